@@ -1,0 +1,37 @@
+# Everything a developer runs. `make help` lists it; each target sets the machine up first, which takes
+# no time once done.
+VENV ?= .venv
+BIN := $(VENV)/bin
+export PATH := $(abspath $(BIN)):$(PATH)
+PYTEST := $(BIN)/python -m pytest
+# Extra arguments: make test-fast ARGS="-k metadata"
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-fast test-long check bench
+
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
+
+setup:  ## the virtual environment and the system packages that are missing
+	@VENV="$(VENV)" scripts/setup
+
+demo: setup  ## an embedded cluster, the proxy, real clients, the capture and its analysis, in a minute
+	@$(BIN)/kafka-wiretap demo $(ARGS)
+
+test: check  ## the checks and the whole suite, the fast tests first (under 20 minutes on 2 cores)
+	$(PYTEST) -m "not long" $(ARGS)
+
+test-fast: setup  ## the tests that need no broker and no JVM (under 2 minutes)
+	$(PYTEST) -m "not real and not long" $(ARGS)
+
+test-long: setup  ## soaks and full sweeps
+	$(PYTEST) -m long --timeout 3600 $(ARGS)
+
+check: setup  ## lint, types, and which room may import which
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: setup  ## ratios to a direct connection and to a bare relay, in one run
+	@$(BIN)/python -m bench $(ARGS)
