@@ -1,0 +1,21 @@
+"""The table of error codes reads as Kafka's own."""
+
+from proxy.wire.error_codes import ERRORS, KafkaError, error
+
+
+def test_codes_have_the_names_of_kafka() -> None:
+    assert error(0) == KafkaError(0, "NONE", False)
+    assert error(6) == KafkaError(6, "NOT_LEADER_OR_FOLLOWER", True)
+    assert error(79).name == "MEMBER_ID_REQUIRED"
+
+
+def test_the_codes_run_from_minus_one_without_a_hole() -> None:
+    assert list(ERRORS) == list(range(-1, len(ERRORS) - 1))
+
+
+def test_no_two_codes_share_a_name() -> None:
+    assert len({entry.name for entry in ERRORS.values()}) == len(ERRORS)
+
+
+def test_a_code_newer_than_the_table_keeps_its_number() -> None:
+    assert error(32000) == KafkaError(32000, "ERROR_32000", False)
