@@ -1,0 +1,151 @@
+"""Hands the numbers over to prometheus-client when somebody scrapes, in the scraping thread.
+
+Knows the table and where each number lies; counts nothing itself. Families without labels, and enums, are always there
+with 0, so that `rate()` sees their first event; families of the recorder are there only while something is recorded.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from itertools import accumulate
+
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import Metric as Family
+from prometheus_client.registry import Collector
+
+from proxy.conversation.exchange import Direction
+from proxy.metrics import table
+from proxy.metrics.table import Kind, Metric
+from proxy.metrics.traffic import Row, Traffic
+
+NS_PER_SECOND = 1e9
+DISTRIBUTION = "kafka-wiretap"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeListener:
+    """A node and the address that stands for it. `usual_port`: whether it got the port that its rules name first."""
+
+    node_id: int
+    upstream: str
+    listener: str
+    usual_port: bool
+
+
+RecorderCounters = Callable[[], Mapping[str, float]]
+Nodes = Callable[[], Iterable[NodeListener]]
+Sample = tuple[Sequence[str], float]
+
+# what one row says, metric by metric
+ROW_COUNTERS: tuple[tuple[Metric, Callable[[Row], float]], ...] = (
+    (table.EXCHANGES, lambda row: row.exchanges),
+    (table.REQUEST_BYTES, lambda row: row.request_bytes),
+    (table.RESPONSE_BYTES, lambda row: row.response_bytes),
+    (table.QUEUED, lambda row: row.queued_ns / NS_PER_SECOND),
+    (table.TRANSFER, lambda row: row.transfer_ns / NS_PER_SECOND),
+    (table.RESPONSE_PROXY, lambda row: row.proxy_ns / NS_PER_SECOND),
+    (table.ONE_WAY, lambda row: row.one_way),
+    (table.UNANSWERED, lambda row: row.unanswered),
+    (table.BY_PROXY, lambda row: row.by_proxy),
+)
+
+
+def registry(
+    traffic: Traffic, recorder_counters: RecorderCounters | None = None, nodes: Nodes | None = None
+) -> CollectorRegistry:
+    """A registry of this proxy's metrics, and of its process (`process_*`).
+
+    Args:
+        recorder_counters: `Observer.counters` while something is recorded. Called in the scraping thread.
+        nodes: the nodes known now. Called in the scraping thread.
+    """
+    made = CollectorRegistry()
+    made.register(WiretapCollector(traffic, recorder_counters, nodes))
+    ProcessCollector(registry=made)
+    return made
+
+
+class WiretapCollector(Collector):
+    def __init__(self, traffic: Traffic, recorder_counters: RecorderCounters | None, nodes: Nodes | None) -> None:
+        self._traffic = traffic
+        self._recorder_counters = recorder_counters
+        self._nodes = nodes
+
+    def collect(self) -> Iterator[Family]:
+        yield _family(table.BUILD, [((_version(), platform.python_version()), 1)])
+        yield from _rows(self._traffic)
+        yield _proxy_time(self._traffic)
+        yield from _connections(self._traffic)
+        if self._nodes is not None:
+            yield _family(table.NODE, map(_node, self._nodes()))
+        if self._recorder_counters is not None:
+            yield from _recorder(self._recorder_counters())
+
+
+def _version() -> str:
+    try:
+        return version(DISTRIBUTION)
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def _family(metric: Metric, samples: Iterable[Sample]) -> Family:
+    make = CounterMetricFamily if metric.kind is Kind.COUNTER else GaugeMetricFamily
+    family = make(metric.name, metric.help, labels=metric.labels)
+    for labels, value in samples:
+        family.add_metric(labels, value)
+    return family
+
+
+def _histogram(metric: Metric) -> HistogramMetricFamily:
+    return HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)
+
+
+def _cumulative(bounds_ns: Sequence[int], buckets: Sequence[int]) -> list[tuple[str, float]]:
+    bounds = [*(str(bound / NS_PER_SECOND) for bound in bounds_ns), "+Inf"]
+    return list(zip(bounds, accumulate(buckets), strict=True))
+
+
+def _rows(traffic: Traffic) -> Iterator[Family]:
+    # copied in one step of the interpreter: the event loop may add a row meanwhile
+    rows = list(traffic.rows.items())
+    for metric, number in ROW_COUNTERS:
+        yield _family(metric, ((labels, number(row)) for labels, row in rows))
+    latency = _histogram(table.LATENCY)
+    for labels, row in rows:
+        buckets = _cumulative(table.LATENCY_BOUNDS_NS, row.latency_buckets[:])
+        latency.add_metric(labels, buckets, row.latency_ns / NS_PER_SECOND)
+    yield latency
+
+
+def _proxy_time(traffic: Traffic) -> Family:
+    family = _histogram(table.PROXY)
+    for direction in Direction:
+        time = traffic.proxy_time[direction]
+        buckets = _cumulative(table.PROXY_BOUNDS_NS, time.buckets[:])
+        family.add_metric([direction.name.lower()], buckets, time.total_ns / NS_PER_SECOND)
+    return family
+
+
+def _connections(traffic: Traffic) -> Iterator[Family]:
+    # the closes first: read the other way round, a connection that ends meanwhile would make the gauge negative
+    closes = dict(traffic.closes)
+    opened = traffic.connections_opened
+    yield _family(table.CONNECTIONS, [((), opened - sum(closes.values()))])
+    yield _family(table.OPENED, [((), opened)])
+    yield _family(table.CLOSED, (((cause.value,), count) for cause, count in closes.items()))
+    yield _family(table.OPAQUE, (((reason.value,), count) for reason, count in dict(traffic.opaque_frames).items()))
+
+
+def _node(node: NodeListener) -> Sample:
+    return (str(node.node_id), node.upstream, node.listener, "yes" if node.usual_port else "no"), 1
+
+
+def _recorder(counters: Mapping[str, float]) -> Iterator[Family]:
+    for name, metric in table.RECORDER_COUNTERS.items():
+        if name in counters:
+            yield _family(metric, [((), counters[name])])

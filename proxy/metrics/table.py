@@ -1,0 +1,114 @@
+"""Every metric: name, type, labels and help, in one table.
+
+The collector looks its metrics up here, the dashboards are checked against it, and docs and alerts may rely on it:
+a name or a label that is not in this table does not exist. Names follow Prometheus: base units (seconds, bytes),
+counters end in `_total`. What the catalog does not know carries
+the label `other`, so that no peer can invent time series.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+OTHER = "other"
+
+# factor 2 from well below a loopback round trip (about 100 us) to beyond the longest long poll that clients ask for
+LATENCY_BOUNDS_NS = tuple(50_000 * 2**power for power in range(20))
+
+# what a proxy adds is tens of microseconds; a second and more is back-pressure
+PROXY_BOUNDS_NS = tuple(10_000 * 2**power for power in range(18))
+
+
+class Kind(StrEnum):
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One family. A histogram's samples are `<name>_bucket` (with the label `le`), `<name>_sum` and `<name>_count`."""
+
+    name: str
+    kind: Kind
+    labels: tuple[str, ...]
+    help: str
+
+
+def _counter(name: str, labels: str, text: str) -> Metric:
+    return Metric(f"kafka_wiretap_{name}", Kind.COUNTER, tuple(labels.split()), text)
+
+
+def _gauge(name: str, labels: str, text: str) -> Metric:
+    return Metric(f"kafka_wiretap_{name}", Kind.GAUGE, tuple(labels.split()), text)
+
+
+def _histogram(name: str, labels: str, text: str) -> Metric:
+    return Metric(f"kafka_wiretap_{name}", Kind.HISTOGRAM, tuple(labels.split()), text)
+
+
+_API = "api version"
+
+# traffic; sizes are bytes behind the length prefix
+EXCHANGES = _counter("exchanges_total", _API, "Exchanges whose response is complete.")
+REQUEST_BYTES = _counter("request_bytes_total", _API, "Bytes of requests that are answered or will never be.")
+RESPONSE_BYTES = _counter("response_bytes_total", _API, "Bytes of complete responses.")
+LATENCY = _histogram("latency_seconds", _API, "Last byte of the request arrived to first byte of the response arrived.")
+QUEUED = _counter("queued_seconds_total", _API, "Part of the latency in which the previous response was not complete.")
+TRANSFER = _counter("transfer_seconds_total", _API, "First to last byte of the responses.")
+PROXY = _histogram("proxy_seconds", "direction", "What the proxy added to a chunk: last byte read to last byte sent.")
+RESPONSE_PROXY = _counter("response_proxy_seconds_total", _API, "Added by the proxy: last byte read to last byte sent.")
+ONE_WAY = _counter("one_way_total", _API, "Requests that have no response (Produce with acks=0).")
+UNANSWERED = _counter("unanswered_total", _API, "Requests whose response never came.")
+BY_PROXY = _counter("answered_by_proxy_total", _API, "Exchanges that the proxy answered itself; they have no latency.")
+OPAQUE = _counter("opaque_frames_total", "reason", "Frames forwarded without being understood.")
+
+# connections and nodes
+CONNECTIONS = _gauge("connections", "", "Open connections of clients.")
+OPENED = _counter("connections_opened_total", "", "Connections accepted from clients.")
+CLOSED = _counter("connections_closed_total", "cause", "Connections ended, by cause.")
+NODE = _gauge("node_info", "node upstream listener usual_port", "Always 1. usual_port: no if its usual port was taken.")
+BUILD = _gauge("build_info", "version python", "Always 1: what is running.")
+
+# the recorder; there only while something is recorded
+RECORDED_BYTES = _counter("recorder_bytes_total", "", "Bytes of traffic written to the log.")
+RECORDED_CHUNKS = _counter("recorder_chunks_total", "", "Chunks of traffic written to the log.")
+DROPPED_BYTES = _counter("recorder_dropped_bytes_total", "", "Bytes of traffic that were not recorded.")
+GAPS = _counter("recorder_gaps_total", "", "Stretches of traffic that were not recorded.")
+QUEUE = _gauge("recorder_queue_bytes", "", "Bytes in memory that wait to be written to the log.")
+SPOOL = _gauge("recorder_spool_bytes", "", "Bytes of log on disk.")
+FAILED = _gauge("recorder_failed", "", "1 while nothing can be recorded (disk full, not writable), else 0.")
+COMPACTED_FRAMES = _counter("recorder_compacted_frames_total", "", "Frames written to Parquet.")
+COMPACTED_BYTES = _counter("recorder_compacted_bytes_total", "", "Bytes of log turned into Parquet.")
+LAG_BYTES = _gauge("recorder_lag_bytes", "", "Bytes of log that the compactor has not yet read.")
+LAG_SECONDS = _gauge("recorder_lag_seconds", "", "Age of the oldest traffic that the compactor has not yet read.")
+
+METRICS = tuple(value for value in list(globals().values()) if isinstance(value, Metric))
+
+# the recorder's own name of a number (`Observer.counters`) -> the metric that shows it
+RECORDER_COUNTERS = {
+    "recorded_bytes": RECORDED_BYTES,
+    "recorded_chunks": RECORDED_CHUNKS,
+    "dropped_bytes": DROPPED_BYTES,
+    "gaps": GAPS,
+    "queue_bytes": QUEUE,
+    "spool_bytes": SPOOL,
+    "failed": FAILED,
+    "compacted_frames": COMPACTED_FRAMES,
+    "compacted_bytes": COMPACTED_BYTES,
+    "lag_bytes": LAG_BYTES,
+    "lag_seconds": LAG_SECONDS,
+}
+
+
+def sample_names(metric: Metric) -> dict[str, frozenset[str]]:
+    """The time series that a family is queried by, each with its labels."""
+    labels = frozenset(metric.labels)
+    if metric.kind is not Kind.HISTOGRAM:
+        return {metric.name: labels}
+    return {
+        f"{metric.name}_bucket": labels | {"le"},
+        f"{metric.name}_sum": labels,
+        f"{metric.name}_count": labels,
+    }
