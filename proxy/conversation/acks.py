@@ -1,0 +1,45 @@
+"""Whether a Produce request wants an answer. Its acks stand behind the client id and the transactional id."""
+
+from __future__ import annotations
+
+import struct
+
+from proxy.wire.errors import Malformed, Truncated
+from proxy.wire.primitives import read_tags, read_uvarint
+
+# ProduceRequest.json: flexible from v9 on, transactional id from v3 on
+FLEXIBLE, TRANSACTIONAL = 9, 3
+# both ids are at most 32,767 bytes long, and the header's tags are few; a head that is longer is no head
+LONGEST_HEAD = 128 * 1024
+
+int16 = struct.Struct(">h").unpack_from
+
+
+def produce_acks(data: bytes, at: int, version: int) -> int:
+    """The acks of the Produce request whose length stands at `at`.
+
+    Raises:
+        Truncated: the bytes end before the acks.
+        Malformed: no Produce request begins like this.
+    """
+    try:
+        at = _behind_string(data, at + 12)
+        if version >= FLEXIBLE:
+            _, at = read_tags(data, at)
+        if version >= TRANSACTIONAL:
+            at = _behind_compact_string(data, at) if version >= FLEXIBLE else _behind_string(data, at)
+        return int(int16(data, at)[0])
+    except struct.error as error:
+        raise Truncated("the acks have not come") from error
+
+
+def _behind_string(data: bytes, at: int) -> int:
+    (length,) = int16(data, at)
+    if length < -1:
+        raise Malformed(f"a string of {length} bytes")
+    return at + 2 + max(int(length), 0)
+
+
+def _behind_compact_string(data: bytes, at: int) -> int:
+    length, at = read_uvarint(data, at)
+    return at + max(length - 1, 0)

@@ -1,0 +1,185 @@
+"""One connection's requests and responses: fed with chunks of either side, answers with what they mean.
+
+Knows the wire; never sockets, clocks or settings. The proxy feeds it what its sockets read; the recorder's compactor
+feeds it the same bytes from a log and comes to the same numbers.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from proxy.conversation.exchange import UNKNOWN, Direction, Exchange, OpaqueReason
+from proxy.conversation.login import Login
+from proxy.conversation.requests import RequestSide
+from proxy.conversation.responses import ResponseSide
+from proxy.conversation.routes import Routes
+from proxy.conversation.step import Step, Verdict
+from proxy.wire.framing import FrameLimits
+
+DEFAULT_LIMITS = FrameLimits()
+
+
+class Conversation:
+    """The state of one connection.
+
+    Args:
+        routes: what is to be done with which API.
+        limits: the longest frames let through.
+        decides: whether it finds out itself where login tokens begin and end; else `follow` tells it.
+    """
+
+    def __init__(self, routes: Routes, limits: FrameLimits = DEFAULT_LIMITS, *, decides: bool = True) -> None:
+        self.routes = routes
+        self.limits = limits
+        self.in_flight: deque[Exchange] = deque()
+        # exchanges in flight that the proxy has answered, and that wait for their turn
+        self.made_waiting = 0
+        self.login = Login(decides=decides)
+        self.requests_side = RequestSide(self)
+        self.responses_side = ResponseSide(self)
+
+    def requests(self, chunk: bytes, at_ns: int) -> Step:
+        """A chunk that arrived from the client at `at_ns` (monotonic nanoseconds)."""
+        return self.requests_side.feed(chunk, at_ns)
+
+    def responses(self, chunk: bytes, at_ns: int) -> Step:
+        """A chunk that arrived from the broker."""
+        return self.responses_side.feed(chunk, at_ns)
+
+    def made(self, correlation_id: int, frame: bytes) -> None:
+        """The proxy's own answer, with its length, to the newest request of that id; it waits for its turn (`due`).
+
+        Raises:
+            LookupError: no such request is in flight.
+        """
+        for exchange in reversed(self.in_flight):
+            if exchange.correlation_id == correlation_id and exchange.made is None:
+                exchange.made = frame
+                self.made_waiting += 1
+                return
+        raise LookupError(f"no request {correlation_id} is in flight")
+
+    def due(self, at_ns: int) -> Step:
+        """The proxy's answers that may be sent now, as the edits of an empty step."""
+        return self.responses_side.due(at_ns)
+
+    def follow(self, verdict: Verdict) -> None:
+        """A verdict on login tokens that was reached when the bytes arrived."""
+        self.login.follow(verdict)
+
+    def token_complete(self, direction: Direction, size: int, next_offset: int, step: Step) -> None:
+        """Called by the sides: a bare token has come whole."""
+        other = self.responses_side if direction is Direction.REQUEST else self.requests_side
+        offsets = (next_offset, other.boundary) if direction is Direction.REQUEST else (other.boundary, next_offset)
+        self.login.token(direction, size, offsets, step)
+
+    @property
+    def offsets(self) -> tuple[int, int]:
+        """How many bytes have come from the client and from the broker."""
+        return self.requests_side.arrived, self.responses_side.arrived
+
+    @property
+    def next_exchange(self) -> int:
+        return self.requests_side.number
+
+    @property
+    def sequence(self) -> int:
+        """The number of the next frame to be complete, counted over both directions."""
+        asked, answered = self.requests_side, self.responses_side
+        begun = asked.number + asked.others + answered.begun + answered.others
+        return begun - bool(asked.left) - bool(answered.left)
+
+    def state(self) -> dict[str, Any]:
+        """Everything needed to go on from here in another process, as JSON has it."""
+        return {
+            "in_flight": [_saved(exchange) for exchange in self.in_flight],
+            "requests": self.requests_side.state() | {"number": self.requests_side.number},
+            "request_open": _saved_open(self.requests_side.open),
+            "responses": self.responses_side.state()
+            | {"begun": self.responses_side.begun, "previous_last_ns": self.responses_side.previous_last_ns},
+            "response_open": _saved_open(self.responses_side.open),
+            "login": self.login.state(),
+        }
+
+    def boundary_state(self) -> dict[str, Any] | None:
+        """The state as it will be where the next frame of each direction starts: to go on there after a gap.
+
+        None while the end of a frame that has begun is not known. The time at which an open request will be complete
+        is not known either; its latency stays unknown.
+        """
+        if self.requests_side.held or self.responses_side.held:
+            return None
+        state = self.state()
+        for side, opened in (("requests", "request_open"), ("responses", "response_open")):
+            state[side]["offset"] += state[side]["left"]
+            state[side]["left"] = 0
+            state[opened] = None
+        if self.requests_side.left and state["in_flight"] and self.requests_side.open in self.in_flight:
+            state["in_flight"][self.in_flight.index(self.requests_side.open)]["last_ns"] = UNKNOWN
+        return state
+
+    @classmethod
+    def from_state(
+        cls, routes: Routes, state: dict[str, Any], limits: FrameLimits = DEFAULT_LIMITS, *, decides: bool = False
+    ) -> Conversation:
+        """The conversation that `state` or `boundary_state` describes."""
+        talk = cls(routes, limits, decides=decides)
+        talk.in_flight.extend(_restored(routes, saved) for saved in state["in_flight"])
+        talk.made_waiting = sum(exchange.made is not None for exchange in talk.in_flight)
+        asked, answered = state["requests"], state["responses"]
+        talk.requests_side.number = asked["number"]
+        talk.requests_side.restore(asked, talk._open_request(state["request_open"]))
+        talk.responses_side.begun = answered["begun"]
+        talk.responses_side.previous_last_ns = answered["previous_last_ns"]
+        response_open = state["response_open"]
+        talk.responses_side.restore(answered, _restored(routes, response_open) if response_open else None)
+        talk.login.restore(state["login"])
+        return talk
+
+    def _open_request(self, saved: dict[str, Any] | None) -> Exchange | None:
+        """The request that is still arriving: one in flight, or one that nobody will answer."""
+        if saved is None:
+            return None
+        if self.in_flight and self.in_flight[-1].number == saved["number"]:
+            return self.in_flight[-1]
+        return _restored(self.routes, saved)
+
+
+def _saved_open(exchange: Exchange | None) -> dict[str, Any] | None:
+    return None if exchange is None else _saved(exchange)
+
+
+def _saved(exchange: Exchange) -> dict[str, Any]:
+    return {
+        "number": exchange.number,
+        "word": exchange.route.word,
+        "correlation_id": exchange.correlation_id,
+        "size": exchange.request_size,
+        "first_ns": exchange.request_first_ns,
+        "last_ns": exchange.request_last_ns,
+        "awaits": exchange.awaits,
+        "opaque": exchange.opaque.value if exchange.opaque else None,
+        "made": exchange.made.hex() if exchange.made is not None else None,
+        "response_size": exchange.response_size,
+        "response_first_ns": exchange.response_first_ns,
+        "previous_last_ns": exchange.previous_last_ns,
+    }
+
+
+def _restored(routes: Routes, saved: dict[str, Any]) -> Exchange:
+    exchange = Exchange(
+        saved["number"],
+        routes.of(saved["word"]),
+        saved["correlation_id"],
+        saved["size"],
+        saved["first_ns"],
+        saved["last_ns"],
+    )
+    exchange.awaits = saved["awaits"]
+    exchange.opaque = OpaqueReason(saved["opaque"]) if saved["opaque"] else None
+    exchange.made = bytes.fromhex(saved["made"]) if saved["made"] is not None else None
+    exchange.response_size = saved["response_size"]
+    exchange.response_first_ns = saved["response_first_ns"]
+    exchange.previous_last_ns = saved["previous_last_ns"]
+    return exchange

@@ -1,0 +1,149 @@
+"""One request and its response, as they pass: who asked what, how large, and when.
+
+Times are monotonic nanoseconds of the chunk in which a byte was read. `timings` is the one place where latency,
+queueing and transfer are computed: the metrics and the capture both call it.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, IntEnum
+from typing import NamedTuple
+
+from proxy.conversation.routes import Route
+
+# an exchange's `request_last_ns` while its last byte has not come, and when a gap hid when it came
+NOT_YET = 0
+UNKNOWN = -1
+
+
+class Direction(IntEnum):
+    REQUEST = 0
+    RESPONSE = 1
+
+
+class FrameKind(str, Enum):
+    REQUEST = "request"
+    RESPONSE = "response"
+    TOKEN = "token"
+    BYTES = "bytes"
+
+
+class Cause(str, Enum):
+    """Why a connection ended. The value is the metric's label."""
+
+    CLIENT_CLOSED = "client_closed"
+    BROKER_CLOSED = "broker_closed"
+    CLIENT_RESET = "client_reset"
+    BROKER_RESET = "broker_reset"
+    BAD_LENGTH = "bad_length"
+    UNEXPECTED_RESPONSE = "unexpected_response"
+    UNSUPPORTED_VERSION = "unsupported_version"
+    NOT_REWRITABLE = "not_rewritable"
+    UNKNOWN_NODE = "unknown_node"
+    UPSTREAM_DOWN = "upstream_down"
+    DRAINED = "drained"
+    DRAIN_DEADLINE = "drain_deadline"
+    PROXY_FAULT = "proxy_fault"
+
+
+class OpaqueReason(str, Enum):
+    """Why a frame was forwarded without being understood. The value is the metric's label."""
+
+    UNKNOWN_API = "unknown_api"
+    UNKNOWN_VERSION = "unknown_version"
+    UNREADABLE = "unreadable"
+
+
+class Exchange:
+    """A request on its connection, and what became of it.
+
+    `number` counts the requests of the connection. `awaits` is false where no answer will come (Produce with acks=0).
+    `made` holds the answer, with its length, where the proxy gives it instead of a broker. Sizes are bytes behind the length.
+    """
+
+    __slots__ = (
+        "awaits",
+        "correlation_id",
+        "made",
+        "number",
+        "opaque",
+        "previous_last_ns",
+        "request_first_ns",
+        "request_last_ns",
+        "request_size",
+        "response_first_ns",
+        "response_last_ns",
+        "response_size",
+        "route",
+    )
+
+    def __init__(
+        self,
+        number: int,
+        route: Route,
+        correlation_id: int,
+        request_size: int,
+        request_first_ns: int,
+        request_last_ns: int,
+    ) -> None:
+        self.number = number
+        self.route = route
+        self.correlation_id = correlation_id
+        self.request_size = request_size
+        self.request_first_ns = request_first_ns
+        self.request_last_ns = request_last_ns
+        self.response_first_ns = 0
+        self.awaits = True
+        self.made: bytes | None = None
+        self.opaque: OpaqueReason | None = None
+        self.response_size = 0
+        self.response_last_ns = 0
+        self.previous_last_ns = 0
+
+    @property
+    def api_key(self) -> int:
+        return self.route.api_key
+
+    @property
+    def api_version(self) -> int:
+        return self.route.api_version
+
+    @property
+    def api(self) -> str | None:
+        """The API's name, None where the catalog has none."""
+        return self.route.api
+
+    @property
+    def by_proxy(self) -> bool:
+        return self.made is not None
+
+
+class Timings(NamedTuple):
+    """Nanoseconds, None where there is nothing to measure. See "Time" in docs/proxy.md."""
+
+    latency_ns: int | None
+    queued_ns: int | None
+    transfer_ns: int | None
+
+
+NO_TIMINGS = Timings(None, None, None)
+
+
+def timings(exchange: Exchange) -> Timings:
+    """What a completed exchange took.
+
+    latency: last byte of the request to first byte of the response, never below 0 (an early answer is 0).
+    queued: the part of it in which the previous response of the connection was not complete.
+    transfer: first to last byte of the response.
+    """
+    if exchange.made is not None or not exchange.response_first_ns:
+        return NO_TIMINGS
+    first = exchange.response_first_ns
+    transfer = exchange.response_last_ns - first
+    asked = exchange.request_last_ns
+    if asked == UNKNOWN:
+        return Timings(None, None, transfer)
+    if asked == NOT_YET or asked >= first:
+        return Timings(0, 0, transfer)
+    queued = min(first, exchange.previous_last_ns) - asked
+    return Timings(first - asked, queued if queued > 0 else 0, transfer)

@@ -1,0 +1,97 @@
+"""Logins whose tokens have no heads: SaslHandshake v0, and the raw GSSAPI packets of the oldest clients.
+
+Nothing on the wire says where such a login ends; the mechanism does. In doubt a frame is a token, because a token that
+is taken for a frame would be recorded with its secret. Every decision is a `Verdict`; whoever reads a recording follows
+those, because the tokens themselves have been masked there. Source: KIP-43, KIP-152, docs/proxy.md "Pairing".
+
+    state                     client sends     server sends      ends with
+    PLAIN                     1 token          1 empty token     the server's token
+    SCRAM-*                   2 tokens         2 tokens          the server's second token
+    OAUTHBEARER               1 token          1 token           the server's token, if empty (else the client sends one more)
+    GSSAPI and any other      some             some              a client frame that can only be a known request
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from proxy.conversation.exchange import Direction
+from proxy.conversation.step import Step, Verdict
+
+# the server's tokens after which a login is over
+SERVER_TOKENS = {"PLAIN": 1, "OAUTHBEARER": 1, "SCRAM-SHA-256": 2, "SCRAM-SHA-512": 2}
+# a GSSAPI token begins with the ASN.1 tag of its mechanism header (RFC 2743, 3.1): no api key has this high byte
+RAW_GSSAPI_TAG = 0x60
+
+
+class Login:
+    """Which stretches of each direction are bare tokens."""
+
+    def __init__(self, *, decides: bool) -> None:
+        self.decides = decides
+        # until a request other than those of a login is understood, unreadable bytes may be a secret
+        self.pending = True
+        self.mechanism: str | None = None
+        self._tokens = [False, False]
+        self._switches: tuple[deque[Verdict], deque[Verdict]] = (deque(), deque())
+        self._counts = [0, 0]
+
+    def follow(self, verdict: Verdict) -> None:
+        """From the verdict's offset on, the frames of its direction are what it says."""
+        self._switches[verdict.direction].append(verdict)
+        self.mechanism = verdict.mechanism
+        if verdict.token:
+            self.pending = True
+
+    def is_token(self, direction: Direction, offset: int) -> bool:
+        switches = self._switches[direction]
+        while switches and switches[0].offset <= offset:
+            self._tokens[direction] = switches.popleft().token
+        return self._tokens[direction]
+
+    def begin(self, direction: Direction, offset: int, mechanism: str | None, step: Step) -> None:
+        """Tokens start at `offset`."""
+        if self.decides:
+            self._counts[direction] = 0
+            self._decide(Verdict(direction, offset, True, mechanism, False), step)
+
+    def token(self, direction: Direction, size: int, next_offsets: tuple[int, int], step: Step) -> None:
+        """A token has come whole. `next_offsets`: where the next frame of each direction starts."""
+        self._counts[direction] += 1
+        if self.decides and direction is Direction.RESPONSE and self._is_last(size):
+            self.end(next_offsets, step)
+
+    def end(self, next_offsets: tuple[int, int], step: Step) -> None:
+        for direction in Direction:
+            self._decide(Verdict(direction, next_offsets[direction], False, self.mechanism, True), step)
+
+    @property
+    def open_ended(self) -> bool:
+        """Only the client's next request tells that the login is over."""
+        return self.mechanism not in SERVER_TOKENS and self._counts[Direction.REQUEST] > 0
+
+    def _is_last(self, size: int) -> bool:
+        wanted = SERVER_TOKENS.get(self.mechanism or "")
+        if wanted is None or (self.mechanism == "OAUTHBEARER" and size):
+            return False
+        return self._counts[Direction.RESPONSE] >= wanted
+
+    def _decide(self, verdict: Verdict, step: Step) -> None:
+        self.follow(verdict)
+        step.verdicts.append(verdict)
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "pending": self.pending,
+            "mechanism": self.mechanism,
+            "tokens": self._tokens,
+            "counts": self._counts,
+            "switches": [[list(verdict) for verdict in switches] for switches in self._switches],
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.pending, self.mechanism = state["pending"], state["mechanism"]
+        self._tokens, self._counts = list(state["tokens"]), list(state["counts"])
+        for switches, saved in zip(self._switches, state["switches"], strict=True):
+            switches.extend(Verdict(Direction(direction), *rest) for direction, *rest in saved)

@@ -1,0 +1,273 @@
+"""The client's side: one pass over the heads of the requests in each chunk.
+
+The loop in `_frames` is what a busy proxy spends its time in; everything that is not plain leaves it. A head that a
+chunk's end has cut is held back until the rest has come, because a request must be known before it is passed on: its
+answer may arrive before the next line runs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from proxy.conversation.acks import LONGEST_HEAD, produce_acks
+from proxy.conversation.exchange import (
+    NOT_YET,
+    Cause,
+    Direction,
+    Exchange,
+    FrameKind,
+    OpaqueReason,
+)
+from proxy.conversation.login import RAW_GSSAPI_TAG
+from proxy.conversation.routes import LOGIN_APIS, PRODUCE, SASL_HANDSHAKE, Route
+from proxy.conversation.side import Side
+from proxy.conversation.step import Edit, Step
+from proxy.wire import catalog
+from proxy.wire.errors import Truncated, WireError
+from proxy.wire.framing import LENGTH, REQUEST_HEAD, SHORTEST_REQUEST
+from proxy.wire.headers import request_head
+
+if TYPE_CHECKING:
+    from proxy.conversation.conversation import Conversation
+
+# length, api key, version, correlation id, and the length of the client id: enough to tell a plausible head
+PLAUSIBLE_HEAD = 14
+# a SaslHandshake request is a mechanism's name; one longer than this is none
+LONGEST_HANDSHAKE = 4096
+
+
+class RequestSide(Side):
+    direction = Direction.REQUEST
+
+    __slots__ = ("number",)
+
+    def __init__(self, talk: Conversation) -> None:
+        super().__init__(talk)
+        # of the next request of the connection
+        self.number = 0
+
+    def feed(self, chunk: bytes, at_ns: int) -> Step:
+        """What a chunk from the client brings; see `Step`."""
+        data, first_ns = (self.held + chunk, self.held_at) if self.held else (chunk, at_ns)
+        self.held = b""
+        step = Step(data, self.offset)
+        at = self._go_on(step, at_ns) if self.left else 0
+        end = len(data)
+        while end - at >= 4 and step.cause is None:
+            before = at
+            is_token = self.talk.login.is_token(self.direction, step.offset + at)
+            at = (self._token if is_token else self._frames)(step, at, first_ns, at_ns)
+            if at == before:
+                break
+            first_ns = at_ns
+        self._end_step(step, at, first_ns if at < end else at_ns)
+        return step
+
+    def _go_on(self, step: Step, at_ns: int) -> int:
+        """The rest of the request that the last chunk ended in."""
+        exchange, cut = self.open, self.open is not None and self.open.route.answered
+        at = self._continue(step)
+        if cut:
+            step.edits.append(Edit(0, at, b""))
+        if not self.left:
+            self.open = None
+            if exchange is not None:
+                self._complete(step, exchange, at_ns)
+            elif self._is_open_token:
+                self.talk.token_complete(self.direction, step.offset + at - self.begin - 4, step.offset + at, step)
+        return at
+
+    @property
+    def _is_open_token(self) -> bool:
+        return self._kind is FrameKind.TOKEN
+
+    def _complete(self, step: Step, exchange: Exchange, at_ns: int) -> None:
+        if exchange.request_last_ns == NOT_YET:
+            exchange.request_last_ns = at_ns
+        if not exchange.awaits:
+            step.one_way.append(exchange)
+        elif exchange.route.answered:
+            step.answered.append(exchange)
+
+    def _frames(self, step: Step, at: int, first_ns: int, at_ns: int) -> int:
+        """Requests from `data[at]` on. Returns where it came to a stop: behind the last head that is whole."""
+        data, end = step.data, len(step.data)
+        unpack, routes, known = REQUEST_HEAD.unpack_from, self.talk.routes, self.talk.routes.table
+        append, limit, number = self.talk.in_flight.append, self.talk.limits.request, self.number
+        plain = False
+        exchange = None
+        while end - at >= 12:
+            size, word, correlation_id = unpack(data, at)
+            route = known.get(word) or routes.of(word)
+            if not (route.plain_request and SHORTEST_REQUEST <= size <= limit):
+                break
+            start, at = at, at + 4 + size
+            exchange = Exchange(number, route, correlation_id, size, first_ns, at_ns)
+            append(exchange)
+            number += 1
+            first_ns = at_ns
+            plain = True
+        if plain:
+            self.number = number
+            self.talk.login.pending = False
+            if at > end and exchange is not None:
+                exchange.request_last_ns = NOT_YET
+                self._leave_open(step, start, at, FrameKind.REQUEST, exchange, marked=False)
+            if at >= end:
+                return at
+        return self._special(step, at, first_ns, at_ns)
+
+    def _special(self, step: Step, at: int, first_ns: int, at_ns: int) -> int:
+        """A request that may not be plain. Returns where the next one starts; `at` itself if more must come first."""
+        data, have = step.data, len(step.data) - at
+        if have < 4:
+            return at
+        (size,) = LENGTH.unpack_from(data, at)
+        if not 0 <= size <= self.talk.limits.request:
+            self._bad_length(step)
+            return at
+        if self._begins_gssapi(step, at, size):
+            self.talk.login.begin(self.direction, step.offset + at, None, step)
+            self.talk.login.begin(Direction.RESPONSE, self.talk.responses_side.boundary, None, step)
+            return self._token(step, at, first_ns, at_ns)
+        if size < SHORTEST_REQUEST:
+            return self._unreadable(step, at, size)
+        if have < 12:
+            return at
+        _, word, correlation_id = REQUEST_HEAD.unpack_from(data, at)
+        route = self.talk.routes.of(word)
+        exchange = Exchange(self.number, route, correlation_id, size, first_ns, at_ns)
+        if route.refused:
+            step.cause = Cause.UNSUPPORTED_VERSION
+            return at
+        try:
+            if not self._understand(step, at, size, exchange):
+                return at
+        except WireError:
+            exchange.opaque = OpaqueReason.UNREADABLE
+        return self._take(step, at, size, exchange)
+
+    def _begins_gssapi(self, step: Step, at: int, size: int) -> bool:
+        """The first packet of a 0.9.0 client's Kerberos login: a token without any handshake."""
+        login = self.talk.login
+        return (
+            login.decides
+            and step.offset + at == 0
+            and size > 0
+            and len(step.data) > at + 4
+            and step.data[at + 4] == RAW_GSSAPI_TAG
+        )
+
+    def _understand(self, step: Step, at: int, size: int, exchange: Exchange) -> bool:
+        """Reads what decides about this request. False: too little of it has come. Raises WireError: it can't be read."""
+        route, data = exchange.route, step.data
+        if not route.known:
+            return self._plausible(step, at, size, exchange)
+        if route.api_key not in LOGIN_APIS:
+            self.talk.login.pending = False
+        if route.api_key == PRODUCE:
+            return self._read_acks(data, at, size, exchange)
+        if route.api_key == SASL_HANDSHAKE:
+            return self._handshake(step, at, size, route)
+        return True
+
+    def _plausible(self, step: Step, at: int, size: int, exchange: Exchange) -> bool:
+        if len(step.data) - at < min(PLAUSIBLE_HEAD, 4 + size):
+            return False
+        known_api = exchange.route.api is not None
+        exchange.opaque = OpaqueReason.UNKNOWN_VERSION if known_api else OpaqueReason.UNKNOWN_API
+        if not _is_plausible(step.data, at, size):
+            exchange.opaque = OpaqueReason.UNREADABLE
+        return True
+
+    def _read_acks(self, data: bytes, at: int, size: int, exchange: Exchange) -> bool:
+        try:
+            acks = produce_acks(data, at, exchange.api_version)
+        except Truncated:
+            if len(data) - at >= min(4 + size, LONGEST_HEAD):
+                raise
+            return False
+        exchange.awaits = acks != 0
+        return True
+
+    def _handshake(self, step: Step, at: int, size: int, route: Route) -> bool:
+        """Version 0 is followed by bare tokens, from the next byte on."""
+        if route.api_version != 0:
+            return True
+        stop = at + 4 + size
+        if len(step.data) < stop and size <= LONGEST_HANDSHAKE:
+            return False
+        self.talk.login.begin(self.direction, step.offset + stop, _mechanism(step.data[at + 4 : stop]), step)
+        return True
+
+    def _take(self, step: Step, at: int, size: int, exchange: Exchange) -> int:
+        """Enters the request as one in flight, marked where somebody asked for it or where it may hide a secret."""
+        stop, end = at + 4 + size, len(step.data)
+        self.number += 1
+        if exchange.opaque is not None:
+            step.opaque.append(exchange.opaque)
+        if exchange.awaits:
+            self.talk.in_flight.append(exchange)
+        marked = exchange.route.mark_request or (exchange.opaque is not None and self.talk.login.pending)
+        if marked:
+            self._mark(step, FrameKind.REQUEST, exchange, at, stop)
+        if exchange.route.answered:
+            step.edits.append(Edit(at, min(stop, end), b""))
+        if stop <= end:
+            self._complete(step, exchange, exchange.request_last_ns)
+        else:
+            exchange.request_last_ns = NOT_YET
+            self._leave_open(step, at, stop, FrameKind.REQUEST, exchange, marked)
+        return stop
+
+    def _unreadable(self, step: Step, at: int, size: int) -> int:
+        """A frame too short to be a request: nothing to pair, so nothing is awaited."""
+        stop = at + 4 + size
+        self.others += 1
+        step.opaque.append(OpaqueReason.UNREADABLE)
+        self._mark(step, FrameKind.BYTES, None, at, stop)
+        self._leave_open(step, at, stop, FrameKind.BYTES, None, marked=True)
+        return stop
+
+    def _token(self, step: Step, at: int, first_ns: int, at_ns: int) -> int:
+        """A bare login token, or the request that shows that there are no more of them."""
+        (size,) = LENGTH.unpack_from(step.data, at)
+        if not 0 <= size <= self.talk.limits.request:
+            self._bad_length(step)
+            return at
+        login = self.talk.login
+        if login.decides and login.open_ended and size >= SHORTEST_REQUEST:
+            if len(step.data) - at < PLAUSIBLE_HEAD:
+                return at
+            if _is_known_request(step.data, at, size):
+                login.end((step.offset + at, self.talk.responses_side.boundary), step)
+                return self._frames(step, at, first_ns, at_ns)
+        stop = at + 4 + size
+        self.others += 1
+        self._mark(step, FrameKind.TOKEN, None, at, stop)
+        self._leave_open(step, at, stop, FrameKind.TOKEN, None, marked=True)
+        if stop <= len(step.data):
+            self.talk.token_complete(self.direction, size, step.offset + stop, step)
+        return stop
+
+
+def _mechanism(frame: bytes) -> str | None:
+    try:
+        head = request_head(frame)
+        codec = catalog.codec("request", SASL_HANDSHAKE, 0)
+        return str(codec.decode(frame, head.body)[0]["mechanism"]) if codec else None
+    except WireError:
+        return None
+
+
+def _is_plausible(data: bytes, at: int, size: int) -> bool:
+    """Whether a client id of a length that fits stands where every request has one."""
+    if size < PLAUSIBLE_HEAD - 4:
+        return False
+    length = int.from_bytes(data[at + 12 : at + 14], "big", signed=True)
+    return -1 <= length <= size - (PLAUSIBLE_HEAD - 4)
+
+
+def _is_known_request(data: bytes, at: int, size: int) -> bool:
+    key, version = (int.from_bytes(data[at + n : at + n + 2], "big", signed=True) for n in (4, 6))
+    return catalog.known(key, version) and _is_plausible(data, at, size)

@@ -1,0 +1,163 @@
+"""The broker's side: each response belongs to the oldest request in flight, and says so by its correlation id."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from proxy.conversation.exchange import Cause, Direction, Exchange, FrameKind
+from proxy.conversation.routes import SASL_HANDSHAKE
+from proxy.conversation.side import Side
+from proxy.conversation.step import Edit, Mark, Step
+from proxy.wire.framing import LENGTH, RESPONSE_HEAD, SHORTEST_RESPONSE
+
+if TYPE_CHECKING:
+    from proxy.conversation.conversation import Conversation
+
+
+class ResponseSide(Side):
+    direction = Direction.RESPONSE
+
+    __slots__ = ("begun", "previous_last_ns")
+
+    def __init__(self, talk: Conversation) -> None:
+        super().__init__(talk)
+        # responses of which at least the head has come; and when the last complete one was
+        self.begun = 0
+        self.previous_last_ns = 0
+
+    def feed(self, chunk: bytes, at_ns: int) -> Step:
+        """What a chunk from the broker brings; see `Step`."""
+        data, first_ns = (self.held + chunk, self.held_at) if self.held else (chunk, at_ns)
+        self.held = b""
+        step = Step(data, self.offset)
+        at = self._go_on(step, at_ns) if self.left else 0
+        end = len(data)
+        while end - at >= 4 and step.cause is None:
+            before = at
+            is_token = self.talk.login.is_token(self.direction, step.offset + at)
+            at = self._token(step, at) if is_token else self._frames(step, at, first_ns, at_ns)
+            if at == before:
+                break
+            first_ns = at_ns
+        self._end_step(step, at, first_ns if at < end else at_ns)
+        if self.talk.made_waiting and not self.left:
+            self._answer(step, min(at, end), at_ns)
+        return step
+
+    def due(self, at_ns: int) -> Step:
+        """The proxy's own answers whose turn it is, if a response of the broker is not half sent."""
+        step = Step(b"", self.offset)
+        if not self.left:
+            self._answer(step, 0, at_ns)
+        return step
+
+    def _go_on(self, step: Step, at_ns: int) -> int:
+        """The rest of the response that the last chunk ended in."""
+        exchange = self.open
+        at = self._continue(step)
+        if not self.left:
+            self.open = None
+            if exchange is not None:
+                self._complete(step, exchange, step.offset + at, at_ns)
+            elif self._kind is FrameKind.TOKEN:
+                self.talk.token_complete(self.direction, step.offset + at - self.begin - 4, step.offset + at, step)
+        return at
+
+    def _complete(self, step: Step, exchange: Exchange, next_offset: int, at_ns: int) -> None:
+        exchange.response_last_ns = self.previous_last_ns = at_ns
+        step.finished.append(exchange)
+        if exchange.api_key == SASL_HANDSHAKE and exchange.api_version == 0:
+            self.talk.login.begin(self.direction, next_offset, self.talk.login.mechanism, step)
+
+    def _frames(self, step: Step, at: int, first_ns: int, at_ns: int) -> int:
+        """Responses from `data[at]` on. Returns where it came to a stop: behind the last head that is whole."""
+        data, end = step.data, len(step.data)
+        unpack, in_flight, limit = RESPONSE_HEAD.unpack_from, self.talk.in_flight, self.talk.limits.response
+        finished, previous_last_ns = step.finished, self.previous_last_ns
+        begun = 0
+        while end - at >= 8:
+            if self.talk.made_waiting:
+                self._answer(step, at, at_ns)
+            size, correlation_id = unpack(data, at)
+            if not SHORTEST_RESPONSE <= size <= limit:
+                self._bad_length(step)
+                break
+            if not in_flight or in_flight[0].correlation_id != correlation_id:
+                self._skip_unanswered(correlation_id)
+                if not in_flight:
+                    step.cause = Cause.UNEXPECTED_RESPONSE
+                    break
+            exchange = in_flight.popleft()
+            exchange.response_size = size
+            exchange.response_first_ns = first_ns
+            exchange.previous_last_ns = previous_last_ns
+            begun += 1
+            start, at = at, at + 4 + size
+            first_ns = at_ns
+            plain = exchange.route.plain_response
+            marked = not plain and self._mark_response(step, exchange, start, at)
+            if at > end:
+                self._leave_open(step, start, at, FrameKind.RESPONSE, exchange, marked)
+            elif plain:
+                exchange.response_last_ns = previous_last_ns = at_ns
+                finished.append(exchange)
+            else:
+                self._complete(step, exchange, step.offset + at, at_ns)
+                previous_last_ns = at_ns
+                if exchange.api_key == SASL_HANDSHAKE:
+                    break
+        else:
+            self._check_short(step, at)
+        self.begun += begun
+        self.previous_last_ns = previous_last_ns
+        return at
+
+    def _mark_response(self, step: Step, exchange: Exchange, at: int, stop: int) -> bool:
+        """Marks it where somebody asked for it, or where it answers what may have been a secret. Returns whether it did."""
+        marked = exchange.route.mark_response or (exchange.opaque is not None and self.talk.login.pending)
+        if marked:
+            self._mark(step, FrameKind.RESPONSE, exchange, at, stop)
+        return marked
+
+    def _check_short(self, step: Step, at: int) -> None:
+        """A length that stands alone at a chunk's end may already be one that no response has."""
+        if len(step.data) - at >= 4:
+            (size,) = LENGTH.unpack_from(step.data, at)
+            if not SHORTEST_RESPONSE <= size <= self.talk.limits.response:
+                self._bad_length(step)
+
+    def _skip_unanswered(self, correlation_id: int) -> None:
+        """Drops opaque requests that got no answer, where a later request has this id; drops all if none has."""
+        in_flight = self.talk.in_flight
+        while in_flight and in_flight[0].correlation_id != correlation_id:
+            if in_flight[0].opaque is None:
+                in_flight.clear()
+                return
+            in_flight.popleft()
+
+    def _answer(self, step: Step, at: int, at_ns: int) -> None:
+        """Puts the proxy's answers at the head of what is in flight before `data[at]`."""
+        in_flight = self.talk.in_flight
+        while in_flight and (made := in_flight[0].made) is not None:
+            exchange = in_flight.popleft()
+            self.talk.made_waiting -= 1
+            self.begun += 1
+            exchange.response_size = len(made) - 4
+            exchange.response_first_ns = exchange.response_last_ns = at_ns
+            here = step.offset + at
+            step.edits.append(Edit(at, at, made))
+            step.finished.append(exchange)
+            step.marks.append(Mark(FrameKind.RESPONSE, exchange, here, here, here, here, False))
+
+    def _token(self, step: Step, at: int) -> int:
+        (size,) = LENGTH.unpack_from(step.data, at)
+        if not 0 <= size <= self.talk.limits.response:
+            self._bad_length(step)
+            return at
+        stop = at + 4 + size
+        self.others += 1
+        self._mark(step, FrameKind.TOKEN, None, at, stop)
+        self._leave_open(step, at, stop, FrameKind.TOKEN, None, marked=True)
+        if stop <= len(step.data):
+            self.talk.token_complete(self.direction, size, step.offset + stop, step)
+        return stop

@@ -1,0 +1,109 @@
+"""What is to be done with the frames of each API and version: decided once, looked up for every frame.
+
+A route says whether a frame passes plainly, or is marked for somebody (a secret to mask, an address to rewrite), may
+have no answer, begins a login, is answered by the proxy, or ends the connection. Routes are shared by all connections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from proxy.wire import catalog
+from proxy.wire.framing import api_of_word
+
+PRODUCE = 0
+SASL_HANDSHAKE = 17
+API_VERSIONS = 18
+SASL_AUTHENTICATE = 36
+
+# what a client may send before it has logged in; any other request that is understood shows that no login is under way
+LOGIN_APIS = frozenset({SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE})
+
+# a peer may send any of 2**32 words; so many unknown ones are remembered, the rest are looked up anew each time
+MOST_REMEMBERED = 4096
+
+ByVersion = Callable[[int, int], bool]
+
+
+def never(api_key: int, api_version: int) -> bool:
+    return False
+
+
+def always(api_key: int, api_version: int) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One (api key, version). Plain: nothing about such a frame asks for a second look."""
+
+    api_key: int
+    api_version: int
+    api: str | None
+    known: bool
+    mark_request: bool
+    mark_response: bool
+    answered: bool
+    refused: bool
+    plain_request: bool
+    plain_response: bool
+    word: int
+
+
+class Routes:
+    """The routes of every API and version, made when first asked for.
+
+    Args:
+        mark_request, mark_response: whose frames are to be marked.
+        answered: requests that are not forwarded, because the proxy answers them.
+        refused: requests that end the connection, as a broker would.
+    """
+
+    def __init__(
+        self,
+        *,
+        mark_request: ByVersion = never,
+        mark_response: ByVersion = never,
+        answered: ByVersion = never,
+        refused: ByVersion = never,
+    ) -> None:
+        self.table: dict[int, Route] = {}
+        self._mark_request = mark_request
+        self._mark_response = mark_response
+        self._answered = answered
+        self._refused = refused
+
+    @classmethod
+    def everything(cls) -> Routes:
+        """Marks every frame: for who wants to keep them all."""
+        return cls(mark_request=always, mark_response=always)
+
+    def of(self, word: int) -> Route:
+        """The route of a request head's word (`framing.api_word`)."""
+        route = self.table.get(word)
+        if route is None:
+            route = self._make(word)
+            if len(self.table) < MOST_REMEMBERED:
+                self.table[word] = route
+        return route
+
+    def _make(self, word: int) -> Route:
+        key, version = api_of_word(word)
+        known = catalog.known(key, version)
+        marked, mark_response = self._mark_request(key, version), self._mark_response(key, version)
+        answered, refused = self._answered(key, version), self._refused(key, version)
+        special = marked or answered or refused or not known or key in LOGIN_APIS or key == PRODUCE
+        return Route(
+            api_key=key,
+            api_version=version,
+            api=catalog.api_name(key),
+            known=known,
+            mark_request=marked,
+            mark_response=mark_response,
+            answered=answered,
+            refused=refused,
+            plain_request=not special,
+            plain_response=known and not mark_response and key != SASL_HANDSHAKE,
+            word=word,
+        )

@@ -1,0 +1,100 @@
+"""What the two directions of a connection have in common: a place in the stream, and the frame that is open there."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, Any
+
+from proxy.conversation.exchange import Cause, Direction, Exchange, FrameKind
+from proxy.conversation.step import Mark, Step
+
+if TYPE_CHECKING:
+    from proxy.conversation.conversation import Conversation
+
+
+class Side:
+    """One direction. Everything before `offset` has been told apart; `held` is what has come of the next head."""
+
+    direction: Direction
+
+    __slots__ = ("_kind", "_marked", "begin", "held", "held_at", "left", "offset", "open", "others", "talk")
+
+    def __init__(self, talk: Conversation) -> None:
+        self.talk = talk
+        self.offset = 0
+        self.held = b""
+        self.held_at = 0
+        # of the frame that the last chunk ended in: bytes to come, exchange, where it began
+        self.left = 0
+        self.open: Exchange | None = None
+        self.begin = 0
+        self._kind = FrameKind.BYTES
+        self._marked = False
+        # frames that are no exchange's: tokens and unreadable ones
+        self.others = 0
+
+    @property
+    def arrived(self) -> int:
+        """Stream offset behind the last byte that has come."""
+        return self.offset + len(self.held)
+
+    @property
+    def boundary(self) -> int:
+        """Stream offset of the next frame."""
+        return self.offset + self.left
+
+    def _mark(self, step: Step, kind: FrameKind, exchange: Exchange | None, at: int, stop: int) -> None:
+        """Marks the frame at `data[at:stop]`, of which the step may hold only the beginning."""
+        begin, end = step.offset + at, step.offset + stop
+        held = step.offset + min(stop, len(step.data))
+        step.marks.append(Mark(kind, exchange, begin, end, begin, held, self.talk.login.pending))
+
+    def _leave_open(
+        self, step: Step, at: int, stop: int, kind: FrameKind, exchange: Exchange | None, marked: bool
+    ) -> None:
+        if stop > len(step.data):
+            self.open, self._kind, self._marked = exchange, kind, marked
+            self.begin = step.offset + at
+
+    def _continue(self, step: Step) -> int:
+        """Steps over what has come of the open frame; returns how much that is."""
+        here = min(self.left, len(step.data))
+        if self._marked:
+            end = step.offset + self.left
+            pending = self.talk.login.pending
+            step.marks.append(Mark(self._kind, self.open, self.begin, end, step.offset, step.offset + here, pending))
+        self.left -= here
+        return here
+
+    def _end_step(self, step: Step, at: int, at_ns: int) -> None:
+        """Takes note of where the step ended: in a frame, in a head, or between two frames."""
+        end = len(step.data)
+        if at > end:
+            self.left = at - end
+            at = end
+        elif at < end and step.cause is None:
+            self.held = step.data[at:]
+            self.held_at = at_ns
+        step.stop = at
+        self.offset = step.offset + at
+
+    def _bad_length(self, step: Step) -> None:
+        step.cause = Cause.BAD_LENGTH
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "offset": self.offset,
+            "held": base64.b64encode(self.held).decode(),
+            "held_at": self.held_at,
+            "left": self.left,
+            "begin": self.begin,
+            "kind": self._kind.value,
+            "marked": self._marked,
+            "others": self.others,
+        }
+
+    def restore(self, state: dict[str, Any], open_exchange: Exchange | None) -> None:
+        self.offset, self.held, self.held_at = state["offset"], base64.b64decode(state["held"]), state["held_at"]
+        self.left, self.begin, self._kind = state["left"], state["begin"], FrameKind(state["kind"])
+        self._marked, self.others = state["marked"], state["others"]
+        self.open = open_exchange

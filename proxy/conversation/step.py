@@ -1,0 +1,110 @@
+"""What one chunk of bytes brought about: the values that a conversation hands to whoever moves the bytes.
+
+Offsets called *stream offsets* count the bytes of one direction of a connection from its first one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from proxy.conversation.exchange import Cause, Direction, Exchange, FrameKind, OpaqueReason
+
+
+class Mark(NamedTuple):
+    """A piece of a frame that somebody asked to see: in each step that holds bytes of it.
+
+    `begin` and `end`: stream offsets of the whole frame, its length included. `start` and `stop`: of the piece.
+    `before_login`: until now nothing has shown that no login is under way, so unreadable bytes may be a secret.
+    An answer made by the proxy is marked too; it has no bytes in the stream: they are `exchange.made`.
+    """
+
+    kind: FrameKind
+    exchange: Exchange | None
+    begin: int
+    end: int
+    start: int
+    stop: int
+    before_login: bool
+
+    @property
+    def first(self) -> bool:
+        return self.start == self.begin
+
+    @property
+    def last(self) -> bool:
+        return self.stop == self.end
+
+
+class Verdict(NamedTuple):
+    """What the frames of a direction are from a stream offset on: bare login tokens, or frames with heads."""
+
+    direction: Direction
+    offset: int
+    token: bool
+    mechanism: str | None
+    ended: bool
+
+
+class Edit(NamedTuple):
+    """`data[start:stop]` of a step is sent as `bytes` instead."""
+
+    start: int
+    stop: int
+    bytes: bytes
+
+
+class Step:
+    """What a chunk brought: bytes to pass on, and what is known of them.
+
+    `data` begins at stream offset `offset`, which is before this chunk where bytes had been held back; its first
+    `stop` bytes may be passed on. The `unclassified` bytes behind them belong to a frame of which too little is known.
+    """
+
+    __slots__ = (
+        "answered",
+        "cause",
+        "data",
+        "edits",
+        "finished",
+        "marks",
+        "offset",
+        "one_way",
+        "opaque",
+        "stop",
+        "verdicts",
+    )
+
+    def __init__(self, data: bytes, offset: int) -> None:
+        self.data = data
+        self.offset = offset
+        self.stop = len(data)
+        self.marks: list[Mark] = []
+        # responses complete; requests complete that nobody answers; requests complete that the proxy must answer
+        self.finished: list[Exchange] = []
+        self.one_way: list[Exchange] = []
+        self.answered: list[Exchange] = []
+        self.opaque: list[OpaqueReason] = []
+        self.verdicts: list[Verdict] = []
+        self.edits: list[Edit] = []
+        self.cause: Cause | None = None
+
+    @property
+    def unclassified(self) -> int:
+        return len(self.data) - self.stop
+
+    def outgoing(self) -> list[bytes | memoryview]:
+        """What is to be sent on, in order."""
+        if not self.edits:
+            whole = self.stop == len(self.data)
+            return [self.data if whole else memoryview(self.data)[: self.stop]]
+        return [piece for piece in _edited(memoryview(self.data)[: self.stop], self.edits) if piece]
+
+
+def _edited(data: memoryview, edits: list[Edit]) -> Iterable[bytes | memoryview]:
+    at = 0
+    for edit in sorted(edits, key=lambda edit: edit.start):
+        yield data[at : edit.start]
+        yield edit.bytes
+        at = edit.stop
+    yield data[at:]

@@ -1,0 +1,59 @@
+"""Frames: a 4-byte big-endian length, and that many bytes.
+
+What precedes the body is read here only as far as every API and version has it alike: length, api key and version
+in one 32-bit word, correlation id. Longer heads are `headers.py`'s. Source: Kafka's protocol guide, "Request and
+response headers"; broker limit `socket.request.max.bytes`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+LENGTH = struct.Struct(">i")
+# length, api key and version as one word (key << 16 | version), correlation id
+REQUEST_HEAD = struct.Struct(">iIi")
+# length, correlation id
+RESPONSE_HEAD = struct.Struct(">ii")
+
+# api key, version and correlation id: no request can be shorter; and a response has at least its correlation id
+SHORTEST_REQUEST = 8
+SHORTEST_RESPONSE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class FrameLimits:
+    """The longest frames let through, in bytes behind the length."""
+
+    # the broker's own default, socket.request.max.bytes
+    request: int = 100 * 1024 * 1024
+    # fetch.max.bytes is 55 MB by default, but one oversized batch is always returned whole
+    response: int = 1024 * 1024 * 1024
+
+
+def framed(frame: bytes) -> bytes:
+    """The frame with its length in front."""
+    return LENGTH.pack(len(frame)) + frame
+
+
+def split(stream: bytes) -> Iterator[bytes]:
+    """The whole frames in `stream`, without their lengths; what the end cuts off is left out."""
+    at = 0
+    while len(stream) - at >= 4:
+        (size,) = LENGTH.unpack_from(stream, at)
+        if size < 0 or len(stream) - at - 4 < size:
+            return
+        yield stream[at + 4 : at + 4 + size]
+        at += 4 + size
+
+
+def api_word(api_key: int, api_version: int) -> int:
+    """Key and version as the word that a request's head holds: two int16 in 32 bits."""
+    return (api_key & 0xFFFF) << 16 | (api_version & 0xFFFF)
+
+
+def api_of_word(word: int) -> tuple[int, int]:
+    """(api key, api version), both int16, of a request head's word."""
+    key, version = word >> 16, word & 0xFFFF
+    return key - ((key & 0x8000) << 1), version - ((version & 0x8000) << 1)
