@@ -75,6 +75,12 @@ class WiretapCollector(Collector):
         self._recorder_counters = recorder_counters
         self._nodes = nodes
 
+    def describe(self) -> Iterator[Family]:
+        """What may come: lets a scrape ask for some names only (`/metrics?name[]=...`)."""
+        return (
+            _histogram(metric) if metric.kind is Kind.HISTOGRAM else _family(metric, ()) for metric in table.METRICS
+        )
+
     def collect(self) -> Iterator[Family]:
         yield _family(table.BUILD, [((_version(), platform.python_version()), 1)])
         yield from _rows(self._traffic)

@@ -1,0 +1,33 @@
+"""What Prometheus would see."""
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+PREFIX = "kafka_wiretap_"
+
+
+def families(registry: CollectorRegistry):
+    """The families of a scrape, parsed from its text, without those of the process."""
+    text = generate_latest(registry).decode()
+    return [family for family in text_string_to_metric_families(text) if family.name.startswith(PREFIX)]
+
+
+def samples(registry: CollectorRegistry) -> dict[tuple[str, frozenset], float]:
+    """(name without its prefix, labels) -> value."""
+    return {
+        (sample.name.removeprefix(PREFIX), frozenset(sample.labels.items())): sample.value
+        for family in families(registry)
+        for sample in family.samples
+    }
+
+
+class Scrape:
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.samples = samples(registry)
+
+    def __call__(self, name: str, **labels: str) -> float | None:
+        return self.samples.get((name, frozenset(labels.items())))
+
+    def named(self, name: str) -> dict[frozenset, float]:
+        return {labels: value for (found, labels), value in self.samples.items() if found == name}

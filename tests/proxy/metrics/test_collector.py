@@ -1,0 +1,151 @@
+import threading
+
+import pytest
+from prometheus_client.exposition import generate_latest
+
+from proxy.conversation.exchange import Cause, Direction, OpaqueReason
+from proxy.metrics.collector import NodeListener, registry
+from proxy.metrics.table import METRICS, RECORDER_COUNTERS, Kind, sample_names
+from proxy.metrics.traffic import Traffic
+from tests.proxy.metrics.exchanges import ASKED_NS, MICROSECOND, exchange, unanswered
+from tests.proxy.metrics.scrape import PREFIX, Scrape, families
+
+NODES = (
+    NodeListener(1, "broker-1:9092", "127.0.0.1:9094", True),
+    NodeListener(2, "broker-2:9092", "127.0.0.1:40000", False),
+)
+
+
+@pytest.fixture
+def traffic() -> Traffic:
+    return Traffic()
+
+
+def busy(traffic: Traffic) -> Traffic:
+    done = exchange(latency_ns=300 * MICROSECOND, transfer_ns=50 * MICROSECOND)
+    done.previous_last_ns = ASKED_NS + 100 * MICROSECOND
+    traffic.opened()
+    traffic.finished([done], sent_ns=done.response_last_ns + 20 * MICROSECOND)
+    traffic.one_way([unanswered()])
+    traffic.opaque([OpaqueReason.UNKNOWN_API])
+    traffic.proxied(Direction.RESPONSE, 20 * MICROSECOND)
+    traffic.closed(Cause.CLIENT_CLOSED, [unanswered()])
+    return traffic
+
+
+def recorder_counters() -> dict[str, float]:
+    return {name: float(number) for number, name in enumerate(RECORDER_COUNTERS, 1)}
+
+
+def everything(traffic: Traffic):
+    return registry(busy(traffic), recorder_counters, lambda: NODES)
+
+
+def test_a_scrape_shows_the_table_no_more_and_no_less(traffic: Traffic) -> None:
+    shown = {
+        (sample.name, frozenset(sample.labels)) for family in families(everything(traffic)) for sample in family.samples
+    }
+    assert shown == {entry for metric in METRICS for entry in sample_names(metric).items()}
+
+
+def test_a_scrape_shows_each_metrics_type_and_help(traffic: Traffic) -> None:
+    shown = {family.name: (family.type, family.documentation) for family in families(everything(traffic))}
+    assert shown == {
+        (metric.name.removesuffix("_total") if metric.kind is Kind.COUNTER else metric.name): (metric.kind, metric.help)
+        for metric in METRICS
+    }
+
+
+def test_times_are_shown_in_seconds(traffic: Traffic) -> None:
+    scrape = Scrape(everything(traffic))
+    labels = {"api": "Heartbeat", "version": "4"}
+    assert scrape("latency_seconds_sum", **labels) == pytest.approx(300e-6)
+    assert scrape("queued_seconds_total", **labels) == pytest.approx(100e-6)
+    assert scrape("transfer_seconds_total", **labels) == pytest.approx(50e-6)
+    assert scrape("response_proxy_seconds_total", **labels) == pytest.approx(20e-6)
+    assert scrape("proxy_seconds_sum", direction="response") == pytest.approx(20e-6)
+    assert scrape("proxy_seconds_count", direction="request") == 0
+
+
+def test_sizes_and_counts_are_shown_as_counted(traffic: Traffic) -> None:
+    scrape = Scrape(everything(traffic))
+    labels = {"api": "Heartbeat", "version": "4"}
+    assert scrape("exchanges_total", **labels) == 1
+    assert scrape("request_bytes_total", **labels) == 60
+    assert scrape("response_bytes_total", **labels) == 12
+    assert scrape("one_way_total", **labels) == 1
+    assert scrape("unanswered_total", **labels) == 1
+    assert scrape("opaque_frames_total", reason="unknown_api") == 1
+
+
+def test_buckets_are_cumulative_and_named_by_their_upper_bound(traffic: Traffic) -> None:
+    scrape = Scrape(everything(traffic))
+    labels = {"api": "Heartbeat", "version": "4"}
+    assert scrape("latency_seconds_bucket", le="5e-05", **labels) == 0
+    assert scrape("latency_seconds_bucket", le="0.0002", **labels) == 0
+    assert scrape("latency_seconds_bucket", le="0.0004", **labels) == 1
+    assert scrape("latency_seconds_bucket", le="+Inf", **labels) == 1
+    assert scrape("latency_seconds_count", **labels) == 1
+
+
+def test_open_connections_are_those_opened_and_not_closed(traffic: Traffic) -> None:
+    for _ in range(5):
+        traffic.opened()
+    traffic.closed(Cause.CLIENT_CLOSED)
+    traffic.closed(Cause.DRAINED)
+    scrape = Scrape(registry(traffic))
+    assert scrape("connections") == 3
+    assert scrape("connections_opened_total") == 5
+
+
+def test_every_cause_and_reason_is_there_before_it_first_happens(traffic: Traffic) -> None:
+    scrape = Scrape(registry(traffic))
+    assert set(scrape.named("connections_closed_total").values()) == {0}
+    assert len(scrape.named("connections_closed_total")) == len(Cause)
+    assert len(scrape.named("opaque_frames_total")) == len(OpaqueReason)
+
+
+def test_the_recorders_numbers_are_there_only_while_something_is_recorded(traffic: Traffic) -> None:
+    assert not [family for family in families(registry(traffic)) if "_recorder_" in family.name]
+    scrape = Scrape(registry(traffic, recorder_counters))
+    for name, value in recorder_counters().items():
+        assert scrape(RECORDER_COUNTERS[name].name.removeprefix(PREFIX)) == value
+
+
+def test_a_number_that_the_recorder_does_not_have_yet_is_left_out(traffic: Traffic) -> None:
+    scrape = Scrape(registry(traffic, lambda: {"recorded_bytes": 7, "unheard_of": 1}))
+    assert scrape("recorder_bytes_total") == 7
+    assert scrape("recorder_lag_bytes") is None
+
+
+def test_a_node_that_did_not_get_its_usual_port_is_named(traffic: Traffic) -> None:
+    scrape = Scrape(registry(traffic, nodes=lambda: NODES))
+    assert scrape("node_info", node="1", upstream="broker-1:9092", listener="127.0.0.1:9094", usual_port="yes") == 1
+    assert scrape("node_info", node="2", upstream="broker-2:9092", listener="127.0.0.1:40000", usual_port="no") == 1
+
+
+def test_a_scrape_sees_a_whole_histogram_while_exchanges_are_counted(traffic: Traffic) -> None:
+    registered = registry(traffic)
+    batch = [exchange(latency_ns=latency) for latency in (1, 10**6, 10**9)]
+    stop = threading.Event()
+
+    def count() -> None:
+        while not stop.is_set():
+            traffic.finished(batch, sent_ns=0)
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    try:
+        scrapes = [Scrape(registered) for _ in range(50)]
+    finally:
+        stop.set()
+        thread.join()
+
+    labels = {"api": "Heartbeat", "version": "4"}
+    counts = [scrape("latency_seconds_count", **labels) or 0 for scrape in scrapes]
+    assert counts == [scrape("latency_seconds_bucket", le="+Inf", **labels) or 0 for scrape in scrapes]
+    assert counts == sorted(counts)
+
+
+def test_the_process_itself_is_shown_too(traffic: Traffic) -> None:
+    assert b"process_resident_memory_bytes" in generate_latest(registry(traffic))

@@ -1,0 +1,153 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.conversation.exchange import Cause, Direction, OpaqueReason, timings
+from proxy.metrics.table import LATENCY_BOUNDS_NS
+from proxy.metrics.traffic import Row, Traffic
+from tests.proxy.metrics.exchanges import (
+    ASKED_NS,
+    HEARTBEAT,
+    MICROSECOND,
+    UNKNOWN_API,
+    UNKNOWN_VERSION,
+    exchange,
+    unanswered,
+)
+
+
+@pytest.fixture
+def traffic() -> Traffic:
+    return Traffic()
+
+
+def the_row(traffic: Traffic) -> Row:
+    (row,) = traffic.rows.values()
+    return row
+
+
+def test_an_exchange_is_counted_with_its_bytes_and_times(traffic: Traffic) -> None:
+    done = exchange(latency_ns=300 * MICROSECOND, transfer_ns=50 * MICROSECOND, request=30, response=12)
+    done.previous_last_ns = ASKED_NS + 100 * MICROSECOND
+
+    traffic.finished([done], sent_ns=done.response_last_ns + 20 * MICROSECOND)
+
+    row = traffic.rows["Heartbeat", "4"]
+    assert (row.exchanges, row.request_bytes, row.response_bytes) == (1, 30, 12)
+    assert row.latency_ns == 300 * MICROSECOND
+    assert row.queued_ns == 100 * MICROSECOND
+    assert row.transfer_ns == 50 * MICROSECOND
+    assert row.proxy_ns == 20 * MICROSECOND
+
+
+def test_each_version_has_numbers_of_its_own(traffic: Traffic) -> None:
+    traffic.finished([exchange(version=3), exchange(version=4), exchange(version=4)], sent_ns=0)
+    assert {labels: row.exchanges for labels, row in traffic.rows.items()} == {
+        ("Heartbeat", "3"): 1,
+        ("Heartbeat", "4"): 2,
+    }
+
+
+def bucket_by_looking_at_each(latency_ns: int) -> int:
+    for index, bound in enumerate(LATENCY_BOUNDS_NS):
+        if latency_ns <= bound:
+            return index
+    return len(LATENCY_BOUNDS_NS)
+
+
+@given(st.lists(st.integers(0, 100_000_000_000) | st.sampled_from(LATENCY_BOUNDS_NS), min_size=1))
+def test_a_latency_falls_into_the_first_bucket_that_holds_it(latencies: list[int]) -> None:
+    traffic = Traffic()
+    expected = [0] * (len(LATENCY_BOUNDS_NS) + 1)
+    for latency in latencies:
+        expected[bucket_by_looking_at_each(latency)] += 1
+
+    traffic.finished([exchange(latency_ns=latency) for latency in latencies], sent_ns=0)
+
+    assert the_row(traffic).latency_buckets == expected
+    assert the_row(traffic).latency_ns == sum(latencies)
+
+
+@given(asked=st.integers(1, 50), first=st.integers(1, 50), more=st.integers(0, 50), previous=st.integers(0, 99))
+def test_times_are_those_of_the_one_function_that_the_capture_uses_too(
+    asked: int, first: int, more: int, previous: int
+) -> None:
+    done = exchange()
+    done.request_last_ns, done.response_first_ns, done.response_last_ns = asked, first, first + more
+    done.previous_last_ns = previous
+    traffic = Traffic()
+
+    traffic.finished([done], sent_ns=first + more)
+
+    row = the_row(traffic)
+    assert (row.latency_ns, row.queued_ns, row.transfer_ns) == timings(done)
+
+
+def test_what_the_proxy_answered_itself_has_no_latency(traffic: Traffic) -> None:
+    own = exchange()
+    own.made = b"answer"
+    traffic.finished([own], sent_ns=0)
+
+    row = the_row(traffic)
+    assert (row.exchanges, row.by_proxy, sum(row.latency_buckets), row.proxy_ns) == (1, 1, 0, 0)
+
+
+def test_an_exchange_whose_request_fell_into_a_gap_has_a_transfer_but_no_latency(traffic: Traffic) -> None:
+    done = exchange(transfer_ns=5)
+    done.request_last_ns = -1
+    traffic.finished([done], sent_ns=done.response_last_ns)
+
+    row = the_row(traffic)
+    assert (row.exchanges, row.by_proxy, sum(row.latency_buckets), row.transfer_ns) == (1, 0, 0, 5)
+
+
+def test_a_request_without_an_answer_counts_its_bytes_only(traffic: Traffic) -> None:
+    traffic.one_way([unanswered(request=900)])
+    row = the_row(traffic)
+    assert (row.one_way, row.request_bytes, row.exchanges, row.unanswered) == (1, 900, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("api_key", "version", "labels"),
+    [
+        (HEARTBEAT, UNKNOWN_VERSION, ("Heartbeat", "other")),
+        (UNKNOWN_API, 3, ("other", "other")),
+        (-3, -3, ("other", "other")),
+    ],
+)
+def test_what_the_catalog_does_not_know_is_other(traffic: Traffic, api_key: int, version: int, labels: tuple) -> None:
+    traffic.finished([exchange(api_key, version)], sent_ns=0)
+    traffic.finished([exchange(api_key, version)], sent_ns=0)
+    assert {found: row.exchanges for found, row in traffic.rows.items()} == {labels: 2}
+
+
+def test_a_peer_cannot_invent_time_series_or_fill_the_memory(traffic: Traffic) -> None:
+    traffic.finished((exchange(api_key, 0) for api_key in range(20_000, 21_000)), sent_ns=0)
+    assert the_row(traffic).exchanges == 1_000
+    assert not traffic._row_of_word
+
+
+def test_connections_are_counted_by_cause_with_what_was_still_in_flight(traffic: Traffic) -> None:
+    traffic.opened()
+    traffic.opened()
+    traffic.closed(Cause.BROKER_RESET, [unanswered(), unanswered()])
+    assert traffic.connections_opened == 2
+    assert traffic.closes[Cause.BROKER_RESET] == 1
+    assert sum(traffic.closes.values()) == 1
+    assert the_row(traffic).unanswered == 2
+
+
+def test_opaque_frames_are_counted_by_reason(traffic: Traffic) -> None:
+    traffic.opaque([OpaqueReason.UNKNOWN_API, OpaqueReason.UNREADABLE, OpaqueReason.UNKNOWN_API])
+    assert traffic.opaque_frames[OpaqueReason.UNKNOWN_API] == 2
+    assert sum(traffic.opaque_frames.values()) == 3
+
+
+def test_the_proxys_own_time_is_kept_for_each_direction(traffic: Traffic) -> None:
+    traffic.proxied(Direction.REQUEST, 10 * MICROSECOND)
+    traffic.proxied(Direction.REQUEST, 11 * MICROSECOND)
+    traffic.proxied(Direction.RESPONSE, 10**12)
+    requests, responses = traffic.proxy_time
+    assert requests.total_ns == 21 * MICROSECOND
+    assert requests.buckets[:2] == [1, 1]
+    assert responses.buckets[-1] == 1
