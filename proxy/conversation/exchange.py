@@ -6,7 +6,7 @@ queueing and transfer are computed: the metrics and the capture both call it.
 
 from __future__ import annotations
 
-from enum import Enum, IntEnum
+from enum import IntEnum, StrEnum
 from typing import NamedTuple
 
 from proxy.conversation.routes import Route
@@ -21,14 +21,14 @@ class Direction(IntEnum):
     RESPONSE = 1
 
 
-class FrameKind(str, Enum):
+class FrameKind(StrEnum):
     REQUEST = "request"
     RESPONSE = "response"
     TOKEN = "token"
     BYTES = "bytes"
 
 
-class Cause(str, Enum):
+class Cause(StrEnum):
     """Why a connection ended. The value is the metric's label."""
 
     CLIENT_CLOSED = "client_closed"
@@ -46,7 +46,7 @@ class Cause(str, Enum):
     PROXY_FAULT = "proxy_fault"
 
 
-class OpaqueReason(str, Enum):
+class OpaqueReason(StrEnum):
     """Why a frame was forwarded without being understood. The value is the metric's label."""
 
     UNKNOWN_API = "unknown_api"
@@ -58,7 +58,8 @@ class Exchange:
     """A request on its connection, and what became of it.
 
     `number` counts the requests of the connection. `awaits` is false where no answer will come (Produce with acks=0).
-    `made` holds the answer, with its length, where the proxy gives it instead of a broker. Sizes are bytes behind the length.
+    `made` holds the answer, with its length, where the proxy gives it instead of a broker. Sizes are bytes behind the
+    length.
     """
 
     __slots__ = (
@@ -146,4 +147,4 @@ def timings(exchange: Exchange) -> Timings:
     if asked == NOT_YET or asked >= first:
         return Timings(0, 0, transfer)
     queued = min(first, exchange.previous_last_ns) - asked
-    return Timings(first - asked, queued if queued > 0 else 0, transfer)
+    return Timings(first - asked, max(0, queued), transfer)

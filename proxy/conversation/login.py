@@ -7,7 +7,7 @@ those, because the tokens themselves have been masked there. Source: KIP-43, KIP
     state                     client sends     server sends      ends with
     PLAIN                     1 token          1 empty token     the server's token
     SCRAM-*                   2 tokens         2 tokens          the server's second token
-    OAUTHBEARER               1 token          1 token           the server's token, if empty (else the client sends one more)
+    OAUTHBEARER               1 token          1 token           the server's token, if it is empty
     GSSAPI and any other      some             some              a client frame that can only be a known request
 """
 

@@ -159,7 +159,7 @@ class RequestSide(Side):
         )
 
     def _understand(self, step: Step, at: int, size: int, exchange: Exchange) -> bool:
-        """Reads what decides about this request. False: too little of it has come. Raises WireError: it can't be read."""
+        """Reads what decides about this request. False: too little of it has come. Raises WireError."""
         route, data = exchange.route, step.data
         if not route.known:
             return self._plausible(step, at, size, exchange)

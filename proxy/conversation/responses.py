@@ -113,7 +113,7 @@ class ResponseSide(Side):
         return at
 
     def _mark_response(self, step: Step, exchange: Exchange, at: int, stop: int) -> bool:
-        """Marks it where somebody asked for it, or where it answers what may have been a secret. Returns whether it did."""
+        """Marks it where somebody asked for it, or where it answers what may have been a secret."""
         marked = exchange.route.mark_response or (exchange.opaque is not None and self.talk.login.pending)
         if marked:
             self._mark(step, FrameKind.RESPONSE, exchange, at, stop)
