@@ -1,0 +1,134 @@
+import com.fasterxml.jackson.core.JsonFactory;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.BufferedInputStream;
+import java.io.BufferedOutputStream;
+import java.io.DataInputStream;
+import java.io.DataOutputStream;
+import java.io.EOFException;
+import java.io.IOException;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.util.HashMap;
+import java.util.Map;
+import org.apache.kafka.common.message.ApiMessageType;
+import org.apache.kafka.common.protocol.ApiMessage;
+import org.apache.kafka.common.protocol.ByteBufferAccessor;
+import org.apache.kafka.common.protocol.MessageUtil;
+import org.apache.kafka.common.protocol.types.RawTaggedField;
+
+/**
+ * Kafka's own message classes, asked over a pipe: body bytes to JSON and back.
+ *
+ * <p>Every command and every answer is an int32 length and that many bytes (all integers big-endian). A command is an operation
+ * (one byte: Q decode a request body, R decode a response body, q encode a request body, r encode a response body, L list every
+ * api), the api key and the version (int16 each) and the bytes or the JSON text; an answer is a status (0, or 1 for an error)
+ * and the JSON text, the bytes or the error's text. Decoded is {"body": ..., "read": bytes read, "tags": unknown tagged fields
+ * of the body by number, base64}. Records are given as "recordsSizeInBytes". Ends when its input does.
+ */
+public final class KafkaJson {
+    private static final ObjectMapper JSON = new ObjectMapper(new JsonFactory());
+    private static final Map<String, Method> METHODS = new HashMap<>();
+
+    public static void main(String[] args) throws IOException {
+        DataInputStream in = new DataInputStream(new BufferedInputStream(System.in, 1 << 16));
+        DataOutputStream out = new DataOutputStream(new BufferedOutputStream(System.out, 1 << 16));
+        while (true) {
+            byte[] command;
+            try {
+                command = new byte[in.readInt()];
+            } catch (EOFException end) {
+                return;
+            }
+            in.readFully(command);
+            answer(out, ByteBuffer.wrap(command));
+            out.flush();
+        }
+    }
+
+    private static void answer(DataOutputStream out, ByteBuffer command) throws IOException {
+        byte status = 0;
+        byte[] payload;
+        try {
+            payload = run((char) command.get(), command.getShort(), command.getShort(), command.slice());
+        } catch (Throwable error) {  // reading foreign bytes may end in any of them, OutOfMemoryError included
+            Throwable cause = error instanceof InvocationTargetException ? error.getCause() : error;
+            status = 1;
+            payload = String.valueOf(cause).getBytes(StandardCharsets.UTF_8);
+        }
+        out.writeInt(payload.length + 1);
+        out.writeByte(status);
+        out.write(payload);
+    }
+
+    private static byte[] run(char operation, short api, short version, ByteBuffer rest) throws Exception {
+        if (operation == 'L') {
+            return JSON.writeValueAsBytes(listing());
+        }
+        ApiMessageType type = ApiMessageType.fromApiKey(api);
+        ApiMessage message = Character.toUpperCase(operation) == 'Q' ? type.newRequest() : type.newResponse();
+        return Character.isUpperCase(operation)
+            ? JSON.writeValueAsBytes(decode(message, version, rest))
+            : encode(message, version, rest);
+    }
+
+    private static JsonNode decode(ApiMessage message, short version, ByteBuffer bytes) throws Exception {
+        ByteBufferAccessor readable = new ByteBufferAccessor(bytes);
+        message.read(readable, version);
+        ObjectNode result = new ObjectNode(JsonNodeFactory.instance);
+        result.set("body", toJson(message, version));
+        result.put("read", bytes.position());
+        ObjectNode tags = result.putObject("tags");
+        for (RawTaggedField field : message.unknownTaggedFields()) {
+            tags.put(Integer.toString(field.tag()), field.data());
+        }
+        return result;
+    }
+
+    private static byte[] encode(ApiMessage message, short version, ByteBuffer json) throws Exception {
+        byte[] text = new byte[json.remaining()];
+        json.get(text);
+        Method read = METHODS.computeIfAbsent("read " + message.getClass().getName(), key ->
+            converter(message, "read", JsonNode.class, short.class));
+        ApiMessage parsed = (ApiMessage) read.invoke(null, JSON.readTree(text), version);
+        ByteBuffer encoded = MessageUtil.toByteBufferAccessor(parsed, version).buffer();
+        byte[] bytes = new byte[encoded.remaining()];
+        encoded.get(bytes);
+        return bytes;
+    }
+
+    private static JsonNode toJson(ApiMessage message, short version) throws Exception {
+        Method write = METHODS.computeIfAbsent("write " + message.getClass().getName(), key ->
+            converter(message, "write", message.getClass(), short.class, boolean.class));
+        return (JsonNode) write.invoke(null, message, version, false);
+    }
+
+    private static Method converter(ApiMessage message, String name, Class<?>... types) {
+        try {
+            return Class.forName(message.getClass().getName() + "JsonConverter").getMethod(name, types);
+        } catch (ReflectiveOperationException missing) {
+            throw new IllegalStateException(missing);
+        }
+    }
+
+    private static JsonNode listing() {
+        ArrayNode apis = new ArrayNode(JsonNodeFactory.instance);
+        for (ApiMessageType type : ApiMessageType.values()) {
+            ObjectNode api = apis.addObject();
+            api.put("key", type.apiKey());
+            api.put("name", type.name);
+            api.put("lowest", type.lowestSupportedVersion());
+            api.put("highest", type.highestSupportedVersion(true));
+            ArrayNode headers = api.putArray("headers");
+            for (short v = type.lowestSupportedVersion(); v <= type.highestSupportedVersion(true); v++) {
+                headers.addArray().add(type.requestHeaderVersion(v)).add(type.responseHeaderVersion(v));
+            }
+        }
+        return apis;
+    }
+}

@@ -1,0 +1,111 @@
+"""Kafka's own Java message classes as an oracle: body bytes to JSON and back, over a pipe to one JVM.
+
+`KafkaJson.java` says how the pipe speaks. One JVM serves the whole test session: it takes about a second to start and
+answers a small message in well under a millisecond, so that sweeps over thousands of messages are cheap. A test module,
+or the `conftest.py` of its folder, takes it by importing the fixture `kafka_json`; such tests carry the marker `real`.
+"""
+
+import atexit
+import json
+import os
+import shutil
+import struct
+import subprocess
+from base64 import b64decode
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import pytest
+
+from tests.brokers.kafka import kafka_home
+
+SOURCE = Path(__file__).with_name("KafkaJson.java")
+Kind = Literal["request", "response"]
+
+
+class KafkaError(ValueError):
+    """Kafka's classes can't read or write that; the text is Java's."""
+
+
+class Decoded(NamedTuple):
+    """A body as Kafka read it: its fields (Kafka's names, camelCase), bytes read, unknown tagged fields of the body."""
+
+    body: dict[str, Any]
+    read: int
+    tags: dict[int, bytes]
+
+
+class Api(NamedTuple):
+    """An api as Kafka knows it; `headers` are (request, response) header versions, from the lowest version up."""
+
+    key: int
+    name: str
+    lowest: int
+    highest: int
+    headers: tuple[tuple[int, int], ...]
+
+
+class KafkaJson:
+    """The running oracle. Bodies are bytes without header and length."""
+
+    def __init__(self, home: Path) -> None:
+        # One core and a small heap: the machine's other tests should not notice it.
+        options = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx512m", "-Xshare:auto"]
+        command = [_java(), *options, "-cp", f"{home / 'libs'}{os.sep}*", str(SOURCE)]
+        self._jvm = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def close(self) -> None:
+        self._jvm.stdin.close()  # type: ignore[union-attr]  # its pipes exist
+        self._jvm.wait(timeout=30)
+        self._jvm.stdout.close()  # type: ignore[union-attr]
+
+    def apis(self) -> tuple[Api, ...]:
+        """Every api of this Kafka version, controller-only and unstable versions too."""
+        listing = json.loads(self._ask("L", 0, 0, b""))
+        return tuple(Api(**api | {"headers": tuple(map(tuple, api["headers"]))}) for api in listing)
+
+    def decode(self, kind: Kind, api_key: int, version: int, body: bytes) -> Decoded:
+        """Read a body. KafkaError when Kafka can't."""
+        answer = json.loads(self._ask("Q" if kind == "request" else "R", api_key, version, body))
+        tags = {int(tag): b64decode(data) for tag, data in answer["tags"].items()}
+        return Decoded(answer["body"], answer["read"], tags)
+
+    def encode(self, kind: Kind, api_key: int, version: int, values: dict[str, Any]) -> bytes:
+        """Write a body; values as `Decoded.body` has them, bytes as base64 text. KafkaError when Kafka can't."""
+        return self._ask("q" if kind == "request" else "r", api_key, version, json.dumps(values).encode())
+
+    def _ask(self, operation: str, api_key: int, version: int, payload: bytes) -> bytes:
+        stdin, stdout = self._jvm.stdin, self._jvm.stdout
+        assert stdin
+        assert stdout
+        stdin.write(struct.pack(">icHH", 5 + len(payload), operation.encode(), api_key, version) + payload)
+        stdin.flush()
+        size = stdout.read(4)
+        if len(size) < 4:
+            raise RuntimeError(f"the JVM ended with exit code {self._jvm.wait(timeout=30)}; its stderr says why")
+        answer = stdout.read(*struct.unpack(">i", size))
+        if answer[0]:
+            raise KafkaError(answer[1:].decode())
+        return answer[1:]
+
+
+@pytest.fixture(scope="session")
+def kafka_json() -> KafkaJson:
+    return _shared()
+
+
+@cache
+def _shared() -> KafkaJson:
+    """One JVM, however many test modules import the fixture."""
+    oracle = KafkaJson(kafka_home())
+    atexit.register(oracle.close)
+    return oracle
+
+
+def _java() -> str:
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    if not java:
+        raise RuntimeError("Java 17 or newer is needed: install a JDK, or let JAVA_HOME point to one")
+    return java

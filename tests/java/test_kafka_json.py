@@ -1,0 +1,52 @@
+"""The oracle itself: what the other tests rely on when they ask Kafka's classes."""
+
+import pytest
+
+from tests.java.kafka_json import KafkaError, KafkaJson
+
+pytestmark = pytest.mark.real
+
+FIND_COORDINATOR_V0 = bytes.fromhex("0000 00000007 0002 6831 00002384")
+
+
+def test_a_body_is_read_and_written_back_to_the_same_bytes(kafka_json: KafkaJson) -> None:
+    decoded = kafka_json.decode("response", 10, 0, FIND_COORDINATOR_V0)
+    assert decoded.body == {"errorCode": 0, "nodeId": 7, "host": "h1", "port": 9092}
+    assert decoded.read == len(FIND_COORDINATOR_V0)
+    assert kafka_json.encode("response", 10, 0, decoded.body) == FIND_COORDINATOR_V0
+
+
+def test_requests_are_told_from_responses(kafka_json: KafkaJson) -> None:
+    assert kafka_json.decode("request", 10, 0, b"\x00\x01g").body == {"key": "g"}
+
+
+def test_unknown_tagged_fields_are_given_by_number(kafka_json: KafkaJson) -> None:
+    body = bytes.fromhex("00000000 0000 00 01 7f02abcd")  # UnregisterBroker: throttle time, error, no message, one tag
+    assert kafka_json.decode("response", 64, 0, body).tags == {127: b"\xab\xcd"}
+
+
+def test_what_is_left_over_is_seen_in_the_bytes_read(kafka_json: KafkaJson) -> None:
+    assert kafka_json.decode("response", 10, 0, FIND_COORDINATOR_V0 + b"rest").read == len(FIND_COORDINATOR_V0)
+
+
+@pytest.mark.parametrize("body", [b"", FIND_COORDINATOR_V0[:-1]])
+def test_bytes_that_end_early_are_an_error_and_the_next_question_is_answered(
+    kafka_json: KafkaJson, body: bytes
+) -> None:
+    with pytest.raises(KafkaError):
+        kafka_json.decode("response", 10, 0, body)
+    assert kafka_json.decode("response", 10, 0, FIND_COORDINATOR_V0).body["host"] == "h1"
+
+
+def test_an_api_or_version_that_kafka_lacks_is_an_error(kafka_json: KafkaJson) -> None:
+    with pytest.raises(KafkaError, match="key"):
+        kafka_json.decode("response", 9999, 0, b"")
+    with pytest.raises(KafkaError):
+        kafka_json.encode("response", 10, 99, {})
+
+
+def test_the_listing_says_every_api_with_its_versions_and_headers(kafka_json: KafkaJson) -> None:
+    apis = {api.key: api for api in kafka_json.apis()}
+    assert apis[18].name == "ApiVersions"
+    assert apis[18].headers == ((1, 0), (1, 0), (1, 0), (2, 0), (2, 0))
+    assert (apis[3].lowest, apis[3].highest) == (0, 13)
