@@ -1,0 +1,43 @@
+"""The least that a trio program can do for a proxy: pass the bytes on. What kafka-wiretap is measured against.
+
+Usage: python -m bench.relay UPSTREAM_PORT
+"""
+
+import socket
+import sys
+
+import trio
+
+RECEIVE_SIZE = 256 * 1024
+
+
+async def pass_on(source: trio.socket.SocketType, sink: trio.socket.SocketType) -> None:
+    while chunk := await source.recv(RECEIVE_SIZE):
+        rest = memoryview(chunk)
+        while rest:
+            rest = rest[await sink.send(rest) :]
+    sink.shutdown(socket.SHUT_WR)
+
+
+async def connection(stream: trio.SocketStream) -> None:
+    client, broker = stream.socket, trio.socket.socket()
+    with broker:
+        for side in client, broker:
+            side.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        await broker.connect(("127.0.0.1", int(sys.argv[1])))
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(pass_on, client, broker)
+                nursery.start_soon(pass_on, broker, client)
+        except* OSError:
+            pass
+
+
+async def main() -> None:
+    listener, *_ = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    print(f"listening on 127.0.0.1:{listener.socket.getsockname()[1]}", file=sys.stderr, flush=True)
+    await trio.serve_listeners(connection, [listener])
+
+
+if __name__ == "__main__":
+    trio.run(main)
