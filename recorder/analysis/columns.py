@@ -1,0 +1,127 @@
+"""The names of the columns that the analysis reads and makes, in one place.
+
+Read as `from recorder.analysis import columns as c`. Those of the capture's `frames` are taken over from there; the
+others exist only in the tables made of them.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from recorder.capture.frames import (
+    API,
+    API_KEY,
+    API_VERSION,
+    AT,
+    AWAITS,
+    CLIENT,
+    CLIENT_ID,
+    CLUSTER,
+    CONNECTION,
+    CORRELATION_ID,
+    DIALECT,
+    EXCHANGE,
+    FRAME,
+    KIND,
+    LATENCY_NS,
+    LISTENER,
+    MADE_BY,
+    MASKED,
+    NODE,
+    PRINCIPAL,
+    QUEUED_NS,
+    REQUEST_SIZE,
+    SEQUENCE,
+    SESSION,
+    SIZE,
+    STORED,
+    TRANSFER_NS,
+)
+
+# What joins a request to its response.
+KEYS = [SESSION, CONNECTION, EXCHANGE]
+
+# Of `exchanges`.
+OUTCOME = "outcome"
+ANSWERED_AT = "answered_at"
+RESPONSE_SIZE = "response_size"
+ERROR_CODES = "error_codes"
+
+# Of the tables by api.
+WINDOW_START = "window_start"
+REQUESTS = "requests"
+RESPONSES = "responses"
+UNANSWERED = "unanswered"
+ERRORS = "errors"
+REQUEST_BYTES = "request_bytes"
+RESPONSE_BYTES = "response_bytes"
+P50_MS = "p50_ms"
+P95_MS = "p95_ms"
+P99_MS = "p99_ms"
+ERROR_CODE = "error_code"
+ERROR = "error"
+RETRIABLE = "retriable"
+COUNT = "count"
+EXCHANGES = "exchanges"
+
+
+class Outcome(StrEnum):
+    """How an exchange ended, as far as the capture tells."""
+
+    ANSWERED = "answered"
+    BY_PROXY = "by_proxy"  # the proxy answered itself; the request never left it
+    ONE_WAY = "one_way"  # no answer was to come (acks=0)
+    UNANSWERED = "unanswered"  # an answer was due and is not in the capture
+    REQUEST_LOST = "request_lost"  # the response is there, its request fell into a gap
+
+
+__all__ = [
+    "ANSWERED_AT",
+    "API",
+    "API_KEY",
+    "API_VERSION",
+    "AT",
+    "AWAITS",
+    "CLIENT",
+    "CLIENT_ID",
+    "CLUSTER",
+    "CONNECTION",
+    "CORRELATION_ID",
+    "COUNT",
+    "DIALECT",
+    "ERROR",
+    "ERRORS",
+    "ERROR_CODE",
+    "ERROR_CODES",
+    "EXCHANGE",
+    "EXCHANGES",
+    "FRAME",
+    "KEYS",
+    "KIND",
+    "LATENCY_NS",
+    "LISTENER",
+    "MADE_BY",
+    "MASKED",
+    "NODE",
+    "OUTCOME",
+    "P50_MS",
+    "P95_MS",
+    "P99_MS",
+    "PRINCIPAL",
+    "QUEUED_NS",
+    "REQUESTS",
+    "REQUEST_BYTES",
+    "REQUEST_SIZE",
+    "RESPONSES",
+    "RESPONSE_BYTES",
+    "RESPONSE_SIZE",
+    "RETRIABLE",
+    "SEQUENCE",
+    "SESSION",
+    "SIZE",
+    "STORED",
+    "TRANSFER_NS",
+    "UNANSWERED",
+    "WINDOW_START",
+    "Outcome",
+]

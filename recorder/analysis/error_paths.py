@@ -1,0 +1,72 @@
+"""Where a response says what went wrong: every error code inside its body, read without decoding the rest.
+
+A projection over the paths that the message language names `..error_code`: it steps over records and never builds a
+value that nobody asked for. The same function serves Spark's executors and `kafka-wiretap inspect`. Knows bytes and
+spans, no DataFrames.
+
+What is masked is zeros, and a zero is also "no error" and "no elements": so only the codes in front of the first masked
+byte count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+
+from proxy.wire import catalog
+from proxy.wire.errors import WireError
+from proxy.wire.headers import response_head
+from proxy.wire.language import Field
+
+Buffer = bytes | bytearray | memoryview
+Projection = Callable[[Buffer, int], dict[str, list[tuple[int, int, int]]]]
+
+
+def apis_with_errors() -> list[int]:
+    """Keys of the catalog's APIs whose responses hold an error code in any version."""
+    return [key for key in catalog.apis() if any(error_paths(key, version) for version in catalog.versions(key))]
+
+
+@cache
+def error_paths(api_key: int, api_version: int) -> tuple[str, ...]:
+    """Paths of the error codes in this response; empty if it has none or is not in the catalog."""
+    codec = catalog.codec("response", api_key, api_version)
+    return tuple(_paths(codec.message.fields, api_version)) if codec else ()
+
+
+def _paths(fields: Sequence[Field], version: int, prefix: str = "") -> Iterator[str]:
+    for field in fields:
+        if version not in field.versions:
+            continue
+        path = prefix + field.name
+        if field.name.endswith("error_code"):
+            yield path
+        yield from _paths(field.fields, version, path + ".")
+
+
+@cache
+def _projection(api_key: int, api_version: int) -> Projection | None:
+    codec = catalog.codec("response", api_key, api_version)
+    paths = error_paths(api_key, api_version)
+    return codec.project(paths) if codec and paths else None
+
+
+def error_codes(frame: Buffer, api_key: int, api_version: int, *, readable: int | None = None) -> list[int] | None:
+    """The codes other than 0 in a response, in wire order within each path; one for each time it stands there.
+
+    `frame` is the whole response behind its length. `readable`: only codes that end at or before this offset count (the
+    start of the first masked span). None if nothing can be told: not in the catalog, malformed, or all of it masked.
+    """
+    project = _projection(api_key, api_version)
+    if project is None:
+        return None
+    try:
+        found = project(frame, response_head(frame, api_key, api_version).body)
+    except WireError:
+        return None
+    spans = [span for path in found.values() for span in path]
+    if readable is not None:
+        spans = [span for span in spans if span[2] <= readable]
+        if not spans:
+            return None
+    return [value for value, _, _ in spans if value]

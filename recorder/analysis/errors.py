@@ -1,0 +1,39 @@
+"""Which errors the brokers answered with, by api."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
+
+from proxy.wire.error_codes import ERRORS
+from recorder.analysis import columns as c
+from recorder.analysis.groups import by_api
+
+
+def errors_by_api(exchanges: DataFrame, *, window: str | None = None) -> DataFrame:
+    """Per api and error code (and `window`): ERROR its name, RETRIABLE, COUNT how often it stands in a response,
+    EXCHANGES in how many of them.
+
+    A response may hold a code many times, once a partition. Codes newer than Kafka's table are named `ERROR_<code>`.
+    Needs API, API_KEY, AT and ERROR_CODES.
+    """
+    groups = by_api(window)
+    each = exchanges.select(*groups, c.ERROR_CODES, F.explode(F.array_distinct(c.ERROR_CODES)).alias(c.ERROR_CODE))
+    keys = [name for name in (c.WINDOW_START, c.API) if name in each.columns] + [c.ERROR_CODE]
+    counted = each.groupBy(*keys).agg(F.sum(_occurrences()).alias(c.COUNT), F.count("*").alias(c.EXCHANGES))
+    name, retriable = _looked_up()
+    return counted.select(*keys, name.alias(c.ERROR), retriable.alias(c.RETRIABLE), c.COUNT, c.EXCHANGES)
+
+
+def _occurrences() -> Column:
+    return F.size(F.filter(c.ERROR_CODES, lambda code: code == F.col(c.ERROR_CODE)))
+
+
+def _looked_up() -> tuple[Column, Column]:
+    code = F.col(c.ERROR_CODE).cast("int")
+    names = F.create_map(*map(F.lit, chain.from_iterable((entry.code, entry.name) for entry in ERRORS.values())))
+    retriable = F.array(*(F.lit(entry.code) for entry in ERRORS.values() if entry.retriable))
+    unknown = F.concat(F.lit("ERROR_"), code.cast("string"))
+    return F.coalesce(F.try_element_at(names, code), unknown), F.array_contains(retriable, code)

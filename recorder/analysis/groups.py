@@ -1,0 +1,17 @@
+"""What the tables by api group on: the api's name, and a window of time where one is asked for."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
+
+from recorder.analysis import columns as c
+
+
+def by_api(window: str | None) -> list[Column]:
+    """Grouping columns: WINDOW_START first if `window` (such as "1 minute") is given, then API.
+
+    An api that the catalog does not know is called by its key, `api 1234`, so that two unknown ones stay apart.
+    """
+    api = F.coalesce(F.col(c.API), F.concat(F.lit("api "), F.col(c.API_KEY).cast("string"))).alias(c.API)
+    return [api] if window is None else [F.window(c.AT, window)["start"].alias(c.WINDOW_START), api]

@@ -1,0 +1,47 @@
+"""What Spark needs of the machine, asked before it fails in its own words."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from importlib.util import find_spec
+from pathlib import Path
+
+# Spark 4 runs on nothing older
+OLDEST_JAVA = 17
+
+
+def missing() -> str | None:
+    """One line that says what Spark needs and this machine lacks; None if all is there."""
+    if find_spec("pyspark") is None:
+        return "pyspark is not installed: pip install 'kafka-wiretap[analysis]'"
+    java = _java()
+    if java is None:
+        return f"no Java found: install a JDK or JRE {OLDEST_JAVA} or newer, or set JAVA_HOME"
+    version = _version(java)
+    if version is not None and version < OLDEST_JAVA:
+        return f"{java} is Java {version}: Spark needs {OLDEST_JAVA} or newer (set JAVA_HOME)"
+    return None
+
+
+def _java() -> str | None:
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        inside = Path(home) / "bin" / "java"
+        return str(inside) if os.access(inside, os.X_OK) else None
+    return shutil.which("java")
+
+
+def _version(java: str) -> int | None:
+    """Its major version; None if it doesn't say, which Spark may judge."""
+    try:
+        said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = re.search(r'version "(\d+)(?:\.(\d+))?', said)
+    if not found:
+        return None
+    major = int(found[1])
+    return int(found[2]) if major == 1 and found[2] else major

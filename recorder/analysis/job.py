@@ -1,0 +1,128 @@
+"""The one place that opens a Spark session, and the settings that keep it small and quiet.
+
+Memory: a task holds a row group while it reads (64 MiB of bodies at most, which the capture sees to), a batch of rows
+as vectors, and a batch on its way to Python. So batches are bounded in rows where Spark counts rows and in bytes where
+it counts bytes, and thousands of frames of 1 MB go through an executor of 2 GB. Network: a master on this machine is
+spoken to over loopback alone, and no web page is opened. Quiet: whatever the JVM says goes to a file.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from recorder.analysis.ship import write_zip
+
+SETTINGS = {
+    "spark.app.name": "kafka-wiretap",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    # rows of a vectorized Parquet batch; a batch ends with its row group too
+    "spark.sql.parquet.columnarReaderBatchSize": "128",
+    # vectors that grew for large bodies are given back before the next batch, and grow by a fifth instead of doubling
+    "spark.sql.inMemoryColumnarStorage.hugeVectorThreshold": "16m",
+    "spark.sql.inMemoryColumnarStorage.hugeVectorReserveRatio": "1.2",
+    # a batch on its way to Python: whichever bound is met first
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(16 << 20),
+    # a task's share of a file; its row groups are read one after the other
+    "spark.sql.files.maxPartitionBytes": "128m",
+}
+# Shuffles are of heads only: few partitions, or their bookkeeping is most of the work on a laptop.
+_LOCAL = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "8",
+}
+_LOG4J = """\
+rootLogger.level = warn
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
+"""
+
+
+def is_local(master: str) -> bool:
+    """Whether driver and executors of this master are all on this machine."""
+    return master.startswith("local")
+
+
+def settings(master: str, extra: Mapping[str, str]) -> dict[str, str]:
+    """Everything the session is opened with; `extra` wins."""
+    return {**SETTINGS, **(_LOCAL if is_local(master) else {}), **extra, "spark.master": master}
+
+
+@contextmanager
+def session(
+    master: str = "local[*]", *, extra: Mapping[str, str] | None = None, log: Path | None = None
+) -> Iterator[SparkSession]:
+    """A session on `master` with this project's code on its executors; gone, with its JVM, behind the block.
+
+    `extra` are Spark settings by name; `log` is where the JVM's words go (default: a temporary file, gone too).
+    Raises what pyspark raises if the JVM can't start or the master can't be reached.
+    """
+    with tempfile.TemporaryDirectory(prefix="kafka-wiretap-") as scratch:
+        folder = Path(scratch)
+        (folder / "log4j2.properties").write_text(_LOG4J)
+        _prepare(master)
+        with _stderr_to(log or folder / "spark.log"):
+            spark = _open(settings(master, dict(extra or {})), folder)
+        try:
+            spark.sparkContext.addPyFile(str(write_zip(folder / "kafka_wiretap.zip")))
+            yield spark
+        finally:
+            _close(spark)
+
+
+def _prepare(master: str) -> None:
+    """Executors run this interpreter, and everything local listens on loopback."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if is_local(master):
+        os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+
+
+def _open(chosen: Mapping[str, str], folder: Path) -> SparkSession:
+    builder = SparkSession.builder
+    quiet = f"-Dlog4j2.configurationFile=file:{folder / 'log4j2.properties'}"
+    options = f"{quiet} {chosen.get('spark.driver.extraJavaOptions', '')}".strip()
+    for name, value in {**chosen, "spark.driver.extraJavaOptions": options}.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _close(spark: SparkSession) -> None:
+    """Stop the session and wait for its JVM: it ends when its standard input does."""
+    gateway: Any = SparkContext._gateway
+    spark.stop()
+    if gateway is not None:
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        gateway.proc.wait()
+        SparkContext._gateway = SparkContext._jvm = None
+
+
+@contextmanager
+def _stderr_to(file: Path) -> Iterator[None]:
+    """What is started within writes its standard error to `file`, now and later: a JVM keeps what it was born with."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    target = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        os.dup2(target, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(target)

@@ -1,0 +1,43 @@
+"""How many requests, how many bytes, how fast: by api.
+
+Percentiles are values that occurred (nearest rank): Spark's approximate percentile is exact until a group outgrows its
+accuracy, and then off by one rank in ten thousand. Latency is null, and so not counted, for what was not answered or
+what the proxy answered itself.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
+
+from recorder.analysis import columns as c
+from recorder.analysis.columns import Outcome
+from recorder.analysis.groups import by_api
+
+ACCURACY = 10_000
+_PERCENTILES = {c.P50_MS: 0.50, c.P95_MS: 0.95, c.P99_MS: 0.99}
+
+
+def latency_by_api(exchanges: DataFrame, *, window: str | None = None) -> DataFrame:
+    """Requests, responses, unanswered, errors, bytes and latency percentiles (milliseconds) per api, and per `window`.
+
+    ERRORS counts exchanges whose response holds at least one error code. Needs OUTCOME, API, API_KEY, AT, the sizes,
+    LATENCY_NS and ERROR_CODES.
+    """
+    return exchanges.groupBy(*by_api(window)).agg(
+        _count(F.col(c.OUTCOME) != Outcome.REQUEST_LOST.value).alias(c.REQUESTS),
+        F.count(c.ANSWERED_AT).alias(c.RESPONSES),
+        _count(F.col(c.OUTCOME) == Outcome.UNANSWERED.value).alias(c.UNANSWERED),
+        _count(F.size(c.ERROR_CODES) > 0).alias(c.ERRORS),
+        F.coalesce(F.sum(c.REQUEST_SIZE), F.lit(0)).alias(c.REQUEST_BYTES),
+        F.coalesce(F.sum(c.RESPONSE_SIZE), F.lit(0)).alias(c.RESPONSE_BYTES),
+        *(_percentile_ms(share).alias(name) for name, share in _PERCENTILES.items()),
+    )
+
+
+def _count(condition: Column) -> Column:
+    return F.count(F.when(condition, 1))
+
+
+def _percentile_ms(share: float) -> Column:
+    return F.percentile_approx(c.LATENCY_NS, share, ACCURACY) / 1e6
