@@ -1,0 +1,16 @@
+"""Sockets: the only room that knows trio.
+
+server.py       the whole: listeners, connections, drain
+relay.py        the bytes of one connection, there and back
+rewriting.py    a response that names brokers, on its way through
+nodes.py        a listener for each node, opened before it is advertised
+question.py     asking the cluster for its nodes
+streams.py      a TCP connection as a stream of chunks
+observer.py     who watches the bytes go by
+children.py     the process that is kept running beside the proxy
+"""
+
+from proxy.net.observer import Observer, Opened
+from proxy.net.server import run
+
+__all__ = ["Observer", "Opened", "run"]

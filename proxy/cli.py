@@ -1,0 +1,198 @@
+"""The command line: the outermost ring, the only place that knows both the proxy and the recorder.
+
+The recorder is imported only when somebody asks to record or to look at a recording: a proxy that doesn't record
+starts without pyarrow.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from proxy import config
+from proxy.config import BadSetting, ProxySettings
+from proxy.log import log_to_stderr
+
+if TYPE_CHECKING:
+    from proxy.net import Observer
+    from proxy.rewrite.nodes import Address
+
+# commands of the recorder, and the line that `--help` shows for each without importing it
+RECORDER_COMMANDS = {
+    "analyze": "Answer questions about a capture on Spark: latency and errors by API.",
+    "compact": "Turn what a proxy has logged into Parquet files.",
+    "demo": "Show it all: a small cluster, clients, the proxy, a capture, an analysis.",
+    "inspect": "List, filter and decode the frames of a capture, without Spark.",
+}
+
+
+class WithRecorder(click.Group):
+    """The group of all commands; the recorder's are imported when called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted([*super().list_commands(ctx), *RECORDER_COMMANDS])
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in RECORDER_COMMANDS:
+            return super().get_command(ctx, name)
+        from recorder import commands
+
+        return commands.COMMANDS[name]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        own = {name: command.get_short_help_str(90) for name, command in self.commands.items()}
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted((own | RECORDER_COMMANDS).items()))
+
+
+def _version() -> str:
+    try:
+        return version("kafka-wiretap")
+    except PackageNotFoundError:
+        return "not installed"
+
+
+@click.group(cls=WithRecorder, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(_version(), prog_name="kafka-wiretap")
+def main() -> None:
+    """A transparent Kafka proxy that records every frame, and a toolbox that reads the recording.
+
+    \b
+    First steps:
+      kafka-wiretap demo                              the whole of it, on this machine, in a minute
+      kafka-wiretap proxy --upstream broker:9092 --listen 127.0.0.1:19092 --record capture
+      kafka-wiretap inspect capture
+      kafka-wiretap analyze capture
+    \b
+    Shell completion (bash; zsh and fish likewise):
+      eval "$(_KAFKA_WIRETAP_COMPLETE=bash_source kafka-wiretap)"
+    """
+
+
+@main.command(short_help="Stand before a cluster: pass traffic on, measure it, record it.")
+@click.option("--upstream", required=True, metavar="HOST:PORT[,...]", help="Bootstrap brokers, tried in order.")
+@click.option("--listen", required=True, metavar="HOST:PORT", help="The bootstrap listener. Port 0: any free one.")
+@click.option("--advertise", metavar="HOST", help="What clients are told to dial. Default: the host of --listen.")
+@click.option("--node-ports", type=int, metavar="BASE", help="Node N listens on BASE + N. Default: listen port + 1.")
+@click.option("--node-count", type=int, default=1000, show_default=True, help="Nodes below it have such a port.")
+@click.option("--node", "named", multiple=True, metavar="N=HOST:PORT", help="The listener of one node. Repeatable.")
+@click.option(
+    "--state",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Keeps nodes and their ports over restarts. Default: beside the capture, or in your state folder.",
+)
+@click.option(
+    "--record",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="FOLDER",
+    help="Record every frame into this folder.",
+)
+@click.option(
+    "--record-queue",
+    metavar="SIZE",
+    default="64MiB",
+    show_default=True,
+    help="Bytes that may wait in memory to be written.",
+)
+@click.option(
+    "--record-spool",
+    metavar="SIZE",
+    default="8GiB",
+    show_default=True,
+    help="Bytes on disk that may wait to be made into Parquet.",
+)
+@click.option(
+    "--record-when-full",
+    type=click.Choice(["drop", "wait"]),
+    default="drop",
+    show_default=True,
+    help="Leave a gap, or slow the traffic down.",
+)
+@click.option("--metrics", metavar="HOST:PORT", help="Serve /metrics, /livez and /readyz here.")
+@click.option(
+    "--drain",
+    type=float,
+    default=10,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long exchanges in flight may take to finish after SIGTERM.",
+)
+@click.option(
+    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
+)
+def proxy(log_level: str, record: Path | None, **flags: Any) -> None:
+    """Stand before a cluster: clients connect here, and never learn a broker's own address.
+
+    \b
+    A broker on this machine, recorded:
+      kafka-wiretap proxy --upstream localhost:9092 --listen 127.0.0.1:19092 --record capture --metrics 127.0.0.1:9464
+
+    Each broker gets a listener of its own, so a client reaches the broker it means. SIGTERM lets exchanges in flight
+    finish. Exit code 0; 1 when --drain was too short for them; 2 for a wrong setting.
+    """
+    log_to_stderr(log_level)
+    try:
+        sys.exit(_run_proxy(record, flags))
+    except BadSetting as error:
+        click.echo(f"kafka-wiretap: {error}", err=True)
+        sys.exit(2)
+
+
+def _run_proxy(record: Path | None, flags: dict[str, Any]) -> int:
+    from proxy import net
+
+    settings = _settings(record, flags)
+    observer, child = _recorder(record, flags) if record is not None else (None, None)
+    return net.run(settings, observer, child, _say_ready)
+
+
+def _settings(record: Path | None, flags: dict[str, Any]) -> ProxySettings:
+    from proxy.net.state import read_state
+
+    listen = config.address("--listen", flags["listen"])
+    state = flags["state"] or config.default_state_file(listen, record)
+    try:
+        remembered = {number: node.port for number, node in read_state(state).items()}
+    except ValueError as error:
+        raise BadSetting(str(error)) from error
+    ports = config.port_map(
+        listen,
+        flags["advertise"],
+        config.named_nodes(flags["named"]),
+        flags["node_ports"],
+        flags["node_count"],
+        remembered,
+    )
+    metrics = config.address("--metrics", flags["metrics"]) if flags["metrics"] else None
+    upstream = config.addresses("--upstream", flags["upstream"])
+    return ProxySettings(upstream, ports, state, metrics, flags["drain"])
+
+
+def _recorder(folder: Path, flags: dict[str, Any]) -> tuple[Observer, Sequence[str]]:
+    """The tap, and the command of its compactor."""
+    from recorder.capture.tap import RecordSettings, compactor_command, open_tap
+
+    settings = RecordSettings(
+        queue_bytes=config.size("--record-queue", flags["record_queue"]),
+        spool_bytes=config.size("--record-spool", flags["record_spool"]),
+        wait=flags["record_when_full"] == "wait",
+    )
+    try:
+        tap = open_tap(folder, settings)
+    except OSError as error:
+        raise BadSetting(
+            f"--record {folder} can't be written ({error.strerror}); right would be a folder of yours"
+        ) from error
+    return tap, compactor_command(folder, tap.session)
+
+
+def _say_ready(listening: Address, metrics: Address | None) -> None:
+    click.echo(f"listening on {listening}", err=True)
+    if metrics is not None:
+        click.echo(f"metrics on http://{metrics}/metrics", err=True)

@@ -1,0 +1,43 @@
+"""Logs are events with keys: `log(INFO, "connection closed", connection=7, cause="bad_length")`.
+
+No stack traces for what peers do wrong; what is the proxy's own fault is logged with one.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+
+logger = logging.getLogger("kafka-wiretap")
+
+
+def log(level: int, event: str, *, trace: bool = False, **keys: object) -> None:
+    """One event. Values are printed with `str`; those with spaces are quoted."""
+    if logger.isEnabledFor(level):
+        logger.log(level, event, extra={"keys": keys}, exc_info=trace)
+
+
+class KeyFormatter(logging.Formatter):
+    """`2026-11-21T12:00:00.123Z warning upstream is down  node=2 upstream=b2:9092`"""
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        keys = "".join(f" {name}={_quoted(value)}" for name, value in getattr(record, "keys", {}).items())
+        line = f"{at}.{int(record.msecs):03d}Z {record.levelname.lower()} {record.getMessage()}"
+        trace = "\n" + self.formatException(record.exc_info) if record.exc_info and record.exc_info[0] else ""
+        return line + (" " + keys if keys else "") + trace
+
+
+def log_to_stderr(level: str) -> None:
+    """Sends the program's events to standard error from `level` ("debug", "info", ...) on."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(KeyFormatter())
+    logger.handlers = [handler]
+    logger.setLevel(level.upper())
+    logger.propagate = False
+
+
+def _quoted(value: object) -> str:
+    text = str(value)
+    return f'"{text}"' if " " in text else text

@@ -1,0 +1,37 @@
+"""A command that is started beside the proxy and started again when it ends: the recorder's compactor.
+
+It runs in a session of its own, so that a Ctrl-C at the terminal lets it finish; the proxy does not wait for it.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from logging import WARNING
+
+import trio
+
+from proxy.log import log
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
+# a child that lived this long was well: the next pause is short again
+WELL_SECONDS = 60.0
+
+
+async def look_after(command: Sequence[str]) -> None:
+    """Keeps one process of `command` running until cancelled; then leaves it alone."""
+    pause = FIRST_PAUSE
+    while True:
+        started = trio.current_time()
+        try:
+            process = await trio.lowlevel.open_process(
+                list(command), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True
+            )
+            ended = f"exit code {await process.wait()}"
+        except OSError as error:
+            ended = str(error)
+        if trio.current_time() - started > WELL_SECONDS:
+            pause = FIRST_PAUSE
+        log(WARNING, "child process ended; starting it again", command=" ".join(command[:4]), reason=ended, pause=pause)
+        await trio.sleep(pause)
+        pause = min(pause * 2, LONGEST_PAUSE)

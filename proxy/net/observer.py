@@ -1,0 +1,56 @@
+"""Who watches the bytes go by: the recorder, seen from the proxy.
+
+The proxy knows these few methods and nothing of what stands behind them. None of them may block or raise for what
+happens on a disk; `wait_for_room` alone blocks, and is called in a thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from proxy.conversation import Cause, Conversation, Direction, Step
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A client's connection with the broker's connection opened for it. Times are `time.monotonic_ns()`."""
+
+    connection: int
+    at_ns: int
+    listener: str
+    client: str
+    node: int | None
+    upstream: str
+    tls: bool
+
+
+class Observer(Protocol):
+    """Is told of every byte before it is sent on."""
+
+    @property
+    def full(self) -> bool:
+        """Whether a socket should wait until `wait_for_room` returns."""
+
+    def opened(self, facts: Opened, talk: Conversation) -> None: ...
+
+    def arrived(self, connection: int, direction: Direction, chunk: bytes, at_ns: int, step: Step) -> None:
+        """`chunk` was read from a socket; `step` is what the conversation made of it."""
+
+    def made(self, connection: int, correlation_id: int, frame: bytes, at_ns: int) -> None:
+        """The proxy answers a request itself; the frame has its length in front."""
+
+    def half_closed(self, connection: int, direction: Direction, at_ns: int) -> None: ...
+
+    def closed(self, connection: int, cause: Cause, at_ns: int) -> None: ...
+
+    def node(self, node_id: int, upstream: str, listener: str) -> None:
+        """A node was found, or has moved."""
+
+    def wait_for_room(self) -> None: ...
+
+    def counters(self) -> Mapping[str, float]: ...
+
+    def close(self) -> None:
+        """Writes what is left. Blocks."""

@@ -1,0 +1,98 @@
+"""The proxy's own question: who are the cluster's nodes? Asked at the start, and when a client wants a node not known.
+
+ApiVersions v0, then Metadata for no topics, on a connection of its own that is neither recorded nor counted. Where the
+brokers ask for a login the answer never comes; then the proxy learns its nodes from the first client's answers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import trio
+
+from proxy.net.streams import PeerLost, Stream, dial
+from proxy.rewrite import addresses
+from proxy.rewrite.nodes import Address, Node
+from proxy.wire import catalog
+from proxy.wire.errors import WireError
+from proxy.wire.framing import LENGTH, framed
+
+METADATA, API_VERSIONS = 3, 18
+CLIENT_ID = "kafka-wiretap"
+# the answer to a question about no topics: a few bytes a node
+LONGEST_ANSWER = 1024 * 1024
+ANSWER_SECONDS = 5
+
+
+class NoAnswer(Exception):
+    """The brokers did not tell their nodes; the message says why."""
+
+
+async def ask_for_nodes(upstream: tuple[Address, ...], dial_seconds: float) -> tuple[Node, ...]:
+    """The cluster's nodes, from the first bootstrap server that tells them.
+
+    Raises:
+        NoAnswer: none did.
+    """
+    reasons = []
+    for address in upstream:
+        try:
+            with trio.fail_after(dial_seconds + ANSWER_SECONDS):
+                return await _ask(address, dial_seconds)
+        except (PeerLost, WireError, trio.TooSlowError) as error:
+            reasons.append(str(error) or f"{address} did not answer in time")
+    raise NoAnswer("; ".join(reasons))
+
+
+async def _ask(address: Address, dial_seconds: float) -> tuple[Node, ...]:
+    stream = await dial(address, dial_seconds)
+    try:
+        versions = await _exchange(stream, API_VERSIONS, 0, {})
+        _, answer = _decoded(versions, API_VERSIONS, 0)
+        version = _metadata_version(answer)
+        frame = await _exchange(stream, METADATA, version, _question(version))
+        return addresses.nodes_in(METADATA, version, frame)
+    finally:
+        stream.close()
+
+
+def _question(version: int) -> dict[str, Any]:
+    """Version 0 can only ask for all topics; later ones ask for none."""
+    codec = catalog.codec("request", METADATA, version)
+    assert codec is not None
+    fields = {field.name for field in codec.message.fields}
+    asked: dict[str, Any] = {"topics": [], "allow_auto_topic_creation": False}
+    return {name: value for name, value in asked.items() if name in fields}
+
+
+def _metadata_version(versions: dict[str, Any]) -> int:
+    ours = catalog.versions(METADATA)[-1]
+    for api in versions["api_keys"]:
+        if api["api_key"] == METADATA:
+            return min(ours, int(api["max_version"]))
+    return 0
+
+
+def _decoded(frame: bytes, key: int, version: int) -> tuple[Any, dict[str, Any]]:
+    decoded = catalog.decode_response(frame, key, version)
+    if isinstance(decoded, catalog.UnknownMessage):
+        raise WireError(f"version {version} of api {key} is not known")
+    return decoded
+
+
+async def _exchange(stream: Stream, key: int, version: int, values: dict[str, Any]) -> bytes:
+    await stream.send([framed(catalog.encode_request(key, version, 0, CLIENT_ID, values))])
+    received = b""
+    while len(received) < 4 or len(received) < 4 + _size(received):
+        chunk = await stream.receive()
+        if not chunk:
+            raise PeerLost(f"{stream.peer} closed the connection instead of answering; does it ask for a login?")
+        received += chunk
+    return received[4:]
+
+
+def _size(received: bytes) -> int:
+    (size,) = LENGTH.unpack_from(received)
+    if not 0 <= size <= LONGEST_ANSWER:
+        raise PeerLost(f"an answer of {size} bytes is none of Kafka's; is this a TLS port?")
+    return int(size)

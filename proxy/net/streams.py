@@ -1,0 +1,139 @@
+"""A TCP connection as a stream of chunks, at the least cost that trio allows.
+
+Errors of the socket become `PeerLost`, so that nothing behind this file knows about errno.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable
+
+import trio
+
+from proxy.rewrite.nodes import Address
+
+# 16 KiB reads move a quarter of what these do; a chunk is what a connection holds in memory, twice
+RECEIVE_SIZE = 256 * 1024
+
+
+class PeerLost(Exception):
+    """The connection broke: reset, timed out, unreachable. Close it. `stream`: which one it was."""
+
+    def __init__(self, reason: object, stream: Stream | None = None) -> None:
+        super().__init__(str(reason))
+        self.stream = stream
+
+
+class Stream:
+    """One side of a relay. One task receives, one task sends.
+
+    `receive` gives up the processor at least once in each call, `send` only when the peer is slow.
+    """
+
+    __slots__ = ("_socket", "_waiting", "_woken", "peer")
+
+    def __init__(self, sock: socket.socket, peer: str) -> None:
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        self._socket = sock
+        self._waiting: trio.CancelScope | None = None
+        self._woken = False
+        self.peer = peer
+
+    async def receive(self) -> bytes | None:
+        """The next chunk, b"" at the peer's end of stream, None if `wake` was called.
+
+        Raises:
+            PeerLost: the connection broke.
+        """
+        try:
+            chunk = self._socket.recv(RECEIVE_SIZE)
+        except BlockingIOError:
+            return await self._wait_and_receive()
+        except OSError as error:
+            raise PeerLost(error, self) from error
+        await trio.lowlevel.checkpoint()
+        return chunk
+
+    async def _wait_and_receive(self) -> bytes | None:
+        while True:
+            if self._woken:
+                self._woken = False
+                await trio.lowlevel.checkpoint()
+                return None
+            with trio.CancelScope() as self._waiting:
+                await trio.lowlevel.wait_readable(self._socket)
+            self._waiting = None
+            try:
+                return self._socket.recv(RECEIVE_SIZE)
+            except BlockingIOError:
+                continue
+            except OSError as error:
+                raise PeerLost(error, self) from error
+
+    def wake(self) -> None:
+        """Makes the task that receives, or will next, return None unless there is data."""
+        self._woken = True
+        if self._waiting is not None:
+            self._waiting.cancel()
+
+    async def send(self, pieces: Iterable[bytes | memoryview]) -> None:
+        """Sends all of it. A cancelled call leaves the stream unusable.
+
+        Raises:
+            PeerLost: the connection broke.
+        """
+        try:
+            for piece in pieces:
+                sent = self._send_now(piece)
+                if sent < len(piece):
+                    await self._send_rest(memoryview(piece)[sent:])
+        except OSError as error:
+            raise PeerLost(error, self) from error
+
+    def _send_now(self, piece: bytes | memoryview) -> int:
+        try:
+            return self._socket.send(piece)
+        except BlockingIOError:
+            return 0
+
+    async def _send_rest(self, rest: memoryview) -> None:
+        while rest:
+            await trio.lowlevel.wait_writable(self._socket)
+            rest = rest[self._send_now(rest) :]
+
+    def send_eof(self) -> None:
+        """Ends what is sent; receiving goes on."""
+        try:
+            self._socket.shutdown(socket.SHUT_WR)
+        except OSError as error:
+            raise PeerLost(error, self) from error
+
+    def close(self) -> None:
+        trio.lowlevel.notify_closing(self._socket)
+        self._socket.close()
+
+
+async def dial(address: Address, timeout: float) -> Stream:
+    """A connection to a broker.
+
+    Raises:
+        PeerLost: it could not be reached within `timeout` seconds.
+    """
+    try:
+        with trio.fail_after(timeout):
+            opened = await trio.open_tcp_stream(address.host, address.port)
+    except (OSError, trio.TooSlowError) as error:
+        raise PeerLost(f"{address} can't be reached: {error or 'no answer in time'}") from error
+    # the stream object is given up; its socket lives on in ours
+    return Stream(_detached(opened.socket), str(address))
+
+
+def accepted(sock: trio.socket.SocketType, peer: str) -> Stream:
+    """A client's connection that a listener has accepted."""
+    return Stream(_detached(sock), peer)
+
+
+def _detached(sock: trio.socket.SocketType) -> socket.socket:
+    return socket.socket(fileno=sock.detach())
