@@ -1,0 +1,90 @@
+"""The messages that this catalog knows: api key -> its request and its response, in all versions.
+
+A `.kafka` file is read when its api is first asked for. Pure lookups, no functions are compiled here.
+"""
+
+from functools import cache
+from importlib.resources import files
+from typing import Literal, NamedTuple
+
+from proxy.wire.language import Message, parse
+
+Kind = Literal["request", "response"]
+
+API_VERSIONS = 18
+CONTROLLED_SHUTDOWN = 7
+
+
+class Api(NamedTuple):
+    request: Message
+    response: Message
+
+    @property
+    def name(self) -> str:
+        return self.request.api
+
+
+@cache
+def _names() -> dict[int, str]:
+    """api key -> file name; the number in front is the key."""
+    listing = sorted(entry.name for entry in files("proxy.wire.messages").iterdir() if entry.name.endswith(".kafka"))
+    return {int(name.split("_", 1)[0]): name for name in listing}
+
+
+@cache
+def api(key: int) -> Api | None:
+    """None where the catalog lacks the key."""
+    name = _names().get(key)
+    if name is None:
+        return None
+    text = files("proxy.wire.messages").joinpath(name).read_text("utf-8")
+    request, response = parse(text)
+    return Api(request, response)
+
+
+def message(kind: Kind, key: int) -> Message | None:
+    found = api(key)
+    return getattr(found, kind) if found else None
+
+
+def apis() -> tuple[int, ...]:
+    """All known api keys, ascending."""
+    return tuple(_names())
+
+
+def api_name(key: int) -> str | None:
+    """Kafka's name: "Metadata" for 3."""
+    found = api(key)
+    return found.name if found else None
+
+
+@cache
+def _keys() -> dict[str, int]:
+    return {found.name: key for key in apis() if (found := api(key))}
+
+
+def api_key(name: str) -> int | None:
+    """3 for "Metadata"; None for a name that Kafka's newest release doesn't use."""
+    return _keys().get(name)
+
+
+def versions(key: int) -> range:
+    """The known versions, old floors included; empty for an unknown key. Request and response always have the same."""
+    found = api(key)
+    return found.request.versions if found else range(0)
+
+
+def known(key: int, version: int) -> bool:
+    return version in versions(key)
+
+
+@cache
+def first_flexible(key: int) -> int:
+    """The first version with compact lengths and tags; beyond all versions where there is none or the key is unknown."""
+    found = api(key)
+    return found.request.flexible.start if found and found.request.flexible else 1 << 15
+
+
+def is_flexible(key: int, version: int) -> bool:
+    """Whether that version has compact lengths and tags: true for versions newer than the catalog too."""
+    return version >= first_flexible(key)

@@ -1,0 +1,215 @@
+"""Every known message in every known version, as functions: decode, encode, project, walk.
+
+The entry of this room. Nothing is compiled before it is asked for (0.5 to 5 ms a function, once); all of it is cached for the process.
+"""
+
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any
+
+from proxy.wire import apis as _apis
+from proxy.wire.apis import Kind, api_key, api_name, apis, is_flexible, known, versions
+from proxy.wire.compile.decoder import decoder
+from proxy.wire.compile.encoder import encoder
+from proxy.wire.compile.projector import projector
+from proxy.wire.compile.walker import walker
+from proxy.wire.headers import (
+    RequestHead,
+    ResponseHead,
+    request_head,
+    response_head,
+    response_header_version,
+    write_request_head,
+    write_response_head,
+)
+from proxy.wire.language import Field, Message
+from proxy.wire.primitives import Buffer
+
+__all__ = [
+    "Codec",
+    "UnknownMessage",
+    "Walk",
+    "api_key",
+    "api_name",
+    "apis",
+    "codec",
+    "decode_request",
+    "decode_response",
+    "encode_request",
+    "encode_response",
+    "is_flexible",
+    "known",
+    "marked",
+    "may_hold_secrets",
+    "secrets",
+    "versions",
+    "walk_response",
+]
+
+Values = dict[str, Any]
+Spans = dict[str, list[tuple[Any, int, int]]]
+SECRET_MARKS = frozenset(["secret", "sensitive"])
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownMessage:
+    """A frame whose api or version the catalog lacks: a value, not an error. `body` is the body's offset in the frame."""
+
+    kind: Kind
+    api_key: int
+    api_version: int
+    body: int
+
+
+class Walk:
+    """Steps over a message that arrives in pieces, up to one of its fields. Keeps no bytes, whatever their size."""
+
+    def __init__(self, pieces: Generator[int | None, Buffer, None]):
+        self._pieces = pieces
+        next(pieces)
+
+    def feed(self, chunk: Buffer) -> int | None:
+        """The offset in `chunk` where the field begins (its length where it begins with the next one), or None: feed the next.
+
+        Errors: Malformed; ValueError once the walk has answered.
+        """
+        try:
+            return self._pieces.send(chunk)
+        except StopIteration:
+            raise ValueError("this walk has answered already") from None
+
+
+class Codec:
+    """The functions of one message in one version. Get it from `codec()`."""
+
+    def __init__(self, message: Message, version: int):
+        self.message, self.version = message, version
+        self.project = cache(self._project)
+        self._walks = cache(self._walker)
+
+    def __repr__(self) -> str:
+        return f"<Codec {self.message.name} v{self.version}>"
+
+    @cached_property
+    def _decode(self) -> Callable[[bytes, int], tuple[Values, int]]:
+        return decoder(self.message, self.version)
+
+    @cached_property
+    def encode(self) -> Callable[[Mapping[str, Any]], bytes]:
+        """The body's bytes. A missing field is written with its default, a field of other versions is left out.
+
+        Errors: Malformed for values that don't fit and for unknown names.
+        """
+        return encoder(self.message, self.version)
+
+    def decode(self, buf: Buffer, at: int = 0) -> tuple[Values, int]:
+        """The body at `at` as plain values by Kafka's field names in snake_case, and the offset behind it.
+
+        A uuid is 16 bytes, records are bytes. Tagged fields that the catalog doesn't know stand in their struct under "_tags": {tag: bytes}.
+
+        Errors: Truncated, Malformed.
+        """
+        return self._decode(buf if type(buf) is bytes else bytes(buf), at)
+
+    def _project(self, paths: tuple[str, ...]) -> Callable[[Buffer, int], Spans]:
+        """The function `find(buf, at)` -> {path: [(value, start, end), ...]}, in wire order.
+
+        Paths are names joined by dots ("brokers.host"), flattened over arrays. `start` and `end` are offsets in `buf` of what encodes the value,
+        its length included. "tags" is the body's own tag buffer (list of TagSpan). Reading stops behind the last asked field.
+
+        Errors: ValueError for a path that no version has; the function raises Truncated, Malformed.
+        """
+        return projector(self.message, self.version, paths)
+
+    def _walker(self, stop: str, header: int | None) -> Callable[[], Generator[int | None, Buffer, None]]:
+        return walker(self.message, self.version, stop, header)
+
+    def walk(self, stop: str) -> Walk:
+        """A walk over a body up to `stop`: a field of the body outside its tag buffer, or "tags".
+
+        Errors: ValueError where this version has no such field.
+        """
+        return Walk(self._walks(stop, None)())
+
+
+@cache
+def codec(kind: Kind, key: int, version: int) -> Codec | None:
+    """The functions of that message; None where the catalog lacks the api or the version."""
+    message = _apis.message(kind, key)
+    return Codec(message, version) if message and version in message.versions else None
+
+
+def walk_response(key: int, version: int, stop: str) -> Walk:
+    """A walk over a response frame from its correlation id on.
+
+    Errors: ValueError for a message the catalog lacks, or one without that field.
+    """
+    found = codec("response", key, version)
+    if found is None:
+        raise ValueError(f"no response of api {key} version {version} in the catalog")
+    return Walk(found._walks(stop, response_header_version(key, version))())
+
+
+def decode_request(frame: Buffer) -> tuple[RequestHead, Values] | UnknownMessage:
+    """Head and body of a request (the frame without its 4-byte length). Errors: Truncated, Malformed."""
+    head = request_head(frame)
+    found = codec("request", head.api_key, head.api_version)
+    if found is None:
+        return UnknownMessage("request", head.api_key, head.api_version, head.body)
+    return head, found.decode(frame, head.body)[0]
+
+
+def decode_response(frame: Buffer, key: int, version: int) -> tuple[ResponseHead, Values] | UnknownMessage:
+    """Head and body of the response to a request of that api and version. Errors: Truncated, Malformed."""
+    head = response_head(frame, key, version)
+    found = codec("response", key, version)
+    if found is None:
+        return UnknownMessage("response", key, version, head.body)
+    return head, found.decode(frame, head.body)[0]
+
+
+def encode_request(
+    key: int, version: int, correlation_id: int, client_id: str | None, values: Mapping[str, Any]
+) -> bytes:
+    """A request frame without its 4-byte length. Errors: Malformed; ValueError for a message the catalog lacks."""
+    return write_request_head(key, version, correlation_id, client_id) + _must("request", key, version).encode(values)
+
+
+def encode_response(key: int, version: int, correlation_id: int, values: Mapping[str, Any]) -> bytes:
+    """A response frame without its 4-byte length. Errors: Malformed; ValueError for a message the catalog lacks."""
+    return write_response_head(key, version, correlation_id) + _must("response", key, version).encode(values)
+
+
+def _must(kind: Kind, key: int, version: int) -> Codec:
+    found = codec(kind, key, version)
+    if found is None:
+        raise ValueError(f"no {kind} of api {key} version {version} in the catalog")
+    return found
+
+
+@cache
+def marked(kind: Kind, key: int, version: int, marks: frozenset[str]) -> tuple[str, ...]:
+    """The paths of this version's fields that carry one of the marks, in wire order of their declaration."""
+    message = _apis.message(kind, key)
+    return tuple(_marked(message.fields, version, marks, "")) if message else ()
+
+
+def _marked(fields: tuple[Field, ...], version: int, marks: frozenset[str], above: str) -> list[str]:
+    found = []
+    for field in fields:
+        if version in field.versions:
+            found += [above + field.name] if field.marks & marks else []
+            found += _marked(field.fields, version, marks, f"{above}{field.name}.")
+    return found
+
+
+def secrets(kind: Kind, key: int, version: int) -> tuple[str, ...]:
+    """The paths that no capture may keep: credentials, and config values, which may be some. () for nearly all messages."""
+    return marked(kind, key, version, SECRET_MARKS)
+
+
+@cache
+def may_hold_secrets(kind: Kind, key: int) -> bool:
+    """Whether any version of that message has such a path: what decides for frames that can't be read."""
+    return any(secrets(kind, key, version) for version in versions(key))

@@ -1,0 +1,164 @@
+"""Writes the function from a mapping to bytes.
+
+A field that is missing is written with its default; one that only other versions have is left out; an unknown name is an error.
+Tagged fields that hold their default are left out, as Kafka does.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from proxy.wire.compile.decoder import default_source
+from proxy.wire.compile.layout import Slot, Struct, layout
+from proxy.wire.compile.source import Source
+from proxy.wire.language import Message
+
+
+def encoder(message: Message, version: int) -> Callable[..., Any]:
+    """`encode(values) -> bytes`."""
+    source = Source(f"encode {message.name} v{version}", "def encode(values):")
+    with source.block("try:"):
+        writer = Encoder(source)
+        with writer.part("parts"):
+            writer.struct(layout(message, version), "values")
+            source.line("return b''.join(parts)")
+    with source.block("except WRITE_FAULTS as fault:"):
+        source.line(f"raise unfit(fault, {message.api!r}, {version}) from fault")
+    return source.function()
+
+
+class Encoder:
+    """Writes the writing of values; fixed fields that follow each other are packed at once."""
+
+    def __init__(self, source: Source):
+        self.source = source
+        self._put = ""
+        self._codes: list[str] = []
+        self._values: list[str] = []
+
+    @contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        """What is written meanwhile goes to a list of that name."""
+        before, self._put = self._put, self.source.fresh(f"put_{name}")
+        self.source.line(f"{name} = []")
+        self.source.line(f"{self._put} = {name}.append")
+        yield
+        self._put = before
+
+    def put(self, expression: str) -> None:
+        self._flush()
+        self.source.line(f"{self._put}({expression})")
+
+    def _pack(self, code: str, expression: str) -> None:
+        self._codes.append(code)
+        self._values.append(expression)
+
+    def _flush(self) -> None:
+        if self._codes:
+            pack = self.source.pack("".join(self._codes))
+            self.source.line(f"{self._put}({pack}({', '.join(self._values)}))")
+        self._codes, self._values = [], []
+
+    def struct(self, struct: Struct, values: str) -> None:
+        """Writes the struct whose values the variable `values` holds; nothing is left pending."""
+        names = self.source.fresh("NAMES")
+        self.source.constant(names, struct.names | {"_tags"})
+        self._flush()
+        self.source.line(f"if not {values}.keys() <= {names}: raise unknown_names({values}, {names})")
+        for slot in struct.slots:
+            self._slot(slot, f"{values}.get({slot.name!r}, {default_source(slot)})")
+        if struct.tagged:
+            self._tagged(struct, values)
+        elif struct.flexible:
+            self.put(f"write_tags([], {values}['_tags']) if '_tags' in {values} else b'\\0'")
+        self._flush()
+
+    def _slot(self, slot: Slot, expression: str) -> None:
+        if slot.code:
+            self._pack(slot.code, f"uuid({expression})" if slot.type == "uuid" else expression)
+            return
+        self._flush()
+        value = self.source.fresh(slot.name)
+        self.source.line(f"{value} = {expression}")
+        self._value(slot, value)
+
+    def _value(self, slot: Slot, value: str) -> None:
+        """Writes a value of no fixed size, which stands in a variable."""
+        if not slot.nullable:
+            self._present(slot, value)
+            return
+        with self.source.block(f"if {value} is None:"):
+            self.put(_null(slot))
+        with self.source.block("else:"):
+            if slot.struct and not slot.array:
+                self.put(r"b'\x01'")
+            self._present(slot, value)
+            self._flush()
+
+    def _present(self, slot: Slot, value: str) -> None:
+        if slot.array:
+            self._array(slot, value)
+        elif slot.struct:
+            self.struct(slot.struct, value)
+        elif slot.type == "string":
+            self.source.line(f"{value} = {value}.encode()")
+            self._length(slot, value)
+            self.put(value)
+        else:
+            self._length(slot, value)
+            self.put(value)
+
+    def _length(self, slot: Slot, value: str) -> None:
+        text = slot.type == "string" and not slot.array
+        if slot.compact:
+            self.source.line(f"n = len({value})")
+            self.put(f"SHORT[n + 1] if n < 127 else {'text_size(n)' if text else 'uvarint(n + 1)'}")
+        else:
+            self._pack("h" if text else "i", f"len({value})")
+
+    def _array(self, slot: Slot, value: str) -> None:
+        self._length(slot, value)
+        if slot.element_code:
+            self.put(f"pack_many({slot.element_code!r}, {value})")
+            return
+        self._flush()
+        element = self.source.fresh(slot.name + "_item")
+        with self.source.block(f"for {element} in {value}:"):
+            self._present(slot.element, element)
+            self._flush()
+
+    def _tagged(self, struct: Struct, values: str) -> None:
+        self._flush()
+        known = self.source.fresh("tags")
+        self.source.line(f"{known} = []")
+        for slot in struct.tagged:
+            value = self.source.fresh(slot.name)
+            self.source.line(f"{value} = {values}.get({slot.name!r}, {default_source(slot)})")
+            with self.source.block(_holds_more(slot, value)), self.part(self.source.fresh(f"{value}_parts")):
+                parts = self._put.removeprefix("put_")
+                self._tag_value(slot, value)
+                self.source.line(f"{known}.append(({slot.tag}, b''.join({parts})))")
+        self.put(f"write_tags({known}, {values}.get('_tags')) if {known} or '_tags' in {values} else b'\\0'")
+
+    def _tag_value(self, slot: Slot, value: str) -> None:
+        if slot.code:
+            self._slot(slot, value)
+        else:
+            self._value(slot, value)
+        self._flush()
+
+
+def _null(slot: Slot) -> str:
+    if slot.struct and not slot.array:
+        return r"b'\xff'" if slot.tag is None else r"b'\0'"
+    if slot.compact:
+        return r"b'\0'"
+    return r"b'\xff\xff'" if slot.type == "string" and not slot.array else r"b'\xff\xff\xff\xff'"
+
+
+def _holds_more(slot: Slot, value: str) -> str:
+    """The line that asks whether a tagged field is worth writing."""
+    default = default_source(slot)
+    if default == "None":
+        return f"if {value} is not None:"
+    return f"if {value}:" if default == "[]" and not slot.nullable else f"if {value} != {default}:"

@@ -1,0 +1,102 @@
+"""A message at one version: which fields, in which order, how each is encoded.
+
+Everything that depends on the version is decided here, so that the writers of source never see one.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from proxy.wire.language import Field, Message
+
+# type -> struct code and size
+FIXED = {
+    "bool": ("?", 1),
+    "int8": ("b", 1),
+    "int16": ("h", 2),
+    "uint16": ("H", 2),
+    "int32": ("i", 4),
+    "uint32": ("I", 4),
+    "int64": ("q", 8),
+    "float64": ("d", 8),
+    "uuid": ("16s", 16),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A field of one version. `type` is that of the value or of the array's elements."""
+
+    field: Field
+    type: str
+    array: bool
+    nullable: bool
+    compact: bool  # lengths are unsigned varints, one more than the length
+    struct: "Struct | None"
+
+    @property
+    def name(self) -> str:
+        return self.field.name
+
+    @property
+    def tag(self) -> int | None:
+        return self.field.tag
+
+    @property
+    def code(self) -> str | None:
+        """The `struct` code of a value that is always as long; None for all others."""
+        return None if self.array else self.element_code
+
+    @property
+    def element_code(self) -> str | None:
+        """The same for the elements of an array."""
+        return FIXED[self.type][0] if self.type in FIXED else None
+
+    @property
+    def size(self) -> int:
+        return FIXED[self.type][1]
+
+    @property
+    def element(self) -> "Slot":
+        """One element of this array."""
+        return replace(self, array=False, nullable=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Struct:
+    """The fields of a struct at one version: `slots` in wire order, `tagged` by ascending tag."""
+
+    slots: tuple[Slot, ...]
+    tagged: tuple[Slot, ...]
+    flexible: bool
+    names: frozenset[str]  # of all versions: an encoder leaves out a field of another version, and refuses an unknown one
+
+    def __iter__(self) -> Iterator[Slot]:
+        yield from self.slots
+        yield from self.tagged
+
+    @property
+    def fixed_size(self) -> int | None:
+        """Bytes of every such struct, or None where they differ."""
+        if self.flexible or any(slot.code is None for slot in self.slots):
+            return None
+        return sum(slot.size for slot in self.slots)
+
+
+def layout(message: Message, version: int) -> Struct:
+    """`version` is one of `message.versions`."""
+    return _struct(message.fields, version, version in message.flexible)
+
+
+def _struct(fields: tuple[Field, ...], version: int, flexible: bool) -> Struct:
+    slots = [_slot(field, version, flexible) for field in fields if version in field.versions]
+    return Struct(
+        tuple(slot for slot in slots if slot.tag is None),
+        tuple(sorted((slot for slot in slots if slot.tag is not None), key=lambda slot: slot.tag or 0)),
+        flexible,
+        frozenset(field.name for field in fields),
+    )
+
+
+def _slot(field: Field, version: int, flexible: bool) -> Slot:
+    inner = _struct(field.fields, version, flexible) if field.fields else None
+    return Slot(field, field.element, field.is_array, version in field.nullable, flexible, inner)

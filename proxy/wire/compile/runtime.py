@@ -1,0 +1,194 @@
+"""What the written functions call: the rare cases, long lengths, and the way from Python's errors to the error family.
+
+Helpers that read a length again begin at the byte before `at`: the written function has taken the first byte already.
+"""
+
+from collections.abc import Generator, Mapping, Sequence
+from struct import Struct, error
+from typing import Any
+
+from proxy.wire.errors import Malformed, Truncated, WireError
+from proxy.wire.primitives import Buffer, read_tags, read_uvarint, uvarint
+
+# A string has at most 32767 bytes, also in versions whose length would hold more (Kafka's own readers refuse it).
+STRING_MAX = 0x7FFF
+
+READ_FAULTS = (WireError, error, IndexError, UnicodeDecodeError)
+WRITE_FAULTS = (WireError, error, AttributeError, TypeError, ValueError, OverflowError, KeyError)
+
+# Arrays of fixed elements are short as a rule (replicas of a partition): ready made readers up to this count.
+READY = 33
+
+
+def ready(code: str) -> list[Any]:
+    """`unpack_from` for 0, 1, ... READY - 1 elements."""
+    return [Struct(">" + code * count).unpack_from for count in range(READY)]
+
+
+INT8S, INT16S, INT32S, INT64S, UUIDS = ready("b"), ready("h"), ready("i"), ready("q"), ready("16s")
+READY_BY_CODE = {"b": "INT8S", "h": "INT16S", "i": "INT32S", "q": "INT64S", "16s": "UUIDS"}
+
+# The varints of one byte: lengths below 127 are nearly all.
+SHORT = [bytes([value]) for value in range(128)]
+
+
+def many(code: str, width: int, count: int, buf: Buffer, at: int) -> list[Any]:
+    """An array of `count` fixed elements; looks at the bytes left before anything is built."""
+    if count * width > len(buf) - at:
+        raise Truncated(f"{count} elements of {width} bytes go beyond the end", offset=at)
+    codes = code * count if len(code) > 1 else f"{count}{code}"
+    return list(Struct(">" + codes).unpack_from(buf, at))
+
+
+def long_or_null(buf: Buffer, at: int) -> tuple[int, int]:
+    """A compact length of several bytes: 0 for null, else the length and one."""
+    return read_uvarint(buf, at - 1)
+
+
+def long(buf: Buffer, at: int) -> tuple[int, int]:
+    """The same, where null may not stand."""
+    n, at = read_uvarint(buf, at - 1)
+    if n == 0:
+        raise Malformed("null where a value must stand", offset=at - 1)
+    return n, at
+
+
+def long_text_or_null(buf: Buffer, at: int) -> tuple[int, int]:
+    n, at = read_uvarint(buf, at - 1)
+    if n > STRING_MAX + 1:
+        raise Malformed(f"a string of {n - 1} bytes: at most {STRING_MAX} may stand there", offset=at)
+    return n, at
+
+
+def long_text(buf: Buffer, at: int) -> tuple[int, int]:
+    n, at = long_text_or_null(buf, at)
+    if n == 0:
+        raise Malformed("null where a string must stand", offset=at - 1)
+    return n, at
+
+
+def null(n: int, at: int) -> None:
+    """The value of length `n` below 0."""
+    if n != -1:
+        raise Malformed(f"a length of {n}", offset=at)
+
+
+def not_null(n: int, at: int) -> WireError:
+    return Malformed("null where a value must stand" if n == -1 else f"a length of {n}", offset=at)
+
+
+def present(n: int, at: int) -> bool:
+    """The byte before a struct that may be null: 1, or -1 for null."""
+    if n not in (1, -1):
+        raise Malformed(f"{n} before a struct: 1 and -1 (null) are known", offset=at)
+    return n == 1
+
+
+def keep_tags(buf: Buffer, at: int, value: dict[str, Any]) -> int:
+    """Puts the entries of a tag buffer that nobody knows under "_tags"; returns the offset behind it."""
+    spans, at = read_tags(buf, at - 1)
+    if spans:
+        value["_tags"] = {span.tag: bytes(buf[span.payload_start : span.end]) for span in spans}
+    return at
+
+
+def present_tag(n: int, at: int) -> bool:
+    """The same in a tagged field, where 0 stands for null."""
+    if n not in (0, 1):
+        raise Malformed(f"{n} before a tagged struct: 1 and 0 (null) are known", offset=at)
+    return n == 1
+
+
+def wrong_tag(tag: int, start: int, end: int, at: int) -> WireError:
+    """What to raise where the value of a tagged field ended at `at`, not at `end`."""
+    return Malformed(f"tag {tag} says {end - start} bytes, its value has {at - start}", offset=start)
+
+
+def beyond(at: int) -> WireError:
+    return Truncated("the bytes end before the message does", offset=at)
+
+
+def explain(fault: Exception, api: str, version: int, at: int, size: int) -> WireError:
+    """The error family's member for what a reader ran into at `at` in a buffer of `size` bytes."""
+    if isinstance(fault, WireError):
+        at = at if fault.offset is None else fault.offset
+        return type(fault)(fault.reason, api=api, version=version, offset=min(at, size))
+    if isinstance(fault, UnicodeDecodeError) and at <= size:
+        return Malformed("a string is not UTF-8", api=api, version=version, offset=at)
+    return Truncated("the bytes end before the message does", api=api, version=version, offset=min(at, size))
+
+
+def unfit(fault: Exception, api: str, version: int) -> WireError:
+    """The error for values that can't be encoded."""
+    if isinstance(fault, WireError):
+        return type(fault)(fault.reason, api=api, version=version)
+    return Malformed(f"values that don't fit: {fault}", api=api, version=version)
+
+
+def unknown_names(values: Mapping[str, Any], names: frozenset[str]) -> WireError:
+    return Malformed(f"unknown fields: {', '.join(sorted(map(str, values.keys() - names)))}")
+
+
+def uuid(value: bytes) -> bytes:
+    """`struct` would pad or cut a value of another length in silence."""
+    if len(value) != 16:
+        raise Malformed(f"an id of {len(value)} bytes, not 16")
+    return value
+
+
+def pack_many(code: str, values: Sequence[Any]) -> bytes:
+    """The elements of an array of fixed ones, without its count."""
+    if code == "16s":
+        return b"".join(map(uuid, values))
+    return Struct(f">{len(values)}{code}").pack(*values)
+
+
+def text_size(size: int) -> bytes:
+    """The compact length of a string of 127 bytes or more."""
+    if size > STRING_MAX:
+        raise Malformed(f"a string of {size} bytes: at most {STRING_MAX} may stand there")
+    return uvarint(size + 1)
+
+
+def write_tags(known: list[tuple[int, bytes]], unknown: Mapping[int, bytes] | None) -> bytes:
+    """A tag buffer, ascending as Kafka wants it."""
+    tags = dict(known)
+    for tag, payload in (unknown or {}).items():
+        if tag in tags:
+            raise Malformed(f"tag {tag} is given twice, as a field and under _tags")
+        tags[tag] = payload
+    parts = [uvarint(len(tags))]
+    for tag in sorted(tags):
+        parts += [uvarint(tag), uvarint(len(tags[tag])), tags[tag]]
+    return b"".join(parts)
+
+
+# What a walk holds between two chunks: the chunk, the offset in it, its size.
+Place = tuple[int, Buffer, int, int]
+
+
+def split_uvarint(n: int, buf: Buffer, at: int, size: int) -> Generator[None, Buffer, Place]:
+    """The rest of a varint whose first byte, `n`, says that more follow."""
+    first = bytes([n])
+    while first[-1] > 0x7F and len(first) < 5:
+        while at >= size:
+            at -= size
+            buf = yield
+            size = len(buf)
+        first += bytes([buf[at]])
+        at += 1
+    value, _ = read_uvarint(first, 0)
+    return value, buf, at, size
+
+
+def split_int(width: int, buf: Buffer, at: int, size: int) -> Generator[None, Buffer, Place]:
+    """A signed integer of `width` bytes that several chunks may share."""
+    found = b""
+    while len(found) < width:
+        while at >= size:
+            at -= size
+            buf = yield
+            size = len(buf)
+        found += bytes([buf[at]])
+        at += 1
+    return int.from_bytes(found, "big", signed=True), buf, at, size

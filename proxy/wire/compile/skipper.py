@@ -1,0 +1,80 @@
+"""Writes the stepping over values that nobody asked for.
+
+A stepped over value is not looked at: no null that may not stand there, no text that is not UTF-8 is found. Only lengths count, and a negative one
+never leads backwards.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from proxy.wire.compile.cursor import Cursor
+from proxy.wire.compile.layout import FIXED, Slot, Struct
+from proxy.wire.compile.source import Source
+
+
+class Skipper:
+    def __init__(self, source: Source, cursor: Cursor):
+        self.source, self.cursor = source, cursor
+
+    def struct(self, struct: Struct) -> None:
+        for slot in struct.slots:
+            self.slot(slot)
+        if struct.flexible:
+            self.tags()
+
+    def slot(self, slot: Slot) -> None:
+        if slot.code:
+            self.cursor.step(slot.size)
+        elif slot.array:
+            self._array(slot)
+        elif slot.struct:
+            self._one_struct(slot, slot.struct)
+        else:
+            self._bytes(slot)
+
+    def tags(self) -> None:
+        """A whole tag buffer."""
+        self.cursor.length("B", 1)
+        with self.source.block("if n:"):
+            self.source.line(self.cursor.rest_of_varint)
+            with self.source.block("for _ in range(n):"):
+                self.cursor.count()
+                self.cursor.count()
+                self.source.line("at += n")
+
+    def length(self, slot: Slot) -> str:
+        """Reads a length or count into `n`; the expression for it (below 0 for null)."""
+        if slot.compact:
+            self.cursor.count()
+            return "n - 1"
+        self.cursor.length(*(("h", 2) if slot.type == "string" and not slot.array else ("i", 4)))
+        return "n"
+
+    def _bytes(self, slot: Slot) -> None:
+        length = self.length(slot)
+        self.source.line(f"if n > {1 if slot.compact else 0}: at += {length}")
+
+    def _array(self, slot: Slot) -> None:
+        count = self.length(slot)
+        width = slot.struct.fixed_size if slot.struct else FIXED[slot.type][1] if slot.element_code else None
+        if width is not None:
+            self.source.line(f"if n > {1 if slot.compact else 0}: at += ({count}) * {width}")
+            return
+        with self.source.block(f"for _ in range({count}):"):
+            self.slot(slot.element)
+            self.cursor.flush()
+
+    def _one_struct(self, slot: Slot, struct: Struct) -> None:
+        if not slot.nullable:
+            self.struct(struct)
+            return
+        with self.present(slot):
+            self.struct(struct)
+            self.cursor.flush()
+
+    @contextmanager
+    def present(self, slot: Slot) -> Iterator[None]:
+        """The lines written meanwhile read a struct that is not null."""
+        self.cursor.length("b", 1)
+        with self.source.block(f"if {'present' if slot.tag is None else 'present_tag'}(n, at):"):
+            yield

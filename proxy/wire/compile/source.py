@@ -1,0 +1,74 @@
+"""The source of one function while it is written: lines, names that don't collide, constants, and the function in the end.
+
+The text stays in `linecache` under a name such as `<decode MetadataResponse v12>`, so that tracebacks and `inspect.getsource` show it.
+"""
+
+import keyword
+import linecache
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from struct import Struct
+from typing import Any
+
+from proxy.wire.compile import runtime
+
+# What the written functions use for themselves; a field of that name gets another.
+TAKEN = frozenset(
+    ["at", "buf", "decode", "encode", "end", "fault", "n", "project", "size", "start", "walk"]
+    + ["bytes", "len", "list", "range", "str", *vars(runtime)]
+)
+
+
+class Source:
+    def __init__(self, title: str, head: str, **constants: object):
+        self.title = title
+        self.constants: dict[str, object] = {**vars(runtime), **constants}
+        self._lines = [head]
+        self._depth = 1
+        self._names = set(TAKEN)
+
+    def line(self, text: str) -> None:
+        self._lines.append("    " * self._depth + text)
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        """The lines written meanwhile stand below `head`."""
+        self.line(head)
+        self._depth += 1
+        before = len(self._lines)
+        yield
+        if len(self._lines) == before:
+            self.line("pass")
+        self._depth -= 1
+
+    def fresh(self, name: str) -> str:
+        """A variable of that name, or of that name and a number."""
+        number, found = 1, name
+        while found in self._names or keyword.iskeyword(found):
+            number, found = number + 1, f"{name}_{number + 1}"
+        self._names.add(found)
+        return found
+
+    def constant(self, name: str, value: object) -> str:
+        """The name under which the function sees `value`; the same name for the same value."""
+        self.constants[name] = value
+        return name
+
+    def unpack(self, codes: str) -> str:
+        return self.constant("read_" + _spelled(codes), Struct(">" + codes).unpack_from)
+
+    def pack(self, codes: str) -> str:
+        return self.constant("pack_" + _spelled(codes), Struct(">" + codes).pack)
+
+    def function(self) -> Callable[..., Any]:
+        text = "\n".join(self._lines) + "\n"
+        name = f"<{self.title}>"
+        linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+        exec(compile(text, name, "exec"), self.constants)
+        function = self.constants[text.split("(", 1)[0].removeprefix("def ")]
+        assert callable(function)
+        return function
+
+
+def _spelled(codes: str) -> str:
+    return codes.replace("?", "bool_")

@@ -1,0 +1,30 @@
+"""What can be wrong with bytes: one family, so that a caller catches one name.
+
+The peer is at fault, never the caller: whoever reads a frame catches `WireError` and decides (forward it opaque, close the
+connection). Each error names the message, its version and the offset in the buffer as far as they are known.
+"""
+
+
+class WireError(ValueError):
+    """Bytes and message don't fit. `offset` counts from the start of the buffer that was read; None where encoding failed."""
+
+    def __init__(self, reason: str, *, api: str | None = None, version: int | None = None, offset: int | None = None):
+        super().__init__(reason)
+        self.reason = reason
+        self.api = api
+        self.version = version
+        self.offset = offset
+
+    def __str__(self) -> str:
+        where = [self.api] if self.api else []
+        where += [f"v{self.version}"] if self.version is not None else []
+        where += [f"at byte {self.offset}"] if self.offset is not None else []
+        return f"{' '.join(where)}: {self.reason}" if where else self.reason
+
+
+class Truncated(WireError):
+    """The bytes end before the message does."""
+
+
+class Malformed(WireError):
+    """The bytes, or the values to encode, can't be that message."""

@@ -1,0 +1,132 @@
+"""What stands before a body: api, version, correlation id, client id.
+
+Which header version goes with which message version is a rule, not data in the frame:
+
+    request   v0  ControlledShutdown v0 only (correlation id, no client id)
+              v1  versions that are not flexible, and unknown apis
+              v2  flexible versions: v1 and a tag buffer; the client id keeps its int16 length
+    response  v0  versions that are not flexible, and ApiVersions in all versions (a client reads it before it knows any)
+              v1  flexible versions: v0 and a tag buffer
+
+Tags of a header are stepped over: Kafka knows none. Source: kafka-facts sections 3.2 and 3.3, KIP-482, KIP-511.
+"""
+
+from struct import Struct, error
+from typing import NamedTuple
+
+from proxy.wire.apis import API_VERSIONS, CONTROLLED_SHUTDOWN, first_flexible
+from proxy.wire.errors import Malformed, Truncated, WireError
+from proxy.wire.primitives import Buffer, read_tags
+
+
+class RequestHead(NamedTuple):
+    """`body` is the offset of the body in the frame (behind the 4-byte length)."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    body: int
+
+
+class ResponseHead(NamedTuple):
+    correlation_id: int
+    body: int
+
+
+_FIXED = Struct(">hhi")
+_WITH_SIZE = Struct(">hhih")
+_CORRELATION = Struct(">i")
+_read_fixed, _read_with_size, _read_correlation = _FIXED.unpack_from, _WITH_SIZE.unpack_from, _CORRELATION.unpack_from
+
+
+def request_header_version(api_key: int, api_version: int) -> int:
+    """0, 1 or 2."""
+    if api_key == CONTROLLED_SHUTDOWN and api_version == 0:
+        return 0
+    return 2 if api_version >= first_flexible(api_key) else 1
+
+
+def response_header_version(api_key: int, api_version: int) -> int:
+    """0 or 1."""
+    return 1 if api_key != API_VERSIONS and api_version >= first_flexible(api_key) else 0
+
+
+def request_head(frame: Buffer) -> RequestHead:
+    """Reads a request's head. A client id that is not UTF-8 is read with replacement characters, as brokers do.
+
+    Errors: Truncated, Malformed.
+    """
+    try:
+        api_key, api_version, correlation_id, size = _read_with_size(frame)
+    except error:
+        return _short_head(frame)
+    if api_key == CONTROLLED_SHUTDOWN and api_version == 0:
+        return _short_head(frame)
+    body = 10 + size if size > 0 else 10
+    if body > len(frame) or size < -1:
+        raise _no_client_id(size, len(frame))
+    client_id = None if size < 0 else str(frame[10:body], "utf-8", "replace")
+    if api_version >= first_flexible(api_key):
+        body = _behind_tags(frame, body)
+    return RequestHead(api_key, api_version, correlation_id, client_id, body)
+
+
+def _short_head(frame: Buffer) -> RequestHead:
+    """The head of 8 bytes that ControlledShutdown v0 has."""
+    if len(frame) < _FIXED.size:
+        raise Truncated(f"{len(frame)} bytes are no request's head", offset=len(frame))
+    api_key, api_version, correlation_id = _read_fixed(frame)
+    if request_header_version(api_key, api_version):
+        raise Truncated("the bytes end before the client id", offset=len(frame))
+    return RequestHead(api_key, api_version, correlation_id, None, _FIXED.size)
+
+
+def _no_client_id(size: int, end: int) -> WireError:
+    if size < -1:
+        return Malformed(f"a client id of {size} bytes", offset=8)
+    return Truncated(f"the bytes end inside a client id of {size} bytes", offset=end)
+
+
+def _behind_tags(frame: Buffer, at: int) -> int:
+    """Nearly always the buffer is the one byte 0."""
+    if at < len(frame) and not frame[at]:
+        return at + 1
+    return read_tags(frame, at)[1]
+
+
+def response_head(frame: Buffer, api_key: int, api_version: int) -> ResponseHead:
+    """Reads the head of the response to a request of that api and version.
+
+    Errors: Truncated, Malformed.
+    """
+    if len(frame) < 4:
+        raise Truncated(f"{len(frame)} bytes are no response's head", offset=len(frame))
+    (correlation_id,) = _read_correlation(frame)
+    if api_version >= first_flexible(api_key) and api_key != API_VERSIONS:
+        return ResponseHead(correlation_id, _behind_tags(frame, 4))
+    return ResponseHead(correlation_id, 4)
+
+
+def write_request_head(api_key: int, api_version: int, correlation_id: int, client_id: str | None) -> bytes:
+    """A request's head, without the frame's length.
+
+    Errors: Malformed for numbers out of range or a client id of more than 32767 bytes.
+    """
+    version = request_header_version(api_key, api_version)
+    try:
+        if version == 0:
+            return _FIXED.pack(api_key, api_version, correlation_id)
+        name = b"" if client_id is None else client_id.encode()
+        size = -1 if client_id is None else len(name)
+        return _WITH_SIZE.pack(api_key, api_version, correlation_id, size) + name + b"\0" * (version == 2)
+    except error as fault:
+        raise Malformed(f"a head that doesn't fit: {fault}") from fault
+
+
+def write_response_head(api_key: int, api_version: int, correlation_id: int) -> bytes:
+    """A response's head, without the frame's length."""
+    try:
+        return _CORRELATION.pack(correlation_id) + b"\0" * response_header_version(api_key, api_version)
+    except error as fault:
+        raise Malformed(f"a head that doesn't fit: {fault}") from fault

@@ -1,0 +1,258 @@
+"""The message language: the text of a `.kafka` file -> frozen `Message` and `Field` values.
+
+Knows the grammar and what Kafka allows, never bytes. `messages/README.md` teaches the language; this module is its only reader.
+Every rule is checked here, with the line's number, so that the compiler can trust what it gets. Versions are `range` values;
+an open end ("9+") reaches to OPEN_END, so that a version newer than this catalog still counts as flexible.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+OPEN_END = 32768  # versions are int16 on the wire
+NEVER = range(0)
+FIXED_TYPES = ("bool", "int8", "int16", "uint16", "int32", "uint32", "int64", "float64", "uuid")
+SIZED_TYPES = ("string", "bytes", "records")
+MARKS = frozenset(
+    # masked in a capture: credentials; config values, among which may be credentials
+    ["secret", "sensitive"]
+    # what the value names
+    + ["address", "node_id", "topic_name", "topic_id", "group_id", "producer_id", "transactional_id"]
+)
+RESERVED_NAMES = frozenset(["tags", "_tags"])  # projections ask for the tag buffer by this name; dicts keep unknown tags there
+
+Default = int | float | str | bool | None
+
+
+class LanguageError(ValueError):
+    """A line that breaks the language; whoever wrote the message file is at fault."""
+
+    def __init__(self, line: int, reason: str):
+        super().__init__(f"line {line}: {reason}")
+        self.line = line
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field. `type` is as written, without "?": "int32", "[]int32", "[]" (structs), "{}" (a struct)."""
+
+    name: str
+    type: str
+    versions: range
+    nullable: range = NEVER
+    tag: int | None = None
+    default: Default = None  # null only where `has_default`; otherwise the type's zero is meant
+    has_default: bool = False
+    fields: tuple["Field", ...] = ()
+    marks: frozenset[str] = frozenset()
+
+    @property
+    def is_array(self) -> bool:
+        return self.type.startswith("[]")
+
+    @property
+    def element(self) -> str:
+        """The type of the value or of the array's elements; "struct" where `fields` say what is in it."""
+        return "struct" if self.fields else self.type.removeprefix("[]")
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One request or response in all its versions. `kind` is "request" or "response"."""
+
+    name: str
+    kind: str
+    key: int
+    versions: range
+    flexible: range
+    fields: tuple[Field, ...]
+
+    @property
+    def api(self) -> str:
+        return self.name.removesuffix("Request").removesuffix("Response")
+
+
+class _Line(NamedTuple):
+    number: int
+    depth: int
+    text: str
+
+
+@dataclass(slots=True)
+class _Block:
+    """A message or a shared struct while its lines are read."""
+
+    versions: range = range(OPEN_END)
+    flexible: range = range(OPEN_END)
+    structs: dict[str, tuple[Field, ...]] = field(default_factory=dict)
+
+
+def parse(text: str) -> tuple[Message, ...]:
+    """The messages of one file, in order.
+
+    Errors: LanguageError with the number of the first line that is wrong.
+    """
+    messages = []
+    structs: dict[str, tuple[Field, ...]] = {}
+    for head, body in _blocks(list(_lines(text))):
+        if struct := _STRUCT.fullmatch(head.text):
+            if struct["name"] in structs:
+                raise LanguageError(head.number, f"struct {struct['name']} stands twice")
+            structs[struct["name"]] = _fields(body, 1, _Block(structs=structs), head)
+        else:
+            messages.append(_message(head, body, structs))
+    return tuple(messages)
+
+
+_STRUCT = re.compile(r"struct +(?P<name>[A-Z]\w*)")
+_HEAD = re.compile(
+    r"(?P<name>[A-Z]\w*(?P<kind>Request|Response)) +key (?P<key>\d+)"
+    r" +versions (?P<versions>\S+) +flexible (?P<flexible>\S+)"
+)
+_FIELD = re.compile(
+    r"(?P<name>[a-z]\w*): +(?P<type>\{\}|\[\]\w*|\w+)(?P<null>\?(?P<nullable>[\d+-]*))?(?P<rest>(?: +\S.*)?)"
+)
+_MODIFIER = re.compile(r" +(?:v(?P<versions>\d\S*)|tag (?P<tag>\d+)|= (?P<default>\S+)|(?P<mark>[a-z_]+))(?= |$)")
+_VERSIONS = re.compile(r"(\d+)(?:(\+)|-(\d+))?")
+
+
+def _lines(text: str) -> Iterator[_Line]:
+    for number, raw in enumerate(text.splitlines(), 1):
+        written = re.sub(r"(^|\s)#.*", "", raw).rstrip()
+        if written:
+            indent = len(written) - len(written.lstrip(" "))
+            if indent % 2 or "\t" in written:
+                raise LanguageError(number, "indent by two spaces a level")
+            yield _Line(number, indent // 2, written.strip())
+
+
+def _blocks(lines: list[_Line]) -> Iterator[tuple[_Line, list[_Line]]]:
+    if lines and lines[0].depth:
+        raise LanguageError(lines[0].number, "a field before any message")
+    starts = [i for i, line in enumerate(lines) if line.depth == 0]
+    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+        yield lines[start], lines[start + 1 : end]
+
+
+def _message(head: _Line, body: list[_Line], structs: dict[str, tuple[Field, ...]]) -> Message:
+    match = _HEAD.fullmatch(head.text)
+    if not match:
+        raise LanguageError(head.number, "a message starts: NameRequest  key 3  versions 0-13  flexible 9+")
+    versions = _versions(match["versions"], head)
+    flexible = NEVER if match["flexible"] == "never" else _versions(match["flexible"], head)
+    if versions.stop == OPEN_END:
+        raise LanguageError(head.number, "a message has a last version: versions 0-13")
+    fields = _fields(body, 1, _Block(versions, flexible, structs), head) if body else ()
+    return Message(match["name"], match["kind"].lower(), int(match["key"]), versions, flexible, fields)
+
+
+def _versions(text: str, line: _Line) -> range:
+    match = _VERSIONS.fullmatch(text)
+    if not match:
+        raise LanguageError(line.number, f"versions are 4, 0-7 or 3+, not {text!r}")
+    first = int(match[1])
+    last = OPEN_END - 1 if match[2] else int(match[3] or first)
+    if last < first:
+        raise LanguageError(line.number, f"versions {text} end before they start")
+    return range(first, last + 1)
+
+
+def _fields(lines: list[_Line], depth: int, block: _Block, above: _Line) -> tuple[Field, ...]:
+    if not lines or lines[0].depth != depth:
+        raise LanguageError((lines or [above])[0].number, f"fields expected, indented by {2 * depth} spaces")
+    starts = [i for i, line in enumerate(lines) if line.depth <= depth]
+    fields: list[Field] = []
+    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+        new = _field(lines[start], lines[start + 1 : end], block)
+        _check_beside(new, fields, lines[start])
+        fields.append(new)
+    return tuple(fields)
+
+
+def _field(line: _Line, body: list[_Line], block: _Block) -> Field:
+    match = _FIELD.fullmatch(line.text)
+    if not match:
+        raise LanguageError(line.number, "a field is: name: type  v3+  tag 0  = -1  mark")
+    new = _modified(Field(match["name"], match["type"], block.versions), match["rest"], line)
+    if match["null"]:
+        new = replace(new, nullable=_versions(match["nullable"], line) if match["nullable"] else new.versions)
+    new = replace(new, fields=_inner(new, body, block, line))
+    _check(new, block, line)
+    return replace(new, type="[]" if new.is_array else "{}") if new.fields else new
+
+
+def _inner(new: Field, body: list[_Line], block: _Block, line: _Line) -> tuple[Field, ...]:
+    if new.type in ("[]", "{}"):
+        within = _Block(_overlap(new.versions, block.versions), block.flexible, block.structs)
+        return _fields(body, line.depth + 1, within, line)
+    if body:
+        raise LanguageError(body[0].number, f"{new.name} is no struct: nothing can stand below it")
+    if new.element in FIXED_TYPES or new.element in SIZED_TYPES:
+        return ()
+    if new.element not in block.structs:
+        raise LanguageError(line.number, f"unknown type {new.element!r}")
+    return block.structs[new.element]
+
+
+def _modified(new: Field, rest: str, line: _Line) -> Field:
+    at = 0
+    while at < len(rest):
+        match = _MODIFIER.match(rest, at)
+        if not match:
+            raise LanguageError(line.number, f"can't read {rest[at:].strip()!r}")
+        at = match.end()
+        if match["versions"]:
+            new = replace(new, versions=_versions(match["versions"], line))
+        elif match["tag"]:
+            new = replace(new, tag=int(match["tag"]))
+        elif match["default"]:
+            new = replace(new, default=_default(new, match["default"], line), has_default=True)
+        elif match["mark"] in MARKS:
+            new = replace(new, marks=new.marks | {match["mark"]})
+        else:
+            raise LanguageError(line.number, f"unknown mark {match['mark']!r}: {', '.join(sorted(MARKS))}")
+    return new
+
+
+def _default(new: Field, text: str, line: _Line) -> Default:
+    if text == "null":
+        return None
+    try:
+        if new.type == "bool":
+            return {"true": True, "false": False}[text]
+        if new.type == "float64":
+            return float(text)
+        if new.type in FIXED_TYPES and new.type != "uuid":
+            return int(text, 0)
+    except (KeyError, ValueError):
+        pass
+    raise LanguageError(line.number, f"{text} is no default of {new.type}")
+
+
+def _overlap(one: range, other: range) -> range:
+    return range(max(one.start, other.start), min(one.stop, other.stop))
+
+
+def _check(new: Field, block: _Block, line: _Line) -> None:
+    """What Kafka's own generator refuses, and what this project's readers can't hold."""
+    if new.name in RESERVED_NAMES:
+        raise LanguageError(line.number, f"the name {new.name!r} is taken by the tag buffer")
+    if not _overlap(new.versions, block.versions):
+        raise LanguageError(line.number, f"{new.name} is in no version of what it stands in")
+    if new.nullable and not (new.is_array or new.fields or new.type in SIZED_TYPES):
+        raise LanguageError(line.number, f"{new.type} can't be null")
+    if new.has_default and new.default is None and not new.nullable:
+        raise LanguageError(line.number, f"{new.name} is null by default, but not nullable")
+    if new.tag is not None and _overlap(new.versions, block.versions).start not in block.flexible:
+        raise LanguageError(line.number, f"{new.name} is tagged in a version that is not flexible")
+
+
+def _check_beside(new: Field, others: list[Field], line: _Line) -> None:
+    for other in others:
+        if not _overlap(new.versions, other.versions):
+            continue
+        if other.name == new.name:
+            raise LanguageError(line.number, f"{new.name} stands twice in the same version")
+        if new.tag is not None and new.tag == other.tag:
+            raise LanguageError(line.number, f"tag {new.tag} is {other.name}'s already")

@@ -1,0 +1,88 @@
+"""The encodings that Kafka's messages share and `struct` doesn't have: unsigned varints, tag buffers, ids as text.
+
+Offsets in and out, no objects with a position: every reader takes a buffer and an offset and returns the value and the offset
+behind it. Buffers are bytes, bytearray or memoryview (of format "B"); nothing is copied.
+Source: KIP-482 (flexible versions), kafka-facts section 3.4.
+"""
+
+from base64 import urlsafe_b64encode
+from typing import NamedTuple
+
+from proxy.wire.errors import Malformed, Truncated
+
+Buffer = bytes | bytearray | memoryview
+
+# A varint carries 7 bits a byte; five bytes hold 32 bits, and Kafka reads no more.
+UVARINT_BYTES = 5
+UVARINT_MAX = 0xFFFF_FFFF
+
+
+def read_uvarint(buf: Buffer, at: int) -> tuple[int, int]:
+    """The unsigned varint at `at` (minimal or not, at most 5 bytes and 32 bits) and the offset behind it."""
+    value = 0
+    for place in range(UVARINT_BYTES):
+        if at + place >= len(buf):
+            raise Truncated("the bytes end inside a varint", offset=len(buf))
+        byte = buf[at + place]
+        value |= (byte & 0x7F) << 7 * place
+        if byte < 0x80:
+            return _in_32_bits(value, at), at + place + 1
+    raise Malformed("a varint of more than 5 bytes", offset=at)
+
+
+def _in_32_bits(value: int, at: int) -> int:
+    if value > UVARINT_MAX:
+        raise Malformed("a varint of more than 32 bits", offset=at)
+    return value
+
+
+def uvarint(value: int, width: int = 0) -> bytes:
+    """`value` (0 to 2**32 - 1) as an unsigned varint of at least `width` bytes; readers take up to 5.
+
+    Padding is done with bytes of value 0 whose "more follows" bit is set, which every reader seen (Java, librdkafka,
+    kafka-python) takes.
+    """
+    if not 0 <= value <= UVARINT_MAX:
+        raise Malformed(f"{value} is no unsigned varint of 32 bits")
+    if width > UVARINT_BYTES:
+        raise Malformed(f"a varint of {width} bytes: at most {UVARINT_BYTES} can be read")
+    out = bytearray()
+    while value > 0x7F or len(out) + 1 < width:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+class TagSpan(NamedTuple):
+    """Where one tagged field stands: its number from `start`, its size from `size_start`, its bytes up to `end`."""
+
+    tag: int
+    start: int
+    size_start: int
+    payload_start: int
+    end: int
+
+
+def read_tags(buf: Buffer, at: int) -> tuple[list[TagSpan], int]:
+    """The entries of the tag buffer at `at`, in wire order, and the offset behind it."""
+    count, at = read_uvarint(buf, at)
+    spans = []
+    for _ in range(count):
+        span = _read_tag(buf, at)
+        spans.append(span)
+        at = span.end
+    return spans, at
+
+
+def _read_tag(buf: Buffer, start: int) -> TagSpan:
+    tag, size_start = read_uvarint(buf, start)
+    size, payload_start = read_uvarint(buf, size_start)
+    if payload_start + size > len(buf):
+        raise Truncated(f"tag {tag} of {size} bytes goes beyond the end", offset=payload_start)
+    return TagSpan(tag, start, size_start, payload_start, payload_start + size)
+
+
+def uuid_text(value: bytes) -> str:
+    """A 16 byte id as Kafka's tools print it: base64url without padding."""
+    return urlsafe_b64encode(value).rstrip(b"=").decode()
