@@ -1,0 +1,7 @@
+"""What is kept of the traffic, and what is done with it.
+
+    capture     the tap, the log it writes, the compactor that makes Parquet of it, the reader
+    analysis    Spark: DataFrame -> DataFrame, one question a module
+
+The words (frame, exchange, gap, session, ...) are those of the glossary in `proxy/__init__.py`.
+"""

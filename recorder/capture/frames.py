@@ -1,0 +1,190 @@
+"""The columns of a capture: names, types, the format's number, and the step up from each older number.
+
+The one place that names them: the compactor writes by this table, the reader, replay and Spark read by it. Importing it
+needs no pyarrow, so that the names serve where only Spark is installed. A change of meaning takes a new FORMAT and one
+upgrade step; a capture is never rewritten. The meaning of each column stands in docs/capture.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+FORMAT = 1
+# the key of a Parquet file's metadata that holds its format number
+FORMAT_KEY = b"kafka_wiretap.format"
+
+FRAMES_FOLDER = "frames"
+EVENTS_FOLDER = "events"
+
+SESSION = "session"
+CLUSTER = "cluster"
+CONNECTION = "connection"
+SEQUENCE = "sequence"
+EXCHANGE = "exchange"
+DIALECT = "dialect"
+KIND = "kind"
+MADE_BY = "made_by"
+AT = "at"
+AT_NS = "at_ns"
+MONO_NS = "mono_ns"
+FIRST_MONO_NS = "first_mono_ns"
+NODE = "node"
+LISTENER = "listener"
+CLIENT = "client"
+PRINCIPAL = "principal"
+API_KEY = "api_key"
+API = "api"
+API_VERSION = "api_version"
+AWAITS = "awaits"
+CORRELATION_ID = "correlation_id"
+CLIENT_ID = "client_id"
+SIZE = "size"
+STORED = "stored"
+FRAME = "frame"
+MASKED = "masked"
+OMITTED = "omitted"
+REQUEST_SIZE = "request_size"
+LATENCY_NS = "latency_ns"
+QUEUED_NS = "queued_ns"
+TRANSFER_NS = "transfer_ns"
+NOTE = "note"
+
+CAUSE = "cause"
+FRAMES = "frames"
+BYTES = "bytes"
+DETAIL = "detail"
+
+# the partition columns, which are folders and not in the files
+DATE = "date"
+HOUR = "hour"
+
+# values of `kind` in frames
+REQUEST = "request"
+RESPONSE = "response"
+TOKEN = "token"
+UNFRAMED = "bytes"
+
+# values of `made_by`
+BY_CLIENT = "client"
+BY_BROKER = "broker"
+BY_PROXY = "proxy"
+
+# values of `dialect`
+KAFKA = "kafka"
+
+# values of `kind` in events
+EVENT_SESSION = "session"
+EVENT_OPENED = "opened"
+EVENT_LOGIN = "login"
+EVENT_HALF_CLOSED = "half_closed"
+EVENT_CLOSED = "closed"
+EVENT_GAP = "gap"
+EVENT_CLOCK = "clock"
+EVENT_NODE = "node"
+
+# column, type; `spans` are (start, length) pairs in offsets of the frame as it arrived
+FRAME_COLUMNS: tuple[tuple[str, str], ...] = (
+    (SESSION, "string"),
+    (CLUSTER, "string"),
+    (CONNECTION, "int64"),
+    (SEQUENCE, "int64"),
+    (EXCHANGE, "int64"),
+    (DIALECT, "string"),
+    (KIND, "string"),
+    (MADE_BY, "string"),
+    (AT, "timestamp"),
+    (AT_NS, "int64"),
+    (MONO_NS, "int64"),
+    (FIRST_MONO_NS, "int64"),
+    (NODE, "int32"),
+    (LISTENER, "string"),
+    (CLIENT, "string"),
+    (PRINCIPAL, "string"),
+    (API_KEY, "int16"),
+    (API, "string"),
+    (API_VERSION, "int16"),
+    (AWAITS, "bool"),
+    (CORRELATION_ID, "int32"),
+    (CLIENT_ID, "string"),
+    (SIZE, "int32"),
+    (STORED, "int32"),
+    (FRAME, "binary"),
+    (MASKED, "spans"),
+    (OMITTED, "spans"),
+    (REQUEST_SIZE, "int32"),
+    (LATENCY_NS, "int64"),
+    (QUEUED_NS, "int64"),
+    (TRANSFER_NS, "int64"),
+    (NOTE, "string"),
+)
+
+EVENT_COLUMNS: tuple[tuple[str, str], ...] = (
+    (SESSION, "string"),
+    (CLUSTER, "string"),
+    (CONNECTION, "int64"),
+    (AT, "timestamp"),
+    (AT_NS, "int64"),
+    (MONO_NS, "int64"),
+    (KIND, "string"),
+    (CAUSE, "string"),
+    (FRAMES, "int64"),
+    (BYTES, "int64"),
+    (DETAIL, "string"),
+)
+
+# an older format's number -> what makes a table of the next number of it
+Upgrade = Callable[[Any], Any]
+UPGRADES: Mapping[int, Upgrade] = {}
+
+
+class UnknownFormatError(ValueError):
+    """A file whose format number this program doesn't know: it was written by a newer one, or is no capture."""
+
+
+def frames_schema() -> Any:
+    """The pyarrow schema of `frames`."""
+    return _schema(FRAME_COLUMNS)
+
+
+def events_schema() -> Any:
+    """The pyarrow schema of `events`."""
+    return _schema(EVENT_COLUMNS)
+
+
+def format_of(metadata: Mapping[bytes, bytes] | None) -> int:
+    """The format number in a Parquet schema's metadata. Raises UnknownFormatError where there is none."""
+    found = (metadata or {}).get(FORMAT_KEY, b"")
+    if not found.isdigit():
+        raise UnknownFormatError("this Parquet file has no format number: it is no part of a capture")
+    return int(found)
+
+
+def upgraded(table: Any, number: int, steps: Mapping[int, Upgrade] = UPGRADES, newest: int = FORMAT) -> Any:
+    """The table as the newest format has it. Raises UnknownFormatError for a number above `newest`."""
+    if number > newest:
+        raise UnknownFormatError(
+            f"capture format {number}, this program knows up to {newest}: use a newer kafka-wiretap"
+        )
+    for step in range(number, newest):
+        table = steps[step](table)
+    return table
+
+
+@cache
+def _schema(columns: tuple[tuple[str, str], ...]) -> Any:
+    import pyarrow as pa
+
+    types = {
+        "string": pa.string(),
+        "int64": pa.int64(),
+        "int32": pa.int32(),
+        "int16": pa.int16(),
+        "bool": pa.bool_(),
+        "binary": pa.binary(),
+        "timestamp": pa.timestamp("us", tz="UTC"),
+        "spans": pa.list_(pa.struct([pa.field("start", pa.int32()), pa.field("length", pa.int32())])),
+    }
+    fields = [pa.field(name, types[kind]) for name, kind in columns]
+    return pa.schema(fields, metadata={FORMAT_KEY: str(FORMAT).encode()})

@@ -1,0 +1,274 @@
+"""One connection as the tap sees it: what may be written now, what must be kept back, what is masked.
+
+Entries are written in the order of arrival and with their times. Two things hold bytes back. Bytes whose frame isn't
+known yet wait for the next chunk of their own direction. A frame with secrets waits until it is whole, because only
+then are the spans known; everything of the connection waits behind it. Whatever is kept back beyond MOST_KEPT ends that:
+the frame is then masked whole, its head excepted.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from proxy.conversation.conversation import Conversation
+from proxy.conversation.exchange import Direction, FrameKind
+from proxy.conversation.step import Mark, Step, Verdict
+from proxy.wire.errors import WireError
+from recorder.capture import redaction
+from recorder.capture.gap import Gap
+from recorder.capture.spool import Kind
+from recorder.capture.writer import Item
+
+# what a connection may keep back: far above any honest login, far below what would hurt
+MOST_KEPT = 1024 * 1024
+# a stream offset that no stream reaches
+NOWHERE = 1 << 62
+
+
+class Kept:
+    """An entry to be, and the spans of it that are to be masked (offsets of the stream)."""
+
+    __slots__ = ("at_ns", "data", "direction", "kind", "masks", "offset")
+
+    def __init__(self, kind: int, direction: int, offset: int, at_ns: int, data: bytes) -> None:
+        self.kind = kind
+        self.direction = direction
+        self.offset = offset
+        self.at_ns = at_ns
+        self.data = data
+        self.masks: list[tuple[int, int]] = []
+
+    @property
+    def end(self) -> int:
+        """Behind its last byte; an entry without a place in the stream waits for nothing."""
+        return self.offset + len(self.data) if self.kind == Kind.BYTES else -1
+
+    def mask(self, start: int, stop: int) -> None:
+        start, stop = max(start, self.offset), min(stop, self.end)
+        if start < stop:
+            self.masks.append((start, stop))
+
+    def split(self, at: int) -> tuple[Kept, Kept]:
+        """What stands before stream offset `at`, and what stands behind it. The masks are shared out."""
+        front = Kept(self.kind, self.direction, self.offset, self.at_ns, self.data[: at - self.offset])
+        rest = Kept(self.kind, self.direction, at, self.at_ns, self.data[at - self.offset :])
+        for start, stop in self.masks:
+            front.mask(start, stop)
+            rest.mask(start, stop)
+        return front, rest
+
+    def item(self, connection: int, kind: int | None = None) -> Item:
+        """As it is written: zeros where it is masked."""
+        kind = self.kind if kind is None else kind
+        if not self.masks:
+            return kind, self.direction, connection, self.offset, self.at_ns, self.data, ()
+        spans = _merged(self.masks, self.offset)
+        blanked = bytearray(self.data)
+        for start, length in spans:
+            blanked[start : start + length] = bytes(length)
+        return kind, self.direction, connection, self.offset, self.at_ns, bytes(blanked), spans
+
+
+def _merged(masks: list[tuple[int, int]], offset: int) -> tuple[tuple[int, int], ...]:
+    merged: list[tuple[int, int]] = []
+    for start, stop in sorted(masks):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(stop, merged[-1][1]))
+        else:
+            merged.append((start, stop))
+    return tuple((start - offset, stop - start) for start, stop in merged)
+
+
+class Line:
+    """What the tap remembers of a connection. Every method that gives items gives them in the order to be written."""
+
+    __slots__ = (
+        "_barrier",
+        "_kept",
+        "_mechanism",
+        "_secret",
+        "_whole",
+        "connection",
+        "gap",
+        "opened",
+        "resume",
+        "talk",
+        "unwritten",
+    )
+
+    def __init__(self, connection: int, talk: Conversation, opened: Item) -> None:
+        self.connection = connection
+        self.talk = talk
+        # its first entry, while that isn't written
+        self.opened: Item | None = opened
+        self.gap: Gap | None = None
+        # per direction: bytes before this stream offset belong to a gap
+        self.resume = [0, 0]
+        # exchanges that ended in what is kept back
+        self.unwritten: list[Any] = []
+        self._kept: list[Kept] = []
+        # per direction: where bytes that can't be written yet start, the secret frame that starts there, if one does,
+        # and the end of a frame that is masked whole
+        self._barrier = [NOWHERE, NOWHERE]
+        self._secret: list[Mark | None] = [None, None]
+        self._whole = [-1, -1]
+        self._mechanism: str | None = None
+
+    @property
+    def calm(self) -> bool:
+        """Chunks that nothing is known to be special about may be written as they come."""
+        return not self._kept and self.gap is None and self.opened is None and self.resume == [0, 0]
+
+    def take(self, direction: Direction, offset: int, chunk: bytes, at_ns: int, step: Step) -> list[Item]:
+        """What may be written after this chunk has come. `offset`: of the chunk in its stream."""
+        for verdict in step.verdicts:
+            self._note_login(verdict, at_ns)
+        if chunk:
+            self._kept.append(Kept(Kind.BYTES, direction, offset, at_ns, chunk))
+        self._barrier[direction] = step.offset + step.stop if step.unclassified else NOWHERE
+        self._secret[direction] = None
+        for mark in step.marks:
+            if mark.begin < mark.end and mark.begin >= self.resume[direction]:
+                self._mask(mark, direction)
+        items = self._release()
+        if self._kept:
+            self.unwritten += step.finished + step.one_way
+            if self._kept_bytes > MOST_KEPT and any(self._secret):
+                self._give_up_waiting()
+                items += self._release()
+        if not self._kept:
+            self.unwritten = []
+        return items
+
+    def add(self, kind: Kind, direction: int, offset: int, at_ns: int, data: bytes) -> list[Item]:
+        """An entry that is no bytes of a stream, in its turn."""
+        self._kept.append(Kept(kind, direction, offset, at_ns, data))
+        return self._release()
+
+    def finish(self) -> list[Item]:
+        """Everything that is still kept back, as the connection ends: what can't be told from a secret is masked."""
+        self._give_up_waiting()
+        items = self._release()
+        head = redaction.TOKEN_HEAD if self.talk.login.pending else redaction.REQUEST_HEAD
+        for kept in self._kept:
+            kept.mask(self._barrier[kept.direction] + head, NOWHERE)
+            items.append(kept.item(self.connection, Kind.UNFRAMED))
+        self._kept = []
+        return items
+
+    def give_up(self) -> tuple[int, int]:
+        """Forgets what is kept back. Returns the offsets behind what has been written, per direction."""
+        offsets = list(self.talk.offsets)
+        for kept in reversed(self._kept):
+            if kept.kind == Kind.BYTES:
+                offsets[kept.direction] = kept.offset
+        self._kept.clear()
+        self._barrier, self._secret, self._whole = [NOWHERE, NOWHERE], [None, None], [-1, -1]
+        return offsets[0], offsets[1]
+
+    def skip(self, direction: Direction, offset: int, chunk: bytes) -> tuple[int, bytes]:
+        """The part of a chunk that a gap's end leaves to be recorded, and its offset."""
+        until = self.resume[direction]
+        if offset + len(chunk) < until:
+            return until, b""
+        self.resume[direction] = 0
+        lost = max(until - offset, 0)
+        return offset + lost, chunk[lost:]
+
+    @property
+    def _kept_bytes(self) -> int:
+        return sum(len(kept.data) for kept in self._kept)
+
+    def _note_login(self, verdict: Verdict, at_ns: int) -> None:
+        self._mechanism = verdict.mechanism or self._mechanism
+        facts = {"token": verdict.token, "mechanism": verdict.mechanism, "ended": verdict.ended}
+        entry = Kept(Kind.LOGIN, verdict.direction, verdict.offset, at_ns, json.dumps(facts).encode())
+        # before the bytes that it is about, of which some may have been kept back
+        about = (
+            n for n, kept in enumerate(self._kept) if kept.direction == verdict.direction and kept.end > entry.offset
+        )
+        self._kept.insert(next(about, len(self._kept)), entry)
+
+    def _note_principal(self, token: bytes) -> None:
+        name = redaction.principal(self._mechanism, token)
+        if name is not None:
+            last = self._kept[-1]
+            facts = {"principal": name, "mechanism": self._mechanism}
+            self._kept.insert(-1, Kept(Kind.LOGIN, 0, last.offset, last.at_ns, json.dumps(facts).encode()))
+
+    def _mask(self, mark: Mark, direction: Direction) -> None:
+        rule = redaction.rule(mark)
+        if mark.exchange is not None and mark.exchange.api_key == redaction.SASL_HANDSHAKE and rule is None:
+            self._read_handshake(mark, direction)
+        if rule is None:
+            return
+        if mark.kind is FrameKind.TOKEN and direction is Direction.REQUEST and mark.first and mark.last:
+            self._note_principal(self._frame(mark, direction) or b"")
+        if not rule.paths or mark.end == self._whole[direction]:
+            self._mask_all(direction, mark.begin + rule.head, mark.stop)
+        elif mark.last:
+            self._mask_values(mark, direction, rule)
+        else:
+            self._barrier[direction], self._secret[direction] = mark.begin, mark
+
+    def _mask_values(self, mark: Mark, direction: Direction, rule: redaction.Rule) -> None:
+        frame = self._frame(mark, direction)
+        try:
+            if frame is None or mark.exchange is None:
+                raise WireError("not all of the frame is at hand")
+            spans = redaction.secret_spans(mark.kind, mark.exchange, frame, rule.paths)
+        except WireError:
+            self._mask_all(direction, mark.begin + rule.head, mark.end)
+            return
+        for start, stop in spans:
+            self._mask_all(direction, mark.begin + 4 + start, mark.begin + 4 + stop)
+        if direction is Direction.REQUEST and len(spans) == 1 and mark.exchange.api_key == redaction.SASL_AUTHENTICATE:
+            self._note_principal(frame[spans[0][0] : spans[0][1]])
+
+    def _mask_all(self, direction: Direction, start: int, stop: int) -> None:
+        for kept in self._kept:
+            if kept.direction == direction and kept.kind == Kind.BYTES:
+                kept.mask(start, stop)
+
+    def _read_handshake(self, mark: Mark, direction: Direction) -> None:
+        frame = self._frame(mark, direction) if mark.kind is FrameKind.REQUEST and mark.last else None
+        if frame is not None and mark.exchange is not None:
+            self._mechanism = redaction.mechanism(mark.exchange, frame)
+
+    def _frame(self, mark: Mark, direction: Direction) -> bytes | None:
+        """The frame behind its length, out of what is kept; None if some of it has gone."""
+        begin = mark.begin + 4
+        pieces = [kept for kept in self._kept if kept.kind == Kind.BYTES and kept.direction == direction]
+        whole = b"".join(
+            kept.data[max(begin - kept.offset, 0) : mark.end - kept.offset] for kept in pieces if kept.offset < mark.end
+        )
+        return whole if len(whole) == mark.end - begin else None
+
+    def _give_up_waiting(self) -> None:
+        """Masks the secret frames that haven't come whole, whatever may still come of them too."""
+        for direction in Direction:
+            mark = self._secret[direction]
+            if mark is not None:
+                self._mask_all(direction, mark.begin + redaction.HEADS[mark.kind], NOWHERE)
+                self._whole[direction] = mark.end
+                self._barrier[direction], self._secret[direction] = NOWHERE, None
+
+    def _release(self) -> list[Item]:
+        if not self._kept:
+            return []
+        items: list[Item] = []
+        waiting: list[Kept] = []
+        stuck = False
+        for kept in self._kept:
+            barrier = self._barrier[kept.direction]
+            if not stuck and kept.offset < barrier < kept.end:
+                front, kept = kept.split(barrier)
+                items.append(front.item(self.connection))
+            if stuck or kept.end > barrier:
+                waiting.append(kept)
+                stuck = stuck or self._secret[kept.direction] is not None
+            else:
+                items.append(kept.item(self.connection))
+        self._kept = waiting
+        return items

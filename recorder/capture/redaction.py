@@ -1,0 +1,117 @@
+"""Which bytes of a frame may not be kept, before anything of it reaches the log.
+
+Secrets are fields of known messages (the marks in the message language), bare login tokens, and whatever can't be read
+while a login may be under way or in an API that may carry secrets: opaque never overrides redaction. Only values are
+blanked, never their lengths, so that a masked frame can still be decoded. Source: Kafka's own `toString` masking,
+docs/proxy.md "Pairing".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from proxy.conversation.exchange import Exchange, FrameKind
+from proxy.conversation.step import Mark
+from proxy.wire import catalog
+from proxy.wire.errors import WireError
+from proxy.wire.headers import request_head, response_head
+
+# the request of the first names the mechanism whose tokens the second carries
+SASL_HANDSHAKE = 17
+SASL_AUTHENTICATE = 36
+# bytes of a frame, its length included, that never hold a secret: up to the correlation id
+REQUEST_HEAD = 12
+RESPONSE_HEAD = 8
+# of a token, only its length
+TOKEN_HEAD = 4
+
+HEADS = {
+    FrameKind.REQUEST: REQUEST_HEAD,
+    FrameKind.RESPONSE: RESPONSE_HEAD,
+    FrameKind.TOKEN: TOKEN_HEAD,
+    FrameKind.BYTES: TOKEN_HEAD,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What to mask of a frame: the values at `paths`, or, without any, everything behind its first `head` bytes."""
+
+    head: int
+    paths: tuple[str, ...] = ()
+
+
+_WHOLE = {kind: Rule(head) for kind, head in HEADS.items()}
+
+
+def marks_request(api_key: int, api_version: int) -> bool:
+    """Whether a proxy that records must mark such requests (`Routes`): secrets, and who logs in how."""
+    return api_key == SASL_HANDSHAKE or catalog.may_hold_secrets("request", api_key)
+
+
+def marks_response(api_key: int, api_version: int) -> bool:
+    """Whether a proxy that records must mark such responses."""
+    return catalog.may_hold_secrets("response", api_key)
+
+
+def rule(mark: Mark) -> Rule | None:
+    """What to mask of the frame that a mark belongs to; None: nothing."""
+    exchange = mark.exchange
+    if exchange is None:
+        return _WHOLE[mark.kind] if mark.kind is FrameKind.TOKEN or mark.before_login else None
+    if exchange.made is not None and mark.kind is FrameKind.RESPONSE:
+        return None
+    key, version = exchange.api_key, exchange.api_version
+    if exchange.opaque is not None or not exchange.route.known:
+        hidden = mark.before_login or catalog.may_hold_secrets(mark.kind.value, key)
+        return _WHOLE[mark.kind] if hidden else None
+    paths = catalog.secrets(mark.kind.value, key, version)
+    return Rule(HEADS[mark.kind], paths) if paths else None
+
+
+def secret_spans(kind: FrameKind, exchange: Exchange, frame: bytes, paths: tuple[str, ...]) -> list[tuple[int, int]]:
+    """(start, stop) of the secret values in a whole frame, in offsets behind its length. Raises WireError."""
+    codec = catalog.codec(kind.value, exchange.api_key, exchange.api_version)
+    if codec is None:
+        raise WireError("no message of this version is known", api=exchange.api, version=exchange.api_version)
+    if kind is FrameKind.REQUEST:
+        body = request_head(frame).body
+    else:
+        body = response_head(frame, exchange.api_key, exchange.api_version).body
+    found = codec.project(paths)(frame, body)
+    return [span for values in found.values() for span in _value_spans(values)]
+
+
+def _value_spans(values: Iterable[tuple[object, int, int]]) -> Iterable[tuple[int, int]]:
+    for value, start, stop in values:
+        if isinstance(value, (bytes, bytearray, memoryview)):
+            start = max(start, stop - len(value))
+        elif isinstance(value, str):
+            start = max(start, stop - len(value.encode("utf-8", "surrogatepass")))
+        elif value is None:
+            continue
+        if start < stop:
+            yield start, stop
+
+
+def mechanism(exchange: Exchange, frame: bytes) -> str | None:
+    """The mechanism that a SaslHandshake request names."""
+    codec = catalog.codec("request", exchange.api_key, exchange.api_version)
+    try:
+        return str(codec.decode(frame, request_head(frame).body)[0]["mechanism"]) if codec else None
+    except WireError:
+        return None
+
+
+def principal(mechanism: str | None, token: bytes) -> str | None:
+    """The user's name in a client's token, where the mechanism shows it. Sources: RFC 4616 (PLAIN), RFC 5802 (SCRAM)."""
+    name = b""
+    if mechanism == "PLAIN" and token.count(b"\0") == 2:
+        name = token.split(b"\0")[1]
+    elif mechanism is not None and mechanism.startswith("SCRAM-") and token[:2] in (b"n,", b"y,", b"p="):
+        parts = token.split(b",")
+        name = next((part[2:] for part in parts[2:] if part.startswith(b"n=")), b"")
+        name = name.replace(b"=2C", b",").replace(b"=3D", b"=")
+    text = name.decode("utf-8", "replace")
+    return text if text and text.isprintable() else None

@@ -1,0 +1,142 @@
+"""A session's folder in a capture: its name, its locks, its status, and the settings it was started with.
+
+    FOLDER/_spool/<session>/00000001.log ...   segments
+                            writer.lock        held by the proxy as long as the session lives
+                            compactor.lock     held by whoever makes columns of it
+                            00000001.state     what the compactor needs to go on behind that segment
+                            status.json        how far it is
+
+Locks are flocks: they end with their process, however it ends. Names that start with `_` or `.` are invisible to Spark.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import secrets
+import time
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+
+SPOOL_FOLDER = "_spool"
+WRITER_LOCK = "writer.lock"
+COMPACTOR_LOCK = "compactor.lock"
+STATUS_FILE = "status.json"
+
+_NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.-]*")
+
+
+class FolderError(OSError):
+    """A capture folder that can't be used as asked. Says which and why, in one line."""
+
+
+class WhenFull(StrEnum):
+    """What happens to traffic that can't be recorded in time: it isn't recorded, or it waits."""
+
+    DROP = "drop"
+    WAIT = "wait"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordSettings:
+    """How to record. Sizes in bytes.
+
+    `queue`: waiting in memory at most. `spool`: on disk, not yet compacted, at most. `segment`: the log's files, also
+    begun anew after `segment_seconds`: so old is what the columns lack at most.
+    """
+
+    cluster: str | None = None
+    queue: int = 64 * 1024 * 1024
+    spool: int = 8 * 1024 * 1024 * 1024
+    when_full: WhenFull = WhenFull.DROP
+    segment: int = 64 * 1024 * 1024
+    segment_seconds: float = 60.0
+
+    def __post_init__(self) -> None:
+        if min(self.queue, self.spool, self.segment) <= 0 or self.segment_seconds <= 0:
+            raise ValueError("the limits of a recording must be above 0, for example --record-queue 64MiB")
+
+
+def new_session() -> str:
+    """A name that sorts by time and that no other run has."""
+    return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()) + "-" + secrets.token_hex(3)
+
+
+def spool_folder(folder: Path, session: str) -> Path:
+    """Raises ValueError for a name that could lead out of the folder."""
+    if not _NAME.fullmatch(session):
+        raise ValueError(f"not a session's name: {session!r}")
+    return folder / SPOOL_FOLDER / session
+
+
+def sessions(folder: Path) -> list[str]:
+    """The sessions of a capture that have something in the spool, oldest first."""
+    try:
+        return sorted(path.name for path in (folder / SPOOL_FOLDER).iterdir() if path.is_dir())
+    except FileNotFoundError:
+        return []
+
+
+class Lock:
+    """A flock on a file, held until `release` or the process's end."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self.path = path
+        self._descriptor: int | None = descriptor
+
+    @classmethod
+    def take(cls, path: Path) -> Lock | None:
+        """The lock, or None while another has it. OSError where the folder can't be written."""
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            return None
+        return cls(path, descriptor)
+
+    def release(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How far a compactor is: totals since it began, what lies before it, and since when (unix seconds)."""
+
+    frames: int = 0
+    bytes: int = 0
+    lag_bytes: int = 0
+    lag_seconds: float = 0.0
+    segment: int = 0
+    finished: bool = False
+
+
+def write_status(spool: Path, status: Status) -> None:
+    """Replaces the status file in one step, so that nobody reads half of it."""
+    temporary = spool / f".{STATUS_FILE}"
+    temporary.write_text(json.dumps(asdict(status)))
+    temporary.replace(spool / STATUS_FILE)
+
+
+def read_status(spool: Path) -> Status | None:
+    """None where no compactor has reported yet."""
+    try:
+        return Status(**json.loads((spool / STATUS_FILE).read_text()))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def check_writable(folder: Path) -> None:
+    """Makes the capture folder where it is missing. Raises FolderError where it can't be written."""
+    try:
+        (folder / SPOOL_FOLDER).mkdir(parents=True, exist_ok=True)
+        probe = folder / SPOOL_FOLDER / f".probe-{secrets.token_hex(4)}"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise FolderError(f"the capture folder {folder} can't be written: {error.strerror or error}") from error

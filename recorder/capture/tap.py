@@ -1,0 +1,316 @@
+"""The proxy's observer: takes each chunk when it arrives, before it is sent on, and leaves the rest to a thread.
+
+A chunk about which nothing is special costs one tuple: a reference to its bytes, and where and when they came. Special
+are chunks that touch marked frames, logins and bytes that can't be told yet; those go through `line.Line`. Never in the
+way: what can't be written in time is not recorded (or waited for, if that is the setting), and is accounted for in the
+log itself as soon as there is room again. The bytes that are counted as waiting are those of the queue.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from proxy.conversation.conversation import Conversation
+from proxy.conversation.exchange import Cause, Direction
+from proxy.conversation.step import Step
+from recorder.capture import gap as gaps
+from recorder.capture import session as sessions
+from recorder.capture.gap import Gap
+from recorder.capture.line import Line
+from recorder.capture.session import FolderError, Lock, RecordSettings, WhenFull
+from recorder.capture.spool import Kind
+from recorder.capture.writer import Item, Log, Writer
+
+log = logging.getLogger(__name__)
+
+# facts are recorded beyond the queue's limit too; a disk that fails for hours must not fill the memory with them
+MOST_FACTS_WAITING = 8 * 1024 * 1024
+# connection number of entries that belong to no connection
+NO_CONNECTION = -1
+
+_BYTES = int(Kind.BYTES)
+
+
+class Tap:
+    """One session's observer; see `proxy.net.observer.Observer` for what each call means."""
+
+    def __init__(self, spool: Path, session: str, settings: RecordSettings, writer: Writer, lock: Lock) -> None:
+        self.session = session
+        self._spool = spool
+        self._settings = settings
+        self._writer = writer
+        self._lock = lock
+        self._append = writer.queue.append
+        self._lines: dict[int, Line] = {}
+        # connections whose chunks need a second look
+        self._careful: set[int] = set()
+        # bytes given to the queue so far; what the writer has written of them is its count
+        self._taken = 0
+        self._waits = settings.when_full is WhenFull.WAIT
+        self._limit = sys.maxsize if self._waits else settings.queue
+        self._facts_limit = settings.queue + MOST_FACTS_WAITING
+        self._dropped = 0
+        self._gaps = 0
+        # connections that came and went without a word in the log
+        self._unsaid = {"connections": 0, "frames": 0, "bytes": 0}
+        self._closed = False
+
+    # the traffic
+
+    def arrived(self, connection: int, direction: Direction, chunk: bytes, at_ns: int, step: Step) -> None:
+        """A chunk has come, and `step` says what it brought."""
+        writer = self._writer
+        data = step.data
+        if (
+            step.marks
+            or step.verdicts
+            or step.stop != len(data)
+            or connection in self._careful
+            or self._taken - writer.written > self._limit
+        ):
+            self._look_twice(connection, direction, chunk, at_ns, step)
+            return
+        size = len(chunk)
+        self._append((_BYTES, direction, connection, step.offset + len(data) - size, at_ns, chunk, ()))
+        self._taken += size
+        if writer.idle:
+            writer.wake()
+
+    def opened(self, facts: Any, talk: Conversation) -> None:
+        """`facts`: an `Opened` of proxy.net.observer."""
+        told = {
+            "listener": facts.listener,
+            "client": facts.client,
+            "node": facts.node,
+            "upstream": facts.upstream,
+            "tls": facts.tls,
+        }
+        entry = (int(Kind.OPENED), 0, facts.connection, 0, facts.at_ns, _json(told), ())
+        line = self._lines[facts.connection] = Line(facts.connection, talk, entry)
+        if self._waiting > self._facts_limit:
+            self._break_off(line, gaps.REASON_FULL, facts.at_ns)
+        else:
+            self._say_opened(line)
+
+    def made(self, connection: int, correlation_id: int, frame: bytes, at_ns: int) -> None:
+        """The proxy has answered a request itself. `frame`: with its length."""
+        line = self._lines[connection]
+        if line.gap is None:
+            self._put_all(line.add(Kind.MADE, Direction.RESPONSE, correlation_id, at_ns, frame))
+
+    def half_closed(self, connection: int, direction: Direction, at_ns: int) -> None:
+        line = self._lines[connection]
+        if line.opened is None:
+            self._put_all(line.add(Kind.END_OF_STREAM, direction, line.talk.offsets[direction], at_ns, b""))
+
+    def closed(self, connection: int, cause: Cause, at_ns: int) -> None:
+        """The last call for a connection."""
+        line = self._lines.pop(connection)
+        self._careful.discard(connection)
+        if line.opened is not None and self._waiting > self._facts_limit:
+            self._leave_unsaid(line)
+            return
+        if line.opened is not None:
+            self._say_opened(line)
+        ending = {"cause": cause.value}
+        if line.gap is None:
+            self._put_all(line.finish())
+        else:
+            ending |= _lost_for_good(line, line.gap)
+        self._put((int(Kind.CLOSED), 0, connection, 0, at_ns, _json(ending), ()))
+
+    def node(self, node_id: int, upstream: str, listener: str) -> None:
+        """A node was learned, or has moved."""
+        told = _json({"node_id": node_id, "upstream": upstream, "listener": listener})
+        self._put((int(Kind.NODE), 0, NO_CONNECTION, 0, time.monotonic_ns(), told, ()))
+
+    # the limit
+
+    @property
+    def full(self) -> bool:
+        """Whether the traffic is to wait."""
+        return self._waits and self._waiting > self._settings.queue
+
+    def wait_for_room(self) -> None:
+        """Blocks until the queue is half empty."""
+        self._writer.wait_until(lambda: self._waiting <= self._settings.queue // 2)
+
+    def flush(self) -> None:
+        """Blocks until what has been recorded is in the log, as far as the disk takes it."""
+        self._writer.flush()
+
+    def counters(self) -> Mapping[str, float]:
+        """What the metrics show; sums since the start, and the state of now."""
+        status = sessions.read_status(self._spool) or sessions.Status()
+        return {
+            "recorded_bytes": self._writer.written,
+            "recorded_chunks": self._writer.written_items,
+            "dropped_bytes": self._dropped,
+            "gaps": self._gaps,
+            "queue_bytes": self._waiting,
+            "spool_bytes": self._writer.log.spool_bytes,
+            "failed": float(self._writer.failed),
+            "compacted_frames": status.frames,
+            "compacted_bytes": status.bytes,
+            "lag_bytes": status.lag_bytes,
+            "lag_seconds": status.lag_seconds,
+        }
+
+    def close(self) -> None:
+        """Writes what is left and ends the session. Connections that are still open are cut off. Blocks."""
+        if self._closed:
+            return
+        self._closed = True
+        now = time.monotonic_ns()
+        for connection in list(self._lines):
+            self.closed(connection, Cause.DRAIN_DEADLINE, now)
+        self._say_unsaid(now)
+        self._put((int(Kind.END), 0, NO_CONNECTION, 0, now, b"", ()))
+        self._writer.close()
+        self._lock.release()
+
+    # second looks
+
+    def _look_twice(self, connection: int, direction: Direction, chunk: bytes, at_ns: int, step: Step) -> None:
+        line = self._lines[connection]
+        try:
+            self._record(line, direction, chunk, at_ns, step)
+        except Exception:
+            # never in the way: a fault of the recorder costs a recording, not a connection
+            log.exception("recording of a connection broke off", extra={"connection_id": connection})
+            self._break_off(line, gaps.REASON_FAULT, at_ns)
+        if line.calm:
+            self._careful.discard(connection)
+        else:
+            self._careful.add(connection)
+
+    def _record(self, line: Line, direction: Direction, chunk: bytes, at_ns: int, step: Step) -> None:
+        if line.gap is not None:
+            self._go_on_in_gap(line, line.gap, len(chunk), at_ns, step)
+            return
+        offset = step.offset + len(step.data) - len(chunk)
+        if self._taken - self._writer.written > self._limit:
+            self._break_off_at(line, direction, offset, at_ns, step)
+            return
+        arrived = len(chunk)
+        offset, chunk = line.skip(direction, offset, chunk)
+        self._dropped += arrived - len(chunk)
+        self._put_all(line.take(direction, offset, chunk, at_ns, step))
+
+    def _break_off_at(self, line: Line, direction: Direction, offset: int, at_ns: int, step: Step) -> None:
+        """The limit has been reached with a chunk that isn't written any more."""
+        written = line.give_up()
+        behind = (min(written[0], offset), written[1]) if direction == 0 else (written[0], min(written[1], offset))
+        self._begin_gap(line, Gap(line.talk, behind, gaps.REASON_FULL, at_ns))
+        assert line.gap is not None
+        line.gap.saw(line.unwritten, ())
+        line.gap.saw(step.finished, step.one_way)
+
+    def _break_off(self, line: Line, reason: str, at_ns: int) -> None:
+        if line.gap is None:
+            self._begin_gap(line, Gap(line.talk, line.give_up(), reason, at_ns))
+
+    def _begin_gap(self, line: Line, gap: Gap) -> None:
+        line.gap = gap
+        self._careful.add(line.connection)
+        self._gaps += 1
+        self._dropped += sum(line.talk.offsets) - sum(gap.offsets)
+        if line.opened is None:
+            self._say_hole(line, gap)
+
+    def _go_on_in_gap(self, line: Line, gap: Gap, size: int, at_ns: int, step: Step) -> None:
+        gap.saw(step.finished, step.one_way)
+        self._dropped += size
+        if step.cause is None and self._waiting <= self._settings.queue // 2:
+            state = line.talk.boundary_state()
+            if state is not None:
+                self._end_gap(line, gap, state, at_ns)
+
+    def _end_gap(self, line: Line, gap: Gap, state: dict[str, Any], at_ns: int) -> None:
+        if line.opened is not None:
+            self._say_opened(line)
+            self._say_hole(line, gap)
+        self._say_unsaid(at_ns)
+        resync = _json({"state": state, "account": gap.account()})
+        self._put((int(Kind.RESYNC), 0, line.connection, 0, at_ns, resync, ()))
+        line.gap = None
+        arrived = line.talk.offsets
+        next_frames = (state["requests"]["offset"], state["responses"]["offset"])
+        line.resume = [until if until > here else 0 for until, here in zip(next_frames, arrived, strict=True)]
+
+    def _say_opened(self, line: Line) -> None:
+        if line.opened is not None:
+            self._put(line.opened)
+            line.opened = None
+
+    def _say_hole(self, line: Line, gap: Gap) -> None:
+        told = _json({"reason": gap.reason, "offsets": gap.offsets})
+        self._put((int(Kind.HOLE), 0, line.connection, 0, gap.at_ns, told, ()))
+
+    def _leave_unsaid(self, line: Line) -> None:
+        self._unsaid["connections"] += 1
+        self._unsaid["frames"] += line.talk.sequence
+        self._unsaid["bytes"] += sum(line.talk.offsets)
+
+    def _say_unsaid(self, at_ns: int) -> None:
+        if self._unsaid["connections"]:
+            told = _json({"reason": gaps.REASON_FULL} | self._unsaid)
+            self._put((int(Kind.HOLE), 0, NO_CONNECTION, 0, at_ns, told, ()))
+            self._unsaid = dict.fromkeys(self._unsaid, 0)
+
+    @property
+    def _waiting(self) -> int:
+        return self._taken - self._writer.written
+
+    def _put_all(self, items: list[Item]) -> None:
+        for item in items:
+            self._put(item)
+
+    def _put(self, item: Item) -> None:
+        self._append(item)
+        self._taken += len(item[5])
+        if self._writer.idle:
+            self._writer.wake()
+
+
+def _json(facts: Mapping[str, Any]) -> bytes:
+    return json.dumps(facts, separators=(",", ":")).encode()
+
+
+def _lost_for_good(line: Line, gap: Gap) -> dict[str, Any]:
+    """What the closing entry of a connection says whose record had broken off."""
+    talk = line.talk
+    arriving = bool(talk.requests_side.left) + bool(talk.responses_side.left)
+    return {
+        "account": gap.account(),
+        "sequence": talk.sequence + arriving,
+        "offsets": talk.offsets,
+        "open": len(talk.in_flight),
+    }
+
+
+def open_tap(folder: Path, settings: RecordSettings, session: str | None = None) -> Tap:
+    """Begins a session in a capture folder, which is made where it is missing.
+
+    Resource handling: the tap holds a thread, a file and the session's writer lock until `close`.
+    Errors: FolderError where the folder can't be written.
+    """
+    sessions.check_writable(folder)
+    session = session or sessions.new_session()
+    spool = sessions.spool_folder(folder, session)
+    try:
+        spool.mkdir()
+        lock = Lock.take(spool / sessions.WRITER_LOCK)
+        if lock is None:
+            raise FolderError(f"session {session} is being written by another process")
+        writer = Writer(Log(spool, session, settings))
+    except OSError as error:
+        raise FolderError(f"the capture folder {folder} can't be written: {error.strerror or error}") from error
+    writer.start()
+    return Tap(spool, session, settings, writer, lock)

@@ -1,0 +1,286 @@
+"""The thread that writes what the tap took, and the file it writes to.
+
+The tap appends tuples to `queue`; the thread takes them in bulk and gives the kernel their bytes from where they are
+(`writev`). A disk that is slow, full or failing only makes the queue longer: what was begun is kept and tried again,
+from the byte where it broke off. What to do about a long queue is the tap's to decide.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from recorder.capture import spool
+from recorder.capture.session import RecordSettings
+from recorder.capture.spool import Kind, SegmentHead, Spans
+
+# kind, direction, connection, offset, monotonic ns, bytes, masked spans: an Entry, as a plain tuple
+Item = tuple[int, int, int, int, int, bytes, Spans]
+Buffers = list[bytes]
+
+# after work was announced the thread waits so long for more of it: one write for many chunks
+LINGER_SECONDS = 0.002
+# how often an idle thread looks at the segment's age and at the clock
+IDLE_SECONDS = 0.5
+# how soon a failed write is tried again
+RETRY_SECONDS = 0.2
+# a wall clock that moved by more than this against the monotonic one has been set
+CLOCK_JUMP_NS = 10_000_000
+# entries in one writev: each needs two buffers
+GROUP = spool.MOST_BUFFERS // 2
+
+Writev = Callable[[int, Sequence[bytes]], int]
+
+
+def clock_offset() -> int:
+    """Wall clock minus monotonic clock, in ns."""
+    return time.time_ns() - time.monotonic_ns()
+
+
+class SpoolFullError(OSError):
+    """The log's folder holds as much as it may until the compactor has taken some of it away."""
+
+
+class Log:
+    """A session's log: appends to the newest segment, begins the next one."""
+
+    def __init__(
+        self,
+        folder: Path,
+        session: str,
+        settings: RecordSettings,
+        *,
+        writev: Writev = os.writev,
+        clock: Callable[[], int] = clock_offset,
+    ) -> None:
+        self.folder = folder
+        self._session = session
+        self._settings = settings
+        self._writev = writev
+        self._clock = clock
+        # a limit of a few segments must leave the compactor something to take away
+        self._segment_bytes = min(settings.segment, max(settings.spool // 4, 1))
+        self._unfinished: Buffers = []
+        self._group = 0
+        self._older_bytes = 0
+        self.number = 0
+        self._end = self._start = 0
+        self._descriptor = -1
+        self._begun = 0.0
+        self.clock_ns = 0
+        self._begin(1)
+
+    @property
+    def spool_bytes(self) -> int:
+        """What the segments take on disk; the older ones as of the last look."""
+        return self._older_bytes + self._end
+
+    @property
+    def busy(self) -> bool:
+        """A write has been begun and not finished."""
+        return bool(self._unfinished)
+
+    def append(self, items: Sequence[Item], *, limited: bool = True) -> int:
+        """Writes up to GROUP of the items and says how many.
+
+        OSError: not possible now. If `busy`, some of it has been written, and `resume` is what to call again.
+        """
+        group = items[:GROUP]
+        if limited:
+            self._check_room(sum(len(item[5]) for item in group))
+        buffers: Buffers = []
+        for item in group:
+            buffers.append(spool.entry_head(*item))
+            buffers.append(item[5])
+        self._unfinished, self._group = buffers, len(group)
+        return self.resume()
+
+    def resume(self) -> int:
+        """Finishes what an interrupted `append` began; returns what that would have returned."""
+        # a failed call may have written some: the file knows
+        self._drop(os.fstat(self._descriptor).st_size - self._end)
+        while self._unfinished:
+            self._drop(self._writev(self._descriptor, self._unfinished))
+        return self._group
+
+    def turn(self, seconds: float) -> None:
+        """Begins the next segment if this one is large or old enough. OSError: not possible now."""
+        large = self._end >= self._segment_bytes
+        if large or (self._end > self._start and seconds - self._begun >= self._settings.segment_seconds):
+            self._begin(self.number + 1)
+
+    def clock_jump(self) -> Item | None:
+        """An entry for a wall clock that has been set since it was last told."""
+        now = self._clock()
+        if abs(now - self.clock_ns) < CLOCK_JUMP_NS:
+            return None
+        self.clock_ns = now
+        return (Kind.CLOCK, 0, 0, now, time.monotonic_ns(), b"", ())
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+    def _drop(self, count: int) -> None:
+        self._end += count
+        buffers = self._unfinished
+        whole = 0
+        while whole < len(buffers) and count >= len(buffers[whole]):
+            count -= len(buffers[whole])
+            whole += 1
+        del buffers[:whole]
+        if count:
+            buffers[0] = buffers[0][count:]
+
+    def _check_room(self, wanted: int) -> None:
+        if self.spool_bytes + wanted <= self._settings.spool:
+            return
+        self.look()
+        if self.spool_bytes + wanted > self._settings.spool and self.spool_bytes > self._start:
+            if self._end > self._start:
+                # what is in this segment can be taken away only once it is closed
+                self._begin(self.number + 1)
+            raise SpoolFullError("the spool has reached its limit")
+
+    def look(self) -> None:
+        """Which of the older segments are still there."""
+        older = (number for number in spool.segments(self.folder) if number != self.number)
+        self._older_bytes = sum(_size(spool.segment_path(self.folder, number)) for number in older)
+
+    def _begin(self, number: int) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        clock_ns = self._clock()
+        head = SegmentHead(self._session, number, clock_ns, time.monotonic_ns(), self._end, self._settings.cluster)
+        encoded = spool.encode_head(head)
+        temporary = self.folder / f".{number:08d}.log"
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        try:
+            if os.write(descriptor, encoded) != len(encoded):
+                raise OSError("a segment's head was written in part")
+            # renamed when whole, so that a segment without a head is never seen
+            temporary.replace(spool.segment_path(self.folder, number))
+        except BaseException:
+            os.close(descriptor)
+            raise
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+        self._descriptor, self.number, self.clock_ns = descriptor, number, clock_ns
+        self._start = self._end = len(encoded)
+        self._begun = time.monotonic()
+        self.look()
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+class Writer:
+    """The thread, and the queue it empties. `written`: bytes of the tap's count that have reached the log."""
+
+    def __init__(self, log: Log) -> None:
+        self.log = log
+        self.queue: list[Item] = []
+        self.idle = False
+        self.failed = False
+        self.written = 0
+        self.written_items = 0
+        self._stuck = False
+        self._closing = False
+        self._wake = threading.Event()
+        self._hurry = threading.Event()
+        self._progress = threading.Condition()
+        self._thread = threading.Thread(target=self._run, name="wiretap-log", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Work has come while the thread was idle."""
+        self.idle = False
+        self._wake.set()
+
+    def wait_until(self, enough: Callable[[], bool]) -> None:
+        """Blocks until `enough()`, which is asked after every write, or until the thread has ended."""
+        with self._progress:
+            self._progress.wait_for(lambda: enough() or not self._thread.is_alive())
+
+    def flush(self) -> None:
+        """Blocks until what was queued before is written, or could not be written."""
+        self._stuck = False
+        self._hurry.set()
+        self._wake.set()
+        # items leave the queue only once written: an empty queue means that all of it is in the log
+        self.wait_until(lambda: self._stuck or not self.queue)
+        self._hurry.clear()
+
+    def close(self) -> None:
+        """Writes what is queued, once more if the disk fails, and ends the thread."""
+        self._closing = True
+        self._hurry.set()
+        self._wake.set()
+        self._thread.join()
+        self.log.close()
+
+    def _run(self) -> None:
+        try:
+            while not (self._closing and not self.queue):
+                if not self.queue:
+                    self._rest()
+                elif not self._try(self._work) and self._closing:
+                    return
+        finally:
+            with self._progress:
+                self._progress.notify_all()
+
+    def _rest(self) -> None:
+        self.idle = True
+        if not self.queue:
+            self._wake.wait(IDLE_SECONDS)
+        self._wake.clear()
+        self.idle = False
+        if self.queue:
+            self._hurry.wait(LINGER_SECONDS)
+        self._try(self._look_around)
+
+    def _try(self, work: Callable[[], None]) -> bool:
+        try:
+            work()
+        except OSError as error:
+            self.failed = self.failed or not isinstance(error, SpoolFullError)
+            self._stuck = True
+            self._notify()
+            if not self._closing:
+                self._hurry.wait(RETRY_SECONDS)
+            return False
+        self.failed = False
+        return True
+
+    def _work(self) -> None:
+        queue = self.queue
+        while queue:
+            if not self.log.busy:
+                self._note_clock()
+            count = self.log.resume() if self.log.busy else self.log.append(queue, limited=not self._closing)
+            self.written += sum(len(item[5]) for item in queue[:count])
+            self.written_items += count
+            del queue[:count]
+            self._notify()
+            self.log.turn(time.monotonic())
+
+    def _note_clock(self) -> None:
+        jump = self.log.clock_jump()
+        if jump is not None:
+            self.queue.insert(0, jump)
+
+    def _look_around(self) -> None:
+        self.log.turn(time.monotonic())
+        self.log.look()
+
+    def _notify(self) -> None:
+        with self._progress:
+            self._progress.notify_all()
