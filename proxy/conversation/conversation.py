@@ -115,8 +115,9 @@ class Conversation:
             state[side]["offset"] += state[side]["left"]
             state[side]["left"] = 0
             state[opened] = None
-        if self.requests_side.left and state["in_flight"] and self.requests_side.open in self.in_flight:
-            state["in_flight"][self.in_flight.index(self.requests_side.open)]["last_ns"] = UNKNOWN
+        arriving = self.requests_side.open
+        if arriving is not None and self.in_flight and self.in_flight[-1] is arriving:
+            state["in_flight"][-1]["last_ns"] = UNKNOWN
         return state
 
     @classmethod

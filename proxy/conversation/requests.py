@@ -24,7 +24,7 @@ from proxy.conversation.side import Side
 from proxy.conversation.step import Edit, Step
 from proxy.wire import catalog
 from proxy.wire.errors import Truncated, WireError
-from proxy.wire.framing import LENGTH, REQUEST_HEAD, SHORTEST_REQUEST
+from proxy.wire.framing import REQUEST_HEAD, SHORTEST_REQUEST
 from proxy.wire.headers import request_head
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class RequestSide(Side):
     __slots__ = ("number",)
 
     def __init__(self, talk: Conversation) -> None:
-        super().__init__(talk)
+        super().__init__(talk, talk.limits.request)
         # of the next request of the connection
         self.number = 0
 
@@ -73,13 +73,9 @@ class RequestSide(Side):
             self.open = None
             if exchange is not None:
                 self._complete(step, exchange, at_ns)
-            elif self._is_open_token:
-                self.talk.token_complete(self.direction, step.offset + at - self.begin - 4, step.offset + at, step)
+            else:
+                self._end_token(step, at)
         return at
-
-    @property
-    def _is_open_token(self) -> bool:
-        return self._kind is FrameKind.TOKEN
 
     def _complete(self, step: Step, exchange: Exchange, at_ns: int) -> None:
         if exchange.request_last_ns == NOT_YET:
@@ -93,7 +89,7 @@ class RequestSide(Side):
         """Requests from `data[at]` on. Returns where it came to a stop: behind the last head that is whole."""
         data, end = step.data, len(step.data)
         unpack, routes, known = REQUEST_HEAD.unpack_from, self.talk.routes, self.talk.routes.table
-        append, limit, number = self.talk.in_flight.append, self.talk.limits.request, self.number
+        append, limit, number = self.talk.in_flight.append, self._limit, self.number
         plain = False
         exchange = None
         while end - at >= 12:
@@ -122,9 +118,8 @@ class RequestSide(Side):
         data, have = step.data, len(step.data) - at
         if have < 4:
             return at
-        (size,) = LENGTH.unpack_from(data, at)
-        if not 0 <= size <= self.talk.limits.request:
-            self._bad_length(step)
+        size = self._length(step, at)
+        if size < 0:
             return at
         if self._begins_gssapi(step, at, size):
             self.talk.login.begin(self.direction, step.offset + at, None, step)
@@ -223,17 +218,14 @@ class RequestSide(Side):
     def _unreadable(self, step: Step, at: int, size: int) -> int:
         """A frame too short to be a request: nothing to pair, so nothing is awaited."""
         stop = at + 4 + size
-        self.others += 1
         step.opaque.append(OpaqueReason.UNREADABLE)
-        self._mark(step, FrameKind.BYTES, None, at, stop)
-        self._leave_open(step, at, stop, FrameKind.BYTES, None, marked=True)
+        self._take_other(step, at, stop, FrameKind.BYTES)
         return stop
 
     def _token(self, step: Step, at: int, first_ns: int, at_ns: int) -> int:
         """A bare login token, or the request that shows that there are no more of them."""
-        (size,) = LENGTH.unpack_from(step.data, at)
-        if not 0 <= size <= self.talk.limits.request:
-            self._bad_length(step)
+        size = self._length(step, at)
+        if size < 0:
             return at
         login = self.talk.login
         if login.decides and login.open_ended and size >= SHORTEST_REQUEST:
@@ -242,13 +234,7 @@ class RequestSide(Side):
             if _is_known_request(step.data, at, size):
                 login.end((step.offset + at, self.talk.responses_side.boundary), step)
                 return self._frames(step, at, first_ns, at_ns)
-        stop = at + 4 + size
-        self.others += 1
-        self._mark(step, FrameKind.TOKEN, None, at, stop)
-        self._leave_open(step, at, stop, FrameKind.TOKEN, None, marked=True)
-        if stop <= len(step.data):
-            self.talk.token_complete(self.direction, size, step.offset + stop, step)
-        return stop
+        return self._take_token(step, at, size)
 
 
 def _mechanism(frame: bytes) -> str | None:

@@ -8,7 +8,7 @@ from proxy.conversation.exchange import Cause, Direction, Exchange, FrameKind
 from proxy.conversation.routes import SASL_HANDSHAKE
 from proxy.conversation.side import Side
 from proxy.conversation.step import Edit, Mark, Step
-from proxy.wire.framing import LENGTH, RESPONSE_HEAD, SHORTEST_RESPONSE
+from proxy.wire.framing import RESPONSE_HEAD, SHORTEST_RESPONSE
 
 if TYPE_CHECKING:
     from proxy.conversation.conversation import Conversation
@@ -20,7 +20,7 @@ class ResponseSide(Side):
     __slots__ = ("begun", "previous_last_ns")
 
     def __init__(self, talk: Conversation) -> None:
-        super().__init__(talk)
+        super().__init__(talk, talk.limits.response)
         # responses of which at least the head has come; and when the last complete one was
         self.begun = 0
         self.previous_last_ns = 0
@@ -59,8 +59,8 @@ class ResponseSide(Side):
             self.open = None
             if exchange is not None:
                 self._complete(step, exchange, step.offset + at, at_ns)
-            elif self._kind is FrameKind.TOKEN:
-                self.talk.token_complete(self.direction, step.offset + at - self.begin - 4, step.offset + at, step)
+            else:
+                self._end_token(step, at)
         return at
 
     def _complete(self, step: Step, exchange: Exchange, next_offset: int, at_ns: int) -> None:
@@ -72,7 +72,7 @@ class ResponseSide(Side):
     def _frames(self, step: Step, at: int, first_ns: int, at_ns: int) -> int:
         """Responses from `data[at]` on. Returns where it came to a stop: behind the last head that is whole."""
         data, end = step.data, len(step.data)
-        unpack, in_flight, limit = RESPONSE_HEAD.unpack_from, self.talk.in_flight, self.talk.limits.response
+        unpack, in_flight, limit = RESPONSE_HEAD.unpack_from, self.talk.in_flight, self._limit
         finished, previous_last_ns = step.finished, self.previous_last_ns
         begun = 0
         while end - at >= 8:
@@ -80,7 +80,7 @@ class ResponseSide(Side):
                 self._answer(step, at, at_ns)
             size, correlation_id = unpack(data, at)
             if not SHORTEST_RESPONSE <= size <= limit:
-                self._bad_length(step)
+                step.cause = Cause.BAD_LENGTH
                 break
             if not in_flight or in_flight[0].correlation_id != correlation_id:
                 self._skip_unanswered(correlation_id)
@@ -122,9 +122,7 @@ class ResponseSide(Side):
     def _check_short(self, step: Step, at: int) -> None:
         """A length that stands alone at a chunk's end may already be one that no response has."""
         if len(step.data) - at >= 4:
-            (size,) = LENGTH.unpack_from(step.data, at)
-            if not SHORTEST_RESPONSE <= size <= self.talk.limits.response:
-                self._bad_length(step)
+            self._length(step, at, SHORTEST_RESPONSE)
 
     def _skip_unanswered(self, correlation_id: int) -> None:
         """Drops opaque requests that got no answer, where a later request has this id; drops all if none has."""
@@ -150,14 +148,5 @@ class ResponseSide(Side):
             step.marks.append(Mark(FrameKind.RESPONSE, exchange, here, here, here, here, False))
 
     def _token(self, step: Step, at: int) -> int:
-        (size,) = LENGTH.unpack_from(step.data, at)
-        if not 0 <= size <= self.talk.limits.response:
-            self._bad_length(step)
-            return at
-        stop = at + 4 + size
-        self.others += 1
-        self._mark(step, FrameKind.TOKEN, None, at, stop)
-        self._leave_open(step, at, stop, FrameKind.TOKEN, None, marked=True)
-        if stop <= len(step.data):
-            self.talk.token_complete(self.direction, size, step.offset + stop, step)
-        return stop
+        size = self._length(step, at)
+        return at if size < 0 else self._take_token(step, at, size)

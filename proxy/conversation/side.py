@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from proxy.conversation.exchange import Cause, Direction, Exchange, FrameKind
 from proxy.conversation.step import Mark, Step
+from proxy.wire.framing import LENGTH
 
 if TYPE_CHECKING:
     from proxy.conversation.conversation import Conversation
@@ -17,10 +18,11 @@ class Side:
 
     direction: Direction
 
-    __slots__ = ("_kind", "_marked", "begin", "held", "held_at", "left", "offset", "open", "others", "talk")
+    __slots__ = ("_kind", "_limit", "_marked", "begin", "held", "held_at", "left", "offset", "open", "others", "talk")
 
-    def __init__(self, talk: Conversation) -> None:
+    def __init__(self, talk: Conversation, limit: int) -> None:
         self.talk = talk
+        self._limit = limit
         self.offset = 0
         self.held = b""
         self.held_at = 0
@@ -78,8 +80,32 @@ class Side:
         step.stop = at
         self.offset = step.offset + at
 
-    def _bad_length(self, step: Step) -> None:
+    def _length(self, step: Step, at: int, shortest: int = 0) -> int:
+        """The length at `data[at]`. One that no frame may have ends the connection, and is -1 here."""
+        (size,) = LENGTH.unpack_from(step.data, at)
+        if shortest <= size <= self._limit:
+            return int(size)
         step.cause = Cause.BAD_LENGTH
+        return -1
+
+    def _take_token(self, step: Step, at: int, size: int) -> int:
+        """A bare token of a login: marked, and nothing is awaited for it."""
+        stop = at + 4 + size
+        self._take_other(step, at, stop, FrameKind.TOKEN)
+        if stop <= len(step.data):
+            self.talk.token_complete(self.direction, size, step.offset + stop, step)
+        return stop
+
+    def _take_other(self, step: Step, at: int, stop: int, kind: FrameKind) -> None:
+        """A frame that is no exchange's."""
+        self.others += 1
+        self._mark(step, kind, None, at, stop)
+        self._leave_open(step, at, stop, kind, None, marked=True)
+
+    def _end_token(self, step: Step, at: int) -> None:
+        """The open frame ended at `data[at]`: if it was a token, that may end the login."""
+        if self._kind is FrameKind.TOKEN:
+            self.talk.token_complete(self.direction, step.offset + at - self.begin - 4, step.offset + at, step)
 
     def state(self) -> dict[str, Any]:
         return {

@@ -132,7 +132,7 @@ class Nodes:
 
     def _bind_any(self, node_id: int, host: str) -> socket.socket:
         """A free port, but no other node's: that node might come yet."""
-        passed_over = []
+        passed_over: list[socket.socket] = []
         try:
             while True:
                 sock = bind(Address(host, 0))

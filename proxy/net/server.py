@@ -35,6 +35,7 @@ from proxy.net.streams import PeerLost, Stream, accepted, dial
 from proxy.rewrite import addresses, api_versions
 from proxy.rewrite.nodes import Address
 from proxy.wire import catalog
+from proxy.wire.apis import Kind
 
 # pauses between two questions that nobody answered, in seconds
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
@@ -76,7 +77,7 @@ def routes() -> Routes:
     )
 
 
-def _holds_secret(kind: catalog.Kind, key: int, version: int) -> bool:
+def _holds_secret(kind: Kind, key: int, version: int) -> bool:
     if catalog.known(key, version):
         return bool(catalog.secrets(kind, key, version))
     return catalog.may_hold_secrets(kind, key)

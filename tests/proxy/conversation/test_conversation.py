@@ -1,0 +1,230 @@
+"""Any conversation, cut anywhere: nothing is changed, nothing is lost, and everything is told apart."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.conversation import Conversation, Direction, FrameKind, Mark, Routes, Step
+from tests.proxy.conversation.script import (
+    HEARTBEAT,
+    Asked,
+    Chunk,
+    Script,
+    byte_by_byte,
+    request,
+    response,
+    schedules,
+    scripts,
+    whole,
+)
+
+
+class Run:
+    """What feeding chunks to a conversation brought, collected."""
+
+    def __init__(self, talk: Conversation) -> None:
+        self.talk = talk
+        self.steps: list[tuple[bool, Step]] = []
+
+    def feed(self, chunks: list[Chunk]) -> Run:
+        for chunk in chunks:
+            feed = self.talk.requests if chunk.from_client else self.talk.responses
+            self.steps.append((chunk.from_client, feed(chunk.data, chunk.at_ns)))
+        return self
+
+    def sent(self, from_client: bool) -> bytes:
+        return b"".join(bytes(piece) for side, step in self.steps for piece in step.outgoing() if side is from_client)
+
+    def finished(self) -> list[tuple[int, int, int, int, int, int]]:
+        return [
+            (e.number, e.api_key, e.api_version, e.correlation_id, e.request_size, e.response_size)
+            for _, step in self.steps
+            for e in step.finished
+        ]
+
+    def one_way(self) -> list[int]:
+        return [exchange.number for _, step in self.steps for exchange in step.one_way]
+
+    def frames(self, from_client: bool) -> list[bytes]:
+        """Marked frames, joined from their pieces."""
+        frames: list[bytes] = []
+        for side, step in self.steps:
+            for mark in step.marks if side is from_client else ():
+                piece = step.data[mark.start - step.offset : mark.stop - step.offset]
+                if mark.first:
+                    frames.append(b"")
+                frames[-1] += piece
+        return frames
+
+
+def expected(script: Script) -> list[tuple[int, int, int, int, int, int]]:
+    """The slow, obvious twin: what must be finished at the end, in order."""
+    return [
+        (number, asked.key, asked.version, asked.correlation_id, len(asked.request) - 4, len(asked.response) - 4)
+        for number, asked in enumerate(script.exchanges)
+        if asked.response is not None
+    ]
+
+
+@given(script=scripts, data=st.data())
+def test_however_it_is_cut_the_bytes_pass_unchanged_and_each_response_finds_its_request(
+    script: Script, data: st.DataObject
+) -> None:
+    run = Run(Conversation(Routes())).feed(data.draw(schedules(script)))
+    assert run.sent(True) == script.requests
+    assert run.sent(False) == script.responses
+    assert run.finished() == expected(script)
+    assert run.one_way() == [n for n, asked in enumerate(script.exchanges) if asked.response is None]
+    assert not run.talk.in_flight
+    assert all(step.cause is None for _, step in run.steps)
+
+
+@given(script=scripts)
+def test_fed_whole_or_byte_by_byte_comes_to_the_same(script: Script) -> None:
+    in_one = Run(Conversation(Routes.everything())).feed(whole(script))
+    in_bytes = Run(Conversation(Routes.everything())).feed(byte_by_byte(script))
+    assert in_bytes.finished() == in_one.finished() == expected(script)
+    assert in_bytes.frames(True) == in_one.frames(True)
+    assert in_bytes.talk.sequence == in_one.talk.sequence
+
+
+@given(script=scripts, data=st.data())
+def test_the_pieces_of_marked_frames_are_the_frames(script: Script, data: st.DataObject) -> None:
+    run = Run(Conversation(Routes.everything())).feed(data.draw(schedules(script)))
+    assert run.frames(True) == [asked.request for asked in script.exchanges]
+    assert run.frames(False) == [asked.response for asked in script.exchanges if asked.response is not None]
+
+
+@given(script=scripts, data=st.data())
+def test_sequence_and_offsets_count_what_has_come(script: Script, data: st.DataObject) -> None:
+    talk, arrived = Conversation(Routes()), {True: 0, False: 0}
+    for chunk in data.draw(schedules(script)):
+        Run(talk).feed([chunk])
+        arrived[chunk.from_client] += len(chunk.data)
+        assert talk.offsets == (arrived[True], arrived[False])
+        whole_frames = _whole_frames(script.requests[: arrived[True]]) + _whole_frames(
+            script.responses[: arrived[False]]
+        )
+        assert talk.sequence == whole_frames
+
+
+def _whole_frames(stream: bytes) -> int:
+    count = at = 0
+    while at + 4 <= len(stream) and at + 4 + int.from_bytes(stream[at : at + 4], "big") <= len(stream):
+        at += 4 + int.from_bytes(stream[at : at + 4], "big")
+        count += 1
+    return count
+
+
+@given(script=scripts, data=st.data())
+def test_a_conversation_goes_on_in_another_process_as_if_nothing_had_happened(
+    script: Script, data: st.DataObject
+) -> None:
+    chunks = data.draw(schedules(script))
+    cut = data.draw(st.integers(0, len(chunks)))
+    routes = Routes.everything()
+    before = Run(Conversation(routes)).feed(chunks[:cut])
+    saved = json.loads(json.dumps(before.talk.state()))
+    after = Run(Conversation.from_state(routes, saved)).feed(chunks[cut:])
+    straight = Run(Conversation(routes)).feed(chunks)
+    assert before.finished() + after.finished() == straight.finished()
+    assert _marks(before) + _marks(after) == _marks(straight)
+    assert after.talk.state() == straight.talk.state()
+
+
+def _marks(run: Run) -> list[tuple[object, ...]]:
+    return [
+        (mark.kind, mark.begin, mark.end, mark.start, mark.stop, mark.exchange and mark.exchange.number)
+        for _, step in run.steps
+        for mark in step.marks
+    ]
+
+
+@given(script=scripts, data=st.data())
+def test_after_a_gap_it_goes_on_at_the_next_frame_of_each_direction(script: Script, data: st.DataObject) -> None:
+    chunks = data.draw(schedules(script))
+    cut = data.draw(st.integers(0, len(chunks)))
+    routes = Routes.everything()
+    before = Run(Conversation(routes)).feed(chunks[:cut])
+    state = before.talk.boundary_state()
+    if state is None:
+        assert before.talk.requests_side.held or before.talk.responses_side.held
+        return
+    after = Run(Conversation.from_state(routes, json.loads(json.dumps(state))))
+    after.feed(_from(after.talk.offsets, chunks))
+    straight = Run(Conversation(routes)).feed(chunks)
+    seen = after.finished()
+    assert seen == straight.finished()[len(straight.finished()) - len(seen) :]
+    assert after.talk.sequence == straight.talk.sequence
+    assert after.talk.next_exchange == straight.talk.next_exchange
+
+
+def _from(offsets: tuple[int, int], chunks: list[Chunk]) -> list[Chunk]:
+    """The chunks without what lies before the offsets."""
+    left = {True: offsets[0], False: offsets[1]}
+    rest = []
+    for chunk in chunks:
+        skipped = min(left[chunk.from_client], len(chunk.data))
+        left[chunk.from_client] -= skipped
+        if skipped < len(chunk.data):
+            rest.append(Chunk(chunk.from_client, chunk.data[skipped:], chunk.at_ns))
+    return rest
+
+
+def test_an_answer_of_our_own_waits_for_the_answers_before_it() -> None:
+    talk = Conversation(Routes(answered=lambda key, version: key == 18))
+    talk.requests(request(HEARTBEAT, 3, 1), 10)
+    step = talk.requests(request(18, 9, 2) + request(HEARTBEAT, 3, 3), 20)
+    assert [exchange.correlation_id for exchange in step.answered] == [2]
+    assert b"".join(map(bytes, step.outgoing())) == request(HEARTBEAT, 3, 3)
+    talk.made(2, response(2, b"ours"))
+    assert talk.due(25).outgoing() == [b""]
+    answers = talk.responses(response(1) + response(3), 30)
+    assert b"".join(map(bytes, answers.outgoing())) == response(1) + response(2, b"ours") + response(3)
+    assert [(e.correlation_id, e.by_proxy) for e in answers.finished] == [(1, False), (2, True), (3, False)]
+
+
+def test_an_answer_of_our_own_is_due_at_once_where_nothing_is_before_it() -> None:
+    talk = Conversation(Routes(answered=lambda key, version: key == 18))
+    talk.requests(request(18, 9, 2), 10)
+    talk.made(2, response(2, b"ours"))
+    step = talk.due(20)
+    assert b"".join(map(bytes, step.outgoing())) == response(2, b"ours")
+    assert [(mark.kind, mark.exchange and mark.exchange.by_proxy) for mark in step.marks] == [
+        (FrameKind.RESPONSE, True)
+    ]
+    assert talk.sequence == 2
+    assert talk.offsets[Direction.RESPONSE] == 0
+
+
+def test_an_answer_of_our_own_never_cuts_into_a_response() -> None:
+    talk = Conversation(Routes(answered=lambda key, version: key == 18))
+    talk.requests(request(HEARTBEAT, 3, 1) + request(18, 9, 2), 10)
+    talk.made(2, response(2, b"ours"))
+    whole_response = response(1, b"a long body")
+    first = talk.responses(whole_response[:10], 20)
+    assert talk.due(25).outgoing() == [b""]
+    second = talk.responses(whole_response[10:], 30)
+    sent = b"".join(bytes(piece) for step in (first, second) for piece in step.outgoing())
+    assert sent == whole_response + response(2, b"ours")
+
+
+def test_nobody_is_answered_who_did_not_ask() -> None:
+    with pytest.raises(LookupError):
+        Conversation(Routes()).made(7, response(7))
+
+
+def test_marks_say_first_and_last() -> None:
+    mark = Mark(FrameKind.REQUEST, None, begin=0, end=10, start=0, stop=4, before_login=True)
+    assert (mark.first, mark.last) == (True, False)
+    assert (mark._replace(start=4, stop=10).first, mark._replace(start=4, stop=10).last) == (False, True)
+
+
+def test_a_script_is_as_it_looks() -> None:
+    script = Script([Asked(request(HEARTBEAT, 3, 1), response(1), HEARTBEAT, 3, 1)])
+    assert script.answerable(len(script.requests) - 1) == 0
+    assert script.answerable(len(script.requests)) == len(script.responses)
