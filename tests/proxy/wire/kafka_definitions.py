@@ -1,0 +1,115 @@
+"""Kafka's own message definitions, from the `kafka-clients` jar, in the terms of this project's language.
+
+The JSON lies in the jar under `common/message/`; it is read at test time and never kept. One version of one message becomes a flat
+tuple of what is on the wire, so that both sides can be compared with `==` whatever way they were written.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+from zipfile import ZipFile
+
+from proxy.wire.language import FIXED_TYPES, SIZED_TYPES, Field, Message
+
+Definition = Mapping[str, Any]
+OPEN_END = 32768
+
+# Fields that Kafka has renamed since: (message, the old name) -> the newest, which the catalog uses.
+RENAMED = {
+    ("TxnOffsetCommitRequest", "generation_id"): "generation_id_or_member_epoch",  # 4.4, KIP-1319
+}
+
+
+class OnTheWire(NamedTuple):
+    """A field of one version; `inner` are those of its struct."""
+
+    name: str
+    type: str
+    nullable: bool
+    tag: int | None
+    default: Any
+    inner: tuple["OnTheWire", ...]
+
+
+def definitions(libs: Path) -> dict[tuple[int, str], Definition]:
+    """(api key, "request" or "response") -> definition, of the one kafka-clients jar among `libs`."""
+    (jar,) = [path for path in libs.glob("kafka-clients-*.jar") if re.fullmatch(r"kafka-clients-[\d.]+\.jar", path.name)]
+    found = {}
+    with ZipFile(jar) as archive:
+        for name in archive.namelist():
+            if name.startswith("common/message/") and name.endswith(("Request.json", "Response.json")):
+                definition = json.loads(re.sub(r"(?m)^\s*//.*$", "", archive.read(name).decode()))
+                found[definition["apiKey"], definition["type"]] = definition
+    return found
+
+
+def version_range(text: str | None) -> range:
+    if text in (None, "none"):
+        return range(0)
+    match = re.fullmatch(r"(\d+)(?:(\+)|-(\d+))?", str(text))
+    assert match, text
+    first = int(match[1])
+    return range(first, OPEN_END if match[2] else int(match[3] or first) + 1)
+
+
+def snake_case(name: str) -> str:
+    """NodeEndpoints -> node_endpoints, KRaftControllerId -> k_raft_controller_id."""
+    return re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", re.sub(r"(.)([A-Z][a-z]+)", r"\1_\2", name)).lower()
+
+
+def theirs(definition: Definition, version: int) -> tuple[OnTheWire, ...]:
+    """Kafka's fields of that version."""
+    structs = {struct["name"]: struct["fields"] for struct in definition.get("commonStructs", [])}
+
+    def fields(written: list[Definition]) -> tuple[OnTheWire, ...]:
+        return tuple(field(one) for one in written if version in version_range(one.get("versions")))
+
+    def field(one: Definition) -> OnTheWire:
+        array, element = one["type"].startswith("[]"), one["type"].removeprefix("[]")
+        plain = element in FIXED_TYPES or element in SIZED_TYPES
+        inner = () if plain else fields(one.get("fields") or structs[element])
+        tagged = version in version_range(one.get("taggedVersions"))
+        return OnTheWire(
+            RENAMED.get((definition["name"], snake_case(one["name"])), snake_case(one["name"])),
+            "[]" * array + (element if plain else "struct"),
+            version in version_range(one.get("nullableVersions")),
+            int(one["tag"]) if tagged else None,
+            default_value("[]" if array else element if plain else "struct", one.get("default")),
+            inner,
+        )
+
+    return fields(definition["fields"])
+
+
+def ours(message: Message, version: int) -> tuple[OnTheWire, ...]:
+    """The catalog's fields of that version."""
+
+    def fields(written: tuple[Field, ...]) -> tuple[OnTheWire, ...]:
+        return tuple(field(one) for one in written if version in one.versions)
+
+    def field(one: Field) -> OnTheWire:
+        zero = default_value("[]" if one.is_array else one.element, None)
+        return OnTheWire(
+            one.name,
+            "[]" * one.is_array + one.element,
+            version in one.nullable,
+            one.tag,
+            one.default if one.has_default else zero,
+            fields(one.fields),
+        )
+
+    return fields(message.fields)
+
+
+def default_value(element: str, written: Any) -> Any:
+    """A default as a value; Kafka writes them as strings, numbers or booleans, decimal or hexadecimal."""
+    if written == "null":
+        return None
+    zeros: dict[str, Any] = {"[]": (), "struct": (), "string": "", "bytes": b"", "records": b"", "uuid": 0, "float64": 0.0}
+    if written in (None, ""):
+        return zeros.get(element, 0)
+    if element == "bool":
+        return str(written).lower() == "true"
+    return written if element == "string" else int(str(written), 0)

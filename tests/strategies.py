@@ -1,0 +1,116 @@
+"""Values of messages, derived from their schemas: any value that the wire can carry, edges more often than chance would have it.
+
+One generator, fed by a `random.Random`: a seeded one for sweeps over every version, Hypothesis's own for properties, so that failures shrink.
+"""
+
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+from hypothesis import strategies as st
+
+from proxy.wire import catalog
+from proxy.wire.catalog import Codec
+from proxy.wire.compile.layout import FIXED, Slot, Struct, layout
+
+BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
+TEXTS = ["", "a", "topic-1", "Grüße, Kafka", "\N{SNOWMAN}" * 43, "x" * 126, "x" * 127, "y" * 130]
+COUNTS = [0, 1, 1, 1, 2, 2, 3]
+LONG_COUNT = 40  # beyond what the compiler has ready made readers for
+LONG_COUNT_CHANCE = 0.05
+UNKNOWN_TAGS = [90, 127, 128, 5000, 2**31]
+UNKNOWN_TAGS_CHANCE = 0.1
+
+EVERY_MESSAGE = [
+    (kind, key, version) for key in catalog.apis() for version in catalog.versions(key) for kind in ("request", "response")
+]
+
+
+class Values:
+    """Makes values of structs. `tame`: only what every other codec takes too (known errors, plausible times, no unknown tags)."""
+
+    def __init__(self, random: Random, *, tame: bool = False):
+        self.random, self.tame = random, tame
+
+    def struct(self, struct: Struct) -> dict[str, Any]:
+        values = {slot.name: self.slot(slot) for slot in struct}
+        if struct.flexible and not self.tame and self.random.random() < UNKNOWN_TAGS_CHANCE:
+            tags = sorted(self.random.sample(UNKNOWN_TAGS, 2))
+            values["_tags"] = {tag: self.random.choice([b"", b"unknown", b"z" * 200]) for tag in tags}
+        return values
+
+    def slot(self, slot: Slot) -> Any:
+        if slot.nullable and self.random.random() < 0.3:
+            return None
+        if slot.array:
+            return [self.one(slot) for _ in range(self._count(slot))]
+        return self.one(slot)
+
+    def _count(self, slot: Slot) -> int:
+        if slot.struct is None and self.random.random() < LONG_COUNT_CHANCE:
+            return LONG_COUNT
+        return self.random.choice(COUNTS)
+
+    def one(self, slot: Slot) -> Any:
+        if slot.struct:
+            return self.struct(slot.struct)
+        if slot.type in BITS:
+            return self._signed(slot)
+        match slot.type:
+            case "string":
+                return self.random.choice(TEXTS)
+            case "bool":
+                return self.random.random() < 0.5
+            case "uuid":
+                return bytes(self.random.choice([0, 1, 255]) for _ in range(15)) + b"\x07"
+            case "float64":
+                return self.random.choice([0.0, -1.5, 1e300])
+            case "uint16" | "uint32":
+                return self.random.choice([0, 1, 256 ** FIXED[slot.type][1] - 1])
+            case _:
+                return self.random.choice([b"", b"\0", b"bytes", b"b" * 300])
+
+    def _signed(self, slot: Slot) -> int:
+        if self.tame:
+            return self.random.choice([0, 1, 3, 42])
+        top = 1 << BITS[slot.type] - 1
+        return self.random.choice([0, 1, -1, 42, top - 1, -top])
+
+
+def values_of(codec: Codec, seed: object, *, tame: bool = False) -> dict[str, Any]:
+    """The same values for the same seed."""
+    random = Random(f"{codec} {seed}")
+    return Values(random, tame=tame).struct(layout(codec.message, codec.version))
+
+
+def must_codec(kind: str, key: int, version: int) -> Codec:
+    found = catalog.codec("request" if kind == "request" else "response", key, version)
+    assert found is not None, (kind, key, version)
+    return found
+
+
+@st.composite
+def messages(draw: st.DrawFn) -> tuple[Codec, dict[str, Any]]:
+    """Any message of the catalog with values."""
+    codec = must_codec(*draw(st.sampled_from(EVERY_MESSAGE)))
+    random = draw(st.randoms(use_true_random=False))
+    return codec, Values(random).struct(layout(codec.message, codec.version))
+
+
+def field_paths(struct: Struct, above: str = "") -> list[str]:
+    """The paths of all fields of that version."""
+    found = []
+    for slot in struct:
+        found.append(above + slot.name)
+        found += field_paths(slot.struct, f"{above}{slot.name}.") if slot.struct else []
+    return found
+
+
+def at_path(values: Mapping[str, Any], path: str) -> list[Any]:
+    """What stands at a path, flattened over arrays, null structs left out."""
+    name, _, rest = path.partition(".")
+    value = values[name]
+    if not rest:
+        return [value]
+    inner = value if isinstance(value, list) else [value]
+    return [found for one in inner if one is not None for found in at_path(one, rest)]
