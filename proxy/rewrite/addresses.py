@@ -1,0 +1,256 @@
+"""Which bytes of a response name a broker, and how to change them.
+
+Knows field paths and versions, never sockets or settings. A rewrite is a splice: host and port are replaced inside each
+element, then the sizes around them (of the tagged field, of the frame); every other byte is the broker's own. New
+versions are admitted here, or hidden from clients by `api_versions.py`.
+
+Left as they are, because no client of this listener dials them: FindCoordinator's entries without a node (node id -1,
+no host), and the controllers in a DescribeCluster answer of endpoint type 2 (KIP-919): one node id may be a broker and
+a controller, on different ports. What else shows an address without being dialled stands in NOT_DIALLED.
+Source: KIP-951, KIP-919, Kafka's *Response.json; `BrokerAddressFilter` of Kroxylicious is the peer to compare with.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import Enum, auto
+from functools import cache
+from struct import pack
+from typing import Any, NamedTuple
+
+from proxy.rewrite.nodes import Address, Node
+from proxy.wire import catalog
+from proxy.wire.errors import Malformed
+from proxy.wire.headers import response_head
+from proxy.wire.primitives import Buffer, TagSpan, uvarint
+
+PRODUCE, FETCH, METADATA, FIND_COORDINATOR, DESCRIBE_CLUSTER, SHARE_FETCH, SHARE_ACKNOWLEDGE = 0, 1, 3, 10, 60, 78, 79
+
+# FindCoordinator's node id in an entry that names no node.
+NO_NODE = -1
+
+# DescribeCluster's endpoint type of a list of controllers (1: brokers).
+CONTROLLERS = 2
+
+Advertised = Callable[[int], Address]
+Projection = Callable[[Buffer, int], dict[str, list[tuple[Any, int, int]]]]
+
+
+class Way(Enum):
+    """How much of the frame must be there before it can be rewritten."""
+
+    HELD = auto()  # all of it: it is small
+    HELD_OR_WALKED = auto()  # what stands behind the record data (`equal_length.py`)
+
+
+class Unless(Enum):
+    """When there is nothing to dial."""
+
+    NODELESS = auto()  # an entry whose node id is NO_NODE
+    OF_CONTROLLERS = auto()  # a body whose endpoint type is CONTROLLERS
+
+
+HELD, HELD_OR_WALKED = Way
+NODELESS, OF_CONTROLLERS = Unless
+
+
+@dataclass(frozen=True, slots=True)
+class AddressField:
+    """Versions of a response that carry addresses, and where: `nodes` is the path of the list ("": the body itself)."""
+
+    api_key: int
+    versions: range
+    nodes: str
+    node_id: str
+    way: Way
+    unless: Unless | None = None
+    tag: int | None = None  # the list is this tagged field of the body
+
+    @property
+    def paths(self) -> tuple[str, str, str]:
+        """Of node id, host and port."""
+        within = f"{self.nodes}." if self.nodes else ""
+        return within + self.node_id, within + "host", within + "port"
+
+
+def _since(first: int) -> range:
+    # Open-ended on purpose: a version newer than the catalog carries addresses too, and so is refused, not passed on.
+    return range(first, 1 << 15)
+
+
+ADDRESSES = (
+    # api                           versions      list              node id      way             unless
+    AddressField(METADATA,          _since(0),    "brokers",        "node_id",   HELD),
+    AddressField(FIND_COORDINATOR,  range(4),     "",               "node_id",   HELD,           NODELESS),
+    AddressField(FIND_COORDINATOR,  _since(4),    "coordinators",   "node_id",   HELD,           NODELESS),
+    AddressField(DESCRIBE_CLUSTER,  range(1),     "brokers",        "broker_id", HELD),
+    AddressField(DESCRIBE_CLUSTER,  _since(1),    "brokers",        "broker_id", HELD,           OF_CONTROLLERS),
+    AddressField(PRODUCE,           _since(10),   "node_endpoints", "node_id",   HELD,           tag=0),
+    AddressField(FETCH,             _since(16),   "node_endpoints", "node_id",   HELD_OR_WALKED, tag=0),
+    AddressField(SHARE_FETCH,       _since(0),    "node_endpoints", "node_id",   HELD_OR_WALKED),
+    AddressField(SHARE_ACKNOWLEDGE, _since(0),    "node_endpoints", "node_id",   HELD_OR_WALKED),
+)  # fmt: skip
+
+
+class NotDialled(NamedTuple):
+    """An address that a client may see, in a field ("": in any text), and why it is left alone."""
+
+    message: str
+    path: str
+    reason: str
+
+
+_QUORUM = "only controllers send it, to each other; api_versions.py keeps clients from asking"
+_REGISTERED = "an address that a node or a tool registers with the cluster, which must see the real one"
+_APPLICATION = "where a Streams application listens, as it says itself: no broker"
+
+NOT_DIALLED = (
+    NotDialled(
+        "DescribeClusterResponse", "brokers", "of endpoint type 2: controllers, which this proxy doesn't stand for"
+    ),
+    NotDialled("DescribeConfigsResponse", "results.configs", "the text of settings such as advertised.listeners"),
+    NotDialled("DescribeQuorumResponse", "nodes.listeners", "the quorum's listeners, shown to administrators"),
+    NotDialled("FetchResponse", "responses.partitions.records", "record payloads are the users' own"),
+    NotDialled("ShareFetchResponse", "responses.partitions.records", "record payloads are the users' own"),
+    NotDialled("", "error_message", "texts for people; some name a broker"),
+    NotDialled("VoteResponse", "node_endpoints", _QUORUM),
+    NotDialled("BeginQuorumEpochRequest", "leader_endpoints", _QUORUM),
+    NotDialled("BeginQuorumEpochResponse", "node_endpoints", _QUORUM),
+    NotDialled("EndQuorumEpochRequest", "leader_endpoints", _QUORUM),
+    NotDialled("EndQuorumEpochResponse", "node_endpoints", _QUORUM),
+    NotDialled("FetchSnapshotResponse", "node_endpoints", _QUORUM),
+    NotDialled("UpdateRaftVoterRequest", "listeners", _QUORUM),
+    NotDialled("UpdateRaftVoterResponse", "current_leader", _QUORUM),
+    NotDialled("AddRaftVoterRequest", "listeners", _REGISTERED),
+    NotDialled("BrokerRegistrationRequest", "listeners", _REGISTERED),
+    NotDialled("ControllerRegistrationRequest", "listeners", _REGISTERED),
+    NotDialled("LeaderAndIsrRequest", "live_leaders", "from a ZooKeeper-era controller to brokers"),
+    NotDialled("UpdateMetadataRequest", "live_brokers", "from a ZooKeeper-era controller to brokers"),
+    NotDialled("StreamsGroupHeartbeatRequest", "user_endpoint", _APPLICATION),
+    NotDialled("StreamsGroupHeartbeatResponse", "partitions_by_user_endpoint.user_endpoint", _APPLICATION),
+    NotDialled("StreamsGroupDescribeResponse", "groups.members.user_endpoint", _APPLICATION),
+)
+
+
+class Place(NamedTuple):
+    """A node that clients are told to dial; `start` to `end` are the bytes of its host and, right behind, its port."""
+
+    node: Node
+    start: int
+    end: int
+
+
+class Places(NamedTuple):
+    """All of a body, in their order; where they stand in its tag buffer or right in front of it, also that buffer."""
+
+    nodes: list[Place]
+    tags: list[TagSpan]
+    tags_at: int
+    end: int
+
+
+def carries(api_key: int, api_version: int) -> bool:
+    """Whether this response must be rewritten; also true for versions newer than the rewrite."""
+    return _field(api_key, api_version) is not None
+
+
+def newest(api_key: int) -> int | None:
+    """The newest version that can be rewritten; None: no version of the api carries an address."""
+    if all(row.api_key != api_key for row in ADDRESSES):
+        return None
+    return catalog.versions(api_key)[-1]
+
+
+def walked(api_key: int, api_version: int) -> bool:
+    """Whether a large one may be walked as it streams, and only its tail rewritten, at equal length."""
+    row = _field(api_key, api_version)
+    return row is not None and row.way is HELD_OR_WALKED
+
+
+def nodes_in(api_key: int, api_version: int, frame: Buffer) -> tuple[Node, ...]:
+    """The nodes that a response (the bytes behind its length) tells clients to dial: each once, in their order.
+
+    Errors: WireError when the frame can't be read.
+    """
+    found = places(api_key, api_version, frame, response_head(frame, api_key, api_version).body)
+    return tuple(dict.fromkeys(place.node for place in found.nodes))
+
+
+def splice(api_key: int, api_version: int, frame: Buffer, advertised: Advertised) -> bytes:
+    """A response (the bytes behind its length) with the advertised addresses in it, and its new length in front.
+
+    `advertised` is asked for every node id, also those never seen before: resolving them is the caller's.
+    Errors: WireError when the frame can't be read; whatever `advertised` raises.
+    """
+    found = places(api_key, api_version, frame, response_head(frame, api_key, api_version).body)
+    compact = catalog.is_flexible(api_key, api_version)
+    number = list_tag(api_key)
+    pieces: list[Buffer]
+    if not found.nodes or number is None:
+        pieces = [replaced(frame, 0, len(frame), found.nodes, compact, advertised)]
+    else:
+        tag = single_tag(found.tags, number)
+        payload = replaced(frame, tag.payload_start, tag.end, found.nodes, compact, advertised)
+        pieces = [frame[: tag.size_start], uvarint(len(payload)), payload, frame[tag.end :]]
+    return b"".join([pack(">i", sum(map(len, pieces))), *pieces])
+
+
+def places(api_key: int, api_version: int, buf: Buffer, at: int) -> Places:
+    """The nodes to dial in the body that starts at `at`.
+
+    Errors: WireError when the body can't be read, or when no rewrite exists for this version.
+    """
+    row, project = _reader(api_key, api_version)
+    found = project(buf, at)
+    if row.unless is OF_CONTROLLERS and found["endpoint_type"][0][0] == CONTROLLERS:
+        return Places([], [], 0, 0)
+    nodes = [
+        Place(Node(node_id, host, port), start, end)
+        for (node_id, _, _), (host, start, _), (port, _, end) in zip(*map(found.__getitem__, row.paths), strict=True)
+        if not (row.unless is NODELESS and node_id == NO_NODE)
+    ]
+    return Places(nodes, *(found["tags"][0] if "tags" in found else ([], 0, 0)))
+
+
+def replaced(buf: Buffer, start: int, end: int, nodes: Iterable[Place], compact: bool, advertised: Advertised) -> bytes:
+    """buf[start:end], in which each node's host and port have become the advertised ones."""
+    pieces: list[Buffer] = []
+    for place in nodes:
+        pieces += [buf[start : place.start], _encoded(advertised(place.node.node_id), compact)]
+        start = place.end
+    return b"".join([*pieces, buf[start:end]])
+
+
+def _encoded(address: Address, compact: bool) -> bytes:
+    host = address.host.encode()
+    return (uvarint(len(host) + 1) if compact else pack(">h", len(host))) + host + pack(">i", address.port)
+
+
+def list_tag(api_key: int) -> int | None:
+    """The number of the tagged field that holds the addresses; None: they stand in a plain field."""
+    return next((row.tag for row in ADDRESSES if row.api_key == api_key), None)
+
+
+def single_tag(spans: Iterable[TagSpan], number: int) -> TagSpan:
+    """The tagged field of that number. Of two, a client reads one, and the other might keep an upstream's address."""
+    found = [span for span in spans if span.tag == number]
+    if len(found) != 1:
+        raise Malformed(f"tagged field {number} stands {len(found)} times in one buffer")
+    return found[0]
+
+
+def _field(api_key: int, api_version: int) -> AddressField | None:
+    for row in ADDRESSES:
+        if row.api_key == api_key and api_version in row.versions:
+            return row
+    return None
+
+
+@cache
+def _reader(api_key: int, api_version: int) -> tuple[AddressField, Projection]:
+    row, codec = _field(api_key, api_version), catalog.codec("response", api_key, api_version)
+    if row is None or codec is None:
+        raise Malformed("no rewrite of addresses exists", api=catalog.api_name(api_key), version=api_version)
+    also = ["endpoint_type"] if row.unless is OF_CONTROLLERS else []
+    if row.nodes == "node_endpoints":
+        also.append("tags")
+    return row, codec.project((*row.paths, *also))

@@ -1,0 +1,127 @@
+"""What clients are told that the broker understands: what it says, less what this proxy can't pass on.
+
+A version can be passed on when its responses are known to carry no address, or when the rewrite exists. Everything
+else of Kafka's own is cut: an api that the catalog lacks is removed, and so is one of which no version is left.
+Vendors' apis pass as they are. The answer is edited in place: minimum and maximum are overwritten, whole elements
+removed; throttle time, features and unknown tags keep the broker's bytes.
+Source: KIP-35, KIP-511 (error 35 with version 0's body). A minimum is raised only where versions below it can't be
+rewritten: Produce keeps a broker's 0 (KAFKA-18659), which the catalog may not hold.
+"""
+
+from functools import cache
+from struct import Struct
+from typing import NamedTuple
+
+from proxy.rewrite import addresses
+from proxy.wire import catalog
+from proxy.wire.errors import Malformed, Truncated
+from proxy.wire.headers import response_head, write_response_head
+from proxy.wire.primitives import Buffer, read_tags, uvarint
+
+API_VERSIONS = 18
+UNSUPPORTED_VERSION = 35
+
+# Apache Kafka numbers its apis from 0 up and is below 100; vendors keep well away (Confluent's begin at 10000).
+FIRST_VENDOR_KEY = 10_000
+
+# Quorum apis whose responses name other controllers from this version on. Only controllers answer them, to each other:
+# no listener for clients offers them, and no rewrite exists.
+CONTROLLERS_ONLY = {
+    52: 1,  # Vote
+    53: 1,  # BeginQuorumEpoch
+    54: 1,  # EndQuorumEpoch
+    59: 1,  # FetchSnapshot
+    82: 0,  # UpdateRaftVoter
+}
+
+OFFER_PATHS = ("api_keys.api_key", "api_keys.min_version", "api_keys.max_version")
+
+_ERROR = Struct(">h")
+_COUNT = Struct(">i")
+_OFFER = Struct(">hhh")
+
+
+class _Offer(NamedTuple):
+    """One element of an answer: an api key and the versions offered; its bytes are those from `start` to `end`."""
+
+    key: int
+    versions: range
+    start: int
+    end: int
+
+
+def reduce(api_version: int, frame: Buffer) -> bytes:
+    """An ApiVersions response (the bytes behind its length) without what can't be passed on; its new length in front.
+
+    Args:
+        api_version: the request's. An answer with error 35 has version 0's body, whatever was asked for.
+    Errors: WireError when it can't be read.
+    """
+    body = response_head(frame, API_VERSIONS, api_version).body
+    version = 0 if _error(frame, body) == UNSUPPORTED_VERSION else api_version
+    offers = _offers(version, frame, body)
+    if not offers:
+        return _COUNT.pack(len(frame)) + bytes(frame)
+    elements = [_element(frame, offer) for offer in offers if passable(offer.key, offer.versions)]
+    count = uvarint(len(elements) + 1) if catalog.is_flexible(API_VERSIONS, version) else _COUNT.pack(len(elements))
+    pieces = [frame[: body + _ERROR.size], count, *elements, frame[offers[-1].end :]]
+    return _COUNT.pack(sum(map(len, pieces))) + b"".join(pieces)
+
+
+def passable(api_key: int, offered: range) -> range:
+    """Those of the offered versions that this proxy can pass on, an interval; empty: the api is not for clients."""
+    if api_key >= FIRST_VENDOR_KEY:
+        return offered
+    known = catalog.versions(api_key)
+    first = known.start if addresses.carries(api_key, 0) else 0
+    stop = CONTROLLERS_ONLY.get(api_key, known.stop)
+    return range(max(offered.start, first), min(offered.stop, stop))
+
+
+def unsupported(correlation_id: int) -> bytes:
+    """The proxy's own answer to an ApiVersions request that is newer than it knows, with its length in front.
+
+    Error 35 in version 0's body, naming the versions of this api that can be asked for (KIP-511).
+    """
+    versions = catalog.versions(API_VERSIONS)
+    body = _ERROR.pack(UNSUPPORTED_VERSION) + _COUNT.pack(1) + _OFFER.pack(API_VERSIONS, versions[0], versions[-1])
+    frame = write_response_head(API_VERSIONS, 0, correlation_id) + body
+    return _COUNT.pack(len(frame)) + frame
+
+
+def newest_known() -> int:
+    """The newest version of an ApiVersions request that is passed on."""
+    return catalog.versions(API_VERSIONS)[-1]
+
+
+def _error(frame: Buffer, body: int) -> int:
+    if len(frame) < body + _ERROR.size:
+        raise Truncated("no error code", api="ApiVersions", offset=len(frame))
+    return int(_ERROR.unpack_from(frame, body)[0])
+
+
+def _offers(version: int, frame: Buffer, body: int) -> list[_Offer]:
+    """The elements of the answer, in their order."""
+    found = _projection(version)(frame, body)
+    keys, least, most = map(found.__getitem__, OFFER_PATHS)
+    ends = [end for _, _, end in most]
+    if catalog.is_flexible(API_VERSIONS, version):
+        ends = [read_tags(frame, end)[1] for end in ends]
+    return [
+        _Offer(key, range(low, high + 1), start, end)
+        for (key, start, _), (low, _, _), (high, _, _), end in zip(keys, least, most, ends, strict=True)
+    ]
+
+
+@cache
+def _projection(version: int) -> addresses.Projection:
+    codec = catalog.codec("response", API_VERSIONS, version)
+    if codec is None:
+        raise Malformed("an answer to a request that is newer than the proxy", api="ApiVersions", version=version)
+    return codec.project(OFFER_PATHS)
+
+
+def _element(frame: Buffer, offer: _Offer) -> bytes:
+    """The broker's element, its tagged fields included, with the versions that can be passed on."""
+    versions = passable(offer.key, offer.versions)
+    return _OFFER.pack(offer.key, versions[0], versions[-1]) + bytes(frame[offer.start + _OFFER.size : offer.end])

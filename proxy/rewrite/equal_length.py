@@ -1,0 +1,163 @@
+"""New addresses in the tail of a response whose length has already been sent.
+
+A large Fetch, ShareFetch or ShareAcknowledge response streams through; its length stands in front, the addresses behind
+all record data. So the tail, from the walk's stop to the frame's end, is rewritten to exactly as many bytes as it had:
+
+- Missing up to 4 bytes: the sizes and counts around the addresses are written as longer varints than they need.
+- Missing more: one more tagged field, of a number that Kafka hasn't assigned, behind the others, full of zeros. Its
+  size is written as a longer varint where the sum needs it (130 bytes can't be made with the shortest ones).
+- Too long: the addresses are left out, which is what a leader change looked like before KIP-951: the client asks for
+  metadata. Their place is taken by such a tagged field; an array that must be there becomes empty.
+
+Every reader steps over a tagged field that it doesn't know (KIP-482) and takes varints of up to 5 bytes. In no case is
+a byte of an upstream's address left: what is not written anew is zeros, or the broker's own bytes around the addresses.
+"""
+
+from collections.abc import Iterable
+from functools import cache
+from typing import NamedTuple
+
+from proxy.rewrite.addresses import Advertised, Place, list_tag, places, replaced, single_tag
+from proxy.rewrite.nodes import Node
+from proxy.wire import catalog
+from proxy.wire.errors import Malformed
+from proxy.wire.primitives import UVARINT_BYTES, Buffer, TagSpan, read_uvarint, uvarint
+
+# What Kafka has assigned in these bodies is 0; the last number of one byte will be the last to be assigned.
+UNASSIGNED_TAG = 127
+
+# Kafka's readers hold a tag's number in an int32.
+TAG_LIMIT = 1 << 31
+
+# So many bytes are made up by wider varints: a tagged field may not fit, as one more may also widen the count.
+WIDENED = 4
+
+# A compact array's count is written plus one; 0 would be null.
+EMPTY_ARRAY = 1
+
+
+def stop_of(api_key: int) -> str:
+    """Where the tail of a walked response begins: at the field of this name, or at the body's tag buffer ("tags")."""
+    return "tags" if list_tag(api_key) is not None else "node_endpoints"
+
+
+def nodes_in_tail(api_key: int, api_version: int, tail: Buffer) -> tuple[Node, ...]:
+    """What `nodes_in` gives, of the tail alone. Errors: WireError when it can't be read."""
+    return tuple(dict.fromkeys(place.node for place in _body(api_key, api_version, tail).nodes))
+
+
+def rewrite_tail(api_key: int, api_version: int, tail: Buffer, advertised: Advertised) -> bytes:
+    """The tail with the advertised addresses in it, or with none where they don't fit: exactly len(tail) bytes.
+
+    Errors: WireError when the tail can't be read; whatever `advertised` raises.
+    """
+    body = _body(api_key, api_version, tail)
+    if not body.nodes:
+        return bytes(tail)
+    tag = list_tag(api_key)
+    with_nodes, without = _array(body, advertised) if tag is None else _tagged(body, tag, advertised)
+    return _filled(with_nodes if with_nodes.size <= len(tail) else without, len(tail), body.unassigned)
+
+
+class _Body(NamedTuple):
+    """A tail as the end of a body with nothing before it: it begins in `buf` at `at`."""
+
+    buf: bytes
+    at: int
+    nodes: list[Place]
+    tags_at: int
+    tags: list[TagSpan]
+
+    @property
+    def unassigned(self) -> bytes:
+        """The number of a tagged field that may stand behind all others, as it is written."""
+        number = max([UNASSIGNED_TAG, *(span.tag + 1 for span in self.tags)])
+        if number >= TAG_LIMIT:
+            raise Malformed("no number is left for a tagged field behind the others", offset=self.tags_at)
+        return uvarint(number)
+
+
+class _Layout(NamedTuple):
+    """A tail to be: bytes, and numbers to write as varints. `tags` counts the tagged fields: they stand in `behind`."""
+
+    before: tuple[int | Buffer, ...]
+    tags: int
+    behind: tuple[int | Buffer, ...]
+
+    @property
+    def pieces(self) -> tuple[int | Buffer, ...]:
+        return *self.before, self.tags, *self.behind
+
+    @property
+    def size(self) -> int:
+        return sum(len(uvarint(piece) if isinstance(piece, int) else piece) for piece in self.pieces)
+
+
+def _body(api_key: int, api_version: int, tail: Buffer) -> _Body:
+    before = _nothing_before(api_key, api_version)
+    buf = before + tail
+    found = places(api_key, api_version, buf, 0)
+    if found.end != len(buf):
+        raise Malformed("the tail goes on behind its tagged fields", offset=found.end - len(before))
+    return _Body(buf, len(before), found.nodes, found.tags_at, found.tags)
+
+
+@cache
+def _nothing_before(api_key: int, api_version: int) -> bytes:
+    """The body up to the tail, of a response without partitions: before a tail it makes a body that can be read."""
+    codec = catalog.codec("response", api_key, api_version)
+    if codec is None:
+        raise Malformed("no rewrite of addresses exists", api=catalog.api_name(api_key), version=api_version)
+    empty = codec.encode({})
+    return empty[: codec.walk(stop_of(api_key)).feed(empty)]
+
+
+def _tagged(body: _Body, number: int, advertised: Advertised) -> tuple[_Layout, _Layout]:
+    """Fetch: the addresses are a tagged field. The layouts with and without it."""
+    tag = single_tag(body.tags, number)
+    payload = replaced(body.buf, tag.payload_start, tag.end, body.nodes, True, advertised)
+    lower, higher = body.buf[body.tags[0].start : tag.start], body.buf[tag.end :]
+    with_nodes = _Layout(
+        (), len(body.tags), (lower, body.buf[tag.start : tag.size_start], len(payload), payload, higher)
+    )
+    return with_nodes, _Layout((), len(body.tags) - 1, (lower, higher))
+
+
+def _array(body: _Body, advertised: Advertised) -> tuple[_Layout, _Layout]:
+    """ShareFetch, ShareAcknowledge: the addresses are an array in front of the tagged fields. With them, and empty."""
+    count, start = read_uvarint(body.buf, body.at)
+    nodes = replaced(body.buf, start, body.tags_at, body.nodes, True, advertised)
+    tags = body.buf[body.tags[0].start :] if body.tags else b""
+    return _Layout((count, nodes), len(body.tags), (tags,)), _Layout((EMPTY_ARRAY,), len(body.tags), (tags,))
+
+
+def _filled(layout: _Layout, size: int, unassigned: bytes) -> bytes:
+    """The layout, made up to `size` bytes."""
+    with_more = layout._replace(tags=layout.tags + 1)
+    room = size - with_more.size
+    if size - layout.size > WIDENED and room > len(unassigned):
+        return _written(with_more.pieces, 0) + _blank(unassigned, room)
+    return _written(layout.pieces, size - layout.size)
+
+
+def _blank(number: bytes, size: int) -> bytes:
+    """A tagged field of zeros, `size` bytes in all, its size no longer than needed."""
+    widths = range(1, UVARINT_BYTES + 1)
+    rest = size - len(number)
+    width = next(width for width in widths if len(uvarint(rest - width)) <= width)
+    return number + uvarint(rest - width, width) + bytes(rest - width)
+
+
+def _written(pieces: Iterable[int | Buffer], missing: int) -> bytes:
+    """The pieces in one, the varints among them `missing` bytes longer than they need, the first ones first."""
+    written: list[Buffer] = []
+    for piece in pieces:
+        if isinstance(piece, int):
+            least = len(uvarint(piece))
+            width = min(UVARINT_BYTES, least + missing)
+            missing -= width - least
+            piece = uvarint(piece, width)
+        written.append(piece)
+    if missing:
+        raise Malformed(f"{missing} bytes can't be made up")
+    return b"".join(written)

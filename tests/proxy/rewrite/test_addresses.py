@@ -1,0 +1,251 @@
+"""Which responses are rewritten, which bytes change, and which stay."""
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.rewrite import addresses
+from proxy.rewrite.addresses import ADDRESSES, NOT_DIALLED, carries, newest, nodes_in, splice, walked
+from proxy.rewrite.api_versions import CONTROLLERS_ONLY
+from proxy.rewrite.nodes import Address, Node
+from proxy.wire import catalog
+from proxy.wire.errors import WireError
+from proxy.wire.language import Field, Message
+from proxy.wire.primitives import uvarint
+from tests.proxy.rewrite.responses import (
+    CARRYING,
+    advertised_hosts,
+    holds_one,
+    labelled,
+    node_lists,
+    racks,
+    read,
+    replaced_slowly,
+    response,
+    unknown_tags,
+    values,
+)
+
+ONE = Node(1, "upstream-1.invalid", 9092)
+TWO = Node(2, "upstream-2.invalid", 9093)
+PROXY = {1: Address("proxy", 19001), 2: Address("proxy", 19002)}
+
+
+def told(node_id: int) -> Address:
+    return PROXY[node_id]
+
+
+def framed(frame: bytes) -> bytes:
+    return len(frame).to_bytes(4, "big") + frame
+
+
+# --- the table -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("api", "carrying", "newest_version"),
+    [
+        ("Metadata", range(14), 13),
+        ("FindCoordinator", range(7), 6),
+        ("DescribeCluster", range(3), 2),
+        ("Produce", range(10, 14), 13),
+        ("Fetch", range(16, 19), 18),
+        ("ShareFetch", range(3), 2),
+        ("ShareAcknowledge", range(3), 2),
+    ],
+)
+def test_these_responses_carry_addresses(api: str, carrying: range, newest_version: int) -> None:
+    key = catalog.api_key(api)
+    assert key is not None
+    assert [version for version in range(newest_version + 1) if carries(key, version)] == list(carrying)
+    assert newest(key) == newest_version
+
+
+def test_a_version_newer_than_the_rewrite_counts_as_carrying_one() -> None:
+    assert carries(3, 99)
+    assert carries(10, 99)
+
+
+def test_all_other_apis_carry_none() -> None:
+    others = set(catalog.apis()) - {row.api_key for row in ADDRESSES}
+    assert len(others) > 80
+    assert all(newest(key) is None and not carries(key, 0) for key in [*others, 10_000, -1])
+
+
+def test_only_responses_with_records_in_front_are_walked() -> None:
+    assert [case for case in CARRYING if walked(*case)] == [
+        (1, 16), (1, 17), (1, 18), (78, 0), (78, 1), (78, 2), (79, 0), (79, 1), (79, 2),
+    ]  # fmt: skip
+    assert not walked(1, 15)
+
+
+def test_every_field_that_looks_like_an_address_is_in_a_table() -> None:
+    rewritten = {(f"{catalog.api_name(row.api_key)}Response", row.nodes) for row in ADDRESSES}
+    exempt = {(row.message, row.path) for row in NOT_DIALLED if row.reason}
+    found = {(message.name, path) for message in messages() for path in address_like(message.fields)}
+    assert found - rewritten - exempt == set()
+    assert rewritten <= found, "the table has a row that no message has"
+
+
+def test_every_field_that_the_catalog_marks_as_an_address_is_rewritten() -> None:
+    rewritten = {(f"{catalog.api_name(row.api_key)}Response", path) for row in ADDRESSES for path in row.paths[1:]}
+    assert {(message.name, path) for message in messages() for path in marked(message.fields)} == rewritten
+
+
+def test_addresses_that_only_controllers_send_are_kept_from_clients_by_version() -> None:
+    quorum = {row.message for row in NOT_DIALLED if "only controllers" in row.reason and "Response" in row.message}
+    assert quorum == {f"{catalog.api_name(key)}Response" for key in CONTROLLERS_ONLY}
+
+
+def messages() -> Iterator[Message]:
+    for key in catalog.apis():
+        for kind in ("request", "response"):
+            codec = catalog.codec(kind, key, catalog.versions(key)[-1])
+            assert codec
+            yield codec.message
+
+
+def address_like(fields: tuple[Field, ...], path: str = "") -> Iterator[str]:
+    """Paths of the structs ("": the body) that hold a port, or a list of endpoints."""
+    if any(field.name.endswith("port") for field in fields):
+        yield path.removesuffix(".endpoints")
+    for field in fields:
+        yield from address_like(field.fields, f"{path}.{field.name}".strip("."))
+
+
+def marked(fields: tuple[Field, ...], path: str = "") -> Iterator[str]:
+    for field in fields:
+        if "address" in field.marks:
+            yield f"{path}.{field.name}".strip(".")
+        yield from marked(field.fields, f"{path}.{field.name}".strip("."))
+
+
+# --- the splice ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", CARRYING, ids=labelled)
+def test_every_address_becomes_the_advertised_one(case: tuple[int, int]) -> None:
+    nodes = [ONE] if holds_one(*case) else [ONE, TWO]
+    body = values(*case, nodes, rack="upstream-rack")
+    frame = response(*case, body)
+    assert nodes_in(*case, frame) == tuple(nodes)
+    assert splice(*case, frame, told) == framed(response(*case, replaced_slowly(body, PROXY)))
+
+
+@pytest.mark.parametrize("case", CARRYING, ids=labelled)
+def test_a_response_without_nodes_stays_as_it_is(case: tuple[int, int]) -> None:
+    frame = response(*case, values(*case, []))
+    assert nodes_in(*case, frame) == ()
+    assert splice(*case, frame, told) == framed(frame)
+
+
+@pytest.mark.parametrize("case", CARRYING, ids=labelled)
+@given(data=st.data())
+def test_all_bytes_but_host_and_port_are_the_brokers_own(case: tuple[int, int], data: st.DataObject) -> None:
+    nodes = data.draw(node_lists)[: 1 if holds_one(*case) else None]
+    body = values(*case, nodes, data.draw(racks), data.draw(unknown_tags))
+    frame = response(*case, body)
+    there = {node.node_id: Address(data.draw(advertised_hosts), data.draw(st.integers(0, 65535))) for node in nodes}
+    spliced = splice(*case, frame, there.__getitem__)
+    size, rest = spliced[:4], spliced[4:]
+    assert int.from_bytes(size, "big") == len(rest)
+    assert read(*case, rest) == replaced_slowly(read(*case, frame), there)
+    assert not any(node.host.encode() in rest for node in nodes)
+    back = {node.node_id: node.address for node in nodes}
+    assert splice(*case, rest, back.__getitem__) == framed(frame)
+
+
+@pytest.mark.parametrize("case", [(0, 10), (1, 16), (78, 1)], ids=labelled)
+def test_varints_longer_than_needed_and_tags_out_of_order_stay_as_the_broker_wrote_them(case: tuple[int, int]) -> None:
+    element = bytes.fromhex("00000001") + uvarint(4, 3) + b"abc" + bytes.fromhex("00002384") + b"\x00" + b"\x80\x00"
+    new = bytes.fromhex("00000001") + b"\x06proxy" + (19001).to_bytes(4, "big") + b"\x00" + b"\x80\x00"
+    empty = response(*case, {})
+    if case[0] == 78:
+        before, after = empty[:-2], uvarint(1, 2) + b"\x09\x81\x00z"
+        frame, expected = before + uvarint(2, 2) + element + after, before + uvarint(2, 2) + new + after
+    else:
+        before, size = empty[:-1] + uvarint(2, 4) + b"\x09\x81\x00z", len(uvarint(2, 3) + element)
+        frame = before + uvarint(0, 2) + uvarint(size, 4) + uvarint(2, 3) + element
+        expected = before + uvarint(0, 2) + uvarint(len(new) + 3) + uvarint(2, 3) + new
+    assert splice(*case, frame, told) == framed(expected)
+
+
+def test_a_payload_that_grows_past_a_size_of_one_byte_gets_a_longer_size() -> None:
+    body = values(1, 16, [ONE])
+    longer = {1: Address("x" * 200, 1)}
+    assert splice(1, 16, response(1, 16, body), longer.__getitem__) == framed(
+        response(1, 16, replaced_slowly(body, longer))
+    )
+
+
+@pytest.mark.parametrize("version", catalog.versions(10))
+def test_a_coordinator_without_a_node_is_left_alone(version: int) -> None:
+    nobody = Node(-1, "", -1)
+    nodes = [nobody] if version < 4 else [ONE, nobody, TWO]
+    body = values(10, version, nodes)
+    frame = response(10, version, body)
+    assert nodes_in(10, version, frame) == (() if version < 4 else (ONE, TWO))
+    assert splice(10, version, frame, told) == framed(response(10, version, replaced_slowly(body, PROXY)))
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_controllers_are_left_alone(version: int) -> None:
+    frame = response(60, version, values(60, version, [ONE, TWO]) | {"endpoint_type": 2})
+    assert nodes_in(60, version, frame) == ()
+    assert splice(60, version, frame, told) == framed(frame)
+
+
+def test_a_node_named_by_many_entries_is_reported_once() -> None:
+    frame = response(10, 4, values(10, 4, [TWO, ONE, TWO]))
+    assert nodes_in(10, 4, frame) == (TWO, ONE)
+
+
+def test_a_node_never_seen_before_is_asked_for_and_a_refusal_reaches_the_caller() -> None:
+    with pytest.raises(KeyError, match="7"):
+        splice(3, 0, response(3, 0, values(3, 0, [Node(7, "new.invalid", 1)])), told)
+
+
+def test_frames_may_be_any_buffer() -> None:
+    frame = response(3, 12, values(3, 12, [ONE, TWO]))
+    expected = splice(3, 12, frame, told)
+    assert splice(3, 12, memoryview(frame), told) == splice(3, 12, bytearray(frame), told) == expected
+
+
+# --- what can't be read ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", CARRYING, ids=labelled)
+def test_a_frame_that_ends_before_its_addresses_do_is_an_error(case: tuple[int, int]) -> None:
+    nodes = [ONE] if holds_one(*case) else [ONE, TWO]
+    frame = response(*case, values(*case, nodes))
+    complete = max(end for _, _, end in addresses.places(*case, frame, 5 if catalog.is_flexible(*case) else 4).nodes)
+    for size in range(complete):
+        with pytest.raises(WireError):
+            splice(*case, frame[:size], told)
+
+
+@pytest.mark.parametrize("case", [(3, 14), (1, 15), (2, 0), (9999, 0)])
+def test_a_response_without_a_rewrite_is_an_error(case: tuple[int, int]) -> None:
+    with pytest.raises(WireError, match="no rewrite"):
+        splice(*case, bytes(100), told)
+    with pytest.raises(WireError, match="no rewrite"):
+        nodes_in(*case, bytes(100))
+
+
+def test_addresses_that_stand_twice_are_an_error_as_one_might_stay() -> None:
+    once = response(1, 16, values(1, 16, [ONE]))
+    empty = response(1, 16, {})
+    entry = once[len(empty) :]
+    with pytest.raises(WireError, match="stands 2 times"):
+        splice(1, 16, empty[:-1] + b"\x02" + entry + entry, told)
+
+
+@given(st.sampled_from(CARRYING), st.binary(max_size=200))
+def test_any_bytes_are_rewritten_or_an_error(case: tuple[int, int], frame: bytes) -> None:
+    try:
+        spliced = splice(*case, frame, lambda _: Address("proxy", 1))
+    except WireError:
+        return
+    assert int.from_bytes(spliced[:4], "big") == len(spliced) - 4
