@@ -69,22 +69,46 @@ class Traffic:
             exchanges: those of one step.
             sent_ns: `time.monotonic_ns()` after the last byte was sent.
         """
-        rows = self._row_of_word
+        # A burst's exchanges came in one chunk and were answered in one: they differ in nothing but their sizes, and
+        # cost a tenth when counted together. Compared by identity, which is fastest, as all that a chunk completes
+        # holds the very same time object; where equal times are two objects it costs time, never a wrong number.
+        like: Exchange | None = None
+        count = request_bytes = response_bytes = 0
         for exchange in exchanges:
-            row = rows.get(exchange.route.word) or self._row(exchange)
-            row.exchanges += 1
-            row.request_bytes += exchange.request_size
-            row.response_bytes += exchange.response_size
-            latency, queued, transfer = timings(exchange)
-            if transfer is None:
-                row.by_proxy += 1
-                continue
-            row.transfer_ns += transfer
-            row.proxy_ns += sent_ns - exchange.response_last_ns
-            if latency is not None and queued is not None:
-                row.latency_ns += latency
-                row.queued_ns += queued
-                row.latency_buckets[bisect_left(LATENCY_BOUNDS_NS, latency)] += 1
+            if like is None or not (
+                exchange.response_last_ns is like.response_last_ns
+                and exchange.previous_last_ns is like.previous_last_ns
+                and exchange.request_last_ns is like.request_last_ns
+                and exchange.response_first_ns is like.response_first_ns
+                and exchange.route is like.route
+                and exchange.made is like.made
+            ):
+                if like is not None:
+                    self._add(like, count, request_bytes, response_bytes, sent_ns)
+                like = exchange
+                count = request_bytes = response_bytes = 0
+            count += 1
+            request_bytes += exchange.request_size
+            response_bytes += exchange.response_size
+        if like is not None:
+            self._add(like, count, request_bytes, response_bytes, sent_ns)
+
+    def _add(self, like: Exchange, count: int, request_bytes: int, response_bytes: int, sent_ns: int) -> None:
+        """Count `count` exchanges that differ in nothing but their sizes."""
+        row = self._row(like)
+        row.exchanges += count
+        row.request_bytes += request_bytes
+        row.response_bytes += response_bytes
+        latency, queued, transfer = timings(like)
+        if transfer is None:
+            row.by_proxy += count
+            return
+        row.transfer_ns += transfer * count
+        row.proxy_ns += (sent_ns - like.response_last_ns) * count
+        if latency is not None and queued is not None:
+            row.latency_ns += latency * count
+            row.queued_ns += queued * count
+            row.latency_buckets[bisect_left(LATENCY_BOUNDS_NS, latency)] += count
 
     def one_way(self, exchanges: Iterable[Exchange]) -> None:
         """Count complete requests that no response will follow."""

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.conversation.exchange import Cause, Direction, OpaqueReason, timings
+from proxy.conversation.exchange import Cause, Direction, Exchange, OpaqueReason, timings
 from proxy.metrics.table import LATENCY_BOUNDS_NS
 from proxy.metrics.traffic import Row, Traffic
 from tests.proxy.metrics.exchanges import (
@@ -81,6 +81,40 @@ def test_times_are_those_of_the_one_function_that_the_capture_uses_too(
 
     row = the_row(traffic)
     assert (row.latency_ns, row.queued_ns, row.transfer_ns) == timings(done)
+
+
+def numbers(traffic: Traffic) -> dict[tuple[str, str], dict[str, object]]:
+    return {labels: {name: getattr(row, name) for name in Row.__slots__} for labels, row in traffic.rows.items()}
+
+
+TIMES = {"request_last_ns": 1, "previous_last_ns": 2, "response_first_ns": 3, "response_last_ns": 4}
+CHANGES = (
+    st.tuples(st.sampled_from(sorted(TIMES)), st.sampled_from([10**12, 2 * 10**12, 3 * 10**12]))
+    | st.tuples(st.just("made"), st.sampled_from([None, b"answer"]))
+    | st.tuples(st.just("route"), st.sampled_from([exchange(version=version).route for version in (3, 4)]))
+)
+
+
+@st.composite
+def neighbours(draw: st.DrawFn) -> list[Exchange]:
+    """Exchanges of which each differs from the one before it in at most one thing, besides its sizes."""
+    facts: dict[str, object] = {name: time * 10**12 for name, time in TIMES.items()}
+    exchanges = []
+    for change in draw(st.lists(st.none() | CHANGES, min_size=1, max_size=20)):
+        facts.update([change] if change else [])
+        exchanges.append(exchange(request=draw(st.integers(8, 99)), response=draw(st.integers(4, 99))))
+        for name, value in facts.items():
+            setattr(exchanges[-1], name, value)
+    return exchanges
+
+
+@given(neighbours())
+def test_exchanges_counted_together_give_the_same_numbers_as_one_by_one(exchanges: list[Exchange]) -> None:
+    together, one_by_one = Traffic(), Traffic()
+    together.finished(exchanges, sent_ns=5 * 10**12)
+    for one in exchanges:
+        one_by_one.finished([one], sent_ns=5 * 10**12)
+    assert numbers(together) == numbers(one_by_one)
 
 
 def test_what_the_proxy_answered_itself_has_no_latency(traffic: Traffic) -> None:
