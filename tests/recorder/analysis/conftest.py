@@ -20,9 +20,17 @@ NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 Row = dict[str, Any]
 
 
+# Few partitions, because rows are few; plans in full, because tests read them.
+SETTINGS = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.maxMetadataStringLength": "10000",
+    "spark.sql.debug.maxToStringFields": "1000",
+}
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    with job.session("local[2]", extra={"spark.sql.shuffle.partitions": "2"}) as opened:
+    with job.session("local[2]", extra=SETTINGS) as opened:
         yield opened
 
 

@@ -1,0 +1,9 @@
+"""`kafka-wiretap demo`: the whole way from real clients to an answer from Spark, on one machine, in under a minute.
+
+    cluster.py   a child: librdkafka's mock cluster of three brokers
+    workload.py  a child: real clients, confluent-kafka and aiokafka, that produce and consume
+    children.py  starting processes so that none of them outlives the demo, however it ends
+    run.py       the order of things, and what the person at the terminal sees
+
+The proxy is a child too, started by the very command that a user would type.
+"""

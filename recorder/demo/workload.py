@@ -1,0 +1,164 @@
+"""What real clients do all day, in a few seconds: produce with every codec and every kind of acks, consume as groups.
+
+Run as a program with the bootstrap servers: one line of JSON on standard output as each step begins and ends. A step
+either succeeds or the program ends with the reason; all of them together have a deadline. The clients know nothing of
+the proxy, which is the point.
+
+acks=0 promises nothing, and the mock cluster is wrong about it: it answers such a request, which no broker does, and
+which ends the connection at the proxy. So records sent that way may be missing and are not waited for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import signal
+import sys
+import time
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+ACKS: tuple[str, ...] = ("0", "1", "all")
+ORDERS, CLICKS = "orders", "clicks"
+ORDERS_EACH, CLICKS_EACH = 200, 100
+# How the keys begin of records that must arrive, and of those sent with acks=0.
+SURE, UNSURE = b"sure-", b"unsure-"
+# One record of this size and each codec, so that not all frames are small.
+LARGE_RECORD = 200_000
+# Seconds for all of it; a healthy run takes about ten.
+DEADLINE = 45
+
+Say = Callable[[str], None]
+_log = logging.getLogger("workload")
+
+
+def produce_orders(servers: str) -> str:
+    """confluent-kafka: every codec with every acks."""
+    sent = sum(_produce(servers, codec, acks) for codec, acks in product(CODECS, ACKS))
+    return f"{sent} records, {len(CODECS)} codecs, acks {', '.join(ACKS)}"
+
+
+def _produce(servers: str, codec: str, acks: str) -> int:
+    from confluent_kafka import Producer
+
+    settings = {"bootstrap.servers": servers, "compression.type": codec, "acks": acks, "linger.ms": 5}
+    settings |= {"enable.idempotence": acks == "all", "client.id": f"orders-{codec}-{acks}"}
+    producer = Producer(settings, logger=_log)
+    key = UNSURE if acks == "0" else SURE
+    for number in range(ORDERS_EACH):
+        producer.produce(ORDERS, json.dumps({"order": number, "note": "lorem " * 20}), key=key + b"%d" % number)
+    producer.produce(ORDERS, b"x" * LARGE_RECORD, key=key + b"large")
+    left = producer.flush(15)
+    if left:
+        raise RuntimeError(f"{left} records with {codec} and acks={acks} were not delivered")
+    return ORDERS_EACH + 1
+
+
+def consume_orders(servers: str) -> str:
+    """confluent-kafka: a group of two reads everything and commits."""
+    wanted = len(CODECS) * (len(ACKS) - 1) * (ORDERS_EACH + 1)
+    members = [_consumer(servers, f"billing-{number}") for number in range(2)]
+    seen = 0
+    while seen < wanted:
+        for member in members:
+            seen += sum(1 for message in member.consume(500, 0.1) if _sure(message.key()))
+    for member in members:
+        member.close()
+    return f"{seen} records, {len(members)} members"
+
+
+def _sure(key: bytes | None) -> bool:
+    return key is not None and key.startswith(SURE)
+
+
+def _consumer(servers: str, name: str) -> Any:
+    from confluent_kafka import Consumer
+
+    settings = {"bootstrap.servers": servers, "group.id": "billing", "client.id": name}
+    consumer = Consumer({**settings, "auto.offset.reset": "earliest"}, logger=_log)
+    consumer.subscribe([ORDERS])
+    return consumer
+
+
+def clicks(servers: str) -> str:
+    """aiokafka: produce with every acks, consume as a group."""
+    return asyncio.run(_clicks(servers))
+
+
+async def _clicks(servers: str) -> str:
+    from aiokafka import AIOKafkaConsumer
+
+    kinds: list[tuple[str | None, int | str]] = [(codec, acks) for codec in (None, "gzip") for acks in (0, 1, "all")]
+    sent = {kind: await _produce_clicks(servers, *kind) for kind in kinds}
+    wanted = sum(number for (_, acks), number in sent.items() if acks != 0)
+    consumer = AIOKafkaConsumer(
+        CLICKS, bootstrap_servers=servers, group_id="dashboards", client_id="dash", auto_offset_reset="earliest"
+    )
+    await consumer.start()
+    try:
+        while wanted:
+            wanted -= _sure((await consumer.getone()).key)
+        await consumer.commit()
+    finally:
+        await consumer.stop()
+    return f"{sum(sent.values())} records, codecs none and gzip, acks 0, 1, all, 1 member"
+
+
+async def _produce_clicks(servers: str, codec: str | None, acks: int | str) -> int:
+    from aiokafka import AIOKafkaProducer
+
+    producer = AIOKafkaProducer(bootstrap_servers=servers, compression_type=codec, acks=acks, client_id="web")
+    await producer.start()
+    try:
+        key = SURE if acks else UNSURE
+        for number in range(CLICKS_EACH):
+            await producer.send(CLICKS, b"click", key=key + b"%d" % number)
+        await producer.flush()
+    finally:
+        await producer.stop()
+    return CLICKS_EACH
+
+
+def go_wrong(servers: str) -> str:
+    """A consumer that asks for an offset that was never there, so that there is an error to find."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    settings = {"bootstrap.servers": servers, "group.id": "lost", "client.id": "lost", "auto.offset.reset": "error"}
+    consumer = Consumer(settings, logger=_log)
+    consumer.assign([TopicPartition(ORDERS, 0, 10**9)])
+    error = None
+    while error is None:
+        message = consumer.poll(1.0)
+        error = message and message.error()
+    consumer.close()
+    return str(error.str())
+
+
+STEPS: tuple[tuple[str, Callable[[str], str]], ...] = (
+    ("produce (confluent-kafka)", produce_orders),
+    ("consume as a group (confluent-kafka)", consume_orders),
+    ("produce and consume (aiokafka)", clicks),
+    ("ask for an offset that is not there", go_wrong),
+)
+
+
+def main() -> None:
+    """Run all steps against the bootstrap servers in the first argument."""
+    logging.basicConfig(level=logging.CRITICAL)
+    signal.alarm(DEADLINE)
+    for name, step in STEPS:
+        _tell(step=name)
+        started = time.monotonic()
+        told = step(sys.argv[1])
+        _tell(step=name, done=told, seconds=round(time.monotonic() - started, 1))
+
+
+def _tell(**facts: object) -> None:
+    print(json.dumps(facts), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""Which bodies Python gets to see, and what comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame
+
+from proxy.wire import catalog
+from recorder.analysis import answers as module
+from recorder.analysis.answers import answers
+
+pytestmark = pytest.mark.real
+Build = Callable[..., Any]
+FETCH = {"api_key": 1, "api": "Fetch", "api_version": 12}
+
+
+def metadata_response(*codes: int) -> bytes:
+    topics = [{"error_code": code, "name": f"topic-{i}", "partitions": []} for i, code in enumerate(codes)]
+    return catalog.encode_response(3, 12, 1, {"topics": topics})
+
+
+def fetch_response(code: int, records: bytes) -> bytes:
+    partitions = [{"partition_index": 0, "error_code": code, "records": records}]
+    return catalog.encode_response(1, 12, 1, {"responses": [{"topic": "t", "partitions": partitions}]})
+
+
+def codes(frames: DataFrame, **settings: Any) -> dict[int, list[int] | None]:
+    return {row.exchange: row.error_codes for row in answers(frames, **settings).collect()}
+
+
+def test_each_response_gives_its_codes_and_requests_give_none(
+    capture: Build, request_row: Build, response_row: Build
+) -> None:
+    rows = [request_row(0, frame=b"anything"), response_row(0, metadata_response(3, 0, 3))]
+    rows.append(response_row(1, metadata_response(0)))
+    assert codes(capture(*rows)) == {0: [3, 3], 1: []}
+
+
+def test_bodies_that_cannot_be_read_give_null_and_stop_nothing(capture: Build, response_row: Build) -> None:
+    frame = metadata_response(3)
+    masked = frame[:4] + bytes(len(frame) - 4)
+    rows = [
+        response_row(0, b"\1\2"),
+        response_row(1, masked, masked=[{"start": 4, "length": len(frame) - 4}]),
+        response_row(2, frame, api_version=999),
+        response_row(3, frame),
+    ]
+    assert codes(capture(*rows)) == {0: None, 1: None, 2: None, 3: [3]}
+
+
+def test_bodies_that_need_not_be_read_never_reach_python(capture: Build, response_row: Build) -> None:
+    frame = metadata_response(3)
+    rows = [
+        response_row(0, frame, api_key=30_000, api=None, note="unknown_api"),
+        response_row(1, frame[:-1], size=len(frame), omitted=[{"start": len(frame) - 1, "length": 1}]),
+        response_row(2, None, size=0, stored=0, dialect="kafka-0.7", api="0.7/fetch", api_key=None),
+        response_row(3, metadata_response(*range(100))),
+    ]
+    assert codes(capture(*rows), largest=200) == {}
+
+
+def test_bodies_larger_than_a_batch_arrive_whole_and_each_once(capture: Build, response_row: Build) -> None:
+    # 40 MiB of bodies: more than a batch's 16 MiB, and one alone that is larger than a batch
+    sizes = [1 << 20] * 20 + [20 << 20]
+    rows = [response_row(i, fetch_response(i + 1, bytes(size)), **FETCH) for i, size in enumerate(sizes)]
+    assert codes(capture(*rows, row_group_size=8)) == {i: [i + 1] for i in range(21)}
+
+
+def test_plans_without_error_codes_never_read_a_body(capture: Build, request_row: Build, response_row: Build) -> None:
+    from recorder.analysis.exchanges import exchanges
+
+    frames = capture(request_row(0), response_row(0, metadata_response(3)))
+    plan = exchanges(frames, decode=False)._jdf.queryExecution().executedPlan().toString()
+    assert "ReadSchema" in plan
+    assert "frame:binary" not in plan
+
+
+def test_the_filter_on_size_reaches_the_parquet_reader(capture: Build, response_row: Build) -> None:
+    plan = answers(capture(response_row(0, metadata_response(3))))._jdf.queryExecution().executedPlan().toString()
+    assert f"LessThanOrEqual(size,{module.LARGEST_BODY})" in plan
+    assert "EqualTo(kind,response)" in plan

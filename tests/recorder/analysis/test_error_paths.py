@@ -1,0 +1,68 @@
+"""Error codes come out of responses, and nothing that is masked passes for an answer."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.wire import catalog
+from recorder.analysis.error_paths import apis_with_errors, error_codes, error_paths
+
+FETCH, METADATA, API_VERSIONS, SASL_AUTHENTICATE = 1, 3, 18, 36
+
+
+def fetch_response(*codes: int, records: bytes = b"", top: int = 0) -> bytes:
+    partitions = [{"partition_index": i, "error_code": code, "records": records} for i, code in enumerate(codes)]
+    responses = [{"topic": "orders", "partitions": partitions}]
+    return catalog.encode_response(FETCH, 12, 1, {"error_code": top, "responses": responses})
+
+
+def test_every_error_code_of_a_response_is_found_at_any_depth() -> None:
+    assert error_paths(METADATA, 13) == ("topics.error_code", "topics.partitions.error_code", "error_code")
+    assert error_paths(METADATA, 0) == ("topics.error_code", "topics.partitions.error_code")
+
+
+def test_an_api_or_version_that_the_catalog_lacks_has_no_paths() -> None:
+    assert error_paths(METADATA, 999) == ()
+    assert error_paths(30_000, 0) == ()
+    assert error_codes(b"\0\0\0\1", 30_000, 0) is None
+
+
+def test_nearly_every_api_can_answer_with_an_error() -> None:
+    assert {FETCH, METADATA, API_VERSIONS, SASL_AUTHENTICATE} <= set(apis_with_errors())
+
+
+@given(codes=st.lists(st.integers(-1, 136), max_size=20), top=st.integers(-1, 136), records=st.binary(max_size=300))
+def test_codes_are_those_of_a_full_decode_without_the_zeros(codes: list[int], top: int, records: bytes) -> None:
+    frame = fetch_response(*codes, records=records, top=top)
+    _, body = catalog.decode_response(frame, FETCH, 12)
+    decoded = [partition["error_code"] for topic in body["responses"] for partition in topic["partitions"]]
+    assert decoded == codes
+    assert sorted(error_codes(frame, FETCH, 12)) == sorted(code for code in [top, *codes] if code)
+
+
+def test_a_code_counts_as_often_as_it_stands_there() -> None:
+    assert error_codes(fetch_response(6, 0, 6), FETCH, 12) == [6, 6]
+
+
+def test_a_memoryview_serves_as_well_as_bytes() -> None:
+    assert error_codes(memoryview(fetch_response(1)), FETCH, 12) == [1]
+
+
+@pytest.mark.parametrize("size", [0, 3, 4, 10, 20])
+def test_a_response_that_ends_early_tells_nothing(size: int) -> None:
+    assert error_codes(fetch_response(6, records=b"x" * 50)[:size], FETCH, 12) is None
+
+
+def test_a_refusal_in_the_oldest_layout_is_read_whatever_version_was_asked() -> None:
+    # Kafka answers an ApiVersions request that is too new with error 35 and a body of version 0
+    refusal = catalog.encode_response(API_VERSIONS, 0, 1, {"error_code": 35, "api_keys": []})
+    assert error_codes(refusal, API_VERSIONS, 4) == [35]
+
+
+def test_codes_behind_the_first_masked_byte_do_not_count() -> None:
+    frame = catalog.encode_response(SASL_AUTHENTICATE, 2, 1, {"error_code": 58, "auth_bytes": b"secret"})
+    assert error_codes(frame, SASL_AUTHENTICATE, 2, readable=frame.index(b"secret")) == [58]
+    whole = frame[:4] + bytes(len(frame) - 4)
+    assert error_codes(whole, SASL_AUTHENTICATE, 2, readable=4) is None
