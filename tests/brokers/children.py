@@ -1,0 +1,56 @@
+"""Child processes that can't outlive the test run, however it ends.
+
+A finalizer stops each child by its own pid; should the test run be killed, the kernel kills the children
+(PR_SET_PDEATHSIG). That signal is tied to the *thread* that started the child: start children from one that lives
+as long as they may, which in pytest is the main thread.
+"""
+
+import ctypes
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None)
+
+
+def _die_with_parent() -> None:
+    _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def spawn(
+    command: Sequence[str],
+    *,
+    output: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    **popen: Any,
+) -> subprocess.Popen[Any]:
+    """Start a child in a session of its own, so that Ctrl-C reaches it only through its finalizer.
+
+    Args:
+        output: a file that both of the child's outputs are appended to.
+        popen: anything else that `subprocess.Popen` takes.
+    """
+    log: IO[bytes] | None = output.open("ab") if output else None
+    try:
+        if log:
+            popen |= {"stdout": log, "stderr": subprocess.STDOUT}
+        popen = {"stdin": subprocess.DEVNULL} | popen
+        return subprocess.Popen(command, env=env, cwd=cwd, start_new_session=True, preexec_fn=_die_with_parent, **popen)
+    finally:
+        if log:
+            log.close()
+
+
+def stop(child: subprocess.Popen[Any], *, seconds: float = 15) -> int:
+    """End a child: SIGTERM, and SIGKILL once its time is up. Returns its exit code; fine with one that has ended."""
+    if child.poll() is None:
+        child.terminate()
+    try:
+        return child.wait(seconds)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        return child.wait()

@@ -1,0 +1,117 @@
+"""Apache Kafka from its Maven artifacts, without a distribution or a container.
+
+`kafka_home()` is the folder whose `libs/` is a whole Kafka: broker, command line tools and what they log with.
+KAFKA_HOME names another one (an unpacked distribution has the same `libs/`). Otherwise Maven copies the jars into the
+user's cache, once; each is checked against the list of names and SHA-256 sums beside this file, and the folder gets
+its final name only when all of them are right.
+"""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+VERSION = "4.3.1"
+SUMS = Path(__file__).with_name(f"kafka-{VERSION}.sha256")
+
+# kafka-tools: the console tools. log4j-slf4j-impl: without it brokers and tools would log nothing at all.
+ARTIFACTS = (
+    ("org.apache.kafka", "kafka_2.13", VERSION),
+    ("org.apache.kafka", "kafka-tools", VERSION),
+    ("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4"),
+)
+
+_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
+<modelVersion>4.0.0</modelVersion>
+<groupId>kafka-wiretap</groupId><artifactId>brokers</artifactId><version>1</version><packaging>pom</packaging>
+<dependencies>{}</dependencies>
+</project>
+"""
+_DEPENDENCY = "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
+
+
+@cache
+def kafka_home() -> Path:
+    """The folder whose `libs/` holds Kafka's jars. RuntimeError says what to do when they can't be had."""
+    if override := os.environ.get("KAFKA_HOME"):
+        home = Path(override)
+        if not list(home.glob("libs/kafka-clients-*.jar")):
+            raise RuntimeError(f"KAFKA_HOME={override} has no libs/kafka-clients-*.jar: it should be an unpacked Kafka")
+        return home
+    home = cache_folder() / f"kafka-{VERSION}"
+    if not home.is_dir():
+        with locked("kafka"):
+            if not home.is_dir():
+                _install(home)
+    return home
+
+
+def class_path() -> str:
+    """Kafka's jars one by one (the JVM's class archive wants no wildcard)."""
+    return os.pathsep.join(map(str, sorted(kafka_home().glob("libs/*.jar"))))
+
+
+@cache
+def java() -> str:
+    """The `java` to run. RuntimeError when there is none."""
+    home = os.environ.get("JAVA_HOME")
+    found = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    if not found:
+        raise RuntimeError("Java 17 or newer is needed: `make setup` installs it, or let JAVA_HOME point to one")
+    return found
+
+
+def cache_folder() -> Path:
+    """Where downloads are kept between runs, outside the checkout."""
+    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    folder = Path(root) / "kafka-wiretap"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@contextmanager
+def locked(name: str) -> Iterator[None]:
+    """One process at a time; the kernel lets go of it when the process dies."""
+    with (cache_folder() / f".{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _install(home: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix=".kafka-", dir=home.parent) as scratch:
+        folder = Path(scratch, "kafka")
+        _copy_jars(Path(scratch), folder / "libs")
+        _verify(folder / "libs")
+        folder.rename(home)
+
+
+def _copy_jars(scratch: Path, libs: Path) -> None:
+    maven = shutil.which("mvn")
+    if not maven:
+        raise RuntimeError(_no_kafka("Maven (mvn) is not installed; `make setup` does that"))
+    pom = scratch / "pom.xml"
+    pom.write_text(_POM.format("".join(_DEPENDENCY.format(*artifact) for artifact in ARTIFACTS)))
+    # -C: a wrong checksum is an error, not a warning
+    options = ["--batch-mode", "--quiet", "--strict-checksums", "--file", str(pom)]
+    goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={libs}"]
+    done = subprocess.run([maven, *options, *goal], capture_output=True, text=True, timeout=600)
+    if done.returncode:
+        raise RuntimeError(_no_kafka(f"Maven says:\n{(done.stdout + done.stderr).strip()[-2000:]}"))
+
+
+def _verify(libs: Path) -> None:
+    expected = dict(reversed(line.split()) for line in SUMS.read_text().splitlines())
+    found = {jar.name: hashlib.sha256(jar.read_bytes()).hexdigest() for jar in libs.iterdir()}
+    wrong = sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
+    if wrong:
+        raise RuntimeError(_no_kafka(f"these jars are missing, extra or not as {SUMS.name} has them: {wrong}"))
+
+
+def _no_kafka(reason: str) -> str:
+    return f"Apache Kafka {VERSION} can't be had, and KAFKA_HOME names no other: {reason}"

@@ -1,0 +1,358 @@
+"""Apache Kafka 4.3.1 in KRaft mode on loopback: one node, or three, each a JVM of its own.
+
+Every node is broker and controller, and has three listeners:
+
+| listener | bound to            | advertised as       | for                                                          |
+|----------|---------------------|---------------------|--------------------------------------------------------------|
+| DIRECT   | 127.66.16.N:port    | the same            | brokers among themselves, clients and proxies without a tap  |
+| TAPPED   | 127.0.0.1:port      | 127.77.17.N:port    | proxies; `tests.clients.tap` listens on the advertised port  |
+| QUORUM   | 127.0.0.1:port      | -                   | controllers                                                  |
+
+The advertised hosts occur nowhere else on the machine, are dialled without DNS, and a proxy can advertise something
+shorter (127.1) or longer (127.177.117.117). A class archive made on first use brings the start down to some seconds.
+"""
+
+import shutil
+import subprocess
+import uuid
+from base64 import urlsafe_b64encode
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tests.brokers import children
+from tests.brokers.jars import cache_folder, class_path, java, kafka_home, locked
+from tests.brokers.metadata import Metadata, ask_metadata
+from tests.brokers.ports import Reserved
+from tests.brokers.waiting import wait_for
+
+__all__ = ["CONSOLE_TOOLS", "KafkaCluster", "kafka_home"]
+
+DIRECT_HOST = "127.66.16.{}"
+TAPPED_HOST = "127.77.17.{}"
+
+# name of the script in a distribution -> the class that it runs
+CONSOLE_TOOLS = {
+    "kafka-acls": "org.apache.kafka.tools.AclCommand",
+    "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
+    "kafka-cluster": "org.apache.kafka.tools.ClusterTool",
+    "kafka-configs": "org.apache.kafka.tools.ConfigCommand",
+    "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
+    "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
+    "kafka-console-share-consumer": "org.apache.kafka.tools.consumer.ConsoleShareConsumer",
+    "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "kafka-consumer-perf-test": "org.apache.kafka.tools.ConsumerPerformance",
+    "kafka-delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
+    "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
+    "kafka-groups": "org.apache.kafka.tools.GroupsCommand",
+    "kafka-leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
+    "kafka-log-dirs": "org.apache.kafka.tools.LogDirsCommand",
+    "kafka-metadata-quorum": "org.apache.kafka.tools.MetadataQuorumCommand",
+    "kafka-producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
+    "kafka-reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
+    "kafka-share-groups": "org.apache.kafka.tools.consumer.group.ShareGroupCommand",
+    "kafka-storage": "kafka.tools.StorageTool",
+    "kafka-topics": "org.apache.kafka.tools.TopicCommand",
+    "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
+    "kafka-verifiable-consumer": "org.apache.kafka.tools.VerifiableConsumer",
+    "kafka-verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
+}
+
+# C1 only and no second GC thread: brokers of a test live for minutes and share two cores with everything else.
+JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xlog:cds=off", "-Xlog:cds+dynamic=off")
+
+_LOGGING = """status = error
+appender.out.type = Console
+appender.out.name = out
+appender.out.target = {target}
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = %d{{ISO8601}} %p %m (%c)%n
+rootLogger.level = {level}
+rootLogger.appenderRef.out.ref = out
+"""
+
+# Room for a record of 20 MB, a fetch of 50 MB, and what a client may add to both.
+ROOM_BYTES = 96 << 20
+
+_SETTINGS = {
+    "process.roles": "broker,controller",
+    "listener.security.protocol.map": "DIRECT:PLAINTEXT,TAPPED:PLAINTEXT,QUORUM:PLAINTEXT",
+    "inter.broker.listener.name": "DIRECT",
+    "controller.listener.names": "QUORUM",
+    "message.max.bytes": ROOM_BYTES,
+    "replica.fetch.max.bytes": ROOM_BYTES,
+    "fetch.max.bytes": ROOM_BYTES,
+    "socket.request.max.bytes": ROOM_BYTES + (1 << 20),
+    # a first member need not wait for others
+    "group.initial.rebalance.delay.ms": 0,
+    # share groups' records are locked that short, so that a closed consumer's come back during a test
+    "group.share.record.lock.duration.ms": 15_000,
+    # small, because every one of these partitions is opened at start or first use
+    "offsets.topic.num.partitions": 3,
+    "transaction.state.log.num.partitions": 3,
+    "share.coordinator.state.topic.num.partitions": 3,
+    "num.network.threads": 2,
+    "num.io.threads": 4,
+    "log.cleaner.dedupe.buffer.size": 4 << 20,
+    # the quorum is on loopback: a lost leader is missed soon
+    "controller.quorum.election.timeout.ms": 500,
+    "controller.quorum.fetch.timeout.ms": 1000,
+    "broker.session.timeout.ms": 4000,
+    "broker.heartbeat.interval.ms": 500,
+}
+
+
+@dataclass(slots=True)
+class Node:
+    """One broker and controller: its ports, kept for life, its folder, and its JVM while it runs."""
+
+    number: int
+    folder: Path
+    direct: Reserved
+    tapped: Reserved  # the port that the tap listens on, bound nowhere by the broker
+    behind_tap: Reserved
+    quorum: Reserved
+    child: subprocess.Popen[bytes] | None = field(default=None)
+
+    def listeners(self) -> dict[str, str]:
+        return {
+            "listeners": f"DIRECT://{self.direct},TAPPED://{self.behind_tap},QUORUM://{self.quorum}",
+            "advertised.listeners": f"DIRECT://{self.direct},TAPPED://{self.tapped}",
+        }
+
+    def release(self) -> None:
+        for port in (self.direct, self.tapped, self.behind_tap, self.quorum):
+            port.release()
+
+
+class KafkaCluster:
+    """One or three nodes, running within `with`.
+
+    `bootstrap` and `tapped_bootstrap` are what clients (or a proxy's --upstream) are given; node ids count from 1.
+    Start it on a thread that lives as long as it may: see `children`.
+    """
+
+    def __init__(
+        self,
+        nodes: int = 1,
+        *,
+        folder: Path,
+        settings: Mapping[str, object] | None = None,
+        jvm_options: Sequence[str] | None = None,
+    ) -> None:
+        """Reserve every port and write nothing yet.
+
+        Args:
+            folder: made, used and removed again.
+            settings: added to server.properties, over this module's.
+            jvm_options: for the brokers; default: start from the class archive.
+        """
+        self._folder = folder
+        self._settings = dict(settings or {})
+        self._jvm_options = jvm_options if jvm_options is not None else (f"-XX:SharedArchiveFile={_class_archive()}",)
+        self._cluster_id = _uuid()
+        self.nodes = {number: self._node(number) for number in range(1, nodes + 1)}
+
+    def _node(self, number: int) -> Node:
+        local = [Reserved("127.0.0.1") for _ in range(2)]
+        direct, tapped = Reserved(DIRECT_HOST.format(number)), Reserved(TAPPED_HOST.format(number))
+        return Node(number, self._folder / f"node-{number}", direct, tapped, *local)
+
+    @property
+    def bootstrap(self) -> str:
+        """Every node's direct address, "host:port,host:port"."""
+        return ",".join(str(node.direct) for node in self.nodes.values())
+
+    @property
+    def tapped_bootstrap(self) -> str:
+        """Every node's address on the listener that a tap stands before; nobody answers there without a tap."""
+        return ",".join(str(node.tapped) for node in self.nodes.values())
+
+    @property
+    def tap_routes(self) -> dict[Reserved, Reserved]:
+        """Where a tap has to listen -> where the broker behind it does."""
+        return {node.tapped: node.behind_tap for node in self.nodes.values()}
+
+    def __enter__(self) -> "KafkaCluster":
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._format()
+        try:
+            for node in self.nodes.values():
+                self._launch(node)
+            self.wait_until_ready()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        for node in self.nodes.values():
+            if node.child is not None:
+                node.child.kill()  # nothing in these logs is wanted again
+        for node in self.nodes.values():
+            if node.child is not None:
+                node.child.wait()
+            node.release()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def wait_until_ready(self) -> None:
+        """Until each running node's own metadata has all running nodes in it."""
+        running = {number: node for number, node in self.nodes.items() if node.child is not None}
+        for node in running.values():
+            wait_for(
+                lambda node=node: running.keys() == self.metadata(node.number).brokers.keys(),
+                f"node {node.number} to see nodes {sorted(running)}",
+                hopeless=lambda node=node: _death(node),
+            )
+
+    def metadata(self, number: int, *topics: str) -> Metadata:
+        """What that node itself answers on its direct listener; empty while it answers nothing."""
+        node = self.nodes[number]
+        return ask_metadata(node.direct.host, node.direct.port, topics)
+
+    def start_node(self, number: int) -> None:
+        """Start a stopped node on its old ports and folder, and wait until all know of it."""
+        self._launch(self.nodes[number])
+        self.wait_until_ready()
+
+    def stop_node(self, number: int, *, kill: bool = False) -> None:
+        """Shut a node down (leaders move away first), or kill it; wait until the others have noticed."""
+        node = self.nodes[number]
+        if node.child is not None:
+            if kill:
+                node.child.kill()
+            children.stop(node.child)
+            node.child = None
+        self.wait_until_ready()
+
+    def leader(self, topic: str, partition: int) -> int:
+        """The partition's leader, once every running node names the same one; 0 before."""
+        running = [number for number, node in self.nodes.items() if node.child is not None]
+        leaders = {self.metadata(number, topic).leaders.get((topic, partition), -1) for number in running}
+        return max(leaders.pop(), 0) if len(leaders) == 1 else 0
+
+    def move_leader(self, topic: str, partition: int, to_node: int) -> None:
+        """Make a node the partition's leader, and wait until every node says so.
+
+        A node without a replica gets one first (the data is copied); with one, only their order changes.
+        """
+        from kafka import TopicPartition  # not at the top: tests that need no cluster don't pay for it
+        from kafka.admin import KafkaAdminClient
+
+        wait_for(lambda: self.leader(topic, partition), f"a leader of {topic}-{partition}")
+        replicas = self.metadata(to_node, topic).replicas[topic, partition]
+        wanted = [to_node, *(node for node in replicas if node != to_node)][: len(replicas)]
+        admin = KafkaAdminClient(bootstrap_servers=self.bootstrap)
+        try:
+            where = TopicPartition(topic, partition)
+            admin.alter_partition_reassignments({where: wanted})
+            wait_for(lambda: not admin.list_partition_reassignments([where]), f"the replicas of {where} to be {wanted}")
+            admin.elect_leaders(0, {topic: [partition]})
+        finally:
+            admin.close()
+        wait_for(lambda: self.leader(topic, partition) == to_node, f"node {to_node} to lead {topic}-{partition}")
+
+    def console(
+        self, tool: str, *arguments: str, stdin: str | bytes | None = None, seconds: float = 60, check: bool = True
+    ) -> subprocess.CompletedProcess[str]:
+        """Run one of Kafka's console tools to its end; what it prints is in stdout and stderr.
+
+        Nothing is added to the arguments: --bootstrap-server is the caller's choice.
+        Errors: AssertionError with the tool's output when it fails (unless told not to check).
+        """
+        command = self.console_command(tool, *arguments)
+        text = stdin.decode() if isinstance(stdin, bytes) else stdin
+        done = subprocess.run(command, input=text or "", capture_output=True, text=True, timeout=seconds)
+        assert not check or done.returncode == 0, f"{tool} {' '.join(arguments)}:\n{done.stdout}\n{done.stderr}"
+        return done
+
+    def console_command(self, tool: str, *arguments: str) -> list[str]:
+        """The argv of a console tool, for one that has to run beside something else (`children.spawn`)."""
+        return [*_jvm(_logging(self._folder, "WARN", "SYSTEM_ERR")), CONSOLE_TOOLS[tool], *arguments]
+
+    def _format(self) -> None:
+        """Format node 1's folder with Kafka's tool and copy it: one JVM instead of one a node."""
+        first, *others = self.nodes.values()
+        for node in self.nodes.values():
+            node.folder.mkdir(parents=True, exist_ok=True)
+            (node.folder / "server.properties").write_text(self._properties(node))
+        command = ["format", "--cluster-id", self._cluster_id, "--config", str(first.folder / "server.properties")]
+        self.console("kafka-storage", *command)
+        for node in others:
+            shutil.copytree(first.folder / "data", node.folder / "data")
+            meta = node.folder / "data" / "meta.properties"
+            meta.write_text(
+                f"version=1\nnode.id={node.number}\ncluster.id={self._cluster_id}\ndirectory.id={_uuid()}\n"
+            )
+
+    def _properties(self, node: Node) -> str:
+        copies = len(self.nodes)
+        internal_topics = ("offsets.topic", "transaction.state.log", "share.coordinator.state.topic")
+        settings = _SETTINGS | node.listeners()
+        settings |= {f"{topic}.replication.factor": copies for topic in internal_topics}
+        settings |= {f"{topic}.min.isr": 1 for topic in internal_topics[1:]}
+        settings |= {
+            "node.id": node.number,
+            "log.dirs": node.folder / "data",
+            "controller.quorum.voters": ",".join(f"{n.number}@{n.quorum}" for n in self.nodes.values()),
+            "default.replication.factor": copies,
+        }
+        return "".join(f"{key}={value}\n" for key, value in (settings | self._settings).items())
+
+    def _launch(self, node: Node) -> None:
+        command = _jvm(_logging(self._folder, "INFO", "SYSTEM_OUT"), *self._jvm_options)
+        server = ["kafka.Kafka", str(node.folder / "server.properties")]
+        node.child = children.spawn([*command, *server], output=node.folder / "server.log")
+
+
+def _jvm(logging: Path, *options: str) -> list[str]:
+    return [java(), *JVM, *options, f"-Dlog4j2.configurationFile={logging}", "-cp", class_path()]
+
+
+def _logging(folder: Path, level: str, target: str) -> Path:
+    file = folder / f"log4j2-{level}.properties"
+    file.write_text(_LOGGING.format(level=level, target=target))
+    return file
+
+
+def _class_archive() -> Path:
+    """The classes that a broker loads, parsed and checked already: two thirds of the start-up time.
+
+    Made on first use, by a node that runs for that alone; the JVM itself sees to it that it fits.
+    """
+    runtime = Path(java()).resolve()
+    made_for = f"{runtime} {runtime.stat().st_mtime_ns} {class_path()}"
+    archive = cache_folder() / f"classes-{sha256(made_for.encode()).hexdigest()[:16]}.jsa"
+    if not archive.exists():
+        with locked("classes"):
+            if not archive.exists():
+                _make_class_archive(archive)
+    return archive
+
+
+def _make_class_archive(archive: Path) -> None:
+    unfinished = archive.with_suffix(".unfinished")
+    with TemporaryDirectory(prefix="kafka-classes-") as folder:
+        options = (f"-XX:ArchiveClassesAtExit={unfinished}",)
+        with KafkaCluster(1, folder=Path(folder, "cluster"), jvm_options=options) as cluster:
+            children.stop(cluster.nodes[1].child, seconds=60)
+    unfinished.replace(archive)
+
+
+def _death(node: Node) -> str | None:
+    if node.child is None or node.child.poll() is None:
+        return None
+    log = (node.folder / "server.log").read_text(errors="replace")
+    return f"node {node.number} ended with exit code {node.child.returncode}; its log ends:\n{log[-3000:]}"
+
+
+def _uuid() -> str:
+    """A random id as Kafka writes them; none begins with a dash, which its tools take for an option."""
+    while (text := urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
+        pass
+    return text

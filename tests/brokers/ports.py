@@ -1,0 +1,53 @@
+"""Ports from the kernel that stay ours until somebody listens on them.
+
+A port that was free a moment ago may be somebody else's now. So the socket that found it stays bound, without
+listening: the kernel then gives the port to nobody else, and SO_REUSEADDR (which Java and Python servers set) lets
+the one process that was told the number listen on it, again and again.
+"""
+
+import random
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+# Below the range from which Linux takes the ports of outgoing connections (32768 and up).
+RANGES_START = range(18_000, 32_000)
+
+
+class Reserved:
+    """A free port of `host`, ours until `release`."""
+
+    def __init__(self, host: str, port: int = 0) -> None:
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.host = host
+        try:
+            self._socket.bind((host, port))
+        except OSError:
+            self._socket.close()
+            raise
+        self.port: int = self._socket.getsockname()[1]
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    def release(self) -> None:
+        self._socket.close()
+
+
+@contextmanager
+def reserved_range(hosts: tuple[str, ...], count: int) -> Iterator[int]:
+    """The first of `count` consecutive ports, free and reserved on every one of the hosts."""
+    for _ in range(200):
+        first = random.choice(RANGES_START)
+        held: list[Reserved] = []
+        with suppress(OSError):
+            held.extend(Reserved(host, first + n) for host in hosts for n in range(count))
+        try:
+            if len(held) == count * len(hosts):
+                yield first
+                return
+        finally:
+            for one in held:
+                one.release()
+    raise RuntimeError(f"no {count} consecutive free ports on {', '.join(hosts)}")

@@ -1,0 +1,32 @@
+"""Asking until something is so: for fixtures, which wait for other processes. No test of ours sleeps."""
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+Answer = TypeVar("Answer")
+
+# Often enough to cost a start-up nothing that could be noticed.
+PAUSE_SECONDS = 0.05
+
+
+def wait_for(
+    question: Callable[[], Answer], what: str, *, seconds: float = 30, hopeless: Callable[[], str | None] | None = None
+) -> Answer:
+    """Ask until the answer is true, and return it.
+
+    Args:
+        what: completes "gave up waiting for ...".
+        hopeless: gives the reason once waiting makes no sense any more (the child has died).
+
+    Errors: TimeoutError when the seconds are up; RuntimeError when it is hopeless.
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        if answer := question():
+            return answer
+        if hopeless and (reason := hopeless()):
+            raise RuntimeError(f"no use in waiting for {what}: {reason}")
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"gave up waiting for {what} after {seconds:.0f} s")
+        time.sleep(PAUSE_SECONDS)

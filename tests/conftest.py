@@ -1,0 +1,60 @@
+"""What the whole suite shares: clusters, started once and only when a test asks; the order; no skips.
+
+| fixture     | what                                            | ready in |
+|-------------|-------------------------------------------------|----------|
+| kafka_one   | Apache Kafka, one node, for the session         | 3 s      |
+| kafka_three | Apache Kafka, three nodes, for the session      | 5 s      |
+| mock_three  | librdkafka's mock cluster, three, for a module  | 1 s      |
+
+A session's cluster is everybody's: use topic, group and transaction names of your own, and leave it running. A test
+that stops nodes starts them again.
+"""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+# Test helpers are imported as tests.…, whichever way pytest was started.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from tests.brokers.kafka import KafkaCluster
+from tests.brokers.mock import MockCluster
+
+
+@pytest.fixture(scope="session")
+def kafka_one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    with KafkaCluster(1, folder=tmp_path_factory.mktemp("kafka") / "one") as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def kafka_three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    with KafkaCluster(3, folder=tmp_path_factory.mktemp("kafka") / "three") as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def mock_three() -> Iterator[MockCluster]:
+    with MockCluster(3) as cluster:
+        yield cluster
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The fast tests first: a mistake shows before the first broker has started."""
+    items.sort(key=_slowness)
+
+
+def _slowness(item: pytest.Item) -> int:
+    return 2 if item.get_closest_marker("long") else 1 if item.get_closest_marker("real") else 0
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """A test that can't run has failed: there are no skips here, least of all on CI."""
+    report = yield
+    if report.skipped:
+        report.outcome = "failed"
+        report.longrepr = f"{item.nodeid} was skipped: {report.longrepr}"
+    return report
