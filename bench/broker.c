@@ -1,8 +1,8 @@
 /* A broker that keeps nothing: answers every request at once, all requests of one read with one write.
  *
- * Says on stderr where it listens (`listening on 127.0.0.1:PORT`) and ends when its standard input does. It answers
- * ApiVersions, Metadata (naming itself as node 0), Heartbeat, Produce, and Fetch with one MiB of records; anything else
- * with ten zero bytes. One thread a connection. */
+ * Says on stderr where it listens (`listening on 127.0.0.1:PORT`). It answers ApiVersions, Metadata (naming itself as
+ * node 0), Heartbeat, Produce, and Fetch with one MiB of records; anything else with ten zero bytes. One thread a
+ * connection. */
 #include <pthread.h>
 
 #include "kafka.h"
@@ -120,13 +120,6 @@ static void *serve(void *argument) {
     return NULL;
 }
 
-static void *end_with_stdin(void *unused) {
-    char byte;
-    while (read(0, &byte, 1) > 0) continue;
-    exit(0);
-    return unused;
-}
-
 int main(void) {
     pthread_t thread;
     struct sockaddr_in address = loopback(0);
@@ -136,7 +129,6 @@ int main(void) {
     if (bind(listener, (struct sockaddr *)&address, size) || listen(listener, 64)) die("listen");
     getsockname(listener, (struct sockaddr *)&address, &size);
     port = ntohs(address.sin_port);
-    pthread_create(&thread, NULL, end_with_stdin, NULL);
     fprintf(stderr, "listening on 127.0.0.1:%d\n", port);
     for (;;) {
         struct connection *c = calloc(1, sizeof *c);

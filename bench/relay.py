@@ -1,6 +1,6 @@
 """The least that a trio program can do for a proxy: pass the bytes on. What kafka-wiretap is measured against.
 
-Usage: python -m bench.relay UPSTREAM_PORT
+Usage: python -m bench.relay UPSTREAM_HOST:PORT LISTEN_HOST:PORT
 """
 
 import socket
@@ -9,6 +9,11 @@ import sys
 import trio
 
 RECEIVE_SIZE = 256 * 1024
+
+
+def address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    return host, int(port)
 
 
 async def pass_on(source: trio.socket.SocketType, sink: trio.socket.SocketType) -> None:
@@ -24,7 +29,7 @@ async def connection(stream: trio.SocketStream) -> None:
     with broker:
         for side in client, broker:
             side.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        await broker.connect(("127.0.0.1", int(sys.argv[1])))
+        await broker.connect(address(sys.argv[1]))
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(pass_on, client, broker)
@@ -34,8 +39,9 @@ async def connection(stream: trio.SocketStream) -> None:
 
 
 async def main() -> None:
-    listener, *_ = await trio.open_tcp_listeners(0, host="127.0.0.1")
-    print(f"listening on 127.0.0.1:{listener.socket.getsockname()[1]}", file=sys.stderr, flush=True)
+    host, port = address(sys.argv[2])
+    listener, *_ = await trio.open_tcp_listeners(port, host=host)
+    print(f"listening on {host}:{listener.socket.getsockname()[1]}", file=sys.stderr, flush=True)
     await trio.serve_listeners(connection, [listener])
 
 

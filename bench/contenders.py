@@ -1,0 +1,86 @@
+"""Who is compared: the ways from a client to a broker."""
+
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from bench.processes import running
+from tests.brokers.waiting import wait_for
+
+DIRECT, RELAY, PROXY, RECORDING = "direct", "bare relay", "proxy", "proxy, recording"
+NAMES = (DIRECT, RELAY, PROXY, RECORDING)
+
+ANY_PORT = "127.0.0.1:0"
+LISTENING = r"listening on (\S+):(\d+)"
+KAFKA_WIRETAP = (sys.executable, "-c", "from proxy.cli import main; main()")
+
+# what a burst leaves to compact is done within this, or the next measurement goes on beside it, which is said
+SETTLE_SECONDS = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """One way to a broker: where to connect, and the admin page where there is one ("http://...")."""
+
+    name: str
+    host: str
+    port: int
+    admin: str | None = None
+
+    @property
+    def address(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    def metrics(self) -> dict[str, float]:
+        """The metrics without labels, by their names without the prefix; {} without an admin page."""
+        if self.admin is None:
+            return {}
+        with urllib.request.urlopen(f"{self.admin}/metrics", timeout=10) as page:
+            families = text_string_to_metric_families(page.read().decode())
+            samples = [sample for family in families for sample in family.samples]
+        return {sample.name.removeprefix("kafka_wiretap_"): sample.value for sample in samples if not sample.labels}
+
+    def backlog(self) -> float:
+        """Bytes that were recorded and are not in Parquet yet."""
+        now = self.metrics()
+        return now.get("recorder_queue_bytes", 0) + now.get("recorder_lag_bytes", 0)
+
+    def settle(self) -> None:
+        """Wait until the compactor has nothing left to do: others are measured next, and want the processors."""
+        wait_for(lambda: not self.backlog(), f"the compactor of {self.name!r}", seconds=SETTLE_SECONDS)
+
+
+@contextmanager
+def bare_relay(upstream: str, folder: Path, listen: str = ANY_PORT) -> Iterator[Contender]:
+    command = (sys.executable, "-m", "bench.relay", upstream, listen)
+    with running(command, folder / "relay.log", LISTENING) as said:
+        yield Contender(RELAY, said[1], int(said[2]))
+
+
+@contextmanager
+def proxy(upstream: str, folder: Path, name: str = PROXY, record: Path | None = None) -> Iterator[Contender]:
+    """A proxy with metrics; with `record`, one that records there."""
+    log = folder / f"{name}.log"
+    where = ("--upstream", upstream, "--listen", ANY_PORT, "--metrics", ANY_PORT, "--state", folder / f"{name}.state")
+    recorded = ("--record", record) if record else ()
+    with running((*KAFKA_WIRETAP, "proxy", *where, *recorded), log, r"metrics on (http://\S+)/metrics") as said:
+        [*_, listening] = [line for line in log.read_text().splitlines() if line.startswith("listening on ")]
+        host, _, port = listening.removeprefix("listening on ").rpartition(":")
+        yield Contender(name, host, int(port), said[1])
+
+
+@contextmanager
+def all_ways(upstream: str, folder: Path, recording: bool = True) -> Iterator[tuple[Contender, ...]]:
+    """The four of `NAMES`, in that order, to one broker; without the last one if nothing is to be recorded."""
+    host, _, port = upstream.rpartition(":")
+    with ExitStack() as stack:
+        ways = [Contender(DIRECT, host, int(port)), stack.enter_context(bare_relay(upstream, folder))]
+        ways.append(stack.enter_context(proxy(upstream, folder)))
+        if recording:
+            ways.append(stack.enter_context(proxy(upstream, folder, RECORDING, folder / "capture")))
+        yield tuple(ways)

@@ -1,0 +1,63 @@
+"""What is asked of them, and what came of it."""
+
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.contenders import PROXY, RECORDING, Contender
+
+# beyond what was asked for: connecting, draining, and a slow machine
+PATIENCE_SECONDS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One run of the load generator; the percentiles are those of one exchange, or one burst."""
+
+    exchanges: int
+    ns: int
+    p50_ns: int
+    p99_ns: int
+
+    @property
+    def per_second(self) -> float:
+        return self.exchanges / self.ns * 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """A kind of traffic.
+
+    Args:
+        arguments: of the load generator, behind the port: the kind, and what goes behind the seconds.
+        is_time: measured as the p50 in microseconds, less is better; else as exchanges a second.
+        targets: contender -> the least ratio to the bare relay that it should have.
+    """
+
+    name: str
+    title: str
+    arguments: tuple[str, ...]
+    is_time: bool = False
+    targets: tuple[tuple[str, float], ...] = ()
+
+    def value(self, result: Result) -> float:
+        return result.p50_ns / 1e3 if self.is_time else result.per_second
+
+
+LOADS = (
+    Load("lone", "a lone small exchange: p50, microseconds", ("lone",), is_time=True),
+    Load("burst", "small exchanges in bursts of 64, a second", ("burst",), targets=((PROXY, 0.4), (RECORDING, 0.3))),
+    Load("produce", "Produce requests of 1 MiB, a second", ("produce",), targets=((PROXY, 0.7),)),
+    Load("fetch", "Fetch responses of 1 MiB, a second", ("fetch", "12"), targets=((PROXY, 0.7),)),
+    # from version 16 on brokers' addresses may stand behind the records: walked to, while they stream
+    Load("fetch-16", "Fetch 16+ responses of 1 MiB (walked), a second", ("fetch", "18"), targets=((PROXY, 0.7),)),
+)
+
+
+def run(program: Path, load: Load, contender: Contender, seconds: float) -> Result:
+    """Let the load generator loose. Raises CalledProcessError when an answer is missing or wrong."""
+    kind, *rest = load.arguments
+    command = [str(program), str(contender.port), kind, str(seconds), *rest]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=seconds + PATIENCE_SECONDS)
+    words = done.stdout.split()
+    return Result(**{name: int(value) for name, value in zip(words[::2], words[1::2], strict=True)})
