@@ -1,6 +1,7 @@
-"""Values of messages, derived from their schemas: any value that the wire can carry, edges more often than chance would have it.
+"""Values of messages, derived from their schemas: all that the wire can carry, edges more often than chance has them.
 
-One generator, fed by a `random.Random`: a seeded one for sweeps over every version, Hypothesis's own for properties, so that failures shrink.
+One generator, fed by a `random.Random`: a seeded one for sweeps over every version, Hypothesis's own for properties,
+so that failures shrink.
 """
 
 from collections.abc import Mapping
@@ -22,12 +23,17 @@ UNKNOWN_TAGS = [90, 127, 128, 5000, 2**31]
 UNKNOWN_TAGS_CHANCE = 0.1
 
 EVERY_MESSAGE = [
-    (kind, key, version) for key in catalog.apis() for version in catalog.versions(key) for kind in ("request", "response")
+    (kind, key, version)
+    for key in catalog.apis()
+    for version in catalog.versions(key)
+    for kind in ("request", "response")
 ]
 
 
 class Values:
-    """Makes values of structs. `tame`: only what every other codec takes too (known errors, plausible times, no unknown tags)."""
+    """Makes values of structs. `tame`: only what every other codec takes too (known errors, plausible times, no
+    unknown tags).
+    """
 
     def __init__(self, random: Random, *, tame: bool = False):
         self.random, self.tame = random, tame

@@ -80,7 +80,7 @@ def known(key: int, version: int) -> bool:
 
 @cache
 def first_flexible(key: int) -> int:
-    """The first version with compact lengths and tags; beyond all versions where there is none or the key is unknown."""
+    """The first version with compact lengths and tags; beyond all versions where none has or the key is unknown."""
     found = api(key)
     return found.request.flexible.start if found and found.request.flexible else 1 << 15
 

@@ -1,6 +1,7 @@
 """Every known message in every known version, as functions: decode, encode, project, walk.
 
-The entry of this room. Nothing is compiled before it is asked for (0.5 to 5 ms a function, once); all of it is cached for the process.
+The entry of this room. Nothing is compiled before it is asked for (0.5 to 5 ms a function, once); all of it is cached
+for the process.
 """
 
 from collections.abc import Callable, Generator, Mapping
@@ -23,7 +24,7 @@ from proxy.wire.headers import (
     write_request_head,
     write_response_head,
 )
-from proxy.wire.language import Field, Message
+from proxy.wire.language import MASKED, Field, Message
 from proxy.wire.primitives import Buffer
 
 __all__ = [
@@ -49,12 +50,12 @@ __all__ = [
 
 Values = dict[str, Any]
 Spans = dict[str, list[tuple[Any, int, int]]]
-SECRET_MARKS = frozenset(["secret", "sensitive"])
+SECRET_MARKS = frozenset(MASKED)
 
 
 @dataclass(frozen=True, slots=True)
 class UnknownMessage:
-    """A frame whose api or version the catalog lacks: a value, not an error. `body` is the body's offset in the frame."""
+    """A frame whose api or version the catalog lacks: a value, not an error. `body` is its body's offset."""
 
     kind: Kind
     api_key: int
@@ -70,7 +71,7 @@ class Walk:
         next(pieces)
 
     def feed(self, chunk: Buffer) -> int | None:
-        """The offset in `chunk` where the field begins (its length where it begins with the next one), or None: feed the next.
+        """The offset in `chunk` where the field begins (len(chunk) if with the next one's first byte); None: feed on.
 
         Errors: Malformed; ValueError once the walk has answered.
         """
@@ -106,7 +107,8 @@ class Codec:
     def decode(self, buf: Buffer, at: int = 0) -> tuple[Values, int]:
         """The body at `at` as plain values by Kafka's field names in snake_case, and the offset behind it.
 
-        A uuid is 16 bytes, records are bytes. Tagged fields that the catalog doesn't know stand in their struct under "_tags": {tag: bytes}.
+        A uuid is 16 bytes, records are bytes. Tagged fields that the catalog doesn't know stand in their struct under
+        "_tags": {tag: bytes}.
 
         Errors: Truncated, Malformed.
         """
@@ -115,8 +117,9 @@ class Codec:
     def _project(self, paths: tuple[str, ...]) -> Callable[[Buffer, int], Spans]:
         """The function `find(buf, at)` -> {path: [(value, start, end), ...]}, in wire order.
 
-        Paths are names joined by dots ("brokers.host"), flattened over arrays. `start` and `end` are offsets in `buf` of what encodes the value,
-        its length included. "tags" is the body's own tag buffer (list of TagSpan). Reading stops behind the last asked field.
+        Paths are names joined by dots ("brokers.host"), flattened over arrays. `start` and `end` are offsets in `buf`
+        of what encodes the value, its length included. "tags" is the body's own tag buffer (list of TagSpan). Reading
+        stops behind the last asked field.
 
         Errors: ValueError for a path that no version has; the function raises Truncated, Malformed.
         """
@@ -205,7 +208,7 @@ def _marked(fields: tuple[Field, ...], version: int, marks: frozenset[str], abov
 
 
 def secrets(kind: Kind, key: int, version: int) -> tuple[str, ...]:
-    """The paths that no capture may keep: credentials, and config values, which may be some. () for nearly all messages."""
+    """The paths that no capture may keep: credentials, and config values, which may be some. () for most messages."""
     return marked(kind, key, version, SECRET_MARKS)
 
 

@@ -1,12 +1,15 @@
 """What can be wrong with bytes: one family, so that a caller catches one name.
 
-The peer is at fault, never the caller: whoever reads a frame catches `WireError` and decides (forward it opaque, close the
-connection). Each error names the message, its version and the offset in the buffer as far as they are known.
+The peer is at fault, never the caller: whoever reads a frame catches `WireError` and decides (forward it opaque,
+close the connection). Each error names the message, its version and the offset in the buffer as far as they are
+known.
 """
 
 
 class WireError(ValueError):
-    """Bytes and message don't fit. `offset` counts from the start of the buffer that was read; None where encoding failed."""
+    """Bytes and message don't fit. `offset` counts from the start of the buffer that was read; None where encoding
+    failed.
+    """
 
     def __init__(self, reason: str, *, api: str | None = None, version: int | None = None, offset: int | None = None):
         super().__init__(reason)

@@ -5,7 +5,8 @@ Which header version goes with which message version is a rule, not data in the 
     request   v0  ControlledShutdown v0 only (correlation id, no client id)
               v1  versions that are not flexible, and unknown apis
               v2  flexible versions: v1 and a tag buffer; the client id keeps its int16 length
-    response  v0  versions that are not flexible, and ApiVersions in all versions (a client reads it before it knows any)
+    response  v0  versions that are not flexible, and ApiVersions in all versions (a client reads it before it knows
+    any)
               v1  flexible versions: v0 and a tag buffer
 
 Tags of a header are stepped over: Kafka knows none. Source: kafka-facts sections 3.2 and 3.3, KIP-482, KIP-511.

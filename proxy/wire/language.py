@@ -1,8 +1,9 @@
 """The message language: the text of a `.kafka` file -> frozen `Message` and `Field` values.
 
-Knows the grammar and what Kafka allows, never bytes. `messages/README.md` teaches the language; this module is its only reader.
-Every rule is checked here, with the line's number, so that the compiler can trust what it gets. Versions are `range` values;
-an open end ("9+") reaches to OPEN_END, so that a version newer than this catalog still counts as flexible.
+Knows the grammar and what Kafka allows, never bytes. `messages/README.md` teaches the language; this module is its
+only reader. Every rule is checked here, with the line's number, so that the compiler can trust what it gets. Versions
+are `range` values; an open end ("9+") reaches to OPEN_END, so that a version newer than this catalog still counts as
+flexible.
 """
 
 import re
@@ -14,13 +15,11 @@ OPEN_END = 32768  # versions are int16 on the wire
 NEVER = range(0)
 FIXED_TYPES = ("bool", "int8", "int16", "uint16", "int32", "uint32", "int64", "float64", "uuid")
 SIZED_TYPES = ("string", "bytes", "records")
-MARKS = frozenset(
-    # masked in a capture: credentials; config values, among which may be credentials
-    ["secret", "sensitive"]
-    # what the value names
-    + ["address", "node_id", "topic_name", "topic_id", "group_id", "producer_id", "transactional_id"]
-)
-RESERVED_NAMES = frozenset(["tags", "_tags"])  # projections ask for the tag buffer by this name; dicts keep unknown tags there
+MASKED = ("secret", "sensitive")  # in captures: credentials; config values, among which may be credentials
+NAMING = ("address", "node_id", "topic_name", "topic_id", "group_id", "producer_id", "transactional_id")
+MARKS = frozenset(MASKED + NAMING)
+# Projections ask for the tag buffer by the one name, dicts keep unknown tags under the other.
+RESERVED_NAMES = frozenset(["tags", "_tags"])
 
 Default = int | float | str | bool | None
 

@@ -1,8 +1,8 @@
 """Message and version -> functions: the only place that writes Python source.
 
     layout.py     a message at one version: which fields, in which order, how each is encoded
-    source.py     the source being written: lines, names, constants; executed with `linecache` so that tracebacks show the line
-    cursor.py     reading a buffer forwards: fields of fixed size that follow each other are read with one `unpack_from`
+    source.py     the source being written: lines, names, constants
+    cursor.py     reading a buffer forwards: fixed fields that follow each other are read with one `unpack_from`
     decoder.py    bytes -> dict
     encoder.py    dict -> bytes
     skipper.py    stepping over what nobody asked for
@@ -10,6 +10,7 @@
     walker.py     stepping over what arrives in pieces
     runtime.py    what the written functions call
 
-The written functions are flat: no call per field, no object with a position. A read beyond the end raises IndexError or struct.error, or
-leaves the offset behind the end; both are turned into the error family once, at the function's end, which costs nothing until then.
+The written functions are flat: no call per field, no object with a position. A read beyond the end raises IndexError
+or struct.error, or leaves the offset behind the end; both are turned into the error family once, at the function's
+end, which costs nothing until then.
 """

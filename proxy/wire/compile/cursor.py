@@ -1,7 +1,7 @@
 """Reading a buffer forwards, as source: `buf`, and the offset `at`.
 
-Fields of fixed size that follow each other are kept pending and read with one `unpack_from`, which steps over those nobody asked for.
-The first byte of a compact length, or a whole classic one, rides along as the last of them.
+Fields of fixed size that follow each other are kept pending and read with one `unpack_from`, which steps over those
+nobody asked for. The first byte of a compact length, or a whole classic one, rides along as the last of them.
 """
 
 from collections.abc import Callable

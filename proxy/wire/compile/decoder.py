@@ -1,7 +1,8 @@
 """Writes the function from bytes to a dict.
 
-Values: int, float, bool, str, bytes (bytes, records, 16-byte uuids), list, dict, None. Every field of the version is in its dict, a
-tagged field that is absent with its default; tagged fields that nobody knows stand under "_tags" as {tag: bytes}.
+Values: int, float, bool, str, bytes (bytes, records, 16-byte uuids), list, dict, None. Every field of the version is
+in its dict, a tagged field that is absent with its default; tagged fields that nobody knows stand under "_tags" as
+{tag: bytes}.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -62,13 +63,13 @@ class Decoder:
     def struct(self, struct: Struct, target: str) -> str:
         """Reads a struct into the variable `target`; nothing is left pending."""
         values = {slot.name: self.value(slot) for slot in struct.slots}
-        unknown = self._tagged(struct, values) if struct.tagged else None
-        if struct.flexible and not struct.tagged:
+        values |= {slot.name: default_source(slot) for slot in struct.tagged}
+        if struct.flexible:
             self.cursor.length("B", 1)
         self.cursor.flush()
         self.source.line(f"{target} = {dict_source(values)}")
-        if unknown:
-            self.source.line(f"if {unknown}: {target}['_tags'] = {unknown}")
+        if struct.tagged:
+            self._tagged(struct, target)
         elif struct.flexible:
             self.source.line(f"if n: at = keep_tags(buf, at, {target})")
         return target
@@ -95,14 +96,15 @@ class Decoder:
 
     def _compact(self, slot: Slot, target: str) -> Iterator[None]:
         self.cursor.length("B", 1)
-        again = "long_text" if slot.type == "string" and not slot.array else "long"
+        text = slot.type == "string" and not slot.array
         if slot.nullable:
-            self.source.line(f"if n > 127: n, at = {again}_or_null(buf, at)")
+            again = "long_text_or_null(buf, at)" if text else "read_uvarint(buf, at - 1)"
+            self.source.line(f"if n > 127: n, at = {again}")
             with self.source.block("if n:"):
                 yield
             self.source.line(f"else: {target} = None")
         else:
-            self.source.line(f"if not 0 < n < 128: n, at = {again}(buf, at)")
+            self.source.line(f"if not 0 < n < 128: n, at = {'long_text' if text else 'long'}(buf, at)")
             yield
 
     def _classic(self, slot: Slot, target: str) -> Iterator[None]:
@@ -155,26 +157,18 @@ class Decoder:
         self.cursor.length("b", 1)
         return f"if {'present' if slot.tag is None else 'present_tag'}(n, at):"
 
-    def _tagged(self, struct: Struct, values: dict[str, str]) -> str:
-        """Reads a tag buffer with known fields; the variable that holds the unknown ones."""
-        self.cursor.length("B", 1)
-        targets = {slot.tag: self.source.fresh(slot.name) for slot in struct.tagged}
-        for slot in struct.tagged:
-            values[slot.name] = targets[slot.tag]
-            self.source.line(f"{targets[slot.tag]} = {default_source(slot)}")
-        unknown = self.source.fresh("tags")
-        self.source.line(f"{unknown} = {{}}")
+    def _tagged(self, struct: Struct, target: str) -> None:
+        """Reads a tag buffer of `n` entries, some of which are known, over the defaults."""
         with self.source.block("if n:"), self.each_tag() as (tag, start, end):
             for slot in struct.tagged:
                 with self.source.block(f"if {tag} == {slot.tag}:"):
                     value = self.value(slot)
                     self.cursor.flush()
-                    self.source.line(f"{targets[slot.tag]} = {value}")
+                    self.source.line(f"{target}[{slot.name!r}] = {value}")
                     self.source.line(f"if at != {end}: raise wrong_tag({tag}, {start}, {end}, at)")
                     self.source.line("continue")
-            self.source.line(f"{unknown}[{tag}] = {self._bytes.format(start, end)}")
+            self.source.line(f"{target}.setdefault('_tags', {{}})[{tag}] = {self._bytes.format(start, end)}")
             self.source.line(f"at = {end}")
-        return unknown
 
     @contextmanager
     def each_tag(self) -> Iterator[tuple[str, str, str]]:

@@ -1,7 +1,7 @@
 """Writes the function from a mapping to bytes.
 
-A field that is missing is written with its default; one that only other versions have is left out; an unknown name is an error.
-Tagged fields that hold their default are left out, as Kafka does.
+A field that is missing is written with its default; one that only other versions have is left out; an unknown name is
+an error. Tagged fields that hold their default are left out, as Kafka does.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,6 +10,7 @@ from typing import Any
 
 from proxy.wire.compile.decoder import default_source
 from proxy.wire.compile.layout import Slot, Struct, layout
+from proxy.wire.compile.runtime import READY, READY_BY_CODE
 from proxy.wire.compile.source import Source
 from proxy.wire.language import Message
 
@@ -55,29 +56,40 @@ class Encoder:
 
     def _flush(self) -> None:
         if self._codes:
-            pack = self.source.pack("".join(self._codes))
-            self.source.line(f"{self._put}({pack}({', '.join(self._values)}))")
+            self.source.line(f"{self._put}({self._packed()})")
+        self._codes, self._values = [], []
+
+    def _packed(self, code: str = "", *values: str) -> str:
+        """The expression for what is pending, and more."""
+        return f"{self.source.pack(''.join(self._codes) + code)}({', '.join([*self._values, *values])})"
+
+    def _put_short(self, usual: str, code: str, value: str, long: str) -> None:
+        """Where `usual` holds, `value` is packed with what is pending, as one byte; else the bytes `long` follow it."""
+        if self._codes:
+            expression = f"{self._packed(code, value)} if {usual} else {self._packed()} + {long}"
+        else:
+            expression = f"SHORT[{value}] if {usual} else {long}"
+        self.source.line(f"{self._put}({expression})")
         self._codes, self._values = [], []
 
     def struct(self, struct: Struct, values: str) -> None:
         """Writes the struct whose values the variable `values` holds; nothing is left pending."""
         names = self.source.fresh("NAMES")
         self.source.constant(names, struct.names | {"_tags"})
-        self._flush()
-        self.source.line(f"if not {values}.keys() <= {names}: raise unknown_names({values}, {names})")
+        self.source.constant(f"{names}_know", (struct.names | {"_tags"}).issuperset)
+        self.source.line(f"if not {names}_know({values}): raise unknown_names({values}, {names})")
         for slot in struct.slots:
             self._slot(slot, f"{values}.get({slot.name!r}, {default_source(slot)})")
         if struct.tagged:
             self._tagged(struct, values)
         elif struct.flexible:
-            self.put(f"write_tags([], {values}['_tags']) if '_tags' in {values} else b'\\0'")
+            self._put_short(f"'_tags' not in {values}", "B", "0", f"write_tags([], {values}['_tags'])")
         self._flush()
 
     def _slot(self, slot: Slot, expression: str) -> None:
         if slot.code:
             self._pack(slot.code, f"uuid({expression})" if slot.type == "uuid" else expression)
             return
-        self._flush()
         value = self.source.fresh(slot.name)
         self.source.line(f"{value} = {expression}")
         self._value(slot, value)
@@ -87,6 +99,7 @@ class Encoder:
         if not slot.nullable:
             self._present(slot, value)
             return
+        self._flush()
         with self.source.block(f"if {value} is None:"):
             self.put(_null(slot))
         with self.source.block("else:"):
@@ -112,20 +125,26 @@ class Encoder:
         text = slot.type == "string" and not slot.array
         if slot.compact:
             self.source.line(f"n = len({value})")
-            self.put(f"SHORT[n + 1] if n < 127 else {'text_size(n)' if text else 'uvarint(n + 1)'}")
+            self._put_short("n < 127", "B", "n + 1", "text_size(n)" if text else "uvarint(n + 1)")
         else:
             self._pack("h" if text else "i", f"len({value})")
 
     def _array(self, slot: Slot, value: str) -> None:
         self._length(slot, value)
         if slot.element_code:
-            self.put(f"pack_many({slot.element_code!r}, {value})")
+            self._fixed_elements(slot.element_code, value)
             return
         self._flush()
         element = self.source.fresh(slot.name + "_item")
         with self.source.block(f"for {element} in {value}:"):
             self._present(slot.element, element)
             self._flush()
+
+    def _fixed_elements(self, code: str, value: str) -> None:
+        write = f"pack_many({code!r}, {value})"
+        if code in READY_BY_CODE and code != "16s":
+            write = f"PACK_{READY_BY_CODE[code]}[len({value})](*{value}) if len({value}) < {READY} else {write}"
+        self.put(write)
 
     def _tagged(self, struct: Struct, values: str) -> None:
         self._flush()

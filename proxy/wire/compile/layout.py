@@ -68,7 +68,7 @@ class Struct:
     slots: tuple[Slot, ...]
     tagged: tuple[Slot, ...]
     flexible: bool
-    names: frozenset[str]  # of all versions: an encoder leaves out a field of another version, and refuses an unknown one
+    names: frozenset[str]  # of all versions: an encoder leaves out another version's field, and refuses an unknown one
 
     def __iter__(self) -> Iterator[Slot]:
         yield from self.slots

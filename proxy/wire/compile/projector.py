@@ -1,8 +1,9 @@
 """Writes the function that finds asked fields: their values and where they stand.
 
-Paths are field names joined by dots ("brokers.host"); arrays on the way are flattened in wire order. A value's span is what
-encodes it, its own length included, but not the tag number and size of a tagged field. The pseudo-path "tags" is the body's own tag buffer: its value is the
-list of TagSpan. An absent tagged field, and a field of another version, have no entries.
+Paths are field names joined by dots ("brokers.host"); arrays on the way are flattened in wire order. A value's span
+is what encodes it, its own length included, but not the tag number and size of a tagged field. The pseudo-path "tags"
+is the body's own tag buffer: its value is the list of TagSpan. An absent tagged field, and a field of another
+version, have no entries.
 """
 
 from collections.abc import Callable
@@ -85,7 +86,7 @@ class Projector:
             self._slot(slot, wanted)
         self.cursor.flush()
         if struct.flexible and (tags := wanted.below.get(TAGS)):
-            self.source.line(f"start, (spans, end) = at, read_tags(buf, at)")
+            self.source.line("start, (spans, end) = at, read_tags(buf, at)")
             self.source.line(f"{tags.found}.append((spans, start, end))")
             if not of_tags:
                 self.source.line("at = end")

@@ -25,7 +25,14 @@ def ready(code: str) -> list[Any]:
     return [Struct(">" + code * count).unpack_from for count in range(READY)]
 
 
+def ready_to_pack(code: str) -> list[Any]:
+    """`pack` for as many."""
+    return [Struct(">" + code * count).pack for count in range(READY)]
+
+
 INT8S, INT16S, INT32S, INT64S, UUIDS = ready("b"), ready("h"), ready("i"), ready("q"), ready("16s")
+PACK_INT8S, PACK_INT16S = ready_to_pack("b"), ready_to_pack("h")
+PACK_INT32S, PACK_INT64S = ready_to_pack("i"), ready_to_pack("q")
 READY_BY_CODE = {"b": "INT8S", "h": "INT16S", "i": "INT32S", "q": "INT64S", "16s": "UUIDS"}
 
 # The varints of one byte: lengths below 127 are nearly all.
@@ -40,13 +47,8 @@ def many(code: str, width: int, count: int, buf: Buffer, at: int) -> list[Any]:
     return list(Struct(">" + codes).unpack_from(buf, at))
 
 
-def long_or_null(buf: Buffer, at: int) -> tuple[int, int]:
-    """A compact length of several bytes: 0 for null, else the length and one."""
-    return read_uvarint(buf, at - 1)
-
-
 def long(buf: Buffer, at: int) -> tuple[int, int]:
-    """The same, where null may not stand."""
+    """A compact length (and one) of several bytes, where null may not stand."""
     n, at = read_uvarint(buf, at - 1)
     if n == 0:
         raise Malformed("null where a value must stand", offset=at - 1)

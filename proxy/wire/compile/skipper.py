@@ -1,7 +1,7 @@
 """Writes the stepping over values that nobody asked for.
 
-A stepped over value is not looked at: no null that may not stand there, no text that is not UTF-8 is found. Only lengths count, and a negative one
-never leads backwards.
+A stepped over value is not looked at: no null that may not stand there, no text that is not UTF-8 is found. Only
+lengths count, and a negative one never leads backwards.
 """
 
 from collections.abc import Iterator

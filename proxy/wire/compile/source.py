@@ -1,6 +1,7 @@
-"""The source of one function while it is written: lines, names that don't collide, constants, and the function in the end.
+"""The source of one function while it is written: lines, names that don't collide, constants; and then the function.
 
-The text stays in `linecache` under a name such as `<decode MetadataResponse v12>`, so that tracebacks and `inspect.getsource` show it.
+The text stays in `linecache` under a name such as `<decode MetadataResponse v12>`, so that tracebacks and
+`inspect.getsource` show it.
 """
 
 import keyword
@@ -14,8 +15,9 @@ from proxy.wire.compile import runtime
 
 # What the written functions use for themselves; a field of that name gets another.
 TAKEN = frozenset(
-    ["at", "buf", "decode", "encode", "end", "fault", "n", "project", "size", "start", "walk"]
-    + ["bytes", "len", "list", "range", "str", *vars(runtime)]
+    {"at", "buf", "decode", "encode", "end", "fault", "n", "project", "size", "spans", "start", "values", "walk"}
+    | {"bytes", "len", "list", "range", "str"}
+    | vars(runtime).keys()
 )
 
 

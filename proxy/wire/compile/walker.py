@@ -1,7 +1,8 @@
 """Writes the generator behind a walk: stepping over a message that arrives in pieces, up to one of its fields.
 
-The generator is sent chunks. It yields None when it has used one up and wants the next, and the offset in the newest chunk where the field
-begins. It keeps nothing but that offset, which may lie far ahead of what has arrived: a record of any size is one addition.
+The generator is sent chunks. It yields None when it has used one up and wants the next, and the offset in the newest
+chunk where the field begins. It keeps nothing but that offset, which may lie far ahead of what has arrived: a record
+of any size is one addition.
 """
 
 from collections.abc import Callable

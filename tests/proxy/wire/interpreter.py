@@ -1,4 +1,4 @@
-"""The slow, obvious twin of the compiled functions: reads and writes a message field by field, straight from the schema.
+"""The slow, obvious twin of the compiled functions: reads and writes a message field by field, from the schema.
 
 Shares nothing with the compiler but the schema's values: lengths, varints, tags and versions are worked out here again.
 """
@@ -9,7 +9,8 @@ from typing import Any
 
 from proxy.wire.language import Field, Message
 
-CODES = {"bool": "?", "int8": "b", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I", "int64": "q", "float64": "d"}
+CODES = {"bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q"}
+CODES |= {"uint16": "H", "uint32": "I", "float64": "d"}
 ZEROS: dict[str, Any] = {"bool": False, "string": "", "bytes": b"", "records": b"", "uuid": bytes(16), "float64": 0.0}
 
 
@@ -103,8 +104,11 @@ class Reader:
 
 
 class Writer:
-    def __init__(self, message: Message, version: int):
+    """`width`: every varint takes at least so many bytes. `eager`: tagged fields that hold their default are written too."""
+
+    def __init__(self, message: Message, version: int, *, width: int = 1, eager: bool = False):
         self.message, self.version = message, version
+        self.width, self.eager = width, eager
         self.flexible = version in message.flexible
 
     def write(self, values: Mapping[str, Any]) -> bytes:
@@ -117,11 +121,11 @@ class Writer:
             return out
         tags = dict(values.get("_tags", {}))
         for field in now:
-            if field.tag is not None and values[field.name] != default_of(field, self.version):
+            if field.tag is not None and (self.eager or values[field.name] != default_of(field, self.version)):
                 tags[field.tag] = self.value(field, values[field.name])
-        out += varint(len(tags))
+        out += self.varint(len(tags))
         for tag in sorted(tags):
-            out += varint(tag) + varint(len(tags[tag])) + tags[tag]
+            out += self.varint(tag) + self.varint(len(tags[tag])) + tags[tag]
         return out
 
     def value(self, field: Field, value: Any) -> bytes:
@@ -144,8 +148,9 @@ class Writer:
 
     def length(self, code: str, value: Any) -> bytes:
         size = -1 if value is None else len(value)
-        return varint(size + 1) if self.flexible else struct.pack(">" + code, size)
+        return self.varint(size + 1) if self.flexible else struct.pack(">" + code, size)
 
-
-def varint(value: int) -> bytes:
-    return bytes([value]) if value < 128 else bytes([value % 128 + 128]) + varint(value // 128)
+    def varint(self, value: int, place: int = 1) -> bytes:
+        if value < 128 and place >= self.width:
+            return bytes([value])
+        return bytes([value % 128 + 128]) + self.varint(value // 128, place + 1)

@@ -1,7 +1,8 @@
 """Kafka's own message definitions, from the `kafka-clients` jar, in the terms of this project's language.
 
-The JSON lies in the jar under `common/message/`; it is read at test time and never kept. One version of one message becomes a flat
-tuple of what is on the wire, so that both sides can be compared with `==` whatever way they were written.
+The JSON lies in the jar under `common/message/`; it is read at test time and never kept. One version of one message
+becomes a flat tuple of what is on the wire, so that both sides can be compared with `==` whatever way they were
+written.
 """
 
 import json
@@ -16,9 +17,11 @@ from proxy.wire.language import FIXED_TYPES, SIZED_TYPES, Field, Message
 Definition = Mapping[str, Any]
 OPEN_END = 32768
 
-# Fields that Kafka has renamed since: (message, the old name) -> the newest, which the catalog uses.
+# Fields that Kafka has renamed since, in 4.4: (message, the old name and its type) -> the newest, which the catalog
+# uses.
 RENAMED = {
-    ("TxnOffsetCommitRequest", "generation_id"): "generation_id_or_member_epoch",  # 4.4, KIP-1319
+    ("TxnOffsetCommitRequest", "generation_id", "int32"): "generation_id_or_member_epoch",
+    ("StreamsGroupHeartbeatResponse", "acceptable_recovery_lag", "int32"): "acceptable_recovery_lag_legacy",
 }
 
 
@@ -35,7 +38,7 @@ class OnTheWire(NamedTuple):
 
 def definitions(libs: Path) -> dict[tuple[int, str], Definition]:
     """(api key, "request" or "response") -> definition, of the one kafka-clients jar among `libs`."""
-    (jar,) = [path for path in libs.glob("kafka-clients-*.jar") if re.fullmatch(r"kafka-clients-[\d.]+\.jar", path.name)]
+    (jar,) = [path for path in libs.iterdir() if re.fullmatch(r"kafka-clients-[\d.]+\.jar", path.name)]
     found = {}
     with ZipFile(jar) as archive:
         for name in archive.namelist():
@@ -67,12 +70,13 @@ def theirs(definition: Definition, version: int) -> tuple[OnTheWire, ...]:
         return tuple(field(one) for one in written if version in version_range(one.get("versions")))
 
     def field(one: Definition) -> OnTheWire:
+        name = snake_case(one["name"])
         array, element = one["type"].startswith("[]"), one["type"].removeprefix("[]")
         plain = element in FIXED_TYPES or element in SIZED_TYPES
         inner = () if plain else fields(one.get("fields") or structs[element])
         tagged = version in version_range(one.get("taggedVersions"))
         return OnTheWire(
-            RENAMED.get((definition["name"], snake_case(one["name"])), snake_case(one["name"])),
+            RENAMED.get((definition["name"], name, one["type"]), name),
             "[]" * array + (element if plain else "struct"),
             version in version_range(one.get("nullableVersions")),
             int(one["tag"]) if tagged else None,
@@ -107,7 +111,7 @@ def default_value(element: str, written: Any) -> Any:
     """A default as a value; Kafka writes them as strings, numbers or booleans, decimal or hexadecimal."""
     if written == "null":
         return None
-    zeros: dict[str, Any] = {"[]": (), "struct": (), "string": "", "bytes": b"", "records": b"", "uuid": 0, "float64": 0.0}
+    zeros: dict[str, Any] = {"[]": (), "struct": (), "string": "", "bytes": b"", "records": b""}
     if written in (None, ""):
         return zeros.get(element, 0)
     if element == "bool":

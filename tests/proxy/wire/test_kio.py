@@ -1,17 +1,17 @@
 """kio, an independent codec generated from Kafka's definitions, reads our bytes and writes the same again.
 
-It knows no old floors and none of the newest versions; those it knows are all compared. Its times are datetimes and its error
-codes an enum, hence tame values.
+It knows no old floors and none of the newest versions; those it knows are all compared. Its times are datetimes and
+its error codes an enum, hence tame values.
 """
 
 import io
 from typing import Literal
 
-import pytest
 from kio.index import UnknownAPIKey, UnknownEntity, load_payload_module
 from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
+from proxy.wire.headers import request_header_version, response_header_version
 from tests.strategies import EVERY_MESSAGE, must_codec, values_of
 
 KINDS: dict[str, Literal[EntityType.request, EntityType.response]] = {
@@ -49,8 +49,6 @@ def test_kio_reads_every_version_it_knows_and_writes_the_same_bytes() -> None:
 
 
 def test_header_versions_are_those_of_kio() -> None:
-    from proxy.wire.headers import request_header_version, response_header_version
-
     rule = {"request": request_header_version, "response": response_header_version}
     for kind, key, version in EVERY_MESSAGE:
         if entity := kio_entity(kind, key, version):

@@ -1,0 +1,204 @@
+"""Every message in every version: the compiled functions against the slow, obvious twin, on generated values.
+
+The sweeps take each version once, with a few values that are the same every time; the properties draw any message and any values.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from proxy.wire import catalog
+from proxy.wire.catalog import Codec, Walk
+from proxy.wire.compile.layout import layout
+from proxy.wire.errors import Truncated, WireError
+from tests.proxy.wire.interpreter import Reader, Writer
+from tests.strategies import at_path, field_paths, messages, must_codec, values_of
+
+every_api = pytest.mark.parametrize("key", catalog.apis(), ids=lambda key: catalog.api_name(key) or str(key))
+FEW, MANY = 2, 40
+
+
+def samples(key: int, count: int = FEW) -> Iterator[tuple[Codec, dict[str, Any]]]:
+    """Each version of request and response, with `count` values each."""
+    for version in catalog.versions(key):
+        for kind in ("request", "response"):
+            codec = must_codec(kind, key, version)
+            for seed in range(count):
+                yield codec, values_of(codec, seed)
+
+
+def spans_of(codec: Codec, data: bytes) -> dict[str, list[tuple[Any, int, int]]]:
+    """path -> (value, start, end), as the twin finds them."""
+    reader = Reader(codec.message, codec.version, data)
+    reader.read()
+    found: dict[str, list[tuple[Any, int, int]]] = defaultdict(list)
+    for path, value, start, end in reader.spans:
+        found[path].append((value, start, end))
+    return found
+
+
+@every_api
+def test_what_is_encoded_decodes_to_the_same(key: int) -> None:
+    for codec, values in samples(key):
+        data = codec.encode(values)
+        assert codec.decode(data) == (values, len(data)), codec
+        assert codec.encode(codec.decode(data)[0]) == data, codec
+
+
+@every_api
+def test_bytes_are_those_of_the_twin(key: int) -> None:
+    for codec, values in samples(key):
+        assert codec.encode(values) == Writer(codec.message, codec.version).write(values), codec
+
+
+@every_api
+def test_long_varints_and_tags_with_their_default_are_read_too(key: int) -> None:
+    for codec, values in samples(key):
+        if codec.version in codec.message.flexible:
+            data = Writer(codec.message, codec.version, width=3, eager=True).write(values)
+            assert codec.decode(data) == (values, len(data)), codec
+            assert codec.project(("tags",))(data, 0)["tags"][0][2] == len(data), codec
+
+
+@every_api
+def test_any_path_is_projected_as_the_twin_finds_it(key: int) -> None:
+    """Value and span; and all paths at once."""
+    for codec, values in samples(key, 1):
+        data = codec.encode(values)
+        expected = spans_of(codec, data)
+        paths = tuple(field_paths(layout(codec.message, codec.version)))
+        for path in paths:
+            assert codec.project((path,))(memoryview(data), 0) == {path: expected[path]}, (codec, path)
+        assert codec.project(paths)(data, 0) == {path: expected[path] for path in paths}, codec
+
+
+@every_api
+def test_a_walk_stops_where_the_projection_says(key: int) -> None:
+    """Fed whole, and byte by byte."""
+    for codec, values in samples(key, 1):
+        data = b"12345" + codec.encode(values)
+        stops = [slot.name for slot in layout(codec.message, codec.version).slots]
+        stops += ["tags"] * (codec.version in codec.message.flexible)
+        for stop in stops:
+            ((_, start, _),) = codec.project((stop,))(data, 5)[stop]
+            assert codec.walk(stop).feed(data[5:]) == start - 5, (codec, stop)
+            assert fed(codec.walk(stop), [bytes([byte]) for byte in data[5:]]) == start - 5, (codec, stop)
+
+
+def fed(walk: Walk, chunks: list[bytes]) -> int | None:
+    """The offset in all chunks together."""
+    before = 0
+    for chunk in chunks:
+        if (found := walk.feed(chunk)) is not None:
+            return before + found
+        before += len(chunk)
+    return None
+
+
+@every_api
+def test_a_message_cut_short_is_truncated(key: int) -> None:
+    for codec, values in samples(key, 1):
+        data = codec.encode(values)
+        for size in some_sizes(len(data)):
+            cut_short(codec, data[:size])
+
+
+def some_sizes(size: int) -> list[int]:
+    """The ends, and a few between."""
+    return sorted({*range(min(size, 12)), *range(max(0, size - 4), size), *range(0, size, 1 + size // 12)})
+
+
+def cut_short(codec: Codec, prefix: bytes) -> None:
+    with pytest.raises(Truncated) as caught:
+        codec.decode(prefix)
+    assert (caught.value.api, caught.value.version) == (codec.message.api, codec.version)
+    assert caught.value.offset is not None
+    assert 0 <= caught.value.offset <= len(prefix)
+
+
+@pytest.mark.long
+@every_api
+def test_every_prefix_of_many_values_is_truncated(key: int) -> None:
+    for codec, values in samples(key, 3):
+        data = codec.encode(values)
+        for size in range(min(len(data), 3000)):
+            cut_short(codec, data[:size])
+
+
+@pytest.mark.long
+@every_api
+def test_many_values_of_every_version_round_trip(key: int) -> None:
+    for codec, values in samples(key, MANY):
+        data = codec.encode(values)
+        assert codec.decode(data) == (values, len(data)), codec
+        assert data == Writer(codec.message, codec.version).write(values), codec
+
+
+@settings(max_examples=100, deadline=None)
+@given(messages())
+def test_any_values_round_trip(drawn: tuple[Codec, dict[str, Any]]) -> None:
+    codec, values = drawn
+    data = codec.encode(values)
+    assert codec.decode(bytearray(data)) == (values, len(data))
+
+
+@settings(max_examples=60, deadline=None)
+@given(messages(), st.data())
+def test_a_projection_is_the_same_path_of_the_full_decode(drawn: tuple[Codec, dict[str, Any]], data: st.DataObject) -> None:
+    codec, values = drawn
+    if paths := field_paths(layout(codec.message, codec.version)):
+        path = data.draw(st.sampled_from(paths))
+        eager = Writer(codec.message, codec.version, eager=True).write(values)
+        found = codec.project((path,))(eager, 0)[path]
+        assert [value for value, _, _ in found] == at_path(codec.decode(eager)[0], path)
+
+
+@settings(max_examples=60, deadline=None)
+@given(messages(), st.randoms(use_true_random=False))
+def test_a_walk_takes_any_pieces(drawn: tuple[Codec, dict[str, Any]], random: Random) -> None:
+    codec, values = drawn
+    data = codec.encode(values)
+    stops = [slot.name for slot in layout(codec.message, codec.version).slots]
+    if stops:
+        ((_, start, _),) = codec.project((stops[-1],))(data, 0)[stops[-1]]
+        assert fed(codec.walk(stops[-1]), pieces(data, random)) == start
+
+
+def pieces(data: bytes, random: Random) -> list[bytes]:
+    """`data` in pieces, some of them empty."""
+    cuts = sorted(random.randint(0, len(data)) for _ in range(random.randint(0, 9)))
+    return [data[start:end] for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True)]
+
+
+@settings(max_examples=200, deadline=None)
+@given(messages(), st.randoms(use_true_random=False))
+def test_damaged_bytes_raise_the_error_family_and_nothing_else(drawn: tuple[Codec, dict[str, Any]], random: Random) -> None:
+    codec, values = drawn
+    damaged = damage(codec.encode(values), random)
+    paths = tuple(field_paths(layout(codec.message, codec.version)))
+    for read in (codec.decode, lambda data: codec.project(paths)(data, 0), lambda data: walk_through(codec, data)):
+        try:
+            read(damaged)
+        except WireError as error:
+            assert error.api in (codec.message.api, None)
+
+
+def walk_through(codec: Codec, data: bytes) -> None:
+    slots = layout(codec.message, codec.version).slots
+    if slots:
+        codec.walk(slots[-1].name).feed(data)
+
+
+def damage(data: bytes, random: Random) -> bytes:
+    """A few bytes become lengths that can't be, or anything."""
+    out = bytearray(data or b"\0")
+    for _ in range(random.randint(1, 4)):
+        at = random.randrange(len(out))
+        bad = random.choice([b"\xff\xff\xff\xff\x0f", b"\x7f\xff\xff\xff", b"\x80\x00", b"\xff\xff", bytes([random.randrange(256)])])
+        out[at : at + len(bad)] = bad
+    return bytes(out)
