@@ -1,8 +1,8 @@
 """A stretch of a connection that isn't recorded, and the account of what was lost in it.
 
 The tap's half: while a gap lasts, the tap sees exchanges end but writes nothing; the account goes into the entry that
-ends the gap. It can't know which requests had been written before, so it names those that were in flight one by one, and
-counts the others. The compactor's half: with the numbers of its own conversation it knows which of those it has.
+ends the gap. It can't know which requests had been written before, so it names those that were in flight one by one,
+and counts the others. The compactor's half: with the numbers of its own conversation it knows which of those it has.
 """
 
 from __future__ import annotations
@@ -67,19 +67,19 @@ class Gap:
             self._requests[api] += 1
 
 
-def lost_by_api(account: dict[str, Any], next_exchange: int, cut: Exchange | None, frames: int) -> dict[str, Any]:
+def lost_by_api(account: dict[str, Any], next_exchange: int, cut: str | None, frames: int) -> dict[str, Any]:
     """Requests and responses lost, by api.
 
     Args:
         account: of the entry that ended the gap.
         next_exchange: the number of the first request that the log doesn't have.
-        cut: a request that the log has only the beginning of.
+        cut: the api of a request that the log has only the beginning of ("" for an unknown one).
         frames: all that were lost; those that no exchange accounts for are `other`.
     """
     requests = Counter(account["requests"])
     requests.update(api for number, api in account["early"] if number >= next_exchange)
     if cut is not None:
-        requests[cut.api or OTHER] += 1
+        requests[cut or OTHER] += 1
     responses = Counter(account["responses"])
     unaccounted = frames - requests.total() - responses.total()
     lost: dict[str, dict[str, int]] = {}

@@ -2,8 +2,8 @@
 
 Entries are written in the order of arrival and with their times. Two things hold bytes back. Bytes whose frame isn't
 known yet wait for the next chunk of their own direction. A frame with secrets waits until it is whole, because only
-then are the spans known; everything of the connection waits behind it. Whatever is kept back beyond MOST_KEPT ends that:
-the frame is then masked whole, its head excepted.
+then are the spans known; everything of the connection waits behind it. More than MOST_KEPT kept back ends that: the
+frame is then masked whole, its head excepted.
 """
 
 from __future__ import annotations

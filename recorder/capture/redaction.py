@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from proxy.conversation.exchange import Exchange, FrameKind
 from proxy.conversation.step import Mark
 from proxy.wire import catalog
+from proxy.wire.apis import Kind
 from proxy.wire.errors import WireError
 from proxy.wire.headers import request_head, response_head
 
@@ -42,6 +43,8 @@ class Rule:
     paths: tuple[str, ...] = ()
 
 
+# the two kinds of frame that have messages, as the catalog names them
+_MESSAGES: dict[FrameKind, Kind] = {FrameKind.REQUEST: "request", FrameKind.RESPONSE: "response"}
 _WHOLE = {kind: Rule(head) for kind, head in HEADS.items()}
 
 
@@ -64,15 +67,15 @@ def rule(mark: Mark) -> Rule | None:
         return None
     key, version = exchange.api_key, exchange.api_version
     if exchange.opaque is not None or not exchange.route.known:
-        hidden = mark.before_login or catalog.may_hold_secrets(mark.kind.value, key)
+        hidden = mark.before_login or catalog.may_hold_secrets(_MESSAGES[mark.kind], key)
         return _WHOLE[mark.kind] if hidden else None
-    paths = catalog.secrets(mark.kind.value, key, version)
+    paths = catalog.secrets(_MESSAGES[mark.kind], key, version)
     return Rule(HEADS[mark.kind], paths) if paths else None
 
 
 def secret_spans(kind: FrameKind, exchange: Exchange, frame: bytes, paths: tuple[str, ...]) -> list[tuple[int, int]]:
     """(start, stop) of the secret values in a whole frame, in offsets behind its length. Raises WireError."""
-    codec = catalog.codec(kind.value, exchange.api_key, exchange.api_version)
+    codec = catalog.codec(_MESSAGES[kind], exchange.api_key, exchange.api_version)
     if codec is None:
         raise WireError("no message of this version is known", api=exchange.api, version=exchange.api_version)
     if kind is FrameKind.REQUEST:
@@ -105,7 +108,7 @@ def mechanism(exchange: Exchange, frame: bytes) -> str | None:
 
 
 def principal(mechanism: str | None, token: bytes) -> str | None:
-    """The user's name in a client's token, where the mechanism shows it. Sources: RFC 4616 (PLAIN), RFC 5802 (SCRAM)."""
+    """The user's name in a client's token, where the mechanism shows it. Sources: RFC 4616, RFC 5802."""
     name = b""
     if mechanism == "PLAIN" and token.count(b"\0") == 2:
         name = token.split(b"\0")[1]

@@ -63,12 +63,12 @@ class Entry(NamedTuple):
     connection: int
     offset: int
     mono_ns: int
-    data: bytes | memoryview
+    data: bytes
     spans: Spans = ()
 
     def facts(self) -> dict[str, Any]:
         """The JSON object in an entry that holds one."""
-        found: dict[str, Any] = json.loads(bytes(self.data))
+        found: dict[str, Any] = json.loads(self.data)
         return found
 
 
@@ -112,7 +112,7 @@ def decode_head(segment: bytes) -> tuple[SegmentHead, int]:
 
 
 def entry_head(
-    kind: int, direction: int, connection: int, offset: int, mono_ns: int, data: bytes | memoryview, spans: Spans
+    kind: int, direction: int, connection: int, offset: int, mono_ns: int, data: bytes, spans: Spans
 ) -> bytes:
     """What stands before an entry's bytes, which are then written from where they are."""
     rest = _FIXED.pack(kind, direction, len(spans), connection, offset, mono_ns)
@@ -123,7 +123,7 @@ def entry_head(
 
 
 def encode_entry(entry: Entry) -> bytes:
-    return entry_head(*entry) + bytes(entry.data)
+    return entry_head(*entry) + entry.data
 
 
 def fact(

@@ -1,0 +1,287 @@
+"""The log's entries made into frames again: framed and paired by the same rooms as in the proxy, offline.
+
+Knows entries and rows; never files. It follows the tap's verdicts on logins and never decides again, because the tokens
+have been masked by then. Where the record of a connection breaks off (a hole) it drops what has come of the frames
+there and goes on with the state that the resync entry carries; the numbers of both say how much was lost.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+from proxy.conversation.conversation import Conversation
+from proxy.conversation.exchange import Direction, Exchange, FrameKind
+from proxy.conversation.routes import Routes
+from proxy.conversation.step import Mark, Step, Verdict
+from recorder.capture import frames as c
+from recorder.capture.events import Events
+from recorder.capture.gap import REASON_DAMAGE
+from recorder.capture.rows import RowMaker, Sink
+from recorder.capture.spool import Entry, Kind
+from recorder.capture.track import Track
+
+# the cause of connections that the log's end leaves open
+SESSION_ENDED = "session_ended"
+
+
+class Assembly:
+    """All connections of a session, as the log tells of them. `begin_range` comes before the first entry."""
+
+    def __init__(self) -> None:
+        self.routes = Routes.everything()
+        self.tracks: dict[int, Track] = {}
+        self.clock_ns = 0
+        self.last_mono_ns = 0
+        # whether the session was closed in order
+        self.ended = False
+        self.rows: RowMaker
+        self.events: Events
+        self._actions = {
+            Kind.OPENED: self._opened,
+            Kind.OMITTED: self._omitted,
+            Kind.HOLE: self._hole,
+            Kind.MADE: self._made,
+            Kind.LOGIN: self._login,
+            Kind.END_OF_STREAM: self._end_of_stream,
+            Kind.RESYNC: self._resync,
+            Kind.CLOSED: self._closed,
+            Kind.CLOCK: self._clock,
+            Kind.NODE: self._node,
+            Kind.END: self._end,
+            Kind.UNFRAMED: self._left_over,
+        }
+
+    def begin_range(self, sink: Sink, clock_ns: int) -> None:
+        """From here on rows go to this range's files."""
+        self.clock_ns = clock_ns
+        self.rows = RowMaker(sink, clock_ns)
+        self.events = Events(sink, clock_ns)
+        for track in self.tracks.values():
+            self.rows.describe(track)
+
+    def feed(self, entry: Entry) -> None:
+        """One entry, in the log's order."""
+        self.last_mono_ns = entry.mono_ns
+        if entry.kind == Kind.BYTES:
+            track = self.tracks.get(entry.connection)
+            if track is not None:
+                self._bytes(track, entry)
+        else:
+            self._actions[Kind(entry.kind)](entry)
+
+    def damage(self) -> None:
+        """Entries are missing here, nobody knows which: every connection's record breaks off."""
+        for track in self.tracks.values():
+            track.break_off(REASON_DAMAGE, self.last_mono_ns)
+
+    def finish(self) -> None:
+        """The log has ended; so have all connections."""
+        for track in self.tracks.values():
+            self._close(track, self.last_mono_ns, SESSION_ENDED, {})
+        self.tracks.clear()
+        self.events.session("ended" if self.ended else "died", self.last_mono_ns, {})
+
+    # bytes of a stream
+
+    def _bytes(self, track: Track, entry: Entry) -> None:
+        direction = entry.direction
+        if track.talk is None:
+            return
+        if track.deaf[direction]:
+            self._unframed(track, entry, "behind what could not be read")
+            return
+        for start, length in entry.spans:
+            track.masks[direction].append((entry.offset + start, entry.offset + start + length))
+        feed = track.talk.responses if direction else track.talk.requests
+        step = feed(entry.data, entry.mono_ns)
+        self._frames(track, direction, step, entry.mono_ns)
+        if step.cause is not None:
+            track.deaf[direction] = True
+            rest = entry._replace(offset=step.offset + step.stop, data=step.data[step.stop :], spans=())
+            self._unframed(track, rest, step.cause.value)
+
+    def _frames(self, track: Track, direction: int, step: Step, mono_ns: int) -> None:
+        base, data = step.offset, step.data
+        plain = not track.rare(direction)
+        whole = self.rows.whole
+        for mark in step.marks:
+            _, exchange, begin, end, start, stop, _ = mark
+            if start != begin or stop != end:
+                self._piece(track, direction, mark, data[start - base : stop - base], mono_ns)
+            elif begin == end:
+                self._any(track, direction, mark, exchange.made[4:] if exchange and exchange.made else b"", mono_ns)
+            elif plain and exchange is not None and exchange.opaque is None:
+                whole(track, direction, exchange, data[begin - base + 4 : end - base], mono_ns)
+            else:
+                self._any(track, direction, mark, data[begin - base + 4 : end - base], mono_ns)
+
+    def _piece(self, track: Track, direction: int, mark: Mark, piece: bytes, mono_ns: int) -> None:
+        """A frame that comes in several chunks: gathered until its last byte is here."""
+        part = track.parts[direction]
+        if part is None:
+            part = track.parts[direction] = bytearray()
+            track.first_ns[direction], track.kinds[direction] = mono_ns, mark.kind.value
+        part += piece
+        if mark.last:
+            track.parts[direction] = None
+            frame = _without_length(part)
+            self._any(track, direction, mark, frame, mono_ns, first_ns=track.first_ns[direction])
+
+    def _any(
+        self,
+        track: Track,
+        direction: int,
+        mark: Mark,
+        frame: bytes,
+        mono_ns: int,
+        *,
+        first_ns: int | None = None,
+        note: str | None = None,
+    ) -> None:
+        """Any frame: also one that is masked, opaque, cut, or no exchange's."""
+        masked, omitted = track.spans(direction, mark.begin + 4, mark.end)
+        exchange = mark.exchange
+        if exchange is not None and exchange.opaque is not None and note is None:
+            note = exchange.opaque.value
+        first_ns = mono_ns if first_ns is None else first_ns
+        self.rows.add(track, direction, mark.kind, exchange, frame, mono_ns, first_ns, masked, omitted, note)
+
+    def _unframed(self, track: Track, entry: Entry, note: str) -> None:
+        """Bytes that no frame can be made of: a row as they stand."""
+        if entry.data:
+            spans = list(entry.spans)
+            kind, at_ns = FrameKind.BYTES, entry.mono_ns
+            self.rows.add(track, entry.direction, kind, None, entry.data, at_ns, at_ns, spans, [], note)
+
+    # facts
+
+    def _opened(self, entry: Entry) -> None:
+        talk = Conversation(self.routes, decides=False)
+        track = self.tracks[entry.connection] = Track(entry.connection, talk, entry.facts())
+        self.rows.describe(track)
+        self.events.opened(track, entry.mono_ns)
+
+    def _omitted(self, entry: Entry) -> None:
+        track = self.tracks.get(entry.connection)
+        if track is not None and track.talk is not None:
+            length = entry.facts()["length"]
+            track.omissions[entry.direction].append((entry.offset, entry.offset + length))
+            self._bytes(track, entry._replace(data=bytes(length)))
+
+    def _left_over(self, entry: Entry) -> None:
+        track = self.tracks.get(entry.connection)
+        if track is not None and track.talk is not None:
+            self._unframed(track, entry, "the connection ended before it could be told what this is")
+
+    def _made(self, entry: Entry) -> None:
+        track = self.tracks.get(entry.connection)
+        if track is None or track.talk is None:
+            return
+        # a request that was lost with a damaged segment has no answer here either
+        with suppress(LookupError):
+            track.talk.made(entry.offset, entry.data)
+            self._frames(track, Direction.RESPONSE, track.talk.due(entry.mono_ns), entry.mono_ns)
+
+    def _login(self, entry: Entry) -> None:
+        track = self.tracks.get(entry.connection)
+        if track is None:
+            return
+        facts = entry.facts()
+        if "principal" in facts:
+            track.principal = facts["principal"]
+            self.rows.describe(track)
+        elif track.talk is not None:
+            direction = Direction(entry.direction)
+            track.talk.follow(Verdict(direction, entry.offset, facts["token"], facts["mechanism"], facts["ended"]))
+        self.events.login(track, entry.mono_ns, facts | {"by": c.BY_BROKER if entry.direction else c.BY_CLIENT})
+
+    def _end_of_stream(self, entry: Entry) -> None:
+        track = self.tracks.get(entry.connection)
+        if track is not None:
+            self.events.half_closed(track, entry.mono_ns, entry.direction)
+
+    def _hole(self, entry: Entry) -> None:
+        facts = entry.facts()
+        if entry.connection < 0:
+            self.events.connections_lost(entry.mono_ns, facts)
+        elif entry.connection in self.tracks:
+            self.tracks[entry.connection].break_off(facts["reason"], entry.mono_ns)
+
+    def _resync(self, entry: Entry) -> None:
+        track = self.tracks.get(entry.connection)
+        if track is not None:
+            facts = entry.facts()
+            talk = Conversation.from_state(self.routes, facts["state"])
+            self.events.gap(track, entry.mono_ns, talk.sequence, sum(talk.offsets), facts["account"])
+            track.resume(talk)
+
+    def _closed(self, entry: Entry) -> None:
+        track = self.tracks.pop(entry.connection, None)
+        if track is not None:
+            facts = entry.facts()
+            self._close(track, entry.mono_ns, facts["cause"], facts)
+
+    def _close(self, track: Track, mono_ns: int, cause: str, facts: dict[str, Any]) -> None:
+        waiting: list[Exchange] = []
+        size: int | None = None
+        if track.talk is not None:
+            self._cut_off(track, track.talk, mono_ns)
+            waiting, size = list(track.talk.in_flight), sum(track.talk.offsets)
+        elif "account" in facts:
+            size = sum(facts["offsets"])
+            self.events.gap(track, mono_ns, facts["sequence"], size, facts["account"])
+        else:
+            self.events.gap(track, mono_ns, None, 0, None)
+        self.events.closed(track, mono_ns, cause, size, waiting)
+
+    def _cut_off(self, track: Track, talk: Conversation, mono_ns: int) -> None:
+        """Rows for what has come of the frames that will never be whole."""
+        for side in (talk.requests_side, talk.responses_side):
+            direction = int(side.direction)
+            part = track.parts[direction]
+            if part is not None:
+                exchange = side.open
+                if exchange is not None and direction:
+                    exchange.response_last_ns = mono_ns
+                end = side.offset + side.left
+                mark = Mark(FrameKind(track.kinds[direction]), exchange, side.begin, end, side.begin, end, False)
+                note = f"cut: {side.left} bytes never came"
+                first_ns = track.first_ns[direction]
+                self._any(track, direction, mark, _without_length(part), mono_ns, first_ns=first_ns, note=note)
+            elif side.held and not track.deaf[direction]:
+                entry = Entry(Kind.UNFRAMED, direction, track.connection, side.offset, mono_ns, side.held)
+                self._unframed(track, entry, "cut in its head")
+
+    def _clock(self, entry: Entry) -> None:
+        self.events.clock(entry.mono_ns, entry.offset - self.clock_ns)
+        self.clock_ns = self.events.clock_ns = entry.offset
+        self.rows.set_clock(entry.offset)
+
+    def _node(self, entry: Entry) -> None:
+        self.events.node(entry.mono_ns, entry.facts())
+
+    def _end(self, entry: Entry) -> None:
+        self.ended = True
+
+    # to go on elsewhere
+
+    def state(self, blob: bytearray) -> dict[str, Any]:
+        """Everything needed to go on behind this range, as JSON has it; bytes go into `blob`."""
+        return {
+            "clock_ns": self.clock_ns,
+            "last_mono_ns": self.last_mono_ns,
+            "ended": self.ended,
+            "tracks": [track.state(blob) for track in self.tracks.values()],
+        }
+
+    def restore(self, state: dict[str, Any], blob: bytes) -> None:
+        self.clock_ns, self.last_mono_ns, self.ended = state["clock_ns"], state["last_mono_ns"], state["ended"]
+        for saved in state["tracks"]:
+            track = Track.from_state(self.routes, saved, blob)
+            self.tracks[track.connection] = track
+
+
+def _without_length(part: bytearray) -> bytes:
+    with memoryview(part) as view:
+        return bytes(view[4:])

@@ -1,0 +1,234 @@
+"""Rows of frames and events, gathered and made into Arrow tables: a row group's worth at a time.
+
+Built for many small frames. A row's numbers go into one flat list, from which each column is a slice; what few values
+many rows share (a connection's facts, an api, a client id) is an index into a table of them; the frames' bytes stand
+one behind the other in a buffer that the binary column then uses as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from recorder.capture import frames as c
+
+# bytes of frames in a row group at most; a larger frame is a row group of its own. So a reader's memory is bounded
+MOST_BYTES = 64 * 1024 * 1024
+# rows in a row group at most: their numbers take some 300 bytes a row while they wait here
+MOST_ROWS = 100_000
+
+Spans = list[tuple[int, int]]
+
+
+class Peers(NamedTuple):
+    """What all frames of a connection share."""
+
+    connection: int
+    node: int | None
+    listener: str | None
+    client: str | None
+    principal: str | None
+
+
+class Shape(NamedTuple):
+    """What all frames of a kind, api and version share."""
+
+    kind: str
+    made_by: str
+    api_key: int | None
+    api: str | None
+    api_version: int | None
+
+
+class Numbers(NamedTuple):
+    """A row's own numbers. `peers`, `shape` and `client_id` are indices into a `Shared`."""
+
+    peers: int
+    shape: int
+    client_id: int
+    sequence: int
+    exchange: int | None
+    mono_ns: int
+    first_mono_ns: int
+    awaits: bool | None
+    correlation_id: int | None
+    size: int
+    request_size: int | None
+    latency_ns: int | None
+    queued_ns: int | None
+    transfer_ns: int | None
+
+
+WIDTH = len(Numbers._fields)
+
+
+class Table:
+    """Values, each once, with the index by which rows name it."""
+
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+        self._numbers: dict[Any, int] = {}
+
+    def number(self, value: Any) -> int:
+        found = self._numbers.get(value)
+        if found is None:
+            found = self._numbers[value] = len(self.values)
+            self.values.append(value)
+        return found
+
+
+class Shared:
+    """What the rows of a range have in common: made anew for each range, so that it can't grow for ever."""
+
+    def __init__(self) -> None:
+        self.peers = Table()
+        self.shapes = Table()
+        self.client_ids = Table()
+
+
+class FrameRows:
+    """A row group of frames in the making. All of its rows have one clock.
+
+    `numbers` is extended by one `Numbers` (or a plain tuple like it) a row, `body` by the row's bytes; `add` does both
+    and keeps what is rare.
+    """
+
+    def __init__(self, session: str, cluster: str | None, shared: Shared, clock_ns: int) -> None:
+        self.session = session
+        self.cluster = cluster
+        self.shared = shared
+        self.clock_ns = clock_ns
+        self.numbers: list[Any] = []
+        self.body = bytearray()
+        self._stored: dict[int, int] = {}
+        self._masked: dict[int, Spans] = {}
+        self._omitted: dict[int, Spans] = {}
+        self._notes: dict[int, str] = {}
+
+    def __len__(self) -> int:
+        return len(self.numbers) // WIDTH
+
+    def takes(self, size: int) -> bool:
+        """Whether a frame of this size still belongs into this group."""
+        return not self.numbers or (len(self.body) + size <= MOST_BYTES and len(self) < MOST_ROWS)
+
+    def add(
+        self, numbers: tuple[Any, ...], frame: bytes | bytearray, masked: Spans, omitted: Spans, note: str | None
+    ) -> None:
+        """A row of which something is rare. Omitted spans are left out of what is stored."""
+        row = len(self)
+        self.numbers += numbers
+        at = 0
+        for start, length in omitted:
+            self.body += frame[at:start]
+            at = start + length
+        self.body += frame[at:]
+        if omitted:
+            self._omitted[row] = omitted
+            self._stored[row] = len(frame) - sum(length for _, length in omitted)
+        if masked:
+            self._masked[row] = masked
+        if note is not None:
+            self._notes[row] = note
+
+    def table(self) -> Any:
+        """The rows, as the frames' schema has them."""
+        schema = c.frames_schema()
+        rows = len(self)
+        number = {name: self.numbers[index::WIDTH] for index, name in enumerate(Numbers._fields)}
+        stored = _replaced(number["size"], self._stored)
+        at_ns = pc.add(pa.array(number["mono_ns"], pa.int64()), self.clock_ns)
+        columns: dict[str, Any] = {
+            c.SESSION: _constant(self.session, rows),
+            c.CLUSTER: _constant(self.cluster, rows),
+            c.DIALECT: _constant(c.KAFKA, rows),
+            c.AT: pc.cast(pc.cast(at_ns, pa.timestamp("ns", tz="UTC")), schema.field(c.AT).type, safe=False),
+            c.AT_NS: at_ns,
+            c.STORED: pa.array(stored, pa.int32()),
+            c.FRAME: _binary(stored, self.body),
+            c.MASKED: _sparse(self._masked, rows, schema.field(c.MASKED).type),
+            c.OMITTED: _sparse(self._omitted, rows, schema.field(c.OMITTED).type),
+            c.NOTE: _sparse(self._notes, rows, pa.string()),
+            c.CLIENT_ID: _taken(self.shared.client_ids.values, number["client_id"], pa.string()),
+        }
+        for values, index, names in (
+            (self.shared.peers.values, number["peers"], Peers._fields),
+            (self.shared.shapes.values, number["shape"], Shape._fields),
+        ):
+            for position, name in enumerate(names):
+                column = [value[position] for value in values]
+                columns[name] = _taken(column, index, schema.field(name).type)
+        for name in Numbers._fields[3:]:
+            columns.setdefault(name, pa.array(number[name], schema.field(name).type))
+        return pa.Table.from_arrays([columns[field.name] for field in schema], schema=schema)
+
+
+class EventRows:
+    """Rows of `events` in the making."""
+
+    def __init__(self, session: str, cluster: str | None) -> None:
+        self.session = session
+        self.cluster = cluster
+        self._rows: list[tuple[Any, ...]] = []
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def add(
+        self,
+        kind: str,
+        connection: int | None,
+        mono_ns: int,
+        clock_ns: int,
+        *,
+        cause: str | None = None,
+        frames: int | None = None,
+        size: int | None = None,
+        detail: str | None = None,
+    ) -> None:
+        at_ns = mono_ns + clock_ns
+        at = at_ns // 1000
+        self._rows.append(
+            (self.session, self.cluster, connection, at, at_ns, mono_ns, kind, cause, frames, size, detail)
+        )
+
+    def table(self) -> Any:
+        schema = c.events_schema()
+        columns = zip(*self._rows, strict=True) if self._rows else [[] for _ in schema]
+        arrays = [pa.array(list(values), field.type) for values, field in zip(columns, schema, strict=True)]
+        return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _constant(value: str | None, rows: int) -> Any:
+    return pa.repeat(pa.scalar(value, pa.string()), rows)
+
+
+def _taken(values: list[Any], index: list[int], kind: Any) -> Any:
+    return pc.take(pa.array(values, kind), pa.array(index, pa.int32()))
+
+
+def _replaced(values: list[int], rare: dict[int, int]) -> list[int]:
+    if rare:
+        values = values.copy()
+        for row, value in rare.items():
+            values[row] = value
+    return values
+
+
+def _binary(sizes: list[int], body: bytearray) -> Any:
+    """The rows' bytes as a column over the buffer itself."""
+    ends = pc.cumulative_sum(pa.array([0, *sizes], pa.int32()))
+    return pa.Array.from_buffers(pa.binary(), len(sizes), [None, ends.buffers()[1], pa.py_buffer(body)])
+
+
+def _sparse(rare: dict[int, Any], rows: int, kind: Any) -> Any:
+    """A column that is null but in a few rows."""
+    if not rare:
+        return pa.nulls(rows, kind)
+    if pa.types.is_list(kind):
+        rare = {row: [{"start": start, "length": length} for start, length in spans] for row, spans in rare.items()}
+    get: Callable[[int], Any] = rare.get
+    return pa.array([get(row) for row in range(rows)], kind)

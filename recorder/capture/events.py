@@ -1,0 +1,102 @@
+"""What happened besides frames, as rows of `events`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Protocol
+
+from proxy.conversation.exchange import Exchange
+from recorder.capture import frames as c
+from recorder.capture.columns import EventRows
+from recorder.capture.gap import lost_by_api
+from recorder.capture.track import Track
+
+# a row names so many of the exchanges that a connection left open; more are only counted
+MOST_NAMED = 1000
+
+
+class EventSink(Protocol):
+    """Where event rows go: those of the hour of a time (wall clock)."""
+
+    def events(self, at_ns: int) -> EventRows: ...
+
+
+class Events:
+    """Writes rows; `clock_ns` is what makes wall clock of monotonic time."""
+
+    def __init__(self, sink: EventSink, clock_ns: int) -> None:
+        self.sink = sink
+        self.clock_ns = clock_ns
+
+    def session(self, cause: str, mono_ns: int, detail: dict[str, Any]) -> None:
+        self._add(c.EVENT_SESSION, None, mono_ns, detail, cause=cause)
+
+    def opened(self, track: Track, mono_ns: int) -> None:
+        self._add(c.EVENT_OPENED, track.connection, mono_ns, track.facts)
+
+    def login(self, track: Track, mono_ns: int, facts: dict[str, Any]) -> None:
+        self._add(c.EVENT_LOGIN, track.connection, mono_ns, facts)
+
+    def half_closed(self, track: Track, mono_ns: int, direction: int) -> None:
+        self._add(c.EVENT_HALF_CLOSED, track.connection, mono_ns, {"by": c.BY_BROKER if direction else c.BY_CLIENT})
+
+    def closed(self, track: Track, mono_ns: int, cause: str, size: int | None, open_exchanges: list[Exchange]) -> None:
+        named = [
+            {"exchange": exchange.number, "api": exchange.api, "correlation_id": exchange.correlation_id}
+            for exchange in open_exchanges[:MOST_NAMED]
+        ]
+        detail = {"open": len(open_exchanges), "exchanges": named}
+        self._add(c.EVENT_CLOSED, track.connection, mono_ns, detail, cause=cause, frames=track.sequence, size=size)
+
+    def gap(self, track: Track, mono_ns: int, sequence: int | None, end: int, account: dict[str, Any] | None) -> None:
+        """What a connection's record lacks.
+
+        Args:
+            sequence: the number of the next frame behind the gap; None where nobody can say.
+            end: the sum of both stream offsets behind it.
+            account: the tap's, of what ended in the gap.
+        """
+        broken = track.broken
+        if broken is None:
+            return
+        frames = None if sequence is None else sequence - track.sequence
+        lost = {}
+        if frames is not None and account is not None:
+            lost = lost_by_api(account, broken["next_exchange"], broken["cut"], frames)
+        self._add(
+            c.EVENT_GAP,
+            track.connection,
+            broken["since_ns"],
+            {"until_mono_ns": mono_ns, "lost": lost},
+            cause=broken["reason"],
+            frames=frames,
+            size=None if sequence is None else end - broken["behind"],
+        )
+
+    def connections_lost(self, mono_ns: int, facts: dict[str, Any]) -> None:
+        """Connections that came and went without being recorded at all."""
+        detail = {"connections": facts["connections"]}
+        self._add(
+            c.EVENT_GAP, None, mono_ns, detail, cause=facts["reason"], frames=facts["frames"], size=facts["bytes"]
+        )
+
+    def clock(self, mono_ns: int, moved_ns: int) -> None:
+        self._add(c.EVENT_CLOCK, None, mono_ns, {"moved_ns": moved_ns})
+
+    def node(self, mono_ns: int, facts: dict[str, Any]) -> None:
+        self._add(c.EVENT_NODE, None, mono_ns, facts)
+
+    def _add(
+        self,
+        kind: str,
+        connection: int | None,
+        mono_ns: int,
+        detail: dict[str, Any],
+        *,
+        cause: str | None = None,
+        frames: int | None = None,
+        size: int | None = None,
+    ) -> None:
+        rows = self.sink.events(mono_ns + self.clock_ns)
+        text = json.dumps(detail)
+        rows.add(kind, connection, mono_ns, self.clock_ns, cause=cause, frames=frames, size=size, detail=text)

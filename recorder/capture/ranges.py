@@ -1,0 +1,64 @@
+"""The Parquet files of one range: one for each hour (UTC) in which frames or events of it arrived."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from recorder.capture import frames as c
+from recorder.capture.columns import EventRows, FrameRows, Shared
+from recorder.capture.storage import HOUR_NS, RangeFile
+
+
+class RangeFiles:
+    """Takes rows, writes a row group whenever one is full, and hands over the files when all rows are there."""
+
+    def __init__(self, folder: Path, session: str, segment: int, cluster: str | None) -> None:
+        self.shared = Shared()
+        self.cluster = cluster
+        self._folder = folder
+        self._session = session
+        self._name = f"{session}-{segment:08d}-{segment:08d}"
+        self._groups: dict[int, FrameRows] = {}
+        self._events: dict[int, EventRows] = {}
+        self._files: dict[tuple[str, int], RangeFile] = {}
+
+    def frames(self, at_ns: int, clock_ns: int, size: int) -> FrameRows:
+        """The row group that a frame of this size and time belongs into; a full one is written first."""
+        hour = at_ns // HOUR_NS
+        group = self._groups.get(hour)
+        if group is not None and group.takes(size) and group.clock_ns == clock_ns:
+            return group
+        if group is not None:
+            self._write_frames(hour, group)
+        group = self._groups[hour] = FrameRows(self._session, self.cluster, self.shared, clock_ns)
+        return group
+
+    def events(self, at_ns: int) -> EventRows:
+        hour = at_ns // HOUR_NS
+        rows = self._events.get(hour)
+        if rows is None:
+            rows = self._events[hour] = EventRows(self._session, self.cluster)
+        return rows
+
+    def finish(self) -> list[RangeFile]:
+        """Writes what is left. The files are to be closed and published."""
+        for hour, group in self._groups.items():
+            if len(group):
+                self._write_frames(hour, group)
+        for hour, rows in self._events.items():
+            self._file(c.EVENTS_FOLDER, hour, c.events_schema()).write(rows.table())
+        return list(self._files.values())
+
+    def discard(self) -> None:
+        """Removes what hasn't been published."""
+        for file in self._files.values():
+            file.discard()
+
+    def _write_frames(self, hour: int, group: FrameRows) -> None:
+        self._file(c.FRAMES_FOLDER, hour, c.frames_schema()).write(group.table())
+
+    def _file(self, kind: str, hour: int, schema: object) -> RangeFile:
+        file = self._files.get((kind, hour))
+        if file is None:
+            file = self._files[kind, hour] = RangeFile(self._folder, kind, hour, self._name, schema)
+        return file

@@ -1,0 +1,186 @@
+"""Frames made into rows: the numbers of each, and the row group that it belongs into.
+
+`whole` is the common case (a frame of an exchange, nothing masked, nothing to note) and is what a busy compactor spends
+its time in; `add` takes any frame.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from proxy.conversation.exchange import Exchange, FrameKind, timings
+from recorder.capture import frames as c
+from recorder.capture.columns import EventRows, FrameRows, Shape, Shared, Spans
+from recorder.capture.storage import HOUR_NS
+from recorder.capture.track import CLIENT_ID_AT, Track
+
+# set in a route's word (32 bits) to tell the response's shape from the request's
+_RESPONSE = 1 << 32
+# peers may send any api and version; so many are remembered by their word
+MOST_SHAPES = 4096
+
+Row = tuple[Any, ...]
+
+
+class Sink(Protocol):
+    """Where rows go: the files of a range."""
+
+    shared: Shared
+
+    def frames(self, at_ns: int, clock_ns: int, size: int) -> FrameRows:
+        """The row group that a frame of this size and time (wall clock) belongs into."""
+
+    def events(self, at_ns: int) -> EventRows:
+        """The rows of the hour of this time (wall clock)."""
+
+
+class RowMaker:
+    """Makes rows for one range. `frames` and `bytes` count them."""
+
+    def __init__(self, sink: Sink, clock_ns: int) -> None:
+        self.frames = 0
+        self.bytes = 0
+        self._shared = sink.shared
+        self._sink = sink
+        self._clock_ns = clock_ns
+        # the current row group, and the monotonic times of its hour
+        self._group: FrameRows | None = None
+        self._from = self._until = 0
+        # a route's word, and whose frame it is -> index of its Shape
+        self._shapes: dict[int, int] = {}
+
+    def set_clock(self, clock_ns: int) -> None:
+        self._clock_ns = clock_ns
+        self._group = None
+
+    def describe(self, track: Track) -> None:
+        """Enters what the frames of a connection share: at the start of a range, and when it has changed."""
+        track.peers = self._shared.peers.number(track.described())
+        track.usual_number = self._shared.client_ids.number(track.usual_client_id)
+
+    def whole(self, track: Track, direction: int, exchange: Exchange, frame: bytes, mono_ns: int) -> None:
+        """A row for the common case."""
+        size = len(frame)
+        group = self._group
+        if group is None or not (self._from <= mono_ns < self._until and group.takes(size)):
+            group = self._find_group(mono_ns, size)
+        if direction:
+            group.numbers += self._response(track, exchange, size, mono_ns)
+        else:
+            group.numbers += self._request(track, exchange, frame, mono_ns)
+        group.body += frame
+        self.frames += 1
+        self.bytes += size
+
+    def add(
+        self,
+        track: Track,
+        direction: int,
+        kind: FrameKind,
+        exchange: Exchange | None,
+        frame: bytes,
+        mono_ns: int,
+        first_ns: int,
+        masked: Spans,
+        omitted: Spans,
+        note: str | None,
+    ) -> None:
+        """A row for any frame. `first_ns` counts where no exchange knows when the first byte came."""
+        size = len(frame)
+        group = self._find_group(mono_ns, size)
+        if exchange is None:
+            numbers = self._of_nobody(track, direction, kind, size, mono_ns, first_ns)
+        elif kind is FrameKind.RESPONSE:
+            numbers = self._response(track, exchange, size, mono_ns)
+        else:
+            numbers = self._request(track, exchange, frame, mono_ns)
+        group.add(numbers, frame, masked, omitted, note)
+        self.frames += 1
+        self.bytes += size
+
+    def _find_group(self, mono_ns: int, size: int) -> FrameRows:
+        at_ns = mono_ns + self._clock_ns
+        self._group = group = self._sink.frames(at_ns, self._clock_ns, size)
+        self._from = mono_ns - at_ns % HOUR_NS
+        self._until = self._from + HOUR_NS
+        return group
+
+    def _request(self, track: Track, exchange: Exchange, frame: bytes, mono_ns: int) -> Row:
+        sequence = track.sequence
+        track.sequence = sequence + 1
+        if frame.startswith(track.usual_client, CLIENT_ID_AT):
+            client = track.usual_number
+        else:
+            client = self._unusual_client(track, exchange, frame)
+        shape = self._shapes.get(exchange.route.word)
+        return (
+            track.peers,
+            self._shape(exchange, c.BY_CLIENT) if shape is None else shape,
+            client,
+            sequence,
+            exchange.number,
+            mono_ns,
+            exchange.request_first_ns,
+            exchange.awaits,
+            exchange.correlation_id,
+            len(frame),
+            None,
+            None,
+            None,
+            None,
+        )
+
+    def _response(self, track: Track, exchange: Exchange, size: int, mono_ns: int) -> Row:
+        sequence = track.sequence
+        track.sequence = sequence + 1
+        if exchange.made is not None:
+            shape: int | None = self._shape(exchange, c.BY_PROXY)
+        else:
+            shape = self._shapes.get(exchange.route.word | _RESPONSE)
+        latency, queued, transfer = timings(exchange)
+        return (
+            track.peers,
+            self._shape(exchange, c.BY_BROKER) if shape is None else shape,
+            self._client_of(track, exchange.number) if track.clients else track.usual_number,
+            sequence,
+            exchange.number,
+            mono_ns,
+            exchange.response_first_ns,
+            None,
+            exchange.correlation_id,
+            size,
+            exchange.request_size,
+            latency,
+            queued,
+            transfer,
+        )
+
+    def _of_nobody(self, track: Track, direction: int, kind: FrameKind, size: int, mono_ns: int, first_ns: int) -> Row:
+        """The numbers of a frame that no exchange owns."""
+        shape = self._shared.shapes.number(Shape(kind.value, _sender(direction), None, None, None))
+        nobody = self._shared.client_ids.number(None)
+        sequence = track.sequence
+        track.sequence += 1
+        return (track.peers, shape, nobody, sequence, None, mono_ns, first_ns, None, None, size, None, None, None, None)
+
+    def _shape(self, exchange: Exchange, made_by: str) -> int:
+        kind = c.REQUEST if made_by == c.BY_CLIENT else c.RESPONSE
+        shape = Shape(kind, made_by, exchange.api_key, exchange.api, exchange.api_version)
+        number = self._shared.shapes.number(shape)
+        if made_by != c.BY_PROXY and len(self._shapes) < MOST_SHAPES:
+            self._shapes[exchange.route.word | (_RESPONSE if made_by == c.BY_BROKER else 0)] = number
+        return number
+
+    def _unusual_client(self, track: Track, exchange: Exchange, frame: bytes) -> int:
+        number = self._shared.client_ids.number(track.note_client(exchange, frame))
+        track.usual_number = self._shared.client_ids.number(track.usual_client_id)
+        return number
+
+    def _client_of(self, track: Track, number: int) -> int:
+        if number not in track.clients:
+            return track.usual_number
+        return self._shared.client_ids.number(track.clients.pop(number))
+
+
+def _sender(direction: int) -> str:
+    return c.BY_BROKER if direction else c.BY_CLIENT

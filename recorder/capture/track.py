@@ -1,0 +1,175 @@
+"""One connection as the compactor sees it: its conversation, the frames still arriving, what is known of it."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from proxy.conversation.conversation import Conversation
+from proxy.conversation.exchange import Exchange
+from proxy.conversation.routes import Routes
+from recorder.capture.columns import Peers, Spans
+
+# no head has a client id like this: the length is below -1
+_NO_CLIENT = b"\x80\x00"
+# offset of the client id's length in a request, behind the frame's length
+CLIENT_ID_AT = 8
+
+
+class Track:
+    """`talk` is None where the record has broken off; `broken` then tells since when."""
+
+    __slots__ = (
+        "broken",
+        "clients",
+        "connection",
+        "deaf",
+        "facts",
+        "first_ns",
+        "kinds",
+        "masks",
+        "omissions",
+        "parts",
+        "peers",
+        "principal",
+        "sequence",
+        "talk",
+        "usual_client",
+        "usual_number",
+    )
+
+    def __init__(self, connection: int, talk: Conversation, facts: dict[str, Any]) -> None:
+        self.connection = connection
+        self.talk: Conversation | None = talk
+        self.facts = facts
+        self.broken: dict[str, Any] | None = None
+        self.sequence = 0
+        self.principal: str | None = None
+        # client ids of requests in flight that are not the usual one of the connection
+        self.clients: dict[int, str | None] = {}
+        self.usual_client = _NO_CLIENT
+        # indices into what the range's rows share
+        self.peers = 0
+        self.usual_number = 0
+        # per direction: the frame that is arriving, its kind, since when; (start, stop) masked and omitted in the
+        # stream; and whether nothing more can be told from the bytes
+        self.parts: list[bytearray | None] = [None, None]
+        self.kinds = ["", ""]
+        self.first_ns = [0, 0]
+        self.masks: tuple[list[tuple[int, int]], list[tuple[int, int]]] = ([], [])
+        self.omissions: tuple[list[tuple[int, int]], list[tuple[int, int]]] = ([], [])
+        self.deaf = [False, False]
+
+    def described(self) -> Peers:
+        facts = self.facts
+        return Peers(self.connection, facts.get("node"), facts.get("listener"), facts.get("client"), self.principal)
+
+    @property
+    def usual_client_id(self) -> str | None:
+        return None if self.usual_client == _NO_CLIENT else _text(self.usual_client)
+
+    def note_client(self, exchange: Exchange, frame: bytes) -> str | None:
+        """The client id of a request that doesn't carry the usual one; kept for its response."""
+        length = int.from_bytes(frame[CLIENT_ID_AT : CLIENT_ID_AT + 2], "big", signed=True)
+        raw = frame[CLIENT_ID_AT : CLIENT_ID_AT + 2 + max(length, 0)]
+        client = _text(raw) if -1 <= length <= len(raw) - 2 else None
+        if exchange.opaque is not None:
+            # it may be no head at all, and masked bytes are zeros
+            client = client or None
+        elif self.usual_client == _NO_CLIENT and len(raw) >= 2:
+            self.usual_client = raw
+            return client
+        if exchange.awaits:
+            self.clients[exchange.number] = client
+        return client
+
+    def rare(self, direction: int) -> bool:
+        """Whether something in the bytes that are arriving was masked or left out."""
+        return bool(self.masks[direction] or self.omissions[direction])
+
+    def spans(self, direction: int, start: int, stop: int) -> tuple[Spans, Spans]:
+        """What was masked and what was omitted of a frame at these stream offsets; forgets it."""
+        return _cut_out(self.masks[direction], start, stop), _cut_out(self.omissions[direction], start, stop)
+
+    def break_off(self, reason: str, since_ns: int) -> None:
+        """The record ends here, for now: drops what has come of the frames that are arriving."""
+        talk = self.talk
+        if talk is None:
+            return
+        asking = talk.requests_side.open
+        self.broken = {
+            "reason": reason,
+            "since_ns": since_ns,
+            "next_exchange": talk.next_exchange,
+            "cut": (asking.api or "") if asking is not None else None,
+            "behind": sum(_whole_until(side) for side in (talk.requests_side, talk.responses_side)),
+        }
+        self.talk = None
+        self.parts = [None, None]
+        for spans in (*self.masks, *self.omissions):
+            spans.clear()
+
+    def resume(self, talk: Conversation) -> None:
+        """Goes on with the state that the tap's conversation had."""
+        self.talk = talk
+        self.sequence = talk.sequence
+        self.broken = None
+        self.deaf = [False, False]
+        self.clients.clear()
+
+    def state(self, blob: bytearray) -> dict[str, Any]:
+        """Everything needed to go on, as JSON has it; the bytes of unfinished frames go into `blob`."""
+        parts: list[Any] = []
+        for part in self.parts:
+            parts.append(None if part is None else (len(blob), len(part)))
+            blob += part or b""
+        return {
+            "connection": self.connection,
+            "facts": self.facts,
+            "talk": None if self.talk is None else self.talk.state(),
+            "broken": self.broken,
+            "sequence": self.sequence,
+            "principal": self.principal,
+            "clients": list(self.clients.items()),
+            "usual_client": base64.b64encode(self.usual_client).decode(),
+            "parts": parts,
+            "kinds": self.kinds,
+            "first_ns": self.first_ns,
+            "masks": self.masks,
+            "omissions": self.omissions,
+            "deaf": self.deaf,
+        }
+
+    @classmethod
+    def from_state(cls, routes: Routes, state: dict[str, Any], blob: bytes) -> Track:
+        talk = Conversation(routes, decides=False)
+        if state["talk"] is not None:
+            talk = Conversation.from_state(routes, state["talk"])
+        track = cls(state["connection"], talk, state["facts"])
+        if state["talk"] is None:
+            track.talk = None
+        track.broken = state["broken"]
+        track.sequence, track.principal = state["sequence"], state["principal"]
+        track.clients = dict(state["clients"])
+        track.usual_client = base64.b64decode(state["usual_client"])
+        track.parts = [None if at is None else bytearray(blob[at[0] : at[0] + at[1]]) for at in state["parts"]]
+        track.kinds, track.first_ns, track.deaf = state["kinds"], state["first_ns"], state["deaf"]
+        for name in ("masks", "omissions"):
+            for spans, saved in zip(getattr(track, name), state[name], strict=True):
+                spans.extend(tuple(span) for span in saved)
+        return track
+
+
+def _whole_until(side: Any) -> int:
+    """The stream offset behind the last frame that has come whole."""
+    return int(side.begin if side.left else side.offset)
+
+
+def _text(raw: bytes) -> str | None:
+    return None if raw[:2] == b"\xff\xff" else raw[2:].decode("utf-8", "replace")
+
+
+def _cut_out(spans: list[tuple[int, int]], start: int, stop: int) -> Spans:
+    found = [(max(first, start) - start, min(last, stop) - max(first, start)) for first, last in spans]
+    spans[:] = [span for span in spans if span[1] > stop]
+    return [(at, length) for at, length in found if length > 0 and at >= 0]
