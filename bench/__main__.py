@@ -55,7 +55,7 @@ def bench(folder: Path, chosen: Sequence[Load], asked: argparse.Namespace) -> di
                     where = folder / f"sustained-{load.name}"
                     say(sustained.measure(programs.load, load, upstream, where, asked.sustained).line())
     if not asked.no_kafka:
-        measured["ConsumerPerformance"] = real_broker(folder, asked.rounds)
+        measured["ConsumerPerformance"] = real_broker(folder, asked)
     return measured
 
 
@@ -76,11 +76,11 @@ def fake_broker(
     return measured
 
 
-def real_broker(folder: Path, rounds: int) -> Rounds:
+def real_broker(folder: Path, asked: argparse.Namespace) -> Rounds:
     where = folder / "consumer"
     where.mkdir()
-    with consumer.ways(where) as (cluster, ways):
-        values = interleaved(ways, rounds, lambda way: consumer.megabytes_per_second(cluster, way))
+    with consumer.ways(where, recording=not asked.no_record) as (cluster, ways):
+        values = interleaved(ways, asked.rounds, lambda way: consumer.megabytes_per_second(cluster, way))
         say(report.table("ConsumerPerformance from a real broker, MB a second", values) + "\n")
         say(dropped(ways))
     return values

@@ -19,20 +19,19 @@ RECORDS = 500_000
 
 
 @contextmanager
-def ways(folder: Path) -> Iterator[tuple[KafkaCluster, tuple[Contender, ...]]]:
+def ways(folder: Path, recording: bool = True) -> Iterator[tuple[KafkaCluster, tuple[Contender, ...]]]:
     """A broker with a filled topic, and the ways to it."""
     with ExitStack() as stack:
         cluster = stack.enter_context(KafkaCluster(1, folder=folder / "kafka"))
         [(tapped, behind)] = cluster.tap_routes.items()
         host, _, port = cluster.bootstrap.rpartition(":")
-        found = (
-            Contender(DIRECT, host, int(port)),
-            stack.enter_context(bare_relay(str(behind), folder, str(tapped))),
-            stack.enter_context(proxy(cluster.bootstrap, folder)),
-            stack.enter_context(proxy(cluster.bootstrap, folder, RECORDING, folder / "capture")),
-        )
+        found = [Contender(DIRECT, host, int(port))]
+        found.append(stack.enter_context(bare_relay(str(behind), folder, str(tapped))))
+        found.append(stack.enter_context(proxy(cluster.bootstrap, folder)))
+        if recording:
+            found.append(stack.enter_context(proxy(cluster.bootstrap, folder, RECORDING, folder / "capture")))
         _fill(cluster)
-        yield cluster, found
+        yield cluster, tuple(found)
 
 
 def _fill(cluster: KafkaCluster) -> None:
