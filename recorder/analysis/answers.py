@@ -30,8 +30,8 @@ def answers(frames: DataFrame, *, largest: int = LARGEST_BODY) -> DataFrame:
     read. Responses that were not even looked at (opaque, cut, larger than `largest` bytes) have no row.
     Needs the columns of the capture.
     """
-    first_masked = F.get(F.col(c.MASKED), F.lit(0))["start"].cast("int").alias("readable")
-    return frames.filter(_worth_reading(largest)).select(*_FACTS, first_masked, c.FRAME).mapInArrow(_decode, _DECODED)
+    masked_from = F.get(F.col(c.MASKED), F.lit(0))["start"].cast("int").alias("masked_from")
+    return frames.filter(_worth_reading(largest)).select(*_FACTS, masked_from, c.FRAME).mapInArrow(_decode, _DECODED)
 
 
 def _worth_reading(largest: int) -> Column:
@@ -56,13 +56,13 @@ def _decode(batches: Iterable[Any]) -> Iterator[Any]:
 
 
 def _rows(batch: Any) -> Iterable[tuple[Any, int, int, int | None]]:
-    heads = (batch.column(name).to_pylist() for name in (c.API_KEY, c.API_VERSION, "readable"))
+    heads = (batch.column(name).to_pylist() for name in (c.API_KEY, c.API_VERSION, "masked_from"))
     return zip(batch.column(c.FRAME), *heads, strict=True)
 
 
 def _codes_of(row: tuple[Any, int, int, int | None]) -> list[int] | None:
-    body, api_key, api_version, readable = row
+    body, api_key, api_version, masked_from = row
     buffer = body.as_buffer()
     if buffer is None or api_version is None:
         return None
-    return error_codes(memoryview(buffer), api_key, api_version, readable=readable)
+    return error_codes(memoryview(buffer), api_key, api_version, masked_from=masked_from)

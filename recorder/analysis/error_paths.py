@@ -4,8 +4,8 @@ A projection over the paths that the message language names `..error_code`: it s
 value that nobody asked for. The same function serves Spark's executors and `kafka-wiretap inspect`. Knows bytes and
 spans, no DataFrames.
 
-What is masked is zeros, and a zero is also "no error" and "no elements": so only the codes in front of the first masked
-byte count.
+What is masked is zeros, and a zero is also "no error" and "no elements". Where only values are masked, everything else
+still reads; a response masked from its body's start tells nothing.
 """
 
 from __future__ import annotations
@@ -51,22 +51,20 @@ def _projection(api_key: int, api_version: int) -> Projection | None:
     return codec.project(paths) if codec and paths else None
 
 
-def error_codes(frame: Buffer, api_key: int, api_version: int, *, readable: int | None = None) -> list[int] | None:
+def error_codes(frame: Buffer, api_key: int, api_version: int, *, masked_from: int | None = None) -> list[int] | None:
     """The codes other than 0 in a response, in wire order within each path; one for each time it stands there.
 
-    `frame` is the whole response behind its length. `readable`: only codes that end at or before this offset count (the
-    start of the first masked span). None if nothing can be told: not in the catalog, malformed, or all of it masked.
+    `frame` is the whole response behind its length; `masked_from` the start of its first masked span, if it has any.
+    None if nothing can be told: not in the catalog, malformed, or masked whole.
     """
     project = _projection(api_key, api_version)
     if project is None:
         return None
     try:
-        found = project(frame, response_head(frame, api_key, api_version).body)
+        body = response_head(frame, api_key, api_version).body
+        if masked_from is not None and masked_from <= body:
+            return None
+        found = project(frame, body)
     except WireError:
         return None
-    spans = [span for path in found.values() for span in path]
-    if readable is not None:
-        spans = [span for span in spans if span[2] <= readable]
-        if not spans:
-            return None
-    return [value for value, _, _ in spans if value]
+    return [value for path in found.values() for value, _, _ in path if value]

@@ -3,8 +3,8 @@
 Three nets, one below the other. Each child leads a process group of its own: Ctrl-C at the terminal reaches the demo
 alone, which then ends its children in the reverse order of their start (SIGTERM to the group, SIGKILL for what stays).
 The demo is the subreaper of what they leave behind: a grandchild that outlives its parent, as the compactor does on
-purpose, becomes the demo's own child, is seen and waited for. And should the demo itself be killed, the kernel sends the
-children SIGTERM, and their standard input ends. The last two want Linux.
+purpose, becomes the demo's own child, is seen and waited for. And should the demo itself be killed, the kernel sends
+the children SIGTERM, and their standard input ends. The last two want Linux.
 """
 
 from __future__ import annotations

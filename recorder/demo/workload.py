@@ -132,9 +132,9 @@ def go_wrong(servers: str) -> str:
     error = None
     while error is None:
         message = consumer.poll(1.0)
-        error = message and message.error()
+        error = None if message is None else message.error()
     consumer.close()
-    return str(error.str())
+    return str(error)
 
 
 STEPS: tuple[tuple[str, Callable[[str], str]], ...] = (

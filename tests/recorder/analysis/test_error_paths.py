@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from proxy.wire import catalog
 from recorder.analysis.error_paths import apis_with_errors, error_codes, error_paths
 
-FETCH, METADATA, API_VERSIONS, SASL_AUTHENTICATE = 1, 3, 18, 36
+FETCH, METADATA, API_VERSIONS, DESCRIBE_CONFIGS, SASL_AUTHENTICATE = 1, 3, 18, 32, 36
 
 
 def fetch_response(*codes: int, records: bytes = b"", top: int = 0) -> bytes:
@@ -61,8 +61,16 @@ def test_a_refusal_in_the_oldest_layout_is_read_whatever_version_was_asked() -> 
     assert error_codes(refusal, API_VERSIONS, 4) == [35]
 
 
-def test_codes_behind_the_first_masked_byte_do_not_count() -> None:
-    frame = catalog.encode_response(SASL_AUTHENTICATE, 2, 1, {"error_code": 58, "auth_bytes": b"secret"})
-    assert error_codes(frame, SASL_AUTHENTICATE, 2, readable=frame.index(b"secret")) == [58]
-    whole = frame[:4] + bytes(len(frame) - 4)
-    assert error_codes(whole, SASL_AUTHENTICATE, 2, readable=4) is None
+def test_codes_beside_masked_values_still_count() -> None:
+    results = [{"error_code": 40, "configs": [{"name": "k", "value": "secret"}]}, {"error_code": 29}]
+    frame = catalog.encode_response(DESCRIBE_CONFIGS, 4, 1, {"results": results})
+    masked_from = frame.index(b"secret")
+    blanked = frame.replace(b"secret", bytes(6))
+    assert error_codes(blanked, DESCRIBE_CONFIGS, 4, masked_from=masked_from) == [40, 29]
+
+
+@pytest.mark.parametrize("version", [0, 2])
+def test_a_response_masked_whole_does_not_pass_for_one_without_errors(version: int) -> None:
+    frame = catalog.encode_response(SASL_AUTHENTICATE, version, 1, {"error_code": 58})
+    masked = frame[:4] + bytes(len(frame) - 4)
+    assert error_codes(masked, SASL_AUTHENTICATE, version, masked_from=4) is None

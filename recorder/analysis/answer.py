@@ -1,0 +1,58 @@
+"""What `kafka-wiretap analyze` asks of a capture, in one go: exchanges are made once, and every table of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+
+from recorder.analysis.errors import errors_by_api
+from recorder.analysis.exchanges import exchanges
+from recorder.analysis.frames import frames
+from recorder.analysis.latency import latency_by_api
+
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The tables by their names, as rows."""
+
+    latency_by_api: Rows
+    errors_by_api: Rows
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Where tables are written to: a folder (or URL) with one folder a table, as "parquet" or "csv"."""
+
+    folder: str
+    format: str = "parquet"
+    overwrite: bool = False
+
+
+def answer(spark: SparkSession, folder: str, *, window: str | None = None, output: Output | None = None) -> Answer:
+    """Ask everything of the capture in `folder`; write the tables too if there is an `output`.
+
+    Raises Spark's AnalysisException for a folder without a capture, an output that exists, and a wrong `window`.
+    """
+    every = exchanges(frames(spark, folder)).persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        latency, errors = latency_by_api(every, window=window), errors_by_api(every, window=window)
+        return Answer(_kept(latency, "latency_by_api", output), _kept(errors, "errors_by_api", output))
+    finally:
+        every.unpersist()
+
+
+def _kept(table: DataFrame, name: str, output: Output | None) -> Rows:
+    """The rows of a small table, written to a single file on the way."""
+    rows = table.persist()
+    try:
+        if output is not None:
+            writer = rows.coalesce(1).write.mode("overwrite" if output.overwrite else "errorifexists")
+            writer.option("header", True).format(output.format).save(f"{output.folder.rstrip('/')}/{name}")
+        return [row.asDict() for row in rows.collect()]
+    finally:
+        rows.unpersist()

@@ -1,0 +1,142 @@
+"""The recorder's commands, for `kafka-wiretap` to add to its own: compact, inspect, analyze, demo.
+
+Thin: options in, one call, words out. What a command needs that not everybody has installed (pyspark, the demo's
+clients) is imported inside it, so that the others work without.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from recorder.inspect.commands import inspect
+from recorder.ready import ready
+from recorder.terminal import console
+
+FOLDER = click.Path(path_type=Path, file_okay=False)
+
+
+@click.command(short_help="Make Parquet of what a proxy that has ended left in its log.")
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False, exists=True))
+def compact(folder: Path) -> None:
+    """Make Parquet of everything in FOLDER that no running proxy is still writing.
+
+    The proxy does this itself while it runs; this is for what a crash left behind. `inspect` and `analyze` do it too.
+    """
+    from recorder.capture.compactor import compact as run
+
+    try:
+        summary = run(folder)
+    except OSError as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(", ".join(f"{name} {value}" for name, value in _facts(summary).items()))
+
+
+def _facts(summary: Any) -> Mapping[str, Any]:
+    return asdict(summary) if is_dataclass(summary) and not isinstance(summary, type) else {"compacted": summary}
+
+
+def _setting(_context: click.Context, _option: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    pairs = [value.partition("=") for value in values]
+    for name, sign, _ in pairs:
+        if not sign or not name:
+            raise click.BadParameter(f"{name!r} is no setting; right would be --conf spark.executor.memory=2g")
+    return {name: value for name, _, value in pairs}
+
+
+@click.command(short_help="Answer questions about a capture on Spark: latency and errors by API.")
+@click.argument("folder")
+@click.option("--master", default="local[*]", show_default=True, help="Spark's master: local[N] or a cluster's URL.")
+@click.option("--conf", multiple=True, callback=_setting, metavar="NAME=VALUE", help="A Spark setting. Repeatable.")
+@click.option("--window", metavar="DURATION", help='Answer for each stretch of time, such as "1 minute".')
+@click.option("--out", metavar="DIR", help="Write the tables here too, one folder each.")
+@click.option("--format", "kind", type=click.Choice(["parquet", "csv"]), default="parquet", show_default=True)
+@click.option("--overwrite", is_flag=True, help="Replace tables that are in DIR already.")
+def analyze(
+    folder: str, master: str, conf: dict[str, str], window: str | None, out: str | None, kind: str, overwrite: bool
+) -> None:
+    """Requests, errors, bytes and latency percentiles of the capture in FOLDER, by API, worked out by Spark.
+
+    FOLDER is a path, or a URL that every executor can read (hdfs:, s3a:, ...). What is not compacted yet is compacted
+    first. Needs Java 17 or newer.
+
+    \b
+    On this machine:           kafka-wiretap analyze capture
+    Per minute, kept as CSV:   kafka-wiretap analyze capture --window "1 minute" --out tables --format csv
+    On a cluster:              kafka-wiretap analyze hdfs:///capture --master spark://host:7077
+    """
+    from recorder.analysis.java import missing
+
+    lack = missing()
+    if lack:
+        raise click.ClickException(lack)
+    screen = console()
+    for note in ready(Path(folder)) if "://" not in folder else []:
+        click.echo(f"note: {note}", err=True)
+    if out and "://" not in out and not overwrite and any(Path(out).glob("*_by_api")):
+        raise click.UsageError(f"{out} holds tables already: --overwrite replaces them")
+    with console(stderr=True).status("Spark is starting and reading the capture ..."):
+        found = _analyzed(folder, master, conf, window, out, kind, overwrite)
+    _show(screen, found)
+    if out:
+        click.echo(f"\ntables written to {out}")
+
+
+def _analyzed(
+    folder: str, master: str, conf: dict[str, str], window: str | None, out: str | None, kind: str, overwrite: bool
+) -> Any:
+    import tempfile
+
+    from pyspark.errors import PySparkException
+
+    from recorder.analysis import job
+    from recorder.analysis.answer import Output, answer
+
+    output = Output(_for_executors(out), kind, overwrite) if out else None
+    with tempfile.NamedTemporaryFile(prefix="kafka-wiretap-spark-", suffix=".log", delete=False) as log:
+        path = Path(log.name)
+    try:
+        with job.session(master, extra=conf, log=path) as spark:
+            found = answer(spark, _for_executors(folder), window=window, output=output)
+    except PySparkException as error:
+        first = next((line for line in str(error).splitlines() if line.strip()), "no reason given")
+        raise click.ClickException(f"Spark failed: {first} (its log: {path})") from error
+    path.unlink()
+    return found
+
+
+def _for_executors(place: str) -> str:
+    """Executors may run elsewhere in the file system than this process does."""
+    return place if "://" in place else str(Path(place).absolute())
+
+
+def _show(screen: Any, found: Any) -> None:
+    from recorder.analysis.tables import errors_table, latency_table
+
+    screen.print(latency_table(found.latency_by_api))
+    screen.print()
+    if found.errors_by_api:
+        screen.print(errors_table(found.errors_by_api))
+    else:
+        screen.print("No response held an error code.")
+
+
+@click.command(short_help="Show it all: a small cluster, clients, the proxy, a capture, an analysis.")
+@click.option("--folder", type=FOLDER, help="Where the capture goes. Default: a new folder capture-demo-<time> here.")
+def demo(folder: Path | None) -> None:
+    """The whole way on this machine, in less than a minute: clients, proxy, cluster, capture, Spark.
+
+    Nothing to prepare: the cluster is librdkafka's mock of three brokers, everything listens on loopback, and
+    everything but the capture is gone afterwards (Ctrl-C too). Exit code 1 where Java is missing for the analysis.
+    """
+    from recorder.demo.run import run
+
+    sys.exit(run(folder))
+
+
+COMMANDS: dict[str, click.Command] = {"analyze": analyze, "compact": compact, "demo": demo, "inspect": inspect}

@@ -1,0 +1,156 @@
+"""The demo's order: cluster, proxy, clients, capture, analysis; and what the person at the terminal sees of it.
+
+Each step is the command that a user would run, and says so. Nothing is shown before it has happened.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+from rich.console import Console
+from rich.panel import Panel
+from rich.text import Text
+
+from recorder.analysis.java import missing
+from recorder.demo.children import Child, ChildFailed, Children, children
+from recorder.terminal import console
+
+# Seconds that a part may take on a busy machine before the demo gives up on it.
+_START = 20
+_DRAIN = 5
+_COMPACT = 20
+# What a shell says of a program that was interrupted.
+_INTERRUPTED = 130
+# Lines of a failed child's log that are shown.
+_LAST_LINES = 12
+
+
+def run(folder: Path | None) -> int:
+    """Run the demo, with the capture in `folder`; the exit code."""
+    screen = console()
+    lacking = [name for name in ("confluent_kafka", "aiokafka") if find_spec(name) is None]
+    if lacking:
+        screen.print(f"[red]missing: {', '.join(lacking)}[/]; pip install 'kafka-wiretap\\[demo]'")
+        return 1
+    folder = folder or Path(f"capture-demo-{time.strftime('%Y%m%d-%H%M%S')}")
+    try:
+        with tempfile.TemporaryDirectory(prefix="kafka-wiretap-demo-") as logs, children(Path(logs)) as started:
+            return _steps(screen, started, folder)
+    except KeyboardInterrupt:
+        screen.print("\ninterrupted: everything that was started has ended")
+        return _INTERRUPTED
+
+
+def _steps(screen: Console, started: Children, folder: Path) -> int:
+    try:
+        _record(screen, started, folder)
+    except ChildFailed as failure:
+        _explain(screen, failure)
+        return 1
+    lack = missing()
+    _command(screen, "inspect" if lack else "analyze", folder)
+    code = _shown(started, "inspect" if lack else "analyze", folder)
+    if lack:
+        screen.print(f"\n[yellow]The analysis is missing:[/] {lack}")
+        screen.print(f"Then: [bold]kafka-wiretap analyze {folder}[/]")
+        return 1
+    screen.print(_next_steps(folder))
+    return code
+
+
+def _record(screen: Console, started: Children, folder: Path) -> None:
+    """From nothing to a compacted capture. Raises ChildFailed."""
+    with _step(screen, "a cluster of three brokers (librdkafka's mock)") as done:
+        cluster = started.start("cluster", [sys.executable, "-m", "recorder.demo.cluster"])
+        brokers = cluster.announced(r"listening on (\S+)\n", within=_START)
+        done.append(brokers)
+    upstream = brokers.split(",")[0]
+    with _step(screen, "the proxy before it") as done:
+        proxy = started.start("proxy", _wiretap("proxy", *_proxy_options(brokers, folder)))
+        listening = proxy.announced(r"listening on (\S+)\n", within=_START)
+        done.append(f"{listening}, which clients take for {upstream}")
+    _work(screen, started, listening)
+    with _step(screen, "the proxy ends, its log becomes Parquet") as done:
+        proxy.end(within=2 * _DRAIN)
+        started.orphans_gone(within=_COMPACT)
+        files = sorted((folder / "frames").glob("*/*/*.parquet"))
+        done.append(f"{len(files)} files of frames in {folder}")
+    cluster.end()
+
+
+def _proxy_options(brokers: str, folder: Path) -> list[str]:
+    where = ["--upstream", brokers, "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"]
+    return [*where, "--record", str(folder), "--drain", str(_DRAIN)]
+
+
+def _work(screen: Console, started: Children, servers: str) -> None:
+    workload = started.start("clients", [sys.executable, "-m", "recorder.demo.workload", servers], piped=True)
+    while begun := _told(workload):
+        with _step(screen, str(begun["step"])) as done:
+            done.append(str((_told(workload) or _failed(workload))["done"]))
+    if workload.process.wait(_START):
+        _failed(workload)
+
+
+def _told(workload: Child) -> dict[str, object] | None:
+    line = workload.output.readline()
+    return json.loads(line) if line else None
+
+
+def _failed(workload: Child) -> dict[str, object]:
+    raise ChildFailed(workload.name, "did not get through", workload.log)
+
+
+@contextmanager
+def _step(screen: Console, name: str) -> Iterator[list[str]]:
+    """A line for a step: turning while it lasts, ticked behind it, with what was put into the list."""
+    began = time.monotonic()
+    done: list[str] = []
+    with screen.status(f"{name} ..."):
+        yield done
+    took = time.monotonic() - began
+    screen.print(f"[green]✓[/] {name} [dim]{took:.1f} s[/]")
+    for fact in done:
+        screen.print(Text(f"  {fact}", style="dim"))
+
+
+def _shown(started: Children, command: str, folder: Path) -> int:
+    return started.start(command, _wiretap(command, str(folder)), shown=True).process.wait()
+
+
+def _wiretap(*arguments: str) -> list[str]:
+    """The command of this installation, whatever is on the PATH."""
+    start = "import sys; from proxy.cli import main; sys.argv[0] = 'kafka-wiretap'; main()"
+    return [sys.executable, "-c", start, *arguments]
+
+
+def _command(screen: Console, command: str, folder: Path) -> None:
+    screen.print(f"\n[bold]$ kafka-wiretap {command} {folder}[/]")
+
+
+def _next_steps(folder: Path) -> Panel:
+    lines = [
+        f"The capture lies in [bold]{folder}[/]: Parquet, one row a frame.",
+        "",
+        f"kafka-wiretap inspect {folder}",
+        f"kafka-wiretap inspect exchanges {folder} --api Fetch --errors",
+        f"kafka-wiretap inspect frames {folder} --json | head",
+        f'kafka-wiretap analyze {folder} --window "5 seconds" --out tables --format csv',
+        "",
+        "Before a cluster of your own:",
+        "kafka-wiretap proxy --upstream BROKER:9092 --listen 127.0.0.1:19092 --record capture",
+    ]
+    return Panel("\n".join(lines), title="What to try next", title_align="left", expand=False)
+
+
+def _explain(screen: Console, failure: ChildFailed) -> None:
+    screen.print(f"[red]{failure}[/]; the end of what it said:")
+    for line in failure.log.read_text(errors="replace").splitlines()[-_LAST_LINES:]:
+        screen.print(Text(f"  {line}", style="dim"))

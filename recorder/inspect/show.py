@@ -1,0 +1,134 @@
+"""A frame as text or JSON: its head, its body as a tree, its bytes as a hex dump. Long bytes are cut, and say so."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from proxy.wire.error_codes import error
+from recorder.capture import frames as c
+from recorder.inspect.body import Body, Masked
+from recorder.inspect.lines import frame_id, moment
+
+Row = Mapping[str, Any]
+_INDENT = "  "
+_WIDTH = 16
+
+
+def as_text(row: Row, body: Body, most: int) -> Iterator[str]:
+    """Lines; of each value of bytes `most` are shown."""
+    yield from _head(row)
+    if body.why:
+        yield f"{_INDENT}({body.why})"
+    if body.values is not None:
+        yield from _mapping(body.values, 1, most)
+
+
+def as_json(row: Row, body: Body, most: int) -> dict[str, Any]:
+    """The head, `body`, and `why` if there is something to say about it. Bytes become base64, the first `most`."""
+    head = {name: value for name, value in row.items() if name not in (c.FRAME, c.AT) and value is not None}
+    told: dict[str, Any] = {"id": frame_id(row), "at": moment(row[c.AT_NS]), **head}
+    told["body"] = _plain(body.values, most)
+    return told | ({"why": body.why} if body.why else {})
+
+
+def hex_dump(frame: bytes, masked: Sequence[Mapping[str, int]], most: int) -> Iterator[str]:
+    """Lines of 16 bytes (offset, hex, text) of the first `most` bytes. Masked bytes are `**`, not zeros."""
+    hidden = [range(span["start"], span["start"] + span["length"]) for span in masked]
+    shown = frame[:most]
+    for start in range(0, len(shown), _WIDTH):
+        line = range(start, min(start + _WIDTH, len(shown)))
+        covered = [any(at in span for span in hidden) for at in line]
+        codes = ["**" if gone else f"{shown[at]:02x}" for at, gone in zip(line, covered, strict=True)]
+        text = ["*" if gone else _letter(shown[at]) for at, gone in zip(line, covered, strict=True)]
+        yield f"{start:08x}  {' '.join(codes):<{3 * _WIDTH - 1}}  {''.join(text)}"
+    if len(frame) > most:
+        yield f"... {len(frame) - most} bytes more"
+
+
+def _letter(code: int) -> str:
+    return chr(code) if 32 <= code < 127 else "."
+
+
+def _head(row: Row) -> Iterator[str]:
+    version = "" if row[c.API_VERSION] is None else f" version {row[c.API_VERSION]}"
+    api = row[c.API] or ("" if row[c.API_KEY] is None else f"api {row[c.API_KEY]}")
+    made = " (made by the proxy)" if row[c.MADE_BY] == c.BY_PROXY else ""
+    yield f"{frame_id(row)}  {api} {row[c.KIND]}{version}{made}".replace("  ", " " * 2)
+    yield f"{_INDENT}at {moment(row[c.AT_NS])}, client {row[c.CLIENT]}, node {_or_unknown(row[c.NODE])}"
+    facts = {"correlation id": row[c.CORRELATION_ID], "client id": row[c.CLIENT_ID], "principal": row[c.PRINCIPAL]}
+    told = [f"{name} {value}" for name, value in facts.items() if value is not None]
+    yield _INDENT + ", ".join([*told, f"{row[c.SIZE]} bytes"])
+    if row[c.NOTE]:
+        yield f"{_INDENT}note: {row[c.NOTE]}"
+
+
+def _or_unknown(value: Any) -> Any:
+    return "unknown" if value is None else value
+
+
+def _mapping(values: Mapping[str, Any], depth: int, most: int) -> Iterator[str]:
+    for name, value in values.items():
+        yield from _named(str(name), value, depth, most)
+
+
+def _named(name: str, value: Any, depth: int, most: int) -> Iterator[str]:
+    indent = _INDENT * depth
+    if isinstance(value, dict) and value:
+        yield f"{indent}{name}:"
+        yield from _mapping(value, depth + 1, most)
+    elif isinstance(value, list) and any(isinstance(one, dict) for one in value):
+        yield f"{indent}{name}:"
+        for one in value:
+            yield from _item(one, depth + 1, most)
+    else:
+        yield f"{indent}{name}: {_scalar(name, value, most)}"
+
+
+def _item(value: Mapping[str, Any], depth: int, most: int) -> Iterator[str]:
+    """A struct in an array: its first line carries the dash."""
+    dash = True
+    for line in _mapping(value, depth + 1, most):
+        yield f"{_INDENT * depth}- {line[len(_INDENT) * (depth + 1) :]}" if dash else line
+        dash = False
+    if dash:
+        yield f"{_INDENT * depth}- {{}}"
+
+
+def _scalar(name: str, value: Any, most: int) -> str:
+    if isinstance(value, Masked):
+        return "masked" if value.length is None else f"masked, {value.length} bytes"
+    if isinstance(value, bytes | bytearray | memoryview):
+        return _octets(bytes(value), most)
+    if isinstance(value, list):
+        return f"[{', '.join(_scalar('', one, most) for one in value)}]"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if name.endswith("error_code") and value:
+        return f"{value} {error(value).name}"
+    return str(value) if not isinstance(value, str) else _text(value)
+
+
+def _text(value: str) -> str:
+    return value if value.isprintable() and value == value.strip() and value else repr(value)
+
+
+def _octets(value: bytes, most: int) -> str:
+    shown = value[:most].hex(" ")
+    return f"{len(value)} bytes{': ' + shown if shown else ''}{' ...' if shown and len(value) > most else ''}"
+
+
+def _plain(value: Any, most: int) -> Any:
+    if isinstance(value, Masked):
+        return {"masked": value.length}
+    if isinstance(value, bytes | bytearray | memoryview):
+        return _encoded(bytes(value), most)
+    if isinstance(value, dict):
+        return {str(name): _plain(one, most) for name, one in value.items()}
+    return [_plain(one, most) for one in value] if isinstance(value, list) else value
+
+
+def _encoded(value: bytes, most: int) -> dict[str, Any]:
+    told = {"length": len(value), "base64": base64.b64encode(value[:most]).decode()}
+    return told | ({"cut": True} if len(value) > most else {})

@@ -1,0 +1,157 @@
+"""What a capture holds, counted without reading a single body."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from rich.table import Table
+
+from recorder.capture import frames as c
+from recorder.inspect.lines import moment
+from recorder.inspect.rows import tables
+from recorder.terminal import count, size
+
+_COLUMNS = [c.SESSION, c.CONNECTION, c.KIND, c.MADE_BY, c.API_KEY, c.API, c.AT_NS, c.SIZE, c.NOTE, c.MASKED, c.OMITTED]
+_EVENTS = [c.SESSION, c.CONNECTION, c.AT_NS, c.KIND, c.CAUSE, c.FRAMES, c.BYTES]
+
+
+@dataclass(slots=True)
+class Session:
+    """One proxy run: when its first and last frame arrived (ns since 1970), and how much."""
+
+    first_ns: int
+    last_ns: int
+    frames: int = 0
+    bytes: int = 0
+    connections: set[int] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class Summary:
+    """Counts by session, by api and kind, by note; the gaps, oldest first."""
+
+    sessions: dict[str, Session] = field(default_factory=dict)
+    apis: dict[str, dict[str, tuple[int, int]]] = field(default_factory=lambda: defaultdict(dict))  # frames, bytes
+    notes: Counter[str] = field(default_factory=Counter)
+    gaps: list[dict[str, Any]] = field(default_factory=list)
+
+    def add(self, table: Any) -> None:
+        """Count the frames of one file."""
+        for row in _grouped(table, [c.SESSION, c.CONNECTION], [(c.AT_NS, "min"), (c.AT_NS, "max")]):
+            self._add_connection(row)
+        for row in _grouped(table, [c.KIND, c.API_KEY, c.API], []):
+            api = row[c.API] or (row[c.KIND] if row[c.API_KEY] is None else f"api {row[c.API_KEY]}")
+            frames, total = self.apis[api].get(row[c.KIND], (0, 0))
+            self.apis[api][row[c.KIND]] = frames + row["size_count"], total + row["size_sum"]
+        self.notes.update({row[c.NOTE]: row["size_count"] for row in _grouped(table, [c.NOTE], []) if row[c.NOTE]})
+        self.notes.update(_special(table))
+
+    def _add_connection(self, row: dict[str, Any]) -> None:
+        first, last = row["at_ns_min"], row["at_ns_max"]
+        session = self.sessions.setdefault(row[c.SESSION], Session(first, last))
+        session.first_ns, session.last_ns = min(session.first_ns, first), max(session.last_ns, last)
+        session.frames += row["size_count"]
+        session.bytes += row["size_sum"]
+        session.connections.add(row[c.CONNECTION])
+
+
+def summarize(folder: Path) -> Summary:
+    """Count everything in the capture."""
+    found = Summary()
+    for table in tables(folder, c.FRAMES_FOLDER, c.frames_schema(), _COLUMNS):
+        found.add(table)
+    for table in tables(folder, c.EVENTS_FOLDER, c.events_schema(), _EVENTS):
+        found.gaps += table.filter(pc.field(c.KIND) == c.EVENT_GAP).to_pylist()
+    found.gaps.sort(key=lambda gap: gap[c.AT_NS])
+    return found
+
+
+def as_json(found: Summary) -> dict[str, Any]:
+    """The summary as one JSON object."""
+    return {
+        "sessions": [
+            {"session": name, "first": moment(one.first_ns), "last": moment(one.last_ns), "frames": one.frames}
+            | {"bytes": one.bytes, "connections": len(one.connections)}
+            for name, one in sorted(found.sessions.items())
+        ],
+        "apis": {
+            api: {kind: {"frames": frames, "bytes": total} for kind, (frames, total) in kinds.items()}
+            for api, kinds in sorted(found.apis.items())
+        },
+        "notes": dict(found.notes),
+        "gaps": [{**gap, "at": moment(gap[c.AT_NS])} for gap in found.gaps],
+    }
+
+
+def as_tables(found: Summary) -> Iterable[Table]:
+    """The summary as tables, the emptiest left out."""
+    yield _sessions(found)
+    yield _apis(found)
+    if found.notes:
+        yield _filled("Out of the ordinary", ("what", "frames"), found.notes.most_common())
+    if found.gaps:
+        rows = [(moment(gap[c.AT_NS]), gap[c.SESSION], gap[c.CONNECTION], gap[c.CAUSE]) for gap in found.gaps]
+        lost = [(gap[c.FRAMES] or 0, size(gap[c.BYTES])) for gap in found.gaps]
+        titles = ("gap at (UTC)", "session", "connection", "cause", "frames lost", "bytes lost")
+        yield _filled("Gaps: not recorded", titles, [(*row, *more) for row, more in zip(rows, lost, strict=True)])
+
+
+def _sessions(found: Summary) -> Table:
+    rows = [
+        (name, moment(one.first_ns), moment(one.last_ns), len(one.connections), one.frames, size(one.bytes))
+        for name, one in sorted(found.sessions.items())
+    ]
+    return _filled("Sessions", ("session", "first frame (UTC)", "last frame", "connections", "frames", "bytes"), rows)
+
+
+def _apis(found: Summary) -> Table:
+    rows = []
+    for api, kinds in sorted(found.apis.items(), key=lambda item: -sum(frames for frames, _ in item[1].values())):
+        answers, received = kinds.get(c.RESPONSE, (0, 0))
+        others = [one for kind, one in kinds.items() if kind != c.RESPONSE]
+        asked, sent = (sum(column) for column in zip((0, 0), *others, strict=True))
+        rows.append((api, asked, answers, size(sent), size(received)))
+    return _filled("Frames by API", ("API", "requests", "responses", "sent", "received"), rows)
+
+
+def _filled(title: str, titles: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", header_style="dim", box=None, pad_edge=False)
+    numeric = {
+        "connections",
+        "frames",
+        "bytes",
+        "requests",
+        "responses",
+        "sent",
+        "received",
+        "frames lost",
+        "bytes lost",
+    }
+    for name in titles:
+        table.add_column(name, justify="right" if name in numeric else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(*(count(cell) if isinstance(cell, int) else str(cell) for cell in row))
+    return table
+
+
+def _grouped(table: Any, keys: list[str], more: list[tuple[str, str]]) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = table.group_by(keys).aggregate([(c.SIZE, "count"), (c.SIZE, "sum"), *more]).to_pylist()
+    return rows
+
+
+def _special(table: Any) -> dict[str, int]:
+    """How many frames were made by the proxy, masked, or cut."""
+    spans = {"masked": c.MASKED, "partly left out": c.OMITTED}
+    found = {name: _true(pc.greater(pc.list_value_length(table[column]), 0)) for name, column in spans.items()}
+    found["made by the proxy"] = _true(pc.equal(table[c.MADE_BY], c.BY_PROXY))
+    return {name: number for name, number in found.items() if number}
+
+
+def _true(mask: pa.ChunkedArray) -> int:
+    return pc.sum(mask).as_py() or 0

@@ -1,0 +1,65 @@
+"""Which frames somebody wants to see: the filters of a command as one value, and as an expression for Parquet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from operator import and_, or_
+from typing import Any
+
+import pyarrow.dataset as ds
+
+from recorder.capture import frames as c
+
+HOUR_NS = 3600 * 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Filters; an empty one lets everything pass, those that are given must all hold. Times in ns since 1970."""
+
+    sessions: tuple[str, ...] = ()  # or how their names begin
+    connections: tuple[int, ...] = ()
+    sequences: tuple[int, ...] = ()
+    api_keys: tuple[int, ...] = ()
+    clients: tuple[str, ...] = ()  # a client id, or an address with or without its port
+    kinds: tuple[str, ...] = ()
+    since_ns: int | None = None
+    until_ns: int | None = None
+
+    def expression(self) -> Any:
+        """The same as a pyarrow expression over the columns of frames; None if everything passes."""
+        parts = [_one_of(c.CONNECTION, self.connections), _one_of(c.SEQUENCE, self.sequences)]
+        parts += [_one_of(c.API_KEY, self.api_keys), _one_of(c.KIND, self.kinds)]
+        parts += [_any([_starts(c.SESSION, name) for name in self.sessions])]
+        parts += [_any([_client(name) for name in self.clients])]
+        if self.since_ns is not None:
+            parts.append(ds.field(c.AT_NS) >= self.since_ns)
+        if self.until_ns is not None:
+            parts.append(ds.field(c.AT_NS) <= self.until_ns)
+        given = [part for part in parts if part is not None]
+        return reduce(and_, given) if given else None
+
+    def in_hour(self, start_ns: int) -> bool:
+        """Whether the hour that begins at `start_ns` can hold wanted frames."""
+        late = self.until_ns is not None and start_ns > self.until_ns
+        early = self.since_ns is not None and start_ns + HOUR_NS <= self.since_ns
+        return not late and not early
+
+
+def _one_of(column: str, values: tuple[Any, ...]) -> Any:
+    return ds.field(column).isin(list(values)) if values else None
+
+
+def _any(parts: list[Any]) -> Any:
+    return reduce(or_, parts) if parts else None
+
+
+def _starts(column: str, text: str) -> Any:
+    import pyarrow.compute as pc
+
+    return pc.starts_with(ds.field(column), pattern=text)
+
+
+def _client(name: str) -> Any:
+    return (ds.field(c.CLIENT_ID) == name) | (ds.field(c.CLIENT) == name) | _starts(c.CLIENT, f"{name}:")
