@@ -57,7 +57,7 @@ class Decoder:
 
     def __init__(self, source: Source, cursor: Cursor, *, view: bool):
         self.source, self.cursor = source, cursor
-        self._text = "str(buf[at:end], 'utf-8')" if view else "buf[at:end].decode()"
+        self._text = "str(buf[start:at], 'utf-8')" if view else "buf[start:at].decode()"
         self._bytes = "bytes(buf[{}:{}])" if view else "buf[{}:{}]"
 
     def struct(self, struct: Struct, target: str) -> str:
@@ -125,9 +125,10 @@ class Decoder:
         elif slot.array:
             self._elements(slot, target, length)
         else:
-            self.source.line(f"end = at + {length}")
-            self.source.line(f"{target} = {self._text if slot.type == 'string' else self._bytes.format('at', 'end')}")
-            self.source.line("at = end")
+            # `at` moves first: behind the end it tells a text that is cut short from one that is no UTF-8.
+            self.source.line("start = at")
+            self.source.line(f"at += {length}")
+            self.source.line(f"{target} = {self._text if slot.type == 'string' else self._bytes.format('start', 'at')}")
 
     def _fixed_elements(self, slot: Slot, target: str, count: str) -> None:
         code, ready = slot.element_code or "", READY_BY_CODE.get(slot.element_code or "")

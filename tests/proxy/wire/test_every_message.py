@@ -66,15 +66,33 @@ def test_long_varints_and_tags_with_their_default_are_read_too(key: int) -> None
 
 
 @every_api
-def test_any_path_is_projected_as_the_twin_finds_it(key: int) -> None:
-    """Value and span; and all paths at once."""
+def test_all_paths_at_once_are_projected_as_the_twin_finds_them(key: int) -> None:
+    """Value and span."""
     for codec, values in samples(key, 1):
         data = codec.encode(values)
         expected = spans_of(codec, data)
         paths = tuple(field_paths(layout(codec.message, codec.version)))
-        for path in paths:
-            assert codec.project((path,))(memoryview(data), 0) == {path: expected[path]}, (codec, path)
         assert codec.project(paths)(data, 0) == {path: expected[path] for path in paths}, codec
+
+
+@every_api
+def test_each_path_of_the_newest_version_is_projected_alone(key: int) -> None:
+    for codec, values in list(samples(key, 1))[-2:]:
+        each_path_alone(codec, values)
+
+
+@pytest.mark.long
+@every_api
+def test_each_path_of_every_version_is_projected_alone(key: int) -> None:
+    for codec, values in samples(key, 2):
+        each_path_alone(codec, values)
+
+
+def each_path_alone(codec: Codec, values: dict[str, Any]) -> None:
+    data = codec.encode(values)
+    expected = spans_of(codec, data)
+    for path in field_paths(layout(codec.message, codec.version)):
+        assert codec.project((path,))(memoryview(data), 0) == {path: expected[path]}, (codec, path)
 
 
 @every_api

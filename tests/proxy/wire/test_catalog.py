@@ -1,0 +1,200 @@
+"""The room's entry: codecs, whole frames, secrets."""
+
+import subprocess
+import sys
+
+import pytest
+
+from proxy.wire import catalog
+from proxy.wire.catalog import UnknownMessage
+from proxy.wire.errors import Malformed, Truncated, WireError
+from proxy.wire.headers import RequestHead, ResponseHead
+from tests.proxy.wire.interpreter import Writer
+from tests.strategies import EVERY_MESSAGE, must_codec
+
+METADATA, API_VERSIONS, FETCH = 3, 18, 1
+
+
+def test_a_codec_is_made_once() -> None:
+    assert catalog.codec("request", METADATA, 12) is catalog.codec("request", METADATA, 12)
+    codec = must_codec("request", METADATA, 12)
+    assert codec.project(("topics.name",)) is codec.project(("topics.name",))
+
+
+def test_what_the_catalog_lacks_has_no_codec() -> None:
+    assert catalog.codec("request", METADATA, 14) is None
+    assert catalog.codec("request", 500, 0) is None
+
+
+def test_a_request_is_written_and_read_with_its_head() -> None:
+    frame = catalog.encode_request(METADATA, 12, 7, "me", {"topics": None})
+    assert frame == b"\0\x03\0\x0c\0\0\0\x07\0\x02me\0" + b"\0\x01\0\0"
+    expected = {
+        "topics": None,
+        "allow_auto_topic_creation": True,
+        "include_topic_authorized_operations": False,
+    }
+    assert catalog.decode_request(memoryview(frame)) == (RequestHead(METADATA, 12, 7, "me", 13), expected)
+
+
+def test_a_response_is_written_and_read_with_its_head() -> None:
+    frame = catalog.encode_response(API_VERSIONS, 3, 7, {"api_keys": [{"api_key": 3, "max_version": 12}]})
+    decoded = catalog.decode_response(frame, API_VERSIONS, 3)
+    assert not isinstance(decoded, UnknownMessage)
+    head, values = decoded
+    assert head == ResponseHead(7, 4)
+    assert values["api_keys"] == [{"api_key": 3, "min_version": 0, "max_version": 12}]
+    assert values["finalized_features_epoch"] == -1
+
+
+def test_an_unknown_message_is_a_value() -> None:
+    assert catalog.decode_request(b"\x03\xe8\0\x05\0\0\0\x07\0\x02me?") == UnknownMessage("request", 1000, 5, 12)
+    assert catalog.decode_request(b"\0\x03\0\x63\0\0\0\x07\0\x02me\0?") == UnknownMessage("request", METADATA, 99, 13)
+    assert catalog.decode_response(b"\0\0\0\x07\0?", METADATA, 99) == UnknownMessage("response", METADATA, 99, 5)
+
+
+def test_an_unknown_message_can_not_be_written() -> None:
+    with pytest.raises(ValueError, match="no request of api 3 version 99"):
+        catalog.encode_request(METADATA, 99, 1, None, {})
+    with pytest.raises(ValueError, match="no response of api 3 version 99"):
+        catalog.encode_response(METADATA, 99, 1, {})
+
+
+def test_a_frame_cut_short_is_truncated() -> None:
+    frame = catalog.encode_request(METADATA, 12, 7, "me", {"topics": [{"name": "t"}]})
+    for size in range(len(frame)):
+        with pytest.raises(Truncated):
+            catalog.decode_request(frame[:size])
+
+
+def test_a_walk_over_a_frame_begins_at_the_correlation_id() -> None:
+    for version, head in [(12, b"\0\0\0\x01\0"), (12, b"\0\0\0\x01\x01\x05\x02ab"), (11, b"\0\0\0\x01")]:
+        codec = must_codec("response", FETCH, version)
+        body = codec.encode({"responses": [{"partitions": [{"records": b"r" * 999}]}]})
+        assert catalog.walk_response(FETCH, version, "responses").feed(head + body) == len(head) + 10
+
+
+def test_the_header_of_api_versions_has_no_tags_to_walk_over() -> None:
+    frame = catalog.encode_response(API_VERSIONS, 3, 1, {})
+    assert catalog.walk_response(API_VERSIONS, 3, "api_keys").feed(frame) == 6
+
+
+def test_a_walk_answers_once() -> None:
+    walk = catalog.walk_response(METADATA, 0, "brokers")
+    assert walk.feed(b"\0\0") is None
+    assert walk.feed(b"\0\0") == 2
+    with pytest.raises(ValueError, match="answered already"):
+        walk.feed(b"\0")
+
+
+def test_a_walk_needs_a_known_message_and_a_place_to_stop() -> None:
+    with pytest.raises(ValueError, match="no response of api 3 version 99"):
+        catalog.walk_response(METADATA, 99, "brokers")
+    with pytest.raises(ValueError, match="FetchResponse v16 has no 'node_endpoints' to stop at"):
+        catalog.walk_response(FETCH, 16, "node_endpoints")
+    with pytest.raises(ValueError, match="has no 'tags'"):
+        catalog.walk_response(FETCH, 11, "tags")
+
+
+def test_values_may_be_of_another_version_but_not_unknown() -> None:
+    newest = must_codec("response", METADATA, 13)
+    values, _ = newest.decode(newest.encode({"topics": [{"name": "t", "topic_id": b"i" * 16}]}))
+    old = must_codec("response", METADATA, 1)
+    assert old.decode(old.encode(values))[0]["topics"][0]["name"] == "t"
+    with pytest.raises(Malformed, match="Metadata v13: unknown fields: topicz"):
+        newest.encode({"topicz": []})
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"controller_id": 2**31},
+        {"controller_id": "one"},
+        {"cluster_id": 7},
+        {"brokers": None},
+        {"brokers": 7},
+        {"brokers": [None]},
+        {"brokers": [{"host": None}]},
+        {"topics": [{"topic_id": b"short"}]},
+        {"topics": [{"partitions": [{"replica_nodes": ["x"]}]}]},
+        {"cluster_id": "x" * 32768},
+        {"_tags": {1: "text"}},
+    ],
+)
+def test_values_that_do_not_fit_are_malformed(values: dict[str, object]) -> None:
+    for version in (13, 8):
+        if version == 13 or not {"topics", "_tags"} & values.keys():
+            with pytest.raises(Malformed, match=f"Metadata v{version}"):
+                must_codec("response", METADATA, version).encode(values)
+
+
+def test_a_tag_is_not_given_twice() -> None:
+    with pytest.raises(Malformed, match="tag 0 is given twice"):
+        must_codec("response", FETCH, 16).encode({"node_endpoints": [{}], "_tags": {0: b""}})
+
+
+def test_unknown_tags_survive_wherever_they_stand() -> None:
+    codec = must_codec("response", METADATA, 12)
+    values, _ = codec.decode(codec.encode({"brokers": [{}], "topics": [{"partitions": [{}]}]}))
+    for struct in (values, values["brokers"][0], values["topics"][0], values["topics"][0]["partitions"][0]):
+        struct["_tags"] = {9: b"nine", 300: b"", 2**32 - 1: b"z" * 200}
+    data = codec.encode(values)
+    assert data == Writer(codec.message, 12).write(values)
+    assert codec.decode(data) == (values, len(data))
+
+
+def test_credentials_and_config_values_are_secret() -> None:
+    assert catalog.secrets("request", 36, 0) == catalog.secrets("response", 36, 2) == ("auth_bytes",)
+    assert catalog.secrets("request", 51, 0) == ("upsertions.salt", "upsertions.salted_password")
+    assert catalog.secrets("response", 38, 1) == ("token_id", "hmac")
+    assert catalog.secrets("response", 41, 1) == ("tokens.token_id", "tokens.hmac")
+    assert catalog.secrets("request", 39, 2) == catalog.secrets("request", 40, 2) == ("hmac",)
+    assert catalog.secrets("request", 58, 0) == ("request_data",)
+    assert catalog.secrets("response", 58, 0) == ("response_data",)
+    assert catalog.secrets("response", 59, 0) == ("topics.partitions.unaligned_records",)
+    assert catalog.secrets("request", 33, 0) == catalog.secrets("request", 44, 0) == ("resources.configs.value",)
+    assert catalog.secrets("request", 19, 0) == ("topics.configs.value",)
+    assert catalog.secrets("response", 19, 7) == ("topics.configs.value",)
+    assert catalog.secrets("response", 32, 4) == ("results.configs.value", "results.configs.synonyms.value")
+
+
+def test_secrets_are_those_of_the_version() -> None:
+    assert catalog.secrets("response", 19, 4) == ()
+    assert catalog.secrets("response", 32, 0) == ("results.configs.value",)
+    assert catalog.secrets("request", 1000, 0) == ()
+
+
+def test_what_most_messages_carry_is_no_secret() -> None:
+    holders = {(kind, key) for kind, key, version in EVERY_MESSAGE if catalog.secrets(kind, key, version)}  # type: ignore[arg-type]
+    assert len(holders) == 15
+    assert all(catalog.may_hold_secrets(kind, key) == ((kind, key) in holders) for kind, key, _ in EVERY_MESSAGE)  # type: ignore[arg-type]
+    assert not catalog.may_hold_secrets("request", 0)
+    assert not catalog.may_hold_secrets("response", 1000)
+
+
+def test_marks_tell_what_a_field_names() -> None:
+    assert catalog.marked("response", METADATA, 0, frozenset(["address"])) == ("brokers.host", "brokers.port")
+    assert "topics.topic_id" in catalog.marked("response", METADATA, 12, frozenset(["topic_id"]))
+    assert catalog.marked("request", 8, 2, frozenset(["group_id"])) == ("group_id",)
+
+
+def test_every_address_that_a_client_dials_is_marked() -> None:
+    address = frozenset(["address"])
+    marked = {(key, catalog.marked("response", key, catalog.versions(key)[-1], address)) for key in catalog.apis()}
+    pairs = ("host", "port")
+    expected = {0: "node_endpoints", 1: "node_endpoints", 3: "brokers", 10: "coordinators", 60: "brokers"}
+    expected |= {78: "node_endpoints", 79: "node_endpoints"}
+    assert {key: paths for key, paths in marked if paths} == {
+        key: tuple(f"{list_}.{name}" for name in pairs) for key, list_ in expected.items()
+    }
+    assert catalog.marked("response", 10, 0, address) == pairs
+
+
+def test_the_room_opens_no_socket_and_no_event_loop() -> None:
+    code = "import sys, proxy.wire.catalog; print(' '.join(sys.modules))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"trio", "socket", "pyarrow", "asyncio"} & set(loaded)
+
+
+def test_an_error_of_the_family_is_a_value_error() -> None:
+    assert issubclass(WireError, ValueError)

@@ -1,0 +1,15 @@
+import pytest
+
+from proxy.wire.errors import Malformed, Truncated, WireError
+
+
+@pytest.mark.parametrize("kind", [Truncated, Malformed])
+def test_one_name_catches_all_of_them(kind: type[WireError]) -> None:
+    with pytest.raises(WireError, match=r"^Fetch v12 at byte 7: why$"):
+        raise kind("why", api="Fetch", version=12, offset=7)
+
+
+def test_an_error_says_what_is_known() -> None:
+    assert str(Malformed("why")) == "why"
+    assert str(Malformed("why", offset=0)) == "at byte 0: why"
+    assert str(Malformed("why", api="Fetch", version=0)) == "Fetch v0: why"
