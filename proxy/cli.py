@@ -176,12 +176,14 @@ def _settings(record: Path | None, flags: dict[str, Any]) -> ProxySettings:
 
 def _recorder(folder: Path, flags: dict[str, Any]) -> tuple[Observer, Sequence[str]]:
     """The tap, and the command of its compactor."""
-    from recorder.capture.tap import RecordSettings, compactor_command, open_tap
+    from recorder.capture.compactor import compactor_command
+    from recorder.capture.session import RecordSettings, WhenFull
+    from recorder.capture.tap import open_tap
 
     settings = RecordSettings(
-        queue_bytes=config.size("--record-queue", flags["record_queue"]),
-        spool_bytes=config.size("--record-spool", flags["record_spool"]),
-        wait=flags["record_when_full"] == "wait",
+        queue=config.size("--record-queue", flags["record_queue"]),
+        spool=config.size("--record-spool", flags["record_spool"]),
+        when_full=WhenFull(flags["record_when_full"]),
     )
     try:
         tap = open_tap(folder, settings)

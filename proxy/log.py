@@ -33,9 +33,11 @@ def log_to_stderr(level: str) -> None:
     """Sends the program's events to standard error from `level` ("debug", "info", ...) on."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(KeyFormatter())
-    logger.handlers = [handler]
+    root = logging.getLogger()
+    root.handlers = [handler]
+    # other libraries' chatter is not this program's
+    root.setLevel(max(logging.WARNING, logging.getLevelName(level.upper())))
     logger.setLevel(level.upper())
-    logger.propagate = False
 
 
 def _quoted(value: object) -> str:

@@ -4,17 +4,18 @@ A version can be passed on when its responses are known to carry no address, or 
 else of Kafka's own is cut: an api that the catalog lacks is removed, and so is one of which no version is left.
 Vendors' apis pass as they are. The answer is edited in place: minimum and maximum are overwritten, whole elements
 removed; throttle time, features and unknown tags keep the broker's bytes.
-Source: KIP-35, KIP-511 (error 35 with version 0's body). A minimum is raised only where versions below it can't be
-rewritten: Produce keeps a broker's 0 (KAFKA-18659), which the catalog may not hold.
+Minimums stay: every response that carries addresses is rewritten from its first version on, and versions below those
+the catalog decodes are passed on all the same (Produce 0, which brokers announce for old clients: KAFKA-18659).
+Source: KIP-35, KIP-511 (error 35 with version 0's body).
 """
 
 from functools import cache
 from struct import Struct
 from typing import NamedTuple
 
-from proxy.rewrite import addresses
+from proxy.rewrite.addresses import Projection
 from proxy.wire import catalog
-from proxy.wire.errors import Malformed, Truncated
+from proxy.wire.errors import Malformed, Truncated, WireError
 from proxy.wire.headers import response_head, write_response_head
 from proxy.wire.primitives import Buffer, read_tags, uvarint
 
@@ -58,8 +59,9 @@ def reduce(api_version: int, frame: Buffer) -> bytes:
     Errors: WireError when it can't be read.
     """
     body = response_head(frame, API_VERSIONS, api_version).body
-    version = 0 if _error(frame, body) == UNSUPPORTED_VERSION else api_version
-    offers = _offers(version, frame, body)
+    refused = _error(frame, body) == UNSUPPORTED_VERSION
+    version = 0 if refused else api_version
+    offers = _offers_of_refusal(frame, body) if refused else _offers(version, frame, body)
     if not offers:
         return _COUNT.pack(len(frame)) + bytes(frame)
     elements = [_element(frame, offer) for offer in offers if passable(offer.key, offer.versions)]
@@ -72,10 +74,8 @@ def passable(api_key: int, offered: range) -> range:
     """Those of the offered versions that this proxy can pass on, an interval; empty: the api is not for clients."""
     if api_key >= FIRST_VENDOR_KEY:
         return offered
-    known = catalog.versions(api_key)
-    first = known.start if addresses.carries(api_key, 0) else 0
-    stop = CONTROLLERS_ONLY.get(api_key, known.stop)
-    return range(max(offered.start, first), min(offered.stop, stop))
+    stop = CONTROLLERS_ONLY.get(api_key, catalog.versions(api_key).stop)
+    return range(offered.start, min(offered.stop, stop))
 
 
 def unsupported(correlation_id: int) -> bytes:
@@ -100,6 +100,16 @@ def _error(frame: Buffer, body: int) -> int:
     return int(_ERROR.unpack_from(frame, body)[0])
 
 
+def _offers_of_refusal(frame: Buffer, body: int) -> list[_Offer]:
+    """What an answer with error 35 offers: the versions of this very api. In a form of the broker's own it passes as it
+    is (librdkafka's mock cluster has one): clients read no more than the error from it.
+    """
+    try:
+        return _offers(0, frame, body)
+    except WireError:
+        return []
+
+
 def _offers(version: int, frame: Buffer, body: int) -> list[_Offer]:
     """The elements of the answer, in their order."""
     found = _projection(version)(frame, body)
@@ -114,7 +124,7 @@ def _offers(version: int, frame: Buffer, body: int) -> list[_Offer]:
 
 
 @cache
-def _projection(version: int) -> addresses.Projection:
+def _projection(version: int) -> Projection:
     codec = catalog.codec("response", API_VERSIONS, version)
     if codec is None:
         raise Malformed("an answer to a request that is newer than the proxy", api="ApiVersions", version=version)
