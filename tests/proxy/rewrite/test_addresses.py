@@ -68,6 +68,10 @@ def test_a_version_newer_than_the_rewrite_counts_as_carrying_one() -> None:
     assert carries(10, 99)
 
 
+def test_every_row_is_rewritten_from_its_first_version_on() -> None:
+    assert all(catalog.known(row.api_key, row.versions[0]) for row in ADDRESSES)
+
+
 def test_all_other_apis_carry_none() -> None:
     others = set(catalog.apis()) - {row.api_key for row in ADDRESSES}
     assert len(others) > 80
