@@ -1,0 +1,41 @@
+"""As much of PromQL as a dashboard needs to be checked: which series an expression reads, by which labels.
+
+Not a parser: promtool checks the syntax. Here only selectors, groupings and what is rated are found.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+SELECTOR = re.compile(r"\b(?P<name>[a-z_][a-z0-9_]*)\s*\{(?P<matchers>[^}]*)\}\s*(?P<range>\[[^\]]*\])?")
+MATCHER = re.compile(r'\s*([a-z_]+)\s*(?:=~|!~|!=|=)\s*"[^"]*"\s*(?:,|$)')
+GROUPING = re.compile(r"\bby\s*\(([^)]*)\)")
+CALL = re.compile(r"\b[a-z_]+(?=\s*\()")
+NAME = re.compile(r"[a-z_][a-z0-9_]*")
+OPERATORS = frozenset({"by", "or", "and", "unless"})
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    name: str
+    labels: frozenset[str]
+    ranged: bool
+
+
+def selectors(expression: str) -> Iterator[Selector]:
+    for found in SELECTOR.finditer(expression):
+        matchers = found["matchers"]
+        labels = frozenset(MATCHER.findall(matchers))
+        assert not MATCHER.sub("", matchers), f"matchers that are not understood: {matchers}"
+        yield Selector(found["name"], labels, found["range"] is not None)
+
+
+def groupings(expression: str) -> list[frozenset[str]]:
+    """The labels of each `by (...)`."""
+    return [frozenset(label.strip() for label in inside.split(",")) for inside in GROUPING.findall(expression)]
+
+
+def stray_names(expression: str) -> set[str]:
+    """Words that are neither selector with braces, function, label nor operator: a series read without a matcher."""
+    rest = GROUPING.sub("", SELECTOR.sub("", expression))
+    return set(NAME.findall(CALL.sub("", rest))) - OPERATORS

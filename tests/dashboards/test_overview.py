@@ -1,0 +1,137 @@
+"""The dashboard reads what the metrics table has, and nothing else."""
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from proxy.metrics.table import METRICS, Kind, sample_names
+from tests.dashboards.promql import groupings, selectors, stray_names
+
+OVERVIEW = Path(__file__).parents[2] / "dashboards" / "overview.json"
+DASHBOARD = json.loads(OVERVIEW.read_text())
+VARIABLES = {variable["name"]: variable for variable in DASHBOARD["templating"]["list"]}
+
+SERIES = {name: labels for metric in METRICS for name, labels in sample_names(metric).items()}
+KINDS = {name: metric.kind for metric in METRICS for name in sample_names(metric)}
+# Prometheus adds these to everything it scrapes
+TARGET_LABELS = frozenset({"job", "instance"})
+
+
+def panels() -> Iterator[dict]:
+    for panel in DASHBOARD["panels"]:
+        yield panel
+        yield from panel.get("panels", [])
+
+
+GRAPHS = [panel for panel in panels() if panel["type"] != "row"]
+TARGETS = [
+    pytest.param(target["expr"], target["legendFormat"], id=f"{panel['title']}-{target['refId']}")
+    for panel in GRAPHS
+    for target in panel["targets"]
+]
+
+
+@pytest.mark.parametrize(("expression", "legend"), TARGETS)
+def test_an_expression_reads_series_that_exist_by_labels_that_they_have(expression: str, legend: str) -> None:
+    found = list(selectors(expression))
+    assert found
+    assert not stray_names(expression)
+    for selector in found:
+        assert selector.name in SERIES
+        assert selector.labels <= SERIES[selector.name] | TARGET_LABELS
+
+
+@pytest.mark.parametrize(("expression", "legend"), TARGETS)
+def test_an_expression_groups_by_labels_that_its_series_have(expression: str, legend: str) -> None:
+    having = frozenset.intersection(*(SERIES[selector.name] for selector in selectors(expression))) | TARGET_LABELS
+    assert all(labels <= having for labels in groupings(expression))
+
+
+@pytest.mark.parametrize(("expression", "legend"), TARGETS)
+def test_a_legend_names_labels_that_are_left_after_grouping(expression: str, legend: str) -> None:
+    named = set(re.findall(r"\{\{(\w+)\}\}", legend))
+    assert all(named <= labels for labels in groupings(expression) or [frozenset()])
+
+
+@pytest.mark.parametrize(("expression", "legend"), TARGETS)
+def test_counters_are_rated_and_gauges_are_not(expression: str, legend: str) -> None:
+    for selector in selectors(expression):
+        assert selector.ranged == (KINDS[selector.name] is not Kind.GAUGE)
+        if selector.ranged:
+            assert re.search(rf"(rate|increase)\({selector.name}\{{", expression)
+
+
+@pytest.mark.parametrize(("expression", "legend"), TARGETS)
+def test_every_expression_follows_the_variables(expression: str, legend: str) -> None:
+    for selector in selectors(expression):
+        assert "instance" in selector.labels
+        assert ("api" in selector.labels) == ("api" in SERIES[selector.name])
+    assert set(re.findall(r"\$\{?(\w+)", expression)) <= VARIABLES.keys() | {"__rate_interval", "__range"}
+
+
+def test_percentiles_keep_the_buckets_bounds() -> None:
+    for expression in (target.values[0] for target in TARGETS):
+        if "histogram_quantile" in expression:
+            assert all("le" in labels for labels in groupings(expression))
+
+
+def test_every_metric_is_shown_somewhere() -> None:
+    shown = {selector.name for target in TARGETS for selector in selectors(target.values[0])}
+    unshown = {metric.name for metric in METRICS if not shown & sample_names(metric).keys()}
+    assert unshown == {"kafka_wiretap_build_info"}
+
+
+@pytest.mark.parametrize("name", ["datasource", "instance", "api"])
+def test_what_is_looked_at_can_be_chosen(name: str) -> None:
+    assert name in VARIABLES
+
+
+@pytest.mark.parametrize("name", ["instance", "api"])
+def test_a_variables_choices_come_from_a_series_that_has_them(name: str) -> None:
+    found = re.fullmatch(r"label_values\((\w+)(\{.*\})?, (\w+)\)", VARIABLES[name]["query"]["query"])
+    assert found
+    assert found[3] in SERIES[found[1]] | TARGET_LABELS
+
+
+def test_every_panel_asks_the_chosen_data_source() -> None:
+    for panel in GRAPHS:
+        for part in (panel, *panel["targets"]):
+            assert part["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
+
+
+def test_panels_have_titles_units_and_places_of_their_own() -> None:
+    assert len({panel["id"] for panel in panels()}) == len(list(panels()))
+    taken: set[tuple[int, int]] = set()
+    for panel in panels():
+        assert panel["title"]
+        place = panel["gridPos"]
+        cells = {(place["x"] + x, place["y"] + y) for x in range(place["w"]) for y in range(place["h"])}
+        assert not cells & taken, panel["title"]
+        assert place["x"] + place["w"] <= 24
+        taken |= cells
+    assert all(panel["fieldConfig"]["defaults"]["unit"] for panel in GRAPHS)
+
+
+@pytest.mark.parametrize("subject", ["Traffic", "Latency", "Errors and closes", "Capture health", "By API"])
+def test_each_subject_has_a_row(subject: str) -> None:
+    assert subject in [panel["title"] for panel in panels() if panel["type"] == "row"]
+
+
+def test_promtool_accepts_every_expression(tmp_path: Path) -> None:
+    promtool = shutil.which("promtool")
+    assert promtool, "promtool is missing: `make setup` installs it"
+    rules = [{"record": f"panel:{n}", "expr": concrete(target.values[0])} for n, target in enumerate(TARGETS)]
+    file = tmp_path / "rules.json"
+    file.write_text(json.dumps({"groups": [{"name": "overview", "rules": rules}]}))
+    done = subprocess.run([promtool, "check", "rules", str(file)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def concrete(expression: str) -> str:
+    """With values in the place of Grafana's variables."""
+    return re.sub(r"\$\{?\w+\}?", "x", re.sub(r"\$(__rate_interval|__range)", "5m", expression))
