@@ -1,0 +1,198 @@
+"""`kafka-wiretap inspect` as a user meets it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from recorder.inspect.commands import inspect
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(inspect, [str(argument) for argument in arguments])
+
+
+def lines(*arguments: str | Path) -> list[str]:
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    return result.stdout.splitlines()
+
+
+def objects(*arguments: str | Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in lines(*arguments, "--json")]
+
+
+def test_a_folder_alone_asks_for_its_summary(folder: Path) -> None:
+    assert lines(folder) == lines("summary", folder)
+    text = "\n".join(lines(folder))
+    assert "20261121T120000Z-abc" in text
+    assert "Fetch" in text
+    assert "queue_full" in text
+
+
+def test_the_summary_counts_sessions_apis_notes_and_gaps(folder: Path) -> None:
+    (found,) = objects("summary", folder)
+    (session,) = found["sessions"]
+    assert (session["frames"], session["connections"]) == (11, 3)
+    assert (session["first"], session["last"]) == ("2026-11-21 12:00:00.000000", "2026-11-21 12:00:06.000000")
+    assert found["apis"]["Fetch"]["request"]["frames"] == 2
+    assert found["apis"]["Fetch"]["response"]["frames"] == 1
+    assert found["apis"]["api 2000"]["request"]["frames"] == 1
+    assert found["apis"]["token"]["token"]["frames"] == 1
+    assert found["notes"] == {"unknown_api": 1, "masked": 3}
+    assert [(gap["cause"], gap["frames"], gap["bytes"]) for gap in found["gaps"]] == [("queue_full", 12, 3456)]
+
+
+def test_frames_come_in_the_order_of_their_arrival(folder: Path) -> None:
+    ids = [line["id"].split("/", 1)[1] for line in objects("frames", folder)]
+    assert ids == ["1/0", "1/1", "2/0", "2/1", "1/2", "1/3", "1/4", "1/6", "2/3", "2/4", "3/0"]
+
+
+def test_frames_are_lines_below_a_header_without_colours(folder: Path) -> None:
+    header, first, *rest = lines("frames", folder)
+    assert header.split()[:2] == ["time", "(UTC)"]
+    assert first.split()[:5] == ["2026-11-21", "12:00:00.000000", "1/0", "127.0.0.1:50001", "->"]
+    assert len(rest) == 10
+    assert "\x1b" not in "".join(rest)
+
+
+@pytest.mark.parametrize(
+    ("filters", "ids"),
+    [
+        (["--api", "fetch"], ["1/2", "1/3", "1/6"]),
+        (["--api", "1"], ["1/2", "1/3", "1/6"]),
+        (["--api", "2000"], ["2/4"]),
+        (["--api", "Fetch", "--api", "Produce", "--kind", "request"], ["1/2", "1/4", "1/6"]),
+        (["--connection", "2", "--kind", "response"], ["2/1", "2/3"]),
+        (["--client", "admin"], ["2/0", "2/1", "2/3"]),
+        (["--client", "127.0.0.1:50003"], ["3/0"]),
+        (["--client", "127.0.0"], []),
+        (["--client", "127.0.0.1", "--limit", "2"], ["1/0", "1/1"]),
+        (["--kind", "token"], ["3/0"]),
+        (["--since", "2026-11-21T12:00:03", "--until", "2026-11-21T12:00:04"], ["1/6", "2/3"]),
+        (["--since", "2026-11-21T13:00:05+01:00"], ["2/4", "3/0"]),
+        (["--session", "20261121", "--limit", "1"], ["1/0"]),
+        (["--session", "other"], []),
+        (["--limit", "0"], []),
+    ],
+)
+def test_filters_leave_what_they_name(folder: Path, filters: list[str], ids: list[str]) -> None:
+    assert [line["id"].split("/", 1)[1] for line in objects("frames", folder, *filters)] == ids
+
+
+def test_exchanges_are_listed_as_they_end_and_the_open_ones_last(folder: Path) -> None:
+    found = objects("exchanges", folder, "--connection", "1")
+    assert [(line["api"], line["outcome"]) for line in found] == [
+        ("Metadata", "answered"),
+        ("Fetch", "answered"),
+        ("Produce", "one_way"),
+        ("Fetch", "unanswered"),
+    ]
+    assert found[1]["latency_ns"] == 250_000_000
+    assert "errors" not in found[0]
+
+
+def test_exchanges_with_errors_name_them(folder: Path) -> None:
+    (found,) = objects("exchanges", folder, "--errors")
+    assert (found["api"], found["errors"]) == ("Fetch", ["OFFSET_OUT_OF_RANGE"])
+    assert lines("exchanges", folder, "--errors")[1].endswith("app, OFFSET_OUT_OF_RANGE")
+
+
+def test_an_unanswered_exchange_says_so_in_its_line(folder: Path) -> None:
+    assert lines("exchanges", folder, "--api", "Fetch")[-1].endswith("app, unanswered")
+
+
+def test_show_decodes_a_frame_as_text(folder: Path) -> None:
+    text = lines("show", folder, "1/3")
+    assert text[0] == "20261121T120000Z-abc/1/3  Fetch response version 12"
+    assert "        - partition_index: 0" in text
+    assert "          error_code: 1 OFFSET_OUT_OF_RANGE" in text
+    assert f"          records: 100 bytes: {'72 ' * 32}..." in text
+
+
+def test_show_decodes_several_frames_as_lines_of_json(folder: Path) -> None:
+    request, response = (json.loads(line) for line in lines("show", folder, "1/0", "1/1", "--format", "json"))
+    assert (request["kind"], request["correlation_id"]) == ("request", 7)
+    assert response["body"]["cluster_id"] == "demo"
+    assert response["body"]["controller_id"] == 1
+
+
+def test_long_bytes_are_cut_and_say_so(folder: Path) -> None:
+    (told,) = (json.loads(line) for line in lines("show", folder, "1/3", "--format", "json", "--bytes", "3"))
+    records = told["body"]["responses"][0]["partitions"][0]["records"]
+    assert records == {"length": 100, "base64": "cnJy", "cut": True}
+
+
+def test_masked_values_are_named_and_never_shown_as_zeros(folder: Path) -> None:
+    assert "  auth_bytes: masked, 11 bytes" in lines("show", folder, "2/0")
+    (told,) = (json.loads(line) for line in lines("show", folder, "2/3", "--format", "json"))
+    config = told["body"]["results"][0]["configs"][0]
+    assert (config["name"], config["value"]) == ("password", {"masked": 7})
+    dump = " ".join(line[:58] for line in lines("show", folder, "2/0", "--format", "hex"))
+    assert dump.split().count("**") == 11
+
+
+def test_what_cannot_be_decoded_says_why(folder: Path) -> None:
+    assert "  (api 2000 version 3 is not in the catalog)" in lines("show", folder, "2/4")
+    assert "  (no frame of Kafka's: token)" in lines("show", folder, "3/0")
+
+
+def test_a_hex_dump_shows_offsets_bytes_and_text(folder: Path) -> None:
+    first, *_ = lines("show", folder, "2/4", "--format", "hex")
+    assert first == "00000000  07 d0 00 03 00 00 00 07 00 03 61 70 70 2d 73 65  ..........app-se"
+    assert lines("show", folder, "2/4", "--format", "hex", "--bytes", "16")[-1] == "... 4 bytes more"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["frames", "{}", "--api", "fetsh"], "no API is called 'fetsh'; near: Fetch"),
+        (["frames", "{}", "--since", "noon"], "right would be 2026-11-21T13:05:00"),
+        (["show", "{}", "17"], "'17' is no frame's id; right would be 4/17"),
+        (["show", "{}", "1/99"], "no frame 1/99"),
+        (["frames", "nowhere"], "nowhere holds no capture"),
+    ],
+)
+def test_a_mistake_gets_one_line_and_exit_code_2(folder: Path, arguments: list[str], said: str) -> None:
+    result = run(*(argument.format(folder) for argument in arguments))
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_folder_without_frames_is_said_to_be_empty(tmp_path: Path) -> None:
+    (tmp_path / "frames").mkdir()
+    result = run(tmp_path)
+    assert result.exit_code == 2
+    assert "holds no frames yet" in result.stderr
+
+
+def test_the_same_id_in_two_sessions_asks_for_one(
+    folder: Path, written: Callable[..., None], make_request: Callable[..., dict[str, Any]]
+) -> None:
+    written(folder, "frames", [make_request(9, 1, 0, 3, 12, session="20261122T000000Z-def")])
+    result = run("show", folder, "1/0")
+    assert result.exit_code == 2
+    assert "is in several sessions" in result.stderr
+    assert lines("show", folder, "20261122/1/0")[0].startswith("20261122T000000Z-def/1/0  Metadata request")
+
+
+def test_a_reader_that_leaves_the_pipe_ends_it_quietly(
+    folder: Path, written: Callable[..., None], make_request: Callable[..., dict[str, Any]]
+) -> None:
+    written(folder, "frames", [make_request(n / 1000, 9, n, 3, 12) for n in range(5000)], first=2)
+    program = "from recorder.inspect.commands import inspect; inspect()"
+    command = [sys.executable, "-c", program, "frames", str(folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == ""

@@ -1,0 +1,46 @@
+"""Frames in the order of their arrival, over files, hours and sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from recorder.inspect.rows import HEADS, rows
+from recorder.inspect.wanted import Wanted
+
+Make = Callable[..., dict[str, Any]]
+HOUR = 3600
+
+
+def test_sessions_hours_and_files_are_merged_by_time(
+    tmp_path: Path, written: Callable[..., None], make_request: Make
+) -> None:
+    def add(session: str, first: int, seconds: list[int], part: str) -> None:
+        made = [make_request(second, 1, second, 3, 12, session=session) for second in seconds]
+        written(tmp_path, "frames", made, part, first)
+
+    add("a-1", 2, [30, 20], "date=2026-11-21/hour=12")
+    add("a-1", 1, [10, 0], "date=2026-11-21/hour=12")
+    add("a-1", 10, [HOUR + 5], "date=2026-11-21/hour=13")
+    add("a-1", 9, [HOUR + 1], "date=2026-11-21/hour=13")
+    add("b-2", 1, [5, HOUR + 3], "date=2026-11-21/hour=12")
+    found = [row["sequence"] for row in rows(tmp_path, Wanted())]
+    assert found == [0, 5, 10, 20, 30, HOUR + 1, HOUR + 3, HOUR + 5]
+
+
+def test_bodies_are_read_only_if_asked_for(folder: Path) -> None:
+    assert "frame" not in next(rows(folder, Wanted()))
+    assert next(rows(folder, Wanted(), (*HEADS, "frame")))["frame"]
+
+
+def test_an_hour_outside_the_wanted_time_is_not_opened(folder: Path) -> None:
+    (folder / "frames" / "date=2026-11-21" / "hour=15").mkdir()
+    (folder / "frames" / "date=2026-11-21" / "hour=15" / "s-1-1.parquet").write_bytes(b"no parquet")
+    noon_to_one = Wanted(since_ns=1795262400 * 10**9, until_ns=1795262400 * 10**9 + 10**12)
+    assert len(list(rows(folder, noon_to_one))) == 11
+
+
+def test_files_that_are_not_finished_are_passed_over(folder: Path) -> None:
+    (folder / "frames" / "date=2026-11-21" / "hour=12" / ".s-9-9.parquet").write_bytes(b"half a file")
+    assert len(list(rows(folder, Wanted()))) == 11
