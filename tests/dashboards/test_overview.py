@@ -98,10 +98,15 @@ def test_a_variables_choices_come_from_a_series_that_has_them(name: str) -> None
     assert found[3] in SERIES[found[1]] | TARGET_LABELS
 
 
-def test_every_panel_asks_the_chosen_data_source() -> None:
-    for panel in GRAPHS:
-        for part in (panel, *panel["targets"]):
-            assert part["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
+def test_everything_asks_the_chosen_data_source() -> None:
+    asking = [
+        VARIABLES["instance"],
+        VARIABLES["api"],
+        *GRAPHS,
+        *(part for panel in GRAPHS for part in panel["targets"]),
+    ]
+    for part in asking:
+        assert part["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
 
 
 def test_panels_have_titles_units_and_places_of_their_own() -> None:
