@@ -199,13 +199,13 @@ def places(api_key: int, api_version: int, buf: Buffer, at: int) -> Places:
 
     Errors: WireError when the body can't be read, or when no rewrite exists for this version.
     """
-    row, project = _reader(api_key, api_version)
+    row, paths, project = _reader(api_key, api_version)
     found = project(buf, at)
     if row.unless is OF_CONTROLLERS and found["endpoint_type"][0][0] == CONTROLLERS:
         return Places([], [], 0, 0)
     nodes = [
         Place(Node(node_id, host, port), start, end)
-        for (node_id, _, _), (host, start, _), (port, _, end) in zip(*map(found.__getitem__, row.paths), strict=True)
+        for (node_id, _, _), (host, start, _), (port, _, end) in zip(*map(found.__getitem__, paths), strict=True)
         if not (row.unless is NODELESS and node_id == NO_NODE)
     ]
     return Places(nodes, *(found["tags"][0] if "tags" in found else ([], 0, 0)))
@@ -246,11 +246,11 @@ def _field(api_key: int, api_version: int) -> AddressField | None:
 
 
 @cache
-def _reader(api_key: int, api_version: int) -> tuple[AddressField, Projection]:
+def _reader(api_key: int, api_version: int) -> tuple[AddressField, tuple[str, str, str], Projection]:
     row, codec = _field(api_key, api_version), catalog.codec("response", api_key, api_version)
     if row is None or codec is None:
         raise Malformed("no rewrite of addresses exists", api=catalog.api_name(api_key), version=api_version)
     also = ["endpoint_type"] if row.unless is OF_CONTROLLERS else []
     if row.nodes == "node_endpoints":
         also.append("tags")
-    return row, codec.project((*row.paths, *also))
+    return row, row.paths, codec.project((*row.paths, *also))
