@@ -176,9 +176,8 @@ def _settings(record: Path | None, flags: dict[str, Any]) -> ProxySettings:
 
 def _recorder(folder: Path, flags: dict[str, Any]) -> tuple[Observer, Sequence[str]]:
     """The tap, and the command of its compactor."""
-    from recorder.capture.compactor import compactor_command
     from recorder.capture.session import RecordSettings, WhenFull
-    from recorder.capture.tap import open_tap
+    from recorder.capture.tap import compactor_command, open_tap
 
     settings = RecordSettings(
         queue=config.size("--record-queue", flags["record_queue"]),
