@@ -20,14 +20,17 @@ def produce_acks(data: bytes, at: int, version: int) -> int:
 
     Raises:
         Truncated: the bytes end before the acks.
-        Malformed: no Produce request begins like this.
+        Malformed: no Produce request begins like this, or the frame ends before its acks.
     """
+    end = at + 4 + int.from_bytes(data[at : at + 4], "big")
     try:
         at = _behind_string(data, at + 12)
         if version >= FLEXIBLE:
             _, at = read_tags(data, at)
         if version >= TRANSACTIONAL:
             at = _behind_compact_string(data, at) if version >= FLEXIBLE else _behind_string(data, at)
+        if at + 2 > end:
+            raise Malformed("the frame ends before its acks")
         return int(int16(data, at)[0])
     except struct.error as error:
         raise Truncated("the acks have not come") from error

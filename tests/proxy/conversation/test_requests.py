@@ -1,0 +1,117 @@
+"""The client's side, where it is not plain."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from proxy.conversation import Cause, Conversation, FrameKind, FrameLimits, OpaqueReason, Routes
+from tests.proxy.conversation.script import HEARTBEAT, VENDOR, framed, produce, request, response
+
+
+def test_a_request_is_in_flight_before_its_bytes_may_leave() -> None:
+    talk = Conversation(Routes())
+    step = talk.requests(request(HEARTBEAT, 3, 7)[:20], 10)
+    assert [exchange.correlation_id for exchange in talk.in_flight] == [7]
+    assert b"".join(map(bytes, step.outgoing())) == request(HEARTBEAT, 3, 7)[:20]
+
+
+def test_a_head_that_is_cut_is_held_back_until_it_is_known() -> None:
+    talk = Conversation(Routes())
+    frame = request(HEARTBEAT, 3, 7)
+    first = talk.requests(frame[:11], 10)
+    assert (first.outgoing(), first.unclassified) == ([b""], 11)
+    second = talk.requests(frame[11:], 30)
+    assert b"".join(map(bytes, second.outgoing())) == frame
+    (exchange,) = talk.in_flight
+    assert (exchange.request_first_ns, exchange.request_last_ns) == (10, 30)
+
+
+def test_the_last_byte_counts_even_if_it_comes_alone() -> None:
+    talk = Conversation(Routes())
+    frame = request(HEARTBEAT, 3, 7, b"body")
+    for at_ns, piece in ((10, frame[:20]), (20, frame[20:-1]), (30, frame[-1:])):
+        talk.requests(piece, at_ns)
+    assert talk.in_flight[0].request_last_ns == 30
+
+
+def test_acks_far_behind_a_long_client_id_are_waited_for() -> None:
+    talk = Conversation(Routes())
+    frame = produce(9, 7, 0, client_id=b"x" * 30_000)
+    assert talk.requests(frame[:20_000], 10).outgoing() == [b""]
+    step = talk.requests(frame[20_000:], 20)
+    assert [exchange.correlation_id for exchange in step.one_way] == [7]
+    assert not talk.in_flight
+
+
+def test_a_produce_request_without_acks_is_opaque_and_paired() -> None:
+    talk = Conversation(Routes())
+    frame = request(0, 9, 7, client_id=b"")[:-1]
+    frame = framed(frame[4:])
+    step = talk.requests(frame + request(HEARTBEAT, 3, 8), 10)
+    assert step.opaque == [OpaqueReason.UNREADABLE]
+    assert [exchange.correlation_id for exchange in talk.in_flight] == [7, 8]
+
+
+@pytest.mark.parametrize("size", [-1, -(2**31), 1001, 0x16030100, struct.unpack(">i", b"GET ")[0]])
+def test_a_length_that_no_frame_has_ends_the_connection(size: int) -> None:
+    talk = Conversation(Routes(), FrameLimits(request=1000))
+    good = request(HEARTBEAT, 3, 1)
+    step = talk.requests(good + struct.pack(">i", size) + b"rest of it", 10)
+    assert step.cause is Cause.BAD_LENGTH
+    assert b"".join(map(bytes, step.outgoing())) == good
+
+
+def test_what_would_name_brokers_in_an_unknown_way_is_refused() -> None:
+    talk = Conversation(Routes(refused=lambda key, version: version > 13))
+    good = request(HEARTBEAT, 3, 1)
+    step = talk.requests(good + request(3, 14, 2), 10)
+    assert step.cause is Cause.UNSUPPORTED_VERSION
+    assert b"".join(map(bytes, step.outgoing())) == good
+    assert len(talk.in_flight) == 1
+
+
+@pytest.mark.parametrize(
+    ("frame", "reason"),
+    [
+        (request(VENDOR, 0, 7), OpaqueReason.UNKNOWN_API),
+        (request(HEARTBEAT, 99, 7), OpaqueReason.UNKNOWN_VERSION),
+        (framed(struct.pack(">hhih", VENDOR, 0, 7, 500)), OpaqueReason.UNREADABLE),
+        (framed(struct.pack(">hhi", VENDOR, 0, 7)), OpaqueReason.UNREADABLE),
+    ],
+)
+def test_what_is_not_known_passes_opaque_and_is_paired_by_order(frame: bytes, reason: OpaqueReason) -> None:
+    talk = Conversation(Routes())
+    step = talk.requests(frame, 10)
+    assert step.opaque == [reason]
+    assert b"".join(map(bytes, step.outgoing())) == frame
+    assert [e.correlation_id for e in talk.responses(response(7), 20).finished] == [7]
+
+
+@pytest.mark.parametrize("size", range(8))
+def test_a_frame_too_short_for_a_head_passes_as_bytes(size: int) -> None:
+    talk = Conversation(Routes())
+    short = framed(b"x" * size)
+    step = talk.requests(short + request(HEARTBEAT, 3, 1), 10)
+    assert step.opaque == [OpaqueReason.UNREADABLE]
+    assert [(mark.kind, mark.end - mark.begin) for mark in step.marks] == [(FrameKind.BYTES, 4 + size)]
+    assert b"".join(map(bytes, step.outgoing())) == short + request(HEARTBEAT, 3, 1)
+    assert len(talk.in_flight) == 1
+
+
+def test_unreadable_bytes_are_marked_until_a_request_shows_that_no_login_is_under_way() -> None:
+    talk = Conversation(Routes())
+    before = talk.requests(request(VENDOR, 0, 1), 10)
+    assert [mark.before_login for mark in before.marks] == [True]
+    talk.requests(request(HEARTBEAT, 3, 2), 20)
+    assert talk.requests(request(VENDOR, 0, 3), 30).marks == []
+
+
+def test_a_request_that_the_proxy_answers_does_not_leave_however_it_is_cut() -> None:
+    frame = request(18, 9, 2, b"long enough to be cut")
+    for cut in range(len(frame)):
+        talk = Conversation(Routes(answered=lambda key, version: key == 18))
+        steps = [talk.requests(piece, 10) for piece in (frame[:cut], frame[cut:]) if piece]
+        assert b"".join(bytes(piece) for step in steps for piece in step.outgoing()) == b""
+        assert [e.correlation_id for step in steps for e in step.answered] == [2]

@@ -1,0 +1,75 @@
+"""The broker's side, where it is not plain."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from proxy.conversation import Cause, Conversation, FrameLimits, Routes
+from tests.proxy.conversation.script import HEARTBEAT, VENDOR, request, response
+
+
+def asked(*frames: bytes) -> Conversation:
+    talk = Conversation(Routes(), FrameLimits(response=1000))
+    talk.requests(b"".join(frames), 10)
+    return talk
+
+
+def test_a_response_that_nobody_asked_for_ends_the_connection() -> None:
+    step = asked(request(HEARTBEAT, 3, 1)).responses(response(1) + response(2), 20)
+    assert [e.correlation_id for e in step.finished] == [1]
+    assert step.cause is Cause.UNEXPECTED_RESPONSE
+    assert b"".join(map(bytes, step.outgoing())) == response(1)
+
+
+def test_responses_in_another_order_end_the_connection() -> None:
+    step = asked(request(HEARTBEAT, 3, 1), request(HEARTBEAT, 3, 2)).responses(response(2), 20)
+    assert step.cause is Cause.UNEXPECTED_RESPONSE
+
+
+def test_opaque_requests_before_the_one_that_is_answered_have_no_answer() -> None:
+    talk = asked(request(VENDOR, 0, 1), request(VENDOR, 0, 2), request(HEARTBEAT, 3, 3))
+    step = talk.responses(response(3), 20)
+    assert [e.correlation_id for e in step.finished] == [3]
+    assert not talk.in_flight
+
+
+def test_no_request_that_is_understood_is_passed_over() -> None:
+    talk = asked(request(VENDOR, 0, 1), request(HEARTBEAT, 3, 2), request(HEARTBEAT, 3, 3))
+    assert talk.responses(response(3), 20).cause is Cause.UNEXPECTED_RESPONSE
+
+
+@pytest.mark.parametrize("size", [-1, 0, 3, 1001])
+@pytest.mark.parametrize("rest", [b"", b"rest of it"])
+def test_a_length_that_no_response_has_ends_the_connection(size: int, rest: bytes) -> None:
+    step = asked(request(HEARTBEAT, 3, 1)).responses(struct.pack(">i", size) + rest, 20)
+    assert step.cause is Cause.BAD_LENGTH
+    assert step.outgoing() == [b""]
+
+
+def test_the_same_correlation_id_twice_is_answered_in_order() -> None:
+    talk = asked(request(HEARTBEAT, 3, 7), request(HEARTBEAT, 3, 7))
+    step = talk.responses(response(7, b"a") + response(7, b"bc"), 20)
+    assert [(e.number, e.response_size) for e in step.finished] == [(0, 5), (1, 6)]
+
+
+def test_times_are_those_of_the_first_and_the_last_byte() -> None:
+    talk = asked(request(HEARTBEAT, 3, 7), request(HEARTBEAT, 3, 8))
+    frame = response(7, b"body")
+    talk.responses(frame[:3], 100)
+    talk.responses(frame[3:9], 200)
+    (first,) = talk.responses(frame[9:] + response(8)[:2], 300).finished
+    assert (first.response_first_ns, first.response_last_ns) == (100, 300)
+    (second,) = talk.responses(response(8)[2:], 400).finished
+    assert (second.response_first_ns, second.previous_last_ns) == (300, 300)
+
+
+def test_an_early_answer_is_paired_with_the_request_that_is_still_arriving() -> None:
+    talk = Conversation(Routes())
+    frame = request(HEARTBEAT, 3, 7, b"body")
+    talk.requests(frame[:-1], 10)
+    (exchange,) = talk.responses(response(7), 20).finished
+    talk.requests(frame[-1:], 30)
+    assert (exchange.response_first_ns, exchange.request_last_ns) == (20, 30)
+    assert talk.sequence == 2
