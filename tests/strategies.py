@@ -11,6 +11,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from proxy.wire import catalog
+from proxy.wire.apis import Kind
 from proxy.wire.catalog import Codec
 from proxy.wire.compile.layout import FIXED, Slot, Struct, layout
 
@@ -22,12 +23,8 @@ LONG_COUNT_CHANCE = 0.05
 UNKNOWN_TAGS = [90, 127, 128, 5000, 2**31]
 UNKNOWN_TAGS_CHANCE = 0.1
 
-EVERY_MESSAGE = [
-    (kind, key, version)
-    for key in catalog.apis()
-    for version in catalog.versions(key)
-    for kind in ("request", "response")
-]
+KINDS: tuple[Kind, ...] = ("request", "response")
+EVERY_MESSAGE = [(kind, key, version) for key in catalog.apis() for version in catalog.versions(key) for kind in KINDS]
 
 
 class Values:
@@ -89,8 +86,8 @@ def values_of(codec: Codec, seed: object, *, tame: bool = False) -> dict[str, An
     return Values(random, tame=tame).struct(layout(codec.message, codec.version))
 
 
-def must_codec(kind: str, key: int, version: int) -> Codec:
-    found = catalog.codec("request" if kind == "request" else "response", key, version)
+def must_codec(kind: Kind, key: int, version: int) -> Codec:
+    found = catalog.codec(kind, key, version)
     assert found is not None, (kind, key, version)
     return found
 

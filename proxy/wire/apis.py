@@ -3,13 +3,19 @@
 A `.kafka` file is read when its api is first asked for. Pure lookups, no functions are compiled here.
 """
 
+import os
 from functools import cache
-from importlib.resources import files
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from proxy.wire.language import Message, parse
 
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
 Kind = Literal["request", "response"]
+
+# Plain paths where there are files: importlib.resources takes longer to import than the rest of this room together.
+FOLDER = os.path.join(os.path.dirname(__file__), "messages")
 
 API_VERSIONS = 18
 CONTROLLED_SHUTDOWN = 7
@@ -27,7 +33,7 @@ class Api(NamedTuple):
 @cache
 def _names() -> dict[int, str]:
     """api key -> file name; the number in front is the key."""
-    listing = sorted(entry.name for entry in files("proxy.wire.messages").iterdir() if entry.name.endswith(".kafka"))
+    listing = sorted(name for name in _listing() if name.endswith(".kafka"))
     return {int(name.split("_", 1)[0]): name for name in listing}
 
 
@@ -37,9 +43,28 @@ def api(key: int) -> Api | None:
     name = _names().get(key)
     if name is None:
         return None
-    text = files("proxy.wire.messages").joinpath(name).read_text("utf-8")
-    request, response = parse(text)
+    request, response = parse(_text(name))
     return Api(request, response)
+
+
+def _listing() -> list[str]:
+    if os.path.isdir(FOLDER):
+        return os.listdir(FOLDER)
+    return [entry.name for entry in _zipped().iterdir()]
+
+
+def _text(name: str) -> str:
+    if os.path.isdir(FOLDER):
+        with open(os.path.join(FOLDER, name), encoding="utf-8") as file:
+            return file.read()
+    return _zipped().joinpath(name).read_text("utf-8")
+
+
+def _zipped() -> "Traversable":
+    """The folder inside a zip, as Spark's executors get this code."""
+    from importlib.resources import files
+
+    return files("proxy.wire.messages")
 
 
 def message(kind: Kind, key: int) -> Message | None:

@@ -8,7 +8,7 @@ flexible.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 OPEN_END = 32768  # versions are int16 on the wire
@@ -173,60 +173,83 @@ def _field(line: _Line, body: list[_Line], block: _Block) -> Field:
     match = _FIELD.fullmatch(line.text)
     if not match:
         raise LanguageError(line.number, "a field is: name: type  v3+  tag 0  = -1  mark")
-    new = _modified(Field(match["name"], match["type"], block.versions), match["rest"], line)
-    if match["null"]:
-        new = replace(new, nullable=_versions(match["nullable"], line) if match["nullable"] else new.versions)
-    new = replace(new, fields=_inner(new, body, block, line))
+    written = _written(match["rest"], line)
+    versions = _versions(written.versions, line) if written.versions else block.versions
+    nullable = _versions(match["nullable"], line) if match["nullable"] else versions if match["null"] else NEVER
+    inner = _inner(match, body, _Block(_overlap(versions, block.versions), block.flexible, block.structs), line)
+    new = Field(
+        match["name"],
+        match["type"] if not inner else "[]" if match["type"].startswith("[]") else "{}",
+        versions,
+        nullable,
+        written.tag,
+        _default(match["type"], written.default, line) if written.default else None,
+        written.default is not None,
+        inner,
+        frozenset(written.marks),
+    )
     _check(new, block, line)
-    return replace(new, type="[]" if new.is_array else "{}") if new.fields else new
+    return new
 
 
-def _inner(new: Field, body: list[_Line], block: _Block, line: _Line) -> tuple[Field, ...]:
-    if new.type in ("[]", "{}"):
-        within = _Block(_overlap(new.versions, block.versions), block.flexible, block.structs)
-        return _fields(body, line.depth + 1, within, line)
+def _inner(match: re.Match[str], body: list[_Line], block: _Block, line: _Line) -> tuple[Field, ...]:
+    """The fields of a struct, given below it or by its name."""
+    element = match["type"].removeprefix("[]")
+    if element in ("", "{}"):
+        return _fields(body, line.depth + 1, block, line)
     if body:
-        raise LanguageError(body[0].number, f"{new.name} is no struct: nothing can stand below it")
-    if new.element in FIXED_TYPES or new.element in SIZED_TYPES:
+        raise LanguageError(body[0].number, f"{match['name']} is no struct: nothing can stand below it")
+    if element in FIXED_TYPES or element in SIZED_TYPES:
         return ()
-    if new.element not in block.structs:
-        raise LanguageError(line.number, f"unknown type {new.element!r}")
-    return block.structs[new.element]
+    if element not in block.structs:
+        raise LanguageError(line.number, f"unknown type {element!r}")
+    return block.structs[element]
 
 
-def _modified(new: Field, rest: str, line: _Line) -> Field:
-    at = 0
+@dataclass(slots=True)
+class _Written:
+    """What stands behind a field's type, as text."""
+
+    versions: str | None = None
+    tag: int | None = None
+    default: str | None = None
+    marks: list[str] = field(default_factory=list)
+
+
+def _written(rest: str, line: _Line) -> _Written:
+    found, at = _Written(), 0
     while at < len(rest):
         match = _MODIFIER.match(rest, at)
         if not match:
             raise LanguageError(line.number, f"can't read {rest[at:].strip()!r}")
         at = match.end()
-        if match["versions"]:
-            new = replace(new, versions=_versions(match["versions"], line))
-        elif match["tag"]:
-            new = replace(new, tag=int(match["tag"]))
-        elif match["default"]:
-            new = replace(new, default=_default(new, match["default"], line), has_default=True)
-        elif match["mark"] in MARKS:
-            new = replace(new, marks=new.marks | {match["mark"]})
-        else:
-            raise LanguageError(line.number, f"unknown mark {match['mark']!r}: {', '.join(sorted(MARKS))}")
-    return new
+        found.versions = match["versions"] or found.versions
+        found.default = match["default"] or found.default
+        found.tag = int(match["tag"]) if match["tag"] else found.tag
+        if mark := match["mark"]:
+            _check_mark(mark, line)
+            found.marks.append(mark)
+    return found
 
 
-def _default(new: Field, text: str, line: _Line) -> Default:
+def _check_mark(mark: str, line: _Line) -> None:
+    if mark not in MARKS:
+        raise LanguageError(line.number, f"unknown mark {mark!r}: {', '.join(sorted(MARKS))}")
+
+
+def _default(type_: str, text: str, line: _Line) -> Default:
     if text == "null":
         return None
     try:
-        if new.type == "bool":
+        if type_ == "bool":
             return {"true": True, "false": False}[text]
-        if new.type == "float64":
+        if type_ == "float64":
             return float(text)
-        if new.type in FIXED_TYPES and new.type != "uuid":
+        if type_ in FIXED_TYPES and type_ != "uuid":
             return int(text, 0)
     except (KeyError, ValueError):
         pass
-    raise LanguageError(line.number, f"{text} is no default of {new.type}")
+    raise LanguageError(line.number, f"{text} is no default of {type_}")
 
 
 def _overlap(one: range, other: range) -> range:

@@ -47,7 +47,7 @@ class Reader:
     def varint(self) -> int:
         value = 0
         for place in range(5):
-            byte = self.number("B")
+            byte: int = self.number("B")
             value += (byte & 127) << (7 * place)
             if byte < 128:
                 return value
@@ -104,7 +104,9 @@ class Reader:
 
 
 class Writer:
-    """`width`: every varint takes at least so many bytes. `eager`: tagged fields that hold their default are written too."""
+    """`width`: every varint takes at least so many bytes. `eager`: tagged fields that hold their default are written
+    too.
+    """
 
     def __init__(self, message: Message, version: int, *, width: int = 1, eager: bool = False):
         self.message, self.version = message, version

@@ -165,9 +165,9 @@ def test_secrets_are_those_of_the_version() -> None:
 
 
 def test_what_most_messages_carry_is_no_secret() -> None:
-    holders = {(kind, key) for kind, key, version in EVERY_MESSAGE if catalog.secrets(kind, key, version)}  # type: ignore[arg-type]
+    holders = {(kind, key) for kind, key, version in EVERY_MESSAGE if catalog.secrets(kind, key, version)}
     assert len(holders) == 15
-    assert all(catalog.may_hold_secrets(kind, key) == ((kind, key) in holders) for kind, key, _ in EVERY_MESSAGE)  # type: ignore[arg-type]
+    assert all(catalog.may_hold_secrets(kind, key) == ((kind, key) in holders) for kind, key, _ in EVERY_MESSAGE)
     assert not catalog.may_hold_secrets("request", 0)
     assert not catalog.may_hold_secrets("response", 1000)
 

@@ -5,22 +5,23 @@ its error codes an enum, hence tame values.
 """
 
 import io
-from typing import Literal
+from typing import Any, Literal
 
 from kio.index import UnknownAPIKey, UnknownEntity, load_payload_module
 from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
+from proxy.wire.apis import Kind
 from proxy.wire.headers import request_header_version, response_header_version
 from tests.strategies import EVERY_MESSAGE, must_codec, values_of
 
-KINDS: dict[str, Literal[EntityType.request, EntityType.response]] = {
+KINDS: dict[Kind, Literal[EntityType.request, EntityType.response]] = {
     "request": EntityType.request,
     "response": EntityType.response,
 }
 
 
-def kio_entity(kind: str, key: int, version: int) -> type | None:
+def kio_entity(kind: Kind, key: int, version: int) -> Any:
     """kio's class of that message; None where it knows none."""
     try:
         module = load_payload_module(key, version, KINDS[kind])
@@ -29,7 +30,7 @@ def kio_entity(kind: str, key: int, version: int) -> type | None:
     return getattr(module, must_codec(kind, key, version).message.name)
 
 
-def rewritten(entity: type, data: bytes) -> tuple[bytes, int]:
+def rewritten(entity: Any, data: bytes) -> tuple[bytes, int]:
     """What kio writes after reading `data`, and how many bytes it read."""
     value, size = entity_reader(entity)(data, 0)
     out = io.BytesIO()

@@ -1,0 +1,62 @@
+from types import MappingProxyType
+
+import pytest
+
+from proxy.wire.catalog import Codec
+from proxy.wire.errors import Malformed
+from proxy.wire.language import parse
+from tests.strategies import must_codec
+
+
+def codec(text: str, version: int = 0) -> Codec:
+    (message,) = parse("ARequest  key 1  versions 0-1  flexible 1+\n" + text)
+    return Codec(message, version)
+
+
+def test_a_missing_field_is_written_with_its_default() -> None:
+    text = "  a: int16  = -1\n  b: string\n  c: string?  = null\n  d: []int8\n  e: bool  = true\n"
+    assert codec(text).encode({}) == b"\xff\xff" + b"\0\0" + b"\xff\xff" + bytes(4) + b"\1"
+    assert codec(text, 1).encode({}) == b"\xff\xff" + b"\1" + b"\0" + b"\1" + b"\1" + b"\0"
+
+
+def test_a_field_of_another_version_is_left_out() -> None:
+    assert codec("  a: int8\n  b: int8  v1+\n").encode({"a": 1, "b": 2}) == b"\1"
+
+
+def test_an_unknown_name_is_an_error_wherever_it_stands() -> None:
+    text = "  rows: []\n    a: int8\n"
+    with pytest.raises(Malformed, match="A v0: unknown fields: b, c"):
+        codec(text).encode({"rows": [{"a": 1, "c": 2, "b": 3}]})
+    with pytest.raises(Malformed, match="unknown fields: row"):
+        codec(text).encode({"row": []})
+
+
+def test_a_tagged_field_that_holds_its_default_is_not_written() -> None:
+    text = "  a: int8  v1+  tag 0  = 3\n  b: []int8  v1+  tag 1\n  c: {}  v1+  tag 2\n    x: int8\n"
+    assert codec(text, 1).encode({"a": 3, "b": [], "c": {"x": 0}}) == b"\0"
+    assert codec(text, 1).encode({"a": 0, "b": [1], "c": {"x": 1}}) == (b"\3" + b"\0\1\0" + b"\1\2\2\1" + b"\2\2\1\0")
+
+
+def test_null_in_a_tag_that_may_be_null_is_written() -> None:
+    text = "  a: []int8?  v1+  tag 0\n"
+    assert codec(text, 1).encode({"a": None}) == b"\1\0\1\0"
+    assert codec(text, 1).encode({"a": []}) == b"\0"
+    assert codec(text, 1).decode(b"\1\0\1\0")[0] == {"a": None}
+
+
+def test_values_may_be_any_mapping_and_any_sequence() -> None:
+    found = codec("  rows: []\n    a: []int8\n  b: bytes\n")
+    plain = found.encode({"rows": [{"a": [1, 2]}], "b": b"xy"})
+    other = found.encode(MappingProxyType({"rows": (MappingProxyType({"a": (1, 2)}),), "b": bytearray(b"xy")}))
+    assert plain == other
+
+
+def test_a_length_of_127_is_the_first_that_takes_two_bytes() -> None:
+    for size, length in [(126, b"\x7f"), (127, b"\x80\x01"), (128, b"\x81\x01")]:
+        assert codec("  a: string\n", 1).encode({"a": "x" * size}) == length + b"x" * size + b"\0"
+        assert codec("  a: int8\n  b: bytes\n", 1).encode({"b": b"x" * size}) == b"\0" + length + b"x" * size + b"\0"
+
+
+def test_a_message_without_fields_is_empty_or_has_no_tags() -> None:
+    assert must_codec("request", 18, 0).encode({}) == b""
+    assert must_codec("request", 16, 3).encode({}) == b"\0"

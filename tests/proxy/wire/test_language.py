@@ -1,0 +1,162 @@
+import os
+import re
+
+import pytest
+
+from proxy.wire.apis import FOLDER
+from proxy.wire.language import NEVER, OPEN_END, Field, LanguageError, Message, parse
+
+HEAD = "MetadataResponse  key 3  versions 0-13  flexible 9+\n"
+
+
+def fields(text: str) -> tuple[Field, ...]:
+    (message,) = parse(HEAD + text)
+    return message.fields
+
+
+def field(text: str) -> Field:
+    (found,) = fields(f"  {text}\n")
+    return found
+
+
+def test_a_message_has_name_kind_key_and_versions() -> None:
+    assert parse("ListGroupsRequest  key 16  versions 0-5  flexible 3+\n") == (
+        Message("ListGroupsRequest", "request", 16, range(6), range(3, OPEN_END), ()),
+    )
+    (never,) = parse("SaslHandshakeResponse key 17 versions 1 flexible never")
+    assert (never.kind, never.api, never.versions, never.flexible) == ("response", "SaslHandshake", range(1, 2), NEVER)
+
+
+def test_a_file_holds_several_messages() -> None:
+    text = "ARequest key 1 versions 0 flexible never\n\nAResponse key 1 versions 0 flexible never"
+    assert [message.name for message in parse(text)] == ["ARequest", "AResponse"]
+
+
+@pytest.mark.parametrize("type_", ["int32", "string", "uuid", "[]int32", "[]string", "records"])
+def test_a_field_has_a_name_and_a_type_and_is_in_all_versions(type_: str) -> None:
+    found = field(f"name: {type_}")
+    assert found == Field("name", type_, range(14))
+    assert found.is_array == type_.startswith("[]")
+    assert found.element == type_.removeprefix("[]")
+
+
+def test_versions_are_one_or_a_range_or_open() -> None:
+    assert field("name: int8  v3").versions == range(3, 4)
+    assert field("name: int8  v3-5").versions == range(3, 6)
+    assert field("name: int8  v3+").versions == range(3, OPEN_END)
+
+
+def test_a_question_mark_makes_a_field_nullable_in_its_versions_or_in_others() -> None:
+    assert field("name: string?  v3+").nullable == range(3, OPEN_END)
+    assert field("name: string?10+  v3+").nullable == range(10, OPEN_END)
+    assert field("name: []int32?2-4").nullable == range(2, 5)
+    assert field("name: string").nullable == NEVER
+
+
+@pytest.mark.parametrize(
+    ("text", "default"),
+    [
+        ("int32  = -1", -1),
+        ("int32  = 0x7fffffff", 2**31 - 1),
+        ("bool  = true", True),
+        ("bool  = false", False),
+        ("float64  = 1.5", 1.5),
+        ("string?  = null", None),
+        ("[]int32?  = null", None),
+    ],
+)
+def test_a_default_is_a_value_of_the_type(text: str, default: object) -> None:
+    found = field(f"name: {text}")
+    assert found.has_default
+    assert found.default == default
+    assert type(found.default) is type(default)
+    assert not field("name: int32").has_default
+
+
+def test_a_tag_and_marks_stand_behind_the_type() -> None:
+    found = field("name: string?  v9+  tag 3  = null  secret  topic_name")
+    assert (found.tag, found.marks) == (3, frozenset(["secret", "topic_name"]))
+
+
+def test_what_is_indented_is_in_the_struct_above() -> None:
+    brokers, controller = fields(
+        "  brokers: []\n    id: int32\n    rack: {}?  v1+\n      name: string\n  last: int32\n"
+    )
+    assert [inner.name for inner in brokers.fields] == ["id", "rack"]
+    assert brokers.element == "struct"
+    assert brokers.fields[1].type == "{}"
+    assert brokers.fields[1].fields[0].versions == range(1, 14), "those of what it stands in"
+    assert controller.name == "last"
+
+
+def test_a_shared_struct_is_written_once_and_used_by_name() -> None:
+    (message,) = parse("struct Pair\n  a: int8\n  b: int8  v2+\n\n" + HEAD + "  one: Pair?\n  many: []Pair\n")
+    one, many = message.fields
+    assert one.fields == many.fields
+    assert [inner.name for inner in one.fields] == ["a", "b"]
+    assert (one.type, many.type) == ("{}", "[]")
+
+
+def test_comments_and_blank_lines_say_nothing() -> None:
+    assert fields("# a comment\n\n  name: int8  # another\n  # a third\n") == fields("  name: int8\n")
+
+
+def test_the_same_name_may_stand_twice_in_different_versions() -> None:
+    old, new = fields("  lag: int32  v0\n  lag: int64  v1+\n")
+    assert (old.type, new.type) == ("int32", "int64")
+
+
+@pytest.mark.parametrize(
+    ("line", "text", "reason"),
+    [
+        (1, "  name: int8", "a field before any message"),
+        (1, "metadata", "a message starts"),
+        (1, "MetadataResponse  key 3  versions 0+  flexible 9+", "has a last version"),
+        (1, "MetadataResponse  key 3  versions 3-1  flexible 9+", "end before they start"),
+        (1, "MetadataResponse  key 3  versions x  flexible 9+", "versions are 4, 0-7 or 3+"),
+        (2, HEAD + "   name: int8", "indent by two spaces"),
+        (2, HEAD + "    name: int8", "fields expected, indented by 2 spaces"),
+        (2, HEAD + "  Name: int8", "a field is"),
+        (2, HEAD + "  name: int9", "unknown type 'int9'"),
+        (2, HEAD + "  name: Pair", "unknown type 'Pair'"),
+        (2, HEAD + "  name: int8  ~", "can't read"),
+        (2, HEAD + "  name: int8  v3x", "versions are 4, 0-7 or 3\\+, not '3x'"),
+        (2, HEAD + "  name: int8  hidden", "unknown mark 'hidden'"),
+        (2, HEAD + "  name: int8  v14+", None),
+        (2, HEAD + "  name: int8  = x", "x is no default of int8"),
+        (2, HEAD + "  name: bool  = 1", "1 is no default of bool"),
+        (2, HEAD + "  name: string  = x", "x is no default of string"),
+        (2, HEAD + "  name: string  = null", "null by default, but not nullable"),
+        (2, HEAD + "  name: int8?", "int8 can't be null"),
+        (2, HEAD + "  name: int8  v3+  tag 0", "tagged in a version that is not flexible"),
+        (2, HEAD + "  tags: int8", "taken by the tag buffer"),
+        (2, HEAD + "  name: []", "fields expected"),
+        (3, HEAD + "  name: int8\n    inner: int8", "name is no struct"),
+        (3, HEAD + "  name: int8\n  name: int16  v2+", "name stands twice"),
+        (3, HEAD + "  one: int8  v9+  tag 0\n  two: int8  v10+  tag 0", "tag 0 is one's already"),
+        (3, HEAD + "  name: []  v3+\n    inner: int8  v0-2", "in no version of what it stands in"),
+        (3, "struct A\n  a: int8\nstruct A\n  b: int8", "struct A stands twice"),
+    ],
+)
+def test_a_wrong_line_is_named(line: int, text: str, reason: str | None) -> None:
+    with pytest.raises(LanguageError, match=f"^line {line}: .*{reason or 'is in no version'}"):
+        parse(text)
+
+
+def test_every_file_is_written_the_way_the_page_teaches() -> None:
+    """Names, columns and what stands on one line: the files are read by people first."""
+    for name in sorted(os.listdir(FOLDER)):
+        if name.endswith(".kafka"):
+            with open(os.path.join(FOLDER, name), encoding="utf-8") as file:
+                text = file.read()
+            first, blank, *lines = text.splitlines()
+            request, response = parse(text)
+            assert first.startswith(f"# {request.api}: "), name
+            assert blank == ""
+            assert letters(name) == letters(f"{request.key:02d}_{request.api}.kafka")
+            assert (request.kind, response.kind) == ("request", "response")
+            assert all(len(line) <= 120 and line == line.rstrip() for line in lines), name
+
+
+def letters(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
