@@ -215,6 +215,8 @@ class Assembly:
             talk = Conversation.from_state(self.routes, facts["state"])
             self.events.gap(track, entry.mono_ns, talk.sequence, sum(talk.offsets), facts["account"])
             track.resume(talk)
+            # an answer of the proxy that waited for its turn
+            self._frames(track, Direction.RESPONSE, talk.due(entry.mono_ns), entry.mono_ns)
 
     def _closed(self, entry: Entry) -> None:
         track = self.tracks.pop(entry.connection, None)

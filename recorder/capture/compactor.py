@@ -12,10 +12,14 @@ A process of its own, started by the proxy. It ends when the session has; if the
 
 from __future__ import annotations
 
+import argparse
 import os
+import signal
+import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from recorder.capture import session as sessions
@@ -31,6 +35,8 @@ from recorder.capture.storage import Steps, no_steps, publish, remove_unpublishe
 IDLE_SECONDS = 0.05
 # how often it says how far it is
 STATUS_SECONDS = 0.5
+# the traffic goes before its recording: what the log holds can wait
+NICENESS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +83,7 @@ class Compaction:
             if segment is None:
                 if self._ended():
                     # killed between two segments, or before the first: nothing is left but to say so
-                    progress = self._last_words(progress.segment + 1)
+                    progress = self._last_words(progress.segment + 1, progress.cluster)
                 elif not self._wait():
                     return False
                 continue
@@ -176,8 +182,8 @@ class Compaction:
         self._tell(now=True)
         return progress
 
-    def _last_words(self, segment: int) -> Progress:
-        files = RangeFiles(self.folder, self.session, segment, None)
+    def _last_words(self, segment: int, cluster: str | None) -> Progress:
+        files = RangeFiles(self.folder, self.session, segment, cluster)
         self._assembly.begin_range(files, self._assembly.clock_ns)
         self._assembly.finish()
         return self._publish(files, segment, finished=True)
@@ -202,14 +208,12 @@ class Compaction:
         return progress
 
     def _remove_session(self) -> None:
-        """The folder of a session that is finished; the state goes last of what says so."""
-        paths = sorted(self.spool.iterdir(), key=lambda path: path.suffix == ".state")
-        for path in paths:
-            self._steps(f"remove {path.suffix}")
-            path.unlink()
+        """A finished session vanishes in one step: half of it would look like one that never began."""
+        self._steps("remove session")
+        gone = sessions.hide(self.spool)
+        sync(gone.parent)
         self._steps("remove folder")
-        self.spool.rmdir()
-        sync(self.spool.parent)
+        sessions.remove_hidden(gone)
 
     # others
 
@@ -272,7 +276,8 @@ def compact_session(
     if lock is None:
         return None, compaction
     try:
-        return compaction.run(), compaction
+        # it may have been finished and removed while its lock was waited for
+        return not compaction.spool.is_dir() or compaction.run(), compaction
     finally:
         lock.release()
 
@@ -289,4 +294,28 @@ def compact(folder: Path) -> Summary:
         done[finished].append(session)
         frames += compaction.frames
         size += compaction.bytes
+    sessions.remove_all_hidden(folder)
     return Summary(tuple(done[True]), tuple(done[None]), tuple(done[False]), frames, size)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The process that the proxy starts. Exit code 0: the session is finished; 1: it isn't; 3: another is at it."""
+    parser = argparse.ArgumentParser(prog="recorder.capture.compactor", description=__doc__.split("\n")[0])
+    parser.add_argument("folder", type=Path, help="the capture")
+    parser.add_argument("--session", required=True, help="the session to compact")
+    parser.add_argument("--follow", action="store_true", help="go on until the session has ended")
+    asked = parser.parse_args(arguments)
+    # Ctrl-C is for the proxy; what it wrote is finished here
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.nice(NICENESS)
+    idle = partial(time.sleep, IDLE_SECONDS) if asked.follow else None
+    try:
+        finished, _ = compact_session(asked.folder, asked.session, idle=idle)
+    except (OSError, DamagedSegmentError) as error:
+        print(f"compactor: {error}", file=sys.stderr)
+        return 1
+    return 3 if finished is None else int(not finished)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -67,7 +67,7 @@ class RowMaker:
         if direction:
             group.numbers += self._response(track, exchange, size, mono_ns)
         else:
-            group.numbers += self._request(track, exchange, frame, mono_ns)
+            group.numbers += self._request(track, exchange, frame, size, mono_ns)
         group.body += frame
         self.frames += 1
         self.bytes += size
@@ -93,7 +93,9 @@ class RowMaker:
         elif kind is FrameKind.RESPONSE:
             numbers = self._response(track, exchange, size, mono_ns)
         else:
-            numbers = self._request(track, exchange, frame, mono_ns)
+            # masked bytes are zeros, which would read as an empty client id
+            head = b"" if masked and masked[0][0] <= CLIENT_ID_AT else frame
+            numbers = self._request(track, exchange, head, size, mono_ns)
         group.add(numbers, frame, masked, omitted, note)
         self.frames += 1
         self.bytes += size
@@ -105,13 +107,13 @@ class RowMaker:
         self._until = self._from + HOUR_NS
         return group
 
-    def _request(self, track: Track, exchange: Exchange, frame: bytes, mono_ns: int) -> Row:
+    def _request(self, track: Track, exchange: Exchange, head: bytes, size: int, mono_ns: int) -> Row:
         sequence = track.sequence
         track.sequence = sequence + 1
-        if frame.startswith(track.usual_client, CLIENT_ID_AT):
+        if head.startswith(track.usual_client, CLIENT_ID_AT):
             client = track.usual_number
         else:
-            client = self._unusual_client(track, exchange, frame)
+            client = self._unusual_client(track, exchange, head)
         shape = self._shapes.get(exchange.route.word)
         return (
             track.peers,
@@ -123,7 +125,7 @@ class RowMaker:
             exchange.request_first_ns,
             exchange.awaits,
             exchange.correlation_id,
-            len(frame),
+            size,
             None,
             None,
             None,

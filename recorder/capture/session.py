@@ -75,9 +75,45 @@ def spool_folder(folder: Path, session: str) -> Path:
 def sessions(folder: Path) -> list[str]:
     """The sessions of a capture that have something in the spool, oldest first."""
     try:
-        return sorted(path.name for path in (folder / SPOOL_FOLDER).iterdir() if path.is_dir())
+        found = [path for path in (folder / SPOOL_FOLDER).iterdir() if path.is_dir()]
     except FileNotFoundError:
         return []
+    return sorted(path.name for path in found if not path.name.startswith("."))
+
+
+def begin(folder: Path, session: str) -> Lock:
+    """Makes a session's folder, with the writer's lock held from the first moment on that others see it.
+
+    Errors: FolderError where the session exists, OSError where the folder can't be written.
+    """
+    spool = spool_folder(folder, session)
+    hidden = spool.with_name("." + session)
+    hidden.mkdir()
+    lock = Lock.take(hidden / WRITER_LOCK)
+    if lock is None or spool.exists():
+        raise FolderError(f"session {session} exists already")
+    hidden.rename(spool)
+    return lock
+
+
+def hide(spool: Path) -> Path:
+    """Takes a session away from everybody's sight, in one step."""
+    hidden = spool.with_name(f".{spool.name}.done")
+    spool.rename(hidden)
+    return hidden
+
+
+def remove_hidden(hidden: Path) -> None:
+    """Removes a folder that `hide` made."""
+    for path in hidden.iterdir():
+        path.unlink(missing_ok=True)
+    hidden.rmdir()
+
+
+def remove_all_hidden(folder: Path) -> None:
+    """Removes what crashes left of finished sessions."""
+    for hidden in (folder / SPOOL_FOLDER).glob(".*.done"):
+        remove_hidden(hidden)
 
 
 class Lock:

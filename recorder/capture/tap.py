@@ -305,12 +305,16 @@ def open_tap(folder: Path, settings: RecordSettings, session: str | None = None)
     session = session or sessions.new_session()
     spool = sessions.spool_folder(folder, session)
     try:
-        spool.mkdir()
-        lock = Lock.take(spool / sessions.WRITER_LOCK)
-        if lock is None:
-            raise FolderError(f"session {session} is being written by another process")
+        lock = sessions.begin(folder, session)
         writer = Writer(Log(spool, session, settings))
+    except FolderError:
+        raise
     except OSError as error:
         raise FolderError(f"the capture folder {folder} can't be written: {error.strerror or error}") from error
     writer.start()
     return Tap(spool, session, settings, writer, lock)
+
+
+def compactor_command(folder: Path, session: str) -> list[str]:
+    """The command of the process that makes columns of the session, to be started again should it fail."""
+    return [sys.executable, "-m", "recorder.capture.compactor", str(folder), "--session", session, "--follow"]

@@ -69,14 +69,11 @@ class Track:
         return None if self.usual_client == _NO_CLIENT else _text(self.usual_client)
 
     def note_client(self, exchange: Exchange, frame: bytes) -> str | None:
-        """The client id of a request that doesn't carry the usual one; kept for its response."""
+        """The client id of a request that doesn't carry the usual one; kept for its response. No bytes: none is known."""
         length = int.from_bytes(frame[CLIENT_ID_AT : CLIENT_ID_AT + 2], "big", signed=True)
         raw = frame[CLIENT_ID_AT : CLIENT_ID_AT + 2 + max(length, 0)]
         client = _text(raw) if -1 <= length <= len(raw) - 2 else None
-        if exchange.opaque is not None:
-            # it may be no head at all, and masked bytes are zeros
-            client = client or None
-        elif self.usual_client == _NO_CLIENT and len(raw) >= 2:
+        if self.usual_client == _NO_CLIENT and client is not None:
             self.usual_client = raw
             return client
         if exchange.awaits:
@@ -170,6 +167,13 @@ def _text(raw: bytes) -> str | None:
 
 
 def _cut_out(spans: list[tuple[int, int]], start: int, stop: int) -> Spans:
-    found = [(max(first, start) - start, min(last, stop) - max(first, start)) for first, last in spans]
+    """(start, length) of what lies between two offsets; spans that touch become one. Keeps only what lies behind."""
+    found: Spans = []
+    for first, last in spans:
+        first, last = max(first, start) - start, min(last, stop) - start
+        if found and sum(found[-1]) == first < last:
+            found[-1] = (found[-1][0], last - found[-1][0])
+        elif first < last:
+            found.append((first, last - first))
     spans[:] = [span for span in spans if span[1] > stop]
-    return [(at, length) for at, length in found if length > 0 and at >= 0]
+    return found
