@@ -1,0 +1,71 @@
+"""Kafka's protocol as values: bytes <-> dicts, whole frames and single fields. No sockets, no clock, no event loop.
+
+Words of this room:
+
+    frame       what stands behind the 4-byte length: a head and a body (`framing` knows the length)
+    head        api key, api version, correlation id, client id; a response's has only the correlation id
+    message     a request or response of an api in all its versions, as a `.kafka` file says (`messages/README.md`)
+    codec       the functions of one message in one version, compiled when first asked for
+    projection  asked fields alone, each with value and byte span; everything else is stepped over
+    walk        a projection's little sister for bytes that arrive in pieces: where does a field begin?
+    opaque      what the catalog lacks: `UnknownMessage`, a value and no error
+
+What others use, all of it in `catalog` but for heads and errors:
+
+    >>> from proxy import wire
+    >>> frame = wire.encode_request(3, 12, correlation_id=7, client_id="me", values={"topics": None})
+    >>> wire.request_head(frame).client_id
+    'me'
+    >>> head, values = wire.decode_request(frame)
+    >>> wire.codec("response", 3, 12).project(("brokers.host", "brokers.port"))
+    <function project at ...>
+
+Bytes that can't be read raise `WireError` (`Truncated`, `Malformed`), with api, version and offset, and nothing else.
+A caller that asks for a message or a field that does not exist gets a plain ValueError. Buffers are bytes, bytearray or
+memoryview.
+"""
+
+from proxy.wire.apis import api_key, api_name, is_flexible, known, versions
+from proxy.wire.catalog import (
+    Codec,
+    UnknownMessage,
+    Walk,
+    codec,
+    decode_request,
+    decode_response,
+    encode_request,
+    encode_response,
+    marked,
+    may_hold_secrets,
+    secrets,
+    walk_response,
+)
+from proxy.wire.errors import Malformed, Truncated, WireError
+from proxy.wire.headers import RequestHead, ResponseHead, request_head, response_head
+
+__all__ = [
+    "Codec",
+    "Malformed",
+    "RequestHead",
+    "ResponseHead",
+    "Truncated",
+    "UnknownMessage",
+    "Walk",
+    "WireError",
+    "api_key",
+    "api_name",
+    "codec",
+    "decode_request",
+    "decode_response",
+    "encode_request",
+    "encode_response",
+    "is_flexible",
+    "known",
+    "marked",
+    "may_hold_secrets",
+    "request_head",
+    "response_head",
+    "secrets",
+    "versions",
+    "walk_response",
+]

@@ -100,6 +100,7 @@ def versions(key: int) -> range:
 
 
 def known(key: int, version: int) -> bool:
+    """Whether the catalog has that version of that api."""
     return version in versions(key)
 
 

@@ -4,7 +4,17 @@ import re
 import pytest
 
 from proxy.wire.apis import FOLDER
-from proxy.wire.language import NEVER, OPEN_END, Field, LanguageError, Message, parse
+from proxy.wire.language import (
+    FIXED_TYPES,
+    MARKS,
+    NEVER,
+    OPEN_END,
+    SIZED_TYPES,
+    Field,
+    LanguageError,
+    Message,
+    parse,
+)
 
 HEAD = "MetadataResponse  key 3  versions 0-13  flexible 9+\n"
 
@@ -156,6 +166,17 @@ def test_every_file_is_written_the_way_the_page_teaches() -> None:
             assert letters(name) == letters(f"{request.key:02d}_{request.api}.kafka")
             assert (request.kind, response.kind) == ("request", "response")
             assert all(len(line) <= 120 and line == line.rstrip() for line in lines), name
+
+
+def test_the_page_of_the_language_is_right() -> None:
+    """Its examples can be read, and it names every type and mark."""
+    with open(os.path.join(FOLDER, "README.md"), encoding="utf-8") as file:
+        page = file.read()
+    examples = re.findall(r"(?ms)^```\n(.*?)^```$", page)
+    assert [len(parse(example)) for example in examples] == [1, 1]
+    assert parse(examples[0])[0].fields[1].fields[3].name == "rack"
+    for word in {*FIXED_TYPES, *SIZED_TYPES, *MARKS}:
+        assert re.search(rf"[` ]{word}[` ]", page), word
 
 
 def letters(name: str) -> str:
