@@ -6,10 +6,10 @@ feeds it the same bytes from a log and comes to the same numbers.
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Any
 
-from proxy.conversation.exchange import UNKNOWN, Direction, Exchange, OpaqueReason
+from proxy.conversation.common import Common
+from proxy.conversation.exchange import UNKNOWN, Exchange, OpaqueReason
 from proxy.conversation.login import Login
 from proxy.conversation.requests import RequestSide
 from proxy.conversation.responses import ResponseSide
@@ -30,14 +30,11 @@ class Conversation:
     """
 
     def __init__(self, routes: Routes, limits: FrameLimits = DEFAULT_LIMITS, *, decides: bool = True) -> None:
-        self.routes = routes
-        self.limits = limits
-        self.in_flight: deque[Exchange] = deque()
-        # exchanges in flight that the proxy has answered, and that wait for their turn
-        self.made_waiting = 0
         self.login = Login(decides=decides)
-        self.requests_side = RequestSide(self)
-        self.responses_side = ResponseSide(self)
+        self._common = Common(routes, limits, self.login)
+        self.in_flight = self._common.in_flight
+        self.requests_side = RequestSide(self._common)
+        self.responses_side = ResponseSide(self._common)
 
     def requests(self, chunk: bytes, at_ns: int) -> Step:
         """A chunk that arrived from the client at `at_ns` (monotonic nanoseconds)."""
@@ -56,7 +53,7 @@ class Conversation:
         for exchange in reversed(self.in_flight):
             if exchange.correlation_id == correlation_id and exchange.made is None:
                 exchange.made = frame
-                self.made_waiting += 1
+                self._common.made_waiting += 1
                 return
         raise LookupError(f"no request {correlation_id} is in flight")
 
@@ -67,12 +64,6 @@ class Conversation:
     def follow(self, verdict: Verdict) -> None:
         """A verdict on login tokens that was reached when the bytes arrived."""
         self.login.follow(verdict)
-
-    def token_complete(self, direction: Direction, size: int, next_offset: int, step: Step) -> None:
-        """Called by the sides: a bare token has come whole."""
-        other = self.responses_side if direction is Direction.REQUEST else self.requests_side
-        offsets = (next_offset, other.boundary) if direction is Direction.REQUEST else (other.boundary, next_offset)
-        self.login.token(direction, size, offsets, step)
 
     @property
     def offsets(self) -> tuple[int, int]:
@@ -127,7 +118,7 @@ class Conversation:
         """The conversation that `state` or `boundary_state` describes."""
         talk = cls(routes, limits, decides=decides)
         talk.in_flight.extend(_restored(routes, saved) for saved in state["in_flight"])
-        talk.made_waiting = sum(exchange.made is not None for exchange in talk.in_flight)
+        talk._common.made_waiting = sum(exchange.made is not None for exchange in talk.in_flight)
         asked, answered = state["requests"], state["responses"]
         talk.requests_side.number = asked["number"]
         talk.requests_side.restore(asked, talk._open_request(state["request_open"]))
@@ -144,7 +135,7 @@ class Conversation:
             return None
         if self.in_flight and self.in_flight[-1].number == saved["number"]:
             return self.in_flight[-1]
-        return _restored(self.routes, saved)
+        return _restored(self._common.routes, saved)
 
 
 def _saved_open(exchange: Exchange | None) -> dict[str, Any] | None:

@@ -7,9 +7,8 @@ answer may arrive before the next line runs.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from proxy.conversation.acks import LONGEST_HEAD, produce_acks
+from proxy.conversation.common import Common
 from proxy.conversation.exchange import (
     NOT_YET,
     Cause,
@@ -27,9 +26,6 @@ from proxy.wire.errors import Truncated, WireError
 from proxy.wire.framing import REQUEST_HEAD, SHORTEST_REQUEST
 from proxy.wire.headers import request_head
 
-if TYPE_CHECKING:
-    from proxy.conversation.conversation import Conversation
-
 # length, api key, version, correlation id, and the length of the client id: enough to tell a plausible head
 PLAUSIBLE_HEAD = 14
 # a SaslHandshake request is a mechanism's name; one longer than this is none
@@ -41,8 +37,8 @@ class RequestSide(Side):
 
     __slots__ = ("number",)
 
-    def __init__(self, talk: Conversation) -> None:
-        super().__init__(talk, talk.limits.request)
+    def __init__(self, common: Common) -> None:
+        super().__init__(common, common.limits.request)
         # of the next request of the connection
         self.number = 0
 
@@ -55,7 +51,7 @@ class RequestSide(Side):
         end = len(data)
         while end - at >= 4 and step.cause is None:
             before = at
-            is_token = self.talk.login.is_token(self.direction, step.offset + at)
+            is_token = self.common.login.is_token(self.direction, step.offset + at)
             at = (self._token if is_token else self._frames)(step, at, first_ns, at_ns)
             if at == before:
                 break
@@ -88,8 +84,8 @@ class RequestSide(Side):
     def _frames(self, step: Step, at: int, first_ns: int, at_ns: int) -> int:
         """Requests from `data[at]` on. Returns where it came to a stop: behind the last head that is whole."""
         data, end = step.data, len(step.data)
-        unpack, routes, known = REQUEST_HEAD.unpack_from, self.talk.routes, self.talk.routes.table
-        append, limit, number = self.talk.in_flight.append, self._limit, self.number
+        unpack, routes, known = REQUEST_HEAD.unpack_from, self.common.routes, self.common.routes.table
+        append, limit, number = self.common.in_flight.append, self._limit, self.number
         plain = False
         exchange = None
         while end - at >= 12:
@@ -105,7 +101,7 @@ class RequestSide(Side):
             plain = True
         if plain:
             self.number = number
-            self.talk.login.pending = False
+            self.common.login.pending = False
             if at > end and exchange is not None:
                 exchange.request_last_ns = NOT_YET
                 self._leave_open(step, start, at, FrameKind.REQUEST, exchange, marked=False)
@@ -122,15 +118,15 @@ class RequestSide(Side):
         if size < 0:
             return at
         if self._begins_gssapi(step, at, size):
-            self.talk.login.begin(self.direction, step.offset + at, None, step)
-            self.talk.login.begin(Direction.RESPONSE, self.talk.responses_side.boundary, None, step)
+            self.common.login.begin(self.direction, step.offset + at, None, step)
+            self.common.login.begin(Direction.RESPONSE, self.common.next_frames[Direction.RESPONSE], None, step)
             return self._token(step, at, first_ns, at_ns)
         if size < SHORTEST_REQUEST:
             return self._unreadable(step, at, size)
         if have < 12:
             return at
         _, word, correlation_id = REQUEST_HEAD.unpack_from(data, at)
-        route = self.talk.routes.of(word)
+        route = self.common.routes.of(word)
         exchange = Exchange(self.number, route, correlation_id, size, first_ns, at_ns)
         if route.refused:
             step.cause = Cause.UNSUPPORTED_VERSION
@@ -144,7 +140,7 @@ class RequestSide(Side):
 
     def _begins_gssapi(self, step: Step, at: int, size: int) -> bool:
         """The first packet of a 0.9.0 client's Kerberos login: a token without any handshake."""
-        login = self.talk.login
+        login = self.common.login
         return (
             login.decides
             and step.offset + at == 0
@@ -159,7 +155,7 @@ class RequestSide(Side):
         if not route.known:
             return self._plausible(step, at, size, exchange)
         if route.api_key not in LOGIN_APIS:
-            self.talk.login.pending = False
+            self.common.login.pending = False
         if route.api_key == PRODUCE:
             return self._read_acks(data, at, size, exchange)
         if route.api_key == SASL_HANDSHAKE:
@@ -192,7 +188,7 @@ class RequestSide(Side):
         stop = at + 4 + size
         if len(step.data) < stop and size <= LONGEST_HANDSHAKE:
             return False
-        self.talk.login.begin(self.direction, step.offset + stop, _mechanism(step.data[at + 4 : stop]), step)
+        self.common.login.begin(self.direction, step.offset + stop, _mechanism(step.data[at + 4 : stop]), step)
         return True
 
     def _take(self, step: Step, at: int, size: int, exchange: Exchange) -> int:
@@ -202,8 +198,8 @@ class RequestSide(Side):
         if exchange.opaque is not None:
             step.opaque.append(exchange.opaque)
         if exchange.awaits:
-            self.talk.in_flight.append(exchange)
-        marked = exchange.route.mark_request or (exchange.opaque is not None and self.talk.login.pending)
+            self.common.in_flight.append(exchange)
+        marked = exchange.route.mark_request or (exchange.opaque is not None and self.common.login.pending)
         if marked:
             self._mark(step, FrameKind.REQUEST, exchange, at, stop)
         if exchange.route.answered:
@@ -227,12 +223,12 @@ class RequestSide(Side):
         size = self._length(step, at)
         if size < 0:
             return at
-        login = self.talk.login
+        login = self.common.login
         if login.decides and login.open_ended and size >= SHORTEST_REQUEST:
             if len(step.data) - at < PLAUSIBLE_HEAD:
                 return at
             if _is_known_request(step.data, at, size):
-                login.end((step.offset + at, self.talk.responses_side.boundary), step)
+                login.end((step.offset + at, self.common.next_frames[Direction.RESPONSE]), step)
                 return self._frames(step, at, first_ns, at_ns)
         return self._take_token(step, at, size)
 

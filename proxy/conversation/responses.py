@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from proxy.conversation.common import Common
 from proxy.conversation.exchange import Cause, Direction, Exchange, FrameKind
 from proxy.conversation.routes import SASL_HANDSHAKE
 from proxy.conversation.side import Side
 from proxy.conversation.step import Edit, Mark, Step
 from proxy.wire.framing import RESPONSE_HEAD, SHORTEST_RESPONSE
-
-if TYPE_CHECKING:
-    from proxy.conversation.conversation import Conversation
 
 
 class ResponseSide(Side):
@@ -19,8 +15,8 @@ class ResponseSide(Side):
 
     __slots__ = ("begun", "previous_last_ns")
 
-    def __init__(self, talk: Conversation) -> None:
-        super().__init__(talk, talk.limits.response)
+    def __init__(self, common: Common) -> None:
+        super().__init__(common, common.limits.response)
         # responses of which at least the head has come; and when the last complete one was
         self.begun = 0
         self.previous_last_ns = 0
@@ -34,13 +30,13 @@ class ResponseSide(Side):
         end = len(data)
         while end - at >= 4 and step.cause is None:
             before = at
-            is_token = self.talk.login.is_token(self.direction, step.offset + at)
+            is_token = self.common.login.is_token(self.direction, step.offset + at)
             at = self._token(step, at) if is_token else self._frames(step, at, first_ns, at_ns)
             if at == before:
                 break
             first_ns = at_ns
         self._end_step(step, at, first_ns if at < end else at_ns)
-        if self.talk.made_waiting and not self.left:
+        if self.common.made_waiting and not self.left:
             self._answer(step, min(at, end), at_ns)
         return step
 
@@ -67,16 +63,16 @@ class ResponseSide(Side):
         exchange.response_last_ns = self.previous_last_ns = at_ns
         step.finished.append(exchange)
         if exchange.api_key == SASL_HANDSHAKE and exchange.api_version == 0:
-            self.talk.login.begin(self.direction, next_offset, self.talk.login.mechanism, step)
+            self.common.login.begin(self.direction, next_offset, self.common.login.mechanism, step)
 
     def _frames(self, step: Step, at: int, first_ns: int, at_ns: int) -> int:
         """Responses from `data[at]` on. Returns where it came to a stop: behind the last head that is whole."""
         data, end = step.data, len(step.data)
-        unpack, in_flight, limit = RESPONSE_HEAD.unpack_from, self.talk.in_flight, self._limit
+        unpack, in_flight, limit = RESPONSE_HEAD.unpack_from, self.common.in_flight, self._limit
         finished, previous_last_ns = step.finished, self.previous_last_ns
         begun = 0
         while end - at >= 8:
-            if self.talk.made_waiting:
+            if self.common.made_waiting:
                 self._answer(step, at, at_ns)
             size, correlation_id = unpack(data, at)
             if not SHORTEST_RESPONSE <= size <= limit:
@@ -114,7 +110,7 @@ class ResponseSide(Side):
 
     def _mark_response(self, step: Step, exchange: Exchange, at: int, stop: int) -> bool:
         """Marks it where somebody asked for it, or where it answers what may have been a secret."""
-        marked = exchange.route.mark_response or (exchange.opaque is not None and self.talk.login.pending)
+        marked = exchange.route.mark_response or (exchange.opaque is not None and self.common.login.pending)
         if marked:
             self._mark(step, FrameKind.RESPONSE, exchange, at, stop)
         return marked
@@ -126,7 +122,7 @@ class ResponseSide(Side):
 
     def _skip_unanswered(self, correlation_id: int) -> None:
         """Drops opaque requests that got no answer, where a later request has this id; drops all if none has."""
-        in_flight = self.talk.in_flight
+        in_flight = self.common.in_flight
         while in_flight and in_flight[0].correlation_id != correlation_id:
             if in_flight[0].opaque is None:
                 in_flight.clear()
@@ -135,10 +131,10 @@ class ResponseSide(Side):
 
     def _answer(self, step: Step, at: int, at_ns: int) -> None:
         """Puts the proxy's answers at the head of what is in flight before `data[at]`."""
-        in_flight = self.talk.in_flight
+        in_flight = self.common.in_flight
         while in_flight and (made := in_flight[0].made) is not None:
             exchange = in_flight.popleft()
-            self.talk.made_waiting -= 1
+            self.common.made_waiting -= 1
             self.begun += 1
             exchange.response_size = len(made) - 4
             exchange.response_first_ns = exchange.response_last_ns = at_ns

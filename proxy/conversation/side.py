@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from proxy.conversation.common import Common
 from proxy.conversation.exchange import Cause, Direction, Exchange, FrameKind
 from proxy.conversation.step import Mark, Step
 from proxy.wire.framing import LENGTH
-
-if TYPE_CHECKING:
-    from proxy.conversation.conversation import Conversation
 
 
 class Side:
@@ -18,10 +16,10 @@ class Side:
 
     direction: Direction
 
-    __slots__ = ("_kind", "_limit", "_marked", "begin", "held", "held_at", "left", "offset", "open", "others", "talk")
+    __slots__ = ("_kind", "_limit", "_marked", "begin", "common", "held", "held_at", "left", "offset", "open", "others")
 
-    def __init__(self, talk: Conversation, limit: int) -> None:
-        self.talk = talk
+    def __init__(self, common: Common, limit: int) -> None:
+        self.common = common
         self._limit = limit
         self.offset = 0
         self.held = b""
@@ -49,7 +47,7 @@ class Side:
         """Marks the frame at `data[at:stop]`, of which the step may hold only the beginning."""
         begin, end = step.offset + at, step.offset + stop
         held = step.offset + min(stop, len(step.data))
-        step.marks.append(Mark(kind, exchange, begin, end, begin, held, self.talk.login.pending))
+        step.marks.append(Mark(kind, exchange, begin, end, begin, held, self.common.login.pending))
 
     def _leave_open(
         self, step: Step, at: int, stop: int, kind: FrameKind, exchange: Exchange | None, marked: bool
@@ -63,7 +61,7 @@ class Side:
         here = min(self.left, len(step.data))
         if self._marked:
             end = step.offset + self.left
-            pending = self.talk.login.pending
+            pending = self.common.login.pending
             step.marks.append(Mark(self._kind, self.open, self.begin, end, step.offset, step.offset + here, pending))
         self.left -= here
         return here
@@ -79,6 +77,7 @@ class Side:
             self.held_at = at_ns
         step.stop = at
         self.offset = step.offset + at
+        self.common.next_frames[self.direction] = self.offset + self.left
 
     def _length(self, step: Step, at: int, shortest: int = 0) -> int:
         """The length at `data[at]`. One that no frame may have ends the connection, and is -1 here."""
@@ -93,7 +92,7 @@ class Side:
         stop = at + 4 + size
         self._take_other(step, at, stop, FrameKind.TOKEN)
         if stop <= len(step.data):
-            self.talk.token_complete(self.direction, size, step.offset + stop, step)
+            self.common.token_complete(self.direction, size, step.offset + stop, step)
         return stop
 
     def _take_other(self, step: Step, at: int, stop: int, kind: FrameKind) -> None:
@@ -105,7 +104,7 @@ class Side:
     def _end_token(self, step: Step, at: int) -> None:
         """The open frame ended at `data[at]`: if it was a token, that may end the login."""
         if self._kind is FrameKind.TOKEN:
-            self.talk.token_complete(self.direction, step.offset + at - self.begin - 4, step.offset + at, step)
+            self.common.token_complete(self.direction, step.offset + at - self.begin - 4, step.offset + at, step)
 
     def state(self) -> dict[str, Any]:
         return {
@@ -124,3 +123,4 @@ class Side:
         self.left, self.begin, self._kind = state["left"], state["begin"], FrameKind(state["kind"])
         self._marked, self.others = state["marked"], state["others"]
         self.open = open_exchange
+        self.common.next_frames[self.direction] = self.boundary

@@ -1,0 +1,34 @@
+"""What the two sides of a conversation share: requests in flight, the login, where the next frames start."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from proxy.conversation.exchange import Direction, Exchange
+from proxy.conversation.login import Login
+from proxy.conversation.routes import Routes
+from proxy.conversation.step import Step
+from proxy.wire.framing import FrameLimits
+
+
+class Common:
+    """`in_flight`: requests that await an answer, oldest first. `made_waiting`: how many the proxy has answered.
+
+    `next_frames`: for each direction the stream offset at which its next frame starts, as of its last step.
+    """
+
+    __slots__ = ("in_flight", "limits", "login", "made_waiting", "next_frames", "routes")
+
+    def __init__(self, routes: Routes, limits: FrameLimits, login: Login) -> None:
+        self.routes = routes
+        self.limits = limits
+        self.login = login
+        self.in_flight: deque[Exchange] = deque()
+        self.made_waiting = 0
+        self.next_frames = [0, 0]
+
+    def token_complete(self, direction: Direction, size: int, next_offset: int, step: Step) -> None:
+        """A bare token of `size` bytes has come whole; its direction goes on at `next_offset`."""
+        asked, answered = self.next_frames
+        offsets = (next_offset, answered) if direction is Direction.REQUEST else (asked, next_offset)
+        self.login.token(direction, size, offsets, step)
