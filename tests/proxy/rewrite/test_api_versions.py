@@ -93,6 +93,13 @@ def test_an_answer_with_error_35_has_the_body_of_version_0_whatever_was_asked(as
     assert reduce(asked, empty)[4:] == empty
 
 
+@pytest.mark.parametrize("asked", VERSIONS)
+def test_an_answer_with_error_35_in_a_form_of_the_brokers_own_passes_as_it_is(asked: int) -> None:
+    # librdkafka's mock cluster: a compact array's count without the one more, and a throttle time
+    frame = bytes.fromhex("0000004d 0023 01 0012 0000 0002 00000000")
+    assert reduce(asked, frame) == len(frame).to_bytes(4, "big") + frame
+
+
 def test_all_that_stands_around_the_versions_keeps_the_brokers_bytes() -> None:
     tag = b"\x01\x89\x01\x02zz"  # one unknown tagged field, its number longer than needed
     kept, gone, cut = (pack(1, 4, 18) + tag, pack(300, 0, 1) + tag, pack(3, 0, 14) + tag)
