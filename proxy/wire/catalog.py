@@ -86,8 +86,8 @@ class Codec:
 
     def __init__(self, message: Message, version: int):
         self.message, self.version = message, version
-        self.project = cache(self._project)
-        self._walks = cache(self._walker)
+        self._projections: dict[tuple[str, ...], Callable[[Buffer, int], Spans]] = {}
+        self._walks: dict[tuple[str, int | None], Callable[[], Generator[int | None, Buffer, None]]] = {}
 
     def __repr__(self) -> str:
         return f"<Codec {self.message.name} v{self.version}>"
@@ -114,7 +114,7 @@ class Codec:
         """
         return self._decode(buf if type(buf) is bytes else bytes(buf), at)
 
-    def _project(self, paths: tuple[str, ...]) -> Callable[[Buffer, int], Spans]:
+    def project(self, paths: tuple[str, ...]) -> Callable[[Buffer, int], Spans]:
         """The function `find(buf, at)` -> {path: [(value, start, end), ...]}, in wire order.
 
         Paths are names joined by dots ("brokers.host"), flattened over arrays. `start` and `end` are offsets in `buf`
@@ -123,17 +123,24 @@ class Codec:
 
         Errors: ValueError for a path that no version has; the function raises Truncated, Malformed.
         """
-        return projector(self.message, self.version, paths)
-
-    def _walker(self, stop: str, header: int | None) -> Callable[[], Generator[int | None, Buffer, None]]:
-        return walker(self.message, self.version, stop, header)
+        find = self._projections.get(paths)
+        if find is None:
+            find = self._projections[paths] = projector(self.message, self.version, paths)
+        return find
 
     def walk(self, stop: str) -> Walk:
         """A walk over a body up to `stop`: a field of the body outside its tag buffer, or "tags".
 
         Errors: ValueError where this version has no such field.
         """
-        return Walk(self._walks(stop, None)())
+        return self.walk_behind(None, stop)
+
+    def walk_behind(self, header: int | None, stop: str) -> Walk:
+        """The same behind a response's head of that header version (0 or 1)."""
+        begin = self._walks.get((stop, header))
+        if begin is None:
+            begin = self._walks[stop, header] = walker(self.message, self.version, stop, header)
+        return Walk(begin())
 
 
 @cache
@@ -151,7 +158,7 @@ def walk_response(key: int, version: int, stop: str) -> Walk:
     found = codec("response", key, version)
     if found is None:
         raise ValueError(f"no response of api {key} version {version} in the catalog")
-    return Walk(found._walks(stop, response_header_version(key, version))())
+    return found.walk_behind(response_header_version(key, version), stop)
 
 
 def decode_request(frame: Buffer) -> tuple[RequestHead, Values] | UnknownMessage:
