@@ -122,18 +122,6 @@ def entry_head(
     return crc.to_bytes(4, "big") + (len(rest) + len(data)).to_bytes(4, "big") + rest
 
 
-def encode_entry(entry: Entry) -> bytes:
-    return entry_head(*entry) + entry.data
-
-
-def fact(
-    kind: Kind, connection: int, mono_ns: int, facts: dict[str, Any], direction: int = 0, offset: int = 0
-) -> Entry:
-    """An entry that holds a JSON object."""
-    text = json.dumps(facts, separators=(",", ":")).encode()
-    return Entry(kind, direction, connection, offset, mono_ns, text)
-
-
 def entries(buffer: bytes, at: int = 0) -> Iterator[tuple[Entry, int]]:
     """The whole entries from offset `at` on, each with the offset behind it, up to the first that isn't whole."""
     end_of_buffer, fixed = len(buffer), _ENTRY.size

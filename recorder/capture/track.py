@@ -69,7 +69,7 @@ class Track:
         return None if self.usual_client == _NO_CLIENT else _text(self.usual_client)
 
     def note_client(self, exchange: Exchange, frame: bytes) -> str | None:
-        """The client id of a request that doesn't carry the usual one; kept for its response. No bytes: none is known."""
+        """The client id of a request that hasn't the usual one; kept for its response. No bytes: none is known."""
         length = int.from_bytes(frame[CLIENT_ID_AT : CLIENT_ID_AT + 2], "big", signed=True)
         raw = frame[CLIENT_ID_AT : CLIENT_ID_AT + 2 + max(length, 0)]
         client = _text(raw) if -1 <= length <= len(raw) - 2 else None

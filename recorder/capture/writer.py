@@ -121,7 +121,10 @@ class Log:
         return (Kind.CLOCK, 0, 0, now, time.monotonic_ns(), b"", ())
 
     def close(self) -> None:
-        os.close(self._descriptor)
+        """Once closed it is closed; nothing can be appended any more."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
 
     def _drop(self, count: int) -> None:
         self._end += count

@@ -1,0 +1,110 @@
+"""Rows out of a capture again, a row group at a time, whatever format number their files have.
+
+A row group has bounded bytes (`columns.MOST_BYTES`) and a larger frame is a row group of its own, so memory is bounded
+by the larger of the two. Bodies are read only where they are asked for, and not at all in row groups in which every
+body is above the caller's limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from recorder.capture import frames as c
+
+Row = dict[str, Any]
+
+HEADS = tuple(name for name, _ in c.FRAME_COLUMNS if name != c.FRAME)
+ALL = tuple(name for name, _ in c.FRAME_COLUMNS)
+
+
+class CaptureFile(NamedTuple):
+    """One Parquet file of a capture: the partition it lies in, and its session's segments `first` to `last`."""
+
+    date: str
+    hour: int
+    session: str
+    first: int
+    last: int
+    path: Path
+
+
+def files(folder: Path, kind: str = c.FRAMES_FOLDER) -> list[CaptureFile]:
+    """The published files of `frames` or `events`: by session, and in a session in the order of the log."""
+    found = [_described(path) for path in (folder / kind).glob(f"{c.DATE}=*/{c.HOUR}=*/[!._]*.parquet")]
+    return sorted(found, key=lambda file: (file.session, file.first, file.date, file.hour))
+
+
+def row_groups(
+    file: CaptureFile, columns: Sequence[str] = ALL, *, where: Any = None, largest_body: int | None = None
+) -> Iterator[Any]:
+    """A file's rows as Arrow tables in today's format, one for each row group that has wanted rows.
+
+    Args:
+        where: a pyarrow expression over any columns but `frame`.
+        largest_body: bodies of more bytes (as stored) are null.
+    Errors: UnknownFormatError for a file of a newer format, or of none.
+    """
+    with pq.ParquetFile(file.path) as parquet:
+        number = c.format_of(parquet.schema_arrow.metadata)
+        present = parquet.schema_arrow.names
+        for group in range(parquet.num_row_groups):
+            heads = parquet.read_row_group(group, columns=[name for name in present if name != c.FRAME])
+            rows = _wanted(heads, where)
+            if not len(rows):
+                continue
+            if c.FRAME in columns and c.FRAME in present:
+                heads = heads.append_column(c.FRAME, _bodies(parquet, group, heads, largest_body))
+            table = c.upgraded(heads.take(rows), number)
+            yield table.select(list(columns))
+
+
+def rows(
+    folder: Path,
+    columns: Sequence[str] = ALL,
+    *,
+    kind: str = c.FRAMES_FOLDER,
+    where: Any = None,
+    largest_body: int | None = None,
+) -> Iterator[Row]:
+    """Rows of `frames` or `events` as dicts, session by session, in the order of the log."""
+    for file in files(folder, kind):
+        for table in row_groups(file, columns, where=where, largest_body=largest_body):
+            yield from table.to_pylist()
+
+
+def frame(folder: Path, session: str, connection: int, sequence: int) -> Row | None:
+    """The one row of these numbers, with its body; None if the capture lacks it."""
+    where = (pc.field(c.CONNECTION) == connection) & (pc.field(c.SEQUENCE) == sequence)
+    of_session = (file for file in files(folder) if file.session == session)
+    for file in of_session:
+        for table in row_groups(file, where=where):
+            found: Row = table.to_pylist()[0]
+            return found
+    return None
+
+
+def _described(path: Path) -> CaptureFile:
+    date, hour = (part.name.partition("=")[2] for part in (path.parents[1], path.parent))
+    session, first, last = path.stem.rsplit("-", 2)
+    return CaptureFile(date, int(hour), session, int(first), int(last), path)
+
+
+def _wanted(heads: Any, where: Any) -> Any:
+    """The indices of the wanted rows."""
+    numbered = heads.append_column("_row", pa.array(range(len(heads)), pa.int64()))
+    return (numbered if where is None else numbered.filter(where)).column("_row")
+
+
+def _bodies(parquet: Any, group: int, heads: Any, largest: int | None) -> Any:
+    if largest is None:
+        return parquet.read_row_group(group, columns=[c.FRAME]).column(c.FRAME)
+    small = pc.less_equal(heads.column(c.STORED), largest)
+    if not pc.any(small).as_py():
+        return pa.nulls(len(heads), pa.binary())
+    return pc.if_else(small, parquet.read_row_group(group, columns=[c.FRAME]).column(c.FRAME), None)

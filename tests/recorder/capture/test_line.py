@@ -1,0 +1,234 @@
+"""What a connection's recording holds back, masks and lets go."""
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from proxy.conversation.conversation import Conversation
+from proxy.conversation.exchange import Direction
+from proxy.wire import catalog
+from recorder.capture import line as lines
+from recorder.capture.line import Line
+from recorder.capture.spool import Kind
+from recorder.capture.writer import Item
+from tests.recorder.capture import traffic
+from tests.recorder.capture.traffic import framed
+
+REQUEST, RESPONSE = Direction.REQUEST, Direction.RESPONSE
+HANDSHAKE, AUTHENTICATE, HEARTBEAT = 17, 36, 12
+
+
+class Recording:
+    """A line fed as the tap feeds it; every chunk takes the slow way."""
+
+    def __init__(self) -> None:
+        self.talk = Conversation(traffic.recording_routes())
+        self.line = Line(1, self.talk, (int(Kind.OPENED), 0, 1, 0, 0, b"{}", ()))
+        self.line.opened = None
+        self.items: list[Item] = []
+        self.now = 0
+
+    def feed(self, direction: Direction, data: bytes) -> list[Item]:
+        self.now += 1
+        step = (self.talk.responses if direction else self.talk.requests)(data, self.now)
+        offset = step.offset + len(step.data) - len(data)
+        items = self.line.take(direction, offset, data, self.now, step)
+        self.items += items
+        return items
+
+    def finish(self) -> None:
+        self.items += self.line.finish()
+
+    def stream(self, direction: Direction) -> bytes:
+        """The bytes written of a direction; every one at its place."""
+        found = b""
+        for kind, side, _, offset, _, data, _ in self.items:
+            if kind in (Kind.BYTES, Kind.UNFRAMED) and side == direction:
+                assert offset == len(found)
+                found += data
+        return found
+
+    def logins(self) -> list[Item]:
+        return [item for item in self.items if item[0] == Kind.LOGIN]
+
+
+def request(key: int, version: int, **values: object) -> bytes:
+    return framed(catalog.encode_request(key, version, 7, "c", values))
+
+
+def response(key: int, version: int, **values: object) -> bytes:
+    return framed(catalog.encode_response(key, version, 7, values))
+
+
+def blank(data: bytes, *secrets: bytes) -> bytes:
+    for secret in secrets:
+        data = data.replace(secret, bytes(len(secret)))
+    return data
+
+
+SECRET = b"\0alice\0correct-horse"
+CLIENT = [request(HANDSHAKE, 1, mechanism="PLAIN"), request(AUTHENTICATE, 2, auth_bytes=SECRET), request(HEARTBEAT, 4)]
+BROKER = [
+    response(HANDSHAKE, 1, error_code=0),
+    response(AUTHENTICATE, 2, auth_bytes=b"server-proof"),
+    response(HEARTBEAT, 4),
+]
+
+
+def log_in(recording: Recording, size: int) -> None:
+    for asked, answered in zip(CLIENT, BROKER, strict=True):
+        for direction, data in ((REQUEST, asked), (RESPONSE, answered)):
+            for at in range(0, len(data), size):
+                recording.feed(direction, data[at : at + size])
+
+
+@pytest.mark.parametrize("size", range(1, 70))
+def test_a_login_is_written_whole_but_for_its_secrets_however_it_is_cut(size: int) -> None:
+    recording = Recording()
+    log_in(recording, size)
+    assert recording.stream(REQUEST) == blank(b"".join(CLIENT), SECRET)
+    assert recording.stream(RESPONSE) == blank(b"".join(BROKER), b"server-proof")
+    assert recording.line.calm
+
+
+def test_spans_are_those_of_the_blanked_bytes() -> None:
+    recording = Recording()
+    log_in(recording, 9)
+    for kind, _, _, _, _, data, spans in recording.items:
+        if kind == Kind.BYTES:
+            for start, length in spans:
+                assert data[start : start + length] == bytes(length)
+    assert sum(length for item in recording.items for _, length in item[6]) == len(SECRET) + len(b"server-proof")
+
+
+def test_who_logs_in_is_noted_before_the_token() -> None:
+    recording = Recording()
+    log_in(recording, 1000)
+    (entry,) = recording.logins()
+    assert b'"alice"' in entry[5]
+    assert b"horse" not in entry[5]
+
+
+def test_nothing_of_a_connection_is_written_behind_a_secret_that_is_not_whole() -> None:
+    recording = Recording()
+    recording.feed(REQUEST, CLIENT[0])
+    recording.feed(REQUEST, CLIENT[1][:30])
+    assert recording.stream(REQUEST) == CLIENT[0]
+    assert recording.feed(RESPONSE, BROKER[0]) == []
+    written = recording.feed(REQUEST, CLIENT[1][30:])
+    arrivals = [(item[1], item[4]) for item in written if item[0] == Kind.BYTES]
+    assert arrivals == [(REQUEST, 2), (RESPONSE, 3), (REQUEST, 4)]
+
+
+def test_bytes_whose_frame_is_not_known_hold_up_only_their_own_direction() -> None:
+    recording = Recording()
+    recording.feed(REQUEST, CLIENT[2] + CLIENT[2][:3])
+    assert recording.stream(REQUEST) == CLIENT[2]
+    assert len(recording.feed(RESPONSE, BROKER[2])) == 1
+    recording.feed(REQUEST, CLIENT[2][3:])
+    assert recording.stream(REQUEST) == CLIENT[2] * 2
+
+
+def test_too_much_kept_back_masks_the_rest_of_the_secret_frame_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "MOST_KEPT", 100)
+    recording = Recording()
+    large = request(AUTHENTICATE, 2, auth_bytes=b"s" * 300)
+    recording.feed(REQUEST, large[:90])
+    assert recording.items == []
+    recording.feed(REQUEST, large[90:110])
+    assert recording.stream(REQUEST) == large[:12] + bytes(98)
+    for at in range(110, len(large), 50):
+        recording.feed(REQUEST, large[at : at + 50])
+    recording.feed(REQUEST, CLIENT[2])
+    assert recording.stream(REQUEST) == large[:12] + bytes(len(large) - 12) + CLIENT[2]
+    assert recording.line.calm
+
+
+def test_a_secret_that_never_came_whole_is_masked_whole() -> None:
+    recording = Recording()
+    recording.feed(REQUEST, CLIENT[1][:-1])
+    recording.finish()
+    assert recording.stream(REQUEST) == CLIENT[1][:12] + bytes(len(CLIENT[1]) - 13)
+
+
+def test_a_secret_frame_that_cannot_be_read_is_masked_whole() -> None:
+    recording = Recording()
+    broken = bytearray(CLIENT[1])
+    broken[-len(SECRET) - 2] = 0x7F
+    recording.feed(REQUEST, bytes(broken))
+    assert recording.stream(REQUEST) == CLIENT[1][:12] + bytes(len(CLIENT[1]) - 12)
+
+
+def test_what_a_connection_ends_with_before_a_login_shows_its_length_alone() -> None:
+    recording = Recording()
+    recording.feed(REQUEST, b"GET /secret HTTP/1.1")
+    recording.finish()
+    assert recording.stream(REQUEST) == b"GET " + bytes(16)
+    assert recording.items[-1][0] == Kind.UNFRAMED
+
+
+def test_what_a_connection_ends_with_behind_a_login_shows_its_head() -> None:
+    recording = Recording()
+    recording.feed(REQUEST, CLIENT[2] + b"GET /secret HTTP/1.1")
+    recording.finish()
+    assert recording.stream(REQUEST) == CLIENT[2] + b"GET /secret " + bytes(8)
+
+
+TOKENS = [b"n,,n=bob,r=client-nonce", b"c=biws,r=nonce,p=proof"]
+SERVER_TOKENS = [b"r=nonce,s=salt,i=4096", b"v=verifier"]
+
+
+def scram(recording: Recording, size: int) -> tuple[bytes, bytes]:
+    """A SCRAM login in bare tokens, then a heartbeat."""
+    script = [
+        (REQUEST, request(HANDSHAKE, 0, mechanism="SCRAM-SHA-256")),
+        (RESPONSE, response(HANDSHAKE, 0, error_code=0)),
+        (REQUEST, framed(TOKENS[0])),
+        (RESPONSE, framed(SERVER_TOKENS[0])),
+        (REQUEST, framed(TOKENS[1])),
+        (RESPONSE, framed(SERVER_TOKENS[1])),
+        (REQUEST, CLIENT[2]),
+        (RESPONSE, BROKER[2]),
+    ]
+    for direction, data in script:
+        for at in range(0, len(data), size):
+            recording.feed(direction, data[at : at + size])
+    return tuple(b"".join(data for side, data in script if side == one) for one in Direction)  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("size", range(1, 50))
+def test_bare_tokens_show_only_their_length_however_they_are_cut(size: int) -> None:
+    recording = Recording()
+    asked, answered = scram(recording, size)
+    assert recording.stream(REQUEST) == blank(asked, *TOKENS)
+    assert recording.stream(RESPONSE) == blank(answered, *SERVER_TOKENS)
+
+
+@pytest.mark.parametrize("size", [1, 3, 5, 1000])
+def test_a_verdict_on_a_login_stands_before_the_bytes_that_it_is_about(size: int) -> None:
+    recording = Recording()
+    scram(recording, size)
+    behind = [0, 0]
+    verdicts = 0
+    for kind, direction, _, offset, _, data, _ in recording.items:
+        if kind == Kind.BYTES:
+            behind[direction] = offset + len(data)
+        elif b"principal" not in data:
+            verdicts += 1
+            assert behind[direction] <= offset
+    assert verdicts == 4
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 1 << 32), st.sampled_from([1, 3, 20, 200, 5000]))
+def test_no_byte_of_a_secret_is_ever_written(seed: int, largest: int) -> None:
+    rng = random.Random(seed)
+    talk = traffic.cut(rng, traffic.talk(rng, 1, 12, (AUTHENTICATE, HEARTBEAT, 3)), largest)
+    recording = Recording()
+    for chunk in talk.chunks:
+        recording.feed(chunk.direction, chunk.data)
+    secrets = {call.secret for call in talk.calls if call.secret}
+    for direction, stream in zip(Direction, talk.streams(), strict=True):
+        assert recording.stream(direction) == blank(stream, *sorted(secrets, key=len, reverse=True))

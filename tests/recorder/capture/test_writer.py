@@ -1,0 +1,188 @@
+"""The thread and its file: everything queued is written once and in order, whatever the disk does meanwhile."""
+
+import errno
+import os
+import random
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from recorder.capture import spool
+from recorder.capture.session import RecordSettings
+from recorder.capture.spool import Kind, SegmentReader
+from recorder.capture.writer import GROUP, Item, Log, SpoolFullError, Writer
+from tests.recorder.capture.looks import log_entries
+
+
+def item(number: int, size: int = 10) -> Item:
+    return (int(Kind.BYTES), 0, 1, number, number, bytes([number % 256]) * size, ())
+
+
+def offsets(folder: Path) -> list[int]:
+    return [entry.offset for entry in log_entries(folder) if entry.kind == Kind.BYTES]
+
+
+class Disk:
+    """A writev that fails, or writes in part, as told: one answer a call, then as usual."""
+
+    def __init__(self, *answers: int | OSError) -> None:
+        self.answers = list(answers)
+
+    def __call__(self, descriptor: int, buffers: Sequence[bytes]) -> int:
+        answer = self.answers.pop(0) if self.answers else None
+        if isinstance(answer, OSError):
+            raise answer
+        return os.write(descriptor, b"".join(buffers)[:answer])
+
+
+def full() -> OSError:
+    return OSError(errno.ENOSPC, "No space left on device")
+
+
+LogOf = Callable[..., Log]
+
+
+@pytest.fixture
+def log_of(tmp_path: Path) -> Iterator[LogOf]:
+    logs: list[Log] = []
+
+    def opened(disk: Disk | None = None, clock: Callable[[], int] = lambda: 5, **settings: int) -> Log:
+        logs.append(Log(tmp_path, "s", RecordSettings(**settings), writev=disk or Disk(), clock=clock))  # type: ignore[arg-type]
+        return logs[-1]
+
+    yield opened
+    for log in logs:
+        log.close()
+
+
+def test_a_group_is_as_large_as_the_kernel_takes_at_once(log_of: LogOf, tmp_path: Path) -> None:
+    log = log_of()
+    assert log.append([item(number) for number in range(GROUP + 1)]) == GROUP
+    assert offsets(tmp_path) == list(range(GROUP))
+
+
+@pytest.mark.parametrize("first", [0, 1, 39, 40, 41, 49, 50, 51, 149])
+def test_a_write_that_broke_off_goes_on_at_the_byte(log_of: LogOf, tmp_path: Path, first: int) -> None:
+    log = log_of(Disk(first, full()))
+    with pytest.raises(OSError, match="No space"):
+        log.append([item(number) for number in range(3)])
+    assert log.busy
+    assert log.resume() == 3
+    assert not log.busy
+    assert offsets(tmp_path) == [0, 1, 2]
+
+
+def test_a_failed_call_that_wrote_some_is_believed_to_the_file(log_of: LogOf, tmp_path: Path) -> None:
+    class Lying(Disk):
+        def __call__(self, descriptor: int, buffers: Sequence[bytes]) -> int:
+            if self.answers:
+                os.write(descriptor, b"".join(buffers)[:60])
+            return super().__call__(descriptor, buffers)
+
+    log = log_of(Lying(full()))
+    with pytest.raises(OSError, match="No space"):
+        log.append([item(0), item(1)])
+    log.resume()
+    assert offsets(tmp_path) == [0, 1]
+
+
+def test_a_large_segment_is_followed_by_the_next_which_says_where_it_ends(log_of: LogOf, tmp_path: Path) -> None:
+    log = log_of(segment=300)
+    for number in range(10):
+        log.append([item(number, 50)])
+        log.turn(0.0)
+    assert offsets(tmp_path) == list(range(10))
+    numbers = spool.segments(tmp_path)
+    assert len(numbers) > 2
+    for before, number in pairwise(numbers):
+        reader = SegmentReader(spool.segment_path(tmp_path, number))
+        assert reader.head.previous_end == spool.segment_path(tmp_path, before).stat().st_size
+        reader.close()
+
+
+def test_an_old_segment_is_followed_by_the_next_unless_it_is_empty(log_of: LogOf, tmp_path: Path) -> None:
+    log = log_of(segment_seconds=60)
+    log.turn(1e12)
+    assert spool.segments(tmp_path) == [1]
+    log.append([item(0)])
+    log.turn(0.0)
+    assert spool.segments(tmp_path) == [1]
+    log.turn(1e12)
+    assert spool.segments(tmp_path) == [1, 2]
+
+
+def test_a_full_spool_takes_nothing_until_a_segment_is_taken_away(log_of: LogOf, tmp_path: Path) -> None:
+    log = log_of(spool=1000, segment=1000)
+    for number in range(6):
+        log.append([item(number, 100)])
+    written = offsets(tmp_path)
+    with pytest.raises(SpoolFullError):
+        log.append([item(6, 100)])
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 1000 + 200
+    with pytest.raises(SpoolFullError):
+        log.append([item(99, 100)])
+    for number in spool.segments(tmp_path)[:-1]:
+        spool.segment_path(tmp_path, number).unlink()
+    log.append([item(99, 100)])
+    assert offsets(tmp_path) == [99]
+    assert written == list(range(len(written)))
+
+
+def test_the_last_words_are_written_even_into_a_full_spool(log_of: LogOf, tmp_path: Path) -> None:
+    log = log_of(spool=300, segment=1000)
+    log.append([item(0, 100)])
+    log.append([item(1, 500)], limited=False)
+    assert offsets(tmp_path) == [0, 1]
+
+
+def test_a_clock_that_was_set_is_told_once(log_of: LogOf) -> None:
+    now = [1_000]
+    log = log_of(clock=lambda: now[0])
+    assert log.clock_jump() is None
+    now[0] += 3_600_000_000_000
+    jump = log.clock_jump()
+    assert jump is not None
+    assert jump[0] == Kind.CLOCK
+    assert jump[3] == now[0]
+    assert log.clock_jump() is None
+
+
+def test_what_is_queued_is_written_once_and_in_order(log_of: LogOf, tmp_path: Path) -> None:
+    rng = random.Random(1)
+    answers = [rng.choice([1, 7, 100, full()]) for _ in range(40)]
+    writer = Writer(log_of(Disk(*answers), segment=5_000))
+    writer.start()
+    for number in range(2_000):
+        writer.queue.append(item(number))
+        if number % 50 == 0:
+            writer.wake()
+    while writer.queue:
+        writer.flush()
+    writer.close()
+    assert offsets(tmp_path) == list(range(2_000))
+    assert writer.written == 20_000
+    assert writer.written_items == 2_000
+
+
+def test_a_failing_disk_is_said_and_so_is_its_recovery(log_of: LogOf, tmp_path: Path) -> None:
+    disk = Disk(*[full() for _ in range(3)])
+    writer = Writer(log_of(disk))
+    writer.queue.append(item(0))
+    writer.start()
+    writer.wait_until(lambda: writer.failed)
+    assert writer.queue
+    while writer.queue:
+        writer.flush()
+    assert not writer.failed
+    writer.close()
+    assert offsets(tmp_path) == [0]
+
+
+def test_closing_on_a_disk_that_fails_ends_all_the_same(log_of: LogOf) -> None:
+    writer = Writer(log_of(Disk(*[full() for _ in range(1000)])))
+    writer.queue.append(item(0))
+    writer.start()
+    writer.close()
+    assert writer.failed
