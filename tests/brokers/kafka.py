@@ -18,6 +18,7 @@ import uuid
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -38,7 +39,7 @@ CONSOLE_TOOLS = {
     "kafka-acls": "org.apache.kafka.tools.AclCommand",
     "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
     "kafka-cluster": "org.apache.kafka.tools.ClusterTool",
-    "kafka-configs": "org.apache.kafka.tools.ConfigCommand",
+    "kafka-configs": "kafka.admin.ConfigCommand",
     "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
     "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
     "kafka-console-share-consumer": "org.apache.kafka.tools.consumer.ConsoleShareConsumer",
@@ -87,6 +88,11 @@ _SETTINGS = {
     "socket.request.max.bytes": ROOM_BYTES + (1 << 20),
     # a first member need not wait for others
     "group.initial.rebalance.delay.ms": 0,
+    # members of the newer groups ask twice a second, so that a rebalance takes no ten seconds
+    "group.consumer.min.heartbeat.interval.ms": 500,
+    "group.consumer.heartbeat.interval.ms": 500,
+    "group.share.min.heartbeat.interval.ms": 500,
+    "group.share.heartbeat.interval.ms": 500,
     # share groups' records are locked that short, so that a closed consumer's come back during a test
     "group.share.record.lock.duration.ms": 15_000,
     # small, because every one of these partitions is opened at start or first use
@@ -151,7 +157,8 @@ class KafkaCluster:
         """
         self._folder = folder
         self._settings = dict(settings or {})
-        self._jvm_options = jvm_options if jvm_options is not None else (f"-XX:SharedArchiveFile={_class_archive()}",)
+        archived = f"-XX:SharedArchiveFile={class_archive('broker')}" if jvm_options is None else ""
+        self._jvm_options = jvm_options if jvm_options is not None else (archived,)
         self._cluster_id = _uuid()
         self.nodes = {number: self._node(number) for number in range(1, nodes + 1)}
 
@@ -273,7 +280,11 @@ class KafkaCluster:
 
     def console_command(self, tool: str, *arguments: str) -> list[str]:
         """The argv of a console tool, for one that has to run beside something else (`children.spawn`)."""
-        return [*_jvm(_logging(self._folder, "WARN", "SYSTEM_ERR")), CONSOLE_TOOLS[tool], *arguments]
+        return [*self.untrained(tool, f"-XX:SharedArchiveFile={class_archive('tool')}"), *arguments]
+
+    def untrained(self, tool: str, *jvm_options: str) -> list[str]:
+        """The argv of a console tool that starts without a class archive, up to its arguments."""
+        return [*_jvm(self._folder, "WARN", "SYSTEM_ERR"), *jvm_options, CONSOLE_TOOLS[tool]]
 
     def _format(self) -> None:
         """Format node 1's folder with Kafka's tool and copy it: one JVM instead of one a node."""
@@ -282,7 +293,7 @@ class KafkaCluster:
             node.folder.mkdir(parents=True, exist_ok=True)
             (node.folder / "server.properties").write_text(self._properties(node))
         command = ["format", "--cluster-id", self._cluster_id, "--config", str(first.folder / "server.properties")]
-        self.console("kafka-storage", *command)
+        subprocess.run([*self.untrained("kafka-storage"), *command], check=True, capture_output=True)
         for node in others:
             shutil.copytree(first.folder / "data", node.folder / "data")
             meta = node.folder / "data" / "meta.properties"
@@ -305,43 +316,53 @@ class KafkaCluster:
         return "".join(f"{key}={value}\n" for key, value in (settings | self._settings).items())
 
     def _launch(self, node: Node) -> None:
-        command = _jvm(_logging(self._folder, "INFO", "SYSTEM_OUT"), *self._jvm_options)
+        command = [*_jvm(self._folder, "INFO", "SYSTEM_OUT"), *self._jvm_options]
         server = ["kafka.Kafka", str(node.folder / "server.properties")]
         node.child = children.spawn([*command, *server], output=node.folder / "server.log")
 
 
-def _jvm(logging: Path, *options: str) -> list[str]:
-    return [java(), *JVM, *options, f"-Dlog4j2.configurationFile={logging}", "-cp", class_path()]
+def _jvm(folder: Path, level: str, target: str) -> list[str]:
+    """The start of a JVM's argv. The long class path stands in a file, so that messages with an argv can be read."""
+    logging, arguments = folder / f"log4j2-{level}.properties", folder / f"{level}.args"
+    if not arguments.exists():
+        logging.write_text(_LOGGING.format(level=level, target=target))
+        arguments.write_text("\n".join([*JVM, f"-Dlog4j2.configurationFile={logging}", "-cp", class_path()]))
+    return [java(), f"@{arguments}"]
 
 
-def _logging(folder: Path, level: str, target: str) -> Path:
-    file = folder / f"log4j2-{level}.properties"
-    file.write_text(_LOGGING.format(level=level, target=target))
-    return file
+def class_archive(user: str) -> Path:
+    """The classes that a broker or a tool loads, parsed and checked already: two thirds of their start-up time.
 
+    Both are made on first use, by a broker and a tool that run for that alone; a JVM takes one only if it fits.
 
-def _class_archive() -> Path:
-    """The classes that a broker loads, parsed and checked already: two thirds of the start-up time.
-
-    Made on first use, by a node that runs for that alone; the JVM itself sees to it that it fits.
+    Args:
+        user: "broker" or "tool".
     """
     runtime = Path(java()).resolve()
-    made_for = f"{runtime} {runtime.stat().st_mtime_ns} {class_path()}"
-    archive = cache_folder() / f"classes-{sha256(made_for.encode()).hexdigest()[:16]}.jsa"
-    if not archive.exists():
+    made_for = sha256(f"{runtime} {runtime.stat().st_mtime_ns} {class_path()}".encode()).hexdigest()[:16]
+    archives = {name: cache_folder() / f"classes-{made_for}-{name}.jsa" for name in ("tool", "broker")}
+    if not archives["broker"].exists():
         with locked("classes"):
-            if not archive.exists():
-                _make_class_archive(archive)
-    return archive
+            if not archives["broker"].exists():
+                _make_class_archives(**archives)
+    return archives[user]
 
 
-def _make_class_archive(archive: Path) -> None:
-    unfinished = archive.with_suffix(".unfinished")
+def _make_class_archives(tool: Path, broker: Path) -> None:
+    """The broker's comes last: it stands for both."""
     with TemporaryDirectory(prefix="kafka-classes-") as folder:
-        options = (f"-XX:ArchiveClassesAtExit={unfinished}",)
+        made = Path(folder, "broker.jsa")
+        options = (f"-XX:ArchiveClassesAtExit={made}",)
         with KafkaCluster(1, folder=Path(folder, "cluster"), jvm_options=options) as cluster:
+            where = ["--bootstrap-server", cluster.bootstrap, "--topic", "training"]
+            run = partial(subprocess.run, check=True, capture_output=True)
+            run([*cluster.untrained("kafka-console-producer"), *where], input=b"something to read\n")
+            reader = ["--from-beginning", "--max-messages", "1", "--timeout-ms", "30000"]
+            made_by_tool = f"-XX:ArchiveClassesAtExit={made.with_name('tool.jsa')}"
+            run([*cluster.untrained("kafka-console-consumer", made_by_tool), *where, *reader])
             children.stop(cluster.nodes[1].child, seconds=60)
-    unfinished.replace(archive)
+        shutil.move(made.with_name("tool.jsa"), tool)
+        shutil.move(made, broker)
 
 
 def _death(node: Node) -> str | None:

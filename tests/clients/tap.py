@@ -1,0 +1,145 @@
+"""A byte tap: relays connections and writes down what passes, both directions apart, byte for byte.
+
+Shares nothing with the project's code, so that the project can be compared with it: sockets, threads and files, no
+idea of Kafka. One tap stands between proxy and brokers, one between clients and proxy. It runs as a process of its
+own; a connection is three files: `<number>.opened` (the address that was dialled), `<number>.requests` (what the
+dialling side sent) and `<number>.responses`. Bytes are written down before they are passed on.
+"""
+
+import json
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import BinaryIO
+
+from tests.brokers import children
+
+ROOT = Path(__file__).resolve().parents[2]
+CHUNK_BYTES = 1 << 18
+# for what is still under way once both sides have been told to end
+LAST_BYTES_SECONDS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """One connection. `dialled`: "host:port" that its opener meant."""
+
+    number: int
+    dialled: str
+    requests: bytes
+    responses: bytes
+
+
+class Tap:
+    """A running tap, within `with`.
+
+    Args:
+        routes: where to listen -> where to connect, as "host:port" both.
+        folder: for the files; made here.
+    """
+
+    def __init__(self, routes: Mapping[str, str], folder: Path) -> None:
+        self._routes = dict(routes)
+        self._folder = folder
+
+    def __enter__(self) -> "Tap":
+        self._folder.mkdir(parents=True)
+        command = [sys.executable, "-m", __name__, str(self._folder), json.dumps(self._routes)]
+        self._child = children.spawn(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        if not self._child.stdout.readline():
+            raise RuntimeError(f"the tap ended with exit code {self._child.wait()}; its stderr says why")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End it; all that it relayed is in the files then. Close what it stands between first."""
+        with suppress(BrokenPipeError):
+            self._child.stdin.close()
+        self._child.wait(LAST_BYTES_SECONDS + 5)
+        self._child.stdout.close()
+
+    def connections(self) -> list[Recorded]:
+        """All connections so far, in the order in which they were opened."""
+        files = sorted(self._folder.glob("*.opened"))
+        return [
+            Recorded(
+                int(file.stem),
+                file.read_text(),
+                file.with_suffix(".requests").read_bytes(),
+                file.with_suffix(".responses").read_bytes(),
+            )
+            for file in files
+        ]
+
+
+def _serve(folder: Path, routes: Mapping[str, str]) -> None:
+    """The child: relays until its stdin ends, then waits a moment for what is under way."""
+    relays: list[threading.Thread] = []
+    numbers = count(1)
+    for route in routes.items():
+        listener = socket.create_server(_address(route[0]), backlog=128)
+        accept = partial(_accept, listener, route, folder, numbers, relays)
+        threading.Thread(target=accept, daemon=True).start()
+    print("ready", flush=True)
+    sys.stdin.read()
+    for relay in relays:
+        relay.join(LAST_BYTES_SECONDS)
+
+
+def _accept(
+    listener: socket.socket,
+    route: tuple[str, str],
+    folder: Path,
+    numbers: "count[int]",
+    relays: list[threading.Thread],
+) -> None:
+    listen, target = route
+    while True:
+        near, _ = listener.accept()
+        number = next(numbers)
+        requests, responses = (folder / f"{number:06}.{name}" for name in ("requests", "responses"))
+        files = [file.open("wb", buffering=0) for file in (requests, responses)]
+        requests.with_suffix(".opened").write_text(listen)
+        try:
+            far = socket.create_connection(_address(target), timeout=5)
+        except OSError:
+            near.close()  # what a proxy does without its broker
+            continue
+        far.settimeout(None)
+        for source, sink, file in ((near, far, files[0]), (far, near, files[1])):
+            sink.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            relay = threading.Thread(target=_relay, args=(source, sink, file), daemon=True)
+            relays.append(relay)
+            relay.start()
+
+
+def _relay(source: socket.socket, sink: socket.socket, file: BinaryIO) -> None:
+    """One direction to its end. An end passes on as an end; a reset ends both directions."""
+    with file:
+        try:
+            while chunk := source.recv(CHUNK_BYTES):
+                file.write(chunk)
+                sink.sendall(chunk)
+            sink.shutdown(socket.SHUT_WR)
+        except OSError:
+            for end in (source, sink):
+                with suppress(OSError):
+                    end.shutdown(socket.SHUT_RDWR)
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    return host, int(port)
+
+
+if __name__ == "__main__":
+    _serve(Path(sys.argv[1]), json.loads(sys.argv[2]))

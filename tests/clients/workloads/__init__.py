@@ -1,0 +1,28 @@
+"""What each client does, as functions of a bootstrap address: the same work runs direct and through the proxy.
+
+Each function asserts what its client must see; names of topics, groups and transactions are fresh in each call.
+"""
+
+from itertools import product
+from uuid import uuid4
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+ACKS = ("0", "1", "all")
+CODECS_AND_ACKS = tuple(product(CODECS, ACKS))
+
+# the issue's large record: over every buffer and the default limits of clients and brokers
+LARGE_BYTES = 20_000_000
+LARGEST_REQUEST = 30_000_000
+
+# seconds that a client may take for anything; only reached when something is wrong
+PATIENCE = 45
+
+
+def fresh(name: str) -> str:
+    """A name that nothing else on the cluster has."""
+    return f"{name}-{uuid4().hex[:8]}"
+
+
+def values(label: str, count: int) -> list[bytes]:
+    """Distinct values that compress a little."""
+    return [f"{label} {number} ".encode() * 10 for number in range(count)]

@@ -1,0 +1,180 @@
+"""librdkafka, by way of confluent-kafka."""
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
+
+from tests.clients.workloads import CODECS_AND_ACKS, LARGE_BYTES, LARGEST_REQUEST, PATIENCE, fresh, values
+
+
+def produces_and_consumes(bootstrap: str) -> None:
+    """Every codec with every acks; each record is read again."""
+    topic = create_topic(bootstrap, "confluent", partitions=3)
+    wanted = set()
+    for codec, acks in CODECS_AND_ACKS:
+        sent = values(f"{codec} {acks}", 20)
+        produce(bootstrap, topic, sent, **{"compression.type": codec, "acks": acks, "linger.ms": 5})
+        wanted.update(sent)
+    assert set(consume(bootstrap, topic, len(wanted))) == wanted
+
+
+def rebalances_a_group(bootstrap: str, protocol: str) -> None:
+    """One member has all partitions, a second one takes half of them, leaves, and the first has all again."""
+    topic, group = create_topic(bootstrap, "rebalance", partitions=4), fresh("group")
+    produce(bootstrap, topic, values("rebalance", 40))
+    settings = {"group.id": group, "group.protocol": protocol, "auto.offset.reset": "earliest"}
+    settings |= {"heartbeat.interval.ms": 500} if protocol == "classic" else {}  # the other one has the broker's
+    first, second = consumer(bootstrap, **settings), consumer(bootstrap, **settings)
+    first.subscribe([topic])
+    _poll_until([first], lambda: len(first.assignment()) == 4)
+    second.subscribe([topic])
+    _poll_until([first, second], lambda: len(first.assignment()) == len(second.assignment()) == 2)
+    second.close()
+    _poll_until([first], lambda: len(first.assignment()) == 4)
+    first.commit(offsets=[TopicPartition(topic, 0, 5)], asynchronous=False)
+    assert first.committed([TopicPartition(topic, 0)], timeout=PATIENCE)[0].offset == 5
+    first.close()
+
+
+def keeps_its_transactions(bootstrap: str) -> None:
+    """Committed records and the offsets sent with them are seen; aborted records are not."""
+    topic, group = create_topic(bootstrap, "transactions"), fresh("group")
+    producer = Producer(_settings(bootstrap) | {"transactional.id": fresh("transaction")})
+    producer.init_transactions(PATIENCE)
+    reader = consumer(bootstrap, **{"group.id": group})
+    for label, finish in (("kept", producer.commit_transaction), ("aborted", producer.abort_transaction)):
+        producer.begin_transaction()
+        for value in values(label, 10):
+            producer.produce(topic, value)
+        offsets = [TopicPartition(topic, 0, 10)]
+        if label == "kept":
+            producer.send_offsets_to_transaction(offsets, reader.consumer_group_metadata(), PATIENCE)
+        finish(PATIENCE)
+    produce(bootstrap, topic, [b"last"], **{"enable.idempotence": True})
+    seen = consume(bootstrap, topic, 11, **{"isolation.level": "read_committed"})
+    assert seen == [*values("kept", 10), b"last"]
+    assert reader.committed([TopicPartition(topic, 0)], timeout=PATIENCE)[0].offset == 10
+    reader.close()
+
+
+def administers(bootstrap: str) -> None:
+    """Topics, configurations, offsets, records and groups: made, described, changed and deleted."""
+    admin = AdminClient(_settings(bootstrap))
+    topic, group = create_topic(bootstrap, "admin"), fresh("group")
+    assert _done(admin.describe_cluster()).nodes
+    _all_done(admin.create_partitions([NewPartitions(topic, 3)]))
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    resource.add_incremental_config(ConfigEntry("retention.ms", "3600000", incremental_operation=AlterConfigOpType.SET))
+    _all_done(admin.incremental_alter_configs([resource]))
+    (described,) = _all_done(admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic)]))
+    assert described["retention.ms"].value == "3600000"
+    (broker,) = _all_done(admin.describe_configs([ConfigResource(ResourceType.BROKER, "1")]))
+    assert "advertised.listeners" in broker
+    produce(bootstrap, topic, values("admin", 9))
+    consume(bootstrap, topic, 9, **{"group.id": group, "enable.auto.commit": True})
+    where = TopicPartition(topic, 0)
+    (latest,) = _all_done(admin.list_offsets({where: OffsetSpec.latest()}))
+    _all_done(admin.delete_records([TopicPartition(topic, 0, latest.offset)]))
+    _all_done(admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]))
+    assert group in {listed.group_id for listed in _done(admin.list_consumer_groups()).valid}
+    _all_done(admin.describe_consumer_groups([group]))
+    _all_done(admin.delete_consumer_groups([group]))
+    _all_done(admin.delete_topics([topic]))
+
+
+def moves_a_large_record(bootstrap: str) -> None:
+    topic = create_topic(bootstrap, "large", **{"max.message.bytes": str(LARGEST_REQUEST)})
+    record = bytes(range(256)) * (LARGE_BYTES // 256)
+    produce(bootstrap, topic, [record], **{"message.max.bytes": LARGEST_REQUEST, "compression.type": "none"})
+    limits = {"fetch.max.bytes": LARGEST_REQUEST, "message.max.bytes": LARGEST_REQUEST}
+    (seen,) = consume(bootstrap, topic, 1, **limits, **{"max.partition.fetch.bytes": LARGEST_REQUEST})
+    assert seen == record
+
+
+def uses_many_topics(bootstrap: str, count: int = 200) -> None:
+    """Metadata of many topics at once, and a record in each."""
+    admin, prefix = AdminClient(_settings(bootstrap)), fresh("many")
+    topics = [f"{prefix}-{number}" for number in range(count)]
+    _all_done(admin.create_topics([NewTopic(topic, 1, 1) for topic in topics]))
+    try:
+        producer = Producer(_settings(bootstrap))
+        for topic in topics:
+            producer.produce(topic, topic.encode())
+        assert producer.flush(PATIENCE) == 0
+        assert set(topics) <= admin.list_topics(timeout=PATIENCE).topics.keys()
+        reader = consumer(bootstrap)
+        reader.assign([TopicPartition(topic, 0, OFFSET_BEGINNING) for topic in topics])
+        assert sorted(_read(reader, count)) == sorted(topic.encode() for topic in topics)
+    finally:
+        _all_done(admin.delete_topics(topics))
+
+
+def create_topic(bootstrap: str, name: str, partitions: int = 1, replicas: int = -1, **config: str) -> str:
+    """A fresh topic that every broker asked knows; its name."""
+    topic, admin = fresh(name), AdminClient(_settings(bootstrap))
+    _all_done(admin.create_topics([NewTopic(topic, partitions, replicas, config=config)]))
+    return topic
+
+
+def produce(bootstrap: str, topic: str, sent: Iterable[bytes], **settings: Any) -> None:
+    """Send the values and wait for all acknowledgements."""
+    producer, failed = Producer(_settings(bootstrap) | settings), []
+    for value in sent:
+        producer.produce(topic, value, on_delivery=lambda error, _: error and failed.append(error))
+    assert producer.flush(PATIENCE) == 0
+    assert not failed
+
+
+def consumer(bootstrap: str, **settings: Any) -> Consumer:
+    return Consumer(_settings(bootstrap) | {"group.id": fresh("group"), "enable.auto.commit": False} | settings)
+
+
+def consume(bootstrap: str, topic: str, count: int, **settings: Any) -> list[bytes]:
+    """The topic's first `count` values."""
+    reader = consumer(bootstrap, **{"auto.offset.reset": "earliest"} | settings)
+    reader.subscribe([topic])
+    return _read(reader, count)
+
+
+def _read(reader: Consumer, count: int) -> list[bytes]:
+    seen: list[bytes] = []
+    deadline = time.monotonic() + PATIENCE
+    while len(seen) < count:
+        assert time.monotonic() < deadline, f"{len(seen)} of {count} records after {PATIENCE} s"
+        if message := reader.poll(1):
+            assert message.error() is None, message.error()
+            seen.append(message.value())
+    reader.close()
+    return seen
+
+
+def _poll_until(consumers: list[Consumer], reached: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not reached():
+        assert time.monotonic() < deadline, [len(each.assignment()) for each in consumers]
+        for each in consumers:
+            each.poll(0.05)
+
+
+def _settings(bootstrap: str) -> dict[str, Any]:
+    return {"bootstrap.servers": bootstrap, "log_level": 2}
+
+
+def _done(future: Any) -> Any:
+    return future.result(PATIENCE)
+
+
+def _all_done(futures: dict[Any, Any]) -> list[Any]:
+    return [_done(future) for future in futures.values()]
