@@ -9,10 +9,10 @@ from pathlib import Path
 
 from bench import consumer, loads, report, sustained
 from bench.contenders import LISTENING, RECORDING, Contender, all_ways
-from bench.loads import LOADS, Load
+from bench.loads import LOADS, Load, Sample
 from bench.processes import Programs, build, running
 
-Rounds = dict[str, list[float]]
+Rounds = dict[str, list[Sample]]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -43,10 +43,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def bench(folder: Path, chosen: Sequence[Load], asked: argparse.Namespace) -> dict[str, Rounds]:
-    """Measures and prints what was asked for; returns load -> way -> a value a round."""
+    """Measures and prints what was asked for; returns load -> way -> a sample a round."""
     programs = build(folder)
-    with running([programs.broker], folder / "broker.log", LISTENING) as said:
-        upstream = f"{said[1]}:{said[2]}"
+    with running([programs.broker], folder / "broker.log", LISTENING) as child:
+        upstream = f"{child.said[1]}:{child.said[2]}"
         measured = fake_broker(programs, upstream, folder, chosen, asked)
         if asked.sustained and not asked.no_record:
             say("sustained recording, the compactor beside it")
@@ -86,7 +86,7 @@ def real_broker(folder: Path, asked: argparse.Namespace) -> Rounds:
     return values
 
 
-def interleaved(ways: Sequence[Contender], rounds: int, measure: Callable[[Contender], float]) -> Rounds:
+def interleaved(ways: Sequence[Contender], rounds: int, measure: Callable[[Contender], Sample]) -> Rounds:
     """Every way once a round, each round beginning with another one."""
     values: Rounds = {way.name: [] for way in ways}
     for number in range(rounds):

@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from bench.contenders import DIRECT, RECORDING, Contender, bare_relay, proxy
+from bench.loads import Sample
 from tests.brokers.kafka import KafkaCluster
 
 TOPIC = "bench"
@@ -40,10 +41,10 @@ def _fill(cluster: KafkaCluster) -> None:
     cluster.console("kafka-producer-perf-test", *where, *size, seconds=180)
 
 
-def megabytes_per_second(cluster: KafkaCluster, contender: Contender) -> float:
+def megabytes_per_second(cluster: KafkaCluster, contender: Contender) -> Sample:
     """What ConsumerPerformance says it fetched a second, its start and rebalance left out."""
     where = ("--bootstrap-server", contender.address, "--topic", TOPIC)
     said = cluster.console("kafka-consumer-perf-test", *where, "--num-records", str(RECORDS), seconds=180).stdout
     header, *rows = csv.reader(line for line in said.splitlines() if "," in line)
     columns = [name.strip() for name in header]
-    return float(rows[-1][columns.index("fetch.MB.sec")])
+    return Sample(float(rows[-1][columns.index("fetch.MB.sec")]))

@@ -1,6 +1,7 @@
 """Who is compared: the ways from a client to a broker."""
 
 import sys
+import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -19,17 +20,20 @@ ANY_PORT = "127.0.0.1:0"
 LISTENING = r"listening on (\S+):(\d+)"
 KAFKA_WIRETAP = (sys.executable, "-c", "from proxy.cli import main; main()")
 
-# what a burst leaves to compact is done within this, or the next measurement goes on beside it, which is said
+# what a load leaves to compact is done within this
 SETTLE_SECONDS = 120.0
+# the compactor says how far it is twice a second: it has caught up when it has said so for this long
+QUIET_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """One way to a broker: where to connect, and the admin page where there is one ("http://...")."""
+    """One way to a broker: where to connect, whose process it is, and the admin page where there is one ("http://...")."""
 
     name: str
     host: str
     port: int
+    pid: int | None = None
     admin: str | None = None
 
     @property
@@ -45,21 +49,34 @@ class Contender:
             samples = [sample for family in families for sample in family.samples]
         return {sample.name.removeprefix("kafka_wiretap_"): sample.value for sample in samples if not sample.labels}
 
-    def backlog(self) -> float:
-        """Bytes that were recorded and are not in Parquet yet."""
-        now = self.metrics()
-        return now.get("recorder_queue_bytes", 0) + now.get("recorder_lag_bytes", 0)
+    def settle(self) -> float:
+        """Wait until the compactor has nothing left to do: others are measured next, and want the processors.
 
-    def settle(self) -> None:
-        """Wait until the compactor has nothing left to do: others are measured next, and want the processors."""
-        wait_for(lambda: not self.backlog(), f"the compactor of {self.name!r}", seconds=SETTLE_SECONDS)
+        Returns: the seconds until it had caught up. Raises TimeoutError after `SETTLE_SECONDS`.
+        """
+        begun = caught_up = time.monotonic()
+
+        def is_quiet() -> bool:
+            nonlocal caught_up
+            if self._backlog():
+                caught_up = time.monotonic()
+            return time.monotonic() - caught_up > QUIET_SECONDS
+
+        if "recorder_lag_bytes" in self.metrics():
+            wait_for(is_quiet, f"the compactor of {self.name!r}", seconds=SETTLE_SECONDS)
+        return caught_up - begun
+
+    def _backlog(self) -> float:
+        """Bytes that wait to be written to the log, or to be read by the compactor."""
+        now = self.metrics()
+        return now["recorder_queue_bytes"] + now["recorder_lag_bytes"]
 
 
 @contextmanager
 def bare_relay(upstream: str, folder: Path, listen: str = ANY_PORT) -> Iterator[Contender]:
     command = (sys.executable, "-m", "bench.relay", upstream, listen)
-    with running(command, folder / "relay.log", LISTENING) as said:
-        yield Contender(RELAY, said[1], int(said[2]))
+    with running(command, folder / "relay.log", LISTENING) as child:
+        yield Contender(RELAY, child.said[1], int(child.said[2]), child.pid)
 
 
 @contextmanager
@@ -68,10 +85,10 @@ def proxy(upstream: str, folder: Path, name: str = PROXY, record: Path | None = 
     log = folder / f"{name}.log"
     where = ("--upstream", upstream, "--listen", ANY_PORT, "--metrics", ANY_PORT, "--state", folder / f"{name}.state")
     recorded = ("--record", record) if record else ()
-    with running((*KAFKA_WIRETAP, "proxy", *where, *recorded), log, r"metrics on (http://\S+)/metrics") as said:
+    with running((*KAFKA_WIRETAP, "proxy", *where, *recorded), log, r"metrics on (http://\S+)/metrics") as child:
         [*_, listening] = [line for line in log.read_text().splitlines() if line.startswith("listening on ")]
         host, _, port = listening.removeprefix("listening on ").rpartition(":")
-        yield Contender(name, host, int(port), said[1])
+        yield Contender(name, host, int(port), child.pid, child.said[1])
 
 
 @contextmanager

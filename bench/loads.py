@@ -3,8 +3,10 @@
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from bench.contenders import PROXY, RECORDING, Contender
+from bench.processes import processor_ns
 
 # beyond what was asked for: connecting, draining, and a slow machine
 PATIENCE_SECONDS = 60
@@ -12,16 +14,27 @@ PATIENCE_SECONDS = 60
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One run of the load generator; the percentiles are those of one exchange, or one burst."""
+    """One run of the load generator; the percentiles are those of one exchange, or one burst.
+
+    processor_ns: what the relay or proxy between took of a processor meanwhile; 0 where nothing is between.
+    """
 
     exchanges: int
     ns: int
     p50_ns: int
     p99_ns: int
+    processor_ns: int = 0
 
     @property
     def per_second(self) -> float:
         return self.exchanges / self.ns * 1e9
+
+
+class Sample(NamedTuple):
+    """What a round gave: the number asked for, and microseconds of a processor for each exchange."""
+
+    value: float
+    processor_us: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +53,9 @@ class Load:
     is_time: bool = False
     targets: tuple[tuple[str, float], ...] = ()
 
-    def value(self, result: Result) -> float:
-        return result.p50_ns / 1e3 if self.is_time else result.per_second
+    def value(self, result: Result) -> Sample:
+        number = result.p50_ns / 1e3 if self.is_time else result.per_second
+        return Sample(number, result.processor_ns / result.exchanges / 1e3)
 
 
 LOADS = (
@@ -58,6 +72,9 @@ def run(program: Path, load: Load, contender: Contender, seconds: float) -> Resu
     """Let the load generator loose. Raises CalledProcessError when an answer is missing or wrong."""
     kind, *rest = load.arguments
     command = [str(program), str(contender.port), kind, str(seconds), *rest]
+    before = processor_ns(contender.pid) if contender.pid else 0
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=seconds + PATIENCE_SECONDS)
+    after = processor_ns(contender.pid) if contender.pid else 0
     words = done.stdout.split()
-    return Result(**{name: int(value) for name, value in zip(words[::2], words[1::2], strict=True)})
+    numbers = {name: int(value) for name, value in zip(words[::2], words[1::2], strict=True)}
+    return Result(**numbers, processor_ns=after - before)

@@ -25,6 +25,20 @@ class Programs:
     load: Path
 
 
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A process that is ready, and the line that said so."""
+
+    pid: int
+    said: re.Match[str]
+
+
+def processor_ns(pid: int) -> int:
+    """Nanoseconds that a process has had a processor, all its threads together. Source: Linux' schedstat."""
+    tasks = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(task.read_text().split()[0]) for task in tasks)
+
+
 def build(folder: Path) -> Programs:
     """Compile the C programs into `folder`. CalledProcessError when the compiler finds something."""
     programs = Programs(folder / "broker", folder / "load")
@@ -36,12 +50,12 @@ def build(folder: Path) -> Programs:
 
 
 @contextmanager
-def running(command: Sequence[str | Path], log: Path, ready: str) -> Iterator[re.Match[str]]:
+def running(command: Sequence[str | Path], log: Path, ready: str) -> Iterator[Child]:
     """A child within a block, once it has said what it says when it is ready.
 
     Args:
         log: the file that takes what it says.
-        ready: a regular expression of a whole line; its match is yielded.
+        ready: a regular expression of a whole line.
     """
     line = re.compile(f"^{ready}$", re.MULTILINE)
     child = children.spawn([str(part) for part in command], output=log, cwd=ROOT)
@@ -54,6 +68,6 @@ def running(command: Sequence[str | Path], log: Path, ready: str) -> Iterator[re
         )
         found = line.search(log.read_text())
         assert found is not None
-        yield found
+        yield Child(child.pid, found)
     finally:
         children.stop(child)

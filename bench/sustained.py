@@ -1,12 +1,10 @@
 """Recording for longer than the spool's memory lasts: the rate, what was lost, and how far the compactor is behind."""
 
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench.contenders import RECORDING, SETTLE_SECONDS, Contender, proxy
 from bench.loads import Load, run
-from tests.brokers.waiting import wait_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +26,7 @@ class Sustained:
         return (
             f"  {self.title}: {self.per_second:,.0f}; logged {self.recorded_bytes / 1e6:,.0f} MB, "
             f"dropped {self.dropped_bytes / 1e6:,.0f} MB;\n"
-            f"    compactor at the end: {self.frames:,.0f} frames in Parquet, {behind}"
+            f"    compactor at the end: {self.frames:,.0f} frames compacted, {behind}"
             f"{end or f'; did not catch up within {SETTLE_SECONDS:.0f} s'}"
         )
 
@@ -52,9 +50,7 @@ def measure(program: Path, load: Load, upstream: str, folder: Path, seconds: flo
 
 
 def _catch_up(contender: Contender) -> float | None:
-    start = time.monotonic()
     try:
-        wait_for(lambda: not contender.backlog(), "the compactor", seconds=SETTLE_SECONDS)
+        return contender.settle()
     except TimeoutError:
         return None
-    return time.monotonic() - start

@@ -17,8 +17,8 @@ API_VERSIONS, METADATA, PRODUCE, FETCH, HEARTBEAT = 18, 3, 0, 1, 12
 @pytest.fixture(scope="module")
 def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     folder: Path = tmp_path_factory.mktemp("broker")
-    with running([build(folder).broker], folder / "broker.log", LISTENING) as said:
-        yield int(said[2])
+    with running([build(folder).broker], folder / "broker.log", LISTENING) as child:
+        yield int(child.said[2])
 
 
 def ask(port: int, key: int, version: int, values: dict[str, object]) -> dict[str, object]:

@@ -1,7 +1,13 @@
 from bench.contenders import DIRECT, PROXY, RELAY
+from bench.loads import Sample
 from bench.report import machine, ratios, table
 
-ROUNDS = {DIRECT: [1000.0, 2000.0, 1000.0], RELAY: [500.0, 1000.0, 500.0], PROXY: [250.0, 400.0, 300.0]}
+
+def rounds(*values: float, processor_us: float = 0.0) -> list[Sample]:
+    return [Sample(value, processor_us) for value in values]
+
+
+ROUNDS = {DIRECT: rounds(1000, 2000, 1000), RELAY: rounds(500, 1000, 500), PROXY: rounds(250, 400, 300)}
 
 
 def test_a_ratio_is_taken_within_its_round() -> None:
@@ -23,7 +29,15 @@ def test_a_target_is_compared_with_the_ratio_to_the_bare_relay() -> None:
 
 
 def test_times_are_said_as_so_many_times_those_of_the_other() -> None:
-    assert "2.00 (2.00-2.00) times direct" in table("", {DIRECT: [5.0], RELAY: [10.0]}, is_time=True)
+    assert "2.00 (2.00-2.00) times direct" in table("", {DIRECT: rounds(5), RELAY: rounds(10)}, is_time=True)
+
+
+def test_processor_time_is_compared_where_it_was_taken() -> None:
+    both = {RELAY: rounds(1, processor_us=2), PROXY: rounds(1, processor_us=5)}
+    *_, relay, _, proxy = table("", {DIRECT: rounds(1), **both}).splitlines()
+    assert relay.strip() == "2.0 us of a processor for each"
+    assert proxy.strip() == "5.0 us of a processor for each: by processor time 0.40 of the bare relay"
+    assert "processor" not in table("", ROUNDS)
 
 
 def test_the_machine_is_one_line() -> None:
