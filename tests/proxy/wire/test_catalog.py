@@ -7,10 +7,11 @@ import pytest
 
 from proxy.wire import catalog
 from proxy.wire.catalog import UnknownMessage
+from proxy.wire.compile.layout import layout
 from proxy.wire.errors import Malformed, Truncated, WireError
 from proxy.wire.headers import RequestHead, ResponseHead
 from tests.proxy.wire.interpreter import Writer
-from tests.strategies import EVERY_MESSAGE, must_codec
+from tests.strategies import EVERY_MESSAGE, field_paths, must_codec
 
 METADATA, API_VERSIONS, FETCH = 3, 18, 1
 
@@ -176,6 +177,23 @@ def test_marks_tell_what_a_field_names() -> None:
     assert catalog.marked("response", METADATA, 0, frozenset(["address"])) == ("brokers.host", "brokers.port")
     assert "topics.topic_id" in catalog.marked("response", METADATA, 12, frozenset(["topic_id"]))
     assert catalog.marked("request", 8, 2, frozenset(["group_id"])) == ("group_id",)
+
+
+NAMES = {
+    "group_id": "group_id",
+    "topic_id": "topic_id",
+    "topic_name": "topic_name",
+    "transactional_id": "transactional_id",
+}
+NAMES |= dict.fromkeys(["node_id", "broker_id", "leader_id", "replica_id", "voter_id"], "node_id")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_field_of_that_name_is_marked_in_every_message(name: str) -> None:
+    for kind, key, version in EVERY_MESSAGE:
+        codec = must_codec(kind, key, version)
+        paths = [path for path in field_paths(layout(codec.message, version)) if path.rpartition(".")[2] == name]
+        assert set(paths) <= set(catalog.marked(kind, key, version, frozenset([NAMES[name]]))), codec
 
 
 def test_every_address_that_a_client_dials_is_marked() -> None:
