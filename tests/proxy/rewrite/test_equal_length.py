@@ -1,10 +1,14 @@
 """The tail of a streamed response gets new addresses and keeps its length, whatever the difference."""
 
-from collections.abc import Callable, Iterable, Iterator
+import io
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple, Self, TextIO
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 from hypothesis import given
 from hypothesis import strategies as st
 from kafka.protocol.consumer import FetchResponse  # type: ignore[import-untyped]
@@ -15,6 +19,7 @@ from proxy.wire import catalog
 from proxy.wire.errors import WireError
 from proxy.wire.primitives import uvarint
 from tests.java.kafka_json import KafkaJson
+from tests.proxy.rewrite.fetch_server import TOPIC, MovingLeader
 from tests.proxy.rewrite.responses import (
     WALKED,
     advertised_hosts,
@@ -40,11 +45,15 @@ SOME = [-LIMIT, -16_385, -129, *range(-20, 21), *range(120, 141), *range(16_370,
 
 # Nothing else in these frames looks like the upstream's hosts, or like its port.
 UPSTREAM, UPSTREAM_PORT = "U", 0x5AFE5AFE
-PROXY = "p"
+SHORTEST = Address("p", 9)
 
 
 def told(_: int) -> Address:
-    return Address("p", 9)
+    return SHORTEST
+
+
+def longer(by: int) -> Address:
+    return Address("p" * (1 + by), 9)
 
 
 def split(case: Case, frame: bytes) -> tuple[bytes, bytes]:
@@ -61,24 +70,27 @@ def rewritten(case: Case, frame: bytes, advertised: Callable[[int], Address]) ->
     return before + after
 
 
-def differing(case: Case, difference: int) -> tuple[bytes, dict[str, Any], dict[int, Address]]:
-    """A frame, its body, and addresses with which the frame would become shorter by exactly the difference."""
-    # Where a size takes a byte more, a difference is left out; there the broker writes its first count with two bytes.
-    for padding, spare in product((0, 1), range(6)):
-        body, there = by_hosts(case, abs(difference - padding) - spare, shorter=difference >= 0)
-        frame, after = response(*case, body), response(*case, replaced_slowly(body, there))
-        if len(frame) - len(after) + padding == difference:
-            return (with_longer_count(case, frame) if padding else frame), body, there
-    raise AssertionError(f"no frame becomes {difference} bytes shorter")
+class Differing(NamedTuple):
+    """A frame, its body, and addresses with which the frame would become shorter by exactly some difference."""
 
+    frame: bytes
+    body: dict[str, Any]
+    told: dict[int, Address]
 
-def by_hosts(case: Case, difference: int, *, shorter: bool) -> tuple[dict[str, Any], dict[int, Address]]:
-    old, new = max(1, 1 + difference), 1
-    if not shorter:
-        old, new = new, old
-    nodes = [Node(1, UPSTREAM * old, UPSTREAM_PORT), Node(2, UPSTREAM, UPSTREAM_PORT)]
-    there = {1: Address(PROXY * new, 9), 2: Address(PROXY, 9)}
-    return values(*case, nodes, rack="rack") | {"_tags": {20: b"kept"}}, there
+    @classmethod
+    def by(cls, case: Case, difference: int, node_id: int = 1, dialled: Address = SHORTEST, **more: Any) -> Self:
+        """`node_id` is to be dialled at `dialled`, or at a longer host where the difference is negative."""
+        # Where a size takes a byte more, a difference is left out: there the broker's first count is a byte longer.
+        for padding, spare in product((0, 1), range(6)):
+            by_host = abs(difference - padding) - spare
+            old, new = ("U" * (len(dialled.host) + by_host), dialled) if difference >= 0 else ("U", longer(by_host))
+            nodes = [Node(node_id, old, UPSTREAM_PORT), Node(3, UPSTREAM, UPSTREAM_PORT)]
+            body = values(*case, nodes, rack="rack") | {"_tags": {20: b"kept"}} | more
+            told = {node_id: new, 3: SHORTEST}
+            frame = response(*case, body)
+            if len(frame) - len(response(*case, replaced_slowly(body, told))) + padding == difference:
+                return cls(with_longer_count(case, frame) if padding else frame, body, told)
+        raise AssertionError(f"no frame becomes {difference} bytes shorter")
 
 
 def with_longer_count(case: Case, frame: bytes) -> bytes:
@@ -89,7 +101,7 @@ def with_longer_count(case: Case, frame: bytes) -> bytes:
 def outcomes(case: Case, differences: Iterable[int]) -> Iterator[tuple[int, bytes, dict[str, Any]]]:
     """For each difference: the rewritten frame, and the body that a client should read, unknown tags aside."""
     for difference in differences:
-        frame, body, there = differing(case, difference)
+        frame, body, there = Differing.by(case, difference)
         expected = replaced_slowly(body, there) if difference >= 0 else body | {"node_endpoints": []}
         yield difference, rewritten(case, frame, there.__getitem__), expected
 
@@ -158,7 +170,7 @@ def test_tags_of_any_number_and_count_leave_room_for_one_more(case: Case) -> Non
     for tags in ({127: b""}, {2**31 - 2: b"x"}, dict.fromkeys(range(1, 127), b""), dict.fromkeys(range(1, 128), b"")):
         for difference in (-40, 0, *range(5, 12)):
             body = values(*case, [Node(1, UPSTREAM * max(1, 1 + difference), UPSTREAM_PORT)]) | {"_tags": tags}
-            host = PROXY * max(1, 1 - difference)
+            host = "p" * max(1, 1 - difference)
             found = read(*case, rewritten(case, response(*case, body), {1: Address(host, 9)}.__getitem__))
             left = [(node["host"], node["port"]) for node in found.get("node_endpoints", [])]
             assert left == ([(host, 9)] if difference >= 0 else [])
@@ -220,6 +232,55 @@ def check_with_java(kafka_json: KafkaJson, case: Case, differences: Iterable[int
         assert found.read == len(frame) - 5, difference
         assert found.tags.pop(20) == b"kept", difference
         assert not any(any(value) for value in found.tags.values()), difference
+
+
+def moved_with_librdkafka(differences: Sequence[int]) -> list[str]:
+    """What librdkafka asks for while each response moves its partition to another broker; the tail says where to."""
+
+    def respond(step: int, leader: int, address: Address, fields: dict[str, Any]) -> bytes:
+        frame, _, there = Differing.by((1, 16), differences[step], leader, address, **fields)
+        return rewritten((1, 16), frame, there.__getitem__)[5:]
+
+    complaints = io.StringIO()
+    with MovingLeader(len(differences), respond) as brokers, consuming(brokers.addresses[1], complaints):
+        assert brokers.done.wait(250), brokers.asked[-1]
+    assert complaints.getvalue() == ""
+    return brokers.asked
+
+
+@contextmanager
+def consuming(bootstrap: Address, complaints: TextIO) -> Iterator[None]:
+    logger = logging.Logger("librdkafka")
+    logger.addHandler(logging.StreamHandler(complaints))
+    # Asking the old leader again is what shows an unread tail; waiting before that would only take time.
+    settings = {"bootstrap.servers": str(bootstrap), "group.id": "g", "fetch.error.backoff.ms": 1}
+    consumer = Consumer(settings, logger=logger)
+    consumer.assign([TopicPartition(TOPIC, 0, 0)])
+    try:
+        yield
+    finally:
+        consumer.poll(0)  # hands the log over
+        consumer.close()
+
+
+def check_that_librdkafka_follows(differences: Sequence[int]) -> None:
+    asked = moved_with_librdkafka(differences)
+    # While the connections are being made it may ask the old leader again, or for metadata.
+    assert len(asked) < len(differences) + 20
+
+
+def test_librdkafka_dials_the_new_leader_that_a_tail_names() -> None:
+    check_that_librdkafka_follows([difference for difference in SOME if difference >= 0])
+
+
+@pytest.mark.long
+def test_librdkafka_dials_the_new_leader_for_every_difference() -> None:
+    check_that_librdkafka_follows([difference for difference in ALL if difference >= 0])
+
+
+def test_librdkafka_asks_for_metadata_where_the_addresses_did_not_fit() -> None:
+    asked = moved_with_librdkafka([-1, -2, -130])
+    assert asked.count("metadata") >= 3
 
 
 @pytest.mark.real
@@ -289,18 +350,14 @@ def test_a_share_tail_with_a_shorter_host(host_length: int, tail: str) -> None:
         assert rewrite_tail(key, 1, share_tail(host_length), told).hex() == bytes.fromhex(tail).hex()
 
 
-def longer(_: int) -> Address:
-    return Address("pppp", 9)
-
-
 def test_a_fetch_tail_with_a_longer_host_keeps_its_other_tags_and_a_blank_behind_them() -> None:
     old = fetch_tail(3, before="80 01 aa".replace("80", "ff00"), after="09 01 bb", count=3)
     new = "03 ff0001aa 0901bb" + "8001 0e" + "00" * 14
-    assert rewrite_tail(1, 16, old, longer).hex() == bytes.fromhex(new).hex()
+    assert rewrite_tail(1, 16, old, lambda _: longer(3)).hex() == bytes.fromhex(new).hex()
 
 
 def test_a_share_tail_with_a_longer_host_has_an_empty_array() -> None:
     assert (
-        rewrite_tail(78, 1, share_tail(3, "01 09 01 bb"), longer).hex()
+        rewrite_tail(78, 1, share_tail(3, "01 09 01 bb"), lambda _: longer(3)).hex()
         == bytes.fromhex("01 02 0901bb" + "7f 0c" + "00" * 12).hex()
     )
