@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
@@ -74,7 +74,49 @@ def main() -> None:
     """
 
 
-@main.command(short_help="Stand before a cluster: pass traffic on, measure it, record it.")
+# what stands in a wrong flag's message as the right one
+RIGHT = {
+    "upstream": "broker-1:9092",
+    "listen": "127.0.0.1:19092",
+    "node_ports": "19100",
+    "node_count": "1000",
+    "state": "nodes.json",
+    "record": "capture",
+    "record_when_full": "drop",
+    "drain": "10",
+    "log_level": "info",
+}
+
+
+class OneLine(click.ClickException):
+    """What is wrong with the settings, in the one line that the user reads."""
+
+    exit_code = 2
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        click.echo(f"kafka-wiretap: {self.message}", file=file, err=True)
+
+
+class OneLineErrors(click.Command):
+    """A command that says what is wrong with its arguments in one line, with a right example."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            raise OneLine(_one_line(error)) from error
+
+
+def _one_line(error: click.UsageError) -> str:
+    param = error.param if isinstance(error, click.BadParameter) else None
+    if param is None or param.name not in RIGHT:
+        return f"{error.format_message()} `kafka-wiretap proxy --help` lists all."
+    flag = param.opts[0]
+    what = "is missing" if isinstance(error, click.MissingParameter) else error.message.rstrip(".")
+    return f"{flag} {what}; right would be {flag} {RIGHT[param.name]}"
+
+
+@main.command(cls=OneLineErrors, short_help="Stand before a cluster: pass traffic on, measure it, record it.")
 @click.option("--upstream", required=True, metavar="HOST:PORT[,...]", help="Bootstrap brokers, tried in order.")
 @click.option("--listen", required=True, metavar="HOST:PORT", help="The bootstrap listener. Port 0: any free one.")
 @click.option("--advertise", metavar="HOST", help="What clients are told to dial. Default: the host of --listen.")
@@ -140,8 +182,7 @@ def proxy(log_level: str, record: Path | None, **flags: Any) -> None:
     try:
         sys.exit(_run_proxy(record, flags))
     except BadSetting as error:
-        click.echo(f"kafka-wiretap: {error}", err=True)
-        sys.exit(2)
+        raise OneLine(str(error)) from error
 
 
 def _run_proxy(record: Path | None, flags: dict[str, Any]) -> int:
@@ -158,7 +199,7 @@ def _settings(record: Path | None, flags: dict[str, Any]) -> ProxySettings:
     listen = config.address("--listen", flags["listen"])
     state = flags["state"] or config.default_state_file(listen, record)
     try:
-        remembered = {number: node.port for number, node in read_state(state).items()}
+        remembered = {number: node.port for number, node in read_state(state).items() if node.port is not None}
     except ValueError as error:
         raise BadSetting(str(error)) from error
     ports = config.port_map(
@@ -179,17 +220,19 @@ def _recorder(folder: Path, flags: dict[str, Any]) -> tuple[Observer, Sequence[s
     from recorder.capture.session import RecordSettings, WhenFull
     from recorder.capture.tap import compactor_command, open_tap
 
-    settings = RecordSettings(
-        queue=config.size("--record-queue", flags["record_queue"]),
-        spool=config.size("--record-spool", flags["record_spool"]),
-        when_full=WhenFull(flags["record_when_full"]),
-    )
     try:
+        settings = RecordSettings(
+            queue=config.size("--record-queue", flags["record_queue"]),
+            spool=config.size("--record-spool", flags["record_spool"]),
+            when_full=WhenFull(flags["record_when_full"]),
+        )
         tap = open_tap(folder, settings)
+    except BadSetting:
+        raise
+    except ValueError as error:
+        raise BadSetting(str(error)) from error
     except OSError as error:
-        raise BadSetting(
-            f"--record {folder} can't be written ({error.strerror}); right would be a folder of yours"
-        ) from error
+        raise BadSetting(f"--record: {error}; right would be a folder of yours, --record capture") from error
     return tap, compactor_command(folder, tap.session)
 
 

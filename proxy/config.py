@@ -51,8 +51,15 @@ class ProxySettings:
     def __post_init__(self) -> None:
         if not self.upstream:
             raise BadSetting("--upstream names no broker; right would be --upstream broker-1:9092")
-        if self.drain_seconds < 0:
-            raise BadSetting(f"--drain {self.drain_seconds} is below 0; right would be --drain 10")
+        for address in self.upstream:
+            if address.port == 0 or address == self.listen:
+                raise BadSetting(
+                    f"--upstream {address} is {'no port of a broker' if not address.port else '--listen itself'}; "
+                    "right would be --upstream broker-1:9092"
+                )
+        # written so that "not a number" is wrong too
+        if not self.drain_seconds >= 0:
+            raise BadSetting(f"--drain {self.drain_seconds} is no time to wait; right would be --drain 10")
 
     @property
     def listen(self) -> Address:

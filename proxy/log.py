@@ -5,6 +5,7 @@ No stack traces for what peers do wrong; what is the proxy's own fault is logged
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 import time
@@ -13,7 +14,7 @@ logger = logging.getLogger("kafka-wiretap")
 
 
 def log(level: int, event: str, *, trace: bool = False, **keys: object) -> None:
-    """One event. Values are printed with `str`; those with spaces are quoted."""
+    """One event. Values are printed with `str`; those with more in them than one plain word are quoted, as in JSON."""
     if logger.isEnabledFor(level):
         logger.log(level, event, extra={"keys": keys}, exc_info=trace)
 
@@ -41,5 +42,7 @@ def log_to_stderr(level: str) -> None:
 
 
 def _quoted(value: object) -> str:
+    """Peers have a say in some values: whatever they hold, an event stays one line."""
     text = str(value)
-    return f'"{text}"' if " " in text else text
+    plain = text.isprintable() and text and not any(character in text for character in ' "=')
+    return text if plain else json.dumps(text, ensure_ascii=not text.isprintable())

@@ -4,8 +4,12 @@ server.py       the whole: listeners, connections, drain
 relay.py        the bytes of one connection, there and back
 rewriting.py    a response that names brokers, on its way through
 nodes.py        a listener for each node, opened before it is advertised
-question.py     asking the cluster for its nodes
+upstreams.py    the brokers: dialled for clients, asked for their nodes
+question.py     the question itself
 streams.py      a TCP connection as a stream of chunks
+held.py         the limit on bytes held in all connections
+state.py        the file that keeps nodes and ports over restarts
+room.py         where sockets wait for the recorder
 observer.py     who watches the bytes go by
 children.py     the process that is kept running beside the proxy
 """

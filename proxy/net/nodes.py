@@ -6,17 +6,17 @@ A node keeps its listener for ever. What changes is where its broker is; that is
 from __future__ import annotations
 
 import socket
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from logging import INFO, WARNING
 from typing import Protocol
 
 import trio
 
-from proxy.config import ProxySettings
+from proxy.config import BadSetting, ProxySettings
 from proxy.log import log
 from proxy.metrics.collector import NodeListener
 from proxy.net.state import KnownNode, write_state
-from proxy.rewrite.nodes import Address, Node, PortMap
+from proxy.rewrite.nodes import WILDCARDS, Address, Node, PortMap
 
 # connections that may wait to be accepted
 BACKLOG = 1024
@@ -32,16 +32,16 @@ class Nodes:
     """Node id <-> listener <-> broker.
 
     Args:
-        serve: accepts on a listener for a node; called once for each, must not return before it accepts.
+        serve: accepts on a listener for a node from now on; called once for each.
         known: the nodes of the state file.
-        watcher: is told of nodes found and moved.
+        watcher: is told of nodes known, found and moved.
     """
 
     def __init__(
         self,
         settings: ProxySettings,
-        serve: Callable[[trio.SocketListener, int], Awaitable[None]],
-        known: dict[int, KnownNode],
+        serve: Callable[[trio.SocketListener, int], None],
+        known: Mapping[int, KnownNode],
         watcher: NodeWatcher | None,
     ) -> None:
         self._settings = settings
@@ -51,30 +51,50 @@ class Nodes:
         self._known = dict(known)
         self._listening: dict[int, Address] = {}
         self._usual: dict[int, bool] = {}
-        self._lock = trio.Lock()
-        # addresses that lead back to this proxy
+        # ports that no rule gives and that are to be kept
+        self._picked: dict[int, int] = {}
+        self._saving = trio.Lock()
+        # what the proxy is called, and what it listens on
         self._own: set[Address] = set()
+        self._bound: set[Address] = set()
 
-    def add_own(self, *addresses: Address) -> None:
-        """These are the proxy itself: never to be dialled."""
-        self._own.update(addresses)
+    def add_own(self, sock: socket.socket, *names: Address) -> None:
+        """This socket listens for the proxy, and so it is called: never to be dialled by the proxy itself."""
+        host, port = sock.getsockname()[:2]
+        self._own.update(names)
+        self._bound.add(Address(host, port))
 
-    async def listen_for_known(self) -> None:
-        """Opens the listeners of the state file's nodes, and of those that were named."""
-        async with self._lock:
-            for node_id in {**self._known, **self._ports.named}:
-                await self._listen(node_id)
+    async def leads_back(self, address: Address) -> bool:
+        """Whether who dials the address arrives at this proxy, under whatever name."""
+        if address in self._own:
+            return True
+        # few addresses share a port with the proxy: names are asked for when one does
+        hosts = {own.host for own in self._bound if own.port == address.port}
+        if not hosts:
+            return False
+        numbers = await _numbers(address.host)
+        return bool(numbers & hosts) or bool(hosts & WILDCARDS and any(map(_is_local, numbers)))
+
+    def listen_for_known(self) -> None:
+        """Opens the listeners of the state file's nodes, and of those that were named. Raises BadSetting."""
+        for node_id in {**self._known, **self._ports.named}:
+            try:
+                listener = self._listen(node_id)
+            except OSError as error:
+                raise BadSetting(self._cannot_listen(node_id, error)) from error
+            self._tell(node_id, self.upstream(node_id), listener)
+
+    @property
+    def are_known(self) -> bool:
+        return any(node.upstream is not None for node in self._known.values())
 
     async def ensure(self, nodes: Iterable[Node]) -> None:
         """Returns when every one of the nodes is listened for. Raises OSError: no port can be had."""
-        if all(self._is_current(node) for node in nodes):
-            return
-        async with self._lock:
-            changed = [node for node in nodes if not self._is_current(node)]
-            for node in changed:
-                await self._learn(node)
-            if changed:
-                await self._save()
+        changed = [node for node in nodes if not self._is_current(node)]
+        for node in changed:
+            self._learn(node)
+        if changed:
+            await self._save()
 
     def advertised(self, node_id: int) -> Address:
         """What clients are told of a node that `ensure` has seen."""
@@ -96,31 +116,45 @@ class Nodes:
         known = self._known.get(node.node_id)
         return known is not None and node.node_id in self._listening and known.upstream == self._upstream_of(node)
 
-    def _upstream_of(self, node: Node) -> Address:
+    def _upstream_of(self, node: Node) -> Address | None:
         """Where a broker advertises the proxy itself (a sidecar's), it is the one that the proxy was started for."""
-        return self._settings.upstream[0] if node.address in self._own else node.address
+        address = node.address
+        if address in self._own:
+            return self._settings.upstream[0]
+        return address if _can_be_dialled(address) else None
 
-    async def _learn(self, node: Node) -> None:
-        listener = await self._listen(node.node_id)
+    def _learn(self, node: Node) -> None:
+        listener = self._listen(node.node_id)
         upstream = self._upstream_of(node)
-        self._known[node.node_id] = KnownNode(listener.port, upstream)
+        self._known[node.node_id] = KnownNode(upstream, self._picked.get(node.node_id))
         log(INFO, "node found", node=node.node_id, upstream=upstream, listener=listener)
-        if self._watcher is not None:
-            self._watcher.node(node.node_id, str(upstream), str(listener))
+        self._tell(node.node_id, upstream, listener)
 
-    async def _listen(self, node_id: int) -> Address:
+    def _tell(self, node_id: int, upstream: Address | None, listener: Address) -> None:
+        if self._watcher is not None:
+            self._watcher.node(node_id, str(upstream or "unknown"), str(listener))
+
+    def _listen(self, node_id: int) -> Address:
+        """The node's listener, which is opened if it isn't yet. Raises OSError."""
         if node_id in self._listening:
             return self._listening[node_id]
         wanted = self._ports.wanted(node_id)
         sock = self._bind(node_id, wanted.ports, wanted.host)
         port = sock.getsockname()[1]
-        self._usual[node_id] = port == wanted.ports[0] or wanted.ports[0] == 0
+        self._usual[node_id] = wanted.ports[0] in (0, port)
         if not self._usual[node_id]:
             log(WARNING, "node did not get its usual port", node=node_id, usual=wanted.ports[0], port=port)
-        await self._serve(trio.SocketListener(trio.socket.from_stdlib_socket(sock)), node_id)
+        if port == self._ports.remembered.get(node_id) or port not in wanted.ports:
+            self._picked[node_id] = port
         self._listening[node_id] = Address(wanted.host, port)
-        self.add_own(self._listening[node_id], self.advertised(node_id))
+        self.add_own(sock, self._listening[node_id], self.advertised(node_id))
+        self._serve(trio.SocketListener(trio.socket.from_stdlib_socket(sock)), node_id)
         return self._listening[node_id]
+
+    def _cannot_listen(self, node_id: int, error: OSError) -> str:
+        named = self._ports.named.get(node_id)
+        flag = f"--node {node_id}={named}" if named else f"--listen {self._settings.listen} for node {node_id}"
+        return f"{flag} can't be listened on ({error.strerror}); right would be an address of this machine"
 
     def _bind(self, node_id: int, ports: tuple[int, ...], host: str) -> socket.socket:
         for port in ports[:-1]:
@@ -144,22 +178,56 @@ class Nodes:
                 sock.close()
 
     async def _save(self) -> None:
+        """Writes the state file. In turn: an older state must not replace a newer one."""
         path = self._settings.state
         if path is None:
             return
+        async with self._saving:
+            # a broker may give itself any number; one below 0 has no place of its own at the next start
+            nodes = {number: node for number, node in self._known.items() if number >= 0}
+            try:
+                await trio.to_thread.run_sync(write_state, path, nodes)
+            except OSError as error:
+                log(WARNING, "state file can't be written", path=path, reason=error.strerror)
+
+
+def _can_be_dialled(address: Address) -> bool:
+    """Whether it can be an address at all; what brokers say of themselves is theirs."""
+    try:
+        return Address.parse(str(address)) == address and address.port != 0
+    except ValueError:
+        return False
+
+
+async def _numbers(host: str) -> set[str]:
+    """The IP addresses that a host name stands for; none if nobody knows it."""
+    try:
+        found = await trio.socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        return set()
+    return {str(sockaddr[0]) for *_, sockaddr in found}
+
+
+def _is_local(number: str) -> bool:
+    """Whether this machine has the IP address: only then can it be bound."""
+    with socket.socket(_family(number), socket.SOCK_DGRAM) as sock:
         try:
-            await trio.to_thread.run_sync(write_state, path, dict(self._known))
-        except OSError as error:
-            log(WARNING, "state file can't be written", path=path, reason=error.strerror)
+            sock.bind((number, 0))
+        except OSError:
+            return False
+    return True
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
 def bind(address: Address) -> socket.socket:
-    """A socket that listens at the address. Raises OSError."""
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_STREAM)
+    """A socket that listens at the address; host "*" is every IPv4 interface. Raises OSError."""
+    sock = socket.socket(_family(address.host), socket.SOCK_STREAM)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind((address.host, address.port))
+        sock.bind(("" if address.host == "*" else address.host, address.port))
         sock.listen(BACKLOG)
     except OSError:
         sock.close()

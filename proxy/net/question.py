@@ -6,11 +6,12 @@ brokers ask for a login the answer never comes; then the proxy learns its nodes 
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import trio
 
-from proxy.net.streams import PeerLost, Stream, dial
+from proxy.net.streams import PeerLost, Stream
 from proxy.rewrite import addresses
 from proxy.rewrite.nodes import Address, Node
 from proxy.wire import catalog
@@ -25,27 +26,36 @@ ANSWER_SECONDS = 5
 
 
 class NoAnswer(Exception):
-    """The brokers did not tell their nodes; the message says why."""
+    """The brokers did not tell their nodes; the message says why. `reached`: whether one could be connected to."""
+
+    def __init__(self, reasons: str, reached: bool) -> None:
+        super().__init__(reasons)
+        self.reached = reached
 
 
-async def ask_for_nodes(upstream: tuple[Address, ...], dial_seconds: float) -> tuple[Node, ...]:
+async def ask_for_nodes(
+    upstream: tuple[Address, ...], dial: Callable[[Address], Awaitable[Stream]]
+) -> tuple[Node, ...]:
     """The cluster's nodes, from the first bootstrap server that tells them.
 
     Raises:
         NoAnswer: none did.
     """
-    reasons = []
+    reasons, reached = [], False
     for address in upstream:
         try:
-            with trio.fail_after(dial_seconds + ANSWER_SECONDS):
-                return await _ask(address, dial_seconds)
-        except (PeerLost, WireError, trio.TooSlowError) as error:
-            reasons.append(str(error) or f"{address} did not answer in time")
-    raise NoAnswer("; ".join(reasons))
+            stream = await dial(address)
+            reached = True
+            with trio.fail_after(ANSWER_SECONDS):
+                return await _ask(stream)
+        except (PeerLost, WireError) as error:
+            reasons.append(str(error))
+        except trio.TooSlowError:
+            reasons.append(f"{address} did not answer in {ANSWER_SECONDS} s")
+    raise NoAnswer("; ".join(reasons), reached)
 
 
-async def _ask(address: Address, dial_seconds: float) -> tuple[Node, ...]:
-    stream = await dial(address, dial_seconds)
+async def _ask(stream: Stream) -> tuple[Node, ...]:
     try:
         versions = await _exchange(stream, API_VERSIONS, 0, {})
         _, answer = _decoded(versions, API_VERSIONS, 0)

@@ -10,6 +10,8 @@ How it ends is a state of the client's side:
     FINISHED    the client has sent its end of stream, or something to be cut off for; the broker learns of it once
                 nothing is in flight any more, because a broker that reads an end of stream drops the answers it owes
     DRAINING    the proxy is to stop: no more requests are read once a frame is complete
+
+A broker that is gone ends it too, but not before what it had answered has been passed on.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from enum import Enum
-from logging import ERROR, INFO
+from logging import WARNING
 
 import trio
 
@@ -28,7 +30,7 @@ from proxy.metrics.traffic import Traffic
 from proxy.net.held import HeldBytes
 from proxy.net.nodes import Nodes
 from proxy.net.observer import Observer
-from proxy.net.rewriting import FrameRewriter, TooLarge, is_rewritten, rewriter
+from proxy.net.rewriting import FrameRewriter, Passed, TooLarge, is_rewritten, rewriter
 from proxy.net.room import Room
 from proxy.net.streams import PeerLost, Stream
 from proxy.rewrite import api_versions
@@ -37,8 +39,10 @@ from proxy.wire.errors import WireError
 clock = time.monotonic_ns
 
 
-# how a connection may end after the client's end of stream
+# how a connection may end after the client's end of stream, or after something it is cut off for
 GOODBYES = (Cause.CLIENT_RESET, Cause.BROKER_RESET, Cause.BROKER_CLOSED)
+# so many answers of the proxy's own may wait for their turn before no more is read: no broker slows such a client down
+MOST_MADE = 64
 
 
 class ClientSide(Enum):
@@ -69,7 +73,15 @@ class Relay:
         self._talk = talk
         self._shared = shared
         self._state = ClientSide.OPEN
-        self._settled = trio.Event()
+        # why the client's side is FINISHED
+        self._goodbye = Cause.CLIENT_CLOSED
+        # what it means when the broker sends no more
+        self._broker_end = Cause.BROKER_CLOSED
+        # a chunk of the broker has been read and not yet been sent; who waits for it to be
+        self._passing = False
+        self._passed: trio.Event | None = None
+        # answers of the proxy's own that have not been sent
+        self._made = 0
         self._rewriter: FrameRewriter | None = None
         self._cause: Cause | None = None
         self._nursery: trio.Nursery | None = None
@@ -80,20 +92,36 @@ class Relay:
             async with trio.open_nursery() as self._nursery:
                 self._nursery.start_soon(self._requests)
                 self._nursery.start_soon(self._responses)
+        except* Exception:
+            self._cause = Cause.PROXY_FAULT
+            raise
         finally:
             self._release()
+        return self.cause
+
+    @property
+    def cause(self) -> Cause:
+        """Why it ended. What ends for no reason of its own was cut off."""
         return self._cause or Cause.DRAIN_DEADLINE
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is lost if it ends now: no answer owed, no bytes in hand, no frame begun."""
+        waits = self._state is ClientSide.FINISHED or (self._client.is_waiting and self._at_boundary())
+        return self._cause is not None or (waits and self._is_settled())
 
     def drain(self) -> None:
         """Stop at the next frame boundary, once what is in flight is answered."""
-        if self._state is ClientSide.OPEN:
+        if self.is_idle:
+            self._end(Cause.DRAINED)
+        elif self._state is ClientSide.OPEN:
             self._state = ClientSide.DRAINING
             self._client.wake()
 
     def _end(self, cause: Cause) -> None:
-        """Ends both tasks; the first cause counts. After a client's goodbye, nothing else is one."""
+        """Ends both tasks; the first cause counts. After a goodbye, how the two sides go is no cause."""
         said_goodbye = self._state is ClientSide.FINISHED and cause in GOODBYES
-        self._cause = self._cause or (Cause.CLIENT_CLOSED if said_goodbye else cause)
+        self._cause = self._cause or (self._goodbye if said_goodbye else cause)
         assert self._nursery is not None
         self._nursery.cancel_scope.cancel()
 
@@ -104,6 +132,9 @@ class Relay:
             # a broker that is gone may have left answers behind: the other task reads them, and ends when it must
             if lost.stream is self._client:
                 self._end(Cause.CLIENT_RESET)
+            elif isinstance(lost.__cause__, ConnectionResetError):
+                # it is reported once: the other task will read an end of stream
+                self._broker_end = Cause.BROKER_RESET
 
     async def _pass_requests(self) -> None:
         while not (self._state is ClientSide.DRAINING and self._at_boundary()):
@@ -136,15 +167,20 @@ class Relay:
             shared.traffic.one_way(step.one_way)
         if step.opaque:
             shared.traffic.opaque(step.opaque)
+        while self._made > MOST_MADE:
+            await self._until_passed()
         if step.cause is not None:
             await self._refuse(step.cause)
 
     async def _refuse(self, cause: Cause) -> None:
         """Ends the connection as a broker would: what came before the bad frame is answered first."""
-        self._state = ClientSide.FINISHED
+        self._finish(cause)
         with trio.move_on_after(self._shared.settings.half_close_seconds):
             await self._until_settled()
         self._end(cause)
+
+    def _finish(self, goodbye: Cause) -> None:
+        self._state, self._goodbye = ClientSide.FINISHED, goodbye
 
     def _answer(self, exchanges: list[Exchange], at_ns: int) -> None:
         """Has the other task send the proxy's own answers, each in its turn."""
@@ -153,40 +189,60 @@ class Relay:
             self._talk.made(exchange.correlation_id, frame)
             if self._shared.observer is not None:
                 self._shared.observer.made(self.connection, exchange.correlation_id, frame, at_ns)
+        self._made += len(exchanges)
         self._broker.wake()
 
     async def _client_finished(self) -> None:
         """The client sends no more: its end of stream is kept back until it has all its answers, or for so long."""
-        self._state = ClientSide.FINISHED
-        if self._shared.observer is not None:
-            self._shared.observer.half_closed(self.connection, Direction.REQUEST, clock())
-        with trio.move_on_after(self._shared.settings.half_close_seconds):
+        self._finish(Cause.CLIENT_CLOSED)
+        shared = self._shared
+        if shared.observer is not None:
+            shared.observer.half_closed(self.connection, Direction.REQUEST, clock())
+        # the beginning of a head: nobody can tell what it was to be, but the client has sent it
+        if held := self._talk.requests_side.held:
+            await self._broker.send([held])
+        with trio.move_on_after(shared.settings.half_close_seconds):
             await self._until_settled()
         self._broker.send_eof()
+        # a broker closes its side now; one that is stuck must not keep the connection for ever
+        await trio.sleep(shared.settings.half_close_seconds)
+        self._end(Cause.CLIENT_CLOSED)
+
+    def _is_settled(self) -> bool:
+        """Whether no answer is owed or half passed on. A request that the client left incomplete will get none."""
+        talk = self._talk
+        if self._passing or talk.responses_side.left:
+            return False
+        owed = talk.in_flight
+        return not owed or (len(owed) == 1 and owed[0] is talk.requests_side.open)
 
     async def _until_settled(self) -> None:
-        while self._talk.in_flight or self._talk.responses_side.left:
-            self._settled = trio.Event()
-            await self._settled.wait()
+        while not self._is_settled():
+            await self._until_passed()
+
+    async def _until_passed(self) -> None:
+        """Waits until something more has been sent to the client."""
+        self._passed = trio.Event()
+        await self._passed.wait()
 
     async def _responses(self) -> None:
         try:
             await self._pass_responses()
         except PeerLost as lost:
             self._end(Cause.CLIENT_RESET if lost.stream is self._client else Cause.BROKER_RESET)
-        except (WireError, TooLarge) as error:
-            log(INFO, "response can't be rewritten", connection=self.connection, reason=error)
-            self._end(Cause.NOT_REWRITABLE)
-        except OSError as error:
-            log(ERROR, "no listener for a node can be had", connection=self.connection, reason=error.strerror)
-            self._end(Cause.NOT_REWRITABLE)
 
     async def _pass_responses(self) -> None:
         while (chunk := await self._broker.receive()) != b"":
+            self._passing = True
             await self._pass_response(chunk)
+            self._passing = False
+            if self._passed is not None:
+                self._passed.set()
         if self._shared.observer is not None:
             self._shared.observer.half_closed(self.connection, Direction.RESPONSE, clock())
-        self._end(Cause.BROKER_CLOSED)
+        if held := self._talk.responses_side.held:
+            await self._client.send([held])
+        self._end(self._broker_end)
 
     async def _pass_response(self, chunk: bytes | None) -> None:
         talk, shared = self._talk, self._shared
@@ -203,30 +259,41 @@ class Relay:
             await self._rewrite(step)
         await self._client.send(step.outgoing())
         sent_ns = clock()
-        if self._rewriter is None or not talk.responses_side.left:
+        if self._rewriter is not None and not talk.responses_side.left:
             self._release()
+        if self._made:
+            self._made -= sum(exchange.by_proxy for exchange in step.finished)
         shared.traffic.proxied(Direction.RESPONSE, sent_ns - at_ns)
         shared.traffic.finished(step.finished, sent_ns)
         if step.cause is not None:
             self._end(step.cause)
-        elif self._state is not ClientSide.OPEN:
-            self._settled.set()
 
     async def _rewrite(self, step: Step) -> None:
-        """Adds the edits of the marked responses that name brokers. What comes before a bad one still leaves."""
+        """Adds the edits of marked responses that name brokers. From one that can't be rewritten on, nothing leaves."""
         for mark in step.marks:
             if not _is_for_rewriting(mark):
                 continue
             start, stop = mark.start - step.offset, mark.stop - step.offset
             try:
-                out = await self._rewritten(mark, memoryview(step.data)[start:stop])
-            except (WireError, TooLarge):
-                step.stop = start
-                await self._client.send(step.outgoing())
-                raise
-            step.edits.append(Edit(start, stop, out))
+                passed = await self._rewritten(mark, memoryview(step.data)[start:stop])
+            except (WireError, TooLarge, OSError) as error:
+                self._cut_off(step, mark, error)
+                return
+            if start + passed.unchanged < stop:
+                step.edits.append(Edit(start + passed.unchanged, stop, passed.instead))
 
-    async def _rewritten(self, mark: Mark, piece: memoryview) -> bytes:
+    def _cut_off(self, step: Step, mark: Mark, error: Exception) -> None:
+        """Ends the step before the response that can't be rewritten, and with it the connection."""
+        assert mark.exchange is not None
+        bad = mark.exchange
+        log(WARNING, "response can't be rewritten", connection=self.connection, api=bad.api, reason=error)
+        step.stop = mark.start - step.offset
+        step.edits = [edit for edit in step.edits if edit.stop <= step.stop]
+        self._shared.traffic.unanswered([bad, *(one for one in step.finished if one.number > bad.number)])
+        step.finished = [one for one in step.finished if one.number < bad.number]
+        step.cause = Cause.NOT_REWRITABLE
+
+    async def _rewritten(self, mark: Mark, piece: memoryview) -> Passed:
         if mark.first:
             self._release()
             assert mark.exchange is not None

@@ -6,7 +6,7 @@ that the response names, which must be open before it leaves.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from proxy.conversation import Exchange
 from proxy.net.held import HeldBytes
@@ -14,6 +14,7 @@ from proxy.net.nodes import Nodes
 from proxy.rewrite import addresses, api_versions, equal_length
 from proxy.wire import catalog
 from proxy.wire.errors import WireError
+from proxy.wire.framing import LENGTH
 
 API_VERSIONS = 18
 # larger Fetch and share responses stream, so that a consumer does not wait for 50 MB to be complete
@@ -24,9 +25,16 @@ class TooLarge(Exception):
     """A response that must be held is over the limit."""
 
 
+class Passed(NamedTuple):
+    """What leaves after a piece of a frame: its first `unchanged` bytes as they are, then `instead` of the others."""
+
+    unchanged: int
+    instead: bytes
+
+
 class FrameRewriter(Protocol):
-    async def feed(self, piece: memoryview, *, last: bool) -> bytes:
-        """What may leave after this piece of the frame (its length in front). Raises WireError, TooLarge."""
+    async def feed(self, piece: memoryview, *, last: bool) -> Passed:
+        """A piece of the frame, which has its length in front. Raises WireError, TooLarge; OSError: no listener."""
 
     def release(self) -> None:
         """Called once the frame has been sent, or its connection has ended."""
@@ -45,10 +53,30 @@ def rewriter(exchange: Exchange, nodes: Nodes, held: HeldBytes, hold_limit: int)
     """
     key, version, size = exchange.api_key, exchange.api_version, exchange.response_size
     if addresses.walked(key, version) and size > HOLD_WALKED_BELOW:
-        return Walked(key, version, nodes, hold_limit)
-    if size > hold_limit:
-        raise TooLarge(f"a response of {size} bytes must be held, and the limit is {hold_limit}")
+        return Walked(key, version, size, nodes, held, hold_limit)
+    _check(size, hold_limit)
     return Held(key, version, size, nodes, held)
+
+
+def _check(size: int, hold_limit: int) -> None:
+    if size > hold_limit:
+        raise TooLarge(f"{size} bytes of a response must be held, and the limit is {hold_limit}")
+
+
+class Reservation:
+    """A frame's share of what may be held."""
+
+    def __init__(self, held: HeldBytes) -> None:
+        self._held = held
+        self._size = 0
+
+    async def take(self, size: int) -> None:
+        await self._held.reserve(size)
+        self._size = size
+
+    def release(self) -> None:
+        self._held.release(self._size)
+        self._size = 0
 
 
 class Held:
@@ -58,18 +86,18 @@ class Held:
         self._api = api_key, api_version
         self._size = size
         self._nodes = nodes
-        self._held = held
-        self._reserved = False
+        self._share = Reservation(held)
         self._frame = bytearray()
 
-    async def feed(self, piece: memoryview, *, last: bool) -> bytes:
-        if not self._reserved:
-            await self._held.reserve(self._size)
-            self._reserved = True
+    async def feed(self, piece: memoryview, *, last: bool) -> Passed:
+        if last and not self._frame:
+            return Passed(0, await self._whole(piece[LENGTH.size :]))
+        if not self._frame:
+            await self._share.take(self._size)
         self._frame += piece
-        return await self._whole(bytes(memoryview(self._frame)[4:])) if last else b""
+        return Passed(0, await self._whole(memoryview(self._frame)[LENGTH.size :]) if last else b"")
 
-    async def _whole(self, frame: bytes) -> bytes:
+    async def _whole(self, frame: memoryview) -> bytes:
         key, version = self._api
         if key == API_VERSIONS:
             return api_versions.reduce(version, frame)
@@ -77,45 +105,48 @@ class Held:
         return addresses.splice(key, version, frame, self._nodes.advertised)
 
     def release(self) -> None:
-        if self._reserved:
-            self._held.release(self._size)
-            self._reserved = False
+        self._share.release()
 
 
 class Walked:
     """Lets the frame through up to where the endpoints may stand, holds the rest, and rewrites it at equal length."""
 
-    def __init__(self, api_key: int, api_version: int, nodes: Nodes, hold_limit: int) -> None:
+    def __init__(
+        self, api_key: int, api_version: int, size: int, nodes: Nodes, held: HeldBytes, hold_limit: int
+    ) -> None:
         self._api = api_key, api_version
         self._nodes = nodes
+        self._share = Reservation(held)
         self._limit = hold_limit
-        self._length_left = 4
+        # bytes still to come: of the length, and of all
+        self._length_left = LENGTH.size
+        self._left = LENGTH.size + size
         self._walk = catalog.walk_response(api_key, api_version, equal_length.stop_of(api_key))
         self._tail: bytearray | None = None
 
-    async def feed(self, piece: memoryview, *, last: bool) -> bytes:
-        through = b""
-        if self._tail is None:
-            through, piece = self._step(piece)
+    async def feed(self, piece: memoryview, *, last: bool) -> Passed:
+        through = await self._walk_on(piece) if self._tail is None else 0
+        self._left -= len(piece)
         if self._tail is not None:
-            self._tail += piece
-            if len(self._tail) > self._limit:
-                raise TooLarge(f"what follows the records is over {self._limit} bytes")
+            self._tail += piece[through:]
         if not last:
-            return through
+            return Passed(through, b"")
         if self._tail is None:
             raise WireError("the frame ends before its fields do")
-        return through + await self._rewritten(bytes(self._tail))
+        return Passed(through, await self._rewritten(bytes(self._tail)))
 
-    def _step(self, piece: memoryview) -> tuple[bytes, memoryview]:
-        """Walks over a piece: what of it may leave, and what of it is the tail."""
+    async def _walk_on(self, piece: memoryview) -> int:
+        """Walks over a piece: how much of it may leave. What stands behind that is the tail."""
         length = min(self._length_left, len(piece))
         self._length_left -= length
         stop = self._walk.feed(piece[length:]) if len(piece) > length else None
         if stop is None:
-            return bytes(piece), piece[len(piece) :]
+            return len(piece)
+        tail = self._left - length - stop
+        _check(tail, self._limit)
+        await self._share.take(tail)
         self._tail = bytearray()
-        return bytes(piece[: length + stop]), piece[length + stop :]
+        return length + stop
 
     async def _rewritten(self, tail: bytes) -> bytes:
         key, version = self._api
@@ -123,4 +154,4 @@ class Walked:
         return equal_length.rewrite_tail(key, version, tail, self._nodes.advertised)
 
     def release(self) -> None:
-        """Nothing was reserved: the tail of a response is a few nodes long."""
+        self._share.release()

@@ -1,26 +1,30 @@
-"""The state file: which nodes were seen, and on which port each is listened for, so that a restart changes no address.
+"""The state file: which nodes were seen, where their brokers were, and the ports that were picked freely for them.
 
-JSON, replaced as a whole: {"format": 1, "nodes": {"1": {"port": 9094, "upstream": "broker-1:9092"}}}
+A port that follows from the flags is not kept: the flags say it again at the next start. JSON, replaced as a whole:
+{"format": 1, "nodes": {"1": {"upstream": "broker-1:9092"}, "2": {"upstream": "broker-2:9092", "port": 40123}}}
 """
 
 from __future__ import annotations
 
 import json
 import os
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from proxy.rewrite.nodes import Address
+from proxy.rewrite.nodes import PORTS, Address
 
 FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
 class KnownNode:
-    """A node as it was last seen: the port of its listener, and where its broker was."""
+    """A node as it was last seen: where its broker was, and the port of its listener if that was picked freely."""
 
-    port: int
-    upstream: Address
+    upstream: Address | None
+    port: int | None = None
 
 
 def read_state(path: Path | None) -> dict[int, KnownNode]:
@@ -29,30 +33,49 @@ def read_state(path: Path | None) -> dict[int, KnownNode]:
     Raises:
         ValueError: the file is something else; the message names it.
     """
-    if path is None or not path.exists():
+    if path is None:
         return {}
     try:
-        state = json.loads(path.read_text())
-        if state["format"] != FORMAT:
-            raise ValueError(f"format {state['format']} is not {FORMAT}")
-        return {int(number): _known(node) for number, node in state["nodes"].items()}
+        return _read(json.loads(path.read_text()))
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
         raise ValueError(
-            f"--state {path} can't be read ({error}); right would be a file that this proxy wrote"
+            f"--state {path} can't be read ({reason}); right would be a file that this proxy wrote, or none yet"
         ) from error
 
 
-def _known(node: dict[str, object]) -> KnownNode:
-    return KnownNode(int(str(node["port"])), Address.parse(str(node["upstream"])))
+def _read(state: Mapping[str, Any]) -> dict[int, KnownNode]:
+    if state["format"] != FORMAT:
+        raise ValueError(f"format {state['format']} is not {FORMAT}")
+    nodes = {int(number): _known(node) for number, node in state["nodes"].items()}
+    ports = Counter(node.port for node in nodes.values() if node.port is not None)
+    if any(count > 1 or port not in PORTS for port, count in ports.items()) or min(nodes, default=0) < 0:
+        raise ValueError("each node has an id from 0 on and a port of its own from 1 to 65535")
+    return nodes
 
 
-def write_state(path: Path, nodes: dict[int, KnownNode]) -> None:
+def _known(node: Mapping[str, Any]) -> KnownNode:
+    upstream, port = node.get("upstream"), node.get("port")
+    return KnownNode(
+        None if upstream is None else Address.parse(str(upstream)), None if port is None else int(str(port))
+    )
+
+
+def write_state(path: Path, nodes: Mapping[int, KnownNode]) -> None:
     """Replaces the file. Blocks; raises OSError."""
-    state = {
-        "format": FORMAT,
-        "nodes": {str(number): {"port": node.port, "upstream": str(node.upstream)} for number, node in nodes.items()},
-    }
+    state = {"format": FORMAT, "nodes": {str(number): _saved(node) for number, node in sorted(nodes.items())}}
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_name(path.name + ".new")
-    new.write_text(json.dumps(state, indent=1, sort_keys=True) + "\n")
+    new.write_text(json.dumps(state, indent=1) + "\n")
     os.replace(new, path)
+
+
+def _saved(node: KnownNode) -> dict[str, object]:
+    saved: dict[str, object] = {}
+    if node.upstream is not None:
+        saved["upstream"] = str(node.upstream)
+    if node.port is not None:
+        saved["port"] = node.port
+    return saved

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterable
+from contextlib import suppress
 
 import trio
 
@@ -34,8 +35,10 @@ class Stream:
 
     def __init__(self, sock: socket.socket, peer: str) -> None:
         sock.setblocking(False)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        # some systems refuse these once the peer has gone; reading will tell
+        with suppress(OSError):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self._socket = sock
         self._waiting: trio.CancelScope | None = None
         self._woken = False
@@ -71,6 +74,11 @@ class Stream:
                 continue
             except OSError as error:
                 raise PeerLost(error, self) from error
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the task that receives has nothing in hand and waits for the peer."""
+        return self._waiting is not None
 
     def wake(self) -> None:
         """Makes the task that receives, or will next, return None unless there is data."""
@@ -110,13 +118,26 @@ class Stream:
         except OSError as error:
             raise PeerLost(error, self) from error
 
+    async def finish(self, seconds: float) -> None:
+        """Ends what is sent, and waits at most so long for the peer to end too; then `close` it.
+
+        A socket that is closed with unread bytes resets its connection, and what the peer has not taken yet is lost:
+        the answer, for example, of a broker that has closed the connection while its client was still sending.
+        """
+        with trio.move_on_after(seconds), suppress(PeerLost):
+            self.send_eof()
+            while await self.receive() != b"":
+                pass
+
     def close(self) -> None:
-        trio.lowlevel.notify_closing(self._socket)
-        self._socket.close()
+        """Closes the socket; nothing happens the second time."""
+        if self._socket.fileno() >= 0:
+            trio.lowlevel.notify_closing(self._socket)
+            self._socket.close()
 
 
 async def dial(address: Address, timeout: float) -> Stream:
-    """A connection to a broker.
+    """A connection to a broker: to the first of the host's addresses that accepts one.
 
     Raises:
         PeerLost: it could not be reached within `timeout` seconds.
@@ -124,10 +145,21 @@ async def dial(address: Address, timeout: float) -> Stream:
     try:
         with trio.fail_after(timeout):
             opened = await trio.open_tcp_stream(address.host, address.port)
-    except (OSError, trio.TooSlowError) as error:
-        raise PeerLost(f"{address} can't be reached: {error or 'no answer in time'}") from error
+    # a broker may call itself anything: names that no resolver takes, ports that there aren't
+    except (OSError, trio.TooSlowError, UnicodeError, OverflowError) as error:
+        raise PeerLost(f"{address} can't be reached: {_reason(error)}") from error
     # the stream object is given up; its socket lives on in ours
     return Stream(_detached(opened.socket), str(address))
+
+
+def _reason(error: Exception) -> str:
+    """Why there was no connection, in a few words. Where several addresses were tried: of the last one."""
+    if isinstance(error, trio.TooSlowError):
+        return "no answer in time"
+    cause: BaseException = error.__cause__ or error
+    while isinstance(cause, BaseExceptionGroup):
+        cause = cause.exceptions[-1]
+    return getattr(cause, "strerror", None) or str(cause)
 
 
 def accepted(sock: trio.socket.SocketType, peer: str) -> Stream:

@@ -1,0 +1,127 @@
+"""The brokers, as the proxy reaches them: dialled for clients, asked for the cluster's nodes.
+
+An address that leads back to the proxy is never dialled. Who can't be reached is said once, and once when it is back;
+then the cluster is asked again, for the broker may be elsewhere now.
+"""
+
+from __future__ import annotations
+
+from logging import DEBUG, ERROR, INFO, WARNING
+
+import trio
+
+from proxy.config import ProxySettings
+from proxy.conversation import Cause
+from proxy.log import log
+from proxy.net.nodes import Nodes
+from proxy.net.question import NoAnswer, ask_for_nodes
+from proxy.net.streams import PeerLost, Stream, dial
+from proxy.rewrite.nodes import Address
+
+# pauses between two questions that nobody answered, in seconds
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
+
+
+class Upstreams:
+    """Who to connect a client to, and whether there is anybody. `reached`: a bootstrap server was, when last tried."""
+
+    def __init__(self, settings: ProxySettings, nodes: Nodes) -> None:
+        self.reached = False
+        self._settings = settings
+        self._nodes = nodes
+        self._down: set[Address] = set()
+        self._asking = trio.Lock()
+        self._questions = 0
+        self._answered = False
+        self._doubt = trio.Event()
+        self._reason = ""
+
+    async def connect(self, number: int, node_id: int | None) -> Stream | Cause:
+        """The broker's side of connection `number`, or why there is none. `node_id`: None is bootstrap."""
+        candidates = self._settings.upstream if node_id is None else await self._of_node(node_id)
+        if not candidates:
+            log(WARNING, "node is not known", connection=number, node=node_id)
+            return Cause.UNKNOWN_NODE
+        for address in candidates:
+            try:
+                return await self._dial(address)
+            except PeerLost as error:
+                log(DEBUG, "connection without upstream", connection=number, node=node_id, reason=error)
+        if node_id is None:
+            self.reached = False
+        self._doubt.set()
+        return Cause.UPSTREAM_DOWN
+
+    async def keep_asking(self) -> None:
+        """Asks for the nodes at the start, and again whenever a broker could not be reached. Runs until cancelled."""
+        while True:
+            self._doubt = trio.Event()
+            pause = FIRST_PAUSE
+            while not await self.ask() and not self._is_needless():
+                await trio.sleep(pause)
+                pause = min(pause * 2, LONGEST_PAUSE)
+            # clients that come back at once must not make it ask all the time
+            await trio.sleep(FIRST_PAUSE)
+            await self._doubt.wait()
+
+    async def ask(self) -> bool:
+        """Learns the cluster's nodes from its brokers, if they tell. Those who want it meanwhile share the answer."""
+        before = self._questions
+        async with self._asking:
+            if self._questions == before:
+                self._answered = await self._ask()
+                self._questions += 1
+            return self._answered
+
+    def _is_needless(self) -> bool:
+        """Brokers that want a login never tell; clients' answers name the nodes then."""
+        return self.reached and self._nodes.are_known
+
+    async def _ask(self) -> bool:
+        try:
+            found = await ask_for_nodes(self._settings.upstream, self._dial)
+            await self._nodes.ensure(found)
+        except NoAnswer as error:
+            self.reached = error.reached
+            self._say(str(error))
+        except OSError as error:
+            self._say(f"no listener can be had: {error.strerror}")
+        except Exception:
+            # an answer that nobody thought of must not end the proxy
+            log(ERROR, "fault while the cluster was asked for its nodes", trace=True)
+        else:
+            self._reason = ""
+            return True
+        return False
+
+    def _say(self, reason: str) -> None:
+        """Says why the nodes are not known: aloud when that is news."""
+        log(DEBUG if reason == self._reason else WARNING, "the cluster's nodes are not known yet", reason=reason)
+        self._reason = reason
+
+    async def _of_node(self, node_id: int) -> tuple[Address, ...]:
+        """Where a node's broker is; where that is not known the cluster is asked, once."""
+        if self._nodes.upstream(node_id) is None:
+            await self.ask()
+        known = self._nodes.upstream(node_id)
+        if known is None:
+            return ()
+        # the broker of a sidecar, which calls itself by a name of the proxy
+        return self._settings.upstream if await self._nodes.leads_back(known) else (known,)
+
+    async def _dial(self, address: Address) -> Stream:
+        """A connection to the broker at this address. Raises PeerLost."""
+        try:
+            if await self._nodes.leads_back(address):
+                raise PeerLost(f"{address} leads back to this proxy")
+            broker = await dial(address, self._settings.dial_seconds)
+        except PeerLost as error:
+            if address not in self._down:
+                self._down.add(address)
+                log(WARNING, "upstream is down", upstream=address, reason=error)
+            raise
+        self.reached = True
+        if address in self._down:
+            self._down.remove(address)
+            log(INFO, "upstream is back", upstream=address)
+        return broker
