@@ -23,10 +23,16 @@ REASON_DAMAGE = "spool_damaged"
 
 
 class Gap:
-    """What ends on a connection while nothing is written of it. `offsets`: behind what was written, per direction."""
+    """What ends on a connection while nothing is written of it.
 
-    def __init__(self, talk: Conversation, offsets: tuple[int, int], reason: str, at_ns: int) -> None:
+    `offsets`: behind what was written, per direction. `accounted`: whose response the gap before has counted already.
+    """
+
+    def __init__(
+        self, talk: Conversation, offsets: tuple[int, int], reason: str, at_ns: int, accounted: Exchange | None = None
+    ) -> None:
         self.talk = talk
+        self._accounted = accounted
         self.offsets = offsets
         self.reason = reason
         self.at_ns = at_ns
@@ -39,7 +45,8 @@ class Gap:
     def saw(self, finished: Iterable[Exchange], one_way: Iterable[Exchange]) -> None:
         """Exchanges whose response, or whose request that has none, came to its end in the gap."""
         for exchange in finished:
-            self._responses[exchange.api or OTHER] += 1
+            if exchange is not self._accounted:
+                self._responses[exchange.api or OTHER] += 1
             self._request(exchange)
         for exchange in one_way:
             self._request(exchange)

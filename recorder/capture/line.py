@@ -9,10 +9,9 @@ frame is then masked whole, its head excepted.
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from proxy.conversation.conversation import Conversation
-from proxy.conversation.exchange import Direction, FrameKind
+from proxy.conversation.exchange import Direction, Exchange, FrameKind
 from proxy.conversation.step import Mark, Step, Verdict
 from proxy.wire.errors import WireError
 from recorder.capture import redaction
@@ -22,6 +21,8 @@ from recorder.capture.writer import Item
 
 # what a connection may keep back: far above any honest login, far below what would hurt
 MOST_KEPT = 1024 * 1024
+# what an entry costs beyond its bytes: what is kept back byte by byte must not fill the memory
+ENTRY_COST = 64
 # a stream offset that no stream reaches
 NOWHERE = 1 << 62
 
@@ -85,10 +86,13 @@ class Line:
 
     __slots__ = (
         "_barrier",
+        "_cost",
         "_kept",
         "_mechanism",
         "_secret",
+        "_stuck_on",
         "_whole",
+        "accounted",
         "connection",
         "gap",
         "opened",
@@ -103,11 +107,16 @@ class Line:
         # its first entry, while that isn't written
         self.opened: Item | None = opened
         self.gap: Gap | None = None
+        # whose response the last gap cut, and counted
+        self.accounted: Exchange | None = None
         # per direction: bytes before this stream offset belong to a gap
         self.resume = [0, 0]
         # exchanges that ended in what is kept back
-        self.unwritten: list[Any] = []
+        self.unwritten: list[Exchange] = []
         self._kept: list[Kept] = []
+        self._cost = 0
+        # the direction whose secret frame everything kept back waits behind
+        self._stuck_on: Direction | None = None
         # per direction: where bytes that can't be written yet start, the secret frame that starts there, if one does,
         # and the end of a frame that is masked whole
         self._barrier = [NOWHERE, NOWHERE]
@@ -126,6 +135,7 @@ class Line:
             self._note_login(verdict, at_ns)
         if chunk:
             self._kept.append(Kept(Kind.BYTES, direction, offset, at_ns, chunk))
+            self._cost += len(chunk) + ENTRY_COST
         self._barrier[direction] = step.offset + step.stop if step.unclassified else NOWHERE
         self._secret[direction] = None
         for mark in step.marks:
@@ -134,10 +144,10 @@ class Line:
         items = self._release()
         if self._kept:
             self.unwritten += step.finished + step.one_way
-            if self._kept_bytes > MOST_KEPT and any(self._secret):
+            if self._cost > MOST_KEPT and any(self._secret):
                 self._give_up_waiting()
                 items += self._release()
-        if not self._kept:
+        else:
             self.unwritten = []
         return items
 
@@ -154,7 +164,7 @@ class Line:
         for kept in self._kept:
             kept.mask(self._barrier[kept.direction] + head, NOWHERE)
             items.append(kept.item(self.connection, Kind.UNFRAMED))
-        self._kept = []
+        self._kept, self._cost = [], 0
         return items
 
     def give_up(self) -> tuple[int, int]:
@@ -163,7 +173,7 @@ class Line:
         for kept in reversed(self._kept):
             if kept.kind == Kind.BYTES:
                 offsets[kept.direction] = kept.offset
-        self._kept.clear()
+        self._kept, self._cost, self._stuck_on = [], 0, None
         self._barrier, self._secret, self._whole = [NOWHERE, NOWHERE], [None, None], [-1, -1]
         return offsets[0], offsets[1]
 
@@ -175,10 +185,6 @@ class Line:
         self.resume[direction] = 0
         lost = max(until - offset, 0)
         return offset + lost, chunk[lost:]
-
-    @property
-    def _kept_bytes(self) -> int:
-        return sum(len(kept.data) for kept in self._kept)
 
     def _note_login(self, verdict: Verdict, at_ns: int) -> None:
         self._mechanism = verdict.mechanism or self._mechanism
@@ -255,20 +261,23 @@ class Line:
                 self._barrier[direction], self._secret[direction] = NOWHERE, None
 
     def _release(self) -> list[Item]:
-        if not self._kept:
+        if self._stuck_on is not None and self._secret[self._stuck_on] is not None:
+            # as before: a frame that comes byte by byte is not looked through for every byte
             return []
+        self._stuck_on = None
         items: list[Item] = []
         waiting: list[Kept] = []
-        stuck = False
         for kept in self._kept:
             barrier = self._barrier[kept.direction]
-            if not stuck and kept.offset < barrier < kept.end:
+            if self._stuck_on is None and kept.offset < barrier < kept.end:
                 front, kept = kept.split(barrier)
                 items.append(front.item(self.connection))
-            if stuck or kept.end > barrier:
+            if self._stuck_on is not None or kept.end > barrier:
                 waiting.append(kept)
-                stuck = stuck or self._secret[kept.direction] is not None
+                if self._secret[kept.direction] is not None and self._stuck_on is None:
+                    self._stuck_on = Direction(kept.direction)
             else:
                 items.append(kept.item(self.connection))
         self._kept = waiting
+        self._cost = sum(len(kept.data) + ENTRY_COST for kept in waiting)
         return items

@@ -207,14 +207,14 @@ class Tap:
         """The limit has been reached with a chunk that isn't written any more."""
         written = line.give_up()
         behind = (min(written[0], offset), written[1]) if direction == 0 else (written[0], min(written[1], offset))
-        self._begin_gap(line, Gap(line.talk, behind, gaps.REASON_FULL, at_ns))
+        self._begin_gap(line, Gap(line.talk, behind, gaps.REASON_FULL, at_ns, line.accounted))
         assert line.gap is not None
         line.gap.saw((one for one in line.unwritten if one.awaits), (one for one in line.unwritten if not one.awaits))
         line.gap.saw(step.finished, step.one_way)
 
     def _break_off(self, line: Line, reason: str, at_ns: int) -> None:
         if line.gap is None:
-            self._begin_gap(line, Gap(line.talk, line.give_up(), reason, at_ns))
+            self._begin_gap(line, Gap(line.talk, line.give_up(), reason, at_ns, line.accounted))
 
     def _begin_gap(self, line: Line, gap: Gap) -> None:
         line.gap = gap
@@ -240,6 +240,7 @@ class Tap:
         resync = _json({"state": state, "account": gap.account()})
         self._put((int(Kind.RESYNC), 0, line.connection, 0, at_ns, resync, ()))
         line.gap = None
+        line.accounted = line.talk.responses_side.open
         arrived = line.talk.offsets
         next_frames = (state["requests"]["offset"], state["responses"]["offset"])
         line.resume = [until if until > here else 0 for until, here in zip(next_frames, arrived, strict=True)]

@@ -98,6 +98,7 @@ class Track:
             "reason": reason,
             "since_ns": since_ns,
             "next_exchange": talk.next_exchange,
+            "next_whole": talk.next_exchange if asking is None else asking.number,
             "cut": (asking.api or "") if asking is not None else None,
             "behind": sum(_whole_until(side) for side in (talk.requests_side, talk.responses_side)),
         }
@@ -107,12 +108,13 @@ class Track:
             spans.clear()
 
     def resume(self, talk: Conversation) -> None:
-        """Goes on with the state that the tap's conversation had."""
+        """Goes on with the state that the tap's conversation had. Whose requests are lost, nobody knows any more."""
+        whole = 0 if self.broken is None else self.broken["next_whole"]
+        self.clients.update({exchange.number: None for exchange in talk.in_flight if exchange.number >= whole})
         self.talk = talk
         self.sequence = talk.sequence
         self.broken = None
         self.deaf = [False, False]
-        self.clients.clear()
 
     def state(self, blob: bytearray) -> dict[str, Any]:
         """Everything needed to go on, as JSON has it; the bytes of unfinished frames go into `blob`."""

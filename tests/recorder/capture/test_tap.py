@@ -1,0 +1,371 @@
+"""The tap: what the log holds of what the proxy was told, whatever the limits and the disk do."""
+
+import errno
+import json
+import random
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from proxy.conversation.exchange import Cause, Direction
+from recorder.capture import redaction, spool
+from recorder.capture import session as sessions
+from recorder.capture.compactor import compact
+from recorder.capture.session import FolderError, RecordSettings, Status, WhenFull
+from recorder.capture.spool import Entry, Kind
+from recorder.capture.tap import Tap, compactor_command, open_tap
+from tests.recorder.capture import traffic
+from tests.recorder.capture.looks import assert_holds, event_rows, frame_rows, log_bytes, log_entries
+from tests.recorder.capture.traffic import Player, Talk
+
+TapOf = Callable[..., Tap]
+KINDS = (traffic.METADATA, traffic.HEARTBEAT, traffic.PRODUCE, traffic.SASL_AUTHENTICATE, traffic.VENDOR)
+
+
+def spool_of(tmp_path: Path, tap: Tap) -> Path:
+    return sessions.spool_folder(tmp_path, tap.session)
+
+
+def some_talks(rng: random.Random, count: int, calls: int, largest: int) -> list[Talk]:
+    return [traffic.cut(rng, traffic.talk(rng, number, calls, KINDS), largest) for number in range(count)]
+
+
+def kinds(entries: list[Entry]) -> list[Kind]:
+    return [Kind(entry.kind) for entry in entries]
+
+
+def test_a_chunk_is_an_entry_in_the_order_of_arrival(tap_of: TapOf, tmp_path: Path) -> None:
+    rng = random.Random(1)
+    (talk,) = [traffic.cut(rng, traffic.talk(rng, 5, 20), 300)]
+    tap = tap_of()
+    Player(tap).all_of([talk])
+    tap.close()
+    entries = log_entries(spool_of(tmp_path, tap))
+    assert kinds(entries)[0] is Kind.OPENED
+    assert kinds(entries)[-2:] == [Kind.CLOSED, Kind.END]
+    for direction in Direction:
+        stream = b"".join(e.data for e in entries if e.kind == Kind.BYTES and e.direction == direction)
+        assert stream == talk.streams()[direction]
+
+
+def test_what_is_said_of_a_connection_is_in_the_log(tap_of: TapOf, tmp_path: Path) -> None:
+    tap = tap_of(cluster="prod")
+    talk = Talk(3, [])
+    player = Player(tap)
+    player.open(talk, at_ns=5)
+    tap.half_closed(3, Direction.REQUEST, 6)
+    tap.node(2, "10.0.0.2:9092", "127.0.0.1:9095")
+    tap.closed(3, Cause.BROKER_RESET, 7)
+    tap.close()
+    opened, half, node, closed, _ = log_entries(spool_of(tmp_path, tap))
+    assert opened.facts()["client"] == talk.client
+    assert (half.kind, half.direction, half.mono_ns) == (Kind.END_OF_STREAM, 0, 6)
+    assert node.facts() == {"node_id": 2, "upstream": "10.0.0.2:9092", "listener": "127.0.0.1:9095"}
+    assert closed.facts() == {"cause": "broker_reset"}
+
+
+def test_connections_that_are_open_when_the_tap_closes_are_closed(tap_of: TapOf, tmp_path: Path) -> None:
+    tap = tap_of()
+    Player(tap).open(Talk(3, []))
+    tap.close()
+    tap.close()
+    assert kinds(log_entries(spool_of(tmp_path, tap))) == [Kind.OPENED, Kind.CLOSED, Kind.END]
+
+
+def test_the_writers_lock_is_held_until_the_tap_is_closed(tap_of: TapOf, tmp_path: Path) -> None:
+    tap = tap_of()
+    lock = spool_of(tmp_path, tap) / sessions.WRITER_LOCK
+    assert sessions.Lock.take(lock) is None
+    tap.close()
+    assert sessions.Lock.take(lock) is not None
+
+
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 1 << 32), largest=st.sampled_from([1, 2, 11, 100, 4000]))
+def test_no_byte_of_a_secret_reaches_the_disk(seed: int, largest: int, tmp_path: Path) -> None:
+    rng = random.Random(seed)
+    talks = [traffic.cut(rng, traffic.talk(rng, n, 8, (traffic.SASL_AUTHENTICATE, 12)), largest) for n in range(2)]
+    tap = open_tap(tmp_path, RecordSettings())
+    Player(tap).all_of(talks, rng)
+    tap.close()
+    log = log_bytes(spool_of(tmp_path, tap))
+    assert traffic.SECRET not in log
+    if largest == 1:
+        streams = b"".join(e.data for e in log_entries(spool_of(tmp_path, tap)) if e.kind == Kind.BYTES)
+        assert traffic.SECRET not in streams
+
+
+def stall(tap: Tap, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Makes the tap's disk fail; the returned function mends it."""
+    monkeypatch.setattr("recorder.capture.writer.RETRY_SECONDS", 0.001)
+    log = tap._writer.log
+    real = log._writev
+
+    def fails(descriptor: int, buffers: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    log._writev = fails
+
+    def mend() -> None:
+        log._writev = real
+        while tap._writer.queue:
+            tap.flush()
+
+    return mend
+
+
+def lost_and_kept(tmp_path: Path, talk: Talk) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
+    """The rows that the capture has of a talk, checked one by one, and its gaps.
+
+    Behind a gap frames are numbered as if those that it cut had ended with it; so their order may differ by those.
+    """
+    wanted = {(row["kind"], row["exchange"]): row for row in traffic.expected(talk)}
+    rows = frame_rows(tmp_path, talk.connection)
+    asked = {row["exchange"] for row in rows if row["kind"] == "request"}
+    for row in rows:
+        want = wanted[row["kind"], row["exchange"]] | {"sequence": row["sequence"]}
+        if row["kind"] == "response" and row["exchange"] not in asked:
+            # who asked is known from the request alone
+            want["client_id"] = None
+        assert {name: row[name] for name in want} == want
+    assert len({row["sequence"] for row in rows}) == len(rows)
+    return rows, [gap for gap in event_rows(tmp_path, "gap") if gap["connection"] == talk.connection]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_frames_and_what_gaps_lost_are_together_what_came(
+    seed: int, tap_of: TapOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(seed)
+    talks = some_talks(rng, 2, 40, rng.choice([100, 300, 3000]))
+    tap = tap_of(queue=3_000, segment=rng.choice([2_000, 1 << 20]))
+    player = Player(tap)
+    for talk in talks:
+        player.open(talk)
+    mend = stall(tap, monkeypatch)
+    for turn in range(max(len(talk.chunks) for talk in talks)):
+        for talk in talks:
+            if turn < len(talk.chunks):
+                player.play(talk.connection, talk.chunks[turn])
+        if rng.random() < 0.05:
+            mend()
+            mend = stall(tap, monkeypatch)
+    for talk in talks:
+        player.close(talk.connection)
+    mend()
+    counters = tap.counters()
+    tap.close()
+    compact(tmp_path)
+    assert counters["gaps"] > 0
+    for talk in talks:
+        rows, gaps = lost_and_kept(tmp_path, talk)
+        came = traffic.expected(talk)
+        assert len(rows) + sum(gap["frames"] for gap in gaps) == len(came)  # type: ignore[misc]
+        kept = sum(len(row["frame"]) + 4 for row in rows)  # type: ignore[arg-type]
+        assert kept + sum(gap["bytes"] for gap in gaps) == sum(map(len, talk.streams()))  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_gap_says_which_apis_it_lost(
+    seed: int, tap_of: TapOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(seed)
+    talk = traffic.cut(rng, traffic.talk(rng, 1, 80, (traffic.METADATA, traffic.HEARTBEAT, traffic.PRODUCE)), 400)
+    tap = tap_of(queue=2_000)
+    player = Player(tap)
+    player.open(talk)
+    mend = stall(tap, monkeypatch)
+    for number, chunk in enumerate(talk.chunks):
+        player.play(1, chunk)
+        if number == len(talk.chunks) // 2:
+            mend()
+    mend()
+    player.close(1)
+    tap.close()
+    compact(tmp_path)
+    names = {3: "Metadata", 12: "Heartbeat", 0: "Produce"}
+    came = Counter((names[row["api_key"]], row["kind"] + "s") for row in traffic.expected(talk))
+    kept = Counter((row["api"], row["kind"] + "s") for row in frame_rows(tmp_path))
+    lost: Counter[tuple[str, str]] = Counter()
+    for gap in event_rows(tmp_path, "gap"):
+        for api, counts in json.loads(gap["detail"])["lost"].items():
+            lost.update({(api, kind): count for kind, count in counts.items()})
+    assert lost
+    assert kept + lost == came
+
+
+def test_a_connection_that_came_and_went_on_a_dead_disk_is_counted(
+    tap_of: TapOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recorder.capture.tap.MOST_FACTS_WAITING", 100)
+    rng = random.Random(1)
+    first, unsaid, late = some_talks(rng, 3, 20, 500)
+    tap = tap_of(queue=200)
+    player = Player(tap)
+    mend = stall(tap, monkeypatch)
+    player.all_of([first])
+    player.all_of([unsaid])
+    player.open(late)
+    half = len(late.chunks) // 2
+    for chunk in late.chunks[:half]:
+        player.play(late.connection, chunk)
+    mend()
+    for chunk in late.chunks[half:]:
+        player.play(late.connection, chunk)
+    player.close(late.connection)
+    tap.close()
+    compact(tmp_path)
+    (nobody,) = [gap for gap in event_rows(tmp_path, "gap") if gap["connection"] is None]
+    assert nobody["frames"] == len(traffic.expected(unsaid))
+    assert unsaid.connection not in {event["connection"] for event in event_rows(tmp_path, "opened")}
+    rows, gaps = lost_and_kept(tmp_path, late)
+    assert len(rows) + sum(gap["frames"] for gap in gaps) == len(traffic.expected(late))  # type: ignore[misc]
+
+
+def test_with_wait_nothing_is_lost_and_the_traffic_is_told_to_wait(
+    tap_of: TapOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(2)
+    (talk,) = some_talks(rng, 1, 60, 500)
+    tap = tap_of(queue=1_000, when_full=WhenFull.WAIT)
+    player = Player(tap)
+    player.open(talk)
+    mend = stall(tap, monkeypatch)
+    waited = 0
+    for chunk in talk.chunks:
+        player.play(talk.connection, chunk)
+        if tap.full:
+            waited += 1
+            mend()
+            tap.wait_for_room()
+            mend = stall(tap, monkeypatch)
+    mend()
+    assert waited
+    player.close(talk.connection)
+    tap.close()
+    compact(tmp_path)
+    assert_holds(frame_rows(tmp_path), traffic.expected(talk))
+
+
+def test_a_full_queue_waits_only_where_that_is_the_setting(tap_of: TapOf, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(2)
+    (talk,) = some_talks(rng, 1, 60, 500)
+    for when, full in ((WhenFull.DROP, False), (WhenFull.WAIT, True)):
+        tap = tap_of(queue=1_000, when_full=when)
+        player = Player(tap)
+        player.open(talk)
+        mend = stall(tap, monkeypatch)
+        for chunk in talk.chunks:
+            player.play(talk.connection, chunk)
+        assert tap.full is full
+        assert (tap.counters()["dropped_bytes"] > 0) is not full
+        mend()
+        tap.wait_for_room()
+        assert not tap.full
+
+
+def test_a_failing_disk_is_counted_and_traffic_goes_on(tap_of: TapOf, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(3)
+    (talk,) = some_talks(rng, 1, 30, 500)
+    tap = tap_of(queue=1_000)
+    player = Player(tap)
+    player.open(talk)
+    mend = stall(tap, monkeypatch)
+    for chunk in talk.chunks:
+        player.play(talk.connection, chunk)
+    tap.flush()
+    assert tap.counters()["failed"] == 1
+    assert 0 < tap.counters()["queue_bytes"] <= 1_000 + 500
+    mend()
+    assert tap.counters()["failed"] == 0
+    assert tap.counters()["queue_bytes"] == 0
+
+
+def test_a_fault_of_the_recorder_costs_a_recording_not_a_connection(
+    tap_of: TapOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(4)
+    talk = traffic.cut(rng, traffic.talk(rng, 1, 40, (traffic.SASL_AUTHENTICATE, 12)), 4000)
+    faults = iter([RuntimeError("a bug"), None])
+
+    def faulty(*arguments: object) -> list[tuple[int, int]]:
+        fault = next(faults, None)
+        if fault is not None:
+            raise fault
+        return real(*arguments)  # type: ignore[arg-type]
+
+    real = redaction.secret_spans
+    monkeypatch.setattr(redaction, "secret_spans", faulty)
+    tap = tap_of()
+    Player(tap).all_of([talk])
+    tap.close()
+    compact(tmp_path)
+    rows, gaps = lost_and_kept(tmp_path, talk)
+    assert [gap["cause"] for gap in gaps] == ["recorder_fault"]
+    assert len(rows) + gaps[0]["frames"] == len(traffic.expected(talk))  # type: ignore[operator]
+
+
+def test_an_answer_of_the_proxy_is_recorded_as_its_own(tap_of: TapOf, tmp_path: Path) -> None:
+    rng = random.Random(5)
+    first, second = traffic.call(rng, 12, 1, "c"), traffic.call(rng, 3, 2, "c")
+    tap = tap_of()
+    player = Player(tap)
+    talk = player.open(Talk(1, []))
+    player.play(1, traffic.Chunk(Direction.REQUEST, first.request + second.request, 10))
+    answer = traffic.framed((2).to_bytes(4, "big") + b"made")
+    talk.made(2, answer)
+    tap.made(1, 2, answer, 11)
+    player.play(1, traffic.Chunk(Direction.RESPONSE, first.answer or b"", 12))
+    player.close(1)
+    tap.close()
+    compact(tmp_path)
+    made = frame_rows(tmp_path)[-1]
+    assert (made["made_by"], made["kind"], made["exchange"], made["sequence"]) == ("proxy", "response", 1, 3)
+    assert made["frame"] == answer[4:]
+    assert made["latency_ns"] is None
+
+
+def test_the_counters_tell_of_the_compactor_too(tap_of: TapOf, tmp_path: Path) -> None:
+    tap = tap_of()
+    sessions.write_status(spool_of(tmp_path, tap), Status(frames=7, bytes=70, lag_bytes=5, lag_seconds=0.25))
+    counters = tap.counters()
+    assert [counters[name] for name in ("compacted_frames", "compacted_bytes", "lag_bytes")] == [7, 70, 5]
+    assert counters["lag_seconds"] == 0.25
+    assert counters["spool_bytes"] == len(log_bytes(spool_of(tmp_path, tap)))
+
+
+def test_a_folder_that_cannot_be_written_is_said_at_once(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(FolderError, match="can't be written"):
+        open_tap(tmp_path / "file", RecordSettings())
+
+
+def test_a_clock_that_was_set_is_an_entry(tap_of: TapOf, tmp_path: Path) -> None:
+    tap = tap_of()
+    tap._writer.log._clock = lambda: 42
+    tap.node(1, "a:1", "b:2")
+    tap.close()
+    entry = next(e for e in log_entries(spool_of(tmp_path, tap)) if e.kind == Kind.CLOCK)
+    assert entry.offset == 42
+
+
+def test_nothing_in_the_proxys_process_imports_pyarrow(tmp_path: Path) -> None:
+    probe = "import sys, recorder.capture.tap; sys.exit('pyarrow' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", probe], check=False).returncode == 0
+
+
+def test_the_compactors_command_is_one_that_finishes_the_session(tap_of: TapOf, tmp_path: Path) -> None:
+    rng = random.Random(6)
+    (talk,) = some_talks(rng, 1, 20, 500)
+    tap = tap_of()
+    Player(tap).all_of([talk])
+    tap.close()
+    assert subprocess.run(compactor_command(tmp_path, tap.session), check=False).returncode == 0
+    assert_holds(frame_rows(tmp_path), traffic.expected(talk))
+    assert spool.segments(spool_of(tmp_path, tap)) == []
