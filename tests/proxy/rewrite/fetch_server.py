@@ -37,7 +37,7 @@ class MovingLeader:
         self._lock = threading.Lock()
         self._listeners = {node_id: socket.create_server(("127.0.0.1", 0)) for node_id in (1, 2)}
         self._connections: list[socket.socket] = []
-        self._leader, self._moves = 1, 0
+        self._leader, self._epoch, self._moves = 1, 0, 0
         self.addresses = {node_id: Address(*it.getsockname()) for node_id, it in self._listeners.items()}
         self.asked: list[str] = []
         self.done = threading.Event()
@@ -86,7 +86,7 @@ class MovingLeader:
         nodes = [{"node_id": n, "host": it.host, "port": it.port} for n, it in self.addresses.items()]
         partition = {
             "leader_id": self._leader,
-            "leader_epoch": self._moves,
+            "leader_epoch": self._epoch,
             "replica_nodes": [1, 2],
             "isr_nodes": [1, 2],
         }
@@ -96,12 +96,13 @@ class MovingLeader:
         if self._moves == self._steps:
             self.done.set()
             return None
+        self._epoch += 1
         if node_id == self._leader:
             self._leader, self._moves = 3 - self._leader, self._moves + 1
         partition = {
             "error_code": NOT_LEADER_OR_FOLLOWER,
             "high_watermark": -1,
-            "current_leader": {"leader_id": self._leader, "leader_epoch": self._moves},
+            "current_leader": {"leader_id": self._leader, "leader_epoch": self._epoch},
         }
         fields = {"responses": [{"topic_id": TOPIC_ID, "partitions": [partition]}]}
         body = self._respond(self._moves - 1, self._leader, self.addresses[self._leader], fields)

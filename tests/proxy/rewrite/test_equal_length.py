@@ -234,8 +234,11 @@ def check_with_java(kafka_json: KafkaJson, case: Case, differences: Iterable[int
         assert not any(any(value) for value in found.tags.values()), difference
 
 
-def moved_with_librdkafka(differences: Sequence[int]) -> list[str]:
-    """What librdkafka asks for while each response moves its partition to another broker; the tail says where to."""
+def moved_with_librdkafka(differences: Sequence[int]) -> list[str] | None:
+    """What librdkafka asks for while each response moves its partition to another broker; the tail says where to.
+
+    None: not all moves were made.
+    """
 
     def respond(step: int, leader: int, address: Address, fields: dict[str, Any]) -> bytes:
         frame, _, there = Differing.by((1, 16), differences[step], leader, address, **fields)
@@ -243,9 +246,9 @@ def moved_with_librdkafka(differences: Sequence[int]) -> list[str]:
 
     complaints = io.StringIO()
     with MovingLeader(len(differences), respond) as brokers, consuming(brokers.addresses[1], complaints):
-        assert brokers.done.wait(250), brokers.asked[-1]
+        done = brokers.done.wait(10)
     assert complaints.getvalue() == ""
-    return brokers.asked
+    return brokers.asked if done else None
 
 
 @contextmanager
@@ -264,9 +267,12 @@ def consuming(bootstrap: Address, complaints: TextIO) -> Iterator[None]:
 
 
 def check_that_librdkafka_follows(differences: Sequence[int]) -> None:
-    asked = moved_with_librdkafka(differences)
+    # Where moves follow each other within a millisecond, librdkafka 2.16 at times stays with an old leader, whatever it
+    # is told, one move in some thousands: then once more. A tail that it can't read is not read the third time either.
+    asked = next((asked for _ in range(3) if (asked := moved_with_librdkafka(differences))), None)
+    assert asked is not None, differences
     # While the connections are being made it may ask the old leader again, or for metadata.
-    assert len(asked) < len(differences) + 20
+    assert len(asked) < len(differences) + 40, differences
 
 
 def test_librdkafka_dials_the_new_leader_that_a_tail_names() -> None:
@@ -274,12 +280,15 @@ def test_librdkafka_dials_the_new_leader_that_a_tail_names() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1200)
 def test_librdkafka_dials_the_new_leader_for_every_difference() -> None:
-    check_that_librdkafka_follows([difference for difference in ALL if difference >= 0])
+    for first in range(0, LIMIT + 1, 50):
+        check_that_librdkafka_follows(range(first, min(first + 50, LIMIT + 1)))
 
 
 def test_librdkafka_asks_for_metadata_where_the_addresses_did_not_fit() -> None:
     asked = moved_with_librdkafka([-1, -2, -130])
+    assert asked is not None
     assert asked.count("metadata") >= 3
 
 
