@@ -11,6 +11,7 @@ from pathlib import Path
 
 from bench.contenders import DIRECT, RECORDING, Contender, bare_relay, proxy
 from bench.loads import Sample
+from bench.processes import processor_ns
 from tests.brokers.kafka import KafkaCluster
 
 TOPIC = "bench"
@@ -42,9 +43,12 @@ def _fill(cluster: KafkaCluster) -> None:
 
 
 def megabytes_per_second(cluster: KafkaCluster, contender: Contender) -> Sample:
-    """What ConsumerPerformance says it fetched a second, its start and rebalance left out."""
+    """What ConsumerPerformance says it fetched a second, its start and rebalance left out; processor time for a MB."""
     where = ("--bootstrap-server", contender.address, "--topic", TOPIC)
+    before = processor_ns(contender.pid) if contender.pid else 0
     said = cluster.console("kafka-consumer-perf-test", *where, "--num-records", str(RECORDS), seconds=180).stdout
+    after = processor_ns(contender.pid) if contender.pid else 0
     header, *rows = csv.reader(line for line in said.splitlines() if "," in line)
     columns = [name.strip() for name in header]
-    return Sample(float(rows[-1][columns.index("fetch.MB.sec")]))
+    fetched = float(rows[-1][columns.index("data.consumed.in.MB")])
+    return Sample(float(rows[-1][columns.index("fetch.MB.sec")]), (after - before) / fetched / 1e3)
