@@ -100,6 +100,13 @@ def test_a_negative_length_is_malformed(size: bytes) -> None:
         metadata(5).decode(data)
 
 
+def test_only_minus_one_is_null() -> None:
+    data = bytes(4) + bytes(4) + b"\xff\xfb" + bytes(30)
+    with pytest.raises(Malformed, match="a length of -5"):
+        metadata(5).decode(data)
+    assert metadata(5).decode(data.replace(b"\xff\xfb", b"\xff\xff"))[0]["cluster_id"] is None
+
+
 def test_a_negative_length_never_leads_a_projection_backwards() -> None:
     """Stepping over: what is below zero counts as nothing."""
     brokers = b"\0\0\0\1" + bytes(4) + b"\x80\x00" + bytes(4) + b"\xff\xff"

@@ -43,6 +43,16 @@ def test_what_waits_for_the_step_sees_where_the_run_began() -> None:
     assert seen == [(5, 1)]
 
 
+def test_steps_behind_the_last_value_are_not_read() -> None:
+    """They may lie beyond what a projection needs."""
+    reader = cursor()
+    reader.take("b", 1, "one")
+    reader.step(1000)
+    reader.flush()
+    reader.source.line("return one, at")
+    assert reader.source.function()(b"\5", 0) == (5, 1001)
+
+
 @pytest.mark.parametrize(("data", "count"), [(b"\x05", 5), (b"\xac\x02", 300), (b"\x85\x80\x00", 5)])
 def test_a_count_is_a_varint_of_any_width(data: bytes, count: int) -> None:
     reader = cursor()

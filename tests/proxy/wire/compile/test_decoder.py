@@ -2,7 +2,10 @@
 
 import inspect
 
+import pytest
+
 from proxy.wire.catalog import Codec
+from proxy.wire.errors import Malformed
 from proxy.wire.language import parse
 from tests.strategies import must_codec
 
@@ -43,6 +46,8 @@ def test_a_struct_may_be_null_also_in_a_tag() -> None:
     assert codec(text, 1).decode(b"\xff\x00")[0] == {"a": None, "b": None}
     assert codec(text, 1).decode(b"\x01\x05\x00" + b"\x01\x00\x03\x01\x06\x00")[0] == {"a": {"x": 5}, "b": {"y": 6}}
     assert codec(text, 1).decode(b"\xff\x01\x00\x01\x00")[0] == {"a": None, "b": None}
+    with pytest.raises(Malformed, match="5 before a tagged struct"):
+        codec(text, 1).decode(b"\xff\x01\x00\x01\x05")
     values = {"a": {"x": 5}, "b": {"y": 6}}
     assert codec(text, 1).decode(codec(text, 1).encode(values))[0] == values
 

@@ -52,6 +52,7 @@ def test_python_errors_become_truncated_or_malformed() -> None:
 def test_an_error_of_the_family_gets_its_message_and_keeps_its_kind() -> None:
     error = runtime.explain(Malformed("why", offset=3), "Fetch", 1, at=5, size=9)
     assert (type(error), error.reason, error.api, error.version, error.offset) == (Malformed, "why", "Fetch", 1, 3)
+    assert runtime.explain(Truncated("why", offset=50), "Fetch", 1, at=5, size=9).offset == 9
 
 
 def test_many_numbers_are_read_only_if_they_are_there() -> None:

@@ -5,7 +5,7 @@ from proxy.wire import catalog
 from proxy.wire.errors import WireError
 from tests.strategies import must_codec
 
-FETCH, SHARE_FETCH, MIB = 1, 78, 1 << 20
+FETCH, SHARE_FETCH, CONSUMER_GROUP_HEARTBEAT, MIB = 1, 78, 68, 1 << 20
 
 
 def test_a_record_of_any_size_is_one_step() -> None:
@@ -36,6 +36,13 @@ def test_a_walk_ends_in_front_of_the_endpoints_of_share_fetch() -> None:
     (found,) = [catalog.walk_response(SHARE_FETCH, 1, "node_endpoints").feed(frame)]
     assert found is not None
     assert frame[found:] == codec.encode({})[-2:]
+
+
+def test_a_walk_steps_over_a_struct_that_is_there_or_null() -> None:
+    codec = must_codec("response", CONSUMER_GROUP_HEARTBEAT, 0)
+    for assignment in (None, {"topic_partitions": [{"partitions": [1, 2]}]}):
+        data = codec.encode({"assignment": assignment})
+        assert codec.walk("tags").feed(data) == len(data) - 1
 
 
 def test_a_walk_over_nonsense_raises_the_error_family_or_waits() -> None:
