@@ -7,7 +7,8 @@ clients) is imported inside it, so that the others work without.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ from recorder.ready import ready
 from recorder.terminal import console
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
+# Bytes of Parquet that are read sooner than a JVM has warmed up.
+SMALL_CAPTURE = 200_000_000
 
 
 @click.command(short_help="Make Parquet of what a proxy that has ended left in its log.")
@@ -101,13 +104,30 @@ def _analyzed(
     with tempfile.NamedTemporaryFile(prefix="kafka-wiretap-spark-", suffix=".log", delete=False) as log:
         path = Path(log.name)
     try:
-        with job.session(master, extra=conf, log=path) as spark:
+        with job.session(master, extra=conf, log=path, quick=_small(folder)) as spark, _named(path):
             found = answer(spark, _for_executors(folder), window=window, output=output)
-    except PySparkException as error:
-        first = next((line for line in str(error).splitlines() if line.strip()), "no reason given")
-        raise click.ClickException(f"Spark failed: {first} (its log: {path})") from error
+    except PySparkException as error:  # there was no session to ask for more
+        raise click.ClickException(f"Spark did not start: {error} (its log: {path})") from error
     path.unlink()
     return found
+
+
+def _small(folder: str) -> bool:
+    return sum(file.stat().st_size for file in Path(folder).glob("frames/*/*/*.parquet")) < SMALL_CAPTURE
+
+
+@contextmanager
+def _named(log: Path) -> Iterator[None]:
+    """Spark's exceptions as one line; they can only be read while the session is there."""
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except PySparkException as error:
+        told = [line.strip() for line in str(error).splitlines() if line.strip() and not line.startswith(" ")]
+        thrown = bool(told) and "exception was thrown" in told[0]  # in Python: the last line says which
+        reason = (told or ["no reason given"])[-1 if thrown else 0]
+        raise click.ClickException(f"Spark failed: {reason} (its log: {log})") from error
 
 
 def _for_executors(place: str) -> str:

@@ -48,11 +48,8 @@ def answer(spark: SparkSession, folder: str, *, window: str | None = None, outpu
 
 def _kept(table: DataFrame, name: str, output: Output | None) -> Rows:
     """The rows of a small table, written to a single file on the way."""
-    rows = table.persist()
-    try:
-        if output is not None:
-            writer = rows.coalesce(1).write.mode("overwrite" if output.overwrite else "errorifexists")
-            writer.option("header", True).format(output.format).save(f"{output.folder.rstrip('/')}/{name}")
-        return [row.asDict() for row in rows.collect()]
-    finally:
-        rows.unpersist()
+    if output is not None:
+        table = table.coalesce(1).persist()
+        writer = table.write.mode("overwrite" if output.overwrite else "errorifexists").option("header", True)
+        writer.format(output.format).save(f"{output.folder.rstrip('/')}/{name}")
+    return [row.asDict() for row in table.collect()]

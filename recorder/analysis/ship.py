@@ -1,7 +1,7 @@
 """The code that Spark's executors need, as one zip: the wire room and the recorder's rooms.
 
-Executors read it with zipimport, so what is in it must not look for its files on disk: the message files are read
-through importlib.resources. What they need besides is Python with pyarrow.
+Executors import it from the zip, so nothing in it may insist on finding its files on disk. What they need besides is
+Python with pyarrow.
 """
 
 from __future__ import annotations

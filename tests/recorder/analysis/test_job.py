@@ -1,0 +1,116 @@
+"""The session's settings, and runs on real executor processes within the memory they are given."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from proxy.wire import catalog
+from recorder.analysis import job
+from recorder.capture.frames import frames_schema
+
+FETCH = {"api_key": 1, "api": "Fetch", "api_version": 12}
+MEGABYTE = 1_000_000
+Build = Callable[..., Any]
+
+
+def test_what_a_user_sets_wins_and_local_masters_stay_on_loopback() -> None:
+    chosen = job.settings("local[3]", {"spark.ui.enabled": "true"})
+    assert (chosen["spark.master"], chosen["spark.ui.enabled"]) == ("local[3]", "true")
+    assert chosen["spark.driver.bindAddress"] == "127.0.0.1"
+    assert "spark.driver.bindAddress" not in job.settings("spark://host:7077", {})
+
+
+@pytest.mark.real
+def test_batches_on_their_way_to_python_are_bounded_in_bytes_and_rows(
+    spark: SparkSession, capture: Build, response_row: Build
+) -> None:
+    def sizes(batches: Iterator[Any]) -> Iterator[Any]:
+        for batch in batches:
+            yield pa.RecordBatch.from_pydict({"rows": [batch.num_rows], "bytes": [batch.nbytes]})
+
+    large = capture(*(response_row(n, bytes(MEGABYTE), **FETCH) for n in range(60)))
+    found = large.select("frame").mapInArrow(sizes, "rows bigint, bytes bigint").collect()
+    assert sum(row.rows for row in found) == 60
+    assert max(row.bytes for row in found) < (16 << 20) + 2 * MEGABYTE
+    small = spark.range(5000, numPartitions=1).mapInArrow(sizes, "rows bigint, bytes bigint").collect()
+    assert max(row.rows for row in small) == 1000
+
+
+def write_fetches(folder: Path, response_row: Build, count: int) -> None:
+    """Fetch responses of 1 MB that don't compress, in row groups as the capture bounds them; one in ten is an error."""
+    place = folder / "frames" / "date=2026-11-21" / "hour=12"
+    place.mkdir(parents=True)
+    records = os.urandom(MEGABYTE)
+    frames = [catalog.encode_response(1, 12, 1, {"error_code": code, "responses": [topic(records)]}) for code in (0, 6)]
+    with pq.ParquetWriter(place / "s-1-1.parquet", frames_schema(), compression="zstd") as writer:
+        for start in range(0, count, 60):
+            rows = [response_row(n, frames[n % 10 == 0], **FETCH) for n in range(start, min(start + 60, count))]
+            writer.write_table(pa.Table.from_pylist(rows, frames_schema()))
+
+
+def topic(records: bytes) -> dict[str, Any]:
+    return {"topic": "t", "partitions": [{"partition_index": 0, "records": records}]}
+
+
+def analyze(folder: Path, *options: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """`kafka-wiretap analyze` in a process of its own; the two tables."""
+    program = "from recorder.commands import analyze; analyze()"
+    command = [sys.executable, "-c", program, str(folder), *options, "--out", str(folder / "out"), "--format", "csv"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return table(folder / "out" / "latency_by_api"), table(folder / "out" / "errors_by_api")
+
+
+def table(folder: Path) -> list[dict[str, Any]]:
+    (file,) = folder.glob("*.csv")
+    rows: list[dict[str, Any]] = pyarrow.csv.read_csv(file).to_pylist()
+    return rows
+
+
+@pytest.mark.real
+def test_executor_processes_give_the_same_answer_as_threads(
+    tmp_path: Path, capture: Build, request_row: Build, response_row: Build
+) -> None:
+    frame = catalog.encode_response(3, 12, 1, {"topics": [{"error_code": 3, "name": "t", "partitions": []}]})
+    capture(*(make(n) for n in range(200) for make in (request_row, lambda n: response_row(n, frame, latency_ns=n))))
+    latency, errors = analyze(tmp_path, "--master", "local-cluster[2,1,1024]", "--conf", "spark.executor.memory=1g")
+    assert [(row["api"], row["requests"], row["responses"], row["errors"]) for row in latency] == [
+        ("Metadata", 200, 200, 200)
+    ]
+    assert latency[0]["p50_ms"] == 99 / 1e6
+    assert [(row["error"], row["count"]) for row in errors] == [("UNKNOWN_TOPIC_OR_PARTITION", 200)]
+
+
+@pytest.mark.real
+def test_frames_of_a_megabyte_go_through_an_executor_that_holds_few_of_them(
+    tmp_path: Path, response_row: Build
+) -> None:
+    write_fetches(tmp_path, response_row, 600)
+    options = ["--master", "local-cluster[1,1,512]", "--conf", "spark.executor.memory=512m"]
+    latency, errors = analyze(tmp_path, *options)
+    assert [(row["api"], row["responses"], row["errors"]) for row in latency] == [("Fetch", 600, 60)]
+    assert [(row["error"], row["count"]) for row in errors] == [("NOT_LEADER_OR_FOLLOWER", 60)]
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_five_thousand_frames_of_a_megabyte_go_through_an_executor_of_two_gigabytes(
+    tmp_path: Path, response_row: Build
+) -> None:
+    write_fetches(tmp_path, response_row, 5000)
+    options = ["--master", "local-cluster[1,2,2048]", "--conf", "spark.executor.memory=2g"]
+    latency, errors = analyze(tmp_path, *options)
+    assert [(row["api"], row["responses"], row["errors"]) for row in latency] == [("Fetch", 5000, 500)]
+    assert [(row["error"], row["count"]) for row in errors] == [("NOT_LEADER_OR_FOLLOWER", 500)]
