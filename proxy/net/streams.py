@@ -5,6 +5,7 @@ Errors of the socket become `PeerLost`, so that nothing behind this file knows a
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Iterable
 from contextlib import suppress
@@ -159,7 +160,10 @@ def _reason(error: Exception) -> str:
     cause: BaseException = error.__cause__ or error
     while isinstance(cause, BaseExceptionGroup):
         cause = cause.exceptions[-1]
-    return getattr(cause, "strerror", None) or str(cause)
+    if isinstance(cause, OSError) and cause.errno and not isinstance(cause, socket.gaierror):
+        # trio's own text repeats the address
+        return os.strerror(cause.errno)
+    return str(cause)
 
 
 def accepted(sock: trio.socket.SocketType, peer: str) -> Stream:

@@ -1,0 +1,85 @@
+"""The two ends of a relay, for the tests of this folder: sockets on loopback that do what a script tells them.
+
+Nothing here uses the code under test, so that a mistake can't hide behind its twin.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+
+import trio
+
+HOST = "127.0.0.1"
+# far more than any test takes; a test that hangs says where
+PATIENCE = 20
+
+
+class Peer:
+    """A client, or a broker's side of a connection."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        sock.setblocking(False)
+        self.stream = trio.SocketStream(trio.socket.from_stdlib_socket(sock))
+
+    async def say(self, *frames: bytes) -> None:
+        await self.stream.send_all(b"".join(frames))
+
+    async def hear(self, size: int) -> bytes:
+        """Exactly so many bytes."""
+        heard = b""
+        with trio.fail_after(PATIENCE):
+            while len(heard) < size:
+                chunk = await self.stream.receive_some(size - len(heard))
+                assert chunk, f"the connection ended after {heard!r}"
+                heard += chunk
+        return heard
+
+    async def hears(self, *frames: bytes) -> None:
+        expected = b"".join(frames)
+        assert await self.hear(len(expected)) == expected
+
+    async def hear_frame(self) -> bytes:
+        """A frame behind its length."""
+        (size,) = struct.unpack(">i", await self.hear(4))
+        return await self.hear(size)
+
+    async def hears_the_end(self) -> None:
+        """Nothing more, and an end of stream."""
+        assert await self.hear_all() == b""
+
+    async def hear_all(self) -> bytes:
+        heard = b""
+        with trio.fail_after(PATIENCE):
+            while chunk := await self.stream.receive_some():
+                heard += chunk
+        return heard
+
+    async def finish(self) -> None:
+        """Half-closes."""
+        await self.stream.send_eof()
+
+    def close(self) -> None:
+        self.stream.socket.close()
+
+    def reset(self) -> None:
+        self.stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.close()
+
+
+def connected(family: socket.AddressFamily = socket.AF_INET, buffers: int = 0) -> tuple[socket.socket, socket.socket]:
+    """Two sockets connected over loopback. `buffers`: sizes of theirs, which bound what stays between the two."""
+    with socket.socket(family) as listener:
+        listener.bind(("::1" if family == socket.AF_INET6 else HOST, 0))
+        if buffers:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffers)
+        listener.listen()
+        one = socket.socket(family)
+        if buffers:
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffers)
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffers)
+        one.connect(listener.getsockname())
+        other, _ = listener.accept()
+        if buffers:
+            other.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffers)
+    return one, other

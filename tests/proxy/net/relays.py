@@ -1,0 +1,175 @@
+"""A relay between a client and a broker that are the test's, with everything it needs around it."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import trio
+
+from proxy.config import ProxySettings, port_map
+from proxy.conversation import Cause, Conversation, Direction, Step
+from proxy.metrics.traffic import Traffic
+from proxy.net.held import HeldBytes
+from proxy.net.nodes import Nodes
+from proxy.net.observer import Opened
+from proxy.net.relay import Relay, Shared
+from proxy.net.room import Room
+from proxy.net.server import routes
+from proxy.net.streams import Stream
+from proxy.rewrite.nodes import Address
+from tests.proxy.net.peers import HOST, PATIENCE, Peer, connected
+
+ANY = Address(HOST, 0)
+NONE: Mapping[int, Any] = {}
+# where brokers of these tests say that they are: nobody dials it
+UPSTREAM = "up-1.invalid"
+
+
+BROKER = Address(UPSTREAM, 9092)
+
+
+def settings(
+    *upstream: Address,
+    listen: Address = ANY,
+    advertise: str | None = None,
+    named: Mapping[int, Address] = NONE,
+    base: int | None = None,
+    remembered: Mapping[int, int] = NONE,
+    **others: Any,
+) -> ProxySettings:
+    """Settings of a proxy on ports that are free."""
+    return ProxySettings(upstream or (BROKER,), port_map(listen, advertise, named, base, 1000, remembered), **others)
+
+
+class Watcher:
+    """An observer that notes everything, and does what it is told when bytes arrive."""
+
+    def __init__(self, on_arrival: Callable[[Direction, bytes], None] = lambda direction, chunk: None) -> None:
+        self.full = False
+        self.failed = 0
+        self.waits: Callable[[], None] = lambda: setattr(self, "full", False)
+        self.on_arrival = on_arrival
+        self.events: list[tuple[Any, ...]] = []
+        self.bytes = dict.fromkeys(Direction, b"")
+
+    def opened(self, facts: Opened, talk: Conversation) -> None:
+        self.events.append(("opened", facts))
+
+    def arrived(self, connection: int, direction: Direction, chunk: bytes, at_ns: int, step: Step) -> None:
+        self.events.append(("arrived", direction, chunk))
+        self.bytes[direction] += chunk
+        self.on_arrival(direction, chunk)
+
+    def made(self, connection: int, correlation_id: int, frame: bytes, at_ns: int) -> None:
+        self.events.append(("made", correlation_id, frame))
+
+    def half_closed(self, connection: int, direction: Direction, at_ns: int) -> None:
+        self.events.append(("half_closed", direction))
+
+    def closed(self, connection: int, cause: Cause, at_ns: int) -> None:
+        self.events.append(("closed", connection, cause))
+
+    def node(self, node_id: int, upstream: str, listener: str) -> None:
+        self.events.append(("node", node_id, upstream, listener))
+
+    def wait_for_room(self) -> None:
+        self.waits()
+
+    def counters(self) -> Mapping[str, float]:
+        return {"failed": self.failed}
+
+    def close(self) -> None:
+        self.events.append(("close",))
+
+    def seen(self, name: str) -> list[tuple[Any, ...]]:
+        return [event for event in self.events if event[0] == name]
+
+
+@dataclass
+class Listeners:
+    """What `Nodes` opens: kept open, and accepted on by nobody."""
+
+    opened: dict[int, trio.SocketListener] = field(default_factory=dict)
+    ports: dict[int, int] = field(default_factory=dict)
+
+    def serve(self, listener: trio.SocketListener, node_id: int) -> None:
+        assert node_id not in self.opened
+        self.opened[node_id] = listener
+        self.ports[node_id] = listener.socket.getsockname()[1]
+
+    def close(self) -> None:
+        for listener in self.opened.values():
+            listener.socket.close()
+
+
+@dataclass
+class Relaying:
+    client: Peer
+    broker: Peer
+    relay: Relay
+    talk: Conversation
+    traffic: Traffic
+    watcher: Watcher
+    listeners: Listeners
+    finished: trio.Event = field(default_factory=trio.Event)
+    cause: Cause | None = None
+    fault: BaseException | None = None
+
+    async def ends_with(self, *causes: Cause) -> None:
+        """It ends, for one of these causes."""
+        with trio.fail_after(PATIENCE):
+            await self.finished.wait()
+        if self.fault is not None:
+            raise self.fault
+        assert self.cause in causes
+
+    async def run(self) -> None:
+        try:
+            self.cause = await self.relay.run()
+        except Exception as fault:
+            self.fault = fault
+        finally:
+            self.finished.set()
+            for stream in (self.relay._client, self.relay._broker):
+                stream.close()
+
+
+@asynccontextmanager
+async def relaying(
+    watcher: Watcher | None = None,
+    buffers: int = 0,
+    advertise: str | None = None,
+    held: HeldBytes | None = None,
+    **others: Any,
+) -> AsyncIterator[Relaying]:
+    """A relay that runs within `with`. `buffers`: sizes of the sockets', which bound what stays in them."""
+    watcher = watcher or Watcher()
+    chosen = settings(advertise=advertise, **others)
+    listeners = Listeners()
+    nodes = Nodes(chosen, listeners.serve, {}, watcher)
+    traffic = Traffic()
+    shared = Shared(chosen, nodes, traffic, held or HeldBytes(chosen.held_in_all), watcher, Room(watcher))
+    client, inner = connected(buffers=buffers)
+    outer, broker = connected(buffers=buffers)
+    talk = Conversation(routes(), chosen.limits)
+    relay = Relay(1, Stream(inner, "client"), Stream(outer, "broker"), talk, shared)
+    relaying = Relaying(Peer(client), Peer(broker), relay, talk, traffic, watcher, listeners)
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(relaying.run)
+            yield relaying
+            nursery.cancel_scope.cancel()
+    finally:
+        relaying.client.close()
+        relaying.broker.close()
+        listeners.close()
+
+
+def listens(port: int) -> bool:
+    """Whether somebody accepts connections there now. Blocks for a moment."""
+    with socket.socket() as sock:
+        return sock.connect_ex((HOST, port)) == 0

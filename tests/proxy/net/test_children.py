@@ -1,0 +1,109 @@
+import logging
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from proxy.net.children import FIRST_PAUSE, LONGEST_PAUSE, WELL_SECONDS, look_after
+
+
+class Child:
+    """A process that ends after the seconds that it is given, one for each start; then never."""
+
+    def __init__(self, *lives: float) -> None:
+        self.lives = list(lives)
+        self.starts: list[float] = []
+        self.options: dict[str, object] = {}
+
+    async def open_process(self, command: list[str], **options: object) -> "Child":
+        self.starts.append(trio.current_time())
+        self.options = options
+        return self
+
+    async def wait(self) -> int:
+        if not self.lives:
+            await trio.sleep_forever()
+        await trio.sleep(self.lives.pop(0))
+        return 1
+
+
+@pytest.fixture
+def start(monkeypatch, nursery):
+    def start(child: Child) -> Child:
+        monkeypatch.setattr(trio.lowlevel, "open_process", child.open_process)
+        nursery.start_soon(look_after, ["compactor", "--follow"])
+        return child
+
+    return start
+
+
+def pauses(child: Child, lives: list[float]) -> list[float]:
+    gaps = [later - earlier for earlier, later in zip(child.starts, child.starts[1:], strict=False)]
+    return [round(gap - life, 3) for gap, life in zip(gaps, lives, strict=True)]
+
+
+async def test_a_child_that_ends_is_started_again_after_ever_longer_pauses(start, autojump_clock):
+    lives = [0.1] * 9
+    child = start(Child(*lives))
+    await trio.sleep(1000)
+    assert pauses(child, lives) == [0.5, 1, 2, 4, 8, 16, 30, 30, 30]
+    assert (FIRST_PAUSE, LONGEST_PAUSE) == (0.5, 30)
+
+
+async def test_after_a_long_life_the_pause_is_short_again(start, autojump_clock):
+    lives = [0.1, 0.1, WELL_SECONDS + 1, 0.1]
+    child = start(Child(*lives))
+    await trio.sleep(1000)
+    assert pauses(child, lives) == [0.5, 1, 0.5, 1]
+
+
+async def test_a_child_that_cannot_be_started_is_tried_again(monkeypatch, nursery, autojump_clock, caplog):
+    tries = []
+
+    async def missing(command: list[str], **options: object) -> None:
+        tries.append(command)
+        raise FileNotFoundError(2, "No such file or directory")
+
+    monkeypatch.setattr(trio.lowlevel, "open_process", missing)
+    nursery.start_soon(look_after, ["compactor"])
+    await trio.sleep(2)
+    assert len(tries) == 3
+    assert "No such file" in caplog.records[0].keys["reason"]
+    assert caplog.records[0].levelno == logging.WARNING
+
+
+async def test_a_child_survives_who_looks_after_it_and_is_no_part_of_its_terminal():
+    command = [sys.executable, "-c", "import time; time.sleep(60)"]
+    opened: list[subprocess.Popen[bytes]] = []
+
+    async def watched() -> None:
+        real = trio.lowlevel.open_process
+
+        async def noted(*args, **options):
+            process = await real(*args, **options)
+            opened.append(process)
+            return process
+
+        trio.lowlevel.open_process = noted
+        try:
+            await look_after(command)
+        finally:
+            trio.lowlevel.open_process = real
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watched)
+        with trio.fail_after(20):
+            while not opened:
+                await wait_all_tasks_blocked(0.01)
+        nursery.cancel_scope.cancel()
+    (process,) = opened
+    try:
+        assert process.poll() is None
+        assert os.getsid(process.pid) == process.pid
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        await process.wait()
