@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from tests.brokers import children
 
 ROOT = Path(__file__).resolve().parents[2]
 CHUNK_BYTES = 1 << 18
-# for what is still under way once both sides have been told to end
+# for what is still under way once both sides have been told to end, all connections together
 LAST_BYTES_SECONDS = 10
 
 
@@ -91,8 +92,9 @@ def _serve(folder: Path, routes: Mapping[str, str]) -> None:
         threading.Thread(target=accept, daemon=True).start()
     print("ready", flush=True)
     sys.stdin.read()
+    deadline = time.monotonic() + LAST_BYTES_SECONDS
     for relay in relays:
-        relay.join(LAST_BYTES_SECONDS)
+        relay.join(max(0, deadline - time.monotonic()))
 
 
 def _accept(

@@ -16,6 +16,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from tests.brokers.waiting import wait_for
 from tests.clients.workloads import CODECS_AND_ACKS, LARGE_BYTES, LARGEST_REQUEST, PATIENCE, fresh, values
 
 
@@ -78,8 +79,7 @@ def administers(bootstrap: str) -> None:
     resource = ConfigResource(ResourceType.TOPIC, topic)
     resource.add_incremental_config(ConfigEntry("retention.ms", "3600000", incremental_operation=AlterConfigOpType.SET))
     _all_done(admin.incremental_alter_configs([resource]))
-    (described,) = _all_done(admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic)]))
-    assert described["retention.ms"].value == "3600000"
+    wait_for(lambda: _retention(admin, topic) == "3600000", "the changed setting to reach the broker that is asked")
     (broker,) = _all_done(admin.describe_configs([ConfigResource(ResourceType.BROKER, "1")]))
     assert "advertised.listeners" in broker
     produce(bootstrap, topic, values("admin", 9))
@@ -92,6 +92,11 @@ def administers(bootstrap: str) -> None:
     _all_done(admin.describe_consumer_groups([group]))
     _all_done(admin.delete_consumer_groups([group]))
     _all_done(admin.delete_topics([topic]))
+
+
+def _retention(admin: AdminClient, topic: str) -> str:
+    (described,) = _all_done(admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic)]))
+    return described["retention.ms"].value
 
 
 def moves_a_large_record(bootstrap: str) -> None:

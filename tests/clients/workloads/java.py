@@ -3,6 +3,7 @@
 import json
 import subprocess
 from collections.abc import Iterable
+from functools import partial
 from threading import Thread
 from typing import IO
 
@@ -60,7 +61,8 @@ def administers(cluster: KafkaCluster, bootstrap: str) -> None:
     assert "PartitionCount: 3" in cluster.console("kafka-topics", *at, "--describe", "--topic", topic).stdout
     entity = ["--entity-type", "topics", "--entity-name", topic]
     cluster.console("kafka-configs", *at, "--alter", *entity, "--add-config", "retention.ms=3600000")
-    assert "retention.ms=3600000" in cluster.console("kafka-configs", *at, "--describe", *entity).stdout
+    shown = partial(cluster.console, "kafka-configs", *at, "--describe", *entity)
+    wait_for(lambda: "retention.ms=3600000" in shown().stdout, "the changed setting to reach the broker that is asked")
     brokers = cluster.console("kafka-configs", *at, "--describe", "--all", "--entity-type", "brokers").stdout
     assert "advertised.listeners" in brokers
     assert topic in cluster.console("kafka-consumer-groups", *at, "--describe", "--group", group).stdout
@@ -107,6 +109,7 @@ def produce(
     """One line a record."""
     settings = [argument for text in properties for argument in ("--command-property", text)]
     where = ["--bootstrap-server", bootstrap, "--topic", topic, "--compression-codec", codec]
+    where += ["--request-timeout-ms", str(PATIENCE * 1000)]  # its default of 1.5 s gives up on a busy machine
     cluster.console("kafka-console-producer", *where, *settings, stdin=b"".join(value + b"\n" for value in sent))
 
 

@@ -1,0 +1,272 @@
+"""What must hold after any work through the proxy, whatever the client: three comparisons with the taps' files.
+
+- `check_transparent`: what the clients sent is what the brokers got, and back, but for rewritten addresses.
+- `check_no_leak`: nothing that the clients got has a broker's host in it where a client would dial it.
+- `check_capture`: the capture has every frame that arrived, once, byte for byte, masked spans excepted.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow.dataset as dataset
+
+from proxy.rewrite.addresses import NOT_DIALLED
+from proxy.wire import catalog
+from tests.brokers.kafka import DIRECT_HOST, TAPPED_HOST
+from tests.clients.streams import Conversation, Request, Response
+
+API_VERSIONS = 18
+# the client id of the questions that the proxy asks for itself; they are not recorded
+OWN_QUESTIONS = "kafka-wiretap"
+UPSTREAM_HOSTS = tuple(template.format("").encode() for template in (DIRECT_HOST, TAPPED_HOST))
+
+# Over this size a response with endpoints behind its records is rewritten as it streams, at equal length.
+HELD_BYTES = 256 * 1024
+
+# The list of nodes in each response that has one: the only bytes of a response that may change.
+NODE_LISTS = {
+    "Produce": "node_endpoints",
+    "Fetch": "node_endpoints",
+    "Metadata": "brokers",
+    "FindCoordinator": "coordinators",
+    "DescribeCluster": "brokers",
+    "ShareFetch": "node_endpoints",
+    "ShareAcknowledge": "node_endpoints",
+}
+# Where the list may be dropped: it is a hint, and a longer one can't be put in the place of a shorter one.
+MAY_DROP_NODES = frozenset(["Fetch", "ShareFetch", "ShareAcknowledge"])
+
+
+# --- transparent ----------------------------------------------------------------------------------------
+
+
+def check_transparent(near: Sequence[Conversation], far: Sequence[Conversation], advertised: Mapping[str, str]) -> None:
+    """Compare the clients' side with the brokers'.
+
+    Args:
+        advertised: a broker's "host:port" -> what the proxy puts in its place.
+    """
+    unmatched = [conversation for conversation in far if not is_own_question(conversation)]
+    for conversation in near:
+        twin = _take(unmatched, lambda other, one=conversation: _same_requests(one, other))
+        assert twin, f"no connection to a broker carried the requests of {conversation}"
+        _check_responses(conversation, twin, advertised)
+    silent = [conversation for conversation in unmatched if conversation.requests]
+    assert not silent, f"brokers were asked what no client asked: {[str(one) for one in silent]}"
+
+
+def is_own_question(conversation: Conversation) -> bool:
+    return any(request.client_id == OWN_QUESTIONS for request in conversation.requests)
+
+
+def _same_requests(near: Conversation, far: Conversation) -> bool:
+    """Equal, but for what the proxy answers itself: ApiVersions in a version that it doesn't know."""
+    if near.requests == far.requests:
+        return True
+    return near.requests[1:] == far.requests and _is_refused(near.requests[0])
+
+
+def _is_refused(request: Request) -> bool:
+    key, version, _ = request.head
+    return key == API_VERSIONS and version not in catalog.versions(API_VERSIONS)
+
+
+def _check_responses(near: Conversation, far: Conversation, advertised: Mapping[str, str]) -> None:
+    got = near.responses[len(near.requests) - len(far.requests) :]
+    # a client that leaves doesn't wait for what is still on its way
+    assert len(got) <= len(far.responses), f"{near}: more responses than the {len(far.responses)} of the broker"
+    for response, original in zip(got, far.responses, strict=False):
+        if response.frame != original.frame:
+            _check_rewritten(response, original, advertised)
+
+
+def _check_rewritten(got: Response, original: Response, advertised: Mapping[str, str]) -> None:
+    name = catalog.api_name(got.api_key)
+    where = f"{name} v{got.api_version}"
+    if name == "ApiVersions":
+        _check_reduced(decoded(got), decoded(original))
+        return
+    assert name in NODE_LISTS, f"{where}: the proxy changed a response that carries no address"
+    ours, theirs = decoded(got), decoded(original)
+    ours.pop("_tags", None)
+    theirs.pop("_tags", None)
+    listed = NODE_LISTS[name] if NODE_LISTS[name] in theirs else ""  # FindCoordinator before version 4 is its own node
+    nodes, originals = (values.pop(listed) if listed else [_own_node(values)] for values in (ours, theirs))
+    assert ours == theirs, f"{where}: more than addresses changed"
+    if not (name in MAY_DROP_NODES and not nodes and len(got.frame) > HELD_BYTES):
+        assert nodes == [_moved(node, advertised) for node in originals], where
+    if name in MAY_DROP_NODES and len(got.frame) > HELD_BYTES:
+        assert len(got.frame) == len(original.frame), f"{where}: a large one was not rewritten at equal length"
+
+
+def _own_node(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: values.pop(name) for name in ("node_id", "host", "port")}
+
+
+def _moved(node: dict[str, Any], advertised: Mapping[str, str]) -> dict[str, Any]:
+    address = f"{node['host']}:{node['port']}"
+    if address not in advertised:
+        assert not node["host"], f"an address that no broker was given: {address}"
+        return node
+    host, _, port = advertised[address].rpartition(":")
+    return node | {"host": host, "port": int(port)}
+
+
+def _check_reduced(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
+    """A client is offered nothing that the broker doesn't have."""
+    ranges = {row["api_key"]: range(row["min_version"], row["max_version"] + 1) for row in theirs["api_keys"]}
+    for row in ours["api_keys"]:
+        offered = {row["min_version"], row["max_version"]}
+        assert offered <= set(ranges[row["api_key"]]), f"{row} is more than the broker's {ranges[row['api_key']]}"
+
+
+def decoded(response: Response) -> dict[str, Any]:
+    """The body's fields. The project's own codec has its own oracles, in tests/proxy/wire."""
+    answer = catalog.decode_response(response.frame, response.api_key, response.api_version)
+    assert not isinstance(answer, catalog.UnknownMessage), f"{answer} is in the catalog of no version"
+    return answer[1]
+
+
+# --- no leak --------------------------------------------------------------------------------------------
+
+
+def check_no_leak(near: Sequence[Conversation]) -> None:
+    """Every byte that clients got is searched for the brokers' hosts; each find must be one of NOT_DIALLED."""
+    for conversation in near:
+        for response in conversation.responses:
+            if any(host in response.frame for host in UPSTREAM_HOSTS):
+                _check_finds(response)
+
+
+def _check_finds(response: Response) -> None:
+    codec = catalog.codec("response", response.api_key, response.api_version)
+    assert codec, f"api {response.api_key} v{response.api_version} shows an upstream host, and can't be read"
+    message, body = codec.message.name, decoded(response)
+    finds = [path for path, value in _leaves(body, "") if any(host in value for host in UPSTREAM_HOSTS)]
+    assert finds, f"{message} v{response.api_version} shows an upstream host outside every field"
+    leaks = [path for path in finds if not _is_excepted(message, path, body)]
+    assert not leaks, f"{message} v{response.api_version} shows an upstream host in {leaks}"
+
+
+def _is_excepted(message: str, path: str, body: dict[str, Any]) -> bool:
+    if message == "DescribeClusterResponse" and body.get("endpoint_type") != 2:
+        return False  # the exception is for controllers
+    fields = [row.path for row in NOT_DIALLED if row.message == message]
+    anywhere = {row.path for row in NOT_DIALLED if not row.message}
+    return path.rpartition(".")[2] in anywhere or any(path == field or path.startswith(f"{field}.") for field in fields)
+
+
+def _leaves(value: Any, path: str) -> Iterator[tuple[str, bytes]]:
+    """(path, bytes) of everything in a body that has bytes; items of a list share a path."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _leaves(inner, f"{path}.{name}" if path else str(name))
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _leaves(inner, path)
+    elif isinstance(value, str):
+        yield path, value.encode()
+    elif isinstance(value, bytes | bytearray | memoryview):
+        yield path, bytes(value)
+
+
+# --- the capture ----------------------------------------------------------------------------------------
+
+Row = dict[str, Any]
+
+
+def check_capture(folder: Path, near: Sequence[Conversation], far: Sequence[Conversation]) -> None:
+    """Compare the capture's connections, one by one, with the tap's before the brokers; no frame is left over."""
+    rows = captured_connections(folder)
+    gaps = [event for event in _table(folder / "events") if event["kind"] == "gap"]
+    assert not gaps, f"the capture has gaps: {gaps}"
+    unmatched = [one for one in far if one.requests and not is_own_question(one)]
+    for number, frames in rows.items():
+        _check_numbers(number, frames)
+        forwarded, answered = _forwarded(frames)
+        twin = _take(unmatched, lambda one, frames=forwarded: _is_capture_of(one, frames))
+        assert twin, _difference(number, forwarded, unmatched)
+        _check_made(answered, near)
+    missing = [str(one) for one in unmatched]
+    assert not missing, f"the capture has {len(rows)} connections, and not these: {missing}"
+
+
+def captured_connections(folder: Path) -> dict[int, list[Row]]:
+    """The capture's frames by connection, in their order."""
+    rows: dict[int, list[Row]] = {}
+    for row in sorted(_table(folder / "frames"), key=lambda row: (row["connection"], row["sequence"])):
+        rows.setdefault(row["connection"], []).append(row)
+    return rows
+
+
+def _table(folder: Path) -> list[Row]:
+    return dataset.dataset(folder).to_table().to_pylist() if folder.exists() else []
+
+
+def _check_numbers(connection: int, rows: Sequence[Row]) -> None:
+    """Each frame has its own place in the order, and a response its request's exchange, api and correlation id."""
+    sequences = [row["sequence"] for row in rows]
+    assert sequences == list(range(len(rows))), f"connection {connection}: {sequences}"
+    requests = {row["exchange"]: row for row in rows if row["kind"] == "request"}
+    for row in rows:
+        if row["kind"] == "response":
+            request = requests[row["exchange"]]
+            for name in ("correlation_id", "api_key", "api_version", "client_id"):
+                assert row[name] == request[name], f"connection {connection}, {row['api']}: {name}"
+            assert row["request_size"] == request["size"]
+
+
+def _forwarded(rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
+    """What passed through, and what the proxy answered without asking a broker."""
+    answered = {row["exchange"] for row in rows if row["made_by"] == "proxy"}
+    made = [row for row in rows if row["made_by"] == "proxy"]
+    return [row for row in rows if row["exchange"] not in answered], made
+
+
+def _is_capture_of(conversation: Conversation, rows: Sequence[Row]) -> bool:
+    requests = [row for row in rows if row["made_by"] == "client"]
+    responses = [row for row in rows if row["made_by"] == "broker"]
+    sent, answered = [one.frame for one in conversation.requests], [one.frame for one in conversation.responses]
+    # what a broker sent to a client that has left never arrived at the proxy
+    return (
+        len(sent) == len(requests)
+        and len(responses) <= len(answered)
+        and all(map(is_kept, requests, sent))
+        and all(map(is_kept, responses, answered))
+    )
+
+
+def is_kept(row: Row, frame: bytes) -> bool:
+    """Whether the row is that frame, byte for byte, masked spans blanked."""
+    if row["size"] != len(frame) or row["stored"] != len(frame) or row["omitted"]:
+        return False
+    if not row["masked"]:
+        return row["frame"] == frame
+    blanked = bytearray(frame)
+    for span in row["masked"]:
+        start, length = span.values() if isinstance(span, dict) else span
+        blanked[start : start + length] = bytes(length)
+    return row["frame"] == bytes(blanked)
+
+
+def _check_made(answers: Sequence[Row], near: Sequence[Conversation]) -> None:
+    """What the proxy says that it answered is what a client got."""
+    got = Counter(response.frame for one in near for response in one.responses)
+    for row in answers:
+        assert got[row["frame"]], f"no client got the answer that the proxy made to {row['api']}"
+
+
+def _difference(number: int, rows: Sequence[Row], candidates: Sequence[Conversation]) -> str:
+    shape = Counter((row["api"], row["made_by"]) for row in rows)
+    others = "\n".join(map(str, candidates))
+    return f"captured connection {number} equals nothing that passed to a broker.\nIt has {shape}\nLeft are:\n{others}"
+
+
+def _take(candidates: list[Conversation], fits: Callable[[Conversation], bool]) -> Conversation | None:
+    """The first that fits, taken out of the list."""
+    for index, candidate in enumerate(candidates):
+        if fits(candidate):
+            return candidates.pop(index)
+    return None

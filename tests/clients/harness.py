@@ -1,0 +1,138 @@
+"""A proxy as users run it, between two taps; and what must hold once it has stopped.
+
+    client -> tap -> kafka-wiretap proxy --record -> tap -> broker
+
+The proxy listens on one loopback address and advertises another, on which the first tap listens: so every byte of
+every client passes it, whichever node's listener was meant. The second tap stands where the brokers say they are.
+"""
+
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from tests.brokers import children
+from tests.brokers.kafka import KafkaCluster
+from tests.brokers.ports import reserved_range
+from tests.brokers.waiting import wait_for
+from tests.clients.checks import check_capture, check_no_leak, check_transparent
+from tests.clients.streams import Conversation
+from tests.clients.tap import Tap
+
+LISTEN_HOST = "127.88.18.1"
+ADVERTISED_HOST = "127.99.1.1"
+# the bootstrap listener and a node's each; node 0 is not used
+PORTS = 5
+READY_SECONDS = 20
+STOP_SECONDS = 30
+
+PROGRAM = (sys.executable, "-c", "from proxy.cli import main; main()")
+
+
+class Proxied:
+    """A recording proxy before a cluster's tapped listener, running within `with`; see `proxied`."""
+
+    def __init__(
+        self,
+        cluster: KafkaCluster,
+        folder: Path,
+        *,
+        advertise: str = ADVERTISED_HOST,
+        record: bool = True,
+        options: Sequence[str] = (),
+    ) -> None:
+        """Nothing runs yet.
+
+        Args:
+            folder: gets the capture, the taps' files and the proxy's log.
+            advertise: what clients are told to dial: any spelling of a loopback IPv4 address but 127.88.18.1.
+            options: more of the proxy's.
+        """
+        self.cluster, self.folder, self.advertise = cluster, folder, advertise
+        self.capture = folder / "capture"
+        self._record, self._options = record, options
+
+    def __enter__(self) -> "Proxied":
+        with ExitStack() as stack:
+            dialled = socket.gethostbyname(self.advertise)
+            self.port = stack.enter_context(reserved_range((LISTEN_HOST, dialled), PORTS))
+            ports = range(self.port, self.port + PORTS)
+            routes = {str(listen): str(target) for listen, target in self.cluster.tap_routes.items()}
+            self._far = stack.enter_context(Tap(routes, self.folder / "brokers"))
+            self._start_proxy()
+            stack.callback(self.stop)
+            routes = {f"{dialled}:{port}": f"{LISTEN_HOST}:{port}" for port in ports}
+            self._near = stack.enter_context(Tap(routes, self.folder / "clients"))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()  # before the taps: then no connection is left for them to wait for
+        self._stack.close()
+
+    @property
+    def bootstrap(self) -> str:
+        """What clients are given."""
+        return f"{self.advertise}:{self.port}"
+
+    @property
+    def advertised(self) -> dict[str, str]:
+        """A broker's "host:port" -> what clients are told instead."""
+        nodes = self.cluster.nodes.values()
+        return {str(node.tapped): f"{self.advertise}:{self.port + node.number}" for node in nodes}
+
+    @property
+    def log(self) -> str:
+        return (self.folder / "proxy.log").read_text(errors="replace")
+
+    def _start_proxy(self) -> None:
+        nodes = [f"--node={number}={LISTEN_HOST}:{self.port + number}" for number in self.cluster.nodes]
+        listen = ["--listen", f"{LISTEN_HOST}:{self.port}", "--advertise", self.advertise, *nodes]
+        keep = ["--record", str(self.capture)] if self._record else []
+        state = ["--state", str(self.folder / "state.json"), "--node-ports", str(self.port + PORTS + 1)]
+        upstream = ["--upstream", self.cluster.tapped_bootstrap]
+        command = [*PROGRAM, "proxy", *upstream, *listen, *state, *keep, *self._options]
+        self._proxy = children.spawn(command, output=self.folder / "proxy.log")
+        wait_for(lambda: "listening on" in self.log, "the proxy to listen", seconds=READY_SECONDS, hopeless=self._death)
+
+    def _death(self) -> str | None:
+        code = self._proxy.poll()
+        return None if code is None else f"it ended with exit code {code}:\n{self.log[-3000:]}"
+
+    def stop(self) -> int:
+        """SIGTERM; the proxy's exit code. Fine when it has stopped."""
+        return children.stop(self._proxy, seconds=STOP_SECONDS)
+
+    def conversations(self) -> tuple[list[Conversation], list[Conversation]]:
+        """(the clients' side, the brokers' side) so far."""
+        return tuple([Conversation(one) for one in tap.connections()] for tap in (self._near, self._far))
+
+    def check(self) -> None:
+        """Stop, finish the capture, and hold all of it against what the taps saw."""
+        assert self.stop() == 0, self.log[-3000:]
+        self._near.close()
+        self._far.close()
+        near, far = self.conversations()
+        check_transparent(near, far, self.advertised)
+        check_no_leak(near)
+        if self._record:
+            compact(self.capture)
+            check_capture(self.capture, near, far)
+        assert "Traceback" not in self.log, self.log[-5000:]
+
+
+def compact(capture: Path) -> None:
+    """Finish a capture whose proxy has ended: waits for its compactor, takes over what it left."""
+    done = subprocess.run([*PROGRAM, "compact", str(capture)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert not list(capture.glob("_spool/*/*.log")), f"not compacted: {list(capture.glob('_spool/*'))}"
+
+
+@contextmanager
+def proxied(cluster: KafkaCluster, folder: Path, **settings: object) -> Iterator[Proxied]:
+    """A proxy to work through; when the work is done, everything that passed is checked (`Proxied.check`)."""
+    with Proxied(cluster, folder, **settings) as proxy:
+        yield proxy
+        proxy.check()

@@ -1,0 +1,76 @@
+"""What a tap wrote down, as frames: their lengths, their heads, and which response answers which request.
+
+As independent of the project as the tap: a few lines of `struct`, no catalog.
+"""
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from tests.clients.tap import Recorded
+
+PRODUCE = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The bytes behind the length, and what stands in every head."""
+
+    frame: bytes
+
+    @property
+    def head(self) -> tuple[int, int, int]:
+        """Api key, version, correlation id."""
+        return struct.unpack_from(">hhi", self.frame)
+
+    @property
+    def client_id(self) -> str:
+        (size,) = struct.unpack_from(">h", self.frame, 8)
+        return self.frame[10 : 10 + max(size, 0)].decode()
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """The bytes behind the length, and the api and version of the request that they answer."""
+
+    frame: bytes
+    api_key: int
+    api_version: int
+
+
+class Conversation:
+    """One connection's whole frames; what a closing connection cut off is left out."""
+
+    def __init__(self, recorded: Recorded) -> None:
+        self.number, self.dialled = recorded.number, recorded.dialled
+        self.requests = [Request(frame) for frame in frames(recorded.requests)]
+        self._answers = list(frames(recorded.responses))
+
+    @cached_property
+    def responses(self) -> list[Response]:
+        """Each paired with the oldest request that has its correlation id."""
+        asked: dict[int, list[tuple[int, int]]] = {}
+        for request in self.requests:
+            key, version, correlation_id = request.head
+            asked.setdefault(correlation_id, []).append((key, version))
+        return [
+            Response(frame, *asked[int.from_bytes(frame[:4], "big", signed=True)].pop(0)) for frame in self._answers
+        ]
+
+    def __str__(self) -> str:
+        clients = {request.client_id for request in self.requests}
+        sizes = f"{len(self.requests)} requests, {len(self._answers)} responses"
+        return f"connection {self.number} to {self.dialled} by {sorted(clients)}: {sizes}"
+
+
+def frames(stream: bytes) -> Iterator[bytes]:
+    """The whole frames of one direction, each without its length."""
+    at = 0
+    while len(stream) - at >= 4:
+        (size,) = struct.unpack_from(">i", stream, at)
+        assert size >= 0, f"length {size} at {at} of {len(stream)} bytes"
+        if at + 4 + size > len(stream):
+            return
+        yield stream[at + 4 : at + 4 + size]
+        at += 4 + size

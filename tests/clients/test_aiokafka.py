@@ -1,0 +1,36 @@
+"""aiokafka through the proxy, on real Kafka. What is checked after each: `harness.proxied`."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.brokers.kafka import KafkaCluster
+from tests.clients.harness import proxied
+from tests.clients.workloads import asyncio_client
+
+pytestmark = pytest.mark.real
+
+
+def test_every_codec_and_acks_passes(cluster: KafkaCluster, tmp_path: Path) -> None:
+    with proxied(cluster, tmp_path) as proxy:
+        asyncio_client.produces_and_consumes(proxy.bootstrap)
+
+
+def test_a_group_rebalances(kafka_three: KafkaCluster, tmp_path: Path) -> None:
+    with proxied(kafka_three, tmp_path) as proxy:
+        asyncio_client.rebalances_a_group(proxy.bootstrap)
+
+
+def test_transactions_are_kept(kafka_three: KafkaCluster, tmp_path: Path) -> None:
+    with proxied(kafka_three, tmp_path) as proxy:
+        asyncio_client.keeps_its_transactions(proxy.bootstrap)
+
+
+def test_admin_calls_are_answered(kafka_three: KafkaCluster, tmp_path: Path) -> None:
+    with proxied(kafka_three, tmp_path) as proxy:
+        asyncio_client.administers(proxy.bootstrap)
+
+
+def test_a_record_of_20_mb_passes(kafka_three: KafkaCluster, tmp_path: Path) -> None:
+    with proxied(kafka_three, tmp_path) as proxy:
+        asyncio_client.moves_a_large_record(proxy.bootstrap)

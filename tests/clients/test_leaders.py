@@ -1,0 +1,55 @@
+"""Leaders that move while clients are at work: brokers then name the new one behind the records (KIP-951).
+
+The brokers' hosts have 11 characters. `127.1` is 6 shorter and `127.0.0.1` is 2: what is missing is made up, in two
+ways. `127.177.117.117` is longer: nothing can be named at equal length, and the client asks for metadata.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from proxy.wire import catalog
+from tests.brokers.kafka import KafkaCluster
+from tests.clients.checks import decoded
+from tests.clients.harness import proxied
+from tests.clients.streams import Conversation, Response
+from tests.clients.workloads import leaders
+
+pytestmark = pytest.mark.real
+
+BULK_BYTES = 50_000_000
+
+
+@pytest.mark.parametrize(("advertise", "named"), [("127.1", True), ("127.0.0.1", True), ("127.177.117.117", False)])
+def test_a_fetch_of_50_mb_names_the_new_leader(
+    kafka_three: KafkaCluster, tmp_path: Path, advertise: str, named: bool
+) -> None:
+    with proxied(kafka_three, tmp_path, advertise=advertise) as proxy:
+        leaders.fetches_bulk_while_a_leader_moves(
+            kafka_three, proxy.bootstrap, lambda: bool(_nodes_in_bulk(proxy.conversations()[1]))
+        )
+        near, far = map(_nodes_in_bulk, proxy.conversations())
+        assert (kafka_three.nodes[2].tapped.host, kafka_three.nodes[2].tapped.port) in far
+        assert near == ({(advertise, proxy.port + 2)} if named else set())
+
+
+def test_java_clients_follow_a_moving_leader(kafka_three: KafkaCluster, tmp_path: Path) -> None:
+    with proxied(kafka_three, tmp_path) as proxy:
+        leaders.follow_a_moving_leader(kafka_three, proxy.bootstrap, tmp_path)
+        _, far = proxy.conversations()
+        assert {"Fetch", "Produce", "ShareFetch"} <= _apis_that_named_nodes(far)
+
+
+def _nodes_in_bulk(conversations: list[Conversation]) -> set[tuple[str, int]]:
+    """The addresses in responses of 50 MB."""
+    bulk = [one for talk in conversations for one in talk.responses if len(one.frame) > BULK_BYTES]
+    return {(node["host"], node["port"]) for one in bulk for node in _endpoints(one)}
+
+
+def _apis_that_named_nodes(conversations: list[Conversation]) -> set[str | None]:
+    answers = [one for talk in conversations for one in talk.responses if one.api_key in (0, 1, 78)]
+    return {catalog.api_name(one.api_key) for one in answers if _endpoints(one)}
+
+
+def _endpoints(response: Response) -> list[dict[str, object]]:
+    return decoded(response).get("node_endpoints") or []

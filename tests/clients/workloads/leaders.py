@@ -1,0 +1,126 @@
+"""Clients that are at work while a partition's leader moves, so that responses name the new one (KIP-951)."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.brokers import children
+from tests.brokers.kafka import KafkaCluster
+from tests.brokers.waiting import wait_for
+from tests.clients.workloads import PATIENCE, confluent, fresh
+
+BULK_RECORDS, RECORD_BYTES = 52, 990_000
+# a response may hold all of the bulk, and a little more
+RESPONSE_BYTES = 60_000_000
+
+BULK, MOVING = 0, 1
+ATTEMPTS = 5
+
+
+def fetches_bulk_while_a_leader_moves(cluster: KafkaCluster, bootstrap: str, named_in_bulk: Callable[[], bool]) -> None:
+    """Fetch some 50 MB of one partition and, in the same request, another one whose leader has just moved.
+
+    Whether both are in one request is librdkafka's choice; it nearly always chooses so, hence several attempts.
+
+    Args:
+        named_in_bulk: whether a response of that size has named the new leader.
+    """
+    topic = _two_partitions_on_node_1(bootstrap)
+    _send(bootstrap, topic, BULK, [bytes(RECORD_BYTES)] * BULK_RECORDS)
+    _send(bootstrap, topic, MOVING, [b"before"])
+    for _ in range(ATTEMPTS):
+        cluster.move_leader(topic, MOVING, 1)
+        _fetch_both(cluster, bootstrap, topic)
+        if named_in_bulk():
+            break
+
+
+def _fetch_both(cluster: KafkaCluster, bootstrap: str, topic: str) -> None:
+    bulk, moving = TopicPartition(topic, BULK, BULK_RECORDS), TopicPartition(topic, MOVING, 0)
+    reader = _patient_consumer(bootstrap)
+    reader.assign([bulk, moving])
+    assert _read(reader, 1) == {MOVING: [b"before"]}
+    reader.pause([bulk, moving])
+    cluster.move_leader(topic, MOVING, 2)
+    _send(cluster.bootstrap, topic, MOVING, [b"after"])
+    reader.seek(TopicPartition(topic, BULK, 0))
+    reader.resume([bulk, moving])
+    seen = _read(reader, BULK_RECORDS + 1)
+    assert len(seen[BULK]) == BULK_RECORDS
+    assert len(seen[MOVING]) == 1
+    reader.close()
+
+
+def follow_a_moving_leader(cluster: KafkaCluster, bootstrap: str, folder: Path) -> None:
+    """A Java producer, a consumer and a share consumer, none of which loses a record."""
+    topic, count, share = _two_partitions_on_node_1(bootstrap), 4000, fresh("share")
+    at = ["--bootstrap-server", bootstrap]
+    config = ["--alter", "--entity-type", "groups", "--entity-name", share]
+    cluster.console("kafka-configs", *at, *config, "--add-config", "share.auto.offset.reset=earliest")
+    until = ["--topic", topic, "--max-messages", str(count), "--timeout-ms", str(PATIENCE * 1000)]
+    commands = {
+        "consumer": ["kafka-console-consumer", *at, *until, "--from-beginning"],
+        "share": ["kafka-console-share-consumer", *at, *until, "--group", share],
+        "producer": _paced_producer(bootstrap, topic, count),
+    }
+    running = {
+        name: children.spawn(cluster.console_command(*command), output=folder / f"{name}.out")
+        for name, command in commands.items()
+    }
+    try:
+        wait_for(lambda: (folder / "share.out").read_bytes().count(b"\n") > 10, "records to flow", seconds=PATIENCE)
+        for node in (2, 3, 1):
+            for partition in (0, 1):
+                cluster.move_leader(topic, partition, node)
+        for name, child in running.items():
+            assert child.wait(PATIENCE) == 0, (folder / f"{name}.out").read_text()[-2000:]
+    finally:
+        for child in running.values():
+            children.stop(child)
+    assert f"{count} records sent" in (folder / "producer.out").read_text()
+
+
+def _paced_producer(bootstrap: str, topic: str, count: int) -> list[str]:
+    """Takes some seconds, so that leaders can move under it."""
+    load = ["--num-records", str(count), "--throughput", "500", "--record-size", "100"]
+    return ["kafka-producer-perf-test", "--topic", topic, *load, "--bootstrap-server", bootstrap]
+
+
+def _two_partitions_on_node_1(bootstrap: str) -> str:
+    topic, admin = fresh("leaders"), AdminClient({"bootstrap.servers": bootstrap})
+    for created in admin.create_topics([NewTopic(topic, 2, replica_assignment=[[1, 2, 3]] * 2)]).values():
+        created.result(PATIENCE)
+    return topic
+
+
+def _patient_consumer(bootstrap: str) -> Consumer:
+    """Takes 50 MB at once, and asks for metadata only when it is told to."""
+    return confluent.consumer(
+        bootstrap,
+        **{
+            "fetch.max.bytes": RESPONSE_BYTES,
+            "max.partition.fetch.bytes": RESPONSE_BYTES,
+            "receive.message.max.bytes": 2 * RESPONSE_BYTES,
+            "queued.max.messages.kbytes": 4 * RESPONSE_BYTES // 1024,
+            "topic.metadata.refresh.interval.ms": -1,
+            "fetch.wait.max.ms": 50,
+        },
+    )
+
+
+def _send(bootstrap: str, topic: str, partition: int, values: list[bytes]) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for value in values:
+        producer.produce(topic, value, partition=partition)
+    assert producer.flush(PATIENCE) == 0
+
+
+def _read(reader: Consumer, count: int) -> dict[int, list[bytes]]:
+    """The next values, by partition."""
+    seen: dict[int, list[bytes]] = {}
+    for message in reader.consume(count, PATIENCE):
+        assert message.error() is None, message.error()
+        seen.setdefault(message.partition(), []).append(message.value())
+    return seen
