@@ -1,4 +1,4 @@
-"""Two brokers that hand a partition to and fro, in Fetch responses made by the test: a consumer shows what it read.
+"""Brokers that hand a partition round, in Fetch responses made by the test: a consumer shows what it read.
 
 It dials the new leader at once if it could read where that is; else it asks the old one again, and for metadata.
 Threads on loopback, and as few apis as librdkafka takes.
@@ -18,6 +18,8 @@ PRODUCE, FETCH, LIST_OFFSETS, METADATA, API_VERSIONS = 0, 1, 2, 3, 18
 # librdkafka fetches batches of format 2 only where producing them is offered, too.
 OFFERED = {PRODUCE: (0, 9), FETCH: (4, 16), LIST_OFFSETS: (0, 5), METADATA: (0, 12), API_VERSIONS: (0, 3)}
 
+# So many that the partition comes back to a broker only after librdkafka has done with its last stay there.
+NODES = range(1, 9)
 TOPIC, TOPIC_ID = "t", b"topic-id".ljust(16)
 NOT_LEADER_OR_FOLLOWER, UNSUPPORTED_VERSION = 6, 35
 
@@ -26,7 +28,7 @@ Respond = Callable[[int, int, Address, dict[str, Any]], bytes]
 
 
 class MovingLeader:
-    """Within `with`: brokers 1 and 2, listening; 1 leads first. Every Fetch from the leader is answered with a move.
+    """Within `with`: listening; node 1 leads first. A Fetch from the leader is answered with a move to the next node.
 
     `asked` holds what was asked for, in order: "fetch" and "metadata". After `steps` moves, `done` is set and the next
     request waits for ever.
@@ -35,7 +37,7 @@ class MovingLeader:
     def __init__(self, steps: int, respond: Respond) -> None:
         self._steps, self._respond = steps, respond
         self._lock = threading.Lock()
-        self._listeners = {node_id: socket.create_server(("127.0.0.1", 0)) for node_id in (1, 2)}
+        self._listeners = {node_id: socket.create_server(("127.0.0.1", 0)) for node_id in NODES}
         self._connections: list[socket.socket] = []
         self._leader, self._epoch, self._moves = 1, 0, 0
         self.addresses = {node_id: Address(*it.getsockname()) for node_id, it in self._listeners.items()}
@@ -87,8 +89,8 @@ class MovingLeader:
         partition = {
             "leader_id": self._leader,
             "leader_epoch": self._epoch,
-            "replica_nodes": [1, 2],
-            "isr_nodes": [1, 2],
+            "replica_nodes": [*NODES],
+            "isr_nodes": [*NODES],
         }
         return {"brokers": nodes, "topics": [{"name": TOPIC, "topic_id": TOPIC_ID, "partitions": [partition]}]}
 
@@ -98,7 +100,7 @@ class MovingLeader:
             return None
         self._epoch += 1
         if node_id == self._leader:
-            self._leader, self._moves = 3 - self._leader, self._moves + 1
+            self._leader, self._moves = self._leader % len(NODES) + 1, self._moves + 1
         partition = {
             "error_code": NOT_LEADER_OR_FOLLOWER,
             "high_watermark": -1,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.rewrite import addresses
@@ -14,6 +14,7 @@ from proxy.wire import catalog
 from proxy.wire.errors import WireError
 from proxy.wire.language import Field, Message
 from proxy.wire.primitives import uvarint
+from tests.java.kafka_json import KafkaJson
 from tests.proxy.rewrite.responses import (
     CARRYING,
     advertised_hosts,
@@ -27,6 +28,9 @@ from tests.proxy.rewrite.responses import (
     unknown_tags,
     values,
 )
+
+# Run for every api and version, which differ little.
+few_each = settings(max_examples=30)
 
 ONE = Node(1, "upstream-1.invalid", 9092)
 TWO = Node(2, "upstream-2.invalid", 9093)
@@ -146,6 +150,7 @@ def test_a_response_without_nodes_stays_as_it_is(case: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize("case", CARRYING, ids=labelled)
+@few_each
 @given(data=st.data())
 def test_all_bytes_but_host_and_port_are_the_brokers_own(case: tuple[int, int], data: st.DataObject) -> None:
     nodes = data.draw(node_lists)[: 1 if holds_one(*case) else None]
@@ -174,6 +179,19 @@ def test_varints_longer_than_needed_and_tags_out_of_order_stay_as_the_broker_wro
         frame = before + uvarint(0, 2) + uvarint(size, 4) + uvarint(2, 3) + element
         expected = before + uvarint(0, 2) + uvarint(len(new) + 3) + uvarint(2, 3) + new
     assert splice(*case, frame, told) == framed(expected)
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("case", [case for case in CARRYING if case not in [(78, 0), (79, 0)]], ids=labelled)
+def test_kafkas_own_classes_read_the_advertised_addresses(kafka_json: KafkaJson, case: tuple[int, int]) -> None:
+    body = values(*case, [ONE] if holds_one(*case) else [ONE, TWO], rack="rack", tags={20: b"kept"})
+    spliced = splice(*case, response(*case, body), told)[4:]
+    header = 5 if catalog.is_flexible(*case) else 4
+    found = kafka_json.decode("response", *case, spliced[header:])
+    text = str(found.body)
+    assert found.read == len(spliced) - header
+    assert "upstream" not in text
+    assert text.count("'host': 'proxy', 'port': 1900") == (1 if holds_one(*case) else 2)
 
 
 def test_a_payload_that_grows_past_a_size_of_one_byte_gets_a_longer_size() -> None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self, TextIO
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.protocol.consumer import FetchResponse  # type: ignore[import-untyped]
 
@@ -35,6 +35,8 @@ from tests.proxy.rewrite.responses import (
 
 Case = tuple[int, int]
 each_case = pytest.mark.parametrize("case", WALKED, ids=labelled)
+# Run for every api and version, which differ little.
+few_each = settings(max_examples=30)
 each_api = pytest.mark.parametrize("case", [(1, 18), (78, 2), (79, 2)], ids=labelled)
 
 # The advertised host is longer (below 0) or shorter by so many bytes, and whole tails by that.
@@ -84,9 +86,9 @@ class Differing(NamedTuple):
         for padding, spare in product((0, 1), range(6)):
             by_host = abs(difference - padding) - spare
             old, new = ("U" * (len(dialled.host) + by_host), dialled) if difference >= 0 else ("U", longer(by_host))
-            nodes = [Node(node_id, old, UPSTREAM_PORT), Node(3, UPSTREAM, UPSTREAM_PORT)]
+            nodes = [Node(node_id, old, UPSTREAM_PORT), Node(99, UPSTREAM, UPSTREAM_PORT)]
             body = values(*case, nodes, rack="rack") | {"_tags": {20: b"kept"}} | more
-            told = {node_id: new, 3: SHORTEST}
+            told = {node_id: new, 99: SHORTEST}
             frame = response(*case, body)
             if len(frame) - len(response(*case, replaced_slowly(body, told))) + padding == difference:
                 return cls(with_longer_count(case, frame) if padding else frame, body, told)
@@ -130,6 +132,7 @@ def test_every_difference_is_made_up(case: Case) -> None:
 
 
 @each_case
+@few_each
 @given(data=st.data())
 def test_clients_read_what_a_splice_would_give_or_no_nodes_at_all(case: Case, data: st.DataObject) -> None:
     nodes = data.draw(node_lists)
@@ -234,11 +237,8 @@ def check_with_java(kafka_json: KafkaJson, case: Case, differences: Iterable[int
         assert not any(any(value) for value in found.tags.values()), difference
 
 
-def moved_with_librdkafka(differences: Sequence[int]) -> list[str] | None:
-    """What librdkafka asks for while each response moves its partition to another broker; the tail says where to.
-
-    None: not all moves were made.
-    """
+def moved_with_librdkafka(differences: Sequence[int]) -> list[str]:
+    """What librdkafka asks for while each response moves its partition to another broker; the tail says where to."""
 
     def respond(step: int, leader: int, address: Address, fields: dict[str, Any]) -> bytes:
         frame, _, there = Differing.by((1, 16), differences[step], leader, address, **fields)
@@ -246,9 +246,9 @@ def moved_with_librdkafka(differences: Sequence[int]) -> list[str] | None:
 
     complaints = io.StringIO()
     with MovingLeader(len(differences), respond) as brokers, consuming(brokers.addresses[1], complaints):
-        done = brokers.done.wait(10)
+        assert brokers.done.wait(250)
     assert complaints.getvalue() == ""
-    return brokers.asked if done else None
+    return brokers.asked
 
 
 @contextmanager
@@ -267,12 +267,9 @@ def consuming(bootstrap: Address, complaints: TextIO) -> Iterator[None]:
 
 
 def check_that_librdkafka_follows(differences: Sequence[int]) -> None:
-    # Where moves follow each other within a millisecond, librdkafka 2.16 at times stays with an old leader, whatever it
-    # is told, one move in some thousands: then once more. A tail that it can't read is not read the third time either.
-    asked = next((asked for _ in range(3) if (asked := moved_with_librdkafka(differences))), None)
-    assert asked is not None, differences
-    # While the connections are being made it may ask the old leader again, or for metadata.
-    assert len(asked) < len(differences) + 40, differences
+    asked = moved_with_librdkafka(differences)
+    # Until the connections are made, and now and then at a move, it asks the old leader once more, or for metadata.
+    assert len(asked) < len(differences) * 1.3 + 40
 
 
 def test_librdkafka_dials_the_new_leader_that_a_tail_names() -> None:
@@ -280,15 +277,12 @@ def test_librdkafka_dials_the_new_leader_that_a_tail_names() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(1200)
 def test_librdkafka_dials_the_new_leader_for_every_difference() -> None:
-    for first in range(0, LIMIT + 1, 50):
-        check_that_librdkafka_follows(range(first, min(first + 50, LIMIT + 1)))
+    check_that_librdkafka_follows(range(LIMIT + 1))
 
 
 def test_librdkafka_asks_for_metadata_where_the_addresses_did_not_fit() -> None:
     asked = moved_with_librdkafka([-1, -2, -130])
-    assert asked is not None
     assert asked.count("metadata") >= 3
 
 
