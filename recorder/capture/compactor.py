@@ -28,7 +28,7 @@ from recorder.capture.assembly import Assembly
 from recorder.capture.progress import Progress, read_newest, states, write_progress
 from recorder.capture.ranges import RangeFiles
 from recorder.capture.session import FolderError, Lock, Status
-from recorder.capture.spool import DamagedSegmentError, Entry, SegmentReader
+from recorder.capture.spool import DamagedSegmentError, Entry, SegmentReader, UnknownSpoolError
 from recorder.capture.storage import Steps, no_steps, publish, remove_unpublished, sync
 
 # how often a compactor that has caught up looks for more
@@ -125,6 +125,8 @@ class Compaction:
         """None where the segment's head is damaged."""
         try:
             return SegmentReader(spool.segment_path(self.spool, segment))
+        except UnknownSpoolError:
+            raise
         except DamagedSegmentError:
             return None
 
@@ -261,7 +263,7 @@ def compact_session(
 ) -> tuple[bool | None, Compaction]:
     """Compacts one session. The first value: finished, or not yet (its writer lives), or None: another is at it.
 
-    Errors: FolderError where the capture can't be written, DamagedSegmentError for another format's spool.
+    Errors: FolderError where the capture can't be written, UnknownSpoolError for another format's spool.
     """
     compaction = Compaction(folder, session, steps=steps, idle=idle)
     try:
@@ -311,7 +313,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     idle = partial(time.sleep, IDLE_SECONDS) if asked.follow else None
     try:
         finished, _ = compact_session(asked.folder, asked.session, idle=idle)
-    except (OSError, DamagedSegmentError) as error:
+    except (OSError, UnknownSpoolError) as error:
         print(f"compactor: {error}", file=sys.stderr)
         return 1
     return 3 if finished is None else int(not finished)

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from recorder.capture.assembly import Assembly
-from recorder.capture.spool import DamagedSegmentError
+from recorder.capture.spool import UnknownSpoolError
 from recorder.capture.storage import write_synced
 
 STATE_FORMAT = 1
@@ -50,7 +50,7 @@ def write_progress(spool: Path, progress: Progress, assembly: Assembly) -> None:
 
 
 def read_newest(spool: Path, assembly: Assembly) -> Progress:
-    """Restores the newest state; a session without one begins. Raises DamagedSegmentError for another format's."""
+    """Restores the newest state; a session without one begins. Raises UnknownSpoolError for another format's."""
     found = states(spool)
     if not found:
         return Progress()
@@ -58,7 +58,7 @@ def read_newest(spool: Path, assembly: Assembly) -> Progress:
     magic, number, length = _HEAD.unpack_from(content)
     body, crc = content[:-4], content[-4:]
     if magic != STATE_MAGIC or number != STATE_FORMAT or zlib.crc32(body).to_bytes(4, "big") != crc:
-        raise DamagedSegmentError(f"{found[-1][1]} can't be read: compact the capture where it was made")
+        raise UnknownSpoolError(f"{found[-1][1]} can't be read: compact the capture where it was made")
     told = json.loads(body[_HEAD.size : _HEAD.size + length])
     assembly.restore(told["assembly"], body[_HEAD.size + length :])
     return Progress(**told["progress"])

@@ -73,7 +73,11 @@ class Entry(NamedTuple):
 
 
 class DamagedSegmentError(ValueError):
-    """A segment whose head can't be read, or that another format's number stands on."""
+    """A segment whose head can't be read."""
+
+
+class UnknownSpoolError(DamagedSegmentError):
+    """A spool of another format: the version that wrote it has to finish it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +98,14 @@ def encode_head(head: SegmentHead) -> bytes:
 
 
 def decode_head(segment: bytes) -> tuple[SegmentHead, int]:
-    """The head, and the offset of the first entry. Raises DamagedSegmentError."""
+    """The head, and the offset of the first entry. Raises DamagedSegmentError, UnknownSpoolError."""
     if len(segment) < _HEAD.size:
         raise DamagedSegmentError("the segment ends within its head")
     magic, number, length = _HEAD.unpack_from(segment)
     if magic != MAGIC:
         raise DamagedSegmentError("not a segment of a spool")
     if number != SPOOL_FORMAT:
-        raise DamagedSegmentError(
+        raise UnknownSpoolError(
             f"spool format {number}, this program knows {SPOOL_FORMAT}: compact it where it was made"
         )
     end = _HEAD.size + length

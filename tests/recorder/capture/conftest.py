@@ -9,6 +9,12 @@ from recorder.capture.session import RecordSettings
 from recorder.capture.tap import Tap, open_tap
 
 
+@pytest.fixture(autouse=True)
+def _no_syncs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a machine's crash would cost is not tested here, and a sync takes longer than a test."""
+    monkeypatch.setattr("recorder.capture.storage.os.fsync", lambda descriptor: None)
+
+
 @pytest.fixture
 def tap_of(tmp_path: Path) -> Iterator[Callable[..., Tap]]:
     """Opens a tap into `tmp_path`; closed when the test ends."""

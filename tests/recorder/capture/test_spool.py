@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recorder.capture import spool
-from recorder.capture.spool import DamagedSegmentError, Entry, Kind, SegmentHead, SegmentReader
+from recorder.capture.spool import DamagedSegmentError, Entry, Kind, SegmentHead, SegmentReader, UnknownSpoolError
 
 HEAD = SegmentHead("20261121T130000Z-abc", 3, 1_700_000_000_000_000_000, 5, 77, "prod")
 
@@ -72,7 +72,7 @@ def test_a_torn_head_is_said_to_be_damaged_wherever_it_ends() -> None:
 def test_a_newer_format_is_refused_by_its_number() -> None:
     encoded = bytearray(spool.encode_head(HEAD))
     encoded[9] = 9
-    with pytest.raises(DamagedSegmentError, match="spool format 9"):
+    with pytest.raises(UnknownSpoolError, match="spool format 9"):
         spool.decode_head(bytes(encoded))
 
 

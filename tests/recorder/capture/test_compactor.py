@@ -1,0 +1,321 @@
+"""The compactor: a capture holds what a naive twin says, whatever the chunks, the segments and the crashes."""
+
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from recorder.capture import compactor, spool
+from recorder.capture import session as sessions
+from recorder.capture.compactor import Summary, compact, compact_session
+from recorder.capture.session import FolderError, Lock, RecordSettings
+from recorder.capture.tap import Tap, open_tap
+from tests.recorder.capture import traffic
+from tests.recorder.capture.looks import assert_holds, event_rows, frame_rows
+from tests.recorder.capture.traffic import Player, Talk
+
+TapOf = Callable[..., Tap]
+# how often a recording is written to its log before its end, about: so many segments it may have
+FLUSHES = 25
+KINDS = (traffic.METADATA, traffic.HEARTBEAT, traffic.PRODUCE, traffic.SASL_AUTHENTICATE, traffic.VENDOR)
+
+
+def some_talks(rng: random.Random, count: int, calls: int, largest: int) -> list[Talk]:
+    return [traffic.cut(rng, traffic.talk(rng, number, calls, KINDS), largest) for number in range(count)]
+
+
+def record(folder: Path, talks: list[Talk], rng: random.Random, **settings: object) -> str:
+    """Records the talks, mixed, into a session that is closed; returns its name."""
+    tap = open_tap(folder, RecordSettings(**settings))  # type: ignore[arg-type]
+    player = Player(tap)
+    for talk in talks:
+        player.open(talk)
+    flushed = FLUSHES / sum(len(talk.chunks) for talk in talks)
+    left = {talk.connection: list(talk.chunks) for talk in talks}
+    while left:
+        connection = rng.choice(list(left))
+        if left[connection]:
+            player.play(connection, left[connection].pop(0))
+        else:
+            player.close(connection)
+            del left[connection]
+        if rng.random() < flushed:
+            # what is written at once can't be cut by a segment's end
+            tap.flush()
+    tap.close()
+    return tap.session
+
+
+def assert_capture_holds(folder: Path, talks: list[Talk]) -> None:
+    for talk in talks:
+        assert_holds(frame_rows(folder, talk.connection), traffic.expected(talk))
+    assert sorted(row["connection"] for row in event_rows(folder, "opened")) == [talk.connection for talk in talks]
+    assert sorted(row["connection"] for row in event_rows(folder, "closed")) == [talk.connection for talk in talks]
+    assert {row["cause"] for row in event_rows(folder, "session")} == {"started", "ended"}
+    assert event_rows(folder, "gap") == []
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    seed=st.integers(0, 1 << 32),
+    largest=st.sampled_from([1, 9, 60, 700, 9000]),
+    segment=st.sampled_from([1, 500, 4_000, 1 << 20]),
+)
+def test_any_traffic_cut_anywhere_makes_the_rows_of_the_naive_twin(
+    seed: int, largest: int, segment: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("capture")
+    rng = random.Random(seed)
+    talks = some_talks(rng, 2, 3 if largest == 1 else 12, largest)
+    record(folder, talks, rng, segment=segment)
+    compact(folder)
+    assert_capture_holds(folder, talks)
+
+
+def test_what_frames_of_a_connection_share_is_on_each_row(tmp_path: Path) -> None:
+    rng = random.Random(1)
+    talks = some_talks(rng, 2, 20, 300)
+    session = record(tmp_path, talks, rng, cluster="prod", segment=2_000)
+    compact(tmp_path)
+    for row in frame_rows(tmp_path):
+        assert (row["session"], row["cluster"], row["dialect"]) == (session, "prod", "kafka")
+        assert (row["node"], row["listener"], row["client"]) == (1, "127.0.0.1:19092", "127.0.0.1:5555")
+        assert row["stored"] == row["size"] == len(row["frame"])
+        assert row["at_ns"] // 1000 == round(row["at"].timestamp() * 1_000_000)
+
+
+def test_times_of_a_response_are_those_of_the_metrics(tmp_path: Path) -> None:
+    rng = random.Random(2)
+    talks = some_talks(rng, 1, 30, 100)
+    record(tmp_path, talks, rng)
+    compact(tmp_path)
+    rows = frame_rows(tmp_path)
+    requests = {row["exchange"]: row for row in rows if row["kind"] == "request"}
+    previous_end = 0
+    for row in [row for row in rows if row["kind"] == "response"]:
+        asked = requests[row["exchange"]]["mono_ns"]
+        assert row["latency_ns"] == row["first_mono_ns"] - asked
+        assert row["queued_ns"] == max(0, min(row["first_mono_ns"], previous_end) - asked)
+        assert row["transfer_ns"] == row["mono_ns"] - row["first_mono_ns"]
+        previous_end = row["mono_ns"]
+
+
+def test_a_finished_session_leaves_nothing_in_the_spool(tmp_path: Path) -> None:
+    rng = random.Random(3)
+    record(tmp_path, some_talks(rng, 1, 5, 300), rng, segment=500)
+    summary = compact(tmp_path)
+    assert len(summary.sessions) == 1
+    assert summary.frames == len(frame_rows(tmp_path))
+    assert os.listdir(tmp_path / sessions.SPOOL_FOLDER) == []
+    assert compact(tmp_path) == Summary()
+    assert not [path for path in tmp_path.rglob(".*") if path.is_file()]
+
+
+def test_of_a_live_session_only_closed_segments_are_compacted(tap_of: TapOf, tmp_path: Path) -> None:
+    rng = random.Random(4)
+    (talk,) = some_talks(rng, 1, 40, 300)
+    tap = tap_of(segment=1_000)
+    player = Player(tap)
+    player.open(talk)
+    half = len(talk.chunks) // 2
+    for chunk in talk.chunks[:half]:
+        player.play(0, chunk)
+        tap.flush()
+    summary = compact(tmp_path)
+    assert summary.live == (tap.session,)
+    assert 0 < len(frame_rows(tmp_path)) < len(traffic.expected(talk))
+    for chunk in talk.chunks[half:]:
+        player.play(0, chunk)
+    player.close(0)
+    tap.close()
+    compact(tmp_path)
+    assert_capture_holds(tmp_path, [talk])
+
+
+def test_a_session_that_another_compacts_is_left_to_it(tmp_path: Path) -> None:
+    rng = random.Random(5)
+    session = record(tmp_path, some_talks(rng, 1, 5, 300), rng)
+    lock = Lock.take(sessions.spool_folder(tmp_path, session) / sessions.COMPACTOR_LOCK)
+    assert lock is not None
+    assert compact(tmp_path).busy == (session,)
+    lock.release()
+    assert compact(tmp_path).sessions == (session,)
+
+
+def test_a_killed_proxys_session_ends_where_its_log_does(tap_of: TapOf, tmp_path: Path) -> None:
+    rng = random.Random(6)
+    (talk,) = some_talks(rng, 1, 20, 300)
+    tap = tap_of()
+    player = Player(tap)
+    player.open(talk)
+    for chunk in talk.chunks[:-1]:
+        player.play(0, chunk)
+    tap.flush()
+    # as a kill would: the lock is gone, the last entry is torn, nothing has been said
+    tap._lock.release()
+    (segment,) = spool.segments(sessions.spool_folder(tmp_path, tap.session))
+    path = spool.segment_path(sessions.spool_folder(tmp_path, tap.session), segment)
+    os.truncate(path, path.stat().st_size - 1)
+    compact(tmp_path)
+    whole = [row for row in frame_rows(tmp_path) if not row["note"]]
+    assert_holds(whole, traffic.expected(talk)[: len(whole)])
+    assert len(whole) >= len(traffic.expected(talk)) - 2 - len(talk.chunks[-2].data)
+    assert [row["cause"] for row in event_rows(tmp_path, "closed")] == ["session_ended"]
+    assert {row["cause"] for row in event_rows(tmp_path, "session")} == {"started", "died"}
+
+
+def test_a_frame_that_never_came_whole_is_a_row_that_says_so(tap_of: TapOf, tmp_path: Path) -> None:
+    rng = random.Random(7)
+    call = traffic.call(rng, traffic.METADATA, 1, "c", 300)
+    tap = tap_of()
+    player = Player(tap)
+    player.open(Talk(0, []))
+    player.play(0, traffic.Chunk(traffic.Direction.REQUEST, call.request[:200], 10))
+    player.close(0)
+    tap.close()
+    compact(tmp_path)
+    (row,) = frame_rows(tmp_path)
+    assert row["note"] == f"cut: {len(call.request) - 200} bytes never came"
+    assert (row["frame"], row["size"], row["api"]) == (call.request[4:200], 196, "Metadata")
+
+
+def test_a_masked_opaque_frame_says_neither_client_nor_content(tap_of: TapOf, tmp_path: Path) -> None:
+    call = traffic.call(random.Random(8), traffic.VENDOR, 1, "someone", 30)
+    tap = tap_of()
+    player = Player(tap)
+    player.open(Talk(0, []))
+    player.play(0, traffic.Chunk(traffic.Direction.REQUEST, call.request, 10))
+    player.close(0)
+    tap.close()
+    compact(tmp_path)
+    (row,) = frame_rows(tmp_path)
+    assert row["frame"] == call.request[4:12] + bytes(len(call.request) - 12)
+    assert row["masked"] == [(8, len(call.request) - 12)]
+    assert (row["client_id"], row["note"], row["api_key"]) == (None, "unknown_api", traffic.VENDOR)
+
+
+def test_a_damaged_segment_costs_what_stood_in_it_and_is_said(tmp_path: Path) -> None:
+    rng = random.Random(9)
+    talks = some_talks(rng, 2, 40, 300)
+    session = record(tmp_path, talks, rng, segment=4_000)
+    folder = sessions.spool_folder(tmp_path, session)
+    damaged = spool.segments(folder)[2]
+    path = spool.segment_path(folder, damaged)
+    log = bytearray(path.read_bytes())
+    log[len(log) // 2] ^= 1
+    path.write_bytes(log)
+    compact(tmp_path)
+    for talk in talks:
+        rows = frame_rows(tmp_path, talk.connection)
+        assert 0 < len(rows) < len(traffic.expected(talk))
+        assert_holds(rows, traffic.expected(talk)[: len(rows)])
+    gaps = event_rows(tmp_path, "gap")
+    assert {gap["cause"] for gap in gaps} == {"spool_damaged"}
+    assert sorted(gap["connection"] for gap in gaps) == [0, 1]
+    assert {gap["frames"] for gap in gaps} == {None}
+
+
+def test_a_lost_segment_is_damage_too(tmp_path: Path) -> None:
+    rng = random.Random(10)
+    (talk,) = some_talks(rng, 1, 40, 300)
+    session = record(tmp_path, [talk], rng, segment=3_000)
+    folder = sessions.spool_folder(tmp_path, session)
+    spool.segment_path(folder, spool.segments(folder)[1]).unlink()
+    compact(tmp_path)
+    rows = frame_rows(tmp_path)
+    assert_holds(rows, traffic.expected(talk)[: len(rows)])
+    assert [gap["cause"] for gap in event_rows(tmp_path, "gap")] == ["spool_damaged"]
+
+
+def test_a_torn_write_that_was_mended_elsewhere_is_no_damage(tmp_path: Path) -> None:
+    rng = random.Random(11)
+    (talk,) = some_talks(rng, 1, 40, 300)
+    session = record(tmp_path, [talk], rng, segment=3_000)
+    folder = sessions.spool_folder(tmp_path, session)
+    with spool.segment_path(folder, spool.segments(folder)[0]).open("ab") as file:
+        file.write(b"half an entry")
+    compact(tmp_path)
+    assert_capture_holds(tmp_path, [talk])
+
+
+def test_a_newer_spool_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    rng = random.Random(12)
+    session = record(tmp_path, some_talks(rng, 1, 5, 300), rng)
+    path = spool.segment_path(sessions.spool_folder(tmp_path, session), 1)
+    log = bytearray(path.read_bytes())
+    log[9] = 99
+    path.write_bytes(log)
+    with pytest.raises(spool.UnknownSpoolError, match="spool format 99"):
+        compact(tmp_path)
+    assert path.read_bytes() == bytes(log)
+
+
+def test_a_capture_that_cannot_be_written_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(13)
+    record(tmp_path, some_talks(rng, 1, 5, 300), rng)
+
+    def refused(path: Path) -> Lock:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(compactor.Lock, "take", refused)
+    with pytest.raises(FolderError, match=r"isn't compacted, and can't be written: Permission denied"):
+        compact(tmp_path)
+
+
+def test_the_process_follows_a_session_until_its_end(tap_of: TapOf, tmp_path: Path) -> None:
+    rng = random.Random(14)
+    (talk,) = some_talks(rng, 1, 60, 300)
+    tap = tap_of(segment=1_000)
+    command = [sys.executable, "-m", "recorder.capture.compactor", str(tmp_path), "--session", tap.session, "--follow"]
+    with subprocess.Popen(command) as process:
+        Player(tap).all_of([talk])
+        tap.close()
+        assert process.wait(timeout=60) == 0
+    assert_capture_holds(tmp_path, [talk])
+
+
+def test_the_status_says_how_far_it_is(tap_of: TapOf, tmp_path: Path) -> None:
+    rng = random.Random(15)
+    (talk,) = some_talks(rng, 1, 60, 300)
+    tap = tap_of(segment=1_000)
+    player = Player(tap)
+    player.open(talk)
+    for chunk in talk.chunks:
+        player.play(0, chunk)
+        tap.flush()
+    finished, done = compact_session(tmp_path, tap.session)
+    assert finished is False
+    status = sessions.read_status(sessions.spool_folder(tmp_path, tap.session))
+    assert status is not None
+    assert (status.frames, status.bytes) == (done.frames, done.bytes)
+    assert status.frames == len(frame_rows(tmp_path))
+    assert status.lag_bytes > 0
+
+
+def test_a_clock_that_was_set_moves_the_rows_behind_it(tap_of: TapOf, tmp_path: Path) -> None:
+    rng = random.Random(16)
+    (talk,) = some_talks(rng, 1, 20, 300)
+    tap = tap_of()
+    player = Player(tap)
+    player.open(talk)
+    half = len(talk.chunks) // 2
+    for chunk in talk.chunks[:half]:
+        player.play(0, chunk)
+    tap.flush()
+    before = tap._writer.log.clock_ns
+    tap._writer.log._clock = lambda: before + 7_200_000_000_000
+    for chunk in talk.chunks[half:]:
+        player.play(0, chunk)
+    player.close(0)
+    tap.close()
+    compact(tmp_path)
+    rows = frame_rows(tmp_path)
+    assert {row["at_ns"] - row["mono_ns"] - before for row in rows} == {0, 7_200_000_000_000}
+    assert len({path.parent.name for path in (tmp_path / "frames").rglob("*.parquet")}) == 2
+    assert [event["detail"] for event in event_rows(tmp_path, "clock")] == ['{"moved_ns": 7200000000000}']
