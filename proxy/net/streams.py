@@ -32,7 +32,7 @@ class Stream:
     `receive` gives up the processor at least once in each call, `send` only when the peer is slow.
     """
 
-    __slots__ = ("_socket", "_waiting", "_woken", "peer")
+    __slots__ = ("_socket", "_woken", "is_waiting", "peer")
 
     def __init__(self, sock: socket.socket, peer: str) -> None:
         sock.setblocking(False)
@@ -41,8 +41,9 @@ class Stream:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self._socket = sock
-        self._waiting: trio.CancelScope | None = None
         self._woken = False
+        # whether the task that receives has nothing in hand and waits for the peer
+        self.is_waiting = False
         self.peer = peer
 
     async def receive(self) -> bytes | None:
@@ -61,31 +62,37 @@ class Stream:
         return chunk
 
     async def _wait_and_receive(self) -> bytes | None:
-        while True:
-            if self._woken:
-                self._woken = False
-                await trio.lowlevel.checkpoint()
-                return None
-            with trio.CancelScope() as self._waiting:
-                await trio.lowlevel.wait_readable(self._socket)
-            self._waiting = None
+        while not self._woken:
+            self.is_waiting = True
             try:
+                await trio.lowlevel.wait_readable(self._socket)
                 return self._socket.recv(RECEIVE_SIZE)
             except BlockingIOError:
                 continue
+            except trio.ClosedResourceError:
+                self._check_open()
             except OSError as error:
                 raise PeerLost(error, self) from error
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether the task that receives has nothing in hand and waits for the peer."""
-        return self._waiting is not None
+            finally:
+                self.is_waiting = False
+        self._woken = False
+        await trio.lowlevel.checkpoint()
+        return None
 
     def wake(self) -> None:
-        """Makes the task that receives, or will next, return None unless there is data."""
+        """Makes the task that receives, or will next, return None unless there is data.
+
+        A cancel scope around each wait would cost every exchange what this costs hardly one: trio ends the waits of
+        both tasks as if the socket had been closed, and they see that it wasn't.
+        """
         self._woken = True
-        if self._waiting is not None:
-            self._waiting.cancel()
+        if self.is_waiting:
+            trio.lowlevel.notify_closing(self._socket)
+
+    def _check_open(self) -> None:
+        """A wait has ended as if the socket had been closed: it was, or somebody was woken."""
+        if self._socket.fileno() < 0:
+            raise PeerLost("the connection was closed", self)
 
     async def send(self, pieces: Iterable[bytes | memoryview]) -> None:
         """Sends all of it. A cancelled call leaves the stream unusable.
@@ -109,7 +116,10 @@ class Stream:
 
     async def _send_rest(self, rest: memoryview) -> None:
         while rest:
-            await trio.lowlevel.wait_writable(self._socket)
+            try:
+                await trio.lowlevel.wait_writable(self._socket)
+            except trio.ClosedResourceError:
+                self._check_open()
             rest = rest[self._send_now(rest) :]
 
     def send_eof(self) -> None:

@@ -183,6 +183,39 @@ async def test_sending_waits_while_the_peer_is_slow(ends, nursery):
     await sent.wait()
 
 
+async def test_waking_who_receives_does_not_disturb_who_sends(ends, nursery):
+    stream, peer = ends
+    got = []
+
+    async def receive() -> None:
+        got.append(await stream.receive())
+
+    pieces = [b"a" * MUCH, b"b" * MUCH]
+    nursery.start_soon(stream.send, pieces)
+    nursery.start_soon(receive)
+    await wait_all_tasks_blocked()
+    stream.wake()
+    assert await peer.hear(2 * MUCH) == b"".join(pieces)
+    assert got == [None]
+
+
+async def test_closing_ends_the_waits_of_both_tasks(ends, nursery):
+    stream, _ = ends
+    lost = []
+
+    async def wait(what) -> None:
+        with pytest.raises(PeerLost) as caught:
+            await what
+        lost.append(caught.value.stream)
+
+    nursery.start_soon(wait, stream.send([bytes(4 * MUCH)]))
+    nursery.start_soon(wait, stream.receive())
+    await wait_all_tasks_blocked()
+    stream.close()
+    await wait_all_tasks_blocked()
+    assert lost == [stream, stream]
+
+
 async def test_sending_to_a_peer_that_has_gone_says_so(ends):
     stream, peer = ends
     peer.reset()
