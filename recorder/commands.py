@@ -7,9 +7,8 @@ clients) is imported inside it, so that the others work without.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ import click
 
 from recorder.inspect.commands import inspect
 from recorder.ready import ready
-from recorder.terminal import console
+from recorder.terminal import console, count, size
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
 # Bytes of Parquet that are read sooner than a JVM has warmed up.
@@ -32,16 +31,20 @@ def compact(folder: Path) -> None:
     The proxy does this itself while it runs; this is for what a crash left behind. `inspect` and `analyze` do it too.
     """
     from recorder.capture.compactor import compact as run
+    from recorder.capture.spool import DamagedSegmentError
 
     try:
-        summary = run(folder)
-    except OSError as error:
+        done = run(folder)
+    except (OSError, DamagedSegmentError) as error:
         raise click.ClickException(str(error)) from error
-    click.echo(", ".join(f"{name} {value}" for name, value in _facts(summary).items()))
-
-
-def _facts(summary: Any) -> Mapping[str, Any]:
-    return asdict(summary) if is_dataclass(summary) and not isinstance(summary, type) else {"compacted": summary}
+    if done.sessions or done.frames:
+        click.echo(f"compacted {len(done.sessions)} sessions: {count(done.frames)} frames, {size(done.bytes)}")
+    elif not done.live and not done.busy:
+        click.echo("nothing to compact")
+    for name in done.live:
+        click.echo(f"session {name} is still being recorded: its closed segments are done")
+    for name in done.busy:
+        click.echo(f"session {name} is being compacted by another process")
 
 
 def _setting(_context: click.Context, _option: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:

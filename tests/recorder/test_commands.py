@@ -1,0 +1,117 @@
+"""The recorder's commands: what they say when something is missing, and how they call the rest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from recorder import commands
+from recorder.analysis.answer import Answer
+from recorder.capture.compactor import Summary
+from recorder.commands import COMMANDS
+
+
+def run(name: str, *arguments: object) -> Result:
+    return CliRunner().invoke(COMMANDS[name], [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def captured(tmp_path: Path) -> Path:
+    (tmp_path / "frames" / "date=2026-11-21" / "hour=12").mkdir(parents=True)
+    (tmp_path / "frames" / "date=2026-11-21" / "hour=12" / "a-1-1.parquet").touch()
+    return tmp_path
+
+
+@pytest.fixture
+def analyzed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """Spark replaced by an answer; the questions it was asked."""
+    asked: list[tuple[Any, ...]] = []
+    row = {"api": "Fetch", "requests": 2000, "responses": 2, "unanswered": 1, "errors": 1}
+    row |= {"request_bytes": 1500, "response_bytes": 10, "p50_ms": 1.5, "p95_ms": None, "p99_ms": 2000.0}
+    error = {"api": "Fetch", "error_code": 1, "error": "OFFSET_OUT_OF_RANGE", "retriable": False}
+
+    def answer(*question: Any) -> Answer:
+        asked.append(question)
+        return Answer([row], [error | {"count": 3, "exchanges": 1}])
+
+    monkeypatch.setattr(commands, "_analyzed", answer)
+    return asked
+
+
+def test_without_java_analyze_says_so_in_one_line(captured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(captured))
+    result = run("analyze", captured)
+    assert result.exit_code == 1
+    assert result.stderr == "Error: no Java found: install a JDK or JRE 17 or newer, or set JAVA_HOME\n"
+
+
+def test_analyze_on_an_empty_folder_says_so_in_one_line(tmp_path: Path) -> None:
+    result = run("analyze", tmp_path)
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"Error: {tmp_path} holds no capture")
+    assert result.stderr.count("\n") == 1
+
+
+def test_analyze_prints_both_tables(captured: Path, analyzed: list[Any]) -> None:
+    result = run("analyze", captured)
+    assert result.exit_code == 0, result.output
+    words = [line.split() for line in result.stdout.splitlines()]
+    assert ["Fetch", "2", "000", "1", "1", "1.5", "kB", "10", "B", "1.50", "2000"] in words
+    assert ["Fetch", "1", "OFFSET_OUT_OF_RANGE", "no", "3", "1"] in words
+
+
+def test_options_of_analyze_reach_the_job(captured: Path, analyzed: list[Any]) -> None:
+    options = ["--master", "spark://host:7077", "--conf", "a.b=c=d", "--window", "1 minute"]
+    result = run("analyze", captured, *options, "--out", captured / "out", "--format", "csv")
+    assert result.exit_code == 0, result.output
+    out = str(captured / "out")
+    assert analyzed == [(str(captured), "spark://host:7077", {"a.b": "c=d"}, "1 minute", out, "csv", False)]
+    assert f"tables written to {out}" in result.stdout
+
+
+def test_a_setting_without_a_value_is_refused_with_an_example(captured: Path, analyzed: list[Any]) -> None:
+    result = run("analyze", captured, "--conf", "memory")
+    assert result.exit_code == 2
+    assert "right would be --conf spark.executor.memory=2g" in result.stderr
+
+
+def test_tables_that_are_there_are_not_replaced_unasked(captured: Path, analyzed: list[Any]) -> None:
+    (captured / "out" / "latency_by_api").mkdir(parents=True)
+    assert "--overwrite replaces them" in run("analyze", captured, "--out", captured / "out").stderr
+    assert analyzed == []
+    assert run("analyze", captured, "--out", captured / "out", "--overwrite").exit_code == 0
+
+
+def test_compact_says_what_it_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "recorder.capture.compactor.compact", lambda folder: Summary(("a", "b"), (), ("c",), 1200, 5000)
+    )
+    result = run("compact", tmp_path)
+    assert result.exit_code == 0
+    assert result.stdout == (
+        "compacted 2 sessions: 1 200 frames, 5.0 kB\nsession c is still being recorded: its closed segments are done\n"
+    )
+
+
+def test_compact_with_nothing_to_do_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("recorder.capture.compactor.compact", lambda folder: Summary())
+    assert run("compact", tmp_path).stdout == "nothing to compact\n"
+
+
+def test_compact_where_it_may_not_write_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(folder: Path) -> Summary:
+        raise PermissionError("the capture can't be written")
+
+    monkeypatch.setattr("recorder.capture.compactor.compact", refuse)
+    result = run("compact", tmp_path)
+    assert (result.exit_code, result.stderr) == (1, "Error: the capture can't be written\n")
+
+
+def test_the_demo_without_its_clients_names_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("recorder.demo.run.find_spec", lambda name: None)
+    result = run("demo", "--folder", tmp_path)
+    assert result.exit_code == 1
+    assert "missing: confluent_kafka, aiokafka; pip install 'kafka-wiretap[demo]'" in result.stdout

@@ -1,0 +1,75 @@
+"""What a folder must hold before anything is read from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from recorder import ready as module
+from recorder.capture.compactor import Summary
+from recorder.ready import NoCapture, ready
+
+
+@pytest.fixture
+def captured(tmp_path: Path) -> Path:
+    """A folder with a closed file and a session in its log."""
+    (tmp_path / "frames" / "date=2026-11-21" / "hour=12").mkdir(parents=True)
+    (tmp_path / "frames" / "date=2026-11-21" / "hour=12" / "a-1-1.parquet").touch()
+    (tmp_path / "_spool" / "a").mkdir(parents=True)
+    return tmp_path
+
+
+def compaction(monkeypatch: pytest.MonkeyPatch, outcome: Summary | Exception) -> list[Path]:
+    """Let compact() end so; the folders it was called with."""
+    called: list[Path] = []
+
+    def compact(folder: Path) -> Summary:
+        called.append(folder)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    monkeypatch.setattr("recorder.capture.compactor.compact", compact)
+    return called
+
+
+def test_a_folder_that_is_no_capture_says_how_to_make_one(tmp_path: Path) -> None:
+    with pytest.raises(NoCapture, match="holds no capture: record one with") as caught:
+        ready(tmp_path)
+    assert caught.value.exit_code == 2
+
+
+def test_what_a_session_left_in_its_log_is_compacted_first(captured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    called = compaction(monkeypatch, Summary(sessions=("a",), frames=3))
+    assert ready(captured) == []
+    assert called == [captured]
+
+
+def test_without_a_log_nothing_is_compacted(captured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    called = compaction(monkeypatch, Summary())
+    (captured / "_spool" / "a").rmdir()
+    assert ready(captured) == []
+    assert called == []
+
+
+def test_sessions_that_live_or_are_worked_on_are_named(captured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compaction(monkeypatch, Summary(live=("a",), busy=("b",)))
+    assert ready(captured) == [
+        "session a is still being recorded: its newest frames are not shown",
+        "session b is being compacted by another process: try again",
+    ]
+
+
+def test_a_folder_that_may_not_be_written_is_read_as_far_as_it_goes(
+    captured: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compaction(monkeypatch, PermissionError("the capture can't be written"))
+    assert ready(captured) == ["the capture can't be written"]
+
+
+def test_a_capture_without_a_frame_says_why(captured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compaction(monkeypatch, Summary(live=("a",)))
+    (captured / "frames" / "date=2026-11-21" / "hour=12" / "a-1-1.parquet").unlink()
+    with pytest.raises(NoCapture, match=r"holds no frames yet \(session a is still being recorded"):
+        module.ready(captured)

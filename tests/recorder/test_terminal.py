@@ -1,0 +1,38 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+import pytest
+
+from recorder.terminal import PIPE_WIDTH, console, count, milliseconds, size
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (None, ""),
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "1.0 kB"),
+        (99_900, "99.9 kB"),
+        (123_456, "123 kB"),
+        (999_600, "1.0 MB"),
+        (5 * 10**9, "5.0 GB"),
+        (10**16, "10000 TB"),
+    ],
+)
+def test_sizes_have_three_digits_and_a_unit(number: int | None, text: str) -> None:
+    assert size(number) == text
+
+
+def test_counts_have_their_thousands_apart() -> None:
+    assert count(1234567) == "1 234 567"
+
+
+@pytest.mark.parametrize(("value", "text"), [(None, ""), (0.0123, "0.012"), (1.234, "1.23"), (1234.5, "1234")])
+def test_milliseconds_have_the_digits_that_matter(value: float | None, text: str) -> None:
+    assert milliseconds(value) == text
+
+
+def test_a_table_in_a_pipe_is_as_wide_as_it_needs() -> None:
+    assert console().width == PIPE_WIDTH
