@@ -137,8 +137,7 @@ class Children:
 @contextmanager
 def children(logs: Path) -> Iterator[Children]:
     """Children that have ended behind the block; SIGTERM ends it as Ctrl-C does. Their logs go to the folder `logs`."""
-    if sys.platform.startswith("linux"):
-        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    _adopt_orphans(True)
     started = Children(logs, _own_children())
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -147,8 +146,14 @@ def children(logs: Path) -> Iterator[Children]:
         impatient = signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         started.end_all()
+        _adopt_orphans(False)
         signal.signal(signal.SIGINT, impatient)
         signal.signal(signal.SIGTERM, before)
+
+
+def _adopt_orphans(yes: bool) -> None:
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(yes))
 
 
 def _dies_with(parent: int) -> Callable[[], None] | None:

@@ -1,0 +1,92 @@
+"""The demo from end to end; and Ctrl-C at its worst moments leaves nothing running."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
+MARK = "KAFKA_WIRETAP_TEST_MARK"
+PROGRAM = "import sys; from proxy.cli import main; sys.argv[0] = 'kafka-wiretap'; main()"
+
+
+@contextmanager
+def demo(folder: Path, **environment: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A demo as a terminal would start it, and the mark by which all that descends from it is known."""
+    mark = str(uuid.uuid4())
+    command = [sys.executable, "-u", "-c", PROGRAM, "demo", "--folder", str(folder)]
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, **environment, MARK: mark},
+        start_new_session=True,
+    ) as process:
+        try:
+            yield process, mark
+        finally:
+            process.kill()
+
+
+def marked(mark: str) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.environ().get(MARK) == mark and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+    return found
+
+
+def read_until(process: subprocess.Popen[str], words: str) -> str:
+    """The output up to the line that holds the words."""
+    assert process.stdout is not None
+    said = ""
+    for line in process.stdout:
+        said += line
+        if words in line:
+            return said
+    raise AssertionError(f"{words!r} never came:\n{said}")
+
+
+def test_the_demo_ends_with_an_answer_and_a_capture(tmp_path: Path) -> None:
+    with demo(tmp_path / "capture") as (process, mark):
+        output, _ = process.communicate()
+        assert process.returncode == 0, output
+        assert not marked(mark)
+    for words in ("Requests and latency by API", "Produce", "OFFSET_OUT_OF_RANGE", "What to try next", "JoinGroup"):
+        assert words in output
+    assert list((tmp_path / "capture" / "frames").glob("*/*/*.parquet"))
+
+
+def test_without_java_the_demo_records_summarizes_and_says_what_is_missing(tmp_path: Path) -> None:
+    with demo(tmp_path / "capture", JAVA_HOME=str(tmp_path)) as (process, mark):
+        output, _ = process.communicate()
+        assert process.returncode == 1, output
+        assert not marked(mark)
+    assert "Frames by API" in output
+    assert "The analysis is missing: no Java found" in output
+
+
+@pytest.mark.parametrize(
+    "moment",
+    ["a cluster of three brokers", "the proxy before it", "produce (confluent-kafka)", "$ kafka-wiretap analyze"],
+)
+def test_ctrl_c_leaves_nothing_running(tmp_path: Path, moment: str) -> None:
+    with demo(tmp_path / "capture") as (process, mark):
+        read_until(process, moment)
+        assert len(marked(mark)) > 1 or "analyze" in moment
+        process.send_signal(signal.SIGINT)
+        rest, _ = process.communicate()
+        assert process.returncode == 130, rest
+        assert "interrupted: everything that was started has ended" in rest
+        assert not marked(mark)
