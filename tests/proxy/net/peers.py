@@ -18,9 +18,10 @@ PATIENCE = 20
 class Peer:
     """A client, or a broker's side of a connection."""
 
-    def __init__(self, sock: socket.socket) -> None:
-        sock.setblocking(False)
-        self.stream = trio.SocketStream(trio.socket.from_stdlib_socket(sock))
+    def __init__(self, sock: socket.socket | trio.SocketStream) -> None:
+        if isinstance(sock, socket.socket):
+            sock = trio.SocketStream(trio.socket.from_stdlib_socket(sock))
+        self.stream = sock
 
     async def say(self, *frames: bytes) -> None:
         await self.stream.send_all(b"".join(frames))

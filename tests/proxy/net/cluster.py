@@ -1,0 +1,99 @@
+"""A broker for tests: it tells its cluster's nodes and answers everything else with a pong, or does as it is told."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Awaitable, Callable, Iterable
+
+import trio
+
+from proxy.rewrite.nodes import Address, Node
+from proxy.wire import catalog
+from proxy.wire.framing import framed
+from tests.proxy.conversation.script import response
+from tests.proxy.net.peers import HOST
+
+API_VERSIONS, METADATA = 18, 3
+
+Answer = Callable[[int, int, int], Awaitable[bytes | None]]
+
+
+class Broker:
+    """Listens once `start` was called.
+
+    Args:
+        nodes: what it tells of its cluster; None: itself, as node 1.
+        newest_metadata: the newest version that it offers.
+    """
+
+    def __init__(self, nodes: Iterable[Node] | None = None, newest_metadata: int = 12) -> None:
+        self.nodes = nodes
+        self.newest_metadata = newest_metadata
+        # (api key, version) of each request, and the frames themselves
+        self.asked: list[tuple[int, int]] = []
+        self.frames: list[bytes] = []
+        self.connections = 0
+        # answers anything else than the two questions; None closes the connection
+        self.answer: Answer = self.pong
+        self.speaks = True
+        self.address = Address(HOST, 0)
+        self._scope = trio.CancelScope()
+
+    async def start(self, nursery: trio.Nursery, host: str = HOST, port: int = 0) -> Address:
+        (listener,) = await trio.open_tcp_listeners(port, host=host)
+        self.address = Address(host, listener.socket.getsockname()[1])
+        self._scope = trio.CancelScope()
+        nursery.start_soon(self._serve, listener)
+        return self.address
+
+    def stop(self) -> None:
+        self._scope.cancel()
+
+    async def pong(self, key: int, version: int, correlation_id: int) -> bytes | None:
+        return response(correlation_id, b"pong")
+
+    async def _serve(self, listener: trio.SocketListener) -> None:
+        with self._scope:
+            await trio.serve_listeners(self._connection, [listener])
+
+    async def _connection(self, stream: trio.SocketStream) -> None:
+        self.connections += 1
+        async with stream:
+            try:
+                while (frame := await _frame(stream)) is not None:
+                    key, version, correlation_id = struct.unpack_from(">hhi", frame)
+                    self.asked.append((key, version))
+                    self.frames.append(frame)
+                    told = await self._told(key, version, correlation_id)
+                    if told is None:
+                        return
+                    await stream.send_all(told)
+            except trio.BrokenResourceError:
+                return
+
+    async def _told(self, key: int, version: int, correlation_id: int) -> bytes | None:
+        if not self.speaks:
+            return None
+        if key == API_VERSIONS:
+            keys = [{"api_key": METADATA, "min_version": 0, "max_version": self.newest_metadata}]
+            return framed(catalog.encode_response(key, version, correlation_id, {"api_keys": keys}))
+        if key == METADATA:
+            nodes = [Node(1, self.address.host, self.address.port)] if self.nodes is None else self.nodes
+            brokers = [{"node_id": node.node_id, "host": node.host, "port": node.port} for node in nodes]
+            return framed(catalog.encode_response(key, version, correlation_id, {"brokers": brokers}))
+        return await self.answer(key, version, correlation_id)
+
+
+async def _frame(stream: trio.SocketStream) -> bytes | None:
+    head = await _exactly(stream, 4)
+    return None if head is None else await _exactly(stream, int.from_bytes(head, "big"))
+
+
+async def _exactly(stream: trio.SocketStream, size: int) -> bytes | None:
+    data = b""
+    while len(data) < size:
+        chunk = await stream.receive_some(size - len(data))
+        if not chunk:
+            return None
+        data += chunk
+    return data

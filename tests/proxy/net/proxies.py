@@ -1,0 +1,79 @@
+"""A whole proxy within a test: started, and stopped by the signal that a user would send."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from proxy.config import ProxySettings
+from proxy.net.server import Proxy
+from proxy.rewrite.nodes import Address
+from tests.proxy.net.peers import PATIENCE, Peer
+from tests.proxy.net.relays import Watcher
+
+
+@dataclass
+class Running:
+    proxy: Proxy
+    watcher: Watcher
+    listening: Address
+    metrics: Address | None
+    code: int | None = None
+    finished: trio.Event = field(default_factory=trio.Event)
+
+    async def client(self, node_id: int | None = None) -> Peer:
+        """A client of the bootstrap listener, or of a node's."""
+        at = self.listening if node_id is None else self.proxy._nodes.advertised(node_id)
+        return Peer(await trio.open_tcp_stream(at.host, at.port))
+
+    async def nodes(self, *numbers: int) -> None:
+        """Returns once these are listened for."""
+        with trio.fail_after(PATIENCE):
+            while not {*numbers} <= {row.node_id for row in self.proxy._nodes.listeners()}:
+                await wait_all_tasks_blocked(0.005)
+
+    def stop(self) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+    async def ends_with(self, code: int) -> None:
+        with trio.fail_after(PATIENCE):
+            await self.finished.wait()
+        assert self.code == code
+
+    def closes(self) -> dict[str, int]:
+        """Closed connections by cause."""
+        return {cause.value: count for cause, count in self.proxy._traffic.closes.items() if count}
+
+
+@asynccontextmanager
+async def proxying(
+    chosen: ProxySettings, watcher: Watcher | None = None, child: Sequence[str] | None = None
+) -> AsyncIterator[Running]:
+    """A proxy that accepts connections within `with`."""
+    watcher, ready = watcher or Watcher(), trio.Event()
+    addresses: list[Address | None] = []
+
+    def say_ready(*where: Address | None) -> None:
+        addresses.extend(where)
+        ready.set()
+
+    proxy = Proxy(chosen, watcher, child, say_ready)
+    async with trio.open_nursery() as nursery:
+        running = Running(proxy, watcher, Address("", 0), None)
+
+        async def run() -> None:
+            running.code = await proxy.run()
+            running.finished.set()
+
+        nursery.start_soon(run)
+        await ready.wait()
+        listening, running.metrics = addresses
+        assert listening is not None
+        running.listening = listening
+        yield running
+        nursery.cancel_scope.cancel()

@@ -1,0 +1,275 @@
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+import socket
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from proxy.config import BadSetting, ProxySettings
+from proxy.net.nodes import Nodes, bind
+from proxy.net.state import KnownNode, read_state
+from proxy.rewrite.nodes import Address, Node
+from tests.proxy.net.peers import HOST
+from tests.proxy.net.relays import BROKER, Listeners, Watcher, listens, settings
+
+ONE, TWO, THREE = (Node(number, f"up-{number}.invalid", 9092) for number in (1, 2, 3))
+Make = Callable[..., Nodes]
+
+
+@pytest.fixture
+async def listeners() -> AsyncIterator[Listeners]:
+    listeners = Listeners()
+    yield listeners
+    listeners.close()
+
+
+@pytest.fixture
+def watcher() -> Watcher:
+    return Watcher()
+
+
+@pytest.fixture
+def make(listeners: Listeners, watcher: Watcher) -> Make:
+    def make(chosen: ProxySettings | None = None, known: dict[int, KnownNode] | None = None) -> Nodes:
+        return Nodes(chosen or settings(), listeners.serve, known or {}, watcher)
+
+    return make
+
+
+def restarted(listeners: Listeners, state: Path, **others: Any) -> Nodes:
+    """As the next start of the proxy makes it."""
+    listeners.close()
+    listeners.opened.clear()
+    known = read_state(state)
+    remembered = {number: node.port for number, node in known.items() if node.port is not None}
+    return Nodes(settings(remembered=remembered, state=state, **others), listeners.serve, known, None)
+
+
+def free_base(count: int = 8) -> int:
+    """So many ports in a row that are free now."""
+    for base in range(20_000, 60_000, 97):
+        try:
+            for port in range(base, base + count):
+                bind(Address(HOST, port)).close()
+        except OSError:
+            continue
+        return base
+    raise AssertionError("no free ports")
+
+
+async def test_a_node_is_listened_for_once_it_is_ensured(make, listeners):
+    nodes = make()
+    await nodes.ensure([ONE, TWO])
+    for number in (1, 2):
+        assert nodes.advertised(number) == Address(HOST, listeners.ports[number])
+        assert listens(listeners.ports[number])
+    assert nodes.upstream(1) == ONE.address
+
+
+async def test_a_node_seen_again_changes_nothing(make, watcher):
+    nodes = make()
+    await nodes.ensure([ONE])
+    await nodes.ensure([ONE])
+    assert len(watcher.seen("node")) == 1
+
+
+async def test_a_node_that_moved_keeps_its_listener_and_is_dialled_where_it_is_now(make, listeners, watcher):
+    nodes = make()
+    await nodes.ensure([ONE])
+    before = nodes.advertised(1)
+    await nodes.ensure([Node(1, "elsewhere.invalid", 9093)])
+    assert nodes.advertised(1) == before
+    assert nodes.upstream(1) == Address("elsewhere.invalid", 9093)
+    assert [event[2] for event in watcher.seen("node")] == ["up-1.invalid:9092", "elsewhere.invalid:9093"]
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations([ONE, TWO, THREE])))
+async def test_nodes_keep_their_ports_over_a_restart_in_any_order(order, make, listeners, tmp_path):
+    state = tmp_path / "nodes.json"
+    nodes = make(settings(state=state))
+    await nodes.ensure([ONE, TWO, THREE])
+    before = dict(listeners.ports)
+    again = restarted(listeners, state)
+    for node in order:
+        await again.ensure([node])
+    assert listeners.ports == before
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations([ONE, TWO, THREE])))
+async def test_nodes_have_the_ports_of_their_range_in_any_order(order, make, listeners):
+    base = free_base()
+    nodes = make(settings(base=base))
+    for node in order:
+        await nodes.ensure([node])
+    assert listeners.ports == {number: base + number for number in (1, 2, 3)}
+
+
+async def test_the_state_keeps_only_ports_that_no_flag_gives(make, tmp_path):
+    state = tmp_path / "nodes.json"
+    base = free_base()
+    nodes = make(settings(base=base, state=state, named={2: Address(HOST, 0)}))
+    await nodes.ensure([ONE, TWO])
+    kept = json.loads(state.read_text())["nodes"]
+    assert kept["1"] == {"upstream": "up-1.invalid:9092"}
+    assert kept["2"]["port"] == nodes.advertised(2).port
+
+
+async def test_known_nodes_are_listened_for_at_the_start_and_told(make, listeners, watcher):
+    nodes = make(settings(named={5: Address(HOST, 0)}), {1: KnownNode(ONE.address)})
+    nodes.listen_for_known()
+    assert set(listeners.ports) == {1, 5}
+    assert [event[1:3] for event in watcher.seen("node")] == [(1, "up-1.invalid:9092"), (5, "unknown")]
+    assert nodes.upstream(5) is None
+    assert nodes.are_known
+
+
+async def test_a_named_node_is_known_only_when_somebody_told_where_it_is(make):
+    nodes = make(settings(named={5: Address(HOST, 0)}))
+    nodes.listen_for_known()
+    assert not nodes.are_known
+
+
+async def test_a_usual_port_that_is_taken_gives_way_to_another_named_in_log_and_metric(make, caplog):
+    base = free_base()
+    with bind(Address(HOST, base + 1)):
+        nodes = make(settings(base=base))
+        await nodes.ensure([ONE])
+    assert nodes.advertised(1).port != base + 1
+    (row,) = nodes.listeners()
+    assert not row.usual_port
+    assert row.listener == str(nodes.advertised(1))
+    warning = next(record for record in caplog.records if "usual port" in record.message)
+    assert warning.levelno == logging.WARNING
+    assert warning.keys == {"node": 1, "usual": base + 1, "port": nodes.advertised(1).port}
+
+
+async def test_a_port_picked_freely_is_no_other_nodes(make, listeners):
+    base = free_base()
+    nodes = make(settings(base=base))
+    with bind(Address(HOST, base + 1)):
+        await nodes.ensure([ONE])
+    assert listeners.ports[1] not in range(base, base + 1000)
+
+
+async def test_the_metric_shows_each_node_with_its_listener(make):
+    nodes = make(settings(named={5: Address(HOST, 0)}))
+    nodes.listen_for_known()
+    await nodes.ensure([ONE])
+    assert {(row.node_id, row.upstream, row.usual_port) for row in nodes.listeners()} == {
+        (1, "up-1.invalid:9092", True),
+        (5, "unknown", True),
+    }
+
+
+async def test_clients_are_told_the_advertised_host_and_the_listeners_port(make, listeners):
+    nodes = make(settings(listen=Address("0.0.0.0", 0), advertise="proxy.example.org"))
+    await nodes.ensure([ONE])
+    assert nodes.advertised(1) == Address("proxy.example.org", listeners.ports[1])
+
+
+async def test_a_named_node_that_cannot_be_listened_for_is_a_bad_setting(make):
+    nodes = make(settings(named={1: Address("192.0.2.1", 0)}))
+    with pytest.raises(BadSetting, match=r"--node 1=192.0.2.1:0 can't be listened on \(.*\); right would be"):
+        nodes.listen_for_known()
+
+
+@pytest.mark.parametrize("node", [Node(1, "", 9092), Node(1, "up", -1), Node(1, "up", 70000), Node(1, "u p", 9092)])
+async def test_a_node_without_an_address_that_can_be_is_listened_for_and_unknown(node, make, tmp_path):
+    state = tmp_path / "nodes.json"
+    nodes = make(settings(state=state))
+    await nodes.ensure([node])
+    assert nodes.advertised(1).host == HOST
+    assert nodes.upstream(1) is None
+    assert read_state(state)[1].upstream is None
+    await nodes.ensure([node])
+
+
+async def test_a_node_with_an_id_below_0_does_not_spoil_the_state(make, tmp_path):
+    state = tmp_path / "nodes.json"
+    nodes = make(settings(state=state))
+    await nodes.ensure([Node(-1, "up", 9092), ONE])
+    assert set(read_state(state)) == {1}
+
+
+async def test_a_state_that_cannot_be_written_is_said_and_harms_nobody(make, caplog, tmp_path):
+    (tmp_path / "file").touch()
+    nodes = make(settings(state=tmp_path / "file" / "nodes.json"))
+    await nodes.ensure([ONE])
+    assert nodes.upstream(1) == ONE.address
+    assert "state file can't be written" in caplog.text
+
+
+async def test_states_are_written_in_turn(make, tmp_path, monkeypatch):
+    state, nodes = tmp_path / "nodes.json", None
+    nodes = make(settings(state=state))
+    async with trio.open_nursery() as nursery:
+        for node in (ONE, TWO, THREE):
+            nursery.start_soon(nodes.ensure, [node])
+    assert set(read_state(state)) == {1, 2, 3}
+
+
+async def test_a_sidecars_broker_that_advertises_the_proxy_is_the_one_it_was_started_for(make):
+    base = free_base()
+    nodes = make(settings(base=base, advertise="kafka.example.org"))
+    await nodes.ensure([Node(1, "kafka.example.org", base + 1), Node(2, HOST, base + 2), THREE])
+    assert nodes.upstream(1) == BROKER
+    assert nodes.upstream(2) == BROKER
+    assert nodes.upstream(3) == THREE.address
+
+
+@pytest.mark.parametrize(
+    ("bound", "dialled", "leads_back"),
+    [
+        (HOST, HOST, True),
+        (HOST, "localhost", True),
+        (HOST, "127.0.0.2", False),
+        ("0.0.0.0", "127.0.0.2", True),
+        ("0.0.0.0", "localhost", True),
+        ("0.0.0.0", "192.0.2.1", False),
+        (HOST, "nobody.invalid", False),
+        ("::1", "::1", True),
+        ("::1", HOST, False),
+    ],
+)
+async def test_an_address_leads_back_under_whatever_name(bound, dialled, leads_back, make):
+    nodes = make()
+    with bind(Address(bound, 0)) as sock:
+        nodes.add_own(sock)
+        port = sock.getsockname()[1]
+        assert await nodes.leads_back(Address(dialled, port)) is leads_back
+        assert not await nodes.leads_back(Address(dialled, port - 1))
+
+
+async def test_a_name_of_the_proxy_leads_back_though_nobody_can_resolve_it(make):
+    nodes = make()
+    with bind(Address(HOST, 0)) as sock:
+        nodes.add_own(sock, Address("proxy.invalid", 9092))
+        assert await nodes.leads_back(Address("proxy.invalid", 9092))
+
+
+@pytest.mark.parametrize(
+    ("host", "client"), [(HOST, HOST), ("::1", "::1"), ("localhost", HOST), ("*", HOST), ("::", HOST)]
+)
+def test_a_socket_listens_where_it_is_told(host, client):
+    with bind(Address(host, 0)) as sock, socket.create_connection((client, sock.getsockname()[1]), timeout=10):
+        pass
+
+
+def test_an_address_that_is_taken_cannot_be_had():
+    with bind(Address(HOST, 0)) as sock, pytest.raises(OSError, match="in use"):
+        bind(Address(HOST, sock.getsockname()[1]))
+
+
+def test_a_port_is_free_again_as_soon_as_its_listener_has_closed():
+    with bind(Address(HOST, 0)) as sock:
+        port = sock.getsockname()[1]
+        with socket.create_connection((HOST, port)):
+            accepted, _ = sock.accept()
+            accepted.close()
+    bind(Address(HOST, port)).close()

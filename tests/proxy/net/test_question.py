@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import pytest
+import trio
+
+from proxy.net.question import ANSWER_SECONDS, LONGEST_ANSWER, NoAnswer, ask_for_nodes
+from proxy.net.streams import Stream, dial
+from proxy.rewrite.nodes import Address, Node
+from proxy.wire import catalog
+from tests.proxy.net.cluster import API_VERSIONS, METADATA, Broker
+from tests.proxy.net.peers import HOST
+
+NODES = (Node(1, "up-1.invalid", 9092), Node(2, "up-2.invalid", 9093))
+NOWHERE = Address(HOST, 1)
+
+
+async def dialled(address: Address) -> Stream:
+    return await dial(address, 10)
+
+
+async def test_a_broker_tells_the_nodes_of_its_cluster(nursery):
+    broker = Broker(NODES)
+    address = await broker.start(nursery)
+    assert await ask_for_nodes((address,), dialled) == NODES
+    nursery.cancel_scope.cancel()
+
+
+async def test_it_is_asked_for_no_topics_and_to_create_none(nursery):
+    broker = Broker(NODES)
+    await ask_for_nodes((await broker.start(nursery),), dialled)
+    assert broker.asked == [(API_VERSIONS, 0), (METADATA, 12)]
+    head, asked = catalog.decode_request(broker.frames[1])
+    assert head.client_id == "kafka-wiretap"
+    assert asked["topics"] == []
+    assert asked["allow_auto_topic_creation"] is False
+    nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("newest", [0, 1, 3, 4, 8, 9, 13, 99])
+async def test_it_is_asked_in_the_newest_version_that_both_know(newest, nursery):
+    broker = Broker(NODES, newest_metadata=newest)
+    assert await ask_for_nodes((await broker.start(nursery),), dialled) == NODES
+    assert broker.asked[1] == (METADATA, min(newest, catalog.versions(METADATA)[-1]))
+    nursery.cancel_scope.cancel()
+
+
+async def test_the_next_bootstrap_server_is_asked_when_one_is_down(nursery):
+    broker = Broker(NODES)
+    assert await ask_for_nodes((NOWHERE, await broker.start(nursery)), dialled) == NODES
+    nursery.cancel_scope.cancel()
+
+
+async def test_where_nobody_can_be_reached_there_is_no_answer_and_nobody_was():
+    with pytest.raises(NoAnswer, match=r"127.0.0.1:1 can't be reached: .*; 127.0.0.1:1 can't") as none:
+        await ask_for_nodes((NOWHERE, NOWHERE), dialled)
+    assert not none.value.reached
+
+
+async def test_a_broker_that_wants_a_login_has_been_reached_and_gives_no_answer(nursery):
+    broker = Broker()
+    broker.speaks = False
+    with pytest.raises(NoAnswer, match="does it ask for a login") as none:
+        await ask_for_nodes((await broker.start(nursery),), dialled)
+    assert none.value.reached
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_broker_that_says_nothing_is_given_up(nursery, autojump_clock):
+    (listener,) = await trio.open_tcp_listeners(0, host=HOST)
+    with pytest.raises(NoAnswer, match=f"did not answer in {ANSWER_SECONDS} s"):
+        await ask_for_nodes((Address(*listener.socket.getsockname()),), dialled)
+    await listener.aclose()
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (b"\x15\x03\x03\x00\x02\x02\x50", "is this a TLS port"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "none of Kafka's"),
+        ((LONGEST_ANSWER + 1).to_bytes(4, "big"), "none of Kafka's"),
+        (b"\xff\xff\xff\xff", "none of Kafka's"),
+        (b"\0\0\0\x0a\0\0\0\0\0\0\0\0\0\x01", "ApiVersions"),
+    ],
+)
+async def test_who_answers_something_else_gives_no_answer(said, reason, nursery):
+    async def speak(stream: trio.SocketStream) -> None:
+        await stream.receive_some()
+        await stream.send_all(said)
+
+    (listener,) = await trio.open_tcp_listeners(0, host=HOST)
+    nursery.start_soon(trio.serve_listeners, speak, [listener])
+    with pytest.raises(NoAnswer, match=reason):
+        await ask_for_nodes((Address(*listener.socket.getsockname()),), dialled)
+    nursery.cancel_scope.cancel()
+
+
+async def test_an_answer_may_come_byte_by_byte(nursery):
+    whole = [
+        catalog.encode_response(API_VERSIONS, 0, 0, {"api_keys": []}),
+        catalog.encode_response(METADATA, 0, 0, {"brokers": [{"node_id": 1, "host": "up-1.invalid", "port": 9092}]}),
+    ]
+
+    async def speak(stream: trio.SocketStream) -> None:
+        for frame in whole:
+            await stream.receive_some()
+            for byte in len(frame).to_bytes(4, "big") + frame:
+                await stream.send_all(bytes([byte]))
+
+    (listener,) = await trio.open_tcp_listeners(0, host=HOST)
+    nursery.start_soon(trio.serve_listeners, speak, [listener])
+    assert await ask_for_nodes((Address(*listener.socket.getsockname()),), dialled) == NODES[:1]
+    nursery.cancel_scope.cancel()

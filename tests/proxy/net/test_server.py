@@ -1,0 +1,640 @@
+from __future__ import annotations
+
+import errno
+import http.client
+import logging
+import resource
+import signal
+import socket
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from proxy import net
+from proxy.config import BadSetting
+from proxy.conversation import Cause, Direction
+from proxy.net import server
+from proxy.net.nodes import bind
+from proxy.net.server import LINGER_SECONDS, LINGERING, routes
+from proxy.net.state import read_state
+from proxy.rewrite import api_versions
+from proxy.rewrite.addresses import METADATA
+from proxy.rewrite.nodes import Address, Node
+from proxy.wire import catalog
+from proxy.wire.framing import api_word, framed
+from tests.proxy.conversation.script import HEARTBEAT, request, response
+from tests.proxy.net.cluster import Broker
+from tests.proxy.net.peers import HOST, PATIENCE, Peer
+from tests.proxy.net.proxies import Running, proxying
+from tests.proxy.net.relays import Watcher, listens, settings
+from tests.proxy.rewrite.responses import read
+
+NOWHERE = Address(HOST, 1)
+PING, PONG = request(HEARTBEAT, 3, 1), response(1, b"pong")
+ASK_METADATA = framed(catalog.encode_request(METADATA, 12, 77, "tests", {}))
+
+
+@pytest.fixture
+async def broker(nursery: trio.Nursery) -> Broker:
+    broker = Broker()
+    await broker.start(nursery)
+    return broker
+
+
+@pytest.fixture
+def withheld(broker: Broker) -> trio.Event:
+    """The broker answers when this is set."""
+    may_answer = trio.Event()
+
+    async def answer(key: int, version: int, correlation_id: int) -> bytes:
+        await may_answer.wait()
+        return response(correlation_id, b"pong")
+
+    broker.answer = answer
+    return may_answer
+
+
+async def ping(client: Peer) -> None:
+    await client.say(PING)
+    await client.hears(PONG)
+
+
+async def asked(broker: Broker, key: int) -> None:
+    """Returns once the broker has been asked this."""
+    with trio.fail_after(PATIENCE):
+        while key not in [key for key, _ in broker.asked]:
+            await wait_all_tasks_blocked(0.005)
+
+
+async def closed(proxy: Running, count: int = 1) -> dict[str, int]:
+    """The causes, once so many connections have ended."""
+    with trio.fail_after(PATIENCE):
+        while sum(proxy.closes().values()) < count:
+            await wait_all_tasks_blocked(0.005)
+    return proxy.closes()
+
+
+# the main job
+
+
+async def test_a_client_reaches_the_cluster_through_the_bootstrap_listener(broker):
+    async with proxying(settings(broker.address)) as proxy:
+        await ping(await proxy.client())
+        (opened,) = proxy.watcher.seen("opened")
+        assert opened[1].connection == 1
+        assert opened[1].listener == str(proxy.listening)
+        assert opened[1].upstream == str(broker.address)
+        assert opened[1].node is None
+
+
+async def test_a_client_reaches_a_node_through_the_listener_that_it_is_told(broker, nursery):
+    other = Broker()
+    await other.start(nursery)
+    broker.nodes = [Node(7, other.address.host, other.address.port)]
+    async with proxying(settings(broker.address)) as proxy:
+        client = await proxy.client()
+        await client.say(ASK_METADATA)
+        (told,) = read(METADATA, 12, await client.hear_frame())["brokers"]
+        assert told["port"] != other.address.port
+        async with await trio.open_tcp_stream(told["host"], told["port"]) as stream:
+            await ping(Peer(stream))
+        assert (HEARTBEAT, 3) in other.asked
+        assert proxy.watcher.seen("opened")[1][1].node == 7
+
+
+async def test_connections_have_numbers_of_their_own_and_ends(broker):
+    async with proxying(settings(broker.address)) as proxy:
+        for number in (1, 2, 3):
+            client = await proxy.client()
+            await ping(client)
+            client.close()
+            assert await closed(proxy, number) == {"client_closed": number}
+        await wait_all_tasks_blocked(0.01)
+        assert proxy.watcher.seen("closed") == [("closed", number, Cause.CLIENT_CLOSED) for number in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("host", ["::1", "localhost", "127.0.0.1"])
+async def test_listener_and_upstream_may_be_named_in_any_way(host, nursery):
+    broker = Broker()
+    await broker.start(nursery, host="::1" if host == "::1" else HOST)
+    async with proxying(settings(Address(host, broker.address.port), listen=Address(host, 0))) as proxy:
+        await ping(await proxy.client())
+        await proxy.nodes(1)
+        await ping(await proxy.client(1))
+
+
+async def test_a_proxy_that_listens_everywhere_tells_what_it_is_advertised_as(broker):
+    chosen = settings(broker.address, listen=Address("0.0.0.0", 0), advertise="localhost")
+    async with proxying(chosen) as proxy:
+        client = Peer(await trio.open_tcp_stream(HOST, proxy.listening.port))
+        await client.say(ASK_METADATA)
+        (told,) = read(METADATA, 12, await client.hear_frame())["brokers"]
+        assert told["host"] == "localhost"
+        async with await trio.open_tcp_stream(HOST, told["port"]) as stream:
+            await ping(Peer(stream))
+
+
+async def test_connections_are_no_news_for_the_log(broker, caplog):
+    caplog.set_level(logging.INFO)
+    async with proxying(settings(broker.address)) as proxy:
+        await proxy.nodes(1)
+        await ping(await proxy.client())
+        client = await proxy.client(1)
+        await ping(client)
+        client.reset()
+        await closed(proxy)
+    assert [record.message for record in caplog.records] == ["node found"]
+
+
+# upstream
+
+
+async def test_while_upstream_is_down_clients_are_closed_at_once_and_later_served(nursery, caplog):
+    broker = Broker()
+    address = await broker.start(nursery)
+    broker.stop()
+    await wait_all_tasks_blocked()
+    async with proxying(settings(address)) as proxy:
+        client = await proxy.client()
+        await client.hears_the_end()
+        assert await closed(proxy) == {"upstream_down": 1}
+        assert "upstream is down" in caplog.text
+        await broker.start(nursery, port=address.port)
+        await ping(await proxy.client())
+
+
+async def test_a_client_of_a_node_that_nobody_knows_is_closed(broker):
+    async with proxying(settings(broker.address, named={9: Address(HOST, 0)})) as proxy:
+        client = await proxy.client(9)
+        await client.hears_the_end()
+        assert await closed(proxy) == {"unknown_node": 1}
+    assert proxy.watcher.seen("opened") == []
+
+
+async def test_nodes_keep_their_ports_over_a_restart(broker, tmp_path):
+    state = tmp_path / "nodes.json"
+    broker.nodes = [Node(number, HOST, broker.address.port) for number in (1, 2, 3)]
+    async with proxying(settings(broker.address, state=state)) as proxy:
+        await proxy.nodes(1, 2, 3)
+        ports = {number: proxy.proxy._nodes.advertised(number).port for number in (1, 2, 3)}
+        proxy.stop()
+        await proxy.ends_with(0)
+    broker.nodes = [Node(number, HOST, broker.address.port) for number in (3, 1)]
+    remembered = {number: node.port for number, node in read_state(state).items()}
+    async with proxying(settings(broker.address, state=state, remembered=remembered)) as proxy:
+        assert {number: proxy.proxy._nodes.advertised(number).port for number in (1, 2, 3)} == ports
+        await ping(await proxy.client(2))
+        assert len(proxy.watcher.seen("node")) == 3
+
+
+async def test_a_sidecar_reaches_its_broker_behind_its_own_address(broker):
+    async with proxying(settings(broker.address, named={1: Address(HOST, 0)})) as proxy:
+        here = proxy.proxy._nodes.advertised(1)
+        broker.nodes = [Node(1, here.host, here.port)]
+        client = await proxy.client()
+        await client.say(ASK_METADATA)
+        await client.hear_frame()
+        await ping(await proxy.client(1))
+        assert proxy.proxy._traffic.connections_opened == 2
+
+
+# how it stops
+
+
+async def test_an_idle_proxy_stops_at_once_and_closes_all(broker):
+    async with proxying(settings(broker.address)) as proxy:
+        client = await proxy.client()
+        await ping(client)
+        proxy.stop()
+        await client.hears_the_end()
+        client.close()
+        await proxy.ends_with(0)
+        assert not listens(proxy.listening.port)
+        assert proxy.closes() == {"drained": 1}
+    assert [event[0] for event in proxy.watcher.events][-2:] == ["closed", "close"]
+
+
+async def test_ctrl_c_stops_it_too(broker):
+    async with proxying(settings(broker.address)) as proxy:
+        signal.raise_signal(signal.SIGINT)
+        await proxy.ends_with(0)
+
+
+async def test_exchanges_in_flight_finish_while_nobody_else_is_let_in(broker, withheld):
+    async with proxying(settings(broker.address)) as proxy:
+        client = await proxy.client()
+        await client.say(PING)
+        await asked(broker, HEARTBEAT)
+        proxy.stop()
+        with trio.fail_after(PATIENCE):
+            while listens(proxy.listening.port):
+                await wait_all_tasks_blocked(0.005)
+        withheld.set()
+        await client.hears(PONG)
+        await client.hears_the_end()
+        client.close()
+        await proxy.ends_with(0)
+
+
+async def test_what_does_not_finish_in_time_is_cut_off(broker, withheld, autojump_clock):
+    async with proxying(settings(broker.address, drain_seconds=10)) as proxy:
+        client = await proxy.client()
+        await client.say(PING)
+        while HEARTBEAT not in [key for key, _ in broker.asked]:
+            await wait_all_tasks_blocked(0.005)
+        began = trio.current_time()
+        proxy.stop()
+        await proxy.finished.wait()
+        assert proxy.code == 1
+        assert 10 <= trio.current_time() - began < 12
+        assert proxy.closes() == {"drain_deadline": 1}
+    assert proxy.watcher.seen("closed") == [("closed", 1, Cause.DRAIN_DEADLINE)]
+    assert proxy.watcher.events[-1] == ("close",)
+
+
+async def test_a_second_signal_ends_the_wait(broker, withheld):
+    async with proxying(settings(broker.address, drain_seconds=1e9)) as proxy:
+        client = await proxy.client()
+        await client.say(PING)
+        await asked(broker, HEARTBEAT)
+        proxy.stop()
+        await wait_all_tasks_blocked(0.01)
+        assert not proxy.finished.is_set()
+        proxy.stop()
+        await proxy.ends_with(1)
+    assert proxy.watcher.events[-1] == ("close",)
+
+
+async def test_a_third_signal_does_not_end_the_recording_in_its_middle(broker):
+    async with proxying(settings(broker.address)) as proxy:
+
+        def close() -> None:
+            for _ in range(3):
+                signal.raise_signal(signal.SIGTERM)
+
+        proxy.watcher.close = lambda: trio.from_thread.run_sync(close)
+        proxy.stop()
+        await proxy.ends_with(0)
+
+
+async def test_without_time_to_drain_idle_connections_are_not_cut_off(broker):
+    async with proxying(settings(broker.address, drain_seconds=0)) as proxy:
+        client = await proxy.client()
+        await ping(client)
+        await wait_all_tasks_blocked()
+        proxy.stop()
+        await proxy.ends_with(0)
+        assert proxy.closes() == {"drained": 1}
+
+
+async def test_a_client_that_does_not_close_is_waited_for_a_moment_only(broker, autojump_clock):
+    async with proxying(settings(broker.address, drain_seconds=60)) as proxy:
+        client = await proxy.client()
+        await client.say(PING)
+        await client.stream.receive_some()
+        began = trio.current_time()
+        proxy.stop()
+        await proxy.finished.wait()
+        assert proxy.code == 0
+        assert trio.current_time() - began < LINGER_SECONDS + 1
+
+
+async def test_a_node_that_turns_up_while_the_proxy_stops_harms_nobody(broker):
+    gate = trio.Event()
+    broker.nodes = []
+    async with proxying(settings(broker.address)) as proxy:
+        await asked(broker, METADATA)
+
+        async def told(key: int, version: int, correlation_id: int) -> bytes:
+            await gate.wait()
+            return response(correlation_id, b"pong")
+
+        broker.answer = told
+        client = await proxy.client()
+        await client.say(PING, ASK_METADATA)
+        await asked(broker, HEARTBEAT)
+        proxy.stop()
+        await wait_all_tasks_blocked(0.01)
+        broker.nodes = [Node(7, HOST, 9)]
+        gate.set()
+        await client.hears(PONG)
+        (node,) = read(METADATA, 12, await client.hear_frame())["brokers"]
+        assert not listens(node["port"])
+        client.close()
+        await proxy.ends_with(0)
+
+
+async def test_the_child_is_looked_after_until_the_last_connection_has_ended(broker, withheld, monkeypatch):
+    events: list[Any] = []
+
+    async def look_after(command: list[str]) -> None:
+        events.append(command)
+        try:
+            await trio.sleep_forever()
+        finally:
+            events.append("left alone")
+
+    monkeypatch.setattr(server, "look_after", look_after)
+    async with proxying(settings(broker.address), child=["compactor"]) as proxy:
+        client = await proxy.client()
+        await client.say(PING)
+        await asked(broker, HEARTBEAT)
+        proxy.stop()
+        await wait_all_tasks_blocked(0.01)
+        assert events == [["compactor"]]
+        withheld.set()
+        await client.hears(PONG)
+        client.close()
+        await proxy.ends_with(0)
+    assert events == [["compactor"], "left alone"]
+
+
+# faults
+
+
+async def test_a_fault_in_one_connection_ends_it_alone(broker, caplog):
+    bad = request(HEARTBEAT, 3, 666)
+
+    def arrives(direction: Direction, chunk: bytes) -> None:
+        if chunk == bad:
+            raise RuntimeError("what nobody thought of")
+
+    async with proxying(settings(broker.address), Watcher(arrives)) as proxy:
+        well, ill = await proxy.client(), await proxy.client()
+        await ping(well)
+        await ping(ill)
+        await ill.say(bad)
+        await ill.hears_the_end()
+        await ping(well)
+        assert proxy.closes() == {"proxy_fault": 1}
+        assert proxy.watcher.seen("closed") == [("closed", 2, Cause.PROXY_FAULT)]
+    fault = next(record for record in caplog.records if record.levelno == logging.ERROR)
+    assert fault.exc_info
+    assert fault.keys == {"connection": 2}
+
+
+async def test_a_fault_before_the_first_byte_leaves_no_broker_connection_behind(broker, monkeypatch):
+    async with proxying(settings(broker.address)) as proxy:
+        await proxy.nodes(1)
+
+        def opened(facts: Any, talk: Any) -> None:
+            raise RuntimeError("what nobody thought of")
+
+        monkeypatch.setattr(proxy.watcher, "opened", opened)
+        client = await proxy.client()
+        await client.hears_the_end()
+        assert await closed(proxy) == {"proxy_fault": 1}
+
+
+class Acceptor:
+    """A listener's socket that fails as often as it is told, and then accepts."""
+
+    def __init__(self, sock: trio.socket.SocketType, failures: list[int]) -> None:
+        self._sock, self.failures = sock, failures
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._sock, name)
+
+    async def accept(self) -> Any:
+        if self.failures:
+            await trio.lowlevel.checkpoint()
+            number = self.failures.pop(0)
+            raise OSError(number, "as told")
+        return await self._sock.accept()
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ECONNABORTED, errno.EPROTO])
+async def test_connections_that_cannot_be_accepted_do_not_end_the_proxy(
+    number, broker, monkeypatch, autojump_clock, caplog
+):
+    acceptors = []
+    real = trio.SocketListener
+
+    def listener(sock: trio.socket.SocketType) -> trio.SocketListener:
+        made = real(sock)
+        made.socket = Acceptor(sock, [number] * 20)
+        acceptors.append(made.socket)
+        return made
+
+    monkeypatch.setattr(trio, "SocketListener", listener)
+    async with proxying(settings(broker.address)) as proxy:
+        await trio.sleep(10)
+        assert acceptors[0].failures == []
+        client = await proxy.client()
+        await client.say(PING)
+        assert await client.stream.receive_some() == PONG
+    said = [record for record in caplog.records if "can't be accepted" in record.message]
+    listeners = 2
+    assert len(said) == (0 if number == errno.ECONNABORTED else listeners)
+
+
+async def test_a_client_that_has_gone_before_it_was_accepted_harms_nobody(broker):
+    async with proxying(settings(broker.address)) as proxy:
+        await proxy.nodes(1)
+        for _ in range(5):
+            gone = socket.create_connection(tuple(socket_address(proxy)))
+            gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+            gone.close()
+        await ping(await proxy.client())
+
+
+def socket_address(proxy: Running) -> tuple[str, int]:
+    return proxy.listening.host, proxy.listening.port
+
+
+async def test_an_answer_reaches_a_slow_client_though_its_broker_closes_and_it_sends_on(broker):
+    size = 2 * 1024 * 1024
+    done = trio.Event()
+
+    async def answer_and_close(key: int, version: int, correlation_id: int) -> bytes | None:
+        if done.is_set():
+            return None
+        done.set()
+        return response(correlation_id, bytes(size))
+
+    broker.answer = answer_and_close
+    async with proxying(settings(broker.address)) as proxy:
+        client = await proxy.client()
+        await client.say(PING, PING)
+        first = await client.hear(1000)
+        await closed(proxy)
+        await client.say(PING)
+        assert first + await client.hear(size + 8 - 1000) == response(1, bytes(size))
+        client.close()
+
+
+def test_whatever_ended_in_the_middle_of_something_sent_is_closed_gently():
+    assert {
+        Cause.BROKER_CLOSED,
+        Cause.BROKER_RESET,
+        Cause.BAD_LENGTH,
+        Cause.UNEXPECTED_RESPONSE,
+        Cause.UNSUPPORTED_VERSION,
+        Cause.NOT_REWRITABLE,
+        Cause.DRAINED,
+        Cause.PROXY_FAULT,
+    } == LINGERING
+
+
+# settings that turn out wrong
+
+
+def test_a_busy_listen_port_is_a_bad_setting_and_the_recording_is_closed():
+    watcher = Watcher()
+    with bind(Address(HOST, 0)) as sock:
+        busy = Address(*sock.getsockname())
+        with pytest.raises(BadSetting, match=r"--listen 127.* can't be had \(Address already in use\); right would be"):
+            net.run(settings(NOWHERE, listen=busy), watcher)
+    assert watcher.events == [("close",)]
+
+
+def test_a_busy_metrics_port_is_a_bad_setting():
+    with bind(Address(HOST, 0)) as sock:
+        busy = Address(*sock.getsockname())
+        with pytest.raises(BadSetting, match=r"--metrics 127.* can't be had .*; right would be .* 127.0.0.1:9464"):
+            net.run(settings(NOWHERE, metrics=busy))
+
+
+def test_a_node_that_cannot_be_listened_for_is_a_bad_setting():
+    with pytest.raises(BadSetting, match=r"--node 1=192.0.2.1:9094 can't be listened on"):
+        net.run(settings(NOWHERE, named={1: Address("192.0.2.1", 9094)}))
+
+
+def test_an_unreadable_state_file_is_a_bad_setting(tmp_path):
+    (tmp_path / "nodes.json").write_text("not json")
+    with pytest.raises(BadSetting, match=r"--state .* can't be read"):
+        net.run(settings(NOWHERE, state=tmp_path / "nodes.json"))
+
+
+def test_what_is_no_setting_comes_out_as_it_is():
+    def ready(listening: Address, metrics: Address | None) -> None:
+        raise RuntimeError("nothing to do with settings")
+
+    with pytest.raises(ExceptionGroup) as raised:
+        net.run(settings(NOWHERE), None, None, ready)
+    assert raised.group_contains(RuntimeError)
+
+
+def test_a_run_ends_with_the_exit_code():
+    assert net.run(settings(NOWHERE), None, None, lambda *where: signal.raise_signal(signal.SIGTERM)) == 0
+
+
+async def test_flags_that_win_over_the_state_file_are_said(broker, caplog):
+    with socket.socket() as free:
+        free.bind((HOST, 0))
+        named = Address(*free.getsockname())
+    async with proxying(settings(broker.address, named={1: named}, remembered={1: 40123})) as proxy:
+        assert proxy.proxy._nodes.advertised(1) == named
+    assert "node 1 does not keep port 40123 of the state file" in caplog.text
+
+
+def test_the_proxy_may_open_as_many_files_as_it_is_allowed(monkeypatch):
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))
+        server._allow_many_connections()
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (before[1], before[1])
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+# the admin page
+
+
+async def page(proxy: Running, path: str) -> tuple[int, str]:
+    def get() -> tuple[int, str]:
+        assert proxy.metrics is not None
+        connection = http.client.HTTPConnection(proxy.metrics.host, proxy.metrics.port, timeout=PATIENCE)
+        connection.request("GET", path)
+        with connection.getresponse() as answer:
+            return answer.status, answer.read().decode()
+
+    return await trio.to_thread.run_sync(get)
+
+
+async def test_metrics_count_what_passes(broker):
+    async with proxying(settings(broker.address, metrics=Address(HOST, 0))) as proxy:
+        client = await proxy.client()
+        await ping(client)
+        await proxy.nodes(1)
+        await wait_all_tasks_blocked()
+        status, text = await page(proxy, "/metrics")
+    assert status == 200
+    assert 'kafka_wiretap_exchanges_total{api="Heartbeat",version="3"} 1.0' in text
+    assert "kafka_wiretap_connections 1.0" in text
+    assert f'upstream="{broker.address}",usual_port="yes"' in text
+
+
+async def test_a_proxy_is_ready_once_it_has_reached_upstream(nursery):
+    broker = Broker()
+    address = await broker.start(nursery)
+    broker.stop()
+    await wait_all_tasks_blocked()
+    async with proxying(settings(address, metrics=Address(HOST, 0))) as proxy:
+        assert await page(proxy, "/readyz") == (503, "no upstream broker could be reached\n")
+        assert await page(proxy, "/livez") == (200, "alive\n")
+        await broker.start(nursery, port=address.port)
+        await ping(await proxy.client())
+        assert await page(proxy, "/readyz") == (200, "ready\n")
+
+
+async def test_a_capture_that_cannot_be_written_is_not_ready(broker):
+    async with proxying(settings(broker.address, metrics=Address(HOST, 0))) as proxy:
+        await ping(await proxy.client())
+        proxy.watcher.failed = 1
+        assert await page(proxy, "/readyz") == (503, "the capture can't be written\n")
+        await ping(await proxy.client())
+
+
+async def test_a_proxy_that_stops_is_not_ready(broker, withheld):
+    async with proxying(settings(broker.address, metrics=Address(HOST, 0))) as proxy:
+        client = await proxy.client()
+        await client.say(PING)
+        await asked(broker, HEARTBEAT)
+        proxy.stop()
+        await wait_all_tasks_blocked(0.01)
+        assert await page(proxy, "/readyz") == (503, "stopping\n")
+        withheld.set()
+        await client.hears(PONG)
+        client.close()
+        await proxy.ends_with(0)
+
+
+async def test_the_admin_page_may_be_served_everywhere(broker):
+    async with proxying(settings(broker.address, metrics=Address("*", 0))) as proxy:
+        proxy.metrics = Address(HOST, proxy.metrics.port)
+        assert (await page(proxy, "/livez"))[0] == 200
+
+
+# which frames are what
+
+
+def test_answers_with_brokers_and_what_may_hold_secrets_are_marked():
+    table = routes()
+    assert table.of(api_word(METADATA, 12)).mark_response
+    assert table.of(api_word(18, 3)).mark_response
+    assert not table.of(api_word(HEARTBEAT, 3)).mark_response
+    assert table.of(api_word(36, 2)).mark_request
+    assert table.of(api_word(36, 2)).mark_response
+    assert table.of(api_word(36, 99)).mark_request
+
+
+def test_only_api_versions_is_answered_and_only_when_newer_than_known():
+    table = routes()
+    assert not table.of(api_word(18, api_versions.newest_known())).answered
+    assert table.of(api_word(18, api_versions.newest_known() + 1)).answered
+    assert not table.of(api_word(HEARTBEAT, 99)).answered
+
+
+@pytest.mark.parametrize("key", [0, 1, 3, 10, 60, 78, 79])
+def test_versions_that_would_name_brokers_somewhere_unknown_are_refused(key):
+    table, newest = routes(), catalog.versions(key)[-1]
+    assert not table.of(api_word(key, newest)).refused
+    assert table.of(api_word(key, newest + 1)).refused
+
+
+def test_unknown_versions_that_name_nobody_pass():
+    assert not routes().of(api_word(HEARTBEAT, 99)).refused
+    assert not routes().of(api_word(12_345, 0)).refused

@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from proxy.conversation import Cause
+from proxy.net.nodes import Nodes, bind
+from proxy.net.streams import Stream
+from proxy.net.upstreams import Upstreams
+from proxy.rewrite.nodes import Address, Node
+from tests.proxy.net.cluster import METADATA, Broker
+from tests.proxy.net.peers import HOST
+from tests.proxy.net.relays import Listeners, settings
+
+NOWHERE = Address(HOST, 1)
+
+
+@pytest.fixture
+async def listeners() -> AsyncIterator[Listeners]:
+    listeners = Listeners()
+    yield listeners
+    listeners.close()
+
+
+@pytest.fixture
+def make(listeners):
+    def make(*upstream: Address, **others: Any) -> tuple[Upstreams, Nodes]:
+        chosen = settings(*upstream, **others)
+        nodes = Nodes(chosen, listeners.serve, {}, None)
+        return Upstreams(chosen, nodes), nodes
+
+    return make
+
+
+@pytest.fixture
+async def broker(nursery) -> Broker:
+    broker = Broker()
+    await broker.start(nursery)
+    return broker
+
+
+async def connected(upstreams: Upstreams, node_id: int | None) -> str | Cause:
+    """The broker that a client is connected to, or why not."""
+    found = await upstreams.connect(1, node_id)
+    if isinstance(found, Stream):
+        found.close()
+        return found.peer
+    return found
+
+
+async def test_a_client_of_the_bootstrap_listener_reaches_the_first_server_that_is_there(make, broker):
+    upstreams, _ = make(NOWHERE, broker.address)
+    assert await connected(upstreams, None) == str(broker.address)
+    assert upstreams.reached
+
+
+async def test_nobody_there_is_upstream_down(make):
+    upstreams, _ = make(NOWHERE)
+    assert await connected(upstreams, None) is Cause.UPSTREAM_DOWN
+    assert not upstreams.reached
+
+
+async def test_a_client_of_a_node_reaches_the_nodes_broker(make, broker):
+    upstreams, nodes = make(NOWHERE)
+    await nodes.ensure([Node(4, broker.address.host, broker.address.port)])
+    assert await connected(upstreams, 4) == str(broker.address)
+
+
+async def test_a_node_that_is_down_does_not_mean_that_nobody_is_there(make, broker):
+    upstreams, nodes = make(broker.address)
+    await nodes.ensure([Node(4, HOST, 1)])
+    await connected(upstreams, None)
+    assert await connected(upstreams, 4) is Cause.UPSTREAM_DOWN
+    assert upstreams.reached
+
+
+async def test_a_node_that_moved_is_reached_where_it_is_now(make, broker, nursery):
+    other = Broker()
+    await other.start(nursery)
+    upstreams, nodes = make(NOWHERE)
+    await nodes.ensure([Node(4, broker.address.host, broker.address.port)])
+    await connected(upstreams, 4)
+    await nodes.ensure([Node(4, other.address.host, other.address.port)])
+    assert await connected(upstreams, 4) == str(other.address)
+
+
+async def test_an_unknown_node_is_asked_for_once(make, broker):
+    upstreams, _ = make(broker.address)
+    assert await connected(upstreams, 9) is Cause.UNKNOWN_NODE
+    assert [key for key, _ in broker.asked].count(METADATA) == 1
+
+
+async def test_an_unknown_node_that_the_cluster_tells_is_reached(make, broker):
+    upstreams, _ = make(broker.address)
+    assert await connected(upstreams, 1) == str(broker.address)
+
+
+async def test_those_who_wait_for_a_node_share_one_answer(make, broker, nursery):
+    upstreams, _ = make(broker.address)
+    outcomes = []
+
+    async def client() -> None:
+        outcomes.append(await connected(upstreams, 9))
+
+    async with trio.open_nursery() as clients:
+        for _ in range(5):
+            clients.start_soon(client)
+    assert outcomes == [Cause.UNKNOWN_NODE] * 5
+    assert [key for key, _ in broker.asked].count(METADATA) == 1
+    assert await connected(upstreams, 9) is Cause.UNKNOWN_NODE
+    assert [key for key, _ in broker.asked].count(METADATA) == 2
+
+
+async def test_the_proxy_is_never_dialled_by_itself(make):
+    with bind(Address(HOST, 0)) as sock:
+        here = Address(*sock.getsockname())
+        upstreams, nodes = make(Address("localhost", here.port))
+        nodes.add_own(sock, here)
+        assert await connected(upstreams, None) is Cause.UPSTREAM_DOWN
+        assert not await upstreams.ask()
+        sock.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            sock.accept()
+
+
+async def test_the_broker_of_a_sidecar_is_reached_though_it_calls_itself_by_another_name_of_the_proxy(make, broker):
+    upstreams, nodes = make(broker.address)
+    nodes.listen_for_known()
+    await nodes.ensure([Node(1, HOST, 9)])
+    port = nodes.advertised(1).port
+    await nodes.ensure([Node(1, "localhost", port)])
+    assert nodes.upstream(1) == Address("localhost", port)
+    assert await connected(upstreams, 1) == str(broker.address)
+
+
+async def test_who_is_down_is_said_once_and_who_is_back_too(make, nursery, caplog):
+    caplog.set_level(logging.INFO)
+    broker = Broker()
+    address = await broker.start(nursery)
+    upstreams, _ = make(address)
+    broker.stop()
+    await wait_all_tasks_blocked()
+    for _ in range(3):
+        assert await connected(upstreams, None) is Cause.UPSTREAM_DOWN
+    await broker.start(nursery, port=address.port)
+    for _ in range(3):
+        assert await connected(upstreams, None) == str(address)
+    assert [record.message for record in caplog.records] == ["upstream is down", "upstream is back"]
+
+
+async def test_the_question_is_asked_until_somebody_answers(make, nursery, autojump_clock, caplog):
+    broker = Broker()
+    address = await broker.start(nursery)
+    broker.speaks = False
+    upstreams, nodes = make(address)
+    nursery.start_soon(upstreams.keep_asking)
+    await trio.sleep(100)
+    assert upstreams.reached
+    assert not nodes.are_known
+    asked = broker.connections
+    assert 5 < asked < 12
+    broker.speaks = True
+    await trio.sleep(100)
+    assert nodes.upstream(1) == address
+    assert broker.connections <= asked + 2
+    warnings = [record for record in caplog.records if record.levelno == logging.WARNING]
+    assert len(warnings) == 1
+    nursery.cancel_scope.cancel()
+
+
+async def test_brokers_that_never_tell_are_not_asked_once_clients_answers_did(make, nursery, autojump_clock):
+    broker = Broker()
+    address = await broker.start(nursery)
+    broker.speaks = False
+    upstreams, nodes = make(address)
+    nursery.start_soon(upstreams.keep_asking)
+    await trio.sleep(10)
+    await nodes.ensure([Node(1, HOST, 9)])
+    await trio.sleep(100)
+    asked = broker.connections
+    await trio.sleep(1000)
+    assert broker.connections == asked
+    nursery.cancel_scope.cancel()
+
+
+async def test_the_question_is_asked_again_when_a_broker_cannot_be_reached(make, nursery, autojump_clock):
+    broker = Broker()
+    address = await broker.start(nursery)
+    broker.nodes = [Node(4, HOST, 1)]
+    upstreams, _ = make(address)
+    nursery.start_soon(upstreams.keep_asking)
+    await trio.sleep(10)
+    broker.nodes = [Node(4, address.host, address.port)]
+    assert await connected(upstreams, 4) is Cause.UPSTREAM_DOWN
+    await trio.sleep(10)
+    assert await connected(upstreams, 4) == str(address)
+    nursery.cancel_scope.cancel()
+
+
+async def test_an_answer_that_nobody_thought_of_ends_nothing(make, broker, monkeypatch, caplog):
+    async def fault(*arguments: object) -> None:
+        raise KeyError("api_keys")
+
+    monkeypatch.setattr("proxy.net.upstreams.ask_for_nodes", fault)
+    upstreams, _ = make(broker.address)
+    assert not await upstreams.ask()
+    assert caplog.records[0].exc_info
+
+
+async def test_without_a_free_port_for_a_node_the_question_has_no_answer(make, broker, monkeypatch, caplog):
+    def no_port(address: Address) -> None:
+        raise OSError(98, "Address already in use")
+
+    upstreams, _ = make(broker.address)
+    monkeypatch.setattr("proxy.net.nodes.bind", no_port)
+    assert not await upstreams.ask()
+    assert "no listener can be had" in caplog.records[0].keys["reason"]

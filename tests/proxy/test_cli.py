@@ -1,0 +1,258 @@
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from proxy import cli
+from proxy.config import ProxySettings
+from proxy.net.nodes import bind
+from proxy.rewrite.nodes import Address
+from recorder.capture.session import WhenFull
+
+BASIC = ("--upstream", "b1:9092,b2:9093", "--listen", "127.0.0.1:0")
+
+
+@pytest.fixture(autouse=True)
+def _as_before() -> Iterator[None]:
+    root = logging.getLogger()
+    before = root.handlers, root.level
+    yield
+    root.handlers, root.level = before
+
+
+class Run:
+    """Stands for the proxy: notes what it is told to do."""
+
+    code = 0
+
+    def __init__(self) -> None:
+        self.settings: list[ProxySettings] = []
+        self.observer: Any = None
+        self.child: Sequence[str] | None = None
+
+    def __call__(self, settings: ProxySettings, observer: Any, child: Any, ready: Any) -> int:
+        self.settings.append(settings)
+        self.observer, self.child = observer, child
+        ready(Address("127.0.0.1", 9092), Address("127.0.0.1", 9464))
+        if observer is not None:
+            observer.close()
+        return self.code
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Run:
+    run = Run()
+    monkeypatch.setattr("proxy.net.run", run)
+    return run
+
+
+def proxy(*arguments: object) -> Result:
+    return CliRunner().invoke(cli.main, ["proxy", *map(str, arguments)], catch_exceptions=False)
+
+
+def told(run: Run, *arguments: object) -> ProxySettings:
+    assert proxy(*BASIC, *arguments).exit_code == 0
+    return run.settings[-1]
+
+
+def test_without_more_it_listens_and_advertises_the_same_host(run):
+    settings = told(run)
+    assert settings.upstream == (Address("b1", 9092), Address("b2", 9093))
+    assert settings.listen == Address("127.0.0.1", 0)
+    assert settings.metrics is None
+    assert settings.state is None
+    assert settings.drain_seconds == 10
+    assert run.observer is None
+    assert run.child is None
+
+
+def test_every_flag_reaches_the_settings(run, tmp_path):
+    state = tmp_path / "nodes.json"
+    settings = told(
+        run, "--advertise", "proxy.example.org", "--node-ports", 19100, "--node-count", 50, "--state", state,
+        "--node", "1=127.0.0.1:9094", "--node", "2=127.0.0.1:0", "--metrics", "127.0.0.1:9464", "--drain", 3.5,
+    )  # fmt: skip
+    assert settings.ports.advertise == "proxy.example.org"
+    assert settings.ports.usual == range(19100, 19150)
+    assert settings.ports.named == {1: Address("127.0.0.1", 9094), 2: Address("127.0.0.1", 0)}
+    assert settings.state == state
+    assert settings.metrics == Address("127.0.0.1", 9464)
+    assert settings.drain_seconds == 3.5
+
+
+def test_ports_of_the_state_file_are_remembered(run, tmp_path):
+    state = tmp_path / "nodes.json"
+    nodes = {"1": {"upstream": "b1:9092", "port": 40123}, "2": {"upstream": "b2:9092"}}
+    state.write_text(json.dumps({"format": 1, "nodes": nodes}))
+    assert told(run, "--state", state).ports.remembered == {1: 40123}
+
+
+def test_it_says_where_it_listens(run):
+    result = proxy(*BASIC)
+    assert result.stderr == "listening on 127.0.0.1:9092\nmetrics on http://127.0.0.1:9464/metrics\n"
+    assert result.stdout == ""
+
+
+def test_the_exit_code_is_the_runs(run):
+    run.code = 1
+    assert proxy(*BASIC).exit_code == 1
+
+
+def test_recording_opens_a_tap_and_its_compactor(run, tmp_path):
+    folder = tmp_path / "capture"
+    settings = told(run, "--record", folder, "--record-queue", "1MiB", "--record-when-full", "wait")
+    assert settings.state == folder / "_nodes.json"
+    assert run.observer._settings.queue == 1024 * 1024
+    assert run.observer._settings.when_full is WhenFull.WAIT
+    assert run.child is not None
+    assert run.child[:3] == [sys.executable, "-m", "recorder.capture.compactor"]
+    assert run.observer.session in run.child
+
+
+def test_a_proxy_that_does_not_record_starts_without_the_recorder():
+    script = (
+        "import sys; from proxy import cli, net; net.run = lambda *a: 0\n"
+        "try: cli.main(sys.argv[1:])\n"
+        "except SystemExit: pass\n"
+        "print([name for name in sys.modules if name.split('.')[0] in ('recorder', 'pyarrow', 'pyspark', 'rich')])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, "proxy", *BASIC], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def bad(arguments: Sequence[object], flag: str) -> str:
+    """What is said of these arguments: one line that begins with the flag, and exit code 2."""
+    result = proxy(*arguments)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    (line,) = result.stderr.splitlines()
+    assert line.startswith(f"kafka-wiretap: {flag}")
+    return line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "flag"),
+    [
+        ([], "--upstream is missing"),
+        (["--upstream", "a:1"], "--listen is missing"),
+        (["--upstream", "a", "--listen", "127.0.0.1:0"], "--upstream 'a'"),
+        (["--upstream", ",", "--listen", "127.0.0.1:0"], "--upstream names no broker"),
+        (["--upstream", "a:1", "--listen", "127.0.0.1:x"], "--listen '127.0.0.1:x'"),
+        (["--upstream", "a:1", "--listen", "a:1"], "--upstream a:1 is --listen itself"),
+        (["--upstream", "a:1", "--listen", "0.0.0.0:9092"], "--listen 0.0.0.0:9092"),
+        ([*BASIC, "--advertise", "a:1"], "--advertise a:1"),
+        ([*BASIC, "--node-ports", "many"], "--node-ports 'many'"),
+        ([*BASIC, "--node-ports", 65_000], "--node-ports 65000"),
+        ([*BASIC, "--node-count", "many"], "--node-count 'many'"),
+        ([*BASIC, "--node", "a:1"], "--node a:1"),
+        ([*BASIC, "--node", "1=0.0.0.0:1"], "--node 1=0.0.0.0:1"),
+        ([*BASIC, "--state", "."], "--state "),
+        ([*BASIC, "--metrics", "9464"], "--metrics '9464'"),
+        ([*BASIC, "--drain", "-1"], "--drain -1"),
+        ([*BASIC, "--drain", "soon"], "--drain 'soon'"),
+        ([*BASIC, "--log-level", "loud"], "--log-level 'loud'"),
+        ([*BASIC, "--record", __file__], "--record "),
+        ([*BASIC, "--record", __file__ + "/capture"], "--record: "),
+        ([*BASIC, "--record-when-full", "stop"], "--record-when-full 'stop'"),
+    ],
+)
+def test_a_bad_setting_is_one_line_with_its_name_and_a_right_example(arguments, flag, run):
+    line = bad(arguments, flag)
+    assert "right would be" in line
+    assert run.settings == []
+
+
+@pytest.mark.parametrize("flag", ["--record-queue", "--record-spool"])
+@pytest.mark.parametrize("size", ["64MB", "much", "-1"])
+def test_a_bad_size_is_said_before_a_capture_is_begun(flag, size, run, tmp_path):
+    bad([*BASIC, "--record", tmp_path / "capture", flag, size], flag)
+    assert not (tmp_path / "capture").exists()
+
+
+@pytest.mark.parametrize("flag", ["--record-queue", "--record-spool"])
+def test_a_size_of_nothing_is_said_with_an_example(flag, run, tmp_path):
+    assert "--record-queue 64MiB" in bad([*BASIC, "--record", tmp_path / "capture", flag, "0"], "the limits")
+
+
+def test_an_option_that_there_is_not_is_one_line(run):
+    assert "kafka-wiretap proxy --help" in bad([*BASIC, "--bogus"], "No such option")
+
+
+def test_an_unreadable_state_file_is_a_bad_setting(run, tmp_path):
+    state = tmp_path / "nodes.json"
+    state.write_text("not json")
+    assert "right would be" in bad([*BASIC, "--state", state], f"--state {state} can't be read")
+
+
+def test_a_busy_port_is_a_bad_setting():
+    with bind(Address("127.0.0.1", 0)) as sock:
+        busy = f"127.0.0.1:{sock.getsockname()[1]}"
+        line = bad(["--upstream", "a:1", "--listen", busy], f"--listen {busy} can't be had (Address already in use)")
+    assert "right would be a free port" in line
+
+
+def test_a_capture_that_cannot_be_written_is_said_at_the_start(run, tmp_path):
+    (tmp_path / "file").touch()
+    line = bad([*BASIC, "--record", tmp_path / "file" / "capture"], "--record: the capture folder")
+    assert "can't be written" in line
+
+
+def test_help_lists_all_commands_without_the_recorder():
+    result = CliRunner().invoke(cli.main, ["--help"])
+    assert result.exit_code == 0
+    for name in ("proxy", *cli.RECORDER_COMMANDS):
+        assert f"  {name} " in result.output
+
+
+def test_the_recorders_commands_are_those_that_help_lists():
+    from recorder import commands
+
+    assert set(commands.COMMANDS) == set(cli.RECORDER_COMMANDS)
+    context = cli.main.make_context("kafka-wiretap", ["--help"], resilient_parsing=True)
+    for name in cli.RECORDER_COMMANDS:
+        assert cli.main.get_command(context, name) is commands.COMMANDS[name]
+        assert name in cli.main.list_commands(context)
+
+
+def test_an_unknown_command_is_none():
+    result = CliRunner().invoke(cli.main, ["bogus"])
+    assert result.exit_code == 2
+    assert "No such command 'bogus'" in result.output
+
+
+def test_help_of_the_proxy_names_every_flag():
+    output = CliRunner().invoke(cli.main, ["proxy", "--help"]).output
+    for param in cli.proxy.params:
+        assert param.opts[0] in output
+
+
+def test_every_flag_that_click_checks_has_a_right_example():
+    checked = {param.name for param in cli.proxy.params if param.required or param.type.name != "text"}
+    assert checked <= set(cli.RIGHT)
+
+
+def test_the_version_is_the_distributions():
+    result = CliRunner().invoke(cli.main, ["--version"])
+    assert result.output.startswith("kafka-wiretap, version ")
+
+
+def test_a_checkout_that_is_not_installed_has_no_version(monkeypatch):
+    def missing(name: str) -> str:
+        raise cli.PackageNotFoundError
+
+    monkeypatch.setattr(cli, "version", missing)
+    assert cli._version() == "not installed"
+
+
+def test_paths_reach_the_settings_as_paths(run, tmp_path):
+    assert isinstance(told(run, "--state", tmp_path / "n.json").state, Path)

@@ -1,0 +1,107 @@
+import logging
+import re
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from proxy.log import KeyFormatter, log, log_to_stderr, logger
+
+
+@pytest.fixture(autouse=True)
+def _as_before() -> Iterator[None]:
+    root = logging.getLogger()
+    before = root.handlers, root.level, logger.level
+    yield
+    root.handlers, root.level = before[0], before[1]
+    logger.setLevel(before[2])
+
+
+def written(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    return capsys.readouterr().err.splitlines()
+
+
+def test_an_event_is_one_line_with_time_level_and_keys(capsys):
+    log_to_stderr("info")
+    log(logging.WARNING, "upstream is down", node=2, upstream="b2:9092")
+    (line,) = written(capsys)
+    assert re.fullmatch(
+        r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z warning upstream is down  node=2 upstream=b2:9092", line
+    )
+
+
+def test_an_event_without_keys_ends_with_its_name(capsys):
+    log_to_stderr("info")
+    log(logging.INFO, "stopped")
+    assert written(capsys)[0].endswith("Z info stopped")
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("one", "one"),
+        ("two words", '"two words"'),
+        ("", '""'),
+        ("a=b", '"a=b"'),
+        ('say "x"', '"say \\"x\\""'),
+        ("line\nbreak", '"line\\nbreak"'),
+        ("\x1b[31mred", '"\\u001b[31mred"'),
+        ("brök er", '"brök er"'),
+        (None, "None"),
+    ],
+)
+def test_a_value_can_neither_end_its_line_nor_look_like_another_key(value, shown, capsys):
+    log_to_stderr("info")
+    log(logging.INFO, "event", key=value)
+    (line,) = written(capsys)
+    assert line.endswith(f"  key={shown}")
+
+
+@pytest.mark.parametrize(("level", "seen"), [("debug", 4), ("info", 3), ("warning", 2), ("error", 1)])
+def test_what_is_below_the_level_is_not_written(level, seen, capsys):
+    log_to_stderr(level)
+    for number in (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR):
+        log(number, "event")
+    assert len(written(capsys)) == seen
+
+
+def test_other_libraries_are_heard_from_warnings_on(capsys):
+    log_to_stderr("debug")
+    other = logging.getLogger("some.library")
+    other.info("chatter")
+    other.warning("trouble")
+    (line,) = written(capsys)
+    assert line.endswith("warning trouble")
+
+
+def test_a_fault_of_the_proxys_own_shows_where_it_happened(capsys):
+    log_to_stderr("info")
+    try:
+        raise RuntimeError("what nobody thought of")
+    except RuntimeError:
+        log(logging.ERROR, "fault in a connection", trace=True, connection=7)
+    lines = written(capsys)
+    assert lines[0].endswith("error fault in a connection  connection=7")
+    assert lines[1].startswith("Traceback")
+    assert lines[-1] == "RuntimeError: what nobody thought of"
+
+
+def test_what_peers_do_wrong_shows_no_trace(capsys):
+    log_to_stderr("info")
+    try:
+        raise RuntimeError("of a peer")
+    except RuntimeError as error:
+        log(logging.WARNING, "event", reason=error)
+    assert len(written(capsys)) == 1
+
+
+def test_a_trace_without_an_error_is_left_out():
+    record = logging.LogRecord("x", logging.ERROR, "", 0, "event", (), sys.exc_info())
+    assert KeyFormatter().format(record).endswith("error event")
+
+
+def test_asking_for_the_log_again_does_not_write_twice(capsys):
+    log_to_stderr("info")
+    log_to_stderr("info")
+    log(logging.INFO, "event")
+    assert len(written(capsys)) == 1
