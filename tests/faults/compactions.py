@@ -1,0 +1,49 @@
+"""Compactions that are killed: one a line on stdin, each in a process of its own.
+
+    FOLDER SESSION STEP  ->  killed | finished | waiting, and the steps that were begun
+
+The child kills itself with SIGKILL before the given step (counted from 0; -1: never). Forked from a process that has
+everything imported and has started no thread, so that hundreds of them take seconds.
+"""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+from recorder.capture.compactor import compact_session
+
+
+def run(folder: Path, session: str, last: int, out: int) -> None:
+    begun = 0
+
+    def step(name: str) -> None:
+        nonlocal begun
+        if begun == last:
+            os.kill(os.getpid(), signal.SIGKILL)
+        begun += 1
+        os.write(out, b".")
+
+    finished, _ = compact_session(folder, session, steps=step)
+    os._exit(0 if finished else 1)
+
+
+def main() -> None:
+    for line in sys.stdin:
+        folder, session, last = line.split()
+        read, write = os.pipe()
+        child = os.fork()
+        if not child:
+            run(Path(folder), session, int(last), write)
+        os.close(write)
+        steps = 0
+        while some := os.read(read, 1 << 16):
+            steps += len(some)
+        os.close(read)
+        _, status = os.waitpid(child, 0)
+        how = "killed" if os.WIFSIGNALED(status) else "waiting" if os.WEXITSTATUS(status) else "finished"
+        print(how, steps, flush=True)
+
+
+if __name__ == "__main__":
+    main()
