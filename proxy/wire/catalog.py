@@ -6,7 +6,7 @@ for the process.
 
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from proxy.wire import apis as _apis
@@ -50,6 +50,8 @@ __all__ = [
 
 Values = dict[str, Any]
 Spans = dict[str, list[tuple[Any, int, int]]]
+# more than there are messages; a peer that asks for all of 2**32 keys and versions fills no memory
+MOST_CACHED = 4096
 SECRET_MARKS = frozenset(MASKED)
 
 
@@ -143,7 +145,7 @@ class Codec:
         return Walk(begin())
 
 
-@cache
+@lru_cache(MOST_CACHED)
 def codec(kind: Kind, key: int, version: int) -> Codec | None:
     """The functions of that message; None where the catalog lacks the api or the version."""
     message = _apis.message(kind, key)
@@ -198,7 +200,7 @@ def _must(kind: Kind, key: int, version: int) -> Codec:
     return found
 
 
-@cache
+@lru_cache(MOST_CACHED)
 def marked(kind: Kind, key: int, version: int, marks: frozenset[str]) -> tuple[str, ...]:
     """The paths of this version's fields that carry one of the marks, in wire order of their declaration."""
     message = _apis.message(kind, key)
@@ -219,7 +221,7 @@ def secrets(kind: Kind, key: int, version: int) -> tuple[str, ...]:
     return marked(kind, key, version, SECRET_MARKS)
 
 
-@cache
+@lru_cache(MOST_CACHED)
 def may_hold_secrets(kind: Kind, key: int) -> bool:
     """Whether any version of that message has such a path: what decides for frames that can't be read."""
     return any(secrets(kind, key, version) for version in versions(key))

@@ -216,3 +216,9 @@ def test_the_room_opens_no_socket_and_no_event_loop() -> None:
 
 def test_an_error_of_the_family_is_a_value_error() -> None:
     assert issubclass(WireError, ValueError)
+
+
+def test_a_peer_that_tries_all_keys_and_versions_fills_no_memory():
+    for key in range(20_000, 20_000 + 2 * catalog.MOST_CACHED):
+        assert catalog.codec("request", key, 0) is None
+    assert catalog.codec.cache_info().currsize <= catalog.MOST_CACHED
