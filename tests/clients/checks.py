@@ -226,8 +226,8 @@ def _forwarded(rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
 
 
 def _is_capture_of(conversation: Conversation, rows: Sequence[Row]) -> bool:
-    requests = [row for row in rows if row["made_by"] == "client"]
-    responses = [row for row in rows if row["made_by"] == "broker"]
+    requests, cut_request = _cut_apart([row for row in rows if row["made_by"] == "client"])
+    responses, cut_response = _cut_apart([row for row in rows if row["made_by"] == "broker"])
     sent, answered = [one.frame for one in conversation.requests], [one.frame for one in conversation.responses]
     # what a broker sent to a client that has left never arrived at the proxy
     return (
@@ -235,7 +235,22 @@ def _is_capture_of(conversation: Conversation, rows: Sequence[Row]) -> bool:
         and len(responses) <= len(answered)
         and all(map(is_kept, requests, sent))
         and all(map(is_kept, responses, answered))
+        and _are_one(cut_request, conversation.cut_request)
+        and _are_one(cut_response, conversation.cut_response)
     )
+
+
+def _cut_apart(rows: Sequence[Row]) -> tuple[list[Row], bytes]:
+    """The whole frames, and the beginning of the one that the end of the connection cut off (b"": none)."""
+    if rows and (rows[-1]["note"] or "").startswith("cut"):
+        return list(rows[:-1]), rows[-1]["frame"]
+    return list(rows), b""
+
+
+def _are_one(one: bytes, other: bytes) -> bool:
+    """Two beginnings of the same frame: where it was cut is seen differently at different places."""
+    shorter = min(len(one), len(other))
+    return one[:shorter] == other[:shorter]
 
 
 def is_kept(row: Row, frame: bytes) -> bool:
@@ -244,6 +259,8 @@ def is_kept(row: Row, frame: bytes) -> bool:
         return False
     if not row["masked"]:
         return row["frame"] == frame
+    if not catalog.may_hold_secrets(row["kind"], row["api_key"]):
+        return False
     blanked = bytearray(frame)
     for span in row["masked"]:
         start, length = span.values() if isinstance(span, dict) else span

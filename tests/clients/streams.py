@@ -4,7 +4,7 @@ As independent of the project as the tap: a few lines of `struct`, no catalog.
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -40,12 +40,14 @@ class Response:
 
 
 class Conversation:
-    """One connection's whole frames; what a closing connection cut off is left out."""
+    """One connection's whole frames, and the beginnings of those that its end cut off (b"": none)."""
 
     def __init__(self, recorded: Recorded) -> None:
         self.number, self.dialled = recorded.number, recorded.dialled
         self.requests = [Request(frame) for frame in frames(recorded.requests)]
         self._answers = list(frames(recorded.responses))
+        self.cut_request = _behind([one.frame for one in self.requests], recorded.requests)
+        self.cut_response = _behind(self._answers, recorded.responses)
 
     @cached_property
     def responses(self) -> list[Response]:
@@ -62,6 +64,10 @@ class Conversation:
         clients = {request.client_id for request in self.requests}
         sizes = f"{len(self.requests)} requests, {len(self._answers)} responses"
         return f"connection {self.number} to {self.dialled} by {sorted(clients)}: {sizes}"
+
+
+def _behind(whole: Sequence[bytes], stream: bytes) -> bytes:
+    return stream[sum(4 + len(frame) for frame in whole) + 4 :]
 
 
 def frames(stream: bytes) -> Iterator[bytes]:

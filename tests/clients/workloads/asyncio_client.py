@@ -9,11 +9,11 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-from tests.clients.workloads import ACKS, CODECS_AND_ACKS, LARGE_BYTES, LARGEST_REQUEST, PATIENCE, fresh, values
+from tests.clients.workloads import CODECS_AND_ACKS, LARGE_BYTES, LARGEST_REQUEST, PARTITIONS, PATIENCE, fresh, values
 
 # as aiokafka spells them
 CODEC = {"none": None, "gzip": "gzip", "snappy": "snappy", "lz4": "lz4", "zstd": "zstd"}
-ACK = dict(zip(ACKS, (0, 1, "all"), strict=True))
+ACK = {"all": "all", "1": 1, "0": 0}
 
 
 def produces_and_consumes(bootstrap: str) -> None:
@@ -46,11 +46,12 @@ async def _bounded(work: Awaitable[None]) -> None:
 
 
 async def _produces_and_consumes(bootstrap: str) -> None:
-    topic = await _create_topic(bootstrap, "aio", partitions=3)
+    topic = await _create_topic(bootstrap, "aio", partitions=PARTITIONS)
     wanted = set()
     for codec, acks in CODECS_AND_ACKS:
         sent = values(f"{codec} {acks}", 20)
-        await _produce(bootstrap, topic, sent, compression_type=CODEC[codec], acks=ACK[acks])
+        settings = {"compression_type": CODEC[codec], "acks": ACK[acks]}
+        await _produce(bootstrap, topic, sent, partitions=PARTITIONS, **settings)
         wanted.update(sent)
     assert set(await _consume(bootstrap, topic, len(wanted))) == wanted
 
@@ -131,9 +132,10 @@ async def _create_topic(bootstrap: str, name: str, partitions: int = 1, **config
     return topic
 
 
-async def _produce(bootstrap: str, topic: str, sent: Iterable[bytes], **settings: Any) -> None:
+async def _produce(bootstrap: str, topic: str, sent: Iterable[bytes], partitions: int = 1, **settings: Any) -> None:
     async with AIOKafkaProducer(bootstrap_servers=bootstrap, **settings) as producer:
-        await asyncio.gather(*[await producer.send(topic, value) for value in sent])
+        turns = enumerate(sent)
+        await asyncio.gather(*[await producer.send(topic, value, partition=n % partitions) for n, value in turns])
 
 
 async def _consume(bootstrap: str, topic: str, count: int, **settings: Any) -> list[bytes]:

@@ -17,16 +17,17 @@ from confluent_kafka.admin import (
 )
 
 from tests.brokers.waiting import wait_for
-from tests.clients.workloads import CODECS_AND_ACKS, LARGE_BYTES, LARGEST_REQUEST, PATIENCE, fresh, values
+from tests.clients.workloads import CODECS_AND_ACKS, LARGE_BYTES, LARGEST_REQUEST, PARTITIONS, PATIENCE, fresh, values
 
 
 def produces_and_consumes(bootstrap: str) -> None:
     """Every codec with every acks; each record is read again."""
-    topic = create_topic(bootstrap, "confluent", partitions=3)
+    topic = create_topic(bootstrap, "confluent", partitions=PARTITIONS)
     wanted = set()
     for codec, acks in CODECS_AND_ACKS:
         sent = values(f"{codec} {acks}", 20)
-        produce(bootstrap, topic, sent, **{"compression.type": codec, "acks": acks, "linger.ms": 5})
+        settings = {"compression.type": codec, "acks": acks, "linger.ms": 5}
+        produce(bootstrap, topic, sent, partitions=PARTITIONS, **settings)
         wanted.update(sent)
     assert set(consume(bootstrap, topic, len(wanted))) == wanted
 
@@ -133,11 +134,12 @@ def create_topic(bootstrap: str, name: str, partitions: int = 1, replicas: int =
     return topic
 
 
-def produce(bootstrap: str, topic: str, sent: Iterable[bytes], **settings: Any) -> None:
-    """Send the values and wait for all acknowledgements."""
+def produce(bootstrap: str, topic: str, sent: Iterable[bytes], partitions: int = 1, **settings: Any) -> None:
+    """Send the values, to that many partitions in turn, and wait for all acknowledgements."""
     producer, failed = Producer(_settings(bootstrap) | settings), []
-    for value in sent:
-        producer.produce(topic, value, on_delivery=lambda error, _: error and failed.append(error))
+    for number, value in enumerate(sent):
+        partition = number % partitions
+        producer.produce(topic, value, partition=partition, on_delivery=lambda error, _: error and failed.append(error))
     assert producer.flush(PATIENCE) == 0
     assert not failed
 

@@ -9,21 +9,21 @@ from typing import Any
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, NewPartitions, NewTopic
 
-from tests.clients.workloads import ACKS, CODECS_AND_ACKS, LARGE_BYTES, LARGEST_REQUEST, PATIENCE, fresh, values
+from tests.clients.workloads import CODECS_AND_ACKS, LARGE_BYTES, LARGEST_REQUEST, PARTITIONS, PATIENCE, fresh, values
 
 # as kafka-python spells them
 CODEC = {"none": None, "gzip": "gzip", "snappy": "snappy", "lz4": "lz4", "zstd": "zstd"}
-ACK = dict(zip(ACKS, (0, 1, "all"), strict=True))
+ACK = {"all": "all", "1": 1, "0": 0}
 
 
 def produces_and_consumes(bootstrap: str) -> None:
     """Every codec with every acks; each record is read again."""
-    topic = _create_topic(bootstrap, "python", partitions=3)
+    topic = _create_topic(bootstrap, "python", partitions=PARTITIONS)
     wanted = set()
     for codec, acks in CODECS_AND_ACKS:
         sent = values(f"{codec} {acks}", 20)
         settings = {"compression_type": CODEC[codec], "acks": ACK[acks], "enable_idempotence": False}
-        _produce(bootstrap, topic, sent, **settings)
+        _produce(bootstrap, topic, sent, partitions=PARTITIONS, **settings)
         wanted.update(sent)
     assert set(_consume(bootstrap, topic, len(wanted))) == wanted
 
@@ -112,9 +112,9 @@ def _create_topic(bootstrap: str, name: str, partitions: int = 1, **config: str)
     return topic
 
 
-def _produce(bootstrap: str, topic: str, sent: Iterable[bytes], **settings: Any) -> None:
+def _produce(bootstrap: str, topic: str, sent: Iterable[bytes], partitions: int = 1, **settings: Any) -> None:
     producer = KafkaProducer(bootstrap_servers=bootstrap, **settings)
-    promises = [producer.send(topic, value) for value in sent]
+    promises = [producer.send(topic, value, partition=n % partitions) for n, value in enumerate(sent)]
     producer.flush(PATIENCE)
     for promise in promises:
         promise.get(PATIENCE)

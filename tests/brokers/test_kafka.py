@@ -1,0 +1,42 @@
+"""The clusters do what tests ask of them."""
+
+import pytest
+
+from tests.brokers.kafka import KafkaCluster
+from tests.brokers.mock import MockCluster
+from tests.clients.workloads import confluent
+
+pytestmark = pytest.mark.real
+
+
+def test_a_leader_goes_where_it_is_sent(kafka_three: KafkaCluster) -> None:
+    topic = confluent.create_topic(kafka_three.bootstrap, "leader")
+    for node in (2, 3, 1):
+        kafka_three.move_leader(topic, 0, node)
+        assert {kafka_three.metadata(n, topic).leaders[topic, 0] for n in kafka_three.nodes} == {node}
+
+
+def test_a_leader_goes_where_it_had_no_replica(kafka_three: KafkaCluster) -> None:
+    topic = confluent.create_topic(kafka_three.bootstrap, "leader", replicas=1)
+    start = kafka_three.metadata(1, topic).leaders[topic, 0]
+    kafka_three.move_leader(topic, 0, start % 3 + 1)
+    assert kafka_three.leader(topic, 0) == start % 3 + 1
+
+
+@pytest.mark.parametrize("kill", [False, True])
+def test_a_node_goes_and_comes_back_with_its_address(kafka_three: KafkaCluster, kill: bool) -> None:
+    before = kafka_three.metadata(1).brokers
+    kafka_three.stop_node(3, kill=kill)
+    assert kafka_three.metadata(1).brokers.keys() == {1, 2}
+    kafka_three.start_node(3)
+    assert kafka_three.metadata(1).brokers == before
+
+
+def test_a_tool_that_fails_shows_what_it_said(kafka_one: KafkaCluster) -> None:
+    with pytest.raises(AssertionError, match="does not exist"):
+        kafka_one.console("kafka-topics", "--bootstrap-server", kafka_one.bootstrap, "--describe", "--topic", "no")
+
+
+def test_the_mock_cluster_serves_clients(mock_three: MockCluster) -> None:
+    confluent.produce(mock_three.bootstrap, "mock", [b"value"])
+    assert confluent.consume(mock_three.bootstrap, "mock", 1) == [b"value"]

@@ -1,0 +1,82 @@
+"""The tap passes on what it gets, and writes it down."""
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.brokers.ports import Reserved
+from tests.clients.streams import frames
+from tests.clients.tap import Tap
+
+Serve = Callable[[socket.socket], None]
+
+
+@pytest.fixture
+def server() -> Iterator[Callable[[Serve], str]]:
+    """Starts a server of one connection; its address."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    threads: list[threading.Thread] = []
+
+    def start(serve: Serve) -> str:
+        threads.append(threading.Thread(target=lambda: serve(listener.accept()[0])))
+        threads[0].start()
+        return f"127.0.0.1:{listener.getsockname()[1]}"
+
+    yield start
+    for thread in threads:
+        thread.join(10)
+    listener.close()
+
+
+def answer_at_the_end(connection: socket.socket) -> None:
+    """Reads to the end and answers with the size: only a half-close that is passed on makes it answer."""
+    with connection, connection.makefile("rb") as requests:
+        connection.sendall(str(len(requests.read())).encode())
+
+
+def reset(connection: socket.socket) -> None:
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+    connection.recv(1)
+    connection.close()
+
+
+def test_both_directions_are_written_down_byte_for_byte(server: Callable[[Serve], str], tmp_path: Path) -> None:
+    port, sent = Reserved("127.0.0.1"), bytes(range(256)) * 8192
+    with Tap({str(port): server(answer_at_the_end)}, tmp_path / "tap") as tap:
+        with socket.create_connection((port.host, port.port)) as client:
+            client.sendall(sent)
+            client.shutdown(socket.SHUT_WR)
+            assert client.makefile("rb").read() == b"2097152"
+        tap.close()
+        (seen,) = tap.connections()
+    assert (seen.dialled, seen.requests, seen.responses) == (str(port), sent, b"2097152")
+    port.release()
+
+
+def test_a_reset_is_passed_on_as_an_end(server: Callable[[Serve], str], tmp_path: Path) -> None:
+    port = Reserved("127.0.0.1")
+    with (
+        Tap({str(port): server(reset)}, tmp_path / "tap"),
+        socket.create_connection((port.host, port.port), timeout=10) as client,
+    ):
+        client.sendall(b"x")
+        assert client.recv(1) == b""
+    port.release()
+
+
+def test_a_target_that_is_down_is_an_end_too(tmp_path: Path) -> None:
+    port, nobody = Reserved("127.0.0.1"), Reserved("127.0.0.1")
+    with (
+        Tap({str(port): str(nobody)}, tmp_path / "tap"),
+        socket.create_connection((port.host, port.port), timeout=10) as client,
+    ):
+        assert client.recv(1) == b""
+    port.release()
+    nobody.release()
+
+
+def test_frames_end_where_the_stream_was_cut() -> None:
+    assert list(frames(b"\0\0\0\1a\0\0\0\0\0\0\0\2b")) == [b"a", b""]
