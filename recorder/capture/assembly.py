@@ -13,8 +13,9 @@ from typing import Any
 from proxy.conversation.conversation import Conversation
 from proxy.conversation.exchange import Direction, Exchange, FrameKind
 from proxy.conversation.routes import Routes
-from proxy.conversation.step import Mark, Step, Verdict
+from proxy.conversation.step import Step, Verdict
 from recorder.capture import frames as c
+from recorder.capture.cutting import Found, cut_requests, cut_responses
 from recorder.capture.events import Events
 from recorder.capture.gap import REASON_DAMAGE
 from recorder.capture.rows import RowMaker, Sink
@@ -29,7 +30,7 @@ class Assembly:
     """All connections of a session, as the log tells of them. `begin_range` comes before the first entry."""
 
     def __init__(self) -> None:
-        self.routes = Routes.everything()
+        self.routes = Routes()
         self.tracks: dict[int, Track] = {}
         self.clock_ns = 0
         self.last_mono_ns = 0
@@ -93,59 +94,69 @@ class Assembly:
             return
         for start, length in entry.spans:
             track.masks[direction].append((entry.offset + start, entry.offset + start + length))
-        feed = track.talk.responses if direction else track.talk.requests
-        step = feed(entry.data, entry.mono_ns)
-        self._frames(track, direction, step, entry.mono_ns)
+        cut = cut_responses if direction else cut_requests
+        step, found = cut(track.talk, entry.data, entry.mono_ns, track.kinds[direction])
+        self._frames(track, direction, step, found, entry.mono_ns)
         if step.cause is not None:
             track.deaf[direction] = True
             rest = entry._replace(offset=step.offset + step.stop, data=step.data[step.stop :], spans=())
             self._unframed(track, rest, step.cause.value)
 
-    def _frames(self, track: Track, direction: int, step: Step, mono_ns: int) -> None:
-        base, data = step.offset, step.data
-        plain = not track.rare(direction)
-        whole = self.rows.whole
-        for mark in step.marks:
-            _, exchange, begin, end, start, stop, _ = mark
-            if start != begin or stop != end:
-                self._piece(track, direction, mark, data[start - base : stop - base], mono_ns)
-            elif begin == end:
-                self._any(track, direction, mark, exchange.made[4:] if exchange and exchange.made else b"", mono_ns)
-            elif plain and exchange is not None and exchange.opaque is None:
-                whole(track, direction, exchange, data[begin - base + 4 : end - base], mono_ns)
+    def _frames(self, track: Track, direction: int, step: Step, found: list[Found], mono_ns: int) -> None:
+        """Rows for the frames that are complete. Runs of plain ones are many, and are made at once."""
+        data = step.data
+        end = len(data)
+        run: list[Found] = []
+        special = track.rare(direction)
+        for frame in found:
+            _, exchange, start, stop = frame
+            if exchange is None or exchange.opaque is not None or start < 0 or stop > end or start == stop or special:
+                self.rows.run(track, direction, data, run, mono_ns)
+                run = []
+                self._special(track, direction, step, frame, mono_ns)
             else:
-                self._any(track, direction, mark, data[begin - base + 4 : end - base], mono_ns)
+                run.append(frame)
+        self.rows.run(track, direction, data, run, mono_ns)
 
-    def _piece(self, track: Track, direction: int, mark: Mark, piece: bytes, mono_ns: int) -> None:
+    def _special(self, track: Track, direction: int, step: Step, frame: Found, mono_ns: int) -> None:
+        _, exchange, start, stop = frame
+        if start == stop and exchange is not None and exchange.made is not None:
+            self._any(track, direction, frame, exchange.made[4:], step.offset, mono_ns, mono_ns)
+        elif start >= 0 and stop <= len(step.data):
+            self._any(track, direction, frame, step.data[start + 4 : stop], step.offset, mono_ns, mono_ns)
+        else:
+            self._piece(track, direction, step, frame, mono_ns)
+
+    def _piece(self, track: Track, direction: int, step: Step, frame: Found, mono_ns: int) -> None:
         """A frame that comes in several chunks: gathered until its last byte is here."""
+        kind, _, start, stop = frame
         part = track.parts[direction]
         if part is None:
             part = track.parts[direction] = bytearray()
-            track.first_ns[direction], track.kinds[direction] = mono_ns, mark.kind.value
-        part += piece
-        if mark.last:
+            track.first_ns[direction], track.kinds[direction] = mono_ns, kind
+        part += step.data[max(start, 0) : stop]
+        if stop <= len(step.data):
             track.parts[direction] = None
-            frame = _without_length(part)
-            self._any(track, direction, mark, frame, mono_ns, first_ns=track.first_ns[direction])
+            first_ns = track.first_ns[direction]
+            self._any(track, direction, frame, _without_length(part), step.offset, mono_ns, first_ns)
 
     def _any(
         self,
         track: Track,
         direction: int,
-        mark: Mark,
+        found: Found,
         frame: bytes,
+        base: int,
         mono_ns: int,
-        *,
-        first_ns: int | None = None,
+        first_ns: int,
         note: str | None = None,
     ) -> None:
-        """Any frame: also one that is masked, opaque, cut, or no exchange's."""
-        masked, omitted = track.spans(direction, mark.begin + 4, mark.end)
-        exchange = mark.exchange
+        """Any frame: also one that is masked, opaque, cut, or no exchange's. `base`: stream offset of the data."""
+        masked, omitted = track.spans(direction, base + found.start + 4, base + found.stop)
+        exchange = found.exchange
         if exchange is not None and exchange.opaque is not None and note is None:
             note = exchange.opaque.value
-        first_ns = mono_ns if first_ns is None else first_ns
-        self.rows.add(track, direction, mark.kind, exchange, frame, mono_ns, first_ns, masked, omitted, note)
+        self.rows.add(track, direction, found.kind, exchange, frame, mono_ns, first_ns, masked, omitted, note)
 
     def _unframed(self, track: Track, entry: Entry, note: str) -> None:
         """Bytes that no frame can be made of: a row as they stand."""
@@ -181,7 +192,13 @@ class Assembly:
         # a request that was lost with a damaged segment has no answer here either
         with suppress(LookupError):
             track.talk.made(entry.offset, entry.data)
-            self._frames(track, Direction.RESPONSE, track.talk.due(entry.mono_ns), entry.mono_ns)
+            self._due(track, track.talk, entry.mono_ns)
+
+    def _due(self, track: Track, talk: Conversation, mono_ns: int) -> None:
+        """Rows for the proxy's answers whose turn it is."""
+        step = talk.due(mono_ns)
+        found = [Found(FrameKind.RESPONSE, exchange, 0, 0) for exchange in step.finished]
+        self._frames(track, Direction.RESPONSE, step, found, mono_ns)
 
     def _login(self, entry: Entry) -> None:
         track = self.tracks.get(entry.connection)
@@ -216,7 +233,7 @@ class Assembly:
             self.events.gap(track, entry.mono_ns, talk.sequence, sum(talk.offsets), facts["account"])
             track.resume(talk)
             # an answer of the proxy that waited for its turn
-            self._frames(track, Direction.RESPONSE, talk.due(entry.mono_ns), entry.mono_ns)
+            self._due(track, talk, entry.mono_ns)
 
     def _closed(self, entry: Entry) -> None:
         track = self.tracks.pop(entry.connection, None)
@@ -246,11 +263,10 @@ class Assembly:
                 exchange = side.open
                 if exchange is not None and direction:
                     exchange.response_last_ns = mono_ns
-                end = side.offset + side.left
-                mark = Mark(FrameKind(track.kinds[direction]), exchange, side.begin, end, side.begin, end, False)
+                found = Found(track.kinds[direction], exchange, side.begin, side.offset + side.left)
                 note = f"cut: {side.left} bytes never came"
                 first_ns = track.first_ns[direction]
-                self._any(track, direction, mark, _without_length(part), mono_ns, first_ns=first_ns, note=note)
+                self._any(track, direction, found, _without_length(part), 0, mono_ns, first_ns, note)
             elif side.held and not track.deaf[direction]:
                 entry = Entry(Kind.UNFRAMED, direction, track.connection, side.offset, mono_ns, side.held)
                 self._unframed(track, entry, "cut in its head")

@@ -92,8 +92,8 @@ class Shared:
 class FrameRows:
     """A row group of frames in the making. All of its rows have one clock.
 
-    `numbers` is extended by one `Numbers` (or a plain tuple like it) a row, `body` by the row's bytes; `add` does both
-    and keeps what is rare.
+    `numbers` is extended by one `Numbers` (or a plain tuple like it) a row, `body` by the row's bytes; `note` then says
+    what is rare of it.
     """
 
     def __init__(self, session: str, cluster: str | None, shared: Shared, clock_ns: int) -> None:
@@ -115,20 +115,19 @@ class FrameRows:
         """Whether a frame of this size still belongs into this group."""
         return not self.numbers or (len(self.body) + size <= MOST_BYTES and len(self) < MOST_ROWS)
 
-    def add(
-        self, numbers: tuple[Any, ...], frame: bytes | bytearray, masked: Spans, omitted: Spans, note: str | None
-    ) -> None:
-        """A row of which something is rare. Omitted spans are left out of what is stored."""
-        row = len(self)
-        self.numbers += numbers
-        at = 0
-        for start, length in omitted:
-            self.body += frame[at:start]
-            at = start + length
-        self.body += frame[at:]
+    def correct(self, name: str, value: Any) -> None:
+        """Changes a number of the row that was added last."""
+        self.numbers[Numbers._fields.index(name) - WIDTH] = value
+
+    def note(self, size: int, masked: Spans, omitted: Spans, note: str | None) -> None:
+        """What is rare of the row that was added last, whose `size` bytes end the body. Omitted spans leave it."""
+        row = len(self) - 1
+        begin = len(self.body) - size
+        for start, length in reversed(omitted):
+            del self.body[begin + start : begin + start + length]
         if omitted:
             self._omitted[row] = omitted
-            self._stored[row] = len(frame) - sum(length for _, length in omitted)
+            self._stored[row] = size - sum(length for _, length in omitted)
         if masked:
             self._masked[row] = masked
         if note is not None:

@@ -1,7 +1,7 @@
 """Frames made into rows: the numbers of each, and the row group that it belongs into.
 
-`whole` is the common case (a frame of an exchange, nothing masked, nothing to note) and is what a busy compactor spends
-its time in; `add` takes any frame.
+`run` is the common case (frames of exchanges, nothing masked, nothing to note) and is what a busy compactor spends its
+time in; `add` takes any frame.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from proxy.conversation.exchange import Exchange, FrameKind, timings
 from recorder.capture import frames as c
 from recorder.capture.columns import EventRows, FrameRows, Shape, Shared, Spans
+from recorder.capture.cutting import Found
 from recorder.capture.storage import HOUR_NS
 from recorder.capture.track import CLIENT_ID_AT, Track
 
@@ -58,19 +59,76 @@ class RowMaker:
         track.peers = self._shared.peers.number(track.described())
         track.usual_number = self._shared.client_ids.number(track.usual_client_id)
 
-    def whole(self, track: Track, direction: int, exchange: Exchange, frame: bytes, mono_ns: int) -> None:
-        """A row for the common case."""
-        size = len(frame)
+    def run(self, track: Track, direction: int, data: bytes, run: list[Found], mono_ns: int) -> None:
+        """Rows for the common case: whole frames of exchanges at their places in `data`."""
+        if not run:
+            return
+        size = run[-1].stop - run[0].start
         group = self._group
         if group is None or not (self._from <= mono_ns < self._until and group.takes(size)):
             group = self._find_group(mono_ns, size)
-        if direction:
-            group.numbers += self._response(track, exchange, size, mono_ns)
-        else:
-            group.numbers += self._request(track, exchange, frame, size, mono_ns)
-        group.body += frame
-        self.frames += 1
-        self.bytes += size
+        (self._responses if direction else self._requests)(track, data, run, mono_ns, group)
+        self.frames += len(run)
+        self.bytes += size - 4 * len(run)
+
+    def _requests(self, track: Track, data: bytes, run: list[Found], mono_ns: int, group: FrameRows) -> None:
+        numbers, body, shapes = group.numbers, group.body, self._shapes
+        sequence, usual = track.sequence, track.usual_client
+        for _, exchange, start, stop in run:
+            assert exchange is not None
+            frame = data[start + 4 : stop]
+            shape = shapes.get(exchange.route.word)
+            if frame.startswith(usual, CLIENT_ID_AT):
+                client = track.usual_number
+            else:
+                client = self._unusual_client(track, exchange, frame)
+                usual = track.usual_client
+            numbers += (
+                track.peers,
+                self._shape(exchange, c.BY_CLIENT) if shape is None else shape,
+                client,
+                sequence,
+                exchange.number,
+                mono_ns,
+                exchange.request_first_ns,
+                exchange.awaits,
+                exchange.correlation_id,
+                stop - start - 4,
+                None,
+                None,
+                None,
+                None,
+            )
+            body += frame
+            sequence += 1
+        track.sequence = sequence
+
+    def _responses(self, track: Track, data: bytes, run: list[Found], mono_ns: int, group: FrameRows) -> None:
+        numbers, body, shapes = group.numbers, group.body, self._shapes
+        sequence = track.sequence
+        for _, exchange, start, stop in run:
+            assert exchange is not None
+            shape = shapes.get(exchange.route.word | _RESPONSE)
+            latency, queued, transfer = timings(exchange)
+            numbers += (
+                track.peers,
+                self._shape(exchange, c.BY_BROKER) if shape is None else shape,
+                self._client_of(track, exchange.number) if track.clients else track.usual_number,
+                sequence,
+                exchange.number,
+                mono_ns,
+                exchange.response_first_ns,
+                None,
+                exchange.correlation_id,
+                stop - start - 4,
+                exchange.request_size,
+                latency,
+                queued,
+                transfer,
+            )
+            body += data[start + 4 : stop]
+            sequence += 1
+        track.sequence = sequence
 
     def add(
         self,
@@ -89,16 +147,25 @@ class RowMaker:
         size = len(frame)
         group = self._find_group(mono_ns, size)
         if exchange is None:
-            numbers = self._of_nobody(track, direction, kind, size, mono_ns, first_ns)
-        elif kind is FrameKind.RESPONSE:
-            numbers = self._response(track, exchange, size, mono_ns)
+            group.numbers += self._of_nobody(track, direction, kind, size, mono_ns, first_ns)
+            group.body += frame
         else:
-            # masked bytes are zeros, which would read as an empty client id
-            head = b"" if masked and masked[0][0] <= CLIENT_ID_AT else frame
-            numbers = self._request(track, exchange, head, size, mono_ns)
-        group.add(numbers, frame, masked, omitted, note)
+            # as it would stand in a stream: behind its length
+            alone = [Found(kind, exchange, -4, size)]
+            (self._responses if direction else self._requests)(track, frame, alone, mono_ns, group)
+            self._correct(track, direction, exchange, masked, group)
+        group.note(size, masked, omitted, note)
         self.frames += 1
         self.bytes += size
+
+    def _correct(self, track: Track, direction: int, exchange: Exchange, masked: Spans, group: FrameRows) -> None:
+        """What the common case takes for granted of the row that was added last."""
+        if direction and exchange.made is not None:
+            group.correct("shape", self._shape(exchange, c.BY_PROXY))
+        if not direction and masked and masked[0][0] <= CLIENT_ID_AT:
+            # masked bytes are zeros, which read as an empty client id
+            track.clients[exchange.number] = None
+            group.correct("client_id", self._shared.client_ids.number(None))
 
     def _find_group(self, mono_ns: int, size: int) -> FrameRows:
         at_ns = mono_ns + self._clock_ns
@@ -106,56 +173,6 @@ class RowMaker:
         self._from = mono_ns - at_ns % HOUR_NS
         self._until = self._from + HOUR_NS
         return group
-
-    def _request(self, track: Track, exchange: Exchange, head: bytes, size: int, mono_ns: int) -> Row:
-        sequence = track.sequence
-        track.sequence = sequence + 1
-        if head.startswith(track.usual_client, CLIENT_ID_AT):
-            client = track.usual_number
-        else:
-            client = self._unusual_client(track, exchange, head)
-        shape = self._shapes.get(exchange.route.word)
-        return (
-            track.peers,
-            self._shape(exchange, c.BY_CLIENT) if shape is None else shape,
-            client,
-            sequence,
-            exchange.number,
-            mono_ns,
-            exchange.request_first_ns,
-            exchange.awaits,
-            exchange.correlation_id,
-            size,
-            None,
-            None,
-            None,
-            None,
-        )
-
-    def _response(self, track: Track, exchange: Exchange, size: int, mono_ns: int) -> Row:
-        sequence = track.sequence
-        track.sequence = sequence + 1
-        if exchange.made is not None:
-            shape: int | None = self._shape(exchange, c.BY_PROXY)
-        else:
-            shape = self._shapes.get(exchange.route.word | _RESPONSE)
-        latency, queued, transfer = timings(exchange)
-        return (
-            track.peers,
-            self._shape(exchange, c.BY_BROKER) if shape is None else shape,
-            self._client_of(track, exchange.number) if track.clients else track.usual_number,
-            sequence,
-            exchange.number,
-            mono_ns,
-            exchange.response_first_ns,
-            None,
-            exchange.correlation_id,
-            size,
-            exchange.request_size,
-            latency,
-            queued,
-            transfer,
-        )
 
     def _of_nobody(self, track: Track, direction: int, kind: FrameKind, size: int, mono_ns: int, first_ns: int) -> Row:
         """The numbers of a frame that no exchange owns."""

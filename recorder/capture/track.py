@@ -6,7 +6,7 @@ import base64
 from typing import Any
 
 from proxy.conversation.conversation import Conversation
-from proxy.conversation.exchange import Exchange
+from proxy.conversation.exchange import Exchange, FrameKind
 from proxy.conversation.routes import Routes
 from recorder.capture.columns import Peers, Spans
 
@@ -54,7 +54,7 @@ class Track:
         # per direction: the frame that is arriving, its kind, since when; (start, stop) masked and omitted in the
         # stream; and whether nothing more can be told from the bytes
         self.parts: list[bytearray | None] = [None, None]
-        self.kinds = ["", ""]
+        self.kinds = [FrameKind.REQUEST, FrameKind.RESPONSE]
         self.first_ns = [0, 0]
         self.masks: tuple[list[tuple[int, int]], list[tuple[int, int]]] = ([], [])
         self.omissions: tuple[list[tuple[int, int]], list[tuple[int, int]]] = ([], [])
@@ -73,7 +73,7 @@ class Track:
         length = int.from_bytes(frame[CLIENT_ID_AT : CLIENT_ID_AT + 2], "big", signed=True)
         raw = frame[CLIENT_ID_AT : CLIENT_ID_AT + 2 + max(length, 0)]
         client = _text(raw) if -1 <= length <= len(raw) - 2 else None
-        if self.usual_client == _NO_CLIENT and client is not None:
+        if self.usual_client == _NO_CLIENT and client is not None and exchange.opaque is None:
             self.usual_client = raw
             return client
         if exchange.awaits:
@@ -132,7 +132,7 @@ class Track:
             "clients": list(self.clients.items()),
             "usual_client": base64.b64encode(self.usual_client).decode(),
             "parts": parts,
-            "kinds": self.kinds,
+            "kinds": [kind.value for kind in self.kinds],
             "first_ns": self.first_ns,
             "masks": self.masks,
             "omissions": self.omissions,
@@ -152,7 +152,8 @@ class Track:
         track.clients = dict(state["clients"])
         track.usual_client = base64.b64decode(state["usual_client"])
         track.parts = [None if at is None else bytearray(blob[at[0] : at[0] + at[1]]) for at in state["parts"]]
-        track.kinds, track.first_ns, track.deaf = state["kinds"], state["first_ns"], state["deaf"]
+        track.kinds = [FrameKind(kind) for kind in state["kinds"]]
+        track.first_ns, track.deaf = state["first_ns"], state["deaf"]
         for name in ("masks", "omissions"):
             for spans, saved in zip(getattr(track, name), state[name], strict=True):
                 spans.extend(tuple(span) for span in saved)

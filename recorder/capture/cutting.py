@@ -1,0 +1,98 @@
+"""Where the frames lie in a chunk, and whose they are.
+
+The compactor wants every frame, so marks for all of them would be the obvious way; but then each frame would take the
+conversation's slow path. Instead it is fed as a busy proxy's is, and the frames are laid out again from what it leaves:
+the exchanges that began or ended with the chunk, in their order, each with its size. Only bare tokens and unreadable
+frames, which no exchange owns, come as marks.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from proxy.conversation.conversation import Conversation
+from proxy.conversation.exchange import Exchange, FrameKind
+from proxy.conversation.step import Step
+from proxy.wire.framing import LENGTH
+
+
+class Found(NamedTuple):
+    """A frame at `data[start:stop]`, its length included.
+
+    It began earlier where `start` is below 0, and is still arriving where `stop` is behind the data. An answer that the
+    proxy made has no bytes there: `start` is `stop`.
+    """
+
+    kind: FrameKind
+    exchange: Exchange | None
+    start: int
+    stop: int
+
+
+def cut_requests(talk: Conversation, chunk: bytes, at_ns: int, arriving: FrameKind) -> tuple[Step, list[Found]]:
+    """The frames that a chunk from the client touches. `arriving`: the kind of the frame that is half there, if any."""
+    side = talk.requests_side
+    first, left, begin, exchange = side.number, side.left, side.begin, side.open
+    step = talk.requests(chunk, at_ns)
+    found = [Found(arriving, exchange, begin - step.offset, left)] if left else []
+    owners = _begun(talk, step, first)
+    others = _others(step)
+    at, number, stop = left, 0, step.stop
+    while at < stop:
+        start = at
+        if others and start in others:
+            at += 4 + LENGTH.unpack_from(step.data, start)[0]
+            found.append(Found(others[start], None, start, at))
+        else:
+            exchange = owners[number]
+            number += 1
+            at += 4 + exchange.request_size
+            found.append(Found(FrameKind.REQUEST, exchange, start, at))
+    return step, found
+
+
+def cut_responses(talk: Conversation, chunk: bytes, at_ns: int, arriving: FrameKind) -> tuple[Step, list[Found]]:
+    """The frames that a chunk from the broker touches, and the proxy's own answers that went out with them."""
+    side = talk.responses_side
+    left, begin, exchange = side.left, side.begin, side.open
+    step = talk.responses(chunk, at_ns)
+    found = [Found(arriving, exchange, begin - step.offset, left)] if left else []
+    finished, others = step.finished, _others(step)
+    at, number, stop = left, int(left <= len(step.data) and exchange is not None and left > 0), step.stop
+    while True:
+        while number < len(finished) and finished[number].made is not None:
+            found.append(Found(FrameKind.RESPONSE, finished[number], at, at))
+            number += 1
+        if at >= stop:
+            return step, found
+        start = at
+        if others and start in others:
+            at += 4 + LENGTH.unpack_from(step.data, start)[0]
+            found.append(Found(others[start], None, start, at))
+            continue
+        exchange = finished[number] if number < len(finished) else side.open
+        assert exchange is not None
+        number += 1
+        at += 4 + exchange.response_size
+        found.append(Found(FrameKind.RESPONSE, exchange, start, at))
+
+
+def _begun(talk: Conversation, step: Step, first: int) -> list[Exchange]:
+    """The exchanges whose requests began in a step, in their order; `first`: the number of the first of them."""
+    begun = []
+    for exchange in reversed(talk.in_flight):
+        if exchange.number < first:
+            break
+        begun.append(exchange)
+    begun.reverse()
+    last = talk.requests_side.open
+    unanswered = [*step.one_way, last] if last is not None and not last.awaits else step.one_way
+    if unanswered:
+        begun += [exchange for exchange in unanswered if exchange.number >= first]
+        begun.sort(key=lambda exchange: exchange.number)
+    return begun
+
+
+def _others(step: Step) -> dict[int, FrameKind]:
+    """Where in the data the frames begin that no exchange owns."""
+    return {mark.begin - step.offset: mark.kind for mark in step.marks if mark.exchange is None}
