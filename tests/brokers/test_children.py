@@ -27,8 +27,10 @@ def test_a_child_dies_with_a_killed_test_run() -> None:
     )
     child = psutil.Process(int(parent.stdout.readline()))
     parent.kill()
-    parent.communicate()
-    wait_for(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE, "the child to die")
+    parent.wait()
+    wait_for(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE, "the child to die", seconds=5)
+    parent.stdin.close()
+    parent.stdout.close()
 
 
 def test_a_child_that_ignores_sigterm_is_killed() -> None:
