@@ -30,7 +30,7 @@ SETTINGS = {
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    with job.session("local[2]", extra=SETTINGS) as opened:
+    with job.session("local[2]", extra=SETTINGS, quick=True) as opened:
         yield opened
 
 

@@ -74,7 +74,7 @@ def test_a_window_splits_the_counts_by_the_time_of_the_request(
     assert [(row.window_start.minute, row.requests, row.responses) for row in found] == [(0, 2, 1), (1, 1, 0)]
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(values=st.lists(st.integers(0, 10**10), min_size=1, max_size=300))
 def test_percentiles_are_those_of_the_plain_twin(spark: SparkSession, values: list[int]) -> None:
     rows = [("answered", "Fetch", 1, None, None, 1, 1, value, []) for value in values]

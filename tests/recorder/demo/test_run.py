@@ -90,3 +90,14 @@ def test_ctrl_c_leaves_nothing_running(tmp_path: Path, moment: str) -> None:
         assert process.returncode == 130, rest
         assert "interrupted: everything that was started has ended" in rest
         assert not marked(mark)
+
+
+def test_ctrl_c_while_spark_runs_ends_its_jvm(tmp_path: Path) -> None:
+    with demo(tmp_path / "capture") as (process, mark):
+        read_until(process, "$ kafka-wiretap analyze")
+        while not any(found.name() == "java" for found in marked(mark)):
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        process.communicate()
+        assert process.returncode == 130
+        assert not marked(mark)

@@ -1,0 +1,50 @@
+"""Everything that `analyze` asks, in one go, and kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+from proxy.wire import catalog
+from recorder.analysis.answer import Output, answer
+
+pytestmark = pytest.mark.real
+Build = Callable[..., Any]
+
+
+@pytest.fixture
+def folder(capture: Build, request_row: Build, response_row: Build, tmp_path: Path) -> str:
+    """One Metadata exchange that ended with error 3."""
+    frame = catalog.encode_response(3, 12, 1, {"topics": [{"error_code": 3, "name": "t", "partitions": []}]})
+    capture(request_row(0), response_row(0, frame))
+    return str(tmp_path)
+
+
+def test_both_tables_come_of_the_same_exchanges(spark: SparkSession, folder: str) -> None:
+    found = answer(spark, folder)
+    assert [(row["api"], row["requests"], row["errors"]) for row in found.latency_by_api] == [("Metadata", 1, 1)]
+    assert [row["error"] for row in found.errors_by_api] == ["UNKNOWN_TOPIC_OR_PARTITION"]
+
+
+def test_tables_are_kept_as_parquet_with_their_windows(spark: SparkSession, folder: str, tmp_path: Path) -> None:
+    answer(spark, folder, window="1 minute", output=Output(str(tmp_path / "out")))
+    (row,) = pq.read_table(tmp_path / "out" / "errors_by_api").to_pylist()
+    assert (row["api"], row["error_code"], row["count"]) == ("Metadata", 3, 1)
+    assert row["window_start"].minute == 0
+
+
+def test_tables_are_kept_as_csv_and_replaced_only_if_asked(spark: SparkSession, folder: str, tmp_path: Path) -> None:
+    output = Output(str(tmp_path / "out"), "csv")
+    answer(spark, folder, output=output)
+    with pytest.raises(AnalysisException, match="already exists"):
+        answer(spark, folder, output=output)
+    answer(spark, folder, output=Output(str(tmp_path / "out"), "csv", overwrite=True))
+    (file,) = (tmp_path / "out" / "latency_by_api").glob("*.csv")
+    assert pyarrow.csv.read_csv(file).to_pylist()[0]["requests"] == 1

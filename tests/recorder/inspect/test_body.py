@@ -1,0 +1,75 @@
+"""A frame's bytes become values; what was not kept never passes for a value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from recorder.inspect.body import Masked, body
+
+Make = Callable[..., dict[str, Any]]
+METADATA, SASL_AUTHENTICATE, DESCRIBE_TOPIC_PARTITIONS = 3, 36, 75
+TOPIC_ID = bytes(range(16))
+
+
+def as_read(row: dict[str, Any], **other: Any) -> dict[str, Any]:
+    """The row as a reader gives it: every column there."""
+    return {"masked": None, "omitted": None, **row, **other}
+
+
+def test_uuids_and_unknown_tags_are_readable(make_response: Make) -> None:
+    values = {"topics": [{"name": "t", "topic_id": TOPIC_ID, "partitions": []}], "_tags": {77: b"new"}}
+    found = body(as_read(make_response(0, 1, 1, METADATA, 12, values=values))).values
+    assert found is not None
+    assert found["topics"][0]["topic_id"] == "00010203-0405-0607-0809-0a0b0c0d0e0f"
+    assert found["_tags"] == {77: b"new"}
+
+
+def test_a_masked_value_is_named_and_its_neighbours_are_read(make_response: Make) -> None:
+    row = make_response(0, 1, 1, SASL_AUTHENTICATE, 2, values={"auth_bytes": b"secret", "session_lifetime_ms": 9})
+    start = row["frame"].index(b"secret")
+    spans = [{"start": start, "length": 6}]
+    found = body(as_read(row, frame=row["frame"].replace(b"secret", bytes(6)), masked=spans)).values
+    assert found is not None
+    assert (found["auth_bytes"], found["session_lifetime_ms"]) == (Masked(6), 9)
+
+
+def test_an_empty_secret_is_shown_as_empty(make_response: Make) -> None:
+    row = as_read(make_response(0, 1, 1, SASL_AUTHENTICATE, 2), masked=[{"start": 10, "length": 1}])
+    found = body(row).values
+    assert found is not None
+    assert found["auth_bytes"] == b""
+
+
+def test_without_masked_spans_a_secret_was_kept_and_is_shown(make_response: Make) -> None:
+    found = body(as_read(make_response(0, 1, 1, SASL_AUTHENTICATE, 2, values={"auth_bytes": b"x"}))).values
+    assert found is not None
+    assert found["auth_bytes"] == b"x"
+
+
+@pytest.mark.parametrize(
+    ("other", "why"),
+    [
+        ({"masked": [{"start": 4, "length": 20}]}, "masked whole: it may hold a secret"),
+        ({"omitted": [{"start": 9, "length": 3}]}, "part of it was left out of the capture"),
+        ({"frame": None}, "part of it was left out of the capture"),
+        ({"frame": b"\0\0\0\1"}, "can't be decoded: "),
+        ({"kind": "bytes"}, "no frame of Kafka's: bytes"),
+        ({"api_version": 999}, "api 3 version 999 is not in the catalog"),
+        ({"api_key": None, "api": None}, "api unknown can't be decoded"),
+        ({"dialect": "kafka-0.7", "api": "0.7/fetch"}, "0.7/fetch can't be decoded"),
+    ],
+)
+def test_what_cannot_be_decoded_says_why(make_response: Make, other: dict[str, Any], why: str) -> None:
+    found = body(as_read(make_response(0, 1, 1, METADATA, 12), **other))
+    assert found.values is None
+    assert found.why.startswith(why)
+
+
+def test_bytes_behind_a_message_are_reported(make_response: Make) -> None:
+    row = make_response(0, 1, 1, METADATA, 12)
+    found = body(as_read(row, frame=row["frame"] + b"xyz"))
+    assert found.values is not None
+    assert found.why == "3 bytes more stand behind it"

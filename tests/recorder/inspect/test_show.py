@@ -1,0 +1,71 @@
+"""Trees of values as lines, and bytes as a dump."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from recorder.inspect.body import Body, Masked
+from recorder.inspect.show import as_json, as_text, hex_dump
+
+Make = Callable[..., dict[str, Any]]
+EMPTY = ("node", "principal", "note", "latency_ns")
+
+
+def shown(row: dict[str, Any], values: dict[str, Any], most: int = 4) -> list[str]:
+    """The body's lines."""
+    full = {**dict.fromkeys(EMPTY), **row}
+    return list(as_text(full, Body(values), most))[3:]
+
+
+def test_values_of_every_sort_have_their_line(make_request: Make) -> None:
+    values = {"nothing": None, "yes": True, "text": "t", "blank": " ", "numbers": [1, 2], "none": [], "raw": b"abcdef"}
+    assert shown(make_request(0, 1, 0, 3, 12), values) == [
+        "  nothing: null",
+        "  yes: true",
+        "  text: t",
+        "  blank: ' '",
+        "  numbers: [1, 2]",
+        "  none: []",
+        "  raw: 6 bytes: 61 62 63 64 ...",
+    ]
+
+
+def test_structs_are_indented_and_their_arrays_dashed(make_request: Make) -> None:
+    values = {"one": {"a": 1}, "many": [{"a": 1, "b": {"c": 2}}, {"error_code": 3}, {}]}
+    assert shown(make_request(0, 1, 0, 3, 12), values) == [
+        "  one:",
+        "    a: 1",
+        "  many:",
+        "    - a: 1",
+        "      b:",
+        "        c: 2",
+        "    - error_code: 3 UNKNOWN_TOPIC_OR_PARTITION",
+        "    - {}",
+    ]
+
+
+def test_masked_values_are_words_not_bytes(make_request: Make) -> None:
+    row = make_request(0, 1, 0, 3, 12)
+    assert shown(row, {"a": Masked(5), "b": Masked(None)}) == ["  a: masked, 5 bytes", "  b: masked"]
+    assert as_json(row, Body({"a": Masked(5)}), 4)["body"] == {"a": {"masked": 5}}
+
+
+def test_a_frame_that_the_proxy_made_says_so(make_response: Make) -> None:
+    row = {**dict.fromkeys(EMPTY), **make_response(0, 1, 1, 18, 3, made_by="proxy", node=None)}
+    first, second, *_ = as_text(row, Body(None), 4)
+    assert first.endswith("ApiVersions response version 3 (made by the proxy)")
+    assert second.endswith("node unknown")
+
+
+def test_json_leaves_out_the_bytes_and_what_is_null(make_request: Make) -> None:
+    told = as_json(make_request(0, 1, 0, 3, 12, note=None), Body(None, "because"), 4)
+    assert told["why"] == "because"
+    assert not {"frame", "note"} & told.keys()
+
+
+def test_a_dump_stars_what_was_masked_and_cuts_what_is_long() -> None:
+    assert list(hex_dump(b"ab\0\0ef", [{"start": 2, "length": 2}], 5)) == [
+        "00000000  61 62 ** ** 65                                   ab**e",
+        "... 1 bytes more",
+    ]
