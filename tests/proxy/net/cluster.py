@@ -32,7 +32,8 @@ class Broker:
         # (api key, version) of each request, and the frames themselves
         self.asked: list[tuple[int, int]] = []
         self.frames: list[bytes] = []
-        self.connections = 0
+        # in all, and those that are open now
+        self.connections = self.open = 0
         # answers anything else than the two questions; None closes the connection
         self.answer: Answer = self.pong
         self.speaks = True
@@ -58,18 +59,24 @@ class Broker:
 
     async def _connection(self, stream: trio.SocketStream) -> None:
         self.connections += 1
-        async with stream:
-            try:
-                while (frame := await _frame(stream)) is not None:
-                    key, version, correlation_id = struct.unpack_from(">hhi", frame)
-                    self.asked.append((key, version))
-                    self.frames.append(frame)
-                    told = await self._told(key, version, correlation_id)
-                    if told is None:
-                        return
-                    await stream.send_all(told)
-            except trio.BrokenResourceError:
+        self.open += 1
+        try:
+            async with stream:
+                await self._converse(stream)
+        except trio.BrokenResourceError:
+            return
+        finally:
+            self.open -= 1
+
+    async def _converse(self, stream: trio.SocketStream) -> None:
+        while (frame := await _frame(stream)) is not None:
+            key, version, correlation_id = struct.unpack_from(">hhi", frame)
+            self.asked.append((key, version))
+            self.frames.append(frame)
+            told = await self._told(key, version, correlation_id)
+            if told is None:
                 return
+            await stream.send_all(told)
 
     async def _told(self, key: int, version: int, correlation_id: int) -> bytes | None:
         if not self.speaks:

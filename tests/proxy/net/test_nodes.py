@@ -149,12 +149,20 @@ async def test_a_usual_port_that_is_taken_gives_way_to_another_named_in_log_and_
     assert warning.keys == {"node": 1, "usual": base + 1, "port": nodes.advertised(1).port}
 
 
-async def test_a_port_picked_freely_is_no_other_nodes(make, listeners):
+async def test_a_port_picked_freely_is_no_other_nodes(make, listeners, monkeypatch):
     base = free_base()
+    free = iter([base + 2, base + 3])
+
+    def first_those(address: Address) -> socket.socket:
+        return bind(address if address.port else Address(address.host, next(free, 0)))
+
+    monkeypatch.setattr("proxy.net.nodes.bind", first_those)
     nodes = make(settings(base=base))
     with bind(Address(HOST, base + 1)):
         await nodes.ensure([ONE])
     assert listeners.ports[1] not in range(base, base + 1000)
+    await nodes.ensure([TWO, THREE])
+    assert (listeners.ports[2], listeners.ports[3]) == (base + 2, base + 3)
 
 
 async def test_the_metric_shows_each_node_with_its_listener(make):

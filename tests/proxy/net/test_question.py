@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from proxy.net.question import ANSWER_SECONDS, LONGEST_ANSWER, NoAnswer, ask_for_nodes
 from proxy.net.streams import Stream, dial
@@ -22,6 +23,9 @@ async def test_a_broker_tells_the_nodes_of_its_cluster(nursery):
     broker = Broker(NODES)
     address = await broker.start(nursery)
     assert await ask_for_nodes((address,), dialled) == NODES
+    with trio.fail_after(20):
+        while broker.open:
+            await wait_all_tasks_blocked(0.005)
     nursery.cancel_scope.cancel()
 
 

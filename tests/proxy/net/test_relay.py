@@ -12,6 +12,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from proxy.config import MIB
 from proxy.conversation import Cause, Direction, FrameLimits
+from proxy.net.held import HeldBytes
 from proxy.net.relay import MOST_MADE
 from proxy.net.streams import RECEIVE_SIZE, PeerLost
 from proxy.rewrite import api_versions
@@ -315,6 +316,19 @@ async def test_a_client_that_goes_while_it_is_answered_has_reset_the_connection(
 async def _say_until_lost(peer: Peer, frame: bytes) -> None:
     with suppress(trio.BrokenResourceError):
         await peer.say(frame)
+
+
+async def test_a_client_that_only_sending_finds_gone_has_reset_the_connection():
+    async with relaying() as talk:
+
+        async def is_gone(pieces: Any) -> None:
+            raise PeerLost("gone", talk.relay._client)
+
+        talk.relay._client = _Sink(talk.relay._client, is_gone)
+        await talk.client.say(ping(1))
+        await talk.broker.hears(ping(1))
+        await talk.broker.say(pong(1))
+        await talk.ends_with(Cause.CLIENT_RESET)
 
 
 async def test_a_client_that_has_said_goodbye_has_closed_however_it_goes_then():
@@ -642,9 +656,51 @@ async def _said_until_stuck(peer: Peer, data: bytes) -> int:
     return taken
 
 
-async def test_while_the_recorder_has_no_room_nothing_is_sent_on():
+def large_metadata() -> bytes:
+    """Names one broker very often: more than 300 KiB, less than 600."""
+    return answer(METADATA, 12, {"brokers": [{"node_id": 7, "host": UPSTREAM * 9, "port": 1}] * 3000})
+
+
+async def test_large_answers_that_are_held_share_a_limit():
+    large, limit = large_metadata(), HeldBytes(600 * 1024)
+    assert 300 * 1024 < len(large) < 600 * 1024
+    async with relaying(held=limit) as one, relaying(held=limit) as two:
+        for talk in (one, two):
+            await talk.client.say(ask(METADATA, 12))
+            await talk.broker.hear_frame()
+        await one.broker.say(large[:-1])
+        await wait_all_tasks_blocked(0.02)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(two.broker.say, large)
+            await wait_all_tasks_blocked(0.02)
+            with pytest.raises(BlockingIOError):
+                _take_now(two.client)
+            await one.broker.say(large[-1:])
+            for talk in (one, two):
+                assert UPSTREAM.encode() not in await talk.client.hear_frame()
+
+
+async def test_the_share_of_a_connection_that_ends_is_free_again():
+    large, limit = large_metadata(), HeldBytes(600 * 1024)
+    for _ in range(2):
+        async with relaying(held=limit) as talk:
+            await talk.client.say(ask(METADATA, 12))
+            await talk.broker.hear_frame()
+            await talk.broker.say(large[:-1])
+            await wait_all_tasks_blocked(0.02)
+            talk.client.reset()
+            await talk.ends_with(Cause.CLIENT_RESET)
+    with trio.fail_after(1):
+        await limit.reserve(600 * 1024)
+
+
+@pytest.mark.parametrize("direction", Direction)
+async def test_while_the_recorder_has_no_room_nothing_is_sent_on(direction):
     # as in `wait` mode: the chunk has been taken, the next ones must not come
-    watcher = Watcher()
+    def arrives(of: Direction, chunk: bytes) -> None:
+        watcher.full = of is direction
+
+    watcher = Watcher(arrives)
     waited = trio.Event()
     room = threading.Event()
 
@@ -655,13 +711,18 @@ async def test_while_the_recorder_has_no_room_nothing_is_sent_on():
 
     watcher.waits = wait
     async with relaying(watcher) as talk:
-        watcher.full = True
         await talk.client.say(ping(1))
+        if direction is Direction.RESPONSE:
+            await talk.broker.hears(ping(1))
+            await talk.broker.say(pong(1))
         await waited.wait()
         with pytest.raises(BlockingIOError):
-            _take_now(talk.broker)
+            _take_now(talk.broker if direction is Direction.REQUEST else talk.client)
         room.set()
-        await talk.broker.hears(ping(1))
+        if direction is Direction.REQUEST:
+            await talk.broker.hears(ping(1))
+        else:
+            await talk.client.hears(pong(1))
 
 
 # the proxy stops
@@ -720,21 +781,48 @@ async def test_draining_reads_on_to_the_end_of_a_head():
         await talk.ends_with(Cause.DRAINED)
 
 
+def hold_answers(talk: Relaying) -> trio.Event:
+    """Answers to the client are taken from the broker, and leave when this is set."""
+    leave, client = trio.Event(), talk.relay._client
+
+    async def held(pieces: Any) -> None:
+        await leave.wait()
+        await client.send(pieces)
+
+    talk.relay._client = _Sink(client, held)
+    return leave
+
+
 async def test_an_answer_that_a_slow_client_is_taking_is_not_cut_off_by_draining():
-    whole = pong(1, bytes(2 * MIB))
-    async with relaying(buffers=SMALL) as talk:
+    async with relaying() as talk:
+        leave = hold_answers(talk)
         await talk.client.say(ping(1))
-        await talk.broker.hear_frame()
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(talk.broker.say, whole)
-            heard = await talk.client.hear(len(whole) - MIB)
-            await wait_all_tasks_blocked(0.02)
-            # the last of it has been read from the broker, and not been taken by the client
-            talk.relay.drain()
-            await wait_all_tasks_blocked(0.02)
-            assert not talk.relay.is_idle
-            assert heard + await talk.client.hear(MIB) == whole
+        await talk.broker.hears(ping(1))
+        await talk.broker.say(pong(1))
+        await wait_all_tasks_blocked(0.01)
+        assert not talk.talk.in_flight
+        talk.relay.drain()
+        await wait_all_tasks_blocked(0.01)
+        assert not talk.relay.is_idle
+        assert not talk.finished.is_set()
+        leave.set()
+        await talk.client.hears(pong(1))
         await talk.ends_with(Cause.DRAINED)
+
+
+async def test_an_answer_that_a_slow_client_is_taking_is_not_cut_off_by_its_bad_request():
+    async with relaying() as talk:
+        leave = hold_answers(talk)
+        await talk.client.say(ping(1))
+        await talk.broker.hears(ping(1))
+        await talk.broker.say(pong(1))
+        await wait_all_tasks_blocked(0.01)
+        await talk.client.say(b"\xff\xff\xff\xff")
+        await wait_all_tasks_blocked(0.01)
+        assert not talk.finished.is_set()
+        leave.set()
+        await talk.client.hears(pong(1))
+        await talk.ends_with(Cause.BAD_LENGTH)
 
 
 async def test_a_connection_that_opens_while_the_proxy_stops_ends_at_once():

@@ -184,6 +184,20 @@ async def test_a_large_held_answer_takes_its_share_until_it_is_released(nodes):
     assert held._held == 0
 
 
+@pytest.mark.parametrize("size", [50_000, 10**6])
+async def test_a_large_tail_takes_its_share_until_it_is_released(size, nodes):
+    records = bytes(300 * 1024)
+    frame = fetched([Node(7, "up-7.invalid" * 8, number) for number in range(3000)], records)
+    tail = len(frame) - len(fetched([], records)) + 1
+    held = HeldBytes(len(frame))
+    subject = rewriter(exchange(FETCH, 16, frame), nodes, held, LIMIT)
+    for piece in cut(frame[:-1], size):
+        await subject.feed(memoryview(piece), last=False)
+    assert held._held == tail > SMALL
+    subject.release()
+    assert held._held == 0
+
+
 async def test_api_versions_is_reduced(nodes, held):
     offers = {"api_keys": [{"api_key": METADATA, "min_version": 0, "max_version": 99}]}
     frame = framed(response(API_VERSIONS, 3, offers))

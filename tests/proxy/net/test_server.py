@@ -6,6 +6,7 @@ import logging
 import resource
 import signal
 import socket
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from proxy.config import BadSetting
 from proxy.conversation import Cause, Direction
 from proxy.net import server
 from proxy.net.nodes import bind
+from proxy.net.relay import Relay
 from proxy.net.server import LINGER_SECONDS, LINGERING, routes
 from proxy.net.state import read_state
 from proxy.rewrite import api_versions
@@ -250,6 +252,10 @@ async def test_what_does_not_finish_in_time_is_cut_off(broker, withheld, autojum
         assert proxy.code == 1
         assert 10 <= trio.current_time() - began < 12
         assert proxy.closes() == {"drain_deadline": 1}
+        withheld.set()
+        assert await client.stream.receive_some() == b""
+        while broker.open > 0:
+            await wait_all_tasks_blocked(0.005)
     assert proxy.watcher.seen("closed") == [("closed", 1, Cause.DRAIN_DEADLINE)]
     assert proxy.watcher.events[-1] == ("close",)
 
@@ -299,6 +305,29 @@ async def test_a_client_that_does_not_close_is_waited_for_a_moment_only(broker, 
         await proxy.finished.wait()
         assert proxy.code == 0
         assert trio.current_time() - began < LINGER_SECONDS + 1
+
+
+async def test_a_connection_that_reaches_its_broker_while_the_proxy_stops_ends_there(broker, monkeypatch):
+    async with proxying(settings(broker.address)) as proxy:
+        await proxy.nodes(1)
+        reached, real = trio.Event(), proxy.proxy._upstreams.connect
+
+        async def late(number: int, node_id: int | None) -> Any:
+            await reached.wait()
+            return await real(number, node_id)
+
+        monkeypatch.setattr(proxy.proxy._upstreams, "connect", late)
+        client = await proxy.client()
+        await client.say(PING)
+        await wait_all_tasks_blocked(0.01)
+        proxy.stop()
+        await wait_all_tasks_blocked(0.01)
+        reached.set()
+        await client.hears_the_end()
+        client.close()
+        await proxy.ends_with(0)
+        assert proxy.closes() == {"drained": 1}
+        assert (HEARTBEAT, 3) not in broker.asked
 
 
 async def test_a_node_that_turns_up_while_the_proxy_stops_harms_nobody(broker):
@@ -386,6 +415,40 @@ async def test_a_fault_before_the_first_byte_leaves_no_broker_connection_behind(
         client = await proxy.client()
         await client.hears_the_end()
         assert await closed(proxy) == {"proxy_fault": 1}
+
+
+async def test_a_fault_of_one_task_while_the_others_are_cancelled_ends_nothing_else(
+    broker, withheld, monkeypatch, autojump_clock
+):
+    async def faulty(relay: Relay) -> None:
+        try:
+            await trio.sleep_forever()
+        finally:
+            raise RuntimeError("on the way out")
+
+    monkeypatch.setattr(Relay, "_requests", faulty)
+    async with proxying(settings(broker.address)) as proxy:
+        client = await proxy.client()
+        await trio.sleep(1)
+        proxy.stop()
+        await proxy.finished.wait()
+        assert proxy.code == 1
+        assert proxy.closes() == {"proxy_fault": 1}
+        assert await client.stream.receive_some() == b""
+
+
+async def test_a_recorder_that_fails_at_the_end_of_a_connection_ends_nothing_else(broker, monkeypatch):
+    async with proxying(settings(broker.address)) as proxy:
+
+        def closed_badly(connection: int, cause: Cause, at_ns: int) -> None:
+            raise RuntimeError("what nobody thought of")
+
+        monkeypatch.setattr(proxy.watcher, "closed", closed_badly)
+        for number in (1, 2):
+            client = await proxy.client()
+            await ping(client)
+            client.close()
+            assert await closed(proxy, number) == {"proxy_fault": number}
 
 
 class Acceptor:
@@ -530,14 +593,19 @@ async def test_flags_that_win_over_the_state_file_are_said(broker, caplog):
     assert "node 1 does not keep port 40123 of the state file" in caplog.text
 
 
-def test_the_proxy_may_open_as_many_files_as_it_is_allowed(monkeypatch):
+@pytest.fixture
+def few_files() -> Iterator[None]:
+    """The usual limit on open files, or less."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))
-        server._allow_many_connections()
-        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (before[1], before[1])
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_the_proxy_may_open_as_many_files_as_it_is_allowed(few_files):
+    net.run(settings(NOWHERE), None, None, lambda *where: signal.raise_signal(signal.SIGTERM))
+    limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert limit == most
 
 
 # the admin page

@@ -119,25 +119,27 @@ async def test_waking_after_a_cancelled_wait_reaches_the_next_one(ends):
     assert await stream.receive() is None
 
 
-async def test_a_peer_that_always_has_data_leaves_others_their_turn(ends, nursery):
-    stream, peer = ends
-    turns = []
+async def test_a_peer_that_always_has_data_leaves_others_their_turn():
+    one, other = connected()
+    stream, turns = Stream(one, "peer"), []
 
     async def receive() -> None:
         for _ in range(5):
-            await peer.say(b"x")
+            other.send(b"x")
             await stream.receive()
             turns.append("stream")
 
-    async def other() -> None:
+    async def somebody() -> None:
         for _ in range(5):
             await trio.lowlevel.checkpoint()
-            turns.append("other")
+            turns.append("somebody")
 
     async with trio.open_nursery() as both:
         both.start_soon(receive)
-        both.start_soon(other)
-    assert "other" in turns[:3]
+        both.start_soon(somebody)
+    assert "somebody" in turns[:3]
+    stream.close()
+    other.close()
 
 
 async def test_a_reset_says_which_stream_broke(ends):
@@ -270,6 +272,13 @@ async def test_finishing_lets_the_peer_take_what_was_sent_while_it_sends_itself(
     await peer.finish()
 
 
+async def test_finishing_tells_the_peer_that_nothing_more_comes(ends, nursery):
+    stream, peer = ends
+    nursery.start_soon(stream.finish, 1000)
+    await peer.hears_the_end()
+    await peer.finish()
+
+
 async def test_finishing_waits_for_the_peer_no_longer_than_told(ends, autojump_clock):
     stream, _ = ends
     began = trio.current_time()
@@ -283,10 +292,13 @@ async def test_finishing_ends_with_a_peer_that_has_gone(ends):
     await stream.finish(1000)
 
 
-async def test_closing_twice_is_closing_once(ends):
+async def test_closing_twice_is_closing_once(ends, monkeypatch):
     stream, peer = ends
+    told = []
+    monkeypatch.setattr(trio.lowlevel, "notify_closing", told.append)
     stream.close()
     stream.close()
+    assert len(told) == 1
     await peer.hears_the_end()
 
 
