@@ -22,7 +22,13 @@ async def dialled(address: Address) -> Stream:
 async def test_a_broker_tells_the_nodes_of_its_cluster(nursery):
     broker = Broker(NODES)
     address = await broker.start(nursery)
-    assert await ask_for_nodes((address,), dialled) == NODES
+    streams = []
+
+    async def kept(address: Address) -> Stream:
+        streams.append(await dialled(address))
+        return streams[0]
+
+    assert await ask_for_nodes((address,), kept) == NODES
     with trio.fail_after(20):
         while broker.open:
             await wait_all_tasks_blocked(0.005)
