@@ -115,8 +115,8 @@ class Line:
         self.unwritten: list[Exchange] = []
         self._kept: list[Kept] = []
         self._cost = 0
-        # the direction whose secret frame everything kept back waits behind
-        self._stuck_on: Direction | None = None
+        # the secret frame that everything kept back waits behind: its direction, and where it begins
+        self._stuck_on: tuple[Direction, int] | None = None
         # per direction: where bytes that can't be written yet start, the secret frame that starts there, if one does,
         # and the end of a frame that is masked whole
         self._barrier = [NOWHERE, NOWHERE]
@@ -260,8 +260,15 @@ class Line:
                 self._whole[direction] = mark.end
                 self._barrier[direction], self._secret[direction] = NOWHERE, None
 
+    def _is_stuck(self) -> bool:
+        if self._stuck_on is None:
+            return False
+        direction, begin = self._stuck_on
+        secret = self._secret[direction]
+        return secret is not None and secret.begin == begin
+
     def _release(self) -> list[Item]:
-        if self._stuck_on is not None and self._secret[self._stuck_on] is not None:
+        if self._is_stuck():
             # as before: a frame that comes byte by byte is not looked through for every byte
             return []
         self._stuck_on = None
@@ -274,8 +281,9 @@ class Line:
                 items.append(front.item(self.connection))
             if self._stuck_on is not None or kept.end > barrier:
                 waiting.append(kept)
-                if self._secret[kept.direction] is not None and self._stuck_on is None:
-                    self._stuck_on = Direction(kept.direction)
+                secret = self._secret[kept.direction]
+                if secret is not None and self._stuck_on is None:
+                    self._stuck_on = Direction(kept.direction), secret.begin
             else:
                 items.append(kept.item(self.connection))
         self._kept = waiting

@@ -122,6 +122,13 @@ def test_nothing_of_a_connection_is_written_behind_a_secret_that_is_not_whole() 
     assert arrivals == [(REQUEST, 2), (RESPONSE, 3), (REQUEST, 4)]
 
 
+def test_a_secret_that_follows_a_secret_holds_up_only_what_comes_behind_it() -> None:
+    recording = Recording()
+    recording.feed(REQUEST, CLIENT[1][:30])
+    recording.feed(REQUEST, CLIENT[1][30:] + CLIENT[1][:30])
+    assert recording.stream(REQUEST) == blank(CLIENT[1], SECRET)
+
+
 def test_bytes_whose_frame_is_not_known_hold_up_only_their_own_direction() -> None:
     recording = Recording()
     recording.feed(REQUEST, CLIENT[2] + CLIENT[2][:3])

@@ -1,0 +1,123 @@
+"""Row groups: what was added is what the table holds, and their size is bounded."""
+
+import pytest
+
+from recorder.capture import columns
+from recorder.capture import frames as c
+from recorder.capture.columns import EventRows, FrameRows, Numbers, Peers, Shape, Shared
+
+CLOCK_NS = 1_700_000_000_000_000_000
+
+
+def group() -> FrameRows:
+    shared = Shared()
+    assert shared.peers.number(Peers(4, None, "l", "c", "alice")) == 0
+    assert shared.shapes.number(Shape("request", "client", 3, "Metadata", 9)) == 0
+    assert shared.shapes.number(Shape("token", "client", None, None, None)) == 1
+    assert shared.client_ids.number(None) == 0
+    assert shared.client_ids.number("id") == 1
+    return FrameRows("s", None, shared, CLOCK_NS)
+
+
+def add(rows: FrameRows, frame: bytes, shape: int = 0, client: int = 1) -> None:
+    exchange = None if shape else 7
+    rows.numbers += Numbers(0, shape, client, 5, exchange, 1_234, 1_000, True, -9, len(frame), None, None, None, None)
+    rows.body += frame
+
+
+def test_a_row_has_its_own_numbers_and_those_it_shares() -> None:
+    rows = group()
+    add(rows, b"frame")
+    (row,) = rows.table().to_pylist()
+    assert {
+        name: row[name] for name in ("session", "connection", "sequence", "exchange", "client_id", "principal")
+    } == {
+        "session": "s",
+        "connection": 4,
+        "sequence": 5,
+        "exchange": 7,
+        "client_id": "id",
+        "principal": "alice",
+    }
+    assert (row["api"], row["api_key"], row["kind"], row["made_by"]) == ("Metadata", 3, "request", "client")
+    assert (row["at_ns"], row["mono_ns"], row["first_mono_ns"]) == (CLOCK_NS + 1_234, 1_234, 1_000)
+    assert row["at"].microsecond == 1
+    assert (row["node"], row["cluster"], row["note"], row["masked"], row["omitted"]) == (None,) * 5
+
+
+def test_a_row_that_no_exchange_owns_has_nulls() -> None:
+    rows = group()
+    add(rows, b"token", shape=1, client=0)
+    (row,) = rows.table().to_pylist()
+    assert (row["kind"], row["exchange"], row["api"], row["api_key"], row["client_id"]) == (
+        "token",
+        None,
+        None,
+        None,
+        None,
+    )
+
+
+def test_bodies_stand_beside_their_rows() -> None:
+    rows = group()
+    for frame in (b"", b"one", b"", b"three"):
+        add(rows, frame)
+    table = rows.table()
+    assert table.column("frame").to_pylist() == [b"", b"one", b"", b"three"]
+    assert table.column("stored").to_pylist() == [0, 3, 0, 5]
+
+
+def test_what_is_rare_is_on_its_row_alone() -> None:
+    rows = group()
+    add(rows, b"first")
+    add(rows, b"0123456789")
+    rows.note(10, [(2, 3)], [(0, 1), (5, 2)], "why")
+    add(rows, b"last")
+    table = rows.table().to_pylist()
+    assert [row["frame"] for row in table] == [b"first", b"1234789", b"last"]
+    assert [row["stored"] for row in table] == [5, 7, 4]
+    assert [row["size"] for row in table] == [5, 10, 4]
+    assert table[1]["omitted"] == [{"start": 0, "length": 1}, {"start": 5, "length": 2}]
+    assert [row["masked"] for row in table] == [None, [{"start": 2, "length": 3}], None]
+    assert [row["note"] for row in table] == [None, "why", None]
+
+
+def test_the_last_row_can_be_corrected() -> None:
+    rows = group()
+    add(rows, b"a")
+    add(rows, b"b")
+    rows.correct("shape", 1)
+    assert [row["kind"] for row in rows.table().to_pylist()] == ["request", "token"]
+
+
+def test_a_group_takes_no_more_than_its_bytes_but_any_frame_when_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columns, "MOST_BYTES", 10)
+    rows = group()
+    assert rows.takes(1_000)
+    add(rows, b"x" * 6)
+    assert rows.takes(4)
+    assert not rows.takes(5)
+
+
+def test_a_group_takes_no_more_than_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columns, "MOST_ROWS", 2)
+    rows = group()
+    add(rows, b"")
+    assert rows.takes(0)
+    add(rows, b"")
+    assert not rows.takes(0)
+
+
+def test_events_are_rows_too() -> None:
+    rows = EventRows("s", "prod")
+    rows.add("closed", 3, 10, CLOCK_NS, cause="drained", frames=2, size=20, detail="{}")
+    rows.add("session", None, 11, CLOCK_NS)
+    first, second = rows.table().to_pylist()
+    assert (first["connection"], first["cause"], first["frames"], first["bytes"]) == (3, "drained", 2, 20)
+    assert (second["at_ns"], second["connection"], second["cluster"]) == (CLOCK_NS + 11, None, "prod")
+    assert rows.table().schema.equals(c.events_schema())
+
+
+def test_an_empty_group_is_an_empty_table() -> None:
+    assert len(EventRows("s", None).table()) == 0
+    assert group().table().schema.equals(c.frames_schema())

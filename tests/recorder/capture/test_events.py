@@ -1,0 +1,113 @@
+"""What happened besides frames, as rows."""
+
+import json
+import random
+
+from proxy.conversation.conversation import Conversation
+from proxy.conversation.routes import Routes
+from recorder.capture import events as module
+from recorder.capture.columns import EventRows
+from recorder.capture.events import Events
+from recorder.capture.track import Track
+from tests.recorder.capture import traffic
+
+
+class One:
+    """A sink with one hour."""
+
+    def __init__(self) -> None:
+        self.rows = EventRows("s", None)
+
+    def events(self, at_ns: int) -> EventRows:
+        return self.rows
+
+
+def track(calls: int = 0) -> Track:
+    one = Track(4, Conversation(Routes(), decides=False), {"client": "c:1"})
+    for number in range(calls):
+        assert one.talk is not None
+        one.talk.requests(traffic.call(random.Random(1), traffic.METADATA, number, "c").request, 1)
+    return one
+
+
+def only(sink: One) -> dict[str, object]:
+    (row,) = sink.rows.table().to_pylist()
+    row["detail"] = json.loads(row["detail"])
+    return dict(row)
+
+
+def test_a_closed_connection_names_the_exchanges_that_it_left_open() -> None:
+    sink = One()
+    one = track(2)
+    one.sequence = 9
+    assert one.talk is not None
+    Events(sink, 100).closed(one, 5, "client_reset", 77, list(one.talk.in_flight))
+    row = only(sink)
+    assert (row["kind"], row["cause"], row["frames"], row["bytes"], row["at_ns"]) == (
+        "closed",
+        "client_reset",
+        9,
+        77,
+        105,
+    )
+    assert row["detail"] == {
+        "open": 2,
+        "exchanges": [{"exchange": n, "api": "Metadata", "correlation_id": n} for n in range(2)],
+    }
+
+
+def test_of_very_many_open_exchanges_some_are_named_and_all_are_counted() -> None:
+    sink = One()
+    one = track(1)
+    assert one.talk is not None
+    Events(sink, 0).closed(one, 5, "client_reset", 0, list(one.talk.in_flight) * (module.MOST_NAMED + 1))
+    detail = only(sink)["detail"]
+    assert isinstance(detail, dict)
+    assert (detail["open"], len(detail["exchanges"])) == (module.MOST_NAMED + 1, module.MOST_NAMED)
+
+
+def test_a_gap_says_since_when_how_much_and_of_which_api() -> None:
+    sink = One()
+    one = track(1)
+    one.sequence = 10
+    one.break_off("queue_full", 50)
+    account = {"early": [], "requests": {"Fetch": 2}, "responses": {}}
+    Events(sink, 0).gap(one, 90, 12, 1_000, account)
+    row = only(sink)
+    behind = (one.broken or {})["behind"]
+    assert (row["cause"], row["mono_ns"], row["frames"], row["bytes"]) == ("queue_full", 50, 2, 1_000 - behind)
+    assert row["detail"] == {"until_mono_ns": 90, "lost": {"Fetch": {"requests": 2}}}
+
+
+def test_of_a_gap_without_an_account_nobody_knows_how_much_it_lost() -> None:
+    sink = One()
+    one = track()
+    one.break_off("spool_damaged", 50)
+    Events(sink, 0).gap(one, 90, None, 0, None)
+    row = only(sink)
+    assert (row["frames"], row["bytes"]) == (None, None)
+
+
+def test_a_record_that_never_broke_off_has_no_gap() -> None:
+    sink = One()
+    Events(sink, 0).gap(track(), 90, None, 0, None)
+    assert len(sink.rows) == 0
+
+
+def test_the_other_events() -> None:
+    sink = One()
+    events = Events(sink, 0)
+    one = track()
+    events.session("started", 1, {})
+    events.opened(one, 2)
+    events.login(one, 3, {"mechanism": "PLAIN"})
+    events.half_closed(one, 4, 1)
+    events.clock(5, -7)
+    events.node(6, {"node_id": 2})
+    events.connections_lost(7, {"reason": "queue_full", "connections": 3, "frames": 20, "bytes": 200})
+    rows = sink.rows.table().to_pylist()
+    assert [row["kind"] for row in rows] == ["session", "opened", "login", "half_closed", "clock", "node", "gap"]
+    assert [row["connection"] for row in rows] == [None, 4, 4, 4, None, None, None]
+    assert json.loads(rows[3]["detail"]) == {"by": "broker"}
+    assert json.loads(rows[4]["detail"]) == {"moved_ns": -7}
+    assert (rows[6]["frames"], rows[6]["bytes"], json.loads(rows[6]["detail"])) == (20, 200, {"connections": 3})

@@ -1,0 +1,79 @@
+"""The files of a range: a row goes where its hour is, a full group into the file."""
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from recorder.capture import columns, storage
+from recorder.capture.columns import FrameRows, Numbers, Peers, Shape
+from recorder.capture.ranges import RangeFiles
+from recorder.capture.storage import HOUR_NS
+
+FIRST = 480_000 * HOUR_NS
+
+
+def range_files(folder: Path) -> RangeFiles:
+    files = RangeFiles(folder, "s", 7, "prod")
+    files.shared.peers.number(Peers(1, None, None, None, None))
+    files.shared.shapes.number(Shape("request", "client", 3, "Metadata", 9))
+    files.shared.client_ids.number(None)
+    return files
+
+
+def add(group: FrameRows, frame: bytes) -> None:
+    group.numbers += Numbers(0, 0, 0, 1, 1, 5, 5, True, 1, len(frame), None, None, None, None)
+    group.body += frame
+
+
+def published(files: RangeFiles, folder: Path) -> dict[str, list[int]]:
+    """Rows of each row group, by path."""
+    storage.publish(files.finish(), storage.no_steps)
+    found = {}
+    for path in sorted(folder.rglob("*.parquet")):
+        metadata = pq.read_metadata(path)
+        groups = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+        found[str(path.relative_to(folder))] = groups
+    return found
+
+
+def test_rows_go_into_the_file_of_their_hour(tmp_path: Path) -> None:
+    files = range_files(tmp_path)
+    for at_ns in (FIRST, FIRST + HOUR_NS - 1, FIRST + HOUR_NS, FIRST):
+        add(files.frames(at_ns, 0, 1), b"x")
+    files.events(FIRST + HOUR_NS).add("session", None, 0, 0)
+    name = "s-00000007-00000007.parquet"
+    assert published(files, tmp_path) == {
+        f"events/date=2024-10-04/hour=01/{name}": [1],
+        f"frames/date=2024-10-04/hour=00/{name}": [3],
+        f"frames/date=2024-10-04/hour=01/{name}": [1],
+    }
+
+
+def test_a_full_group_is_written_and_a_large_frame_stands_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(columns, "MOST_BYTES", 10)
+    files = range_files(tmp_path)
+    for size in (4, 4, 4, 50, 1):
+        add(files.frames(FIRST, 0, size), bytes(size))
+    assert list(published(files, tmp_path).values()) == [[2, 1, 1, 1]]
+
+
+def test_a_clock_that_was_set_begins_a_group(tmp_path: Path) -> None:
+    files = range_files(tmp_path)
+    add(files.frames(FIRST, 0, 1), b"x")
+    add(files.frames(FIRST, 9, 1), b"x")
+    assert list(published(files, tmp_path).values()) == [[1, 1]]
+
+
+def test_discarded_files_leave_nothing(tmp_path: Path) -> None:
+    files = range_files(tmp_path)
+    add(files.frames(FIRST, 0, 1), b"x")
+    files.finish()
+    files.discard()
+    assert not list(tmp_path.rglob("*.parquet"))
+
+
+def test_a_range_without_rows_has_no_files(tmp_path: Path) -> None:
+    assert range_files(tmp_path).finish() == []

@@ -1,0 +1,109 @@
+"""Rows out of a capture again: the wanted ones, in order, without bodies that nobody wants."""
+
+import random
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from recorder.capture import columns, reader
+from recorder.capture import frames as c
+from recorder.capture.compactor import compact
+from recorder.capture.frames import UnknownFormatError
+from recorder.capture.session import RecordSettings
+from recorder.capture.tap import open_tap
+from tests.recorder.capture import traffic
+from tests.recorder.capture.traffic import Player, Talk
+
+
+@pytest.fixture
+def talks(tmp_path: Path) -> list[Talk]:
+    """Two sessions of one connection each, in `tmp_path`."""
+    made = []
+    for seed in range(2):
+        rng = random.Random(seed)
+        made.append(traffic.cut(rng, traffic.talk(rng, seed, 20), 400))
+        tap = open_tap(tmp_path, RecordSettings(segment=2_000), f"s{seed}")
+        player = Player(tap)
+        player.open(made[-1])
+        for chunk in made[-1].chunks:
+            player.play(seed, chunk)
+            tap.flush()
+        player.close(seed)
+        tap.close()
+    compact(tmp_path)
+    return made
+
+
+def test_rows_come_session_by_session_in_the_order_of_the_log(talks: list[Talk], tmp_path: Path) -> None:
+    rows = list(reader.rows(tmp_path, ["session", "connection", "sequence", "frame"]))
+    wanted = [(f"s{n}", n, row["sequence"], row["frame"]) for n in range(2) for row in traffic.expected(talks[n])]
+    assert [tuple(row.values()) for row in rows] == wanted
+
+
+def test_only_wanted_rows_and_columns_come(talks: list[Talk], tmp_path: Path) -> None:
+    where = (pc.field("api") == "Metadata") & (pc.field("kind") == "response")
+    rows = list(reader.rows(tmp_path, ["api_version"], where=where))
+    wanted = [
+        r["api_version"]
+        for talk in talks
+        for r in traffic.expected(talk)
+        if r["api_key"] == 3
+        if r["kind"] == "response"
+    ]
+    assert [row["api_version"] for row in rows] == wanted
+    assert {len(row) for row in rows} == {1}
+
+
+def test_bodies_above_the_limit_are_left_out(talks: list[Talk], tmp_path: Path) -> None:
+    for row in reader.rows(tmp_path, largest_body=100):
+        assert (row["frame"] is None) == (row["stored"] > 100)
+    assert {row["frame"] for row in reader.rows(tmp_path, largest_body=-1)} == {None}
+
+
+def test_one_row_is_found_by_its_numbers(talks: list[Talk], tmp_path: Path) -> None:
+    wanted = traffic.expected(talks[1])[7]
+    row = reader.frame(tmp_path, "s1", 1, 7)
+    assert row is not None
+    assert {name: row[name] for name in ("frame", "exchange", "kind")} == {
+        name: wanted[name] for name in ("frame", "exchange", "kind")
+    }
+    assert reader.frame(tmp_path, "s1", 1, 10_000) is None
+    assert reader.frame(tmp_path, "s9", 1, 7) is None
+
+
+def test_files_are_listed_with_what_their_names_say(talks: list[Talk], tmp_path: Path) -> None:
+    (tmp_path / "frames" / "date=2024-01-01" / "hour=00").mkdir(parents=True)
+    (tmp_path / "frames" / "date=2024-01-01" / "hour=00" / ".s0-1-1.parquet").touch()
+    found = reader.files(tmp_path)
+    assert {file.session for file in found} == {"s0", "s1"}
+    assert [file.first for file in found if file.session == "s0"] == sorted(
+        {f.first for f in found if f.session == "s0"}
+    )
+    assert reader.files(tmp_path / "missing") == []
+
+
+def test_a_file_that_is_no_part_of_a_capture_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "frames" / "date=2024-01-01" / "hour=00"
+    folder.mkdir(parents=True)
+    pq.write_table(pa.table({"a": [1]}), folder / "s-1-1.parquet")
+    with pytest.raises(UnknownFormatError):
+        list(reader.rows(tmp_path))
+
+
+def test_a_row_group_is_read_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columns, "MOST_ROWS", 3)
+    rng = random.Random(5)
+    talk = traffic.cut(rng, traffic.talk(rng, 0, 10), 10)
+    tap = open_tap(tmp_path, RecordSettings())
+    Player(tap).all_of([talk])
+    tap.close()
+    compact(tmp_path)
+    (file,) = reader.files(tmp_path)
+    tables = list(reader.row_groups(file))
+    assert len(tables) > 3
+    assert sum(len(table) for table in tables) == len(traffic.expected(talk))
+    assert tables[0].schema.names == list(reader.ALL)
+    assert c.FRAME not in next(iter(reader.row_groups(file, reader.HEADS))).schema.names

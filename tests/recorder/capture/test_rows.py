@@ -1,0 +1,116 @@
+"""Frames as rows: each value where it belongs."""
+
+import random
+
+from proxy.conversation.conversation import Conversation
+from proxy.conversation.exchange import FrameKind
+from proxy.conversation.routes import Routes
+from recorder.capture.columns import EventRows, FrameRows, Shared
+from recorder.capture.cutting import cut_requests, cut_responses
+from recorder.capture.rows import RowMaker
+from recorder.capture.storage import HOUR_NS
+from recorder.capture.track import Track
+from tests.recorder.capture import traffic
+
+RNG = random.Random(1)
+
+
+class Groups:
+    """A sink that keeps one group an hour."""
+
+    def __init__(self) -> None:
+        self.shared = Shared()
+        self.groups: dict[int, FrameRows] = {}
+
+    def frames(self, at_ns: int, clock_ns: int, size: int) -> FrameRows:
+        hour = at_ns // HOUR_NS
+        return self.groups.setdefault(hour, FrameRows("s", None, self.shared, clock_ns))
+
+    def events(self, at_ns: int) -> EventRows:
+        return EventRows("s", None)
+
+    def rows(self) -> list[dict[str, object]]:
+        return [row for _, group in sorted(self.groups.items()) for row in group.table().to_pylist()]
+
+
+def made(clock_ns: int = 0) -> tuple[Groups, RowMaker, Track]:
+    groups = Groups()
+    rows = RowMaker(groups, clock_ns)
+    track = Track(3, Conversation(Routes(), decides=False), {"client": "c:1"})
+    rows.describe(track)
+    return groups, rows, track
+
+
+def test_a_run_of_requests_and_their_responses() -> None:
+    groups, rows, track = made()
+    assert track.talk is not None
+    calls = [traffic.call(RNG, api, n, name) for n, (api, name) in enumerate([(3, "one"), (12, "two"), (3, None)])]
+    asked, answered = (b"".join(call.request for call in calls), b"".join(call.answer or b"" for call in calls))
+    step, found = cut_requests(track.talk, asked, 10, FrameKind.REQUEST)
+    rows.run(track, 0, step.data, found, 10)
+    step, found = cut_responses(track.talk, answered, 25, FrameKind.RESPONSE)
+    rows.run(track, 1, step.data, found, 25)
+    got = groups.rows()
+    assert [row["kind"] for row in got] == ["request"] * 3 + ["response"] * 3
+    assert [row["client_id"] for row in got] == ["one", "two", None] * 2
+    assert [row["sequence"] for row in got] == list(range(6))
+    assert [row["exchange"] for row in got] == [0, 1, 2] * 2
+    assert [row["latency_ns"] for row in got] == [None] * 3 + [15] * 3
+    assert [row["frame"] for row in got] == [c.request[4:] for c in calls] + [(c.answer or b"")[4:] for c in calls]
+    assert (rows.frames, rows.bytes) == (6, len(asked) + len(answered) - 24)
+
+
+def test_an_empty_run_makes_nothing() -> None:
+    groups, rows, track = made()
+    rows.run(track, 0, b"", [], 1)
+    assert groups.groups == {}
+
+
+def test_rows_change_their_group_with_the_hour_both_ways() -> None:
+    groups, rows, track = made()
+    assert track.talk is not None
+    for mono_ns in (HOUR_NS - 1, HOUR_NS, HOUR_NS - 2):
+        call = traffic.call(RNG, traffic.METADATA, 1, "one")
+        step, found = cut_requests(track.talk, call.request, mono_ns, FrameKind.REQUEST)
+        rows.run(track, 0, step.data, found, mono_ns)
+    assert [len(group) for _, group in sorted(groups.groups.items())] == [2, 1]
+
+
+def test_a_frame_that_no_exchange_owns() -> None:
+    groups, rows, track = made(clock_ns=1_000)
+    rows.add(track, 1, FrameKind.TOKEN, None, b"\0\0\0", 9, 7, [(0, 3)], [], "why")
+    (row,) = groups.rows()
+    assert (row["kind"], row["made_by"], row["exchange"], row["client"]) == ("token", "broker", None, "c:1")
+    assert (row["mono_ns"], row["first_mono_ns"], row["at_ns"], row["note"]) == (9, 7, 1_009, "why")
+
+
+def test_a_masked_request_has_no_client_id_and_neither_has_its_response() -> None:
+    groups, rows, track = made()
+    assert track.talk is not None
+    call = traffic.call(RNG, traffic.VENDOR, 1, "one")
+    _, (asked,) = cut_requests(track.talk, call.request, 1, FrameKind.REQUEST)
+    frame = call.request[4:12] + bytes(len(call.request) - 12)
+    rows.add(track, 0, asked.kind, asked.exchange, frame, 1, 1, [(8, len(frame) - 8)], [], "unknown_api")
+    _, (answered,) = cut_responses(track.talk, call.answer or b"", 2, FrameKind.RESPONSE)
+    rows.add(track, 1, answered.kind, answered.exchange, (call.answer or b"")[4:], 2, 2, [], [], "unknown_api")
+    assert [row["client_id"] for row in groups.rows()] == [None, None]
+
+
+def test_an_answer_of_the_proxy_is_its_own() -> None:
+    groups, rows, track = made()
+    assert track.talk is not None
+    call = traffic.call(RNG, traffic.METADATA, 1, "one")
+    cut_requests(track.talk, call.request, 1, FrameKind.REQUEST)
+    track.talk.made(1, traffic.framed(b"made"))
+    (exchange,) = track.talk.due(5).finished
+    rows.add(track, 1, FrameKind.RESPONSE, exchange, b"made", 5, 5, [], [], None)
+    (row,) = groups.rows()
+    assert (row["made_by"], row["frame"], row["latency_ns"]) == ("proxy", b"made", None)
+
+
+def test_rows_behind_a_set_clock_have_the_new_one() -> None:
+    groups, rows, track = made()
+    rows.add(track, 0, FrameKind.BYTES, None, b"a", 5, 5, [], [], None)
+    rows.set_clock(HOUR_NS)
+    rows.add(track, 0, FrameKind.BYTES, None, b"b", 5, 5, [], [], None)
+    assert [row["at_ns"] for row in groups.rows()] == [5, HOUR_NS + 5]

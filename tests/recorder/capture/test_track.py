@@ -1,0 +1,117 @@
+"""A connection in the compactor: what it carries over from one range to the next."""
+
+import json
+import random
+
+import pytest
+
+from proxy.conversation.conversation import Conversation
+from proxy.conversation.routes import Routes
+from recorder.capture.cutting import cut_requests
+from recorder.capture.track import Track
+from tests.recorder.capture import traffic
+
+RNG = random.Random(1)
+CALL = traffic.call(RNG, traffic.METADATA, 1, "one")
+ROUTES = Routes()
+
+
+def track() -> Track:
+    facts = {"node": 1, "listener": "l:1", "client": "c:2", "upstream": "u:3", "tls": False}
+    return Track(9, Conversation(ROUTES, decides=False), facts)
+
+
+def feed(one: Track, chunk: bytes) -> None:
+    assert one.talk is not None
+    cut_requests(one.talk, chunk, 5, one.kinds[0])
+
+
+def exchange(one: Track, client_id: str | None, number: int = 1):  # type: ignore[no-untyped-def]
+    call = traffic.call(RNG, traffic.METADATA, number, client_id)
+    feed(one, call.request)
+    assert one.talk is not None
+    return one.talk.in_flight[-1], call.request[4:]
+
+
+def test_the_first_client_id_is_the_usual_one_and_others_are_kept_for_their_response() -> None:
+    one = track()
+    assert one.usual_client_id is None
+    assert one.note_client(*exchange(one, "one")) == "one"
+    assert one.usual_client_id == "one"
+    assert one.clients == {}
+    assert one.note_client(*exchange(one, "two", 2)) == "two"
+    assert one.note_client(*exchange(one, None, 3)) is None
+    assert one.clients == {1: "two", 2: None}
+
+
+@pytest.mark.parametrize("head", [b"", b"\0\3\0\0\0\0\0\1\x7f\xff", b"\0\3\0\0\0\0\0\1\xff\x00"])
+def test_a_head_without_a_client_id_has_none(head: bytes) -> None:
+    one = track()
+    asked, _ = exchange(one, "one")
+    assert one.note_client(asked, head) is None
+
+
+def test_spans_are_given_in_offsets_of_the_frame_and_forgotten() -> None:
+    one = track()
+    one.masks[0].extend([(10, 14), (14, 20), (25, 40)])
+    assert one.rare(0)
+    assert not one.rare(1)
+    assert one.spans(0, 8, 30) == ([(2, 10), (17, 5)], [])
+    assert one.masks[0] == [(25, 40)]
+    assert one.spans(0, 30, 40) == ([(0, 10)], [])
+    assert not one.rare(0)
+
+
+def test_a_track_goes_on_elsewhere_as_if_nothing_had_been() -> None:
+    one = track()
+    exchange(one, "one")
+    feed(one, CALL.request[:30])
+    one.parts[0] = bytearray(CALL.request[:30])
+    one.first_ns[0] = 4
+    one.masks[0].append((3, 9))
+    one.sequence, one.principal, one.usual_client = 7, "alice", b"\0\3one"
+    one.clients[3] = "two"
+    blob = bytearray(b"others")
+    saved = json.loads(json.dumps(one.state(blob)))
+    other = Track.from_state(ROUTES, saved, bytes(blob))
+    assert other.parts == one.parts
+    again = bytearray(b"others")
+    assert json.loads(json.dumps(other.state(again))) == saved
+    assert again == blob
+    assert other.described() == one.described()
+    assert other.described().principal == "alice"
+
+
+def test_a_broken_track_goes_on_broken() -> None:
+    one = track()
+    exchange(one, "one")
+    feed(one, CALL.request[:30])
+    whole = one.talk.requests_side.begin if one.talk else 0
+    one.parts[0] = bytearray(b"half")
+    one.break_off("queue_full", 77)
+    one.break_off("again", 78)
+    assert one.talk is None
+    assert one.parts == [None, None]
+    assert one.broken == {
+        "reason": "queue_full",
+        "since_ns": 77,
+        "next_exchange": 2,
+        "next_whole": 1,
+        "cut": "Metadata",
+        "behind": whole,
+    }
+    other = Track.from_state(ROUTES, json.loads(json.dumps(one.state(bytearray()))), b"")
+    assert (other.talk, other.broken) == (None, one.broken)
+
+
+def test_behind_a_gap_nobody_knows_who_asked_in_it() -> None:
+    one = track()
+    exchange(one, "one")
+    one.break_off("queue_full", 77)
+    beyond = Conversation(ROUTES)
+    for number in range(3):
+        beyond.requests(traffic.call(RNG, traffic.METADATA, number, "two").request, number)
+    one.resume(Conversation.from_state(ROUTES, beyond.boundary_state() or {}))
+    assert one.clients == {1: None, 2: None}
+    assert one.sequence == 3
+    assert one.broken is None
