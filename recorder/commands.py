@@ -6,6 +6,7 @@ clients) is imported inside it, so that the others work without.
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -103,6 +104,8 @@ def _analyzed(
     from recorder.analysis import job
     from recorder.analysis.answer import Output, answer
 
+    # who ends this process politely gets what Ctrl-C gets: nothing left running or lying about
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     output = Output(_for_executors(out), kind, overwrite) if out else None
     with tempfile.NamedTemporaryFile(prefix="kafka-wiretap-spark-", suffix=".log", delete=False) as log:
         path = Path(log.name)
@@ -111,6 +114,9 @@ def _analyzed(
             found = answer(spark, _for_executors(folder), window=window, output=output)
     except PySparkException as error:  # there was no session to ask for more
         raise click.ClickException(f"Spark did not start: {error} (its log: {path})") from error
+    except KeyboardInterrupt:
+        path.unlink()
+        raise
     path.unlink()
     return found
 

@@ -9,6 +9,7 @@ spoken to over loopback alone, and no web page is opened. Quiet: whatever the JV
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -43,6 +44,8 @@ _LOCAL = {
     "spark.driver.host": "127.0.0.1",
     "spark.sql.shuffle.partitions": "8",
 }
+# Seconds that a JVM gets for its own cleaning up.
+_JVM_ENDS_WITHIN = 20
 # A small capture is read before the JVM's second compiler and its parallel collector have paid for themselves: without
 # them the answer takes half the processor time.
 _QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -83,12 +86,13 @@ def session(
         (folder / "log4j2.properties").write_text(_LOG4J)
         _prepare(master)
         with _stderr_to(log or folder / "spark.log"):
-            spark = _open(settings(master, extra or {}), folder, _QUICK if quick and is_local(master) else "")
+            spark = _open(_placed(settings(master, extra or {}), folder), _QUICK if quick and is_local(master) else "")
         try:
             spark.sparkContext.addPyFile(str(write_zip(folder / "kafka_wiretap.zip")))
             yield spark
+            spark.stop()
         finally:
-            _close(spark)
+            _end_jvm()
 
 
 def _prepare(master: str) -> None:
@@ -98,24 +102,33 @@ def _prepare(master: str) -> None:
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
 
 
-def _open(chosen: Mapping[str, str], folder: Path, options: str) -> SparkSession:
+def _placed(chosen: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """The settings, with everything that a local Spark leaves lying about in `folder`, and its log's layout."""
+    local = {"spark.local.dir": str(folder)} if is_local(chosen["spark.master"]) else {}
+    quiet = f"-Dlog4j2.configurationFile=file:{folder / 'log4j2.properties'} -Djava.io.tmpdir={folder}"
+    return {**local, **chosen, _JAVA_OPTIONS: f"{quiet} {chosen.get(_JAVA_OPTIONS, '')}".strip()}
+
+
+def _open(chosen: Mapping[str, str], options: str) -> SparkSession:
     builder = SparkSession.builder
-    quiet = f"-Dlog4j2.configurationFile=file:{folder / 'log4j2.properties'}"
-    java = " ".join(filter(None, [quiet, options, chosen.get(_JAVA_OPTIONS)]))
-    for name, value in {**chosen, _JAVA_OPTIONS: java}.items():
+    for name, value in {**chosen, _JAVA_OPTIONS: f"{options} {chosen[_JAVA_OPTIONS]}".strip()}.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
 
 
-def _close(spark: SparkSession) -> None:
-    """Stop the session and wait for its JVM: it ends when its standard input does."""
+def _end_jvm() -> None:
+    """Let the JVM end, as it does with its standard input, and forget it. It is not asked: who was interrupted while
+    it talked to the JVM can't rely on getting the right answer any more."""
     gateway: Any = SparkContext._gateway
-    spark.stop()
     if gateway is not None:
-        gateway.shutdown()
         gateway.proc.stdin.close()
-        gateway.proc.wait()
-        SparkContext._gateway = SparkContext._jvm = None
+        try:
+            gateway.proc.wait(_JVM_ENDS_WITHIN)
+        except subprocess.TimeoutExpired:
+            gateway.proc.kill()
+            gateway.proc.wait()
+    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = None
 
 
 @contextmanager

@@ -92,8 +92,9 @@ def test_ctrl_c_leaves_nothing_running(tmp_path: Path, moment: str) -> None:
         assert not marked(mark)
 
 
-def test_ctrl_c_while_spark_runs_ends_its_jvm(tmp_path: Path) -> None:
-    with demo(tmp_path / "capture") as (process, mark):
+def test_ctrl_c_while_spark_runs_ends_its_jvm_and_clears_up(tmp_path: Path) -> None:
+    (tmp_path / "scratch").mkdir()
+    with demo(tmp_path / "capture", TMPDIR=str(tmp_path / "scratch")) as (process, mark):
         read_until(process, "$ kafka-wiretap analyze")
         while not any(found.name() == "java" for found in marked(mark)):
             assert process.poll() is None
@@ -101,3 +102,4 @@ def test_ctrl_c_while_spark_runs_ends_its_jvm(tmp_path: Path) -> None:
         process.communicate()
         assert process.returncode == 130
         assert not marked(mark)
+    assert list((tmp_path / "scratch").iterdir()) == []
