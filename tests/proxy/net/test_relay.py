@@ -480,7 +480,7 @@ async def test_an_answer_of_the_proxy_is_owed_before_the_end_of_stream():
 async def test_a_client_that_asks_the_proxy_and_never_reads_is_read_no_more():
     frame = api_versions_newer(5)
     async with relaying(buffers=SMALL) as talk:
-        taken = await _said_until_stuck(talk.client, frame * (16 * MIB // len(frame)))
+        taken = await _said_until_stuck(talk.client, frame * (8 * MIB // len(frame)))
         assert taken < 4 * MIB
         assert MOST_MADE < len(talk.talk.in_flight) <= RECEIVE_SIZE // len(frame) + MOST_MADE
 
@@ -625,7 +625,7 @@ async def test_a_slow_client_stops_reading_from_the_broker_and_not_the_other_way
     async with relaying(buffers=SMALL) as talk:
         await talk.client.say(ping(1))
         await talk.broker.hear_frame()
-        whole = pong(1, bytes(16 * MIB))
+        whole = pong(1, bytes(6 * MIB))
         taken = await _said_until_stuck(talk.broker, whole)
         assert taken < 8 * RECEIVE_SIZE
         await talk.client.say(ping(2))
@@ -639,7 +639,7 @@ async def test_a_slow_broker_stops_reading_from_the_client_and_not_the_other_way
     async with relaying(buffers=SMALL) as talk:
         await talk.client.say(ping(1))
         await talk.broker.hear_frame()
-        whole = produce(3, 2, acks=1, tail=bytes(16 * MIB))
+        whole = produce(3, 2, acks=1, tail=bytes(6 * MIB))
         taken = await _said_until_stuck(talk.client, whole)
         assert taken < 8 * RECEIVE_SIZE
         await talk.broker.say(pong(1))
