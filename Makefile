@@ -31,7 +31,7 @@ test-long: setup  ## soaks and full sweeps
 check: setup  ## lint, types, and which room may import which
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 
 bench: setup  ## ratios to a direct connection and to a bare relay, in one run
 	@$(BIN)/python -m bench $(ARGS)
