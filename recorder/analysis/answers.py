@@ -65,4 +65,5 @@ def _codes_of(row: tuple[Any, int, int, int | None]) -> list[int] | None:
     buffer = body.as_buffer()
     if buffer is None or api_version is None:
         return None
-    return error_codes(memoryview(buffer), api_key, api_version, masked_from=masked_from)
+    # Arrow calls its bytes signed; a length is not
+    return error_codes(memoryview(buffer).cast("B"), api_key, api_version, masked_from=masked_from)

@@ -39,6 +39,14 @@ def test_each_response_gives_its_codes_and_requests_give_none(
     assert codes(capture(*rows)) == {0: [3, 3], 1: []}
 
 
+def test_codes_behind_lengths_of_more_than_seven_bits_are_read(capture: Build, response_row: Build) -> None:
+    """A body comes to Python as Arrow's memory, whose bytes count as signed where nobody says otherwise."""
+    lengths = [0, 1, 126, 127, 128, 200, 16_383, 20_000]
+    partitions = [{"partition_index": n, "error_code": n, "records": bytes(n)} for n in lengths]
+    frame = catalog.encode_response(1, 12, 1, {"responses": [{"topic": "t" * 150, "partitions": partitions}]})
+    assert codes(capture(response_row(0, frame, **FETCH))) == {0: lengths[1:]}
+
+
 def test_bodies_that_cannot_be_read_give_null_and_stop_nothing(capture: Build, response_row: Build) -> None:
     frame = metadata_response(3)
     masked = frame[:4] + bytes(len(frame) - 4)
