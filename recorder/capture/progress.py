@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import re
 import struct
-import zlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from crc32c import crc32c
 
 from recorder.capture.assembly import Assembly
 from recorder.capture.spool import UnknownSpoolError
@@ -46,7 +47,7 @@ def write_progress(spool: Path, progress: Progress, assembly: Assembly) -> None:
     blob = bytearray()
     text = json.dumps({"progress": asdict(progress), "assembly": assembly.state(blob)}).encode()
     content = _HEAD.pack(STATE_MAGIC, STATE_FORMAT, len(text)) + text + blob
-    write_synced(spool / f"{progress.segment:08d}.state", content + zlib.crc32(content).to_bytes(4, "big"))
+    write_synced(spool / f"{progress.segment:08d}.state", content + crc32c(content).to_bytes(4, "big"))
 
 
 def read_newest(spool: Path, assembly: Assembly) -> Progress:
@@ -57,7 +58,7 @@ def read_newest(spool: Path, assembly: Assembly) -> Progress:
     content = found[-1][1].read_bytes()
     magic, number, length = _HEAD.unpack_from(content)
     body, crc = content[:-4], content[-4:]
-    if magic != STATE_MAGIC or number != STATE_FORMAT or zlib.crc32(body).to_bytes(4, "big") != crc:
+    if magic != STATE_MAGIC or number != STATE_FORMAT or crc32c(body).to_bytes(4, "big") != crc:
         raise UnknownSpoolError(f"{found[-1][1]} can't be read: compact the capture where it was made")
     told = json.loads(body[_HEAD.size : _HEAD.size + length])
     assembly.restore(told["assembly"], body[_HEAD.size + length :])

@@ -1,8 +1,8 @@
 """The log's format: segments of entries, each with a checksum, written by appending alone.
 
     segment   head, entry, entry, ...
-    head      MAGIC, format (uint16), length (uint32), JSON, CRC-32 of the JSON
-    entry     CRC-32 of the rest, length of the rest, kind, direction, spans, connection, stream offset, monotonic ns;
+    head      MAGIC, format (uint16), length (uint32), JSON, CRC-32C of the JSON
+    entry     CRC-32C of the rest, length of the rest, kind, direction, spans, connection, stream offset, monotonic ns;
               (start, length) of each masked span, in offsets of the bytes; the bytes
 
 Knows bytes and files, never frames. All numbers are big-endian. The log of a process that was killed ends wherever its
@@ -18,12 +18,13 @@ import json
 import os
 import re
 import struct
-import zlib
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from crc32c import crc32c
 
 SPOOL_FORMAT = 1
 MAGIC = b"KWSPOOL\n"
@@ -94,7 +95,7 @@ class SegmentHead:
 
 def encode_head(head: SegmentHead) -> bytes:
     text = json.dumps(asdict(head)).encode()
-    return _HEAD.pack(MAGIC, SPOOL_FORMAT, len(text)) + text + _CRC.pack(zlib.crc32(text))
+    return _HEAD.pack(MAGIC, SPOOL_FORMAT, len(text)) + text + _CRC.pack(crc32c(text))
 
 
 def decode_head(segment: bytes) -> tuple[SegmentHead, int]:
@@ -110,7 +111,7 @@ def decode_head(segment: bytes) -> tuple[SegmentHead, int]:
         )
     end = _HEAD.size + length
     text = segment[_HEAD.size : end]
-    if segment[end : end + _CRC.size] != _CRC.pack(zlib.crc32(text)):
+    if segment[end : end + _CRC.size] != _CRC.pack(crc32c(text)):
         raise DamagedSegmentError("the segment's head is torn")
     return SegmentHead(**json.loads(text)), end + _CRC.size
 
@@ -122,7 +123,7 @@ def entry_head(
     rest = _FIXED.pack(kind, direction, len(spans), connection, offset, mono_ns)
     if spans:
         rest += b"".join(_SPAN.pack(start, length) for start, length in spans)
-    crc = zlib.crc32(data, zlib.crc32(rest))
+    crc = crc32c(data, crc32c(rest))
     return crc.to_bytes(4, "big") + (len(rest) + len(data)).to_bytes(4, "big") + rest
 
 
@@ -134,7 +135,7 @@ def entries(buffer: bytes, at: int = 0) -> Iterator[tuple[Entry, int]]:
         crc, length, kind, direction, spans, connection, offset, mono_ns = _ENTRY.unpack_from(buffer, at)
         end = at + 8 + length
         data_at = at + fixed + spans * _SPAN.size
-        if end > end_of_buffer or data_at > end or zlib.crc32(view[at + 8 : end]) != crc:
+        if end > end_of_buffer or data_at > end or crc32c(view[at + 8 : end]) != crc:
             return
         masked = _spans(buffer, at + fixed, spans) if spans else ()
         yield Entry(kind, direction, connection, offset, mono_ns, buffer[data_at:end], masked), end
