@@ -1,11 +1,12 @@
 """Apache Kafka 4.3.1 in KRaft mode on loopback: one node, or three, each a JVM of its own.
 
-Every node is broker and controller, and has three listeners:
+Every node is broker and controller, and has four listeners:
 
 | listener | bound to            | advertised as       | for                                                          |
 |----------|---------------------|---------------------|--------------------------------------------------------------|
 | DIRECT   | 127.66.16.N:port    | the same            | brokers among themselves, clients and proxies without a tap  |
 | TAPPED   | 127.0.0.1:port      | 127.77.17.N:port    | proxies; `tests.clients.tap` listens on the advertised port  |
+| LOGIN    | 127.0.0.1:port      | 127.77.17.N:port    | the same with SASL, mechanisms PLAIN and SCRAM-SHA-256       |
 | QUORUM   | 127.0.0.1:port      | -                   | controllers                                                  |
 
 The advertised hosts occur nowhere else on the machine, are dialled without DNS, and a proxy can advertise something
@@ -77,9 +78,16 @@ rootLogger.appenderRef.out.ref = out
 # Room for a record of 20 MB, a fetch of 50 MB, and what a client may add to both.
 ROOM_BYTES = 96 << 20
 
+# who may log in with PLAIN
+USER, PASSWORD = "alice", "secret-of-alice"
+_JAAS = "org.apache.kafka.common.security"
+
 _SETTINGS = {
     "process.roles": "broker,controller",
-    "listener.security.protocol.map": "DIRECT:PLAINTEXT,TAPPED:PLAINTEXT,QUORUM:PLAINTEXT",
+    "listener.security.protocol.map": "DIRECT:PLAINTEXT,TAPPED:PLAINTEXT,LOGIN:SASL_PLAINTEXT,QUORUM:PLAINTEXT",
+    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
+    "listener.name.login.plain.sasl.jaas.config": f"{_JAAS}.plain.PlainLoginModule required user_{USER}={PASSWORD};",
+    "listener.name.login.scram-sha-256.sasl.jaas.config": f"{_JAAS}.scram.ScramLoginModule required;",
     "inter.broker.listener.name": "DIRECT",
     "controller.listener.names": "QUORUM",
     "message.max.bytes": ROOM_BYTES,
@@ -117,19 +125,31 @@ class Node:
     number: int
     folder: Path
     direct: Reserved
-    tapped: Reserved  # the port that the tap listens on, bound nowhere by the broker
-    behind_tap: Reserved
+    # the ports that a tap listens on, and those that the broker does
+    tapped: Reserved
+    behind_tapped: Reserved
+    login: Reserved
+    behind_login: Reserved
     quorum: Reserved
     child: subprocess.Popen[bytes] | None = field(default=None)
 
     def listeners(self) -> dict[str, str]:
+        bound = {"TAPPED": self.behind_tapped, "LOGIN": self.behind_login, "QUORUM": self.quorum}
+        advertised = {"DIRECT": self.direct, "TAPPED": self.tapped, "LOGIN": self.login}
         return {
-            "listeners": f"DIRECT://{self.direct},TAPPED://{self.behind_tap},QUORUM://{self.quorum}",
-            "advertised.listeners": f"DIRECT://{self.direct},TAPPED://{self.tapped}",
+            name: ",".join(f"{listener}://{port}" for listener, port in ports.items())
+            for name, ports in (("listeners", {"DIRECT": self.direct} | bound), ("advertised.listeners", advertised))
         }
 
     def release(self) -> None:
-        for port in (self.direct, self.tapped, self.behind_tap, self.quorum):
+        for port in (
+            self.direct,
+            self.tapped,
+            self.behind_tapped,
+            self.login,
+            self.behind_login,
+            self.quorum,
+        ):
             port.release()
 
 
@@ -163,9 +183,10 @@ class KafkaCluster:
         self.nodes = {number: self._node(number) for number in range(1, nodes + 1)}
 
     def _node(self, number: int) -> Node:
-        local = [Reserved("127.0.0.1") for _ in range(2)]
-        direct, tapped = Reserved(DIRECT_HOST.format(number)), Reserved(TAPPED_HOST.format(number))
-        return Node(number, self._folder / f"node-{number}", direct, tapped, *local)
+        tapped, login = (Reserved(TAPPED_HOST.format(number)) for _ in range(2))
+        behind_tapped, behind_login, quorum = (Reserved("127.0.0.1") for _ in range(3))
+        ports = [Reserved(DIRECT_HOST.format(number)), tapped, behind_tapped, login, behind_login, quorum]
+        return Node(number, self._folder / f"node-{number}", *ports)
 
     @property
     def bootstrap(self) -> str:
@@ -178,9 +199,16 @@ class KafkaCluster:
         return ",".join(str(node.tapped) for node in self.nodes.values())
 
     @property
-    def tap_routes(self) -> dict[Reserved, Reserved]:
-        """Where a tap has to listen -> where the broker behind it does."""
-        return {node.tapped: node.behind_tap for node in self.nodes.values()}
+    def login_bootstrap(self) -> str:
+        """The same, for clients that log in."""
+        return ",".join(str(node.login) for node in self.nodes.values())
+
+    @property
+    def tap_routes(self) -> dict[str, str]:
+        """Where a tap has to listen -> where the broker behind it does, as "host:port"."""
+        routes = [(node.tapped, node.behind_tapped) for node in self.nodes.values()]
+        routes += [(node.login, node.behind_login) for node in self.nodes.values()]
+        return {str(advertised): str(bound) for advertised, bound in routes}
 
     def __enter__(self) -> "KafkaCluster":
         self._folder.mkdir(parents=True, exist_ok=True)

@@ -40,6 +40,7 @@ class Proxied:
         folder: Path,
         *,
         advertise: str = ADVERTISED_HOST,
+        login: bool = False,
         record: bool = True,
         options: Sequence[str] = (),
     ) -> None:
@@ -48,19 +49,19 @@ class Proxied:
         Args:
             folder: gets the capture, the taps' files and the proxy's log.
             advertise: what clients are told to dial: any spelling of a loopback IPv4 address but 127.88.18.1.
+            login: stand before the listener that wants SASL.
             options: more of the proxy's.
         """
         self.cluster, self.folder, self.advertise = cluster, folder, advertise
         self.capture = folder / "capture"
-        self._record, self._options = record, options
+        self._login, self._record, self._options = login, record, options
 
     def __enter__(self) -> "Proxied":
         with ExitStack() as stack:
             dialled = socket.gethostbyname(self.advertise)
             self.port = stack.enter_context(reserved_range((LISTEN_HOST, dialled), PORTS))
             ports = range(self.port, self.port + PORTS)
-            routes = {str(listen): str(target) for listen, target in self.cluster.tap_routes.items()}
-            self._far = stack.enter_context(Tap(routes, self.folder / "brokers"))
+            self._far = stack.enter_context(Tap(self.cluster.tap_routes, self.folder / "brokers"))
             self._start_proxy()
             stack.callback(self.stop)
             routes = {f"{dialled}:{port}": f"{LISTEN_HOST}:{port}" for port in ports}
@@ -81,7 +82,8 @@ class Proxied:
     def advertised(self) -> dict[str, str]:
         """A broker's "host:port" -> what clients are told instead."""
         nodes = self.cluster.nodes.values()
-        return {str(node.tapped): f"{self.advertise}:{self.port + node.number}" for node in nodes}
+        upstream = {node.number: str(node.login if self._login else node.tapped) for node in nodes}
+        return {upstream[number]: f"{self.advertise}:{self.port + number}" for number in upstream}
 
     @property
     def log(self) -> str:
@@ -92,7 +94,7 @@ class Proxied:
         listen = ["--listen", f"{LISTEN_HOST}:{self.port}", "--advertise", self.advertise, *nodes]
         keep = ["--record", str(self.capture)] if self._record else []
         state = ["--state", str(self.folder / "state.json"), "--node-ports", str(self.port + PORTS + 1)]
-        upstream = ["--upstream", self.cluster.tapped_bootstrap]
+        upstream = ["--upstream", self.cluster.login_bootstrap if self._login else self.cluster.tapped_bootstrap]
         command = [*PROGRAM, "proxy", *upstream, *listen, *state, *keep, *self._options]
         self._proxy = children.spawn(command, output=self.folder / "proxy.log")
         wait_for(lambda: "listening on" in self.log, "the proxy to listen", seconds=READY_SECONDS, hopeless=self._death)
