@@ -27,6 +27,8 @@ LINGER_SECONDS = 0.002
 IDLE_SECONDS = 0.5
 # how soon a failed write is tried again
 RETRY_SECONDS = 0.2
+# how often the metrics' figure of older segments is renewed; the limit looks for itself
+LOOK_SECONDS = 0.5
 # a wall clock that moved by more than this against the monotonic one has been set
 CLOCK_JUMP_NS = 10_000_000
 # entries in one writev: each needs two buffers
@@ -194,6 +196,7 @@ class Writer:
         self.written_items = 0
         self._stuck = False
         self._closing = False
+        self._looked = 0.0
         self._wake = threading.Event()
         self._hurry = threading.Event()
         self._progress = threading.Condition()
@@ -281,8 +284,11 @@ class Writer:
             self.queue.insert(0, jump)
 
     def _look_around(self) -> None:
-        self.log.turn(time.monotonic())
-        self.log.look()
+        now = time.monotonic()
+        self.log.turn(now)
+        if now - self._looked >= LOOK_SECONDS:
+            self._looked = now
+            self.log.look()
 
     def _notify(self) -> None:
         with self._progress:
