@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from math import ceil
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from recorder.analysis.exchanges import exchanges
@@ -74,9 +73,12 @@ def test_a_window_splits_the_counts_by_the_time_of_the_request(
     assert [(row.window_start.minute, row.requests, row.responses) for row in found] == [(0, 2, 1), (1, 1, 0)]
 
 
-@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(values=st.lists(st.integers(0, 10**10), min_size=1, max_size=300))
-def test_percentiles_are_those_of_the_plain_twin(spark: SparkSession, values: list[int]) -> None:
-    rows = [("answered", "Fetch", 1, None, None, 1, 1, value, []) for value in values]
-    row = by_api(spark.createDataFrame(rows, EXCHANGES))["Fetch"]
-    assert [row.p50_ms, row.p95_ms, row.p99_ms] == [nearest_rank(values, share) for share in (0.5, 0.95, 0.99)]
+def test_percentiles_are_those_of_the_plain_twin(spark: SparkSession) -> None:
+    chance = random.Random(7)
+    groups = {f"{count} values": chance.sample(range(10**10), count) for count in (1, 2, 3, 19, 20, 21, 100, 3000)}
+    groups["ties"] = [chance.randrange(3) for _ in range(50)]
+    rows = [("answered", api, 1, None, None, 1, 1, value, []) for api, values in groups.items() for value in values]
+    found = by_api(spark.createDataFrame(rows, EXCHANGES))
+    for api, values in groups.items():
+        twin = [nearest_rank(values, share) for share in (0.5, 0.95, 0.99)]
+        assert [found[api].p50_ms, found[api].p95_ms, found[api].p99_ms] == twin, api
