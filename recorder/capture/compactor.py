@@ -205,8 +205,6 @@ class Compaction:
         """Goes on behind the newest state, or begins."""
         progress = read_newest(self.spool, self._assembly)
         self.frames, self.bytes = progress.frames, progress.bytes
-        if progress.segment:
-            self._remove_done(progress.segment)
         return progress
 
     def _remove_session(self) -> None:

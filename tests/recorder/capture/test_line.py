@@ -214,6 +214,25 @@ def test_bare_tokens_show_only_their_length_however_they_are_cut(size: int) -> N
     assert recording.stream(RESPONSE) == blank(answered, *SERVER_TOKENS)
 
 
+def test_the_request_that_ends_a_kerberos_login_stands_behind_the_verdict_however_it_is_cut() -> None:
+    for size in range(1, len(CLIENT[2])):
+        recording = Recording()
+        for direction, data in (
+            (REQUEST, request(HANDSHAKE, 0, mechanism="GSSAPI")),
+            (RESPONSE, response(HANDSHAKE, 0, error_code=0)),
+            (REQUEST, framed(b"a ticket")),
+            (RESPONSE, framed(b"a proof")),
+            (REQUEST, CLIENT[2][:size]),
+            (REQUEST, CLIENT[2][size:]),
+        ):
+            recording.feed(direction, data)
+        ended = [n for n, item in enumerate(recording.items) if item[0] == Kind.LOGIN and b'"ended": true' in item[5]]
+        behind = [item[3] + len(item[5]) for item in recording.items[: ended[0]] if item[:2] == (Kind.BYTES, REQUEST)]
+        assert len(ended) == 2
+        assert max(behind) <= recording.items[ended[0]][3]
+        assert recording.stream(REQUEST).endswith(CLIENT[2])
+
+
 @pytest.mark.parametrize("size", [1, 3, 5, 1000])
 def test_a_verdict_on_a_login_stands_before_the_bytes_that_it_is_about(size: int) -> None:
     recording = Recording()
