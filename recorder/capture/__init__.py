@@ -1,15 +1,26 @@
 """What is kept: a log written beside the traffic, and the columns made of it by a process of its own.
 
+    in the proxy's process
     tap           the proxy's observer: takes each chunk when it arrives, before it is sent on
+    line          one connection as the tap sees it: bytes kept back, masks
     redaction     which bytes of a marked frame may not be kept
-    line          one connection as the tap sees it: bytes kept back, gaps
+    gap           what a stretch that isn't recorded has lost
     writer        the thread that writes what the tap took
     spool         the log's format: segments, entries, checksums
-    session       a session's folder: names, locks, settings
+    session       a session's folder: names, locks, settings, status
+
+    in the compactor's
     assembly      entries -> frames again, with the proxy's own conversation room
-    columns       rows -> Arrow, in groups bounded by bytes
+    cutting       where the frames lie in a chunk, and whose they are
+    track         one connection as the compactor sees it
+    rows, columns frames -> rows -> Arrow, in groups bounded by bytes
+    events        what happened besides frames
+    ranges        the files of a segment's rows, by hour
     storage       where closed files go, and in which order
+    progress      what the next range starts from
     compactor     segment after segment: files, state, removal; each frame exactly once
+
+    for whoever reads
     frames        the columns' names and types, the format's number, the upgrade steps
     reader        frames and exchanges out of a capture again
 
