@@ -48,16 +48,6 @@ _MESSAGES: dict[FrameKind, Kind] = {FrameKind.REQUEST: "request", FrameKind.RESP
 _WHOLE = {kind: Rule(head) for kind, head in HEADS.items()}
 
 
-def marks_request(api_key: int, api_version: int) -> bool:
-    """Whether a proxy that records must mark such requests (`Routes`): secrets, and who logs in how."""
-    return api_key == SASL_HANDSHAKE or catalog.may_hold_secrets("request", api_key)
-
-
-def marks_response(api_key: int, api_version: int) -> bool:
-    """Whether a proxy that records must mark such responses."""
-    return catalog.may_hold_secrets("response", api_key)
-
-
 def rule(mark: Mark) -> Rule | None:
     """What to mask of the frame that a mark belongs to; None: nothing."""
     exchange = mark.exchange

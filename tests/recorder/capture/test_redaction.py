@@ -96,14 +96,6 @@ def test_a_frame_that_is_not_what_it_says_is_an_error_to_the_caller() -> None:
         redaction.secret_spans(mark.kind, mark.exchange, frame[:-3], ("auth_bytes",))
 
 
-def test_what_a_recording_proxy_marks() -> None:
-    assert redaction.marks_request(SASL_AUTHENTICATE, 99)
-    assert redaction.marks_response(SASL_AUTHENTICATE, 0)
-    assert redaction.marks_request(SASL_HANDSHAKE, 1)
-    assert not redaction.marks_request(3, 9)
-    assert not redaction.marks_response(3, 9)
-
-
 def test_the_mechanism_stands_in_the_handshake() -> None:
     mark, frame = request_mark(SASL_HANDSHAKE, 1, mechanism="PLAIN")
     assert mark.exchange is not None

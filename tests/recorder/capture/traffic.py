@@ -15,9 +15,8 @@ from proxy.conversation.conversation import Conversation
 from proxy.conversation.exchange import Cause, Direction
 from proxy.conversation.routes import Routes
 from proxy.wire import catalog
-from recorder.capture import redaction
 
-METADATA, HEARTBEAT, PRODUCE, SASL_AUTHENTICATE, VENDOR = 3, 12, 0, 36, 10_001
+METADATA, HEARTBEAT, PRODUCE, SASL_HANDSHAKE, SASL_AUTHENTICATE, VENDOR = 3, 12, 0, 17, 36, 10_001
 SECRET = b"hunter2-correct-horse"
 
 
@@ -156,8 +155,11 @@ def cut(rng: random.Random, talk: Talk, largest: int, start_ns: int = 1_000_000_
 
 
 def recording_routes() -> Routes:
-    """As the proxy marks frames when it records."""
-    return Routes(mark_request=redaction.marks_request, mark_response=redaction.marks_response)
+    """As the proxy marks frames when it records: those with secrets, and who logs in how."""
+    return Routes(
+        mark_request=lambda key, version: key == SASL_HANDSHAKE or catalog.may_hold_secrets("request", key),
+        mark_response=lambda key, version: catalog.may_hold_secrets("response", key),
+    )
 
 
 class Player:
