@@ -182,7 +182,7 @@ def check_capture(folder: Path, near: Sequence[Conversation], far: Sequence[Conv
     rows = captured_connections(folder)
     gaps = [event for event in _table(folder / "events") if event["kind"] == "gap"]
     assert not gaps, f"the capture has gaps: {gaps}"
-    unmatched = [one for one in far if one.requests and not is_own_question(one)]
+    unmatched = [one for one in far if (one.requests or one.cut_request) and not is_own_question(one)]
     for number, frames in rows.items():
         _check_numbers(number, frames)
         forwarded, answered = _forwarded(frames)

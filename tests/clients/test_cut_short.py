@@ -1,0 +1,37 @@
+"""A client that leaves in the middle of a request: what came is passed on and kept, and nothing waits for the rest."""
+
+import socket
+import struct
+from pathlib import Path
+
+import pytest
+
+from tests.brokers.kafka import KafkaCluster
+from tests.brokers.waiting import wait_for
+from tests.clients.checks import captured_connections
+from tests.clients.harness import proxied
+
+pytestmark = pytest.mark.real
+
+ANNOUNCED, SENT = 20_000_000, 5_000_000
+# length, Produce 9, correlation id, no client id, tags; no transactional id, acks=all, timeout
+BEGINNING = struct.pack(">ihhihB", ANNOUNCED, 0, 9, 1, -1, 0) + struct.pack(">Bhi", 0, -1, 1000)
+# closing then sends a reset instead of an end
+RESET = struct.pack("ii", 1, 0)
+
+
+@pytest.mark.parametrize("reset", [False, True])
+def test_half_a_request_is_kept_as_far_as_it_came(kafka_one: KafkaCluster, tmp_path: Path, reset: bool) -> None:
+    with proxied(kafka_one, tmp_path) as proxy, socket.create_connection((proxy.advertise, proxy.port)) as client:
+        client.sendall(BEGINNING + bytes(SENT - len(BEGINNING)))
+        wait_for(lambda: _size(proxy.folder / "brokers") == SENT, "the broker's side to have it all")
+        if reset:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+    ((row,),) = captured_connections(proxy.capture).values()
+    assert row["size"] == SENT - 4
+    assert row["note"].startswith("cut")
+
+
+def _size(tapped: Path) -> int:
+    """Of the largest that any connection sent; the proxy's own question is a small one."""
+    return max((file.stat().st_size for file in tapped.glob("*.requests")), default=0)
