@@ -149,7 +149,6 @@ class Status:
     lag_bytes: int = 0
     lag_seconds: float = 0.0
     segment: int = 0
-    finished: bool = False
 
 
 def write_status(spool: Path, status: Status) -> None:

@@ -59,8 +59,8 @@ def test_names_of_sessions_differ_and_lead_nowhere_else(tmp_path: Path) -> None:
 def test_a_status_is_read_whole_or_not_at_all(tmp_path: Path) -> None:
     assert sessions.read_status(tmp_path) is None
     sessions.write_status(tmp_path, Status(frames=3, lag_seconds=0.5))
-    sessions.write_status(tmp_path, Status(frames=4, finished=True))
-    assert sessions.read_status(tmp_path) == Status(frames=4, finished=True)
+    sessions.write_status(tmp_path, Status(frames=4, segment=2))
+    assert sessions.read_status(tmp_path) == Status(frames=4, segment=2)
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
