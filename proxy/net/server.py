@@ -12,14 +12,13 @@ import signal
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
-from functools import partial
 from logging import DEBUG, ERROR, INFO, WARNING
 
 import trio
 
 from proxy.config import BadSetting, ProxySettings
 from proxy.conversation import Cause, Conversation, Routes
-from proxy.conversation.routes import API_VERSIONS
+from proxy.conversation.routes import API_VERSIONS, SASL_HANDSHAKE
 from proxy.log import log
 from proxy.metrics.admin import Server, admin_app, serve_admin
 from proxy.metrics.collector import registry
@@ -103,7 +102,8 @@ def _allow_many_connections() -> None:
 def routes() -> Routes:
     """What a proxy does with which frames: see docs/proxy.md."""
     return Routes(
-        mark_request=partial(_holds_secret, "request"),
+        # a handshake holds no secret, but says whose name stands in the tokens behind it
+        mark_request=lambda key, version: key == SASL_HANDSHAKE or _holds_secret("request", key, version),
         mark_response=lambda key, version: is_rewritten(key, version) or _holds_secret("response", key, version),
         answered=lambda key, version: key == API_VERSIONS and version > api_versions.newest_known(),
         refused=_is_refused,

@@ -689,6 +689,11 @@ def test_answers_with_brokers_and_what_may_hold_secrets_are_marked():
     assert table.of(api_word(36, 99)).mark_request
 
 
+def test_handshakes_are_marked_for_the_mechanism_that_they_name():
+    assert all(routes().of(api_word(17, version)).mark_request for version in (0, 1))
+    assert not routes().of(api_word(17, 1)).mark_response
+
+
 def test_only_api_versions_is_answered_and_only_when_newer_than_known():
     table = routes()
     assert not table.of(api_word(18, api_versions.newest_known())).answered

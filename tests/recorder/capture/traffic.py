@@ -17,7 +17,7 @@ from proxy.conversation.routes import Routes
 from proxy.net.server import routes
 from proxy.wire import catalog
 
-METADATA, HEARTBEAT, PRODUCE, SASL_HANDSHAKE, SASL_AUTHENTICATE, VENDOR = 3, 12, 0, 17, 36, 10_001
+METADATA, HEARTBEAT, PRODUCE, SASL_AUTHENTICATE, VENDOR = 3, 12, 0, 36, 10_001
 SECRET = b"hunter2-correct-horse"
 
 
