@@ -64,9 +64,9 @@ class Summary:
 def summarize(folder: Path) -> Summary:
     """Count everything in the capture."""
     found = Summary()
-    for table in tables(folder, c.FRAMES_FOLDER, c.frames_schema(), _COLUMNS):
+    for table in tables(folder, c.FRAMES_FOLDER, _COLUMNS):
         found.add(table)
-    for table in tables(folder, c.EVENTS_FOLDER, c.events_schema(), _EVENTS):
+    for table in tables(folder, c.EVENTS_FOLDER, _EVENTS):
         found.gaps += table.filter(pc.field(c.KIND) == c.EVENT_GAP).to_pylist()
     found.gaps.sort(key=lambda gap: gap[c.AT_NS])
     return found
