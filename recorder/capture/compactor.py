@@ -17,7 +17,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -28,7 +28,7 @@ from recorder.capture.assembly import Assembly
 from recorder.capture.progress import Progress, read_newest, states, write_progress
 from recorder.capture.ranges import RangeFiles
 from recorder.capture.session import FolderError, Lock, Status
-from recorder.capture.spool import DamagedSegmentError, Entry, SegmentReader, UnknownSpoolError
+from recorder.capture.spool import DamagedSegmentError, SegmentReader, UnknownSpoolError
 from recorder.capture.storage import Steps, no_steps, publish, remove_unpublished, sync
 
 # how often a compactor that has caught up looks for more
@@ -133,29 +133,29 @@ class Compaction:
     def _feed(self, reader: SegmentReader, segment: int) -> bool:
         """All entries of a segment, to its end. False: its end isn't written yet."""
         try:
-            for entry in self._entries(reader, segment):
-                self._assembly.feed(entry)
-            return self._sealed(segment)
+            while True:
+                # asked before reading: what is read after the segment was sealed is all there is
+                sealed = self._sealed(segment)
+                limit = self._end_of(segment) if sealed else None
+                if self._feed_next(reader, limit):
+                    continue
+                if sealed:
+                    if limit is not None and reader.position != limit:
+                        self._assembly.damage()
+                    return True
+                if not self._wait():
+                    return False
         finally:
             reader.close()
 
-    def _entries(self, reader: SegmentReader, segment: int) -> Iterator[Entry]:
-        while True:
-            # asked before reading: what is read after the segment was sealed is all there is
-            sealed = self._sealed(segment)
-            limit = self._end_of(segment) if sealed else None
-            found = reader.read(limit)
-            yield from found
-            self._position = reader.position
-            self._tell()
-            if found:
-                continue
-            if sealed:
-                if limit is not None and reader.position != limit:
-                    self._assembly.damage()
-                return
-            if not self._wait():
-                return
+    def _feed_next(self, reader: SegmentReader, limit: int | None) -> bool:
+        """The entries that are there now, a block of them at most. False: there were none."""
+        found = reader.read(limit)
+        for entry in found:
+            self._assembly.feed(entry)
+        self._position = reader.position
+        self._tell()
+        return bool(found)
 
     def _sealed(self, segment: int) -> bool:
         """Whether nothing more will be written into a segment."""

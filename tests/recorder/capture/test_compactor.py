@@ -138,6 +138,33 @@ def test_of_a_live_session_only_closed_segments_are_compacted(tap_of: TapOf, tmp
     assert_capture_holds(tmp_path, [talk])
 
 
+def test_a_segment_that_ends_just_when_nobody_waits_for_its_end_is_read_to_it(
+    tap_of: TapOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(8)
+    (talk,) = some_talks(rng, 1, 20, 300)
+    tap = tap_of()
+    player = Player(tap)
+    player.open(talk)
+    half = len(talk.chunks) // 2
+    for chunk in talk.chunks[:half]:
+        player.play(0, chunk)
+    tap.flush()
+
+    def meanwhile(_: compactor.Compaction) -> bool:
+        for chunk in talk.chunks[half:]:
+            player.play(0, chunk)
+        player.close(0)
+        tap.close()
+        return False
+
+    with monkeypatch.context() as patched:
+        patched.setattr(compactor.Compaction, "_wait", meanwhile)
+        compact(tmp_path)
+    compact(tmp_path)
+    assert_capture_holds(tmp_path, [talk])
+
+
 def test_a_session_that_another_compacts_is_left_to_it(tmp_path: Path) -> None:
     rng = random.Random(5)
     session = record(tmp_path, some_talks(rng, 1, 5, 300), rng)
