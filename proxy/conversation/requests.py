@@ -154,10 +154,10 @@ class RequestSide(Side):
         route, data = exchange.route, step.data
         if not route.known:
             return self._plausible(step, at, size, exchange)
+        if route.api_key == PRODUCE and not self._read_acks(data, at, size, exchange):
+            return False
         if route.api_key not in LOGIN_APIS:
             self.common.login.pending = False
-        if route.api_key == PRODUCE:
-            return self._read_acks(data, at, size, exchange)
         if route.api_key == SASL_HANDSHAKE:
             return self._handshake(step, at, size, route)
         return True

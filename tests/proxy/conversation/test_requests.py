@@ -108,6 +108,13 @@ def test_unreadable_bytes_are_marked_until_a_request_shows_that_no_login_is_unde
     assert talk.requests(request(VENDOR, 0, 3), 30).marks == []
 
 
+def test_a_produce_request_that_cannot_be_read_shows_nothing_about_a_login() -> None:
+    talk = Conversation(Routes())
+    step = talk.requests(request(0, 9, 1, b"\xff" * 20), 10)
+    assert step.opaque == [OpaqueReason.UNREADABLE]
+    assert [mark.before_login for mark in step.marks] == [True]
+
+
 def test_a_request_that_the_proxy_answers_does_not_leave_however_it_is_cut() -> None:
     frame = request(18, 9, 2, b"long enough to be cut")
     for cut in range(len(frame)):
