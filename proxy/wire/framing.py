@@ -8,7 +8,6 @@ response headers"; broker limit `socket.request.max.bytes`.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 LENGTH = struct.Struct(">i")
@@ -35,17 +34,6 @@ class FrameLimits:
 def framed(frame: bytes) -> bytes:
     """The frame with its length in front."""
     return LENGTH.pack(len(frame)) + frame
-
-
-def split(stream: bytes) -> Iterator[bytes]:
-    """The whole frames in `stream`, without their lengths; what the end cuts off is left out."""
-    at = 0
-    while len(stream) - at >= 4:
-        (size,) = LENGTH.unpack_from(stream, at)
-        if size < 0 or len(stream) - at - 4 < size:
-            return
-        yield stream[at + 4 : at + 4 + size]
-        at += 4 + size
 
 
 def api_word(api_key: int, api_version: int) -> int:

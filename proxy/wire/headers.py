@@ -9,7 +9,7 @@ Which header version goes with which message version is a rule, not data in the 
     any)
               v1  flexible versions: v0 and a tag buffer
 
-Tags of a header are stepped over: Kafka knows none. Source: kafka-facts sections 3.2 and 3.3, KIP-482, KIP-511.
+Tags of a header are stepped over: Kafka knows none. Source: Kafka's protocol guide, KIP-482, KIP-511.
 """
 
 from struct import Struct, error

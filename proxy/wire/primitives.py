@@ -2,7 +2,7 @@
 
 Offsets in and out, no objects with a position: every reader takes a buffer and an offset and returns the value and
 the offset behind it. Buffers are bytes, bytearray or memoryview (of format "B"); nothing is copied.
-Source: KIP-482 (flexible versions), kafka-facts section 3.4.
+Source: KIP-482 (flexible versions), Kafka's `ByteUtils`.
 """
 
 from base64 import urlsafe_b64encode

@@ -1,6 +1,6 @@
 """The columns of a capture: names, types, the format's number, and the step up from each older number.
 
-The one place that names them: the compactor writes by this table, the reader, replay and Spark read by it. Importing it
+The one place that names them: the compactor writes by this table, the reader and Spark read by it. Importing it
 needs no pyarrow, so that the names serve where only Spark is installed. A change of meaning takes a new FORMAT and one
 upgrade step; a capture is never rewritten. The meaning of each column stands in docs/capture.md.
 """

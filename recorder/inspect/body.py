@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
-from uuid import UUID
 
 from proxy.wire import catalog
 from proxy.wire.errors import WireError
 from proxy.wire.headers import request_head, response_head
 from proxy.wire.language import Field
+from proxy.wire.primitives import uuid_text
 from recorder.capture import frames as c
 
 Row = Mapping[str, Any]
@@ -86,7 +86,7 @@ def _value(value: Any, field: Field, version: int, path: str, hidden: Sequence[s
 def _element(value: Any, field: Field, version: int, path: str, hidden: Sequence[str]) -> Any:
     if field.fields:
         return _struct(value, field.fields, version, f"{path}.", hidden)
-    return str(UUID(bytes=bytes(value))) if field.element == "uuid" else value
+    return uuid_text(bytes(value)) if field.element == "uuid" else value
 
 
 def _hide(value: Any) -> Any:

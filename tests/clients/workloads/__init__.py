@@ -13,7 +13,7 @@ ACKS = ("all", "1", "0")
 PARTITIONS = 3
 CODECS_AND_ACKS = tuple(product(CODECS, ACKS))
 
-# the large record: over every buffer and the default limits of clients and brokers
+# a large record: over every buffer and the default limits of clients and brokers
 LARGE_BYTES = 20_000_000
 LARGEST_REQUEST = 30_000_000
 
