@@ -1,0 +1,23 @@
+"""Lengths and the word of api key and version, against `struct`'s own reading of them."""
+
+import struct
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.wire.framing import REQUEST_HEAD, api_of_word, api_word, framed
+
+INT16 = st.integers(-(1 << 15), (1 << 15) - 1)
+
+
+@given(st.binary(max_size=300))
+def test_a_frame_has_its_length_in_front(frame: bytes) -> None:
+    (size,) = struct.unpack_from(">i", framed(frame))
+    assert (size, framed(frame)[4:]) == (len(frame), frame)
+
+
+@given(INT16, INT16)
+def test_key_and_version_are_one_word_of_a_requests_head(key: int, version: int) -> None:
+    head = struct.pack(">ihhi", 8, key, version, 7)
+    assert REQUEST_HEAD.unpack(head) == (8, api_word(key, version), 7)
+    assert api_of_word(api_word(key, version)) == (key, version)
