@@ -43,6 +43,14 @@ class Side:
         """Stream offset of the next frame."""
         return self.offset + self.left
 
+    @property
+    def missing(self) -> int:
+        """Bytes to come of the frame that has begun; of its length alone while that isn't whole; 0 between frames."""
+        if self.left or not self.held:
+            return self.left
+        length = LENGTH.unpack_from(self.held)[0] if len(self.held) >= LENGTH.size else 0
+        return LENGTH.size + int(length) - len(self.held)
+
     def _mark(self, step: Step, kind: FrameKind, exchange: Exchange | None, at: int, stop: int) -> None:
         """Marks the frame at `data[at:stop]`, of which the step may hold only the beginning."""
         begin, end = step.offset + at, step.offset + stop

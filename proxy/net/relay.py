@@ -32,7 +32,7 @@ from proxy.net.nodes import Nodes
 from proxy.net.observer import Observer
 from proxy.net.rewriting import FrameRewriter, Passed, TooLarge, is_rewritten, rewriter
 from proxy.net.room import Room
-from proxy.net.streams import PeerLost, Stream
+from proxy.net.streams import RECEIVE_SIZE, PeerLost, Stream
 from proxy.rewrite import api_versions
 from proxy.wire.errors import WireError
 
@@ -137,8 +137,8 @@ class Relay:
                 self._broker_end = Cause.BROKER_RESET
 
     async def _pass_requests(self) -> None:
-        while not (self._state is ClientSide.DRAINING and self._at_boundary()):
-            chunk = await self._client.receive()
+        while most := self._may_read():
+            chunk = await self._client.receive(most)
             if chunk:
                 await self._pass_request(chunk)
             elif chunk is not None:
@@ -147,9 +147,14 @@ class Relay:
         await self._until_settled()
         self._end(Cause.DRAINED)
 
+    def _may_read(self) -> int:
+        """Bytes to be read from the client at most: once the proxy is to stop, those of the frame that has begun."""
+        if self._state is not ClientSide.DRAINING:
+            return RECEIVE_SIZE
+        return min(self._talk.requests_side.missing, RECEIVE_SIZE)
+
     def _at_boundary(self) -> bool:
-        side = self._talk.requests_side
-        return not side.left and not side.held
+        return not self._talk.requests_side.missing
 
     async def _pass_request(self, chunk: bytes) -> None:
         talk, shared = self._talk, self._shared

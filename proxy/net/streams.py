@@ -46,27 +46,27 @@ class Stream:
         self.is_waiting = False
         self.peer = peer
 
-    async def receive(self) -> bytes | None:
-        """The next chunk, b"" at the peer's end of stream, None if `wake` was called.
+    async def receive(self, most: int = RECEIVE_SIZE) -> bytes | None:
+        """The next chunk, of `most` bytes at most, b"" at the peer's end of stream, None if `wake` was called.
 
         Raises:
             PeerLost: the connection broke.
         """
         try:
-            chunk = self._socket.recv(RECEIVE_SIZE)
+            chunk = self._socket.recv(most)
         except BlockingIOError:
-            return await self._wait_and_receive()
+            return await self._wait_and_receive(most)
         except OSError as error:
             raise PeerLost(error, self) from error
         await trio.lowlevel.checkpoint()
         return chunk
 
-    async def _wait_and_receive(self) -> bytes | None:
+    async def _wait_and_receive(self, most: int) -> bytes | None:
         while not self._woken:
             self.is_waiting = True
             try:
                 await trio.lowlevel.wait_readable(self._socket)
-                return self._socket.recv(RECEIVE_SIZE)
+                return self._socket.recv(most)
             except BlockingIOError:
                 continue
             except trio.ClosedResourceError:

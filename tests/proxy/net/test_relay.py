@@ -781,6 +781,24 @@ async def test_draining_reads_on_to_the_end_of_a_head():
         await talk.ends_with(Cause.DRAINED)
 
 
+@pytest.mark.parametrize("said", [0, 2, 6, 20])
+async def test_draining_stops_at_the_end_of_a_frame_though_the_client_says_on(said: int):
+    async with relaying() as talk:
+        await talk.client.say(ping(7) + ping(1)[:said])
+        await talk.broker.hears(ping(7))
+        await wait_all_tasks_blocked(0.01)
+        talk.relay.drain()
+        await wait_all_tasks_blocked(0.01)
+        await talk.client.say(ping(1)[said:] + ping(2)[:9])
+        await talk.broker.say(pong(7))
+        await talk.client.hears(pong(7))
+        if said:
+            await talk.broker.say(pong(1))
+            await talk.client.hears(pong(1))
+        await talk.ends_with(Cause.DRAINED)
+        assert talk.talk.offsets[Direction.REQUEST] == len(ping(7) + (ping(1) if said else b""))
+
+
 def hold_answers(talk: Relaying) -> trio.Event:
     """Answers to the client are taken from the broker, and leave when this is set."""
     leave, client = trio.Event(), talk.relay._client
