@@ -11,6 +11,8 @@ from proxy.wire.primitives import read_tags, read_uvarint
 FLEXIBLE, TRANSACTIONAL = 9, 3
 # both ids are at most 32,767 bytes long, and the header's tags are few; a head that is longer is no head
 LONGEST_HEAD = 128 * 1024
+# a head is read again with every chunk until it is whole; one that comes byte by byte must not cost more and more
+MOST_TAGS = 64
 
 int16 = struct.Struct(">h").unpack_from
 
@@ -26,7 +28,7 @@ def produce_acks(data: bytes, at: int, version: int) -> int:
     try:
         at = _behind_string(data, at + 12)
         if version >= FLEXIBLE:
-            _, at = read_tags(data, at)
+            at = _behind_tags(data, at)
         if version >= TRANSACTIONAL:
             at = _behind_compact_string(data, at) if version >= FLEXIBLE else _behind_string(data, at)
         if at + 2 > end:
@@ -41,6 +43,13 @@ def _behind_string(data: bytes, at: int) -> int:
     if length < -1:
         raise Malformed(f"a string of {length} bytes")
     return at + 2 + max(int(length), 0)
+
+
+def _behind_tags(data: bytes, at: int) -> int:
+    count, _ = read_uvarint(data, at)
+    if count > MOST_TAGS:
+        raise Malformed(f"a head with {count} tagged fields")
+    return read_tags(data, at)[1]
 
 
 def _behind_compact_string(data: bytes, at: int) -> int:

@@ -10,6 +10,7 @@ from proxy.conversation.acks import produce_acks
 from proxy.wire import catalog
 from proxy.wire.errors import Malformed, Truncated
 from proxy.wire.framing import framed
+from proxy.wire.primitives import uvarint
 
 VERSIONS = catalog.versions(0)
 
@@ -52,3 +53,11 @@ def _reads(data: bytes, version: int) -> bool:
 def test_a_string_of_a_negative_length_is_no_produce_request() -> None:
     with pytest.raises(Malformed):
         produce_acks(b"\0" * 12 + b"\x80\x00" + b"\0" * 20, 0, 3)
+
+
+def test_a_head_of_tags_without_end_is_no_produce_request() -> None:
+    few, many = (b"\0" * 14 + uvarint(count) + b"\1\0" * 9 for count in (9, 10_000))
+    with pytest.raises(Truncated):
+        produce_acks(few, 0, 9)
+    with pytest.raises(Malformed):
+        produce_acks(many, 0, 9)
