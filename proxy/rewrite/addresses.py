@@ -4,9 +4,9 @@ Knows field paths and versions, never sockets or settings. A rewrite is a splice
 element, then the sizes around them (of the tagged field, of the frame); every other byte is the broker's own. New
 versions are admitted here, or hidden from clients by `api_versions.py`.
 
-Left as they are, because no client of this listener dials them: FindCoordinator's entries without a node (node id -1,
-no host), and the controllers in a DescribeCluster answer of endpoint type 2 (KIP-919): one node id may be a broker and
-a controller, on different ports. What else shows an address without being dialled stands in NOT_DIALLED.
+Left as they are, because no client of this listener dials them: FindCoordinator's entries without a node (node id -1
+and no host), and the controllers in a DescribeCluster answer of endpoint type 2 (KIP-919): one node id may be a broker
+and a controller, on different ports. What else shows an address without being dialled stands in NOT_DIALLED.
 Source: KIP-951, KIP-919, Kafka's *Response.json; `BrokerAddressFilter` of Kroxylicious is the peer to compare with.
 """
 
@@ -45,7 +45,7 @@ class Way(Enum):
 class Unless(Enum):
     """When there is nothing to dial."""
 
-    NODELESS = auto()  # an entry whose node id is NO_NODE
+    NODELESS = auto()  # an entry whose node id is NO_NODE and that has no host
     OF_CONTROLLERS = auto()  # a body whose endpoint type is CONTROLLERS
 
 
@@ -206,7 +206,7 @@ def places(api_key: int, api_version: int, buf: Buffer, at: int) -> Places:
     nodes = [
         Place(Node(node_id, host, port), start, end)
         for (node_id, _, _), (host, start, _), (port, _, end) in zip(*map(found.__getitem__, paths), strict=True)
-        if not (row.unless is NODELESS and node_id == NO_NODE)
+        if not (row.unless is NODELESS and node_id == NO_NODE and not host)
     ]
     return Places(nodes, *(found["tags"][0] if "tags" in found else ([], 0, 0)))
 

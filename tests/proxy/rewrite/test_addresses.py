@@ -212,6 +212,14 @@ def test_a_coordinator_without_a_node_is_left_alone(version: int) -> None:
     assert splice(10, version, frame, told) == framed(response(10, version, replaced_slowly(body, PROXY)))
 
 
+@pytest.mark.parametrize("version", catalog.versions(10))
+def test_a_coordinator_without_a_number_that_could_be_dialled_is_a_node_like_others(version: int) -> None:
+    unnumbered = Node(-1, "upstream-1.invalid", 9092)
+    frame = response(10, version, values(10, version, [unnumbered]))
+    assert nodes_in(10, version, frame) == (unnumbered,)
+    assert b"upstream" not in splice(10, version, frame, lambda node_id: Address("proxy.test", 7000))
+
+
 @pytest.mark.parametrize("version", [1, 2])
 def test_controllers_are_left_alone(version: int) -> None:
     frame = response(60, version, values(60, version, [ONE, TWO]) | {"endpoint_type": 2})
