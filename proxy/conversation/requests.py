@@ -152,6 +152,9 @@ class RequestSide(Side):
     def _understand(self, step: Step, at: int, size: int, exchange: Exchange) -> bool:
         """Reads what decides about this request. False: too little of it has come. Raises WireError."""
         route, data = exchange.route, step.data
+        if route.api_key == SASL_HANDSHAKE:
+            # of any version: a client may log in again, and what it sends then is a secret again
+            self.common.login.pending = True
         if not route.known:
             return self._plausible(step, at, size, exchange)
         if route.api_key == PRODUCE and not self._read_acks(data, at, size, exchange):

@@ -2,7 +2,8 @@
 
 Secrets are fields of known messages (the marks in the message language), bare login tokens, and whatever can't be read
 while a login may be under way or in an API that may carry secrets: opaque never overrides redaction. Only values are
-blanked, never their lengths, so that a masked frame can still be decoded. Source: Kafka's own `toString` masking,
+blanked, never their lengths, so that a masked frame can still be decoded. A frame that holds more than its message is
+none that can be read: what stands there may be the secret. Source: Kafka's own `toString` masking,
 docs/proxy.md "Pairing".
 """
 
@@ -64,7 +65,11 @@ def rule(mark: Mark) -> Rule | None:
 
 
 def secret_spans(kind: FrameKind, exchange: Exchange, frame: bytes, paths: tuple[str, ...]) -> list[tuple[int, int]]:
-    """(start, stop) of the secret values in a whole frame, in offsets behind its length. Raises WireError."""
+    """(start, stop) of the secret values in a whole frame, in offsets behind its length.
+
+    Raises:
+        WireError: the frame can't be read, or bytes or tagged fields are in it that its message doesn't have.
+    """
     codec = catalog.codec(_MESSAGES[kind], exchange.api_key, exchange.api_version)
     if codec is None:
         raise WireError("no message of this version is known", api=exchange.api, version=exchange.api_version)
@@ -72,8 +77,17 @@ def secret_spans(kind: FrameKind, exchange: Exchange, frame: bytes, paths: tuple
         body = request_head(frame).body
     else:
         body = response_head(frame, exchange.api_key, exchange.api_version).body
+    values, end = codec.decode(frame, body)
+    if end != len(frame) or _has_unknown_tags(values):
+        raise WireError("more than its message is in it", api=exchange.api, version=exchange.api_version)
     found = codec.project(paths)(frame, body)
     return [span for values in found.values() for span in _value_spans(values)]
+
+
+def _has_unknown_tags(value: object) -> bool:
+    if isinstance(value, dict):
+        return "_tags" in value or any(map(_has_unknown_tags, value.values()))
+    return isinstance(value, list) and any(map(_has_unknown_tags, value))
 
 
 def _value_spans(values: Iterable[tuple[object, int, int]]) -> Iterable[tuple[int, int]]:

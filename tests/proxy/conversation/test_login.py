@@ -160,3 +160,11 @@ def test_a_refused_bearer_token_leaves_the_login_open() -> None:
     heard.hear(BROKER, framed(b'{"status":"invalid_token"}'), 1000)
     heard.hear(CLIENT, framed(b"\1"), 1000)
     assert heard.marks[-1][1] is FrameKind.TOKEN
+
+
+@pytest.mark.parametrize("version", [1, 9])
+def test_with_another_handshake_a_login_is_under_way_again(version: int) -> None:
+    talk = Conversation(Routes.everything())
+    for data, pending in ((NEXT, False), (handshake("PLAIN", version=version), True), (NEXT, False)):
+        talk.requests(data, 10)
+        assert talk.login.pending is pending

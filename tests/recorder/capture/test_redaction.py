@@ -96,6 +96,19 @@ def test_a_frame_that_is_not_what_it_says_is_an_error_to_the_caller() -> None:
         redaction.secret_spans(mark.kind, mark.exchange, frame[:-3], ("auth_bytes",))
 
 
+@pytest.mark.parametrize(
+    ("values", "behind"), [({}, b"secret"), ({"_tags": {7: b"secret"}}, b"")], ids=["behind", "tagged"]
+)
+def test_a_frame_with_more_in_it_than_its_message_has_is_an_error_to_the_caller(
+    values: dict[str, object], behind: bytes
+) -> None:
+    frame = catalog.encode_request(SASL_AUTHENTICATE, 2, 7, "c", {"auth_bytes": b""} | values) + behind
+    (mark,) = Conversation(Routes.everything()).requests(framed(frame), 1).marks
+    assert mark.exchange is not None
+    with pytest.raises(WireError):
+        redaction.secret_spans(mark.kind, mark.exchange, frame, ("auth_bytes",))
+
+
 def test_the_mechanism_stands_in_the_handshake() -> None:
     mark, frame = request_mark(SASL_HANDSHAKE, 1, mechanism="PLAIN")
     assert mark.exchange is not None
