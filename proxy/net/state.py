@@ -39,7 +39,7 @@ def read_state(path: Path | None) -> dict[int, KnownNode]:
         return _read(json.loads(path.read_text()))
     except (FileNotFoundError, NotADirectoryError):
         return {}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         reason = error.strerror if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
         raise ValueError(
             f"--state {path} can't be read ({reason}); right would be a file that this proxy wrote, or none yet"

@@ -63,6 +63,7 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch):
         "[]",
         "{}",
         "null",
+        pytest.param("[" * 100_000, id="deep"),
         json.dumps({"format": 2, "nodes": {}}),
         json.dumps({"format": 1}),
         json.dumps({"format": 1, "nodes": []}),
