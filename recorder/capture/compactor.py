@@ -8,6 +8,7 @@ does the range again and replaces its files; a crash after it only has the segme
     python -m recorder.capture.compactor FOLDER --session S --follow
 
 A process of its own, started by the proxy. It ends when the session has; if the proxy dies it finishes what is written.
+Meanwhile it takes over the sessions that earlier proxies left, when there is nothing else to do.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from recorder.capture import session as sessions
@@ -298,6 +298,29 @@ def compact(folder: Path) -> Summary:
     return Summary(tuple(done[True]), tuple(done[None]), tuple(done[False]), frames, size)
 
 
+def idle_for(folder: Path, session: str) -> Callable[[], None]:
+    """What a session's compactor does while there is nothing to do: it takes over what earlier proxies left, one
+    session at a time, and otherwise waits.
+    """
+    left = [name for name in sessions.sessions(folder) if name != session]
+
+    def idle() -> None:
+        if left:
+            _take_over(folder, left.pop(0))
+        else:
+            time.sleep(IDLE_SECONDS)
+
+    return idle
+
+
+def _take_over(folder: Path, session: str) -> None:
+    """Compacts another session if its writer is gone and nobody is at it. What is wrong with it stays its own."""
+    try:
+        compact_session(folder, session)
+    except Exception as error:
+        print(f"compactor: session {session} is left as it is: {error}", file=sys.stderr)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """The process that the proxy starts. Exit code 0: the session is finished; 1: it isn't; 3: another is at it."""
     parser = argparse.ArgumentParser(prog="recorder.capture.compactor", description=__doc__.split("\n")[0])
@@ -308,7 +331,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Ctrl-C is for the proxy; what it wrote is finished here
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(NICENESS)
-    idle = partial(time.sleep, IDLE_SECONDS) if asked.follow else None
+    idle = idle_for(asked.folder, asked.session) if asked.follow else None
     try:
         finished, _ = compact_session(asked.folder, asked.session, idle=idle)
     except (OSError, UnknownSpoolError) as error:

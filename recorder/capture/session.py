@@ -17,6 +17,7 @@ import os
 import re
 import secrets
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -104,10 +105,11 @@ def hide(spool: Path) -> Path:
 
 
 def remove_hidden(hidden: Path) -> None:
-    """Removes a folder that `hide` made."""
-    for path in hidden.iterdir():
-        path.unlink(missing_ok=True)
-    hidden.rmdir()
+    """Removes a folder that `hide` made. Another process may be doing the same."""
+    with suppress(FileNotFoundError):
+        for path in hidden.iterdir():
+            path.unlink(missing_ok=True)
+        hidden.rmdir()
 
 
 def remove_all_hidden(folder: Path) -> None:

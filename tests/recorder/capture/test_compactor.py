@@ -307,6 +307,25 @@ def test_the_process_follows_a_session_until_its_end(tap_of: TapOf, tmp_path: Pa
     assert_capture_holds(tmp_path, [talk])
 
 
+def test_the_next_proxys_compactor_takes_over_what_an_earlier_one_left(
+    tap_of: TapOf, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = random.Random(16)
+    (talk,) = some_talks(rng, 1, 20, 300)
+    left = record(tmp_path, [talk], rng)
+    spoiled = sessions.spool_folder(tmp_path, "spoiled")
+    spoiled.mkdir()
+    (spoiled / "00000001.state").write_bytes(b"of another program, and long enough to have a head")
+    tap = tap_of()
+    idle = compactor.idle_for(tmp_path, tap.session)
+    assert sessions.sessions(tmp_path) == sorted([left, "spoiled", tap.session])
+    for _ in range(3):
+        idle()
+    assert sessions.sessions(tmp_path) == sorted(["spoiled", tap.session])
+    assert_capture_holds(tmp_path, [talk])
+    assert "session spoiled is left as it is" in capsys.readouterr().err
+
+
 def test_the_status_says_how_far_it_is(tap_of: TapOf, tmp_path: Path) -> None:
     rng = random.Random(15)
     (talk,) = some_talks(rng, 1, 60, 300)

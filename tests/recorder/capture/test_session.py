@@ -42,6 +42,15 @@ def test_a_hidden_session_is_gone_for_everybody(tmp_path: Path) -> None:
     assert list((tmp_path / sessions.SPOOL_FOLDER).iterdir()) == []
 
 
+def test_a_hidden_session_may_be_removed_by_two_at_once(tmp_path: Path) -> None:
+    sessions.check_writable(tmp_path)
+    sessions.begin(tmp_path, "one").release()
+    gone = sessions.hide(sessions.spool_folder(tmp_path, "one"))
+    sessions.remove_hidden(gone)
+    sessions.remove_hidden(gone)
+    assert not gone.exists()
+
+
 def test_a_folder_without_a_spool_has_no_sessions(tmp_path: Path) -> None:
     assert sessions.sessions(tmp_path / "missing") == []
 
