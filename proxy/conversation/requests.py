@@ -227,7 +227,8 @@ class RequestSide(Side):
         if size < 0:
             return at
         login = self.common.login
-        if login.decides and login.open_ended and size >= SHORTEST_REQUEST:
+        # what is too short for a request's head can only be a token: it must not wait for what comes behind it
+        if login.decides and login.open_ended and size >= PLAUSIBLE_HEAD - 4:
             if len(step.data) - at < PLAUSIBLE_HEAD:
                 return at
             if _is_known_request(step.data, at, size):

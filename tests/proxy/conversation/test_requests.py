@@ -9,6 +9,8 @@ import pytest
 from proxy.conversation import Cause, Conversation, FrameKind, FrameLimits, OpaqueReason, Routes
 from tests.proxy.conversation.script import HEARTBEAT, VENDOR, framed, produce, request, response
 
+SASL_HANDSHAKE = 17
+
 
 def test_a_request_is_in_flight_before_its_bytes_may_leave() -> None:
     talk = Conversation(Routes())
@@ -113,6 +115,15 @@ def test_a_produce_request_that_cannot_be_read_shows_nothing_about_a_login() -> 
     step = talk.requests(request(0, 9, 1, b"\xff" * 20), 10)
     assert step.opaque == [OpaqueReason.UNREADABLE]
     assert [mark.before_login for mark in step.marks] == [True]
+
+
+@pytest.mark.parametrize("size", range(14))
+def test_a_short_token_of_an_open_ended_login_leaves_at_once(size: int) -> None:
+    talk = Conversation(Routes())
+    talk.requests(request(SASL_HANDSHAKE, 0, 1, b"\0\6GSSAPI") + framed(b"the first token"), 10)
+    step = talk.requests(framed(b"\5" * size), 20)
+    assert (step.stop, step.unclassified) == (4 + size, 0)
+    assert [mark.kind for mark in step.marks] == [FrameKind.TOKEN]
 
 
 def test_a_request_that_the_proxy_answers_does_not_leave_however_it_is_cut() -> None:
