@@ -1,0 +1,20 @@
+"""The proxy. Its words, one meaning each; they are the recorder's too.
+
+frame        a 4-byte length and that many bytes: one request or one response
+exchange     a request frame and the response frame with its correlation id (or none: acks=0, connection lost)
+connection   one client socket and the broker socket opened for it
+node         a broker as the cluster names it: node id, host, port
+listener     a local address that stands for one node, or for bootstrap
+advertised   the address that clients are told; may differ from the address listened on
+capture      a folder of recorded frames; session: the frames of one proxy run within it
+gap          a stretch of traffic that was not recorded, itself recorded as a row
+opaque       forwarded without being understood
+latency      last byte of the request arrived to first byte of the response arrived
+
+cli, config  the outermost ring: arguments and settings
+wire         bytes <-> values
+conversation one connection's exchanges
+rewrite      which bytes of a frame change, and into what
+metrics      exchanges as numbers, numbers as pages
+net          sockets: the only room that knows trio
+"""

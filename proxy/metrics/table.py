@@ -80,7 +80,7 @@ QUEUE = _gauge("recorder_queue_bytes", "", "Bytes in memory that wait to be writ
 SPOOL = _gauge("recorder_spool_bytes", "", "Bytes of log on disk.")
 FAILED = _gauge("recorder_failed", "", "1 while nothing can be recorded (disk full, not writable), else 0.")
 COMPACTED_FRAMES = _counter("recorder_compacted_frames_total", "", "Frames written to Parquet.")
-COMPACTED_BYTES = _counter("recorder_compacted_bytes_total", "", "Bytes of frames written to Parquet, before compression.")
+COMPACTED_BYTES = _counter("recorder_compacted_bytes_total", "", "Bytes of frames written to Parquet, uncompressed.")
 LAG_BYTES = _gauge("recorder_lag_bytes", "", "Bytes of log that the compactor has not yet read.")
 LAG_SECONDS = _gauge("recorder_lag_seconds", "", "Age of the oldest traffic that the compactor has not yet read.")
 
