@@ -25,6 +25,7 @@ from typing import IO
 # prctl's numbers, from linux/prctl.h
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
+_INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 # How often something is looked at that can't be waited for, in seconds.
 _GLANCE = 0.05
 # How long a process may take to end after SIGTERM, in seconds.
@@ -94,7 +95,7 @@ class Children:
         Raises OSError if it can't be started.
         """
         log = self.logs / f"{name.replace(' ', '-')}.log"
-        with log.open("w") as file:
+        with log.open("w") as file, _interrupts_wait():
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
@@ -104,8 +105,8 @@ class Children:
                 start_new_session=True,
                 preexec_fn=_dies_with(os.getpid()),
             )
-        child = Child(name, process, log)
-        self._started.append(child)
+            child = Child(name, process, log)
+            self._started.append(child)
         return child
 
     def orphans_gone(self, *, within: float) -> bool:
@@ -149,6 +150,20 @@ def children(logs: Path) -> Iterator[Children]:
         _adopt_orphans(False)
         signal.signal(signal.SIGINT, impatient)
         signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _interrupts_wait() -> Iterator[None]:
+    """Ctrl-C and SIGTERM take effect behind the block: Python loses an exception that is raised while it forks."""
+    came: list[int] = []
+    before = {number: signal.signal(number, lambda got, _: came.append(got)) for number in _INTERRUPTS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if came:
+            signal.raise_signal(came[0])
 
 
 def _adopt_orphans(yes: bool) -> None:

@@ -64,6 +64,23 @@ def test_sigterm_ends_the_block_as_ctrl_c_does(tmp_path: Path) -> None:
     assert signal.getsignal(signal.SIGTERM) is before
 
 
+def test_ctrl_c_while_a_child_is_being_forked_is_not_lost(tmp_path: Path) -> None:
+    program = f"""
+import os, signal, sys
+from pathlib import Path
+from recorder.demo.children import children
+os.register_at_fork(before=lambda: signal.raise_signal(signal.SIGINT))
+try:
+    with children(Path({str(tmp_path)!r})) as started:
+        started.start("sleeper", [sys.executable, "-c", {SLEEPER!r}])
+        print("lost")
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    done = subprocess.run(python(program), capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("interrupted\n", "")
+
+
 def test_a_grandchild_in_its_own_session_is_waited_for_and_then_ended(tmp_path: Path) -> None:
     with children(tmp_path) as started:
         child = started.start("parent", python(PARENT))
