@@ -21,8 +21,9 @@ from recorder.capture.spool import Kind, SegmentHead, Spans
 Item = tuple[int, int, int, int, int, bytes, Spans]
 Buffers = list[bytes]
 
-# after work was announced the thread waits so long for more of it: one write for many chunks
-LINGER_SECONDS = 0.002
+# the thread waits so long for more work: one write for many chunks, and few turns taken from the event loop's thread,
+# which has the interpreter to itself in between
+LINGER_SECONDS = 0.005
 # how often an idle thread looks at the segment's age and at the clock
 IDLE_SECONDS = 0.5
 # how soon a failed write is tried again
@@ -277,6 +278,8 @@ class Writer:
             del queue[:count]
             self._notify()
             self.log.turn(time.monotonic())
+            if len(queue) < GROUP:
+                self._hurry.wait(LINGER_SECONDS)
 
     def _note_clock(self) -> None:
         jump = self.log.clock_jump()
