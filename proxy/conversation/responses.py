@@ -78,11 +78,10 @@ class ResponseSide(Side):
             if not SHORTEST_RESPONSE <= size <= limit:
                 step.cause = Cause.BAD_LENGTH
                 break
-            if not in_flight or in_flight[0].correlation_id != correlation_id:
-                self._skip_unanswered(correlation_id)
-                if not in_flight:
-                    step.cause = Cause.UNEXPECTED_RESPONSE
-                    break
+            is_next = in_flight and in_flight[0].correlation_id == correlation_id
+            if not is_next and not self._reach(step, at, correlation_id, at_ns):
+                step.cause = Cause.UNEXPECTED_RESPONSE
+                break
             exchange = in_flight.popleft()
             exchange.response_size = size
             exchange.response_first_ns = first_ns
@@ -120,14 +119,17 @@ class ResponseSide(Side):
         if len(step.data) - at >= 4:
             self._length(step, at, SHORTEST_RESPONSE)
 
-    def _skip_unanswered(self, correlation_id: int) -> None:
-        """Drops opaque requests that got no answer, where a later request has this id; drops all if none has."""
+    def _reach(self, step: Step, at: int, correlation_id: int, at_ns: int) -> bool:
+        """Passes over opaque requests that got no answer, up to the one with this id. False: there is none."""
         in_flight = self.common.in_flight
-        while in_flight and in_flight[0].correlation_id != correlation_id:
-            if in_flight[0].opaque is None:
-                in_flight.clear()
-                return
-            in_flight.popleft()
+        while in_flight and (in_flight[0].made is not None or in_flight[0].correlation_id != correlation_id):
+            if in_flight[0].made is not None:
+                self._answer(step, at, at_ns)
+            elif in_flight[0].opaque is not None:
+                step.unanswered.append(in_flight.popleft())
+            else:
+                return False
+        return bool(in_flight)
 
     def _answer(self, step: Step, at: int, at_ns: int) -> None:
         """Puts the proxy's answers at the head of what is in flight before `data[at]`."""

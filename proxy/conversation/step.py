@@ -72,6 +72,7 @@ class Step:
         "one_way",
         "opaque",
         "stop",
+        "unanswered",
         "verdicts",
     )
 
@@ -80,8 +81,9 @@ class Step:
         self.offset = offset
         self.stop = len(data)
         self.marks: list[Mark] = []
-        # responses complete; requests complete that nobody answers; requests complete that the proxy must answer
+        # responses complete; requests that were passed over; requests complete that nobody answers, or the proxy must
         self.finished: list[Exchange] = []
+        self.unanswered: list[Exchange] = []
         self.one_way: list[Exchange] = []
         self.answered: list[Exchange] = []
         self.opaque: list[OpaqueReason] = []

@@ -11,8 +11,8 @@ SMALL = 256 * 1024
 class HeldBytes:
     """Who wants to hold a large frame waits here while the others hold too much.
 
-    Nobody waits for ever: a frame that is held is waiting for its own broker and its own client only. A frame above the
-    limit is let through alone.
+    A frame that is held waits for its own broker and its own client only; but a client that does not take it keeps its
+    share for as long as its connection lives. A frame above the limit is let through alone.
     """
 
     def __init__(self, limit: int) -> None:

@@ -32,7 +32,24 @@ def test_opaque_requests_before_the_one_that_is_answered_have_no_answer() -> Non
     talk = asked(request(VENDOR, 0, 1), request(VENDOR, 0, 2), request(HEARTBEAT, 3, 3))
     step = talk.responses(response(3), 20)
     assert [e.correlation_id for e in step.finished] == [3]
+    assert [e.correlation_id for e in step.unanswered] == [1, 2]
     assert not talk.in_flight
+
+
+def test_an_answer_of_our_own_behind_an_opaque_request_has_its_turn_when_that_is_passed_over() -> None:
+    talk = Conversation(Routes(answered=lambda key, version: key == 18))
+    talk.requests(request(VENDOR, 0, 1) + request(18, 9, 2) + request(HEARTBEAT, 3, 3), 10)
+    talk.made(2, response(2, b"ours"))
+    assert talk.due(15).outgoing() == [b""]
+    step = talk.responses(response(3), 20)
+    assert b"".join(map(bytes, step.outgoing())) == response(2, b"ours") + response(3)
+    assert [e.correlation_id for e in step.unanswered] == [1]
+
+
+def test_what_is_still_in_flight_when_an_answer_makes_no_sense_stays_to_be_counted() -> None:
+    talk = asked(request(HEARTBEAT, 3, 1), request(HEARTBEAT, 3, 2))
+    talk.responses(response(9), 20)
+    assert [e.correlation_id for e in talk.in_flight] == [1, 2]
 
 
 def test_no_request_that_is_understood_is_passed_over() -> None:
