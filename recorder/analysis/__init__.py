@@ -1,7 +1,7 @@
 """Captures as Spark DataFrames: one question a module, each a function from DataFrame to DataFrame.
 
     frames      one row a frame, as recorded                     frames.py
-    answers     the error codes inside the responses' bodies     answers.py  (error_paths.py: the same, without Spark)
+    answers     the error codes inside the responses' bodies     answers.py
     exchanges   a request and its response, joined               exchanges.py
     latency     requests, bytes and percentiles by api           latency.py
     errors      error codes by api                               errors.py

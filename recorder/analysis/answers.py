@@ -13,8 +13,8 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
+from proxy.wire.error_paths import apis_with_errors, error_codes
 from recorder.analysis import columns as c
-from recorder.analysis.error_paths import apis_with_errors, error_codes
 
 # The capture's row groups are bounded by the same number of bytes, and with them what a Parquet reader holds.
 LARGEST_BODY = 64 << 20

@@ -6,8 +6,6 @@ others exist only in the tables made of them.
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 from recorder.capture.frames import (
     API,
     API_KEY,
@@ -64,17 +62,6 @@ RETRIABLE = "retriable"
 COUNT = "count"
 EXCHANGES = "exchanges"
 
-
-class Outcome(StrEnum):
-    """How an exchange ended, as far as the capture tells."""
-
-    ANSWERED = "answered"
-    BY_PROXY = "by_proxy"  # the proxy answered itself; the request never left it
-    ONE_WAY = "one_way"  # no answer was to come (acks=0)
-    UNANSWERED = "unanswered"  # an answer was due and is not in the capture
-    REQUEST_LOST = "request_lost"  # the response is there, its request fell into a gap
-
-
 __all__ = [
     "ANSWERED_AT",
     "API",
@@ -123,5 +110,4 @@ __all__ = [
     "TRANSFER_NS",
     "UNANSWERED",
     "WINDOW_START",
-    "Outcome",
 ]

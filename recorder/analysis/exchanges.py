@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis import columns as c
 from recorder.analysis.answers import LARGEST_BODY, answers
-from recorder.analysis.columns import Outcome
+from recorder.capture.outcome import Outcome
 
 _SHARED = [
     c.CLUSTER,

@@ -11,8 +11,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis import columns as c
-from recorder.analysis.columns import Outcome
 from recorder.analysis.groups import by_api
+from recorder.capture.outcome import Outcome
 
 ACCURACY = 10_000
 _PERCENTILES = {c.P50_MS: 0.50, c.P95_MS: 0.95, c.P99_MS: 0.99}

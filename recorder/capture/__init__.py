@@ -22,6 +22,7 @@
 
     for whoever reads
     frames        the columns' names and types, the format's number, the upgrade steps
+    outcome       how an exchange ended
     reader        frames and exchanges out of a capture again
 
 entry       one record of the log: bytes of a connection, or a fact about it

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from proxy.wire.error_codes import error
-from recorder.analysis.columns import Outcome
-from recorder.analysis.error_paths import error_codes
+from proxy.wire.error_paths import error_codes
 from recorder.capture import frames as c
+from recorder.capture.outcome import Outcome
 
 Row = dict[str, Any]
 

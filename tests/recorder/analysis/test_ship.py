@@ -14,8 +14,11 @@ from recorder.analysis.ship import write_zip
 PROGRAM = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
-from recorder.analysis import error_paths
-assert error_paths.__file__.startswith(sys.argv[1]), error_paths.__file__
+from proxy.wire import error_paths
+from recorder.analysis import columns
+from recorder.capture import outcome
+for module in (error_paths, columns, outcome):
+    assert module.__file__.startswith(sys.argv[1]), module.__file__
 print(json.dumps(error_paths.error_codes(bytes.fromhex(sys.argv[2]), 1, 12)))
 """
 

@@ -1,8 +1,7 @@
 """Where a response says what went wrong: every error code inside its body, read without decoding the rest.
 
 A projection over the paths that the message language names `..error_code`: it steps over records and never builds a
-value that nobody asked for. The same function serves Spark's executors and `kafka-wiretap inspect`. Knows bytes and
-spans, no DataFrames.
+value that nobody asked for. The same function serves Spark's executors and `kafka-wiretap inspect`.
 
 What is masked is zeros, and a zero is also "no error" and "no elements". Where only values are masked, everything else
 still reads; a response masked from its body's start tells nothing.

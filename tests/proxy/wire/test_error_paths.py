@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.wire import catalog
-from recorder.analysis.error_paths import apis_with_errors, error_codes, error_paths
+from proxy.wire.error_paths import apis_with_errors, error_codes, error_paths
 
 FETCH, METADATA, API_VERSIONS, DESCRIBE_CONFIGS, SASL_AUTHENTICATE = 1, 3, 18, 32, 36
 
