@@ -3,7 +3,8 @@
 A chunk about which nothing is special costs one tuple: a reference to its bytes, and where and when they came. Special
 are chunks that touch marked frames, logins and bytes that can't be told yet; those go through `line.Line`. Never in the
 way: what can't be written in time is not recorded (or waited for, if that is the setting), and is accounted for in the
-log itself as soon as there is room again. The bytes that are counted as waiting are those of the queue.
+log itself as soon as there is room again. What waits in the queue is counted as the memory it takes: its bytes, and
+what each entry costs beyond them.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from recorder.capture.gap import Gap
 from recorder.capture.line import Line
 from recorder.capture.session import FolderError, Lock, RecordSettings, WhenFull
 from recorder.capture.spool import Kind
-from recorder.capture.writer import Item, Log, Writer
+from recorder.capture.writer import ENTRY_COST, Item, Log, Writer
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +51,7 @@ class Tap:
         self._lines: dict[int, Line] = {}
         # connections whose chunks need a second look
         self._careful: set[int] = set()
-        # bytes given to the queue so far; what the writer has written of them is its count
+        # what has been given to the queue so far, bytes and ENTRY_COSTs; the writer counts what it has written of it
         self._taken = 0
         self._waits = settings.when_full is WhenFull.WAIT
         self._limit = sys.maxsize if self._waits else settings.queue
@@ -78,7 +79,7 @@ class Tap:
             return
         size = len(chunk)
         self._append((_BYTES, direction, connection, step.offset + len(data) - size, at_ns, chunk, ()))
-        self._taken += size
+        self._taken += size + ENTRY_COST
         if writer.idle:
             writer.wake()
 
@@ -149,7 +150,7 @@ class Tap:
         """What the metrics show; sums since the start, and the state of now."""
         status = sessions.read_status(self._spool) or sessions.Status()
         return {
-            "recorded_bytes": self._writer.written,
+            "recorded_bytes": self._writer.written_bytes,
             "recorded_chunks": self._writer.written_items,
             "dropped_bytes": self._dropped,
             "gaps": self._gaps,
@@ -275,7 +276,7 @@ class Tap:
 
     def _put(self, item: Item) -> None:
         self._append(item)
-        self._taken += len(item[5])
+        self._taken += len(item[5]) + ENTRY_COST
         if self._writer.idle:
             self._writer.wake()
 

@@ -21,6 +21,10 @@ from recorder.capture.spool import Kind, SegmentHead, Spans
 Item = tuple[int, int, int, int, int, bytes, Spans]
 Buffers = list[bytes]
 
+# memory that an entry takes beyond its bytes: the tuple (96), the bytes object's own head (33), two large integers
+# (64), its place in the queue (8). CPython 3.11 on 64 bits; a chunk may be a heartbeat of 30 bytes
+ENTRY_COST = 208
+
 # the thread waits so long for more work: one write for many chunks, and few turns taken from the event loop's thread,
 # which has the interpreter to itself in between
 LINGER_SECONDS = 0.005
@@ -186,7 +190,11 @@ def _size(path: Path) -> int:
 
 
 class Writer:
-    """The thread, and the queue it empties. `written`: bytes of the tap's count that have reached the log."""
+    """The thread, and the queue it empties.
+
+    `written`: how much of the tap's count has reached the log, by the tap's measure: bytes, and ENTRY_COST an entry.
+    `written_bytes`: the bytes alone.
+    """
 
     def __init__(self, log: Log) -> None:
         self.log = log
@@ -194,6 +202,7 @@ class Writer:
         self.idle = False
         self.failed = False
         self.written = 0
+        self.written_bytes = 0
         self.written_items = 0
         self._stuck = False
         self._closing = False
@@ -273,7 +282,9 @@ class Writer:
             if not self.log.busy:
                 self._note_clock()
             count = self.log.resume() if self.log.busy else self.log.append(queue, limited=not self._closing)
-            self.written += sum(len(item[5]) for item in queue[:count])
+            size = sum(len(item[5]) for item in queue[:count])
+            self.written_bytes += size
+            self.written += size + count * ENTRY_COST
             self.written_items += count
             del queue[:count]
             self._notify()
@@ -285,6 +296,8 @@ class Writer:
         jump = self.log.clock_jump()
         if jump is not None:
             self.queue.insert(0, jump)
+            # the tap has not counted it
+            self.written -= ENTRY_COST
 
     def _look_around(self) -> None:
         now = time.monotonic()

@@ -37,7 +37,7 @@ def script(seed: int, made: list[Talk]) -> list[tuple[int, Chunk]]:
 
 
 def settings(limit: int) -> RecordSettings:
-    return RecordSettings(segment=1 << 20, queue=4_000) if limit else RecordSettings(segment=3_000)
+    return RecordSettings(segment=1 << 20, queue=10_000) if limit else RecordSettings(segment=3_000)
 
 
 def play(tap: Tap, seed: int, limit: int) -> None:

@@ -20,6 +20,7 @@ from recorder.capture.compactor import compact
 from recorder.capture.session import FolderError, RecordSettings, Status, WhenFull
 from recorder.capture.spool import Entry, Kind
 from recorder.capture.tap import Tap, compactor_command, open_tap
+from recorder.capture.writer import ENTRY_COST
 from tests.recorder.capture import traffic
 from tests.recorder.capture.looks import assert_holds, event_rows, frame_rows, log_bytes, log_entries
 from tests.recorder.capture.traffic import Player, Talk
@@ -144,7 +145,7 @@ def test_frames_and_what_gaps_lost_are_together_what_came(
 ) -> None:
     rng = random.Random(seed)
     talks = some_talks(rng, 2, 40, rng.choice([100, 300, 3000]))
-    tap = tap_of(queue=3_000, segment=rng.choice([2_000, 1 << 20]))
+    tap = tap_of(queue=6_000, segment=rng.choice([2_000, 1 << 20]))
     player = Player(tap)
     for talk in talks:
         player.open(talk)
@@ -177,7 +178,7 @@ def test_a_gap_says_which_apis_it_lost(
 ) -> None:
     rng = random.Random(seed)
     talk = traffic.cut(rng, traffic.talk(rng, 1, 80, (traffic.METADATA, traffic.HEARTBEAT, traffic.PRODUCE)), 400)
-    tap = tap_of(queue=2_000)
+    tap = tap_of(queue=4_000)
     player = Player(tap)
     player.open(talk)
     mend = stall(tap, monkeypatch)
@@ -228,6 +229,27 @@ def test_a_connection_that_came_and_went_on_a_dead_disk_is_counted(
     assert len(rows) + sum(gap["frames"] for gap in gaps) == len(traffic.expected(late))  # type: ignore[misc]
 
 
+def test_the_limit_is_one_of_memory_however_small_the_chunks(tap_of: TapOf, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(1)
+    heartbeats = Talk(1, [traffic.call(rng, traffic.HEARTBEAT, number, "c", 5) for number in range(3_000)])
+    tap = tap_of(queue=200_000)
+    player = Player(tap)
+    player.open(heartbeats)
+    mend = stall(tap, monkeypatch)
+    for at_ns, one in enumerate(heartbeats.calls, 1_000_000_000):
+        player.play(1, traffic.Chunk(Direction.REQUEST, one.request, at_ns))
+    queue = tap._writer.queue
+    # the item, what it alone refers to, and its place in the list
+    memory = sum(8 + sum(map(sys.getsizeof, (item, item[3], item[4], item[5]))) for item in queue)
+    assert 150_000 < memory < 201_000
+    assert tap.counters()["queue_bytes"] == pytest.approx(memory, rel=0.1)
+    bytes_waiting = sum(len(item[5]) for item in queue)
+    assert tap.counters()["recorded_bytes"] == 0
+    mend()
+    assert tap.counters()["recorded_bytes"] == bytes_waiting
+    assert tap.counters()["queue_bytes"] == 0
+
+
 def test_with_wait_nothing_is_lost_and_the_traffic_is_told_to_wait(
     tap_of: TapOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -273,7 +295,7 @@ def test_a_full_queue_waits_only_where_that_is_the_setting(tap_of: TapOf, monkey
 def test_a_failing_disk_is_counted_and_traffic_goes_on(tap_of: TapOf, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(3)
     (talk,) = some_talks(rng, 1, 30, 500)
-    tap = tap_of(queue=1_000)
+    tap = tap_of(queue=3_000)
     player = Player(tap)
     player.open(talk)
     mend = stall(tap, monkeypatch)
@@ -281,7 +303,7 @@ def test_a_failing_disk_is_counted_and_traffic_goes_on(tap_of: TapOf, monkeypatc
         player.play(talk.connection, chunk)
     tap.flush()
     assert tap.counters()["failed"] == 1
-    assert 0 < tap.counters()["queue_bytes"] <= 1_000 + 500
+    assert 0 < tap.counters()["queue_bytes"] <= 3_000 + 500 + ENTRY_COST
     mend()
     assert tap.counters()["failed"] == 0
     assert tap.counters()["queue_bytes"] == 0
@@ -353,6 +375,8 @@ def test_a_clock_that_was_set_is_an_entry(tap_of: TapOf, tmp_path: Path) -> None
     tap.close()
     entry = next(e for e in log_entries(spool_of(tmp_path, tap)) if e.kind == Kind.CLOCK)
     assert entry.offset == 42
+    # nobody was told that it waits, so nobody is told that it waits no more
+    assert tap.counters()["queue_bytes"] == 0
 
 
 def test_nothing_in_the_proxys_process_imports_pyarrow(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from recorder.capture import spool
 from recorder.capture.session import RecordSettings
 from recorder.capture.spool import Kind, SegmentReader
-from recorder.capture.writer import GROUP, Item, Log, SpoolFullError, Writer
+from recorder.capture.writer import ENTRY_COST, GROUP, Item, Log, SpoolFullError, Writer
 from tests.recorder.capture.looks import log_entries
 
 
@@ -162,7 +162,8 @@ def test_what_is_queued_is_written_once_and_in_order(log_of: LogOf, tmp_path: Pa
         writer.flush()
     writer.close()
     assert offsets(tmp_path) == list(range(2_000))
-    assert writer.written == 20_000
+    assert writer.written_bytes == 20_000
+    assert writer.written == 20_000 + 2_000 * ENTRY_COST
     assert writer.written_items == 2_000
 
 
