@@ -7,6 +7,8 @@ from the byte where it broke off. What to do about a long queue is the tap's to 
 
 from __future__ import annotations
 
+import errno
+import logging
 import os
 import threading
 import time
@@ -16,6 +18,8 @@ from pathlib import Path
 from recorder.capture import spool
 from recorder.capture.session import RecordSettings
 from recorder.capture.spool import Kind, SegmentHead, Spans
+
+log = logging.getLogger(__name__)
 
 # kind, direction, connection, offset, monotonic ns, bytes, masked spans: an Entry, as a plain tuple
 Item = tuple[int, int, int, int, int, bytes, Spans]
@@ -108,7 +112,7 @@ class Log:
     def resume(self) -> int:
         """Finishes what an interrupted `append` began; returns what that would have returned."""
         # a failed call may have written some: the file knows
-        self._drop(os.fstat(self._descriptor).st_size - self._end)
+        self._drop(self._size() - self._end)
         while self._unfinished:
             self._drop(self._writev(self._descriptor, self._unfinished))
         return self._group
@@ -133,6 +137,13 @@ class Log:
             os.close(self._descriptor)
             self._descriptor = -1
 
+    def _size(self) -> int:
+        """Of the segment, as the disk has it. A file that was removed takes every byte, and nobody will read it."""
+        status = os.fstat(self._descriptor)
+        if not status.st_nlink:
+            raise FileNotFoundError(errno.ENOENT, "the log has been removed", str(self.folder))
+        return status.st_size
+
     def _drop(self, count: int) -> None:
         self._end += count
         buffers = self._unfinished
@@ -155,12 +166,12 @@ class Log:
             raise SpoolFullError("the spool has reached its limit")
 
     def look(self) -> None:
-        """Which of the older segments are still there."""
+        """Which of the older segments are still there. OSError: not even the newest one is."""
+        self._size()
         older = (number for number in spool.segments(self.folder) if number != self.number)
         self._older_bytes = sum(_size(spool.segment_path(self.folder, number)) for number in older)
 
     def _begin(self, number: int) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
         clock_ns = self._clock()
         head = SegmentHead(self._session, number, clock_ns, time.monotonic_ns(), self._end, self._settings.cluster)
         encoded = spool.encode_head(head)
@@ -240,6 +251,9 @@ class Writer:
         self._hurry.set()
         self._wake.set()
         self._thread.join()
+        if self.queue:
+            lost = sum(len(item[5]) for item in self.queue)
+            log.error("the end of the recording is lost", extra={"keys": {"folder": self.log.folder, "bytes": lost}})
         self.log.close()
 
     def _run(self) -> None:
@@ -267,14 +281,21 @@ class Writer:
         try:
             work()
         except OSError as error:
-            self.failed = self.failed or not isinstance(error, SpoolFullError)
+            if not self.failed and not isinstance(error, SpoolFullError):
+                self.failed = True
+                self._say("nothing can be recorded", error.strerror or error)
             self._stuck = True
             self._notify()
             if not self._closing:
                 self._hurry.wait(RETRY_SECONDS)
             return False
-        self.failed = False
+        if self.failed:
+            self.failed = False
+            self._say("recording goes on", "the disk takes it again")
         return True
+
+    def _say(self, event: str, reason: object) -> None:
+        log.warning(event, extra={"keys": {"folder": self.log.folder, "reason": reason}})
 
     def _work(self) -> None:
         queue = self.queue

@@ -4,6 +4,7 @@ import errno
 import os
 import random
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -187,3 +188,43 @@ def test_closing_on_a_disk_that_fails_ends_all_the_same(log_of: LogOf) -> None:
     writer.start()
     writer.close()
     assert writer.failed
+
+
+def test_a_log_that_was_removed_takes_nothing_more(log_of: LogOf, tmp_path: Path) -> None:
+    log = log_of()
+    log.append([item(0)])
+    spool.segment_path(tmp_path, 1).unlink()
+    for attempt in (log.look, partial(log.append, [item(1)])):
+        with pytest.raises(FileNotFoundError, match="the log has been removed"):
+            attempt()
+
+
+def test_a_folder_that_was_removed_is_not_made_again(log_of: LogOf, tmp_path: Path) -> None:
+    log = log_of(segment=1)
+    log.append([item(0)])
+    tmp_path.rename(tmp_path.with_name("elsewhere"))
+    with pytest.raises(FileNotFoundError):
+        log.turn(0)
+    assert not tmp_path.exists()
+
+
+def test_it_is_said_once_that_nothing_can_be_recorded_and_once_that_it_goes_on(
+    log_of: LogOf, caplog: pytest.LogCaptureFixture
+) -> None:
+    writer = Writer(log_of(Disk(full(), full())))
+    writer.queue.append(item(1))
+    writer.start()
+    while writer.queue:
+        writer.flush()
+    writer.close()
+    told = [record.getMessage() for record in caplog.records]
+    assert told == ["nothing can be recorded", "recording goes on"]
+
+
+def test_what_is_lost_at_the_end_is_said(log_of: LogOf, caplog: pytest.LogCaptureFixture) -> None:
+    writer = Writer(log_of(Disk(*[full() for _ in range(9)])))
+    writer.queue.append(item(1, size=10))
+    writer.start()
+    writer.close()
+    assert caplog.records[-1].getMessage() == "the end of the recording is lost"
+    assert caplog.records[-1].keys["bytes"] == 10  # type: ignore[attr-defined]
