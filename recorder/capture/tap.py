@@ -36,6 +36,10 @@ MOST_FACTS_WAITING = 8 * 1024 * 1024
 NO_CONNECTION = -1
 
 _BYTES = int(Kind.BYTES)
+# entries whose bytes are a stream's
+_OF_STREAMS = (int(Kind.BYTES), int(Kind.UNFRAMED))
+# a limit that is always exceeded
+NOTHING = -1
 
 
 class Tap:
@@ -81,7 +85,7 @@ class Tap:
         self._append((_BYTES, direction, connection, step.offset + len(data) - size, at_ns, chunk, ()))
         self._taken += size + ENTRY_COST
         if writer.idle:
-            writer.wake()
+            self._wake()
 
     def opened(self, facts: Any, talk: Conversation) -> None:
         """`facts`: an `Opened` of proxy.net.observer."""
@@ -136,7 +140,7 @@ class Tap:
     @property
     def full(self) -> bool:
         """Whether the traffic is to wait."""
-        return self._waits and self._waiting > self._settings.queue
+        return self._waits and not self._writer.ended and self._waiting > self._settings.queue
 
     def wait_for_room(self) -> None:
         """Blocks until the queue is half empty."""
@@ -228,7 +232,7 @@ class Tap:
     def _go_on_in_gap(self, line: Line, gap: Gap, size: int, at_ns: int, step: Step) -> None:
         gap.saw(step.finished, step.one_way)
         self._dropped += size
-        if step.cause is None and self._waiting <= self._settings.queue // 2:
+        if step.cause is None and self._has_room:
             state = line.talk.boundary_state()
             if state is not None:
                 self._end_gap(line, gap, state, at_ns)
@@ -270,6 +274,11 @@ class Tap:
     def _waiting(self) -> int:
         return self._taken - self._writer.written
 
+    @property
+    def _has_room(self) -> bool:
+        """Whether what has broken off may go on."""
+        return not self._writer.ended and self._waiting <= self._settings.queue // 2
+
     def _put_all(self, items: list[Item]) -> None:
         for item in items:
             self._put(item)
@@ -278,7 +287,18 @@ class Tap:
         self._append(item)
         self._taken += len(item[5]) + ENTRY_COST
         if self._writer.idle:
-            self._writer.wake()
+            self._wake()
+
+    def _wake(self) -> None:
+        writer = self._writer
+        if not writer.ended:
+            writer.wake()
+            return
+        # its thread is gone, by a fault: nothing is kept for it, nothing waits for it
+        self._limit = NOTHING
+        self._dropped += sum(len(item[5]) for item in writer.queue if item[0] in _OF_STREAMS)
+        writer.queue.clear()
+        self._taken = writer.written
 
 
 def _json(facts: Mapping[str, Any]) -> bytes:

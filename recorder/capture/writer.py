@@ -13,8 +13,10 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
+from logging import ERROR
 from pathlib import Path
 
+from proxy.log import log as say
 from recorder.capture import spool
 from recorder.capture.session import RecordSettings
 from recorder.capture.spool import Kind, SegmentHead, Spans
@@ -204,7 +206,7 @@ class Writer:
     """The thread, and the queue it empties.
 
     `written`: how much of the tap's count has reached the log, by the tap's measure: bytes, and ENTRY_COST an entry.
-    `written_bytes`: the bytes alone.
+    `written_bytes`: the bytes alone. `ended`: nothing will be written any more; by a fault of its own if `failed`.
     """
 
     def __init__(self, log: Log) -> None:
@@ -212,6 +214,7 @@ class Writer:
         self.queue: list[Item] = []
         self.idle = False
         self.failed = False
+        self.ended = False
         self.written = 0
         self.written_bytes = 0
         self.written_items = 0
@@ -230,11 +233,14 @@ class Writer:
         """Work has come while the thread was idle."""
         self.idle = False
         self._wake.set()
+        if self.ended:
+            # it may have ended since it was asked whether it is idle
+            self.idle = True
 
     def wait_until(self, enough: Callable[[], bool]) -> None:
         """Blocks until `enough()`, which is asked after every write, or until the thread has ended."""
         with self._progress:
-            self._progress.wait_for(lambda: enough() or not self._thread.is_alive())
+            self._progress.wait_for(lambda: enough() or self.ended)
 
     def flush(self) -> None:
         """Blocks until what was queued before is written, or could not be written."""
@@ -263,8 +269,15 @@ class Writer:
                     self._rest()
                 elif not self._try(self._work) and self._closing:
                     return
+        except Exception:
+            # not the disk but a bug, which would come again with every try
+            self.failed = True
+            say(ERROR, "nothing is recorded any more", trace=True, folder=self.log.folder)
         finally:
             with self._progress:
+                self.ended = True
+                # so whoever has more to write comes to `wake`, and may see
+                self.idle = True
                 self._progress.notify_all()
 
     def _rest(self) -> None:

@@ -309,6 +309,40 @@ def test_a_failing_disk_is_counted_and_traffic_goes_on(tap_of: TapOf, monkeypatc
     assert tap.counters()["queue_bytes"] == 0
 
 
+@pytest.mark.parametrize("when", WhenFull)
+def test_without_its_thread_nothing_is_recorded_and_traffic_goes_on(
+    when: WhenFull, tap_of: TapOf, tmp_path: Path
+) -> None:
+    rng = random.Random(5)
+    recorded, lost = some_talks(rng, 2, 60, 500)
+    tap = tap_of(queue=200_000, when_full=when)
+    player = Player(tap)
+    player.all_of([recorded])
+    player.open(lost)
+    tap.flush()
+
+    def faulty(descriptor: int, buffers: object) -> int:
+        raise ValueError("a bug")
+
+    tap._writer.log._writev = faulty
+    player.play(lost.connection, lost.chunks[0])
+    tap._writer.wait_until(lambda: False)
+    for chunk in lost.chunks[1:]:
+        player.play(lost.connection, chunk)
+        assert not tap.full
+        tap.wait_for_room()
+    player.open(Talk(77, []))
+    player.close(lost.connection)
+    counters = tap.counters()
+    assert counters["failed"] == 1
+    assert counters["queue_bytes"] == 0
+    assert counters["dropped_bytes"] == sum(map(len, lost.streams()))
+    assert tap._writer.queue == []
+    tap.close()
+    assert compact(tmp_path).sessions == (tap.session,)
+    assert_holds(frame_rows(tmp_path), traffic.expected(recorded))
+
+
 def test_a_fault_of_the_recorder_costs_a_recording_not_a_connection(
     tap_of: TapOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 import errno
 import os
 import random
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
@@ -180,6 +181,37 @@ def test_a_failing_disk_is_said_and_so_is_its_recovery(log_of: LogOf, tmp_path: 
     assert not writer.failed
     writer.close()
     assert offsets(tmp_path) == [0]
+
+
+def test_a_fault_of_the_thread_is_said_once_and_nobody_waits_for_it(
+    log_of: LogOf, caplog: pytest.LogCaptureFixture
+) -> None:
+    def faulty(*arguments: object) -> int:
+        raise ValueError("a bug")
+
+    writer = Writer(log_of(faulty))  # type: ignore[arg-type]
+    writer.queue.append(item(0))
+    writer.start()
+    writer.wait_until(lambda: False)
+    writer.flush()
+    assert writer.ended
+    assert writer.failed
+    (record,) = [record for record in caplog.records if record.exc_info]
+    assert isinstance(record.exc_info[1], ValueError)  # type: ignore[index]
+    writer.wake()
+    assert writer.idle
+    writer.close()
+    assert writer.failed
+
+
+def test_who_waits_when_the_thread_ends_in_order_waits_no_longer(log_of: LogOf) -> None:
+    writer = Writer(log_of())
+    writer.start()
+    waiting = threading.Thread(target=writer.wait_until, args=(lambda: False,), daemon=True)
+    waiting.start()
+    writer.close()
+    waiting.join(10)
+    assert not waiting.is_alive()
 
 
 def test_closing_on_a_disk_that_fails_ends_all_the_same(log_of: LogOf) -> None:
