@@ -31,12 +31,13 @@ def ready(folder: Path) -> list[str]:
 
 
 def _compacted(folder: Path) -> list[str]:
-    if not sessions(folder):
-        return []
-    from recorder.capture.compactor import compact
     from recorder.capture.spool import DamagedSegmentError
 
     try:
+        if not sessions(folder):
+            return []
+        from recorder.capture.compactor import compact
+
         done = compact(folder)
     except (OSError, DamagedSegmentError) as error:
         return [str(error)]

@@ -143,6 +143,10 @@ class UnknownFormatError(ValueError):
     """A file whose format number this program doesn't know: it was written by a newer one, or is no capture."""
 
 
+class DamagedFileError(ValueError):
+    """A file of a capture that can't be read. Says which and why, in one line."""
+
+
 def frames_schema() -> Any:
     """The pyarrow schema of `frames`."""
     return _schema(FRAME_COLUMNS)

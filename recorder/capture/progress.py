@@ -56,7 +56,8 @@ def read_newest(spool: Path, assembly: Assembly) -> Progress:
     if not found:
         return Progress()
     content = found[-1][1].read_bytes()
-    magic, number, length = _HEAD.unpack_from(content)
+    # one that is too short for a head is none either
+    magic, number, length = _HEAD.unpack_from(content.ljust(_HEAD.size))
     body, crc = content[:-4], content[-4:]
     if magic != STATE_MAGIC or number != STATE_FORMAT or crc32c(body).to_bytes(4, "big") != crc:
         raise UnknownSpoolError(f"{found[-1][1]} can't be read: compact the capture where it was made")

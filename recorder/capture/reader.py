@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from recorder.capture import frames as c
+from recorder.capture.frames import DamagedFileError, UnknownFormatError
 
 Row = dict[str, Any]
 
@@ -35,7 +36,10 @@ class CaptureFile(NamedTuple):
 
 
 def files(folder: Path, kind: str = c.FRAMES_FOLDER) -> list[CaptureFile]:
-    """The published files of `frames` or `events`: by session, and in a session in the order of the log."""
+    """The published files of `frames` or `events`: by session, and in a session in the order of the log.
+
+    Errors: UnknownFormatError for a file that is called like none of a capture's.
+    """
     found = [_described(path) for path in (folder / kind).glob(f"{c.DATE}=*/{c.HOUR}=*/[!._]*.parquet")]
     return sorted(found, key=lambda file: (file.session, file.first, file.date, file.hour))
 
@@ -48,8 +52,18 @@ def row_groups(
     Args:
         where: a pyarrow expression over any columns but `frame`.
         largest_body: bodies of more bytes (as stored) are null.
-    Errors: UnknownFormatError for a file of a newer format, or of none.
+    Errors: UnknownFormatError for a file of a newer format, or of none; DamagedFileError.
     """
+    try:
+        yield from _row_groups(file, columns, where, largest_body)
+    except UnknownFormatError as error:
+        raise UnknownFormatError(f"{file.path}: {error}") from error
+    except (pa.ArrowException, OSError) as error:
+        reason = " ".join(str(error).split())
+        raise DamagedFileError(f"{file.path} can't be read: {reason}") from error
+
+
+def _row_groups(file: CaptureFile, columns: Sequence[str], where: Any, largest_body: int | None) -> Iterator[Any]:
     with pq.ParquetFile(file.path) as parquet:
         number = c.format_of(parquet.schema_arrow.metadata)
         present = parquet.schema_arrow.names
@@ -91,8 +105,11 @@ def frame(folder: Path, session: str, connection: int, sequence: int) -> Row | N
 
 def _described(path: Path) -> CaptureFile:
     date, hour = (part.name.partition("=")[2] for part in (path.parents[1], path.parent))
-    session, first, last = path.stem.rsplit("-", 2)
-    return CaptureFile(date, int(hour), session, int(first), int(last), path)
+    try:
+        session, first, last = path.stem.rsplit("-", 2)
+        return CaptureFile(date, int(hour), session, int(first), int(last), path)
+    except ValueError:
+        raise UnknownFormatError(f"{path} is no part of a capture: none of its files is called like that") from None
 
 
 def _wanted(heads: Any, where: Any) -> Any:

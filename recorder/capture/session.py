@@ -79,7 +79,7 @@ def sessions(folder: Path) -> list[str]:
         found = [path for path in (folder / SPOOL_FOLDER).iterdir() if path.is_dir()]
     except FileNotFoundError:
         return []
-    return sorted(path.name for path in found if not path.name.startswith("."))
+    return sorted(path.name for path in found if _NAME.fullmatch(path.name))
 
 
 def begin(folder: Path, session: str) -> Lock:
@@ -161,10 +161,10 @@ def write_status(spool: Path, status: Status) -> None:
 
 
 def read_status(spool: Path) -> Status | None:
-    """None where no compactor has reported yet."""
+    """None where no compactor has reported yet, or not in a way that can be read: it is only for information."""
     try:
         return Status(**json.loads((spool / STATUS_FILE).read_text()))
-    except (FileNotFoundError, NotADirectoryError):
+    except (OSError, ValueError, TypeError):
         return None
 
 

@@ -33,6 +33,12 @@ class WithDefault(click.Group):
             args = ["summary", *args]
         return super().resolve_command(ctx, args)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (c.UnknownFormatError, c.DamagedFileError) as error:
+            raise click.ClickException(str(error)) from error
+
 
 def capture_folder(value: str | Path) -> Path:
     """A capture, made ready to be read."""

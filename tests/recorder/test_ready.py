@@ -73,3 +73,11 @@ def test_a_capture_without_a_frame_says_why(captured: Path, monkeypatch: pytest.
     (captured / "frames" / "date=2026-11-21" / "hour=12" / "a-1-1.parquet").unlink()
     with pytest.raises(NoCapture, match=r"holds no frames yet \(session a is still being recorded"):
         module.ready(captured)
+
+
+def test_a_log_that_is_no_folder_is_said(captured: Path) -> None:
+    (captured / "_spool" / "a").rmdir()
+    (captured / "_spool").rmdir()
+    (captured / "_spool").touch()
+    (note,) = ready(captured)
+    assert "Not a directory" in note

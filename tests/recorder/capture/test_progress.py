@@ -46,6 +46,7 @@ def test_a_state_that_cannot_be_read_stops_everything(tmp_path: Path) -> None:
     path = tmp_path / "00000001.state"
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-    with pytest.raises(UnknownSpoolError, match="can't be read"):
-        progress.read_newest(tmp_path, Assembly())
+    for damaged in (content, content[:3], b""):
+        path.write_bytes(damaged)
+        with pytest.raises(UnknownSpoolError, match="can't be read"):
+            progress.read_newest(tmp_path, Assembly())

@@ -11,7 +11,7 @@ import pytest
 from recorder.capture import columns, reader
 from recorder.capture import frames as c
 from recorder.capture.compactor import compact
-from recorder.capture.frames import UnknownFormatError
+from recorder.capture.frames import DamagedFileError, UnknownFormatError
 from recorder.capture.session import RecordSettings
 from recorder.capture.tap import open_tap
 from tests.recorder.capture import traffic
@@ -92,6 +92,27 @@ def test_a_file_that_is_no_part_of_a_capture_is_refused(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": [1]}), folder / "s-1-1.parquet")
     with pytest.raises(UnknownFormatError):
         list(reader.rows(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["part-0001.parquet", "s-1-x.parquet"])
+def test_a_file_that_is_called_like_no_part_of_a_capture_is_named(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "frames" / "date=2024-01-01" / "hour=00"
+    folder.mkdir(parents=True)
+    (folder / name).touch()
+    with pytest.raises(UnknownFormatError, match=name):
+        reader.files(tmp_path)
+
+
+@pytest.mark.parametrize("damage", ["empty", "torn", "garbage", "within"])
+def test_a_file_that_is_damaged_is_named(talks: list[Talk], tmp_path: Path, damage: str) -> None:
+    path = reader.files(tmp_path)[0].path
+    content = bytearray(path.read_bytes())
+    content[4:] = content[4:].replace(b"\x28\xb5\x2f\xfd", b"none")
+    kept = {"empty": b"", "torn": content[: len(content) // 2], "garbage": b"x" * 100, "within": content}
+    path.write_bytes(kept[damage])
+    with pytest.raises(DamagedFileError, match=path.name) as damaged:
+        list(reader.rows(tmp_path))
+    assert "\n" not in str(damaged.value)
 
 
 def test_a_row_group_is_read_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

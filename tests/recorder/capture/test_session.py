@@ -84,3 +84,15 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 def test_a_limit_of_nothing_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="above 0"):
         RecordSettings(**wrong)  # type: ignore[arg-type]
+
+
+def test_a_folder_that_is_called_like_no_session_is_not_taken_for_one(tmp_path: Path) -> None:
+    for name in ("s1", "two words", "line\n", "_temporary"):
+        (tmp_path / "_spool" / name).mkdir(parents=True)
+    assert sessions.sessions(tmp_path) == ["s1"]
+
+
+@pytest.mark.parametrize("text", ["{junk", '{"a": 1}', "[]"])
+def test_a_status_that_is_none_is_as_good_as_none_yet(tmp_path: Path, text: str) -> None:
+    (tmp_path / "status.json").write_text(text)
+    assert sessions.read_status(tmp_path) is None

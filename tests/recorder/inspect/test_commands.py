@@ -196,3 +196,14 @@ def test_a_reader_that_leaves_the_pipe_ends_it_quietly(
         process.stdout.readline()
         process.stdout.close()
         assert process.stderr.read() == ""
+
+
+@pytest.mark.parametrize("command", ["summary", "frames", "exchanges"])
+@pytest.mark.parametrize("name", ["20261121T120000Z-abc-1-1.parquet", "part-0001.parquet"])
+def test_a_file_that_cannot_be_read_is_named_in_one_line(folder: Path, command: str, name: str) -> None:
+    (folder / "frames" / "date=2026-11-21" / "hour=12" / name).write_bytes(b"no parquet")
+    result = run(command, folder)
+    assert result.exit_code == 1
+    assert name in result.stderr
+    assert result.stderr.startswith("Error: ")
+    assert len(result.stderr.splitlines()) == 1
