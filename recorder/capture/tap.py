@@ -10,16 +10,17 @@ what each entry costs beyond them.
 from __future__ import annotations
 
 import json
-import logging
 import sys
 import time
 from collections.abc import Mapping
+from logging import ERROR
 from pathlib import Path
 from typing import Any
 
 from proxy.conversation.conversation import Conversation
 from proxy.conversation.exchange import Cause, Direction
 from proxy.conversation.step import Step
+from proxy.log import log
 from recorder.capture import gap as gaps
 from recorder.capture import session as sessions
 from recorder.capture.gap import Gap
@@ -27,8 +28,6 @@ from recorder.capture.line import Line
 from recorder.capture.session import FolderError, Lock, RecordSettings, WhenFull
 from recorder.capture.spool import Kind
 from recorder.capture.writer import ENTRY_COST, Item, Log, Writer
-
-log = logging.getLogger(__name__)
 
 # facts are recorded beyond the queue's limit too; a disk that fails for hours must not fill the memory with them
 MOST_FACTS_WAITING = 8 * 1024 * 1024
@@ -188,7 +187,7 @@ class Tap:
             self._record(line, direction, chunk, at_ns, step)
         except Exception:
             # never in the way: a fault of the recorder costs a recording, not a connection
-            log.exception("recording of a connection broke off", extra={"connection_id": connection})
+            log(ERROR, "recording of a connection broke off", trace=True, connection=connection)
             self._break_off(line, gaps.REASON_FAULT, at_ns)
         if line.calm:
             self._careful.discard(connection)

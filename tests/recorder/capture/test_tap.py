@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from proxy.conversation.exchange import Cause, Direction
+from proxy.log import KeyFormatter
 from recorder.capture import redaction, spool
 from recorder.capture import session as sessions
 from recorder.capture.compactor import compact
@@ -344,7 +345,7 @@ def test_without_its_thread_nothing_is_recorded_and_traffic_goes_on(
 
 
 def test_a_fault_of_the_recorder_costs_a_recording_not_a_connection(
-    tap_of: TapOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tap_of: TapOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     rng = random.Random(4)
     talk = traffic.cut(rng, traffic.talk(rng, 1, 40, (traffic.SASL_AUTHENTICATE, 12)), 4000)
@@ -361,6 +362,9 @@ def test_a_fault_of_the_recorder_costs_a_recording_not_a_connection(
     tap = tap_of()
     Player(tap).all_of([talk])
     tap.close()
+    told = [KeyFormatter().format(record) for record in caplog.records]
+    assert " connection=1\n" in told[0]
+    assert "RuntimeError: a bug" in told[0]
     compact(tmp_path)
     rows, gaps = lost_and_kept(tmp_path, talk)
     assert [gap["cause"] for gap in gaps] == ["recorder_fault"]
