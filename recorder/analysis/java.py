@@ -16,7 +16,7 @@ OLDEST_JAVA = 17
 def missing() -> str | None:
     """One line that says what Spark needs and this machine lacks; None if all is there."""
     if find_spec("pyspark") is None:
-        return "pyspark is not installed: pip install 'kafka-wiretap[analysis]'"
+        return "pyspark is not installed: in the project's folder, pip install '.[analysis]'"
     java = _java()
     if java is None:
         return f"no Java found: install a JDK or JRE {OLDEST_JAVA} or newer, or set JAVA_HOME"

@@ -37,7 +37,7 @@ def run(folder: Path | None) -> int:
     screen = console()
     lacking = [name for name in ("confluent_kafka", "aiokafka") if find_spec(name) is None]
     if lacking:
-        screen.print(f"[red]missing: {', '.join(lacking)}[/]; pip install 'kafka-wiretap\\[demo]'")
+        screen.print(f"[red]missing: {', '.join(lacking)}[/]; in the project's folder, pip install '.\\[demo]'")
         return 1
     folder = folder or Path(f"capture-demo-{time.strftime('%Y%m%d-%H%M%S')}")
     try:

@@ -114,4 +114,4 @@ def test_the_demo_without_its_clients_names_what_to_install(monkeypatch: pytest.
     monkeypatch.setattr("recorder.demo.run.find_spec", lambda name: None)
     result = run("demo", "--folder", tmp_path)
     assert result.exit_code == 1
-    assert "missing: confluent_kafka, aiokafka; pip install 'kafka-wiretap[demo]'" in result.stdout
+    assert "missing: confluent_kafka, aiokafka; in the project's folder, pip install '.[demo]'" in result.stdout
