@@ -66,6 +66,11 @@ def new_session() -> str:
     return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()) + "-" + secrets.token_hex(3)
 
 
+def private(path: str | Path, flags: int) -> int:
+    """An opener, as `open` takes: what it makes is this user's alone, because the spool holds payloads."""
+    return os.open(path, flags, 0o600)
+
+
 def spool_folder(folder: Path, session: str) -> Path:
     """Raises ValueError for a name that could lead out of the folder."""
     if not _NAME.fullmatch(session):
@@ -89,7 +94,7 @@ def begin(folder: Path, session: str) -> Lock:
     """
     spool = spool_folder(folder, session)
     hidden = spool.with_name("." + session)
-    hidden.mkdir()
+    hidden.mkdir(mode=0o700)
     lock = Lock.take(hidden / WRITER_LOCK)
     if lock is None or spool.exists():
         raise FolderError(f"session {session} exists already")
@@ -128,7 +133,7 @@ class Lock:
     @classmethod
     def take(cls, path: Path) -> Lock | None:
         """The lock, or None while another has it. OSError where the folder can't be written."""
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = private(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -156,7 +161,8 @@ class Status:
 def write_status(spool: Path, status: Status) -> None:
     """Replaces the status file in one step, so that nobody reads half of it."""
     temporary = spool / f".{STATUS_FILE}"
-    temporary.write_text(json.dumps(asdict(status)))
+    with open(temporary, "w", opener=private) as file:
+        file.write(json.dumps(asdict(status)))
     temporary.replace(spool / STATUS_FILE)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from recorder.capture import frames as c
+from recorder.capture.session import private
 
 HOUR_NS = 3_600_000_000_000
 
@@ -102,9 +103,10 @@ def make_folders(folder: Path) -> None:
 
 
 def write_synced(path: Path, content: bytes) -> None:
-    """A whole file in one step: its old content or the new one, through any crash."""
+    """A whole file of the spool in one step: its old content or the new one, through any crash."""
     temporary = path.with_name("." + path.name)
-    temporary.write_bytes(content)
+    with open(temporary, "wb", opener=private) as file:
+        file.write(content)
     sync(temporary)
     temporary.replace(path)
     sync(path.parent)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from proxy.log import log as say
 from recorder.capture import spool
-from recorder.capture.session import RecordSettings
+from recorder.capture.session import RecordSettings, private
 from recorder.capture.spool import Kind, SegmentHead, Spans
 
 log = logging.getLogger(__name__)
@@ -178,7 +178,7 @@ class Log:
         head = SegmentHead(self._session, number, clock_ns, time.monotonic_ns(), self._end, self._settings.cluster)
         encoded = spool.encode_head(head)
         temporary = self.folder / f".{number:08d}.log"
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        descriptor = private(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC)
         try:
             if os.write(descriptor, encoded) != len(encoded):
                 raise OSError("a segment's head was written in part")

@@ -2,6 +2,7 @@
 
 import os
 import random
+import stat
 import subprocess
 import sys
 from collections.abc import Callable
@@ -365,3 +366,24 @@ def test_a_clock_that_was_set_moves_the_rows_behind_it(tap_of: TapOf, tmp_path: 
     assert {row["at_ns"] - row["mono_ns"] - before for row in rows} == {0, 7_200_000_000_000}
     assert len({path.parent.name for path in (tmp_path / "frames").rglob("*.parquet")}) == 2
     assert [event["detail"] for event in event_rows(tmp_path, "clock")] == ['{"moved_ns": 7200000000000}']
+
+
+def test_payloads_in_the_spool_are_the_proxys_users_alone_and_columns_are_the_umasks(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        rng = random.Random(1)
+        talk = traffic.cut(rng, traffic.talk(rng, 1, 40), 400)
+        tap = open_tap(tmp_path, RecordSettings(segment=2_000))
+        Player(tap).all_of([talk])
+        tap.flush()
+        assert compact(tmp_path).live == (tap.session,)
+        folder = sessions.spool_folder(tmp_path, tap.session)
+        modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
+        assert {Path(name).suffix for name in modes} == {".log", ".state", ".lock", ".json"}
+        assert set(modes.values()) == {0o600}
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        published = {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.rglob("*.parquet")}
+        assert published == {0o644}
+        tap.close()
+    finally:
+        os.umask(before)
