@@ -12,7 +12,7 @@ What is worth remembering is only a port that was picked freely (the 0 in `Wante
 flags, and a changed flag should move them.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv6Address
 from itertools import combinations
@@ -221,16 +221,6 @@ class PortMap:
 
     def _flags(self) -> dict[str, Address]:
         return {f"--node {node_id}={address}": address for node_id, address in self.named.items()}
-
-
-def check_disjoint(maps: Iterable[PortMap]) -> None:
-    """Several clusters behind one proxy: ValueError when the port ranges of two of them overlap."""
-    for one, other in combinations(maps, 2):
-        if range(max(one.usual.start, other.usual.start), min(one.usual.stop, other.usual.stop)):
-            raise ValueError(
-                f"{_shown(one.usual)} of --listen {one.bootstrap} overlap {_shown(other.usual)} of {other.bootstrap}; "
-                f"right would be, for the second, {_clear_of(one.usual.stop - 1, other.count)}"
-            )
 
 
 def _clash(one: Address, other: Address) -> bool:

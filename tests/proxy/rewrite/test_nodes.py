@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.rewrite.nodes import Address, Node, PortMap, check_disjoint
+from proxy.rewrite.nodes import Address, Node, PortMap
 
 LISTEN = Address("127.0.0.1", 9092)
 
@@ -185,15 +185,6 @@ def test_settings_that_only_look_wrong_are_accepted() -> None:
     assert PortMap(LISTEN, advertise="::1").advertised(1, 9094) == Address("::1", 9094)
     PortMap(LISTEN, named={1: Address("127.0.0.2", 9092), 2: Address("127.0.0.3", 9092)})
     PortMap(Address("127.0.0.1", 0), named={1: Address("127.0.0.1", 0), 2: Address("127.0.0.1", 0)})
-
-
-def test_the_ranges_of_two_clusters_may_touch_but_not_overlap() -> None:
-    one = PortMap(LISTEN, base=20000, count=10)
-    check_disjoint([one, PortMap(LISTEN, base=20010, count=10), PortMap(LISTEN, base=19990, count=10)])
-    with pytest.raises(
-        ValueError, match=r"overlap .* right would be, for the second, --node-ports 20010 --node-count 10"
-    ):
-        check_disjoint([one, PortMap(Address("127.0.0.1", 9093), base=20009, count=10)])
 
 
 @given(
