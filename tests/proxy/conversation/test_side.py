@@ -1,0 +1,82 @@
+"""A direction's place in its stream: what has arrived, what of the open frame is missing, where the next one starts."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.conversation import Cause, Conversation, Routes
+from proxy.wire.framing import FrameLimits
+from tests.proxy.conversation.script import HEARTBEAT, framed, request, response
+
+FRAME = request(HEARTBEAT, 3, 1, b"body")
+
+
+def fed(data: bytes, *, routes: Routes | None = None) -> Conversation:
+    talk = Conversation(routes or Routes.everything())
+    talk.requests(data, 10)
+    return talk
+
+
+@given(cut=st.integers(0, 3 * len(FRAME)))
+def test_what_has_arrived_and_what_is_missing_add_up_to_the_next_boundary(cut: int) -> None:
+    side = fed((FRAME * 3)[:cut]).requests_side
+    assert side.arrived == cut
+    into = cut % len(FRAME)
+    # of a length that isn't whole itself, only the length is known to be missing
+    expected = 0 if not into else 4 - into if into < 4 else len(FRAME) - into
+    assert side.missing == expected
+    if side.left:
+        assert side.boundary == cut + side.missing
+
+
+@pytest.mark.parametrize("size", [-1, 1001, 2**31 - 1])
+def test_a_length_that_no_frame_may_have_ends_the_connection(size: int) -> None:
+    talk = Conversation(Routes.everything(), FrameLimits(request=1000))
+    step = talk.requests(size.to_bytes(4, "big", signed=True) + bytes(20), 10)
+    assert step.cause is Cause.BAD_LENGTH
+    assert step.stop == 0
+
+
+def test_the_longest_frame_that_is_let_through_passes() -> None:
+    talk = Conversation(Routes.everything(), FrameLimits(request=len(FRAME) - 4))
+    assert talk.requests(FRAME, 10).cause is None
+
+
+@given(cuts=st.lists(st.integers(1, 20), min_size=1, max_size=6))
+def test_a_marked_frame_is_marked_in_every_piece_without_gap_or_overlap(cuts: list[int]) -> None:
+    talk, at, spans = Conversation(Routes.everything()), 0, []
+    for size in [*cuts, len(FRAME)]:
+        step = talk.requests(FRAME[at : at + size], 10)
+        spans += [(mark.start, mark.stop) for mark in step.marks]
+        at += size
+    assert spans[0][0] == 0
+    assert spans[-1][1] == len(FRAME)
+    assert all(stop == start for (_, stop), (start, _) in pairwise(spans))
+
+
+@given(cut=st.integers(1, 2 * len(FRAME) - 1))
+def test_a_side_goes_on_from_its_state_as_if_nothing_had_been(cut: int) -> None:
+    first, rest = (FRAME * 2)[:cut], (FRAME * 2)[cut:]
+    told, kept = fed(first), fed(first)
+    again = Conversation.from_state(Routes.everything(), json.loads(json.dumps(kept.state())))
+    spans = []
+    for talk in (told, again):
+        spans.append([(mark.begin, mark.end, mark.start, mark.stop) for mark in talk.requests(rest, 20).marks])
+        talk.responses(response(1) + response(1), 30)
+    assert spans[0] == spans[1]
+    assert again.requests_side.state() == told.requests_side.state()
+    assert again.responses_side.state() == told.responses_side.state()
+    assert again.requests_side.arrived == 2 * len(FRAME)
+
+
+def test_a_token_is_no_exchange_and_is_counted_apart() -> None:
+    handshake = request(17, 0, 1, b"\0\5PLAIN")
+    talk = fed(handshake)
+    talk.responses(response(1, bytes(6)), 20)
+    talk.requests(framed(b"\0user\0secret"), 30)
+    assert (talk.requests_side.others, talk.next_exchange) == (1, 1)
