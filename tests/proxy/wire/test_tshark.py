@@ -1,0 +1,204 @@
+"""Wireshark's dissector, written by other people from other sources, reads our frames as we mean them.
+
+All exchanges stand in one capture file, as one TCP connection to port 9092, and tshark says what it sees. Versions
+newer than its dissector can't be compared: the table lists what that of Wireshark 4.0 reads. Left out is what it
+misreads by itself, such as JoinGroup and SyncGroup before their flexible versions, and CreateTopics.
+"""
+
+import struct
+import subprocess
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proxy.wire import catalog
+from proxy.wire.apis import Kind
+from proxy.wire.language import Field
+from tests.strategies import KINDS, must_codec, values_of
+
+pytestmark = pytest.mark.real
+
+DISSECTED = {
+    "Produce": range(9),
+    "Fetch": range(12),
+    "ListOffsets": range(6),
+    "Metadata": range(10),
+    "OffsetCommit": range(9),
+    "OffsetFetch": range(8),
+    "FindCoordinator": range(1, 4),
+    "JoinGroup": range(6, 8),
+    "Heartbeat": range(5),
+    "LeaveGroup": range(5),
+    "SyncGroup": range(4, 6),
+    "DescribeGroups": range(5, 6),
+    "ListGroups": range(4),
+    "SaslHandshake": range(2),
+    "ApiVersions": range(4),
+    "DeleteRecords": range(2),
+    "InitProducerId": range(4),
+    "OffsetForLeaderEpoch": range(4),
+    "AddPartitionsToTxn": range(2),
+    "AddOffsetsToTxn": range(2),
+    "EndTxn": range(2),
+    "TxnOffsetCommit": range(4),
+    "DescribeConfigs": range(3),
+    "DescribeLogDirs": range(2),
+    "DeleteGroups": range(3),
+    "IncrementalAlterConfigs": range(2),
+    "OffsetDelete": range(1),
+}
+SEEDS = range(4)
+CLIENT_ID, CLIENT_PORT, KAFKA_PORT = "wiretap", 50_000, 9092
+PARTITIONS = ("partition_index", "partition", "index", "partition_indexes", "partitions")
+# what tshark calls a field -> which fields of the message language it means
+BODY: Mapping[str, Callable[[Field], bool]] = {
+    "kafka.topic_name": lambda field: "topic_name" in field.marks,
+    "kafka.consumer_group": lambda field: "group_id" in field.marks,
+    "kafka.error": lambda field: field.name.endswith("error_code"),
+    "kafka.host": lambda field: field.name == "host",
+    "kafka.port": lambda field: field.name == "port",
+    "kafka.partition_id": lambda field: field.name in PARTITIONS and not field.fields,
+}
+# shown under names of their own
+ELSEWHERE = {"forgotten_topics_data"}
+HEAD = ["kafka.api_key", "kafka.request.version", "kafka.response.version", "kafka.correlation_id"]
+SENDER = "kafka.client_id"
+COMPLAINTS = "_ws.expert.message"
+BETWEEN_VALUES = "|"
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One of ours: what it was made of, and its bytes behind the length."""
+
+    kind: Kind
+    key: int
+    version: int
+    correlation_id: int
+    values: dict[str, Any]
+
+    @property
+    def data(self) -> bytes:
+        if self.kind == "request":
+            return catalog.encode_request(self.key, self.version, self.correlation_id, CLIENT_ID, self.values)
+        return catalog.encode_response(self.key, self.version, self.correlation_id, self.values)
+
+    def body(self) -> dict[str, list[str]]:
+        """What tshark should show of the body: every value in wire order."""
+        found = list(leaves(must_codec(self.kind, self.key, self.version).message.fields, self.values))
+        return {name: [str(value) for field, value in found if meant(field)] for name, meant in BODY.items()}
+
+
+def leaves(fields: Iterable[Field], values: Mapping[str, Any]) -> Iterator[tuple[Field, Any]]:
+    """Every value that is no struct, with its field, in wire order; nulls left out."""
+    for field in fields:
+        value = values.get(field.name)
+        if value is None or field.name in ELSEWHERE:
+            continue
+        for one in value if isinstance(value, list) else [value]:
+            if field.fields:
+                yield from leaves(field.fields, one)
+            else:
+                yield field, one
+
+
+def exchanges() -> Iterator[Frame]:
+    """Request and response in turn, each pair with a correlation id of its own."""
+    correlation_id = 0
+    for name, versions in DISSECTED.items():
+        key = catalog.api_key(name)
+        assert key is not None
+        for version in versions:
+            for seed in SEEDS:
+                correlation_id += 1
+                for kind in KINDS:
+                    values = values_of(must_codec(kind, key, version), f"tshark {seed}", tame=True)
+                    yield Frame(kind, key, version, correlation_id, plain(values))
+
+
+def plain(value: Any, name: str = "") -> Any:
+    """The value without what the dissector has opinions about beyond its place in the frame: records must be some, an
+    answer must be awaited, versions offered must be known to it; and it takes emptiness for absence.
+    """
+    if name == "records":
+        return RECORDS
+    if name == "acks":
+        return 1
+    if name in ("api_key", "min_version", "max_version"):
+        return 0
+    if isinstance(value, dict):
+        return {inner: plain(one, inner) for inner, one in value.items()}
+    if isinstance(value, list):
+        return [plain(one) for one in value]
+    return {"": "some", b"": b"some"}.get(value, value) if isinstance(value, str | bytes) else value
+
+
+def _records() -> bytes:
+    """A batch with one record, without key and headers: length, attributes, times, offset, value."""
+    record = b"\0\0\0\x01\x0corange\0"
+    record = bytes([2 * len(record)]) + record
+    behind_checksum = struct.pack(">hiqqqhii", 0, 0, 1_700_000_000_000, 1_700_000_000_000, -1, -1, -1, 1) + record
+    return struct.pack(">qiibI", 0, 9 + len(behind_checksum), 0, 2, 0) + behind_checksum
+
+
+RECORDS = _records()
+
+
+def write_pcap(file: Path, frames: Sequence[Frame]) -> None:
+    """One packet a frame, raw IPv4, with the sequence numbers of one connection."""
+    written = [struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 1 << 18, 101)]
+    sent = dict.fromkeys(KINDS, 1)
+    for number, frame in enumerate(frames):
+        payload = struct.pack(">i", len(frame.data)) + frame.data
+        from_client = frame.kind == "request"
+        ports = (CLIENT_PORT, KAFKA_PORT) if from_client else (KAFKA_PORT, CLIENT_PORT)
+        ours, theirs = sent[frame.kind], sent["response" if from_client else "request"]
+        tcp = struct.pack(">HHIIBBHHH", *ports, ours, theirs, 5 << 4, 0x18, 0xFFFF, 0, 0) + payload
+        home = bytes([127, 0, 0, 1])
+        packet = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 20 + len(tcp), 0, 0, 64, 6, 0, home, home) + tcp
+        written += [struct.pack("<IIII", number, 0, len(packet), len(packet)), packet]
+        sent[frame.kind] += len(payload)
+    file.write_bytes(b"".join(written))
+
+
+def dissected(file: Path) -> list[dict[str, list[str]]]:
+    """What tshark tells of each packet: field -> values."""
+    names = [*HEAD, SENDER, COMPLAINTS, *BODY]
+    wanted = [part for name in names for part in ("-e", name)]
+    how = ["-d", f"tcp.port=={KAFKA_PORT},kafka", "-T", "fields", "-E", f"aggregator={BETWEEN_VALUES}"]
+    command = ["tshark", "-n", "-r", str(file), *how, *wanted]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    lines = [line.split("\t") for line in said.rstrip("\n").split("\n")]
+    return [{n: one.split(BETWEEN_VALUES) if one else [] for n, one in zip(names, line, strict=True)} for line in lines]
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Frame, dict[str, list[str]]]]:
+    """Our frames, and what tshark says of each."""
+    frames, file = list(exchanges()), tmp_path_factory.mktemp("tshark") / "frames.pcap"
+    write_pcap(file, frames)
+    return list(zip(frames, dissected(file), strict=True))
+
+
+def test_tshark_has_nothing_to_complain_of(told: list[tuple[Frame, dict[str, list[str]]]]) -> None:
+    assert [(frame, seen[COMPLAINTS]) for frame, seen in told if seen[COMPLAINTS]] == []
+
+
+def test_heads_are_those_that_tshark_reads(told: list[tuple[Frame, dict[str, list[str]]]]) -> None:
+    for frame, seen in told:
+        version = [str(frame.version)]
+        versions = [version, []] if frame.kind == "request" else [[], version]
+        assert [seen[name] for name in HEAD] == [[str(frame.key)], *versions, [str(frame.correlation_id)]], frame
+        assert frame.kind == "response" or seen[SENDER] == [CLIENT_ID], frame
+
+
+def test_bodies_hold_the_values_that_tshark_reads(told: list[tuple[Frame, dict[str, list[str]]]]) -> None:
+    compared = dict.fromkeys(BODY, 0)
+    for frame, seen in told:
+        for name, values in frame.body().items():
+            assert seen[name] == values, (name, frame)
+            compared[name] += len(values)
+    assert min(compared.values()) > 50, compared
