@@ -264,10 +264,11 @@ class Writer:
 
     def _run(self) -> None:
         try:
-            while not (self._closing and not self.queue):
+            # asked before each try: one that fails as closing begins was not the last, which heeds no limit
+            while not ((closing := self._closing) and not self.queue):
                 if not self.queue:
                     self._rest()
-                elif not self._try(self._work) and self._closing:
+                elif not self._try(self._work) and closing:
                     return
         except Exception:
             # not the disk but a bug, which would come again with every try
