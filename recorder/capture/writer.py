@@ -264,8 +264,9 @@ class Writer:
 
     def _run(self) -> None:
         try:
-            # asked before each try: one that fails as closing begins was not the last, which heeds no limit
-            while not ((closing := self._closing) and not self.queue):
+            while not (self._closing and not self.queue):
+                # asked before: what failed until then is tried once more, and then without the spool's limit
+                closing = self._closing
                 if not self.queue:
                     self._rest()
                 elif not self._try(self._work) and closing:
