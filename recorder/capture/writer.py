@@ -264,9 +264,8 @@ class Writer:
 
     def _run(self) -> None:
         try:
-            while not (self._closing and not self.queue):
-                # asked before: what failed until then is tried once more, and then without the spool's limit
-                closing = self._closing
+            # asked before each try: one that fails as closing begins was not the last, which heeds no limit
+            while not ((closing := self._closing) and not self.queue):
                 if not self.queue:
                     self._rest()
                 elif not self._try(self._work) and closing:

@@ -214,6 +214,21 @@ def test_who_waits_when_the_thread_ends_in_order_waits_no_longer(log_of: LogOf) 
     assert not waiting.is_alive()
 
 
+def test_a_try_that_fails_while_closing_begins_is_made_once_more(log_of: LogOf, tmp_path: Path) -> None:
+    def closed_meanwhile(descriptor: int, buffers: Sequence[bytes]) -> int:
+        if not writer._closing:
+            writer._closing = True
+            raise SpoolFullError("the spool has reached its limit")
+        return os.write(descriptor, b"".join(buffers))
+
+    writer = Writer(log_of(closed_meanwhile))  # type: ignore[arg-type]
+    writer.queue.append(item(0))
+    writer.start()
+    writer.wait_until(lambda: writer._closing)
+    writer.close()
+    assert offsets(tmp_path) == [0]
+
+
 def test_closing_on_a_disk_that_fails_ends_all_the_same(log_of: LogOf) -> None:
     writer = Writer(log_of(Disk(*[full() for _ in range(1000)])))
     writer.queue.append(item(0))
