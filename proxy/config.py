@@ -63,6 +63,7 @@ class ProxySettings:
 
     @property
     def listen(self) -> Address:
+        """The bootstrap listener."""
         return self.ports.bootstrap
 
 

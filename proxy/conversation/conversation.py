@@ -72,6 +72,7 @@ class Conversation:
 
     @property
     def next_exchange(self) -> int:
+        """The number that the next request gets."""
         return self.requests_side.number
 
     @property

@@ -17,11 +17,15 @@ UNKNOWN = -1
 
 
 class Direction(IntEnum):
+    """Which way bytes go: from the client, or from the broker. The value is an index, in logs too."""
+
     REQUEST = 0
     RESPONSE = 1
 
 
 class FrameKind(StrEnum):
+    """What a frame is, as far as it can be told. The value is that of the capture's column `kind`."""
+
     REQUEST = "request"
     RESPONSE = "response"
     TOKEN = "token"
@@ -103,10 +107,12 @@ class Exchange:
 
     @property
     def api_key(self) -> int:
+        """The request's."""
         return self.route.api_key
 
     @property
     def api_version(self) -> int:
+        """The request's."""
         return self.route.api_version
 
     @property
@@ -116,6 +122,7 @@ class Exchange:
 
     @property
     def by_proxy(self) -> bool:
+        """Whether the proxy answers it itself; no broker has seen it then."""
         return self.made is not None
 
 

@@ -45,6 +45,7 @@ class Login:
             self.pending = True
 
     def is_token(self, direction: Direction, offset: int) -> bool:
+        """Whether the frame at this stream offset is a bare token. Offsets of a direction never go back."""
         switches = self._switches[direction]
         while switches and switches[0].offset <= offset:
             self._tokens[direction] = switches.popleft().token
@@ -63,6 +64,7 @@ class Login:
             self.end(next_offsets, step)
 
     def end(self, next_offsets: tuple[int, int], step: Step) -> None:
+        """From these offsets on, one for each direction, there are frames again."""
         for direction in Direction:
             self._decide(Verdict(direction, next_offsets[direction], False, self.mechanism, True), step)
 
@@ -82,6 +84,7 @@ class Login:
         step.verdicts.append(verdict)
 
     def state(self) -> dict[str, Any]:
+        """Everything `restore` needs; JSON-able."""
         return {
             "pending": self.pending,
             "mechanism": self.mechanism,
@@ -91,6 +94,7 @@ class Login:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
+        """Goes on from what `state` gave."""
         self.pending, self.mechanism = state["pending"], state["mechanism"]
         self._tokens, self._counts = list(state["tokens"]), list(state["counts"])
         for switches, saved in zip(self._switches, state["switches"], strict=True):

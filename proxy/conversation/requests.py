@@ -33,6 +33,8 @@ LONGEST_HANDSHAKE = 4096
 
 
 class RequestSide(Side):
+    """The client's direction: heads are read, and every request becomes an exchange."""
+
     direction = Direction.REQUEST
 
     __slots__ = ("number",)

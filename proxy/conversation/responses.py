@@ -11,6 +11,8 @@ from proxy.wire.framing import RESPONSE_HEAD, SHORTEST_RESPONSE
 
 
 class ResponseSide(Side):
+    """The broker's direction: every response is paired with the request that it answers."""
+
     direction = Direction.RESPONSE
 
     __slots__ = ("begun", "previous_last_ns")

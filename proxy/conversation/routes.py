@@ -27,10 +27,12 @@ ByVersion = Callable[[int, int], bool]
 
 
 def never(api_key: int, api_version: int) -> bool:
+    """For no api in any version."""
     return False
 
 
 def always(api_key: int, api_version: int) -> bool:
+    """For every api in every version."""
     return True
 
 

@@ -115,6 +115,7 @@ class Side:
             self.common.token_complete(self.direction, step.offset + at - self.begin - 4, step.offset + at, step)
 
     def state(self) -> dict[str, Any]:
+        """Everything `restore` needs but the open exchange; JSON-able."""
         return {
             "offset": self.offset,
             "held": base64.b64encode(self.held).decode(),
@@ -127,6 +128,7 @@ class Side:
         }
 
     def restore(self, state: dict[str, Any], open_exchange: Exchange | None) -> None:
+        """Goes on from what `state` gave, in the middle of `open_exchange`'s frame if there is one."""
         self.offset, self.held, self.held_at = state["offset"], base64.b64decode(state["held"]), state["held_at"]
         self.left, self.begin, self._kind = state["left"], state["begin"], FrameKind(state["kind"])
         self._marked, self.others = state["marked"], state["others"]

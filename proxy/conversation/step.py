@@ -29,10 +29,12 @@ class Mark(NamedTuple):
 
     @property
     def first(self) -> bool:
+        """Whether the frame begins with this piece."""
         return self.start == self.begin
 
     @property
     def last(self) -> bool:
+        """Whether the frame ends with this piece."""
         return self.stop == self.end
 
 
@@ -93,6 +95,7 @@ class Step:
 
     @property
     def unclassified(self) -> int:
+        """Bytes at the end that are held back: the beginning of a head."""
         return len(self.data) - self.stop
 
     def outgoing(self) -> list[bytes | memoryview]:

@@ -94,6 +94,7 @@ class Server:
         self._thread.start()
 
     def close(self) -> None:
+        """Stops serving, and waits for the thread. Blocks."""
         self._httpd.shutdown()
         self._thread.join()
         self._httpd.server_close()

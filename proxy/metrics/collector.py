@@ -70,6 +70,8 @@ def registry(
 
 
 class WiretapCollector(Collector):
+    """Reads the counts when it is scraped; nothing is kept in between."""
+
     def __init__(self, traffic: Traffic, recorder_counters: RecorderCounters | None, nodes: Nodes | None) -> None:
         self._traffic = traffic
         self._recorder_counters = recorder_counters
@@ -82,6 +84,7 @@ class WiretapCollector(Collector):
         )
 
     def collect(self) -> Iterator[Family]:
+        """Every family with its samples, as they are now."""
         yield _family(table.BUILD, [((_version(), platform.python_version()), 1)])
         yield from _rows(self._traffic)
         yield _proxy_time(self._traffic)

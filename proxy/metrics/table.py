@@ -21,6 +21,8 @@ PROXY_BOUNDS_NS = tuple(10_000 * 2**power for power in range(18))
 
 
 class Kind(StrEnum):
+    """What Prometheus calls a metric's type."""
+
     COUNTER = "counter"
     GAUGE = "gauge"
     HISTOGRAM = "histogram"

@@ -123,10 +123,12 @@ class Traffic:
             self._row(exchange).unanswered += 1
 
     def opaque(self, reasons: Iterable[OpaqueReason]) -> None:
+        """Count frames that were passed on without being understood."""
         for reason in reasons:
             self.opaque_frames[reason] += 1
 
     def opened(self) -> None:
+        """Count a client's connection."""
         self.connections_opened += 1
 
     def closed(self, cause: Cause, unanswered: Iterable[Exchange] = ()) -> None:

@@ -21,6 +21,7 @@ class HeldBytes:
         self._freed = trio.Event()
 
     async def reserve(self, size: int) -> None:
+        """Returns when a frame of `size` bytes may be held; small ones need not wait."""
         if size <= SMALL:
             return
         while self._held and self._held + size > self._limit:
@@ -28,6 +29,7 @@ class HeldBytes:
         self._held += size
 
     def release(self, size: int) -> None:
+        """Gives back what was reserved, with the same size."""
         if size <= SMALL:
             return
         self._held -= size

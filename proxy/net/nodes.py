@@ -25,7 +25,10 @@ PICKS = 64
 
 
 class NodeWatcher(Protocol):
-    def node(self, node_id: int, upstream: str, listener: str) -> None: ...
+    """Who wants to know of the cluster's nodes: the observer's part of it."""
+
+    def node(self, node_id: int, upstream: str, listener: str) -> None:
+        """A node was found, or has moved."""
 
 
 class Nodes:
@@ -86,6 +89,7 @@ class Nodes:
 
     @property
     def are_known(self) -> bool:
+        """Whether any node's broker is known."""
         return any(node.upstream is not None for node in self._known.values())
 
     async def ensure(self, nodes: Iterable[Node]) -> None:

@@ -33,7 +33,8 @@ class Observer(Protocol):
     def full(self) -> bool:
         """Whether a socket should wait until `wait_for_room` returns."""
 
-    def opened(self, facts: Opened, talk: Conversation) -> None: ...
+    def opened(self, facts: Opened, talk: Conversation) -> None:
+        """A client's connection has a broker's. `talk` is what will frame it; it is only to be read."""
 
     def arrived(self, connection: int, direction: Direction, chunk: bytes, at_ns: int, step: Step) -> None:
         """`chunk` was read from a socket; `step` is what the conversation made of it."""
@@ -41,16 +42,20 @@ class Observer(Protocol):
     def made(self, connection: int, correlation_id: int, frame: bytes, at_ns: int) -> None:
         """The proxy answers a request itself; the frame has its length in front."""
 
-    def half_closed(self, connection: int, direction: Direction, at_ns: int) -> None: ...
+    def half_closed(self, connection: int, direction: Direction, at_ns: int) -> None:
+        """The end of stream was read in this direction."""
 
-    def closed(self, connection: int, cause: Cause, at_ns: int) -> None: ...
+    def closed(self, connection: int, cause: Cause, at_ns: int) -> None:
+        """The last call for a connection."""
 
     def node(self, node_id: int, upstream: str, listener: str) -> None:
         """A node was found, or has moved."""
 
-    def wait_for_room(self) -> None: ...
+    def wait_for_room(self) -> None:
+        """Blocks until there may be room again; called in a thread."""
 
-    def counters(self) -> Mapping[str, float]: ...
+    def counters(self) -> Mapping[str, float]:
+        """Numbers for the metrics, by name; called in any thread."""
 
     def close(self) -> None:
         """Writes what is left. Blocks."""

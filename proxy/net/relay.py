@@ -46,6 +46,8 @@ MOST_MADE = 64
 
 
 class ClientSide(Enum):
+    """How far a connection's end has come; see above."""
+
     OPEN = 0
     FINISHED = 1
     DRAINING = 2

@@ -33,6 +33,8 @@ class Passed(NamedTuple):
 
 
 class FrameRewriter(Protocol):
+    """One response on its way: fed piece by piece, it says what leaves instead."""
+
     async def feed(self, piece: memoryview, *, last: bool) -> Passed:
         """A piece of the frame, which has its length in front. Raises WireError, TooLarge; OSError: no listener."""
 
@@ -71,10 +73,12 @@ class Reservation:
         self._size = 0
 
     async def take(self, size: int) -> None:
+        """Waits until `size` bytes may be held."""
         await self._held.reserve(size)
         self._size = size
 
     def release(self) -> None:
+        """Gives it back; nothing happens the second time."""
         self._held.release(self._size)
         self._size = 0
 

@@ -15,6 +15,7 @@ class Room:
         self._asking = trio.Lock()
 
     async def wait(self) -> None:
+        """Returns when the observer takes more."""
         async with self._asking:
             while self._observer.full:
                 await trio.to_thread.run_sync(self._observer.wait_for_room, abandon_on_cancel=True)

@@ -123,6 +123,8 @@ def _is_refused(key: int, version: int) -> bool:
 
 
 class Proxy:
+    """Everything that runs between start and stop, once; see `run` for the arguments."""
+
     def __init__(
         self,
         settings: ProxySettings,

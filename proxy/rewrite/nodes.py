@@ -60,6 +60,7 @@ class Node:
 
     @property
     def address(self) -> Address:
+        """Where the cluster says that it is reached; a broker may say anything."""
         return Address(self.host, self.port)
 
 

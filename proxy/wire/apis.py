@@ -22,11 +22,14 @@ CONTROLLED_SHUTDOWN = 7
 
 
 class Api(NamedTuple):
+    """The two messages of an api."""
+
     request: Message
     response: Message
 
     @property
     def name(self) -> str:
+        """Kafka's name of it, such as `Fetch`."""
         return self.request.api
 
 
@@ -68,6 +71,7 @@ def _zipped() -> "Traversable":
 
 
 def message(kind: Kind, key: int) -> Message | None:
+    """The request's or the response's schema; None where the catalog lacks the key."""
     found = api(key)
     return getattr(found, kind) if found else None
 

@@ -31,6 +31,8 @@ class RequestHead(NamedTuple):
 
 
 class ResponseHead(NamedTuple):
+    """`body` is the offset of the body in the frame (behind the 4-byte length)."""
+
     correlation_id: int
     body: int
 

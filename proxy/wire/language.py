@@ -48,6 +48,7 @@ class Field:
 
     @property
     def is_array(self) -> bool:
+        """Whether it holds any number of elements."""
         return self.type.startswith("[]")
 
     @property
@@ -69,6 +70,7 @@ class Message:
 
     @property
     def api(self) -> str:
+        """The api's name: that of the message without its kind."""
         return self.name.removesuffix("Request").removesuffix("Response")
 
 

@@ -294,6 +294,7 @@ class Assembly:
         }
 
     def restore(self, state: dict[str, Any], blob: bytes) -> None:
+        """Goes on from what `state` gave: the JSON-able part, and the bytes beside it."""
         self.clock_ns, self.last_mono_ns, self.ended = state["clock_ns"], state["last_mono_ns"], state["ended"]
         for saved in state["tracks"]:
             track = Track.from_state(self.routes, saved, blob)

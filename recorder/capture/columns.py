@@ -73,6 +73,7 @@ class Table:
         self._numbers: dict[Any, int] = {}
 
     def number(self, value: Any) -> int:
+        """The value's place in the table, which it gets when first seen."""
         found = self._numbers.get(value)
         if found is None:
             found = self._numbers[value] = len(self.values)
@@ -188,6 +189,7 @@ class EventRows:
         size: int | None = None,
         detail: str | None = None,
     ) -> None:
+        """One event; fields are those of the columns, None where they don't apply."""
         at_ns = mono_ns + clock_ns
         at = at_ns // 1000
         self._rows.append(
@@ -195,6 +197,7 @@ class EventRows:
         )
 
     def table(self) -> Any:
+        """All of it as an Arrow table."""
         schema = c.events_schema()
         columns = zip(*self._rows, strict=True) if self._rows else [[] for _ in schema]
         arrays = [pa.array(list(values), field.type) for values, field in zip(columns, schema, strict=True)]

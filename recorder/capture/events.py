@@ -18,7 +18,8 @@ MOST_NAMED = 1000
 class EventSink(Protocol):
     """Where event rows go: those of the hour of a time (wall clock)."""
 
-    def events(self, at_ns: int) -> EventRows: ...
+    def events(self, at_ns: int) -> EventRows:
+        """The rows of the hour in which `at_ns` (wall clock) lies."""
 
 
 class Events:

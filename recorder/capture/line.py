@@ -46,6 +46,7 @@ class Kept:
         return self.offset + len(self.data) if self.kind == Kind.BYTES else -1
 
     def mask(self, start: int, stop: int) -> None:
+        """Has masked what lies in this entry of the stream offsets from `start` to `stop`."""
         start, stop = max(start, self.offset), min(stop, self.end)
         if start < stop:
             self.masks.append((start, stop))

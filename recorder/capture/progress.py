@@ -44,6 +44,7 @@ def states(spool: Path) -> list[tuple[int, Path]]:
 
 
 def write_progress(spool: Path, progress: Progress, assembly: Assembly) -> None:
+    """Writes the state behind `progress.segment`, synced: a restart begins there. Raises OSError."""
     blob = bytearray()
     text = json.dumps({"progress": asdict(progress), "assembly": assembly.state(blob)}).encode()
     content = _HEAD.pack(STATE_MAGIC, STATE_FORMAT, len(text)) + text + blob

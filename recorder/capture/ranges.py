@@ -34,6 +34,7 @@ class RangeFiles:
         return group
 
     def events(self, at_ns: int) -> EventRows:
+        """The rows of the hour in which `at_ns` (wall clock) lies."""
         hour = at_ns // HOUR_NS
         rows = self._events.get(hour)
         if rows is None:

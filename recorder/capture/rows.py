@@ -51,6 +51,7 @@ class RowMaker:
         self._shapes: dict[int, int] = {}
 
     def set_clock(self, clock_ns: int) -> None:
+        """From now on wall clock minus monotonic clock is this; a row group has one of them."""
         self._clock_ns = clock_ns
         self._group = None
 

@@ -142,6 +142,7 @@ class Lock:
         return cls(path, descriptor)
 
     def release(self) -> None:
+        """Lets others have it."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None

@@ -43,6 +43,8 @@ Spans = tuple[tuple[int, int], ...]
 
 
 class Kind(IntEnum):
+    """What an entry of the log is; behind each, what its offset and its bytes are."""
+
     OPENED = 1  # JSON: client, listener, node, upstream, tls
     BYTES = 2  # arrived at `offset`
     OMITTED = 3  # arrived, left out by a setting: JSON: length
@@ -59,6 +61,8 @@ class Kind(IntEnum):
 
 
 class Entry(NamedTuple):
+    """One entry. `offset`: in the stream of `direction`; `spans`: (start, length) of what is masked in `data`."""
+
     kind: int
     direction: int
     connection: int
@@ -94,6 +98,7 @@ class SegmentHead:
 
 
 def encode_head(head: SegmentHead) -> bytes:
+    """A segment's first bytes."""
     text = json.dumps(asdict(head)).encode()
     return _HEAD.pack(MAGIC, SPOOL_FORMAT, len(text)) + text + _CRC.pack(crc32c(text))
 
@@ -157,6 +162,7 @@ _SEGMENT_NAME = re.compile(r"(\d{8,})\.log")
 
 
 def segment_path(folder: Path, number: int) -> Path:
+    """Where a session's segment of that number is."""
     return folder / f"{number:08d}.log"
 
 
@@ -208,4 +214,5 @@ class SegmentReader:
         return self._file.read(max(0, min(size, end - self.position)))
 
     def close(self) -> None:
+        """Closes the file; no entry can be read any more."""
         self._file.close()

@@ -59,13 +59,16 @@ class RangeFile:
         self._writer.write_table(table, row_group_size=max(len(table), 1))
 
     def close(self) -> None:
+        """Writes the footer, and syncs; the file is still invisible."""
         self._writer.close()
         sync(self._temporary)
 
     def publish(self) -> None:
+        """Gives it its final name, over any file that has it."""
         self._temporary.replace(self.final)
 
     def discard(self) -> None:
+        """Removes it, closed or not."""
         self._writer.close()
         self._temporary.unlink(missing_ok=True)
 

@@ -61,11 +61,13 @@ class Track:
         self.deaf = [False, False]
 
     def described(self) -> Peers:
+        """What all frames of the connection share, as it is known now."""
         facts = self.facts
         return Peers(self.connection, facts.get("node"), facts.get("listener"), facts.get("client"), self.principal)
 
     @property
     def usual_client_id(self) -> str | None:
+        """The client id of its first understood request, which most others share; None while there is none."""
         return None if self.usual_client == _NO_CLIENT else _text(self.usual_client)
 
     def note_client(self, exchange: Exchange, frame: bytes) -> str | None:
@@ -141,6 +143,7 @@ class Track:
 
     @classmethod
     def from_state(cls, routes: Routes, state: dict[str, Any], blob: bytes) -> Track:
+        """Goes on from what `state` gave: the JSON-able part, and the bytes beside it."""
         talk = Conversation(routes, decides=False)
         if state["talk"] is not None:
             talk = Conversation.from_state(routes, state["talk"])

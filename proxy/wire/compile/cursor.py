@@ -10,6 +10,8 @@ from proxy.wire.compile.source import Source
 
 
 class Cursor:
+    """Writes reads of one buffer in order; those of fixed size wait in `pending` for `flush`."""
+
     # The line that completes a varint of several bytes whose first is in `n`.
     rest_of_varint = "if n > 127: n, at = read_uvarint(buf, at - 1)"
 

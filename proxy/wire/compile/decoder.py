@@ -49,6 +49,7 @@ def default_source(slot: Slot) -> str:
 
 
 def dict_source(values: Mapping[str, str]) -> str:
+    """The display of a dict: each name with the expression for its value."""
     return "{" + ", ".join(f"{name!r}: {value}" for name, value in values.items()) + "}"
 
 

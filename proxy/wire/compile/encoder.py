@@ -47,6 +47,7 @@ class Encoder:
         self._put = before
 
     def put(self, expression: str) -> None:
+        """Writes the line that appends this expression's bytes, behind what is pending."""
         self._flush()
         self.source.line(f"{self._put}({expression})")
 

@@ -53,6 +53,7 @@ class Slot:
 
     @property
     def size(self) -> int:
+        """Bytes of a value, or of an array's element, of fixed size; KeyError for all others."""
         return FIXED[self.type][1]
 
     @property

@@ -71,6 +71,8 @@ def find_field(message: Message, path: str) -> Field:
 
 
 class Projector:
+    """Writes the reading of asked fields, each value with its span, and the stepping over all others."""
+
     def __init__(self, source: Source):
         self.source, self.cursor = source, Cursor(source)
         self.skip = Skipper(source, self.cursor)
@@ -94,6 +96,7 @@ class Projector:
             self._tagged(struct, wanted)
 
     def struct(self, struct: Struct, wanted: _Wanted) -> None:
+        """All of a struct, whether something in it was asked for or not."""
         for slot in struct.slots:
             self._slot(slot, wanted)
         if any(slot.name in wanted.below for slot in struct.tagged):

@@ -56,6 +56,7 @@ def long(buf: Buffer, at: int) -> tuple[int, int]:
 
 
 def long_text_or_null(buf: Buffer, at: int) -> tuple[int, int]:
+    """A compact string's length (and one) of several bytes, 0 for null."""
     n, at = read_uvarint(buf, at - 1)
     if n > STRING_MAX + 1:
         raise Malformed(f"a string of {n - 1} bytes: at most {STRING_MAX} may stand there", offset=at)
@@ -63,6 +64,7 @@ def long_text_or_null(buf: Buffer, at: int) -> tuple[int, int]:
 
 
 def long_text(buf: Buffer, at: int) -> tuple[int, int]:
+    """The same where null may not stand."""
     n, at = long_text_or_null(buf, at)
     if n == 0:
         raise Malformed("null where a string must stand", offset=at - 1)
@@ -76,6 +78,7 @@ def null(n: int, at: int) -> None:
 
 
 def not_null(n: int, at: int) -> WireError:
+    """What to raise for a length below 0 where a value must stand."""
     return Malformed("null where a value must stand" if n == -1 else f"a length of {n}", offset=at)
 
 
@@ -107,6 +110,7 @@ def wrong_tag(tag: int, start: int, end: int, at: int) -> WireError:
 
 
 def beyond(at: int) -> WireError:
+    """What to raise where a value would end behind the buffer."""
     return Truncated("the bytes end before the message does", offset=at)
 
 
@@ -128,6 +132,7 @@ def unfit(fault: Exception, api: str, version: int) -> WireError:
 
 
 def unknown_names(values: Mapping[str, Any], names: frozenset[str]) -> WireError:
+    """What to raise for values whose names are no fields."""
     return Malformed(f"unknown fields: {', '.join(sorted(map(str, values.keys() - names)))}")
 
 

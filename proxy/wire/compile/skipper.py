@@ -13,16 +13,20 @@ from proxy.wire.compile.source import Source
 
 
 class Skipper:
+    """Writes the lines that step over values."""
+
     def __init__(self, source: Source, cursor: Cursor):
         self.source, self.cursor = source, cursor
 
     def struct(self, struct: Struct) -> None:
+        """All fields of a struct, and its tags."""
         for slot in struct.slots:
             self.slot(slot)
         if struct.flexible:
             self.tags()
 
     def slot(self, slot: Slot) -> None:
+        """The value of one field, whatever its type."""
         if slot.code:
             self.cursor.step(slot.size)
         elif slot.array:

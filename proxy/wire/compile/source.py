@@ -22,6 +22,8 @@ TAKEN = frozenset(
 
 
 class Source:
+    """The text of one function, line by line, and the values that it sees as `constants`."""
+
     def __init__(self, title: str, head: str, **constants: object):
         self.title = title
         self.constants: dict[str, object] = {**vars(runtime), **constants}
@@ -30,6 +32,7 @@ class Source:
         self._names = set(TAKEN)
 
     def line(self, text: str) -> None:
+        """One line at the present depth."""
         self._lines.append("    " * self._depth + text)
 
     @contextmanager
@@ -57,12 +60,15 @@ class Source:
         return name
 
     def unpack(self, codes: str) -> str:
+        """The name of a reader of these `struct` codes, big-endian: (buffer, offset) -> tuple."""
         return self.constant("read_" + _spelled(codes), Struct(">" + codes).unpack_from)
 
     def pack(self, codes: str) -> str:
+        """The name of a writer of these `struct` codes, big-endian: (*values) -> bytes."""
         return self.constant("pack_" + _spelled(codes), Struct(">" + codes).pack)
 
     def function(self) -> Callable[..., Any]:
+        """Compiles it. The text is kept for tracebacks."""
         text = "\n".join(self._lines) + "\n"
         name = f"<{self.title}>"
         linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
