@@ -1,0 +1,268 @@
+"""A recording proxy as users run it, in a process of its own, between scripted clients and a scripted broker.
+
+What the clients send follows from a seed, and what the broker answers follows from the request; so both streams of a
+connection are known from the requests alone, whoever was killed meanwhile.
+"""
+
+import os
+import random
+import socket
+import socketserver
+import struct
+import sys
+import threading
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from proxy.wire import catalog
+from proxy.wire.framing import framed
+from tests.brokers.children import spawn, stop
+from tests.brokers.waiting import wait_for
+
+ROOT = Path(__file__).resolve().parents[2]
+HOST = "127.0.0.1"
+NODES = (1, 2)
+PRODUCE, METADATA, HEARTBEAT, API_VERSIONS = 0, 3, 12, 18
+OFFERED = {PRODUCE: 9, METADATA: 12, HEARTBEAT: 4, API_VERSIONS: 3}
+# how long a client waits for an answer
+PATIENCE = 60
+
+Where = tuple[str, int]
+
+
+def answer(frame: bytes, here: Where = (HOST, 0)) -> bytes:
+    """The answer to a request (frame without its length), with its length."""
+    key, version, correlation_id = struct.unpack_from(">hhi", frame)
+    values: dict[str, Any] = {}
+    if key == API_VERSIONS:
+        values["api_keys"] = [{"api_key": key, "min_version": 0, "max_version": most} for key, most in OFFERED.items()]
+    elif key == METADATA:
+        values["brokers"] = [{"node_id": node, "host": here[0], "port": here[1]} for node in NODES]
+    elif key == HEARTBEAT:
+        values["error_code"] = correlation_id % 100
+    return framed(catalog.encode_response(key, version, correlation_id, values))
+
+
+def read_frame(stream: Any) -> bytes:
+    """The next frame behind its length. EOFError where the stream ends before it does."""
+    head = stream.read(4)
+    frame = stream.read(int.from_bytes(head, "big")) if len(head) == 4 else b""
+    if len(head) < 4 or len(frame) < int.from_bytes(head, "big"):
+        raise EOFError
+    return bytes(frame)
+
+
+class _Connection(socketserver.StreamRequestHandler):
+    disable_nagle_algorithm = True
+
+    def handle(self) -> None:
+        try:
+            while True:
+                self.wfile.write(answer(read_frame(self.rfile), self.server.server_address))
+        except (EOFError, OSError):
+            return
+
+
+class _Server(socketserver.ThreadingTCPServer):
+    daemon_threads = True
+    block_on_close = False
+
+
+@contextmanager
+def broker() -> Iterator[Where]:
+    """A broker that stands for all nodes."""
+    with _Server((HOST, 0), _Connection) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield HOST, server.server_address[1]
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+class LiveProxy:
+    """`kafka-wiretap proxy --record`, ready for connections."""
+
+    def __init__(self, upstream: Where, folder: Path, output: Path, *more: str) -> None:
+        flags = ["--upstream", f"{HOST}:{upstream[1]}", "--listen", f"{HOST}:0", "--metrics", f"{HOST}:0"]
+        program = [sys.executable, "-c", "from proxy.cli import main; main()", "proxy"]
+        self._output = output
+        self.process = spawn(
+            [*program, *flags, "--record", str(folder), *more],
+            output=output,
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            cwd=ROOT,
+        )
+        metrics = self._told("metrics on ")
+        self.listening = HOST, int(self._told("listening on ").rpartition(":")[2])
+        self._metrics = metrics
+
+    def _told(self, what: str) -> str:
+        def line() -> str:
+            lines = self._output.read_text().splitlines()
+            return next((line.removeprefix(what) for line in lines if line.startswith(what)), "")
+
+        return wait_for(line, what, hopeless=lambda: self._output.read_text() if self.process.poll() else None)
+
+    def metric(self, name: str) -> float:
+        """The sum of a metric over its labels."""
+        with urllib.request.urlopen(self._metrics, timeout=PATIENCE) as page:
+            lines = page.read().decode().splitlines()
+        found = [line.rpartition(" ") for line in lines if line.startswith(f"kafka_wiretap_{name}")]
+        return sum(float(value) for key, _, value in found if key.partition("{")[0] == f"kafka_wiretap_{name}")
+
+    def nodes(self) -> dict[int, Where]:
+        """Where clients are told to dial, by node."""
+        with socket.create_connection(self.listening, PATIENCE) as sock, sock.makefile("rb") as stream:
+            sock.sendall(framed(catalog.encode_request(METADATA, 9, 7, "asks", {"topics": []})))
+            decoded = catalog.decode_response(read_frame(stream), METADATA, 9)
+        assert isinstance(decoded, tuple)
+        return {one["node_id"]: (one["host"], one["port"]) for one in decoded[1]["brokers"]}
+
+    def compactor(self, other_than: int = 0) -> psutil.Process:
+        """The child that makes columns; waits until there is one."""
+        me = psutil.Process(self.process.pid)
+
+        def running() -> list[psutil.Process]:
+            return [
+                one for one in me.children() if one.pid != other_than and "recorder.capture.compactor" in one.cmdline()
+            ]
+
+        return wait_for(running, "the compactor")[0]
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> int:
+        return stop(self.process, seconds=PATIENCE)
+
+
+@dataclass
+class Talk:
+    """One connection: the requests that were sent (with their lengths), and how many answers have come."""
+
+    client: str
+    sent: list[bytes] = field(default_factory=list)
+    answered: int = 0
+
+
+Batch = Callable[[random.Random, int], list[bytes]]
+
+
+def request(rng: random.Random, correlation_id: int, size: int) -> bytes:
+    """A heartbeat of about `size` bytes, or a produce request if it is larger than those can be."""
+    if size < 30_000:
+        values: dict[str, Any] = {"group_id": "g" * size, "generation_id": 1, "member_id": "m"}
+        return framed(catalog.encode_request(HEARTBEAT, 4, correlation_id, "live", values))
+    # no two alike, and yet a soak's capture stays small
+    partition = {"index": 0, "records": rng.randbytes(1000) * (size // 1000)}
+    values = {"acks": 1, "timeout_ms": 1, "topic_data": [{"name": "t", "partition_data": [partition]}]}
+    return framed(catalog.encode_request(PRODUCE, 9, correlation_id, "live", values))
+
+
+def mixed(sizes: Sequence[int], most: int) -> Batch:
+    """Batches of up to `most` requests, of these sizes by equal chances."""
+
+    def batch(rng: random.Random, first: int) -> list[bytes]:
+        return [request(rng, first + number, rng.choice(sizes)) for number in range(rng.randint(1, most))]
+
+    return batch
+
+
+class Load:
+    """Clients that send pipelined batches until told to stop, or until the proxy is gone.
+
+    Args:
+        where: the listener of each connection.
+        batches: a connection is closed after about so many, and another one opened; 0: never.
+    """
+
+    def __init__(self, where: Sequence[Where], batch: Batch, seed: int = 0, batches: int = 0) -> None:
+        self.talks: list[Talk] = []
+        self.bytes = 0
+        self._batch = batch
+        self._batches = batches
+        self._changed = threading.Condition()
+        self._working = 0
+        self._paused = self._stopped = False
+        self._threads = [
+            threading.Thread(target=self._run, args=(one, random.Random(f"{seed} {number}")), daemon=True)
+            for number, one in enumerate(where)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def reach(self, count: int) -> None:
+        """Returns once so many bytes more have been sent and answered."""
+        with self._changed:
+            until = self.bytes + count
+            assert self._changed.wait_for(lambda: self.bytes >= until, PATIENCE)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Within, everything that was sent has been answered, and nothing more is sent."""
+        with self._changed:
+            self._paused = True
+            assert self._changed.wait_for(lambda: not self._working, PATIENCE)
+        yield
+        with self._changed:
+            self._paused = False
+            self._changed.notify_all()
+
+    def stop(self) -> None:
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join(PATIENCE)
+            assert not thread.is_alive()
+
+    def _run(self, where: Where, rng: random.Random) -> None:
+        try:
+            while not self._stopped:
+                self._talk(where, rng)
+        except (OSError, EOFError):
+            # the proxy is gone
+            return
+
+    def _talk(self, where: Where, rng: random.Random) -> None:
+        with socket.create_connection(where, PATIENCE) as sock, sock.makefile("rb") as stream:
+            talk = Talk("{}:{}".format(*sock.getsockname()))
+            self.talks.append(talk)
+            left = rng.randint(1, 2 * self._batches) if self._batches else -1
+            while left and self._may_go_on():
+                try:
+                    self._exchange(sock, stream, talk, self._batch(rng, len(talk.sent)))
+                finally:
+                    self._done()
+                left -= 1
+
+    def _exchange(self, sock: socket.socket, stream: Any, talk: Talk, batch: list[bytes]) -> None:
+        talk.sent += batch
+        sock.sendall(b"".join(batch))
+        for sent in batch:
+            got = framed(read_frame(stream))
+            assert got == answer(sent[4:])
+            talk.answered += 1
+            with self._changed:
+                self.bytes += len(sent) + len(got)
+                self._changed.notify_all()
+
+    def _may_go_on(self) -> bool:
+        with self._changed:
+            self._changed.wait_for(lambda: not self._paused or self._stopped)
+            self._working += not self._stopped
+            return not self._stopped
+
+    def _done(self) -> None:
+        with self._changed:
+            self._working -= 1
+            self._changed.notify_all()

@@ -1,0 +1,146 @@
+"""The whole of it, killed under load: what had reached the log is in the capture once, and the next proxy goes on."""
+
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from recorder.capture import session as sessions
+from recorder.capture.compactor import compact
+from tests.brokers.waiting import wait_for
+from tests.faults.live import LiveProxy, Load, Talk, Where, answer, broker, mixed
+from tests.recorder.capture.looks import event_rows, frame_rows
+
+pytestmark = pytest.mark.real
+
+# segments of 2 MiB, so that there are some; with `wait` no frame is lost but by a kill
+FLAGS = ("--record-spool", "8MiB", "--record-when-full", "wait")
+BATCH = mixed((5, 5, 5, 5, 300, 20_000, 200_000), 12)
+LEAST, MOST = 500_000, 6_000_000
+
+Start = Callable[[], LiveProxy]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts one proxy after the other on the same capture, in front of one broker."""
+    proxies: list[LiveProxy] = []
+    with broker() as upstream:
+
+        def started() -> LiveProxy:
+            output = tmp_path / f"proxy-{len(proxies)}.log"
+            proxies.append(LiveProxy(upstream, tmp_path / "capture", output, *FLAGS))
+            return proxies[-1]
+
+        yield started
+        for proxy in proxies:
+            proxy.kill()
+
+
+def load_on(nodes: dict[int, Where], seed: int) -> Load:
+    return Load([*nodes.values()] * 2, BATCH, seed)
+
+
+def all_logged(proxy: LiveProxy, load: Load) -> dict[str, int]:
+    """How many exchanges of each connection are in the log now, for certain."""
+    with load.paused():
+        wait_for(lambda: not proxy.metric("recorder_queue_bytes"), "the log")
+        return {talk.client: talk.answered for talk in load.talks}
+
+
+def assert_prefix(folder: Path, session: str, talk: Talk, least: int) -> None:
+    """The capture holds the beginning of both streams of a connection, byte for byte, each frame once."""
+    rows = [row for row in frame_rows(folder) if row["client"] == talk.client and row["session"] == session]
+    assert {row["connection"] for row in rows} <= {row["connection"] for row in rows[:1]}
+    rows = [row for row in rows if not (row["note"] or "").startswith("cut")]
+    assert [row["sequence"] for row in rows] == list(range(len(rows)))
+    requests = [row for row in rows if row["kind"] == "request"]
+    responses = [row for row in rows if row["kind"] == "response"]
+    assert len(requests) + len(responses) == len(rows)
+    for found in (requests, responses):
+        assert [row["exchange"] for row in found] == list(range(len(found)))
+        assert all(row["masked"] is None and row["omitted"] is None for row in found)
+        assert len(found) >= least
+    assert [row["frame"] for row in requests] == [sent[4:] for sent in talk.sent[: len(requests)]]
+    assert [row["frame"] for row in responses] == [answer(sent[4:])[4:] for sent in talk.sent[: len(responses)]]
+
+
+def assert_whole(folder: Path, session: str, load: Load) -> None:
+    for talk in load.talks:
+        assert talk.answered == len(talk.sent)
+        assert_prefix(folder, session, talk, talk.answered)
+
+
+def session_of(folder: Path) -> str:
+    return sessions.sessions(folder)[-1]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_killed_proxys_capture_holds_what_was_logged_and_the_next_proxy_finishes_it(
+    seed: int, start: Start, tmp_path: Path
+) -> None:
+    rng, folder = random.Random(seed), tmp_path / "capture"
+    first = start()
+    nodes, old = first.nodes(), session_of(folder)
+    compactor = first.compactor()
+    load = load_on(nodes, seed)
+    load.reach(rng.randint(LEAST, MOST))
+    logged = all_logged(first, load)
+    load.reach(rng.randint(1, MOST))
+    if seed:
+        # both at once: now the next proxy has to finish the session
+        compactor.kill()
+    first.kill()
+    load.stop()
+    second = start()
+    assert second.nodes() == nodes
+    new = session_of(folder)
+    again = load_on(nodes, seed + 100)
+    again.reach(LEAST)
+    again.stop()
+    wait_for(lambda: sessions.sessions(folder) == [new], "the old session's end")
+    for talk in load.talks:
+        assert_prefix(folder, old, talk, logged[talk.client])
+    assert second.stop() == 0
+    wait_for(lambda: not sessions.sessions(folder), "the new session's end")
+    assert_whole(folder, new, again)
+    assert event_rows(folder, "gap") == []
+
+
+def test_what_two_kills_left_is_finished_by_the_compact_command_too(start: Start, tmp_path: Path) -> None:
+    rng, folder = random.Random(9), tmp_path / "capture"
+    proxy = start()
+    session, load = session_of(folder), load_on(proxy.nodes(), 9)
+    compactor = proxy.compactor()
+    load.reach(rng.randint(LEAST, MOST))
+    logged = all_logged(proxy, load)
+    load.reach(rng.randint(1, MOST))
+    proxy.kill()
+    compactor.kill()
+    load.stop()
+    # unless it had finished before it was killed
+    wait_for(lambda: not compact(folder).busy, "the killed compactor's lock")
+    assert sessions.sessions(folder) == []
+    for talk in load.talks:
+        assert_prefix(folder, session, talk, logged[talk.client])
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_killed_compactor_is_started_again_and_nothing_is_lost_or_doubled(
+    seed: int, start: Start, tmp_path: Path
+) -> None:
+    rng, folder = random.Random(seed), tmp_path / "capture"
+    proxy = start()
+    session, load = session_of(folder), load_on(proxy.nodes(), seed)
+    compactor = proxy.compactor()
+    for _ in range(2):
+        load.reach(rng.randint(LEAST, MOST))
+        compactor.kill()
+        compactor = proxy.compactor(other_than=compactor.pid)
+    load.reach(LEAST)
+    load.stop()
+    assert proxy.stop() == 0
+    wait_for(lambda: not sessions.sessions(folder), "the session's end")
+    assert_whole(folder, session, load)
+    assert event_rows(folder, "gap") == []
