@@ -80,7 +80,7 @@ def _sure(key: bytes | None) -> bool:
 def _consumer(servers: str, name: str) -> Any:
     from confluent_kafka import Consumer
 
-    settings = {"bootstrap.servers": servers, "group.id": "billing", "client.id": name}
+    settings: dict[str, str | int] = {"bootstrap.servers": servers, "group.id": "billing", "client.id": name}
     settings |= {"session.timeout.ms": SESSION_MS, "auto.offset.reset": "earliest"}
     consumer = Consumer(settings, logger=_log)
     consumer.subscribe([ORDERS])
