@@ -10,6 +10,7 @@ A session's cluster is everybody's: use topic, group and transaction names of yo
 that stops nodes starts them again.
 """
 
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,6 +43,8 @@ def mock_three() -> Iterator[MockCluster]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # a run in the background inherits an ignored SIGINT, and so would every program whose Ctrl-C is tested
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     # kafka-python reads its schemas with functions that Python has deprecated; nothing that this project can mend
     for function in ("read_text", "open_text"):
         config.addinivalue_line("filterwarnings", f"ignore:{function} is deprecated:DeprecationWarning")
