@@ -1,6 +1,6 @@
 """The compactor's state files: what the next range starts from.
 
-    STATE_MAGIC, length of the JSON (uint32), JSON, bytes of unfinished frames, CRC-32 of all before
+    STATE_MAGIC, length of the JSON (uint32), JSON, bytes of unfinished frames, CRC-32C of all before
 
 A file is there whole or not at all; the newest one counts.
 """
