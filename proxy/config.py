@@ -72,12 +72,22 @@ def addresses(flag: str, text: str) -> tuple[Address, ...]:
     return tuple(address(flag, part) for part in text.split(",") if part.strip())
 
 
+# what a right one looks like
+EXAMPLES = {
+    "--listen": "--listen 127.0.0.1:19092",
+    "--metrics": "--metrics 127.0.0.1:9464",
+    "--node": "--node 1=127.0.0.1:9094",
+}
+
+
 def address(flag: str, text: str) -> Address:
     """One "HOST:PORT". Raises BadSetting that names the flag."""
     try:
         return Address.parse(text)
     except ValueError as error:
-        raise BadSetting(f"{flag} {error}") from error
+        wrong = str(error).split("; right would be")[0]
+        example = EXAMPLES.get(flag, f"{flag} broker-1:9092")
+        raise BadSetting(f"{flag} {wrong}; right would be {example}") from error
 
 
 def named_nodes(texts: tuple[str, ...]) -> dict[int, Address]:
