@@ -5,6 +5,8 @@ A node keeps its listener for ever. What changes is where its broker is; that is
 
 from __future__ import annotations
 
+import errno
+import resource
 import socket
 from collections.abc import Callable, Iterable, Mapping
 from logging import INFO, WARNING
@@ -95,6 +97,7 @@ class Nodes:
     async def ensure(self, nodes: Iterable[Node]) -> None:
         """Returns when every one of the nodes is listened for. Raises OSError: no port can be had."""
         changed = [node for node in nodes if not self._is_current(node)]
+        self._check_room({node.node_id for node in changed})
         for node in changed:
             self._learn(node)
         if changed:
@@ -115,6 +118,12 @@ class Nodes:
             NodeListener(number, str(self.upstream(number) or "unknown"), str(listener), self._usual[number])
             for number, listener in list(self._listening.items())
         ]
+
+    def _check_room(self, wanted: set[int]) -> None:
+        """A listener is kept for ever, so one mad answer must not take the files that connections need."""
+        most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if most != resource.RLIM_INFINITY and len(wanted | self._listening.keys()) > most // 2:
+            raise OSError(errno.EMFILE, f"more nodes than {most // 2}, half of the files that may be open")
 
     def _is_current(self, node: Node) -> bool:
         known = self._known.get(node.node_id)

@@ -43,6 +43,8 @@ clock = time.monotonic_ns
 GOODBYES = (Cause.CLIENT_RESET, Cause.BROKER_RESET, Cause.BROKER_CLOSED)
 # so many answers of the proxy's own may wait for their turn before no more is read: no broker slows such a client down
 MOST_MADE = 64
+# a broker takes few requests before it answers; one that takes them all and answers none must not fill the memory
+MOST_IN_FLIGHT = 1 << 16
 
 
 class ClientSide(Enum):
@@ -174,10 +176,15 @@ class Relay:
             shared.traffic.one_way(step.one_way)
         if step.opaque:
             shared.traffic.opaque(step.opaque)
-        while self._made > MOST_MADE:
+        while self._made > MOST_MADE or self._is_owed_too_much():
             await self._until_passed()
         if step.cause is not None:
             await self._refuse(step.cause)
+
+    def _is_owed_too_much(self) -> bool:
+        """Whether no more is to be asked before something is answered. Opaque requests may never be."""
+        owed = self._talk.in_flight
+        return len(owed) > MOST_IN_FLIGHT and owed[0].opaque is None
 
     async def _refuse(self, cause: Cause) -> None:
         """Ends the connection as a broker would: what came before the bad frame is answered first."""

@@ -3,6 +3,7 @@ from __future__ import annotations
 import itertools
 import json
 import logging
+import resource
 import socket
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -163,6 +164,20 @@ async def test_a_port_picked_freely_is_no_other_nodes(make, listeners, monkeypat
     assert listeners.ports[1] not in range(base, base + 1000)
     await nodes.ensure([TWO, THREE])
     assert (listeners.ports[2], listeners.ports[3]) == (base + 2, base + 3)
+
+
+async def test_nodes_without_number_are_refused_before_one_is_listened_for(make, listeners, monkeypatch):
+    nodes = make()
+    monkeypatch.setattr("proxy.net.nodes.resource.getrlimit", lambda which: (9, 9))
+    await nodes.ensure([ONE, TWO])
+    await nodes.ensure([Node(number, "up.invalid", 9092) for number in range(1, 5)])
+    more = [Node(number, "up.invalid", 9092) for number in range(4, 7)]
+    with pytest.raises(OSError, match="more nodes than 4"):
+        await nodes.ensure(more)
+    assert sorted(listeners.ports) == [1, 2, 3, 4]
+    monkeypatch.setattr("proxy.net.nodes.resource.getrlimit", lambda which: (resource.RLIM_INFINITY,) * 2)
+    await nodes.ensure(more)
+    assert sorted(listeners.ports) == [1, 2, 3, 4, 5, 6]
 
 
 async def test_the_metric_shows_each_node_with_its_listener(make):

@@ -485,6 +485,28 @@ async def test_a_client_that_asks_the_proxy_and_never_reads_is_read_no_more():
         assert MOST_MADE < len(talk.talk.in_flight) <= RECEIVE_SIZE // len(frame) + MOST_MADE
 
 
+async def test_a_client_that_is_owed_too_many_answers_is_read_no_more_until_some_have_come(monkeypatch):
+    monkeypatch.setattr("proxy.net.relay.MOST_IN_FLIGHT", 10)
+    asked = [ping(number) for number in range(20)]
+    async with relaying() as talk:
+        await talk.client.say(*asked)
+        await talk.broker.hears(*asked)
+        await talk.client.say(ping(20))
+        await wait_all_tasks_blocked(0.01)
+        assert len(talk.talk.in_flight) == 20
+        await talk.broker.say(*(pong(number) for number in range(15)))
+        await talk.broker.hears(ping(20))
+
+
+async def test_what_may_never_be_answered_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr("proxy.net.relay.MOST_IN_FLIGHT", 10)
+    asked = [request(script.VENDOR, 0, number) for number in range(20)]
+    async with relaying() as talk:
+        for frame in asked:
+            await talk.client.say(frame)
+            await talk.broker.hears(frame)
+
+
 def _say_now(peer: Peer, data: bytes) -> int:
     try:
         return peer.stream.socket._sock.send(data)
