@@ -8,6 +8,7 @@ import pytest
 
 from recorder.capture import session as sessions
 from recorder.capture.compactor import compact
+from recorder.capture.progress import states
 from tests.brokers.waiting import wait_for
 from tests.faults.live import LiveProxy, Load, Talk, Where, answer, broker, mixed
 from tests.recorder.capture.looks import event_rows, frame_rows
@@ -49,6 +50,16 @@ def all_logged(proxy: LiveProxy, load: Load) -> dict[str, int]:
         return {talk.client: talk.answered for talk in load.talks}
 
 
+def made_columns(folder: Path, session: str, behind: int = 0) -> int:
+    """Waits until the compactor has a segment behind it, and something to go on from. Returns its number."""
+
+    def newest() -> int:
+        found = states(sessions.spool_folder(folder, session))
+        return found[-1][0] if found and found[-1][0] > behind else 0
+
+    return wait_for(newest, "the compactor's state")
+
+
 def assert_prefix(folder: Path, session: str, talk: Talk, least: int) -> None:
     """The capture holds the beginning of both streams of a connection, byte for byte, each frame once."""
     rows = [row for row in frame_rows(folder) if row["client"] == talk.client and row["session"] == session]
@@ -72,8 +83,10 @@ def assert_whole(folder: Path, session: str, load: Load) -> None:
         assert_prefix(folder, session, talk, talk.answered)
 
 
-def session_of(folder: Path) -> str:
-    return sessions.sessions(folder)[-1]
+def session_of(folder: Path, other_than: str = "") -> str:
+    """The session that has begun; the older one may have ended by now."""
+    (found,) = set(sessions.sessions(folder)) - {other_than}
+    return found
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -85,6 +98,8 @@ def test_a_killed_proxys_capture_holds_what_was_logged_and_the_next_proxy_finish
     nodes, old = first.nodes(), session_of(folder)
     compactor = first.compactor()
     load = load_on(nodes, seed)
+    if seed:
+        made_columns(folder, old)
     load.reach(rng.randint(LEAST, MOST))
     logged = all_logged(first, load)
     load.reach(rng.randint(1, MOST))
@@ -95,7 +110,7 @@ def test_a_killed_proxys_capture_holds_what_was_logged_and_the_next_proxy_finish
     load.stop()
     second = start()
     assert second.nodes() == nodes
-    new = session_of(folder)
+    new = session_of(folder, other_than=old)
     again = load_on(nodes, seed + 100)
     again.reach(LEAST)
     again.stop()
@@ -113,6 +128,7 @@ def test_what_two_kills_left_is_finished_by_the_compact_command_too(start: Start
     proxy = start()
     session, load = session_of(folder), load_on(proxy.nodes(), 9)
     compactor = proxy.compactor()
+    made_columns(folder, session)
     load.reach(rng.randint(LEAST, MOST))
     logged = all_logged(proxy, load)
     load.reach(rng.randint(1, MOST))
@@ -134,7 +150,9 @@ def test_a_killed_compactor_is_started_again_and_nothing_is_lost_or_doubled(
     proxy = start()
     session, load = session_of(folder), load_on(proxy.nodes(), seed)
     compactor = proxy.compactor()
+    segment = 0
     for _ in range(2):
+        segment = made_columns(folder, session, segment)
         load.reach(rng.randint(LEAST, MOST))
         compactor.kill()
         compactor = proxy.compactor(other_than=compactor.pid)
