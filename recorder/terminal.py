@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rich.console import Console
+from rich.table import Table
 
 # The width of tables that go to a pipe or a file, where no terminal says how wide it is.
 PIPE_WIDTH = 140
@@ -13,6 +16,20 @@ def console(*, stderr: bool = False) -> Console:
     """A console on standard output or error: colours and the terminal's width only where there is a terminal."""
     made = Console(stderr=stderr, highlight=False)
     return made if made.is_terminal else Console(stderr=stderr, highlight=False, width=PIPE_WIDTH)
+
+
+def table(title: str, names: Iterable[str], numbers: Iterable[str]) -> Table:
+    """An empty table that fits a terminal of 80 columns.
+
+    Columns of `names` may fold onto a second line, and do so first; `numbers` stand to the right and are never broken.
+    """
+    made = Table(title=title, title_justify="left", title_style="bold", header_style="dim", box=None, pad_edge=False)
+    made.padding = (0, 1, 0, 0)
+    for name in names:
+        made.add_column(name, overflow="fold")
+    for name in numbers:
+        made.add_column(name, justify="right", no_wrap=True)
+    return made
 
 
 def size(number: float | None) -> str:

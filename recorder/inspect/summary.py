@@ -15,7 +15,7 @@ from rich.table import Table
 from recorder.capture import frames as c
 from recorder.inspect.lines import moment
 from recorder.inspect.rows import tables
-from recorder.terminal import count, size
+from recorder.terminal import count, size, table
 
 _COLUMNS = [c.SESSION, c.CONNECTION, c.KIND, c.MADE_BY, c.API_KEY, c.API, c.AT_NS, c.SIZE, c.NOTE, c.MASKED, c.OMITTED]
 _EVENTS = [c.SESSION, c.CONNECTION, c.AT_NS, c.KIND, c.CAUSE, c.FRAMES, c.BYTES]
@@ -41,16 +41,16 @@ class Summary:
     notes: Counter[str] = field(default_factory=Counter)
     gaps: list[dict[str, Any]] = field(default_factory=list)
 
-    def add(self, table: Any) -> None:
+    def add(self, frames: Any) -> None:
         """Count the frames of one file."""
-        for row in _grouped(table, [c.SESSION, c.CONNECTION], [(c.AT_NS, "min"), (c.AT_NS, "max")]):
+        for row in _grouped(frames, [c.SESSION, c.CONNECTION], [(c.AT_NS, "min"), (c.AT_NS, "max")]):
             self._add_connection(row)
-        for row in _grouped(table, [c.KIND, c.API_KEY, c.API], []):
+        for row in _grouped(frames, [c.KIND, c.API_KEY, c.API], []):
             api = row[c.API] or (row[c.KIND] if row[c.API_KEY] is None else f"api {row[c.API_KEY]}")
-            frames, total = self.apis[api].get(row[c.KIND], (0, 0))
-            self.apis[api][row[c.KIND]] = frames + row["size_count"], total + row["size_sum"]
-        self.notes.update({row[c.NOTE]: row["size_count"] for row in _grouped(table, [c.NOTE], []) if row[c.NOTE]})
-        self.notes.update(_special(table))
+            number, total = self.apis[api].get(row[c.KIND], (0, 0))
+            self.apis[api][row[c.KIND]] = number + row["size_count"], total + row["size_sum"]
+        self.notes.update({row[c.NOTE]: row["size_count"] for row in _grouped(frames, [c.NOTE], []) if row[c.NOTE]})
+        self.notes.update(_special(frames))
 
     def _add_connection(self, row: dict[str, Any]) -> None:
         first, last = row["at_ns_min"], row["at_ns_max"]
@@ -64,10 +64,10 @@ class Summary:
 def summarize(folder: Path) -> Summary:
     """Count everything in the capture."""
     found = Summary()
-    for table in tables(folder, c.FRAMES_FOLDER, _COLUMNS):
-        found.add(table)
-    for table in tables(folder, c.EVENTS_FOLDER, _EVENTS):
-        found.gaps += table.filter(pc.field(c.KIND) == c.EVENT_GAP).to_pylist()
+    for frames in tables(folder, c.FRAMES_FOLDER, _COLUMNS):
+        found.add(frames)
+    for events in tables(folder, c.EVENTS_FOLDER, _EVENTS):
+        found.gaps += events.filter(pc.field(c.KIND) == c.EVENT_GAP).to_pylist()
     found.gaps.sort(key=lambda gap: gap[c.AT_NS])
     return found
 
@@ -94,20 +94,53 @@ def as_tables(found: Summary) -> Iterable[Table]:
     yield _sessions(found)
     yield _apis(found)
     if found.notes:
-        yield _filled("Out of the ordinary", ("what", "frames"), found.notes.most_common())
+        yield _filled("Out of the ordinary", ("what",), ("frames",), found.notes.most_common())
     if found.gaps:
-        rows = [(moment(gap[c.AT_NS]), gap[c.SESSION], gap[c.CONNECTION], gap[c.CAUSE]) for gap in found.gaps]
-        lost = [(gap[c.FRAMES] or 0, size(gap[c.BYTES])) for gap in found.gaps]
-        titles = ("gap at (UTC)", "session", "connection", "cause", "frames lost", "bytes lost")
-        yield _filled("Gaps: not recorded", titles, [(*row, *more) for row, more in zip(rows, lost, strict=True)])
+        yield _gaps(found)
+
+
+def _gaps(found: Summary) -> Table:
+    short = _short({gap[c.SESSION] for gap in found.gaps})
+    rows = [
+        (
+            *(_second(gap[c.AT_NS]), short[gap[c.SESSION]], gap[c.CAUSE]),
+            *(_or_blank(gap[c.CONNECTION]), gap[c.FRAMES] or 0, size(gap[c.BYTES])),
+        )
+        for gap in found.gaps
+    ]
+    numbers = ("conn", "lost frames", "lost bytes")
+    return _filled("Gaps: not recorded", ("gap at (UTC)", "session", "cause"), numbers, rows)
 
 
 def _sessions(found: Summary) -> Table:
+    short = _short(found.sessions)
     rows = [
-        (name, moment(one.first_ns), moment(one.last_ns), len(one.connections), one.frames, size(one.bytes))
+        (
+            *(short[name], _second(one.first_ns), _second(one.last_ns, after=one.first_ns)),
+            *(len(one.connections), one.frames, size(one.bytes)),
+        )
         for name, one in sorted(found.sessions.items())
     ]
-    return _filled("Sessions", ("session", "first frame (UTC)", "last frame", "connections", "frames", "bytes"), rows)
+    titles = ("session", "first frame (UTC)", "last frame")
+    return _filled("Sessions", titles, ("conns", "frames", "bytes"), rows)
+
+
+def _short(sessions: Iterable[str]) -> dict[str, str]:
+    """Each session by the time in its name, which `--session` takes too, where no two began in the same second."""
+    starts = {name: name.partition("-")[0] for name in sessions}
+    often = Counter(starts.values())
+    return {name: start if often[start] == 1 else name for name, start in starts.items()}
+
+
+def _second(at_ns: int, after: int | None = None) -> str:
+    """UTC to the second; without its date if that is the date of `after`."""
+    told = moment(at_ns).partition(".")[0]
+    day = None if after is None else moment(after)[: len("2026-11-21 ")]
+    return told.removeprefix(day) if day else told
+
+
+def _or_blank(value: int | None) -> int | str:
+    return "" if value is None else value
 
 
 def _apis(found: Summary) -> Table:
@@ -117,39 +150,28 @@ def _apis(found: Summary) -> Table:
         others = [one for kind, one in kinds.items() if kind != c.RESPONSE]
         asked, sent = (sum(column) for column in zip((0, 0), *others, strict=True))
         rows.append((api, asked, answers, size(sent), size(received)))
-    return _filled("Frames by API", ("API", "requests", "responses", "sent", "received"), rows)
+    return _filled("Frames by API", ("API",), ("requests", "responses", "sent", "received"), rows)
 
 
-def _filled(title: str, titles: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", header_style="dim", box=None, pad_edge=False)
-    numeric = {
-        "connections",
-        "frames",
-        "bytes",
-        "requests",
-        "responses",
-        "sent",
-        "received",
-        "frames lost",
-        "bytes lost",
-    }
-    for name in titles:
-        table.add_column(name, justify="right" if name in numeric else "left", no_wrap=True)
+def _filled(title: str, names: tuple[str, ...], numbers: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> Table:
+    made = table(title, names, numbers)
     for row in rows:
-        table.add_row(*(count(cell) if isinstance(cell, int) else str(cell) for cell in row))
-    return table
+        made.add_row(*(count(cell) if isinstance(cell, int) else str(cell) for cell in row))
+    return made
 
 
-def _grouped(table: Any, keys: list[str], more: list[tuple[str, str]]) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = table.group_by(keys).aggregate([(c.SIZE, "count"), (c.SIZE, "sum"), *more]).to_pylist()
+def _grouped(frames: Any, keys: list[str], more: list[tuple[str, str]]) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = (
+        frames.group_by(keys).aggregate([(c.SIZE, "count"), (c.SIZE, "sum"), *more]).to_pylist()
+    )
     return rows
 
 
-def _special(table: Any) -> dict[str, int]:
+def _special(frames: Any) -> dict[str, int]:
     """How many frames were made by the proxy, masked, or cut."""
     spans = {"masked": c.MASKED, "partly left out": c.OMITTED}
-    found = {name: _true(pc.greater(pc.list_value_length(table[column]), 0)) for name, column in spans.items()}
-    found["made by the proxy"] = _true(pc.equal(table[c.MADE_BY], c.BY_PROXY))
+    found = {name: _true(pc.greater(pc.list_value_length(frames[column]), 0)) for name, column in spans.items()}
+    found["made by the proxy"] = _true(pc.equal(frames[c.MADE_BY], c.BY_PROXY))
     return {name: number for name, number in found.items() if number}
 
 

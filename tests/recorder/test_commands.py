@@ -60,7 +60,7 @@ def test_analyze_prints_both_tables(captured: Path, analyzed: list[Any]) -> None
     assert result.exit_code == 0, result.output
     words = [line.split() for line in result.stdout.splitlines()]
     assert ["Fetch", "2", "000", "1", "1", "1.5", "kB", "10", "B", "1.50", "2000"] in words
-    assert ["Fetch", "1", "OFFSET_OUT_OF_RANGE", "no", "3", "1"] in words
+    assert ["Fetch", "OFFSET_OUT_OF_RANGE", "1", "no", "3", "1"] in words
 
 
 def test_options_of_analyze_reach_the_job(captured: Path, analyzed: list[Any]) -> None:

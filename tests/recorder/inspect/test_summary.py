@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from recorder.inspect.summary import as_tables, summarize
+from rich.console import Console
+
+from recorder.inspect.summary import Session, Summary, as_tables, summarize
 
 Write = Callable[..., None]
 Make = Callable[..., dict[str, Any]]
@@ -41,3 +44,31 @@ def test_proxy_made_and_cut_frames_are_out_of_the_ordinary(
 def test_tables_that_would_be_empty_are_left_out(tmp_path: Path, written: Write, make_request: Make) -> None:
     written(tmp_path, "frames", [make_request(0, 1, 0, 1, 12)])
     assert [table.title for table in as_tables(summarize(tmp_path))] == ["Sessions", "Frames by API"]
+
+
+def at_80_columns(found: Summary) -> list[str]:
+    paper = StringIO()
+    screen = Console(width=80, file=paper)
+    for table in as_tables(found):
+        screen.print(table)
+    assert "…" not in paper.getvalue()
+    return [" ".join(line.split()) for line in paper.getvalue().splitlines()]
+
+
+def test_a_terminal_of_80_columns_shows_every_header_and_each_session_on_one_line() -> None:
+    day = 86400 * 10**9
+    sessions = {"20261121T130500Z-abcdef": Session(0, day, 1_234_567, 99_900_000, {1, 2})}
+    gap = {"at_ns": 1, "session": "20261121T130500Z-abcdef", "connection": None, "cause": "disk_full"}
+    found = Summary(sessions=sessions, gaps=[gap | {"frames": 12_345, "bytes": 99_900_000}])
+    lines = at_80_columns(found)
+    assert "session first frame (UTC) last frame conns frames bytes" in lines
+    assert "20261121T130500Z 1970-01-01 00:00:00 1970-01-02 00:00:00 2 1 234 567 99.9 MB" in lines
+    assert "gap at (UTC) session cause conn lost frames lost bytes" in lines
+    assert "1970-01-01 00:00:00 20261121T130500Z disk_full 12 345 99.9 MB" in lines
+
+
+def test_sessions_of_the_same_second_keep_their_whole_names_and_a_day_is_not_said_twice() -> None:
+    names = ["20261121T130500Z-abcdef", "20261121T130500Z-bcdefa"]
+    lines = at_80_columns(Summary(sessions={name: Session(0, 10**9, 1, 1) for name in names}))
+    for name in names:
+        assert f"{name} 1970-01-01 00:00:00 00:00:01 0 1 1 B" in lines
