@@ -128,14 +128,17 @@ def _small(folder: str) -> bool:
 @contextmanager
 def _named(log: Path) -> Iterator[None]:
     """Spark's exceptions as one line; they can only be read while the session is there."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
     try:
         yield
-    except PySparkException as error:
-        told = [line.strip() for line in str(error).splitlines() if line.strip() and not line.startswith(" ")]
+    except (PySparkException, Py4JError) as error:
+        told = [line.strip(": ") for line in str(error).splitlines() if line.strip() and line[0] not in " \t"]
         thrown = bool(told) and "exception was thrown" in told[0]  # in Python: the last line says which
-        reason = (told or ["no reason given"])[-1 if thrown else 0]
+        # in Java: behind the name of the method that was called
+        called = len(told) > 1 and told[0].startswith("An error occurred while calling")
+        reason = (told or ["no reason given"])[-1 if thrown else int(called)]
         raise click.ClickException(f"Spark failed: {reason} (its log: {log})") from error
 
 

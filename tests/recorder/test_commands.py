@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click import ClickException
 from click.testing import CliRunner, Result
+from py4j.protocol import Py4JError
 
 from recorder import commands
 from recorder.analysis.answer import Answer
@@ -115,3 +117,18 @@ def test_the_demo_without_its_clients_names_what_to_install(monkeypatch: pytest.
     result = run("demo", "--folder", tmp_path)
     assert result.exit_code == 1
     assert "missing: confluent_kafka, aiokafka; in the project's folder, pip install '.[demo]'" in result.stdout
+
+
+def test_what_java_threw_is_one_line_too(tmp_path: Path) -> None:
+    told = (
+        "An error occurred while calling o615.collectToPython.\n"
+        ": org.apache.spark.SparkException: [FAILED_READ_FILE.NO_HINT] can't read x.parquet.  SQLSTATE: KD001\n"
+        "\tat org.apache.spark.sql.errors.QueryExecutionErrors$.cannotReadFilesError(QueryExecutionErrors.scala:920)\n"
+        "Caused by: java.lang.RuntimeException: no Parquet file"
+    )
+    with pytest.raises(ClickException) as failed, commands._named(tmp_path / "log"):
+        raise Py4JError(told)
+    assert failed.value.message == (
+        "Spark failed: org.apache.spark.SparkException: [FAILED_READ_FILE.NO_HINT] can't read x.parquet.  "
+        f"SQLSTATE: KD001 (its log: {tmp_path / 'log'})"
+    )
