@@ -6,6 +6,8 @@ Each step is the command that a user would run, and says so. Nothing is shown be
 from __future__ import annotations
 
 import json
+import shlex
+import shutil
 import sys
 import tempfile
 import time
@@ -15,10 +17,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from rich.console import Console
-from rich.panel import Panel
 from rich.text import Text
 
 from recorder.analysis.java import missing
+from recorder.capture.frames import FRAMES_FOLDER
 from recorder.demo.children import Child, ChildFailed, Children, children
 from recorder.terminal import console
 
@@ -30,6 +32,11 @@ _COMPACT = 20
 _INTERRUPTED = 130
 # Lines of a failed child's log that are shown.
 _LAST_LINES = 12
+# What the tables show and nobody expects; both are the mock's doing.
+_REMARKS = (
+    "ApiVersions with error 35 is ordinary: clients offer their newest version first, the mock knows older ones.",
+    "Connections that end early: the mock answers acks=0, which no broker does, so the proxy ends them as unexpected.",
+)
 
 
 def run(folder: Path | None) -> int:
@@ -40,6 +47,10 @@ def run(folder: Path | None) -> int:
         screen.print(f"[red]missing: {', '.join(lacking)}[/]; in the project's folder, pip install '.\\[demo]'")
         return 1
     folder = folder or Path(f"capture-demo-{time.strftime('%Y%m%d-%H%M%S')}")
+    if (folder / FRAMES_FOLDER).is_dir():
+        _line(
+            screen, f"note: {folder} holds a capture already: this session is added to it, the tables count all of it"
+        )
     try:
         with tempfile.TemporaryDirectory(prefix="kafka-wiretap-demo-") as logs, children(Path(logs)) as started:
             return _steps(screen, started, folder)
@@ -57,12 +68,12 @@ def _steps(screen: Console, started: Children, folder: Path) -> int:
     lack = missing()
     _command(screen, "inspect" if lack else "analyze", folder)
     code = _shown(started, "inspect" if lack else "analyze", folder)
+    for remark in () if code else _REMARKS:
+        screen.print(Text(remark, style="dim"))
     if lack:
         screen.print(f"\n[yellow]The analysis is missing:[/] {lack}")
-        screen.print(f"Then: [bold]kafka-wiretap analyze {folder}[/]")
-        return 1
-    screen.print(_next_steps(folder))
-    return code
+    _next_steps(screen, folder)
+    return 1 if lack else code
 
 
 def _record(screen: Console, started: Children, folder: Path) -> None:
@@ -81,7 +92,7 @@ def _record(screen: Console, started: Children, folder: Path) -> None:
         proxy.end(within=2 * _DRAIN)
         started.orphans_gone(within=_COMPACT)
         files = sorted((folder / "frames").glob("*/*/*.parquet"))
-        done.append(f"{len(files)} files of frames in {folder}")
+        done.append(f"{len(files)} {'file' if len(files) == 1 else 'files'} of frames in {folder}")
     cluster.end()
 
 
@@ -132,25 +143,38 @@ def _wiretap(*arguments: str) -> list[str]:
 
 
 def _command(screen: Console, command: str, folder: Path) -> None:
-    screen.print(f"\n[bold]$ kafka-wiretap {command} {folder}[/]")
+    screen.print()
+    _line(screen, f"$ {typed()} {command} {shlex.quote(str(folder))}", "bold")
 
 
-def _next_steps(folder: Path) -> Panel:
-    lines = [
-        f"The capture lies in [bold]{folder}[/]: Parquet, one row a frame.",
-        "",
-        f"kafka-wiretap inspect {folder}",
-        f"kafka-wiretap inspect exchanges {folder} --api Fetch --errors",
-        f"kafka-wiretap inspect frames {folder} --json | head",
-        f'kafka-wiretap analyze {folder} --window "5 seconds" --out tables --format csv',
-        "",
-        "Before a cluster of your own:",
-        "kafka-wiretap proxy --upstream BROKER:9092 --listen 127.0.0.1:19092 --record capture",
-    ]
-    return Panel("\n".join(lines), title="What to try next", title_align="left", expand=False)
+def typed() -> str:
+    """What starts kafka-wiretap in this shell: its name, or where it lies if it isn't on the PATH."""
+    name = "kafka-wiretap"
+    beside = Path(sys.executable).parent / name
+    if shutil.which(name) or not beside.exists():
+        return name
+    here = Path.cwd()
+    return shlex.quote(str(beside.relative_to(here) if beside.is_relative_to(here) else beside))
+
+
+def _next_steps(screen: Console, folder: Path) -> None:
+    """Lines to be copied: unframed and never wrapped."""
+    start, where = typed(), shlex.quote(str(folder))
+    _line(screen, f"\nWhat to try next (the capture lies in {folder}: Parquet, one row a frame):\n", "bold")
+    _line(screen, f"{start} inspect {where}")
+    _line(screen, f"{start} inspect exchanges {where} --api Fetch --errors")
+    _line(screen, f"{start} inspect frames {where} --json | head")
+    _line(screen, f'{start} analyze {where} --window "5 seconds" --out tables --format csv')
+    _line(screen, "\nBefore a cluster of your own:\n", "bold")
+    _line(screen, f"{start} proxy --upstream BROKER:9092 --listen 127.0.0.1:19092 --record capture")
+
+
+def _line(screen: Console, text: str, style: str = "") -> None:
+    screen.print(Text(text, style=style), soft_wrap=True)
 
 
 def _explain(screen: Console, failure: ChildFailed) -> None:
-    screen.print(f"[red]{failure}[/]; the end of what it said:")
-    for line in failure.log.read_text(errors="replace").splitlines()[-_LAST_LINES:]:
+    said = failure.log.read_text(errors="replace").splitlines()[-_LAST_LINES:]
+    screen.print(f"[red]{failure}[/]{'; the end of what it said:' if said else ', and said nothing'}")
+    for line in said:
         screen.print(Text(f"  {line}", style="dim"))

@@ -9,12 +9,17 @@ import sys
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import StringIO
 from pathlib import Path
 
 import psutil
 import pytest
+from rich.console import Console
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
+from recorder.demo import run as module
+from recorder.demo.children import ChildFailed
+
+pytestmark = pytest.mark.timeout(600)
 MARK = "KAFKA_WIRETAP_TEST_MARK"
 PROGRAM = "import sys; from proxy.cli import main; sys.argv[0] = 'kafka-wiretap'; main()"
 
@@ -58,6 +63,7 @@ def read_until(process: subprocess.Popen[str], words: str) -> str:
     raise AssertionError(f"{words!r} never came:\n{said}")
 
 
+@pytest.mark.real
 def test_the_demo_ends_with_an_answer_and_a_capture(tmp_path: Path) -> None:
     with demo(tmp_path / "capture") as (process, mark):
         output, _ = process.communicate()
@@ -68,18 +74,21 @@ def test_the_demo_ends_with_an_answer_and_a_capture(tmp_path: Path) -> None:
     assert list((tmp_path / "capture" / "frames").glob("*/*/*.parquet"))
 
 
+@pytest.mark.real
 def test_without_java_the_demo_records_summarizes_and_says_what_is_missing(tmp_path: Path) -> None:
     with demo(tmp_path / "capture", JAVA_HOME=str(tmp_path)) as (process, mark):
         output, _ = process.communicate()
         assert process.returncode == 1, output
         assert not marked(mark)
     assert "Frames by API" in output
+    assert "What to try next" in output
     assert "The analysis is missing: no Java found" in output
 
 
+@pytest.mark.real
 @pytest.mark.parametrize(
     "moment",
-    ["a cluster of three brokers", "the proxy before it", "produce (confluent-kafka)", "$ kafka-wiretap analyze"],
+    ["a cluster of three brokers", "the proxy before it", "produce (confluent-kafka)", "kafka-wiretap analyze"],
 )
 def test_ctrl_c_leaves_nothing_running(tmp_path: Path, moment: str) -> None:
     with demo(tmp_path / "capture") as (process, mark):
@@ -92,10 +101,11 @@ def test_ctrl_c_leaves_nothing_running(tmp_path: Path, moment: str) -> None:
         assert not marked(mark)
 
 
+@pytest.mark.real
 def test_ctrl_c_while_spark_runs_ends_its_jvm_and_clears_up(tmp_path: Path) -> None:
     (tmp_path / "scratch").mkdir()
     with demo(tmp_path / "capture", TMPDIR=str(tmp_path / "scratch")) as (process, mark):
-        read_until(process, "$ kafka-wiretap analyze")
+        read_until(process, "kafka-wiretap analyze")
         while not any(found.name() == "java" for found in marked(mark)):
             assert process.poll() is None
         process.send_signal(signal.SIGINT)
@@ -103,3 +113,49 @@ def test_ctrl_c_while_spark_runs_ends_its_jvm_and_clears_up(tmp_path: Path) -> N
         assert process.returncode == 130
         assert not marked(mark)
     assert list((tmp_path / "scratch").iterdir()) == []
+
+
+def script(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An installation in `folder` that is not on the PATH, with its own Python running."""
+    found = folder / "bin" / "kafka-wiretap"
+    found.parent.mkdir()
+    found.touch()
+    monkeypatch.setattr(sys, "executable", str(found.with_name("python")))
+    monkeypatch.setenv("PATH", str(folder))
+    return found
+
+
+def test_a_command_that_is_not_on_the_path_is_named_by_where_it_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = script(tmp_path, monkeypatch)
+    assert module.typed() == str(found)
+    monkeypatch.chdir(tmp_path)
+    assert module.typed() == "bin/kafka-wiretap"
+
+
+def test_a_command_on_the_path_is_named_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = script(tmp_path, monkeypatch)
+    found.chmod(0o755)
+    monkeypatch.setenv("PATH", str(found.parent))
+    assert module.typed() == "kafka-wiretap"
+
+
+def test_what_to_try_next_can_be_copied_from_a_narrow_terminal(tmp_path: Path) -> None:
+    paper = StringIO()
+    folder = tmp_path / ("long " * 30)
+    module._next_steps(Console(width=80, file=paper), folder)
+    commands = [line for line in paper.getvalue().splitlines() if line.startswith(module.typed())]
+    assert len(commands) == 5
+    assert all(f"'{folder}'" in command for command in commands[:4])
+
+
+def test_a_child_that_said_nothing_is_not_quoted(tmp_path: Path) -> None:
+    paper = StringIO()
+    log = tmp_path / "log"
+    log.touch()
+    module._explain(Console(width=200, file=paper), ChildFailed("proxy", "ended early", log))
+    assert paper.getvalue() == "the proxy ended early, and said nothing\n"
+    log.write_text("why\n")
+    module._explain(Console(width=200, file=paper), ChildFailed("proxy", "ended early", log))
+    assert paper.getvalue().endswith("the proxy ended early; the end of what it said:\n  why\n")

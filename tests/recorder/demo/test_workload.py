@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -19,14 +21,32 @@ def servers() -> Iterator[str]:
 
 @pytest.mark.real
 def test_records_of_every_codec_and_acks_go_there_and_back(servers: str) -> None:
-    assert workload.produce_orders(servers) == "3015 records, 5 codecs, acks 0, 1, all"
-    assert workload.consume_orders(servers) == "2010 records, 2 members"
-    assert "Offset out of range" in workload.go_wrong(servers)
+    produced = "3015 records, 5 codecs, acks 0, 1, all (1005 with acks=0, which promises nothing)"
+    assert workload.produce_orders(servers) == produced
+    assert workload.consume_orders(servers) == "2010 records, 2 members (all but those with acks=0)"
+    failed = workload.go_wrong(servers)
+    assert failed.startswith("as expected: ")
+    assert "Offset out of range" in failed
+    assert "{" not in failed
 
 
 @pytest.mark.real
 def test_the_other_client_gets_through_too(servers: str) -> None:
     assert workload.clicks(servers).startswith("600 records")
+
+
+def test_a_deadline_that_passes_says_in_which_step_and_after_how_long() -> None:
+    program = "from recorder.demo.workload import give_up; give_up(['produce', 'consume'], 45)"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert ended.stderr == "out of time 45 s after the start, in the step: consume; done before: produce\n"
+
+
+def test_a_client_that_never_comes_back_does_not_outlast_the_deadline() -> None:
+    never = "w.STEPS = (('wait', lambda servers: threading.Event().wait()),)"
+    program = f"import threading; from recorder.demo import workload as w; w.DEADLINE = 0.1; {never}; w.main()"
+    ended = subprocess.run([sys.executable, "-c", program, "x"], capture_output=True, text=True, check=False)
+    assert ended.stderr == "out of time 0.1 s after the start, in the step: wait\n"
 
 
 def test_records_that_must_arrive_are_known_by_their_keys() -> None:
