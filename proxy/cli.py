@@ -88,6 +88,15 @@ RIGHT = {
 }
 
 
+class NamedPath(click.Path):
+    """A path that somebody named: an unset variable of a shell must not become the current folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("is empty", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 class OneLine(click.ClickException):
     """What is wrong with the settings, in the one line that the user reads."""
 
@@ -125,13 +134,13 @@ def _one_line(error: click.UsageError) -> str:
 @click.option("--node", "named", multiple=True, metavar="N=HOST:PORT", help="The listener of one node. Repeatable.")
 @click.option(
     "--state",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=NamedPath(path_type=Path, dir_okay=False),
     metavar="FILE",
     help="Keeps nodes and their ports over restarts. Default: beside the capture, or in your state folder.",
 )
 @click.option(
     "--record",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=NamedPath(path_type=Path, file_okay=False),
     metavar="FOLDER",
     help="Record every frame into this folder.",
 )

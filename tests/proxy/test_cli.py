@@ -172,6 +172,13 @@ def test_a_bad_setting_is_one_line_with_its_name_and_a_right_example(arguments, 
     assert run.settings == []
 
 
+@pytest.mark.parametrize(("flag", "example"), [("--record", "capture"), ("--state", "nodes.json")])
+def test_an_empty_path_is_no_path(flag: str, example: str) -> None:
+    """As a shell makes it of a variable that is not set."""
+    line = bad([*BASIC, flag, ""], f"{flag} is empty")
+    assert f"right would be {flag} {example}" in line
+
+
 @pytest.mark.parametrize("flag", ["--record-queue", "--record-spool"])
 @pytest.mark.parametrize("size", ["64MB", "much", "-1"])
 def test_a_bad_size_is_said_before_a_capture_is_begun(flag, size, run, tmp_path):
