@@ -44,25 +44,7 @@ class RequestSide(Side):
         # of the next request of the connection
         self.number = 0
 
-    def feed(self, chunk: bytes, at_ns: int) -> Step:
-        """What a chunk from the client brings; see `Step`."""
-        data, first_ns = (self.held + chunk, self.held_at) if self.held else (chunk, at_ns)
-        self.held = b""
-        step = Step(data, self.offset)
-        at = self._go_on(step, at_ns) if self.left else 0
-        end = len(data)
-        while end - at >= 4 and step.cause is None:
-            before = at
-            is_token = self.common.login.is_token(self.direction, step.offset + at)
-            at = (self._token if is_token else self._frames)(step, at, first_ns, at_ns)
-            if at == before:
-                break
-            first_ns = at_ns
-        self._end_step(step, at, first_ns if at < end else at_ns)
-        return step
-
     def _go_on(self, step: Step, at_ns: int) -> int:
-        """The rest of the request that the last chunk ended in."""
         exchange, cut = self.open, self.open is not None and self.open.route.answered
         at = self._continue(step)
         if cut:
@@ -84,7 +66,6 @@ class RequestSide(Side):
             step.answered.append(exchange)
 
     def _frames(self, step: Step, at: int, first_ns: int, at_ns: int) -> int:
-        """Requests from `data[at]` on. Returns where it came to a stop: behind the last head that is whole."""
         data, end = step.data, len(step.data)
         unpack, routes, known = REQUEST_HEAD.unpack_from, self.common.routes, self.common.routes.table
         append, limit, number = self.common.in_flight.append, self._limit, self.number

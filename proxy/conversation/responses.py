@@ -24,22 +24,10 @@ class ResponseSide(Side):
         self.previous_last_ns = 0
 
     def feed(self, chunk: bytes, at_ns: int) -> Step:
-        """What a chunk from the broker brings; see `Step`."""
-        data, first_ns = (self.held + chunk, self.held_at) if self.held else (chunk, at_ns)
-        self.held = b""
-        step = Step(data, self.offset)
-        at = self._go_on(step, at_ns) if self.left else 0
-        end = len(data)
-        while end - at >= 4 and step.cause is None:
-            before = at
-            is_token = self.common.login.is_token(self.direction, step.offset + at)
-            at = self._token(step, at) if is_token else self._frames(step, at, first_ns, at_ns)
-            if at == before:
-                break
-            first_ns = at_ns
-        self._end_step(step, at, first_ns if at < end else at_ns)
+        """What a chunk from the broker brings, and behind it what the proxy itself has to answer."""
+        step = super().feed(chunk, at_ns)
         if self.common.made_waiting and not self.left:
-            self._answer(step, min(at, end), at_ns)
+            self._answer(step, step.stop, at_ns)
         return step
 
     def due(self, at_ns: int) -> Step:
@@ -50,7 +38,6 @@ class ResponseSide(Side):
         return step
 
     def _go_on(self, step: Step, at_ns: int) -> int:
-        """The rest of the response that the last chunk ended in."""
         exchange = self.open
         at = self._continue(step)
         if not self.left:
@@ -68,7 +55,6 @@ class ResponseSide(Side):
             self.common.login.begin(self.direction, next_offset, self.common.login.mechanism, step)
 
     def _frames(self, step: Step, at: int, first_ns: int, at_ns: int) -> int:
-        """Responses from `data[at]` on. Returns where it came to a stop: behind the last head that is whole."""
         data, end = step.data, len(step.data)
         unpack, in_flight, limit = RESPONSE_HEAD.unpack_from, self.common.in_flight, self._limit
         finished, previous_last_ns = step.finished, self.previous_last_ns
@@ -147,6 +133,6 @@ class ResponseSide(Side):
             step.finished.append(exchange)
             step.marks.append(Mark(FrameKind.RESPONSE, exchange, here, here, here, here, False))
 
-    def _token(self, step: Step, at: int) -> int:
+    def _token(self, step: Step, at: int, first_ns: int, at_ns: int) -> int:
         size = self._length(step, at)
         return at if size < 0 else self._take_token(step, at, size)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from abc import ABC, abstractmethod
 from typing import Any
 
 from proxy.conversation.common import Common
@@ -11,7 +12,7 @@ from proxy.conversation.step import Mark, Step
 from proxy.wire.framing import LENGTH
 
 
-class Side:
+class Side(ABC):
     """One direction. Everything before `offset` has been told apart; `held` is what has come of the next head."""
 
     direction: Direction
@@ -32,6 +33,35 @@ class Side:
         self._marked = False
         # frames that are no exchange's: tokens and unreadable ones
         self.others = 0
+
+    def feed(self, chunk: bytes, at_ns: int) -> Step:
+        """What a chunk that arrived at `at_ns` brings; see `Step`."""
+        data, first_ns = (self.held + chunk, self.held_at) if self.held else (chunk, at_ns)
+        self.held = b""
+        step = Step(data, self.offset)
+        at = self._go_on(step, at_ns) if self.left else 0
+        end = len(data)
+        while end - at >= LENGTH.size and step.cause is None:
+            before = at
+            is_token = self.common.login.is_token(self.direction, step.offset + at)
+            at = (self._token if is_token else self._frames)(step, at, first_ns, at_ns)
+            if at == before:
+                break
+            first_ns = at_ns
+        self._end_step(step, at, first_ns if at < end else at_ns)
+        return step
+
+    @abstractmethod
+    def _go_on(self, step: Step, at_ns: int) -> int:
+        """The rest of the frame that the last chunk ended in. Returns how much of the step that is."""
+
+    @abstractmethod
+    def _frames(self, step: Step, at: int, first_ns: int, at_ns: int) -> int:
+        """Frames from `data[at]` on. Returns where it came to a stop: behind the last head that is whole."""
+
+    @abstractmethod
+    def _token(self, step: Step, at: int, first_ns: int, at_ns: int) -> int:
+        """A bare login token at `data[at]`. Returns where the next frame starts; `at` if more must come first."""
 
     @property
     def arrived(self) -> int:
