@@ -6,6 +6,7 @@ clients) is imported inside it, so that the others work without.
 
 from __future__ import annotations
 
+import re
 import signal
 import sys
 from collections.abc import Iterator
@@ -22,6 +23,8 @@ from recorder.terminal import console, count, size
 FOLDER = click.Path(path_type=Path, file_okay=False)
 # Bytes of Parquet that are read sooner than a JVM has warmed up.
 SMALL_CAPTURE = 200_000_000
+# What Spark's windows take; it would say so only after its start, and in many lines.
+_DURATION = re.compile(r"\s*0*[1-9][0-9]{0,8}\s+(second|minute|hour|day|week)s?\s*", re.IGNORECASE)
 
 
 @click.command(short_help="Make Parquet of what a proxy that has ended left in its log.")
@@ -56,11 +59,19 @@ def _setting(_context: click.Context, _option: click.Parameter, values: tuple[st
     return {name: value for name, _, value in pairs}
 
 
+def _duration(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+    if value is not None and not _DURATION.fullmatch(value):
+        raise click.BadParameter(f'{value!r} is no duration; right would be --window "1 minute"')
+    return value
+
+
 @click.command(short_help="Answer questions about a capture on Spark: latency and errors by API.")
 @click.argument("folder")
 @click.option("--master", default="local[*]", show_default=True, help="Spark's master: local[N] or a cluster's URL.")
 @click.option("--conf", multiple=True, callback=_setting, metavar="NAME=VALUE", help="A Spark setting. Repeatable.")
-@click.option("--window", metavar="DURATION", help='Answer for each stretch of time, such as "1 minute".')
+@click.option(
+    "--window", callback=_duration, metavar="DURATION", help='Answer for each stretch of time, such as "1 minute".'
+)
 @click.option("--out", metavar="DIR", help="Write the tables here too, one folder each.")
 @click.option("--format", "kind", type=click.Choice(["parquet", "csv"]), default="parquet", show_default=True)
 @click.option("--overwrite", is_flag=True, help="Replace tables that are in DIR already.")

@@ -17,7 +17,11 @@ def missing() -> str | None:
     """One line that says what Spark needs and this machine lacks; None if all is there."""
     if find_spec("pyspark") is None:
         return "pyspark is not installed: in the project's folder, pip install '.[analysis]'"
-    java = _java()
+    java, home = _java(), os.environ.get("JAVA_HOME")
+    if java is None and home:
+        return (
+            f"no Java found: JAVA_HOME is {home}, where there is no bin/java; set it to a Java {OLDEST_JAVA} or newer"
+        )
     if java is None:
         return f"no Java found: install a JDK or JRE {OLDEST_JAVA} or newer, or set JAVA_HOME"
     version = _version(java)

@@ -8,6 +8,7 @@ spoken to over loopback alone, and no web page is opened. Quiet: whatever the JV
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark import SparkContext
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from recorder.analysis.ship import write_zip
@@ -49,6 +51,8 @@ _JVM_ENDS_WITHIN = 20
 # A small capture is read before the JVM's second compiler and its parallel collector have paid for themselves: without
 # them the answer takes half the processor time.
 _QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# pyspark's loggers that write an exception to the terminal, as JSON with its stack, before anybody has caught it.
+_TALKATIVE = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _LOG4J = """\
 rootLogger.level = warn
@@ -96,7 +100,9 @@ def session(
 
 
 def _prepare(master: str) -> None:
-    """Executors run this interpreter, and everything local listens on loopback."""
+    """Executors run this interpreter, everything local listens on loopback, and errors are told once: by who asked."""
+    for name in _TALKATIVE:
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if is_local(master):
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"

@@ -47,7 +47,8 @@ def test_without_java_analyze_says_so_in_one_line(captured: Path, monkeypatch: p
     monkeypatch.setenv("JAVA_HOME", str(captured))
     result = run("analyze", captured)
     assert result.exit_code == 1
-    assert result.stderr == "Error: no Java found: install a JDK or JRE 17 or newer, or set JAVA_HOME\n"
+    assert result.stderr.startswith(f"Error: no Java found: JAVA_HOME is {captured}, ")
+    assert result.stderr.count("\n") == 1
 
 
 def test_analyze_on_an_empty_folder_says_so_in_one_line(tmp_path: Path) -> None:
@@ -78,6 +79,20 @@ def test_a_setting_without_a_value_is_refused_with_an_example(captured: Path, an
     result = run("analyze", captured, "--conf", "memory")
     assert result.exit_code == 2
     assert "right would be --conf spark.executor.memory=2g" in result.stderr
+
+
+@pytest.mark.parametrize("window", ["3 bananas", "minute", "0 minutes", "1.5 hours", "", "-1 day"])
+def test_a_window_that_is_no_duration_is_refused_before_spark(captured: Path, analyzed: list[Any], window: str) -> None:
+    result = run("analyze", captured, "--window", window)
+    assert result.exit_code == 2
+    assert result.stderr.endswith(f'{window!r} is no duration; right would be --window "1 minute"\n')
+    assert analyzed == []
+
+
+@pytest.mark.parametrize("window", ["1 second", "90 seconds", "2 HOURS", "1 day", "3 weeks"])
+def test_a_duration_is_a_number_and_a_unit(captured: Path, analyzed: list[Any], window: str) -> None:
+    assert run("analyze", captured, "--window", window).exit_code == 0
+    assert analyzed[0][3] == window
 
 
 def test_tables_that_are_there_are_not_replaced_unasked(captured: Path, analyzed: list[Any]) -> None:

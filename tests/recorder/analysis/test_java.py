@@ -37,9 +37,9 @@ def test_an_old_java_is_named_with_its_version(
     assert missing() == f"{tmp_path}/bin/java is Java {version}: Spark needs 17 or newer (set JAVA_HOME)"
 
 
-def test_a_java_home_without_java_is_no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_java_home_without_java_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    assert "no Java found" in str(missing())
+    assert str(missing()).startswith(f"no Java found: JAVA_HOME is {tmp_path}, where there is no bin/java")
 
 
 def test_no_java_on_the_path_is_no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from proxy.wire import catalog
@@ -29,6 +32,17 @@ def test_what_a_user_sets_wins_and_local_masters_stay_on_loopback() -> None:
     assert (chosen["spark.master"], chosen["spark.ui.enabled"]) == ("local[3]", "true")
     assert chosen["spark.driver.bindAddress"] == "127.0.0.1"
     assert "spark.driver.bindAddress" not in job.settings("spark://host:7077", {})
+
+
+@pytest.mark.parametrize("name", ["DataFrameQueryContextLogger", "SQLQueryContextLogger"])
+def test_pyspark_does_not_write_exceptions_to_the_terminal_itself(name: str) -> None:
+    job._prepare("local[1]")
+    logger, paper = PySparkLogger.getLogger(name), StringIO()
+    handler = logging.StreamHandler(paper)
+    logger.addHandler(handler)
+    logger.exception("wrong", file="a.py", line="1")
+    logger.removeHandler(handler)
+    assert paper.getvalue() == ""
 
 
 @pytest.mark.real
