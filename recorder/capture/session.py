@@ -102,6 +102,21 @@ def begin(folder: Path, session: str) -> Lock:
     return lock
 
 
+def is_live(folder: Path, session: str) -> bool:
+    """Whether a proxy is writing the session, or its compactor, just behind the proxy's end, is about to finish it.
+
+    Nothing is made or changed.
+    """
+    try:
+        with (spool_folder(folder, session) / WRITER_LOCK).open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except FileNotFoundError:
+        return False
+    return False
+
+
 def hide(spool: Path) -> Path:
     """Takes a session away from everybody's sight, in one step."""
     hidden = spool.with_name(f".{spool.name}.done")

@@ -8,6 +8,7 @@ import pytest
 
 from recorder import ready as module
 from recorder.capture.compactor import Summary
+from recorder.capture.session import WRITER_LOCK, Lock
 from recorder.ready import NoCapture, ready
 
 
@@ -56,9 +57,28 @@ def test_without_a_log_nothing_is_compacted(captured: Path, monkeypatch: pytest.
 def test_sessions_that_live_or_are_worked_on_are_named(captured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compaction(monkeypatch, Summary(live=("a",), busy=("b",)))
     assert ready(captured) == [
-        "session a is still being recorded: its newest frames are not shown",
+        "a proxy is still recording session a, or has just ended: frames appear up to 60 s after they passed",
         "session b is being compacted by another process: try again",
     ]
+
+
+def test_a_session_that_its_own_compactor_follows_is_still_being_recorded(
+    captured: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compaction(monkeypatch, Summary(busy=("a",)))
+    writer = Lock.take(captured / "_spool" / "a" / WRITER_LOCK)
+    assert writer is not None
+    (note,) = ready(captured)
+    assert note.startswith("a proxy is still recording session a")
+    writer.release()
+    assert ready(captured) == ["session a is being compacted by another process: try again"]
+
+
+def test_a_finished_capture_without_a_frame_does_not_promise_any(captured: Path) -> None:
+    (captured / "frames" / "date=2026-11-21" / "hour=12" / "a-1-1.parquet").unlink()
+    (captured / "_spool" / "a").rmdir()
+    with pytest.raises(NoCapture, match=r"holds no frames$"):
+        ready(captured)
 
 
 def test_a_folder_that_may_not_be_written_is_read_as_far_as_it_goes(
@@ -71,7 +91,7 @@ def test_a_folder_that_may_not_be_written_is_read_as_far_as_it_goes(
 def test_a_capture_without_a_frame_says_why(captured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compaction(monkeypatch, Summary(live=("a",)))
     (captured / "frames" / "date=2026-11-21" / "hour=12" / "a-1-1.parquet").unlink()
-    with pytest.raises(NoCapture, match=r"holds no frames yet \(session a is still being recorded"):
+    with pytest.raises(NoCapture, match=r"holds no frames yet \(a proxy is still recording session a"):
         module.ready(captured)
 
 

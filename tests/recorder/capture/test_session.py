@@ -26,6 +26,15 @@ def test_a_session_is_seen_only_with_its_writers_lock_held(tmp_path: Path) -> No
     lock.release()
 
 
+def test_a_session_is_live_as_long_as_its_writer(tmp_path: Path) -> None:
+    sessions.check_writable(tmp_path)
+    lock = sessions.begin(tmp_path, "one")
+    assert sessions.is_live(tmp_path, "one")
+    lock.release()
+    assert not sessions.is_live(tmp_path, "one")
+    assert not sessions.is_live(tmp_path, "two")
+
+
 def test_a_session_is_begun_once(tmp_path: Path) -> None:
     sessions.check_writable(tmp_path)
     sessions.begin(tmp_path, "one")
