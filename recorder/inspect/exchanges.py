@@ -6,7 +6,7 @@ its request was complete. What is still waiting at the end has no other half in 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,7 +44,7 @@ class Pair:
         return error_names(self.response) if self.response else []
 
 
-def error_names(response: Row) -> list[str]:
+def error_names(response: Mapping[str, Any]) -> list[str]:
     """Names of the error codes in a response's row, which must hold its body."""
     body, key, version = response.get(c.FRAME), response[c.API_KEY], response[c.API_VERSION]
     if body is None or key is None or version is None or response[c.OMITTED]:

@@ -9,6 +9,7 @@ from typing import Any
 from proxy.wire.error_codes import error
 from recorder.capture import frames as c
 from recorder.inspect.body import Body, Masked
+from recorder.inspect.exchanges import error_names
 from recorder.inspect.lines import frame_id, moment
 
 Row = Mapping[str, Any]
@@ -23,14 +24,27 @@ def as_text(row: Row, body: Body, most: int) -> Iterator[str]:
         yield f"{_INDENT}({body.why})"
     if body.values is not None:
         yield from _mapping(body.values, 1, most)
+    elif row[c.FRAME]:
+        yield from (f"{_INDENT}error: {name}" for name in _errors(row, body))
+        yield f"{_INDENT}its bytes: --format hex"
 
 
 def as_json(row: Row, body: Body, most: int) -> dict[str, Any]:
-    """The head, `body`, and `why` if there is something to say about it. Bytes become base64, the first `most`."""
+    """The head, `body`, `why` if there is something to say about it, and `errors` if it can't be decoded but has some.
+
+    Bytes become base64, the first `most`.
+    """
     head = {name: value for name, value in row.items() if name not in (c.FRAME, c.AT) and value is not None}
     told: dict[str, Any] = {"id": frame_id(row), "at": moment(row[c.AT_NS]), **head}
     told["body"] = _plain(body.values, most)
-    return told | ({"why": body.why} if body.why else {})
+    errors = _errors(row, body)
+    return told | ({"why": body.why} if body.why else {}) | ({"errors": errors} if errors else {})
+
+
+def _errors(row: Row, body: Body) -> list[str]:
+    """Names of the error codes in a response that can't be decoded to its end: they may stand before what is wrong."""
+    readable = row[c.KIND] == c.RESPONSE and row.get(c.DIALECT) == c.KAFKA
+    return error_names(row) if readable and body.values is None else []
 
 
 def hex_dump(frame: bytes, masked: Sequence[Mapping[str, int]], most: int) -> Iterator[str]:

@@ -9,7 +9,7 @@ from recorder.inspect.body import Body, Masked
 from recorder.inspect.show import as_json, as_text, hex_dump
 
 Make = Callable[..., dict[str, Any]]
-EMPTY = ("node", "principal", "note", "latency_ns")
+EMPTY = ("node", "principal", "note", "latency_ns", "omitted", "masked")
 
 
 def shown(row: dict[str, Any], values: dict[str, Any], most: int = 4) -> list[str]:
@@ -69,3 +69,22 @@ def test_a_dump_stars_what_was_masked_and_cuts_what_is_long() -> None:
         "00000000  61 62 ** ** 65                                   ab**e",
         "... 1 bytes more",
     ]
+
+
+def test_a_response_that_breaks_off_shows_its_errors_and_how_to_see_its_bytes(make_response: Make) -> None:
+    whole = make_response(0, 1, 1, 18, 0, values={"error_code": 35, "api_keys": []})
+    frame = whole["frame"] + b"left over"
+    row = {**dict.fromkeys(EMPTY), **whole, "frame": frame}
+    broken = Body(None, "can't be decoded: why")
+    assert list(as_text(row, broken, 4))[3:] == [
+        "  (can't be decoded: why)",
+        "  error: UNSUPPORTED_VERSION",
+        "  its bytes: --format hex",
+    ]
+    assert as_json(row, broken, 4)["errors"] == ["UNSUPPORTED_VERSION"]
+    assert "errors" not in as_json(row, Body({}), 4)
+
+
+def test_a_frame_without_bytes_offers_none(make_response: Make) -> None:
+    row = {**dict.fromkeys(EMPTY), **make_response(0, 1, 1, 18, 0), "frame": None}
+    assert list(as_text(row, Body(None, "gone"), 4))[3:] == ["  (gone)"]
