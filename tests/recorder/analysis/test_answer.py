@@ -13,7 +13,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from proxy.wire import catalog
-from recorder.analysis.answer import Output, answer
+from recorder.analysis.answer import Output, _ordered, answer
 
 pytestmark = pytest.mark.real
 Build = Callable[..., Any]
@@ -38,6 +38,14 @@ def test_tables_are_kept_as_parquet_with_their_windows(spark: SparkSession, fold
     (row,) = pq.read_table(tmp_path / "out" / "errors_by_api").to_pylist()
     assert (row["api"], row["error_code"], row["count"]) == ("Metadata", 3, 1)
     assert row["window_start"].minute == 0
+
+
+def test_tables_that_are_kept_have_the_busiest_first_within_their_window(spark: SparkSession) -> None:
+    made = [(2, "A", 9), (1, "C", 1), (1, "B", 5), (1, "A", 5)]
+    latency = spark.createDataFrame(made, ["window_start", "api", "requests"]).coalesce(1)
+    assert [(row[0], row[1]) for row in _ordered(latency).collect()] == [(1, "A"), (1, "B"), (1, "C"), (2, "A")]
+    errors = spark.createDataFrame([("A", 3, 1), ("A", 2, 1), ("B", 7, 4)], ["api", "error_code", "count"]).coalesce(1)
+    assert [row[1] for row in _ordered(errors).collect()] == [7, 2, 3]
 
 
 def test_tables_are_kept_as_csv_and_replaced_only_if_asked(spark: SparkSession, folder: str, tmp_path: Path) -> None:
