@@ -49,7 +49,7 @@ def answer(spark: SparkSession, folder: str, *, window: str | None = None, outpu
 
 
 def _ordered(table: DataFrame) -> DataFrame:
-    """A table of one partition as people would read it: by window, then the busiest first, or the most frequent error."""
+    """A table of one partition in a reader's order: by window, the busiest or the most frequent first."""
     busiest = c.REQUESTS if c.REQUESTS in table.columns else c.COUNT
     order = [F.col(name) for name in (c.WINDOW_START,) if name in table.columns]
     order += [F.desc(busiest), *(F.col(name) for name in (c.API, c.ERROR_CODE) if name in table.columns)]
