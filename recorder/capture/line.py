@@ -143,9 +143,10 @@ class Line:
             if mark.begin < mark.end and mark.begin >= self.resume[direction]:
                 self._mask(mark, direction)
         items = self._release()
-        if self._kept:
+        if self._kept and any(self._secret):
+            # a secret holds up the whole connection; bytes that can't be told yet, only what comes behind them
             self.unwritten += step.finished + step.one_way
-            if self._cost > MOST_KEPT and any(self._secret):
+            if self._cost > MOST_KEPT:
                 self._give_up_waiting()
                 items += self._release()
         else:

@@ -213,7 +213,8 @@ class Tap:
         behind = (min(written[0], offset), written[1]) if direction == 0 else (written[0], min(written[1], offset))
         self._begin_gap(line, Gap(line.talk, behind, gaps.REASON_FULL, at_ns, line.accounted))
         assert line.gap is not None
-        line.gap.saw((one for one in line.unwritten if one.awaits), (one for one in line.unwritten if not one.awaits))
+        unwritten, line.unwritten = line.unwritten, []
+        line.gap.saw((one for one in unwritten if one.awaits), (one for one in unwritten if not one.awaits))
         line.gap.saw(step.finished, step.one_way)
 
     def _break_off(self, line: Line, reason: str, at_ns: int) -> None:

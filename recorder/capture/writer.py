@@ -303,10 +303,13 @@ class Writer:
             if not self._closing:
                 self._hurry.wait(RETRY_SECONDS)
             return False
+        self._note_success()
+        return True
+
+    def _note_success(self) -> None:
         if self.failed:
             self.failed = False
             self._say("recording goes on", "the disk takes it again")
-        return True
 
     def _say(self, event: str, reason: object) -> None:
         log.warning(event, extra={"keys": {"folder": self.log.folder, "reason": reason}})
@@ -322,6 +325,8 @@ class Writer:
             self.written += size + count * ENTRY_COST
             self.written_items += count
             del queue[:count]
+            # before anybody who waits for it is told
+            self._note_success()
             self._notify()
             self.log.turn(time.monotonic())
             if len(queue) < GROUP:

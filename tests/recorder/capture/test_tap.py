@@ -179,7 +179,7 @@ def test_a_gap_says_which_apis_it_lost(
 ) -> None:
     rng = random.Random(seed)
     talk = traffic.cut(rng, traffic.talk(rng, 1, 80, (traffic.METADATA, traffic.HEARTBEAT, traffic.PRODUCE)), 400)
-    tap = tap_of(queue=4_000)
+    tap = tap_of(queue=2_000)
     player = Player(tap)
     player.open(talk)
     mend = stall(tap, monkeypatch)
