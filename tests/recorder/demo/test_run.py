@@ -159,3 +159,14 @@ def test_a_child_that_said_nothing_is_not_quoted(tmp_path: Path) -> None:
     log.write_text("why\n")
     module._explain(Console(width=200, file=paper), ChildFailed("proxy", "ended early", log))
     assert paper.getvalue().endswith("the proxy ended early; the end of what it said:\n  why\n")
+
+
+def test_a_capture_that_is_there_already_is_mentioned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(module, "_steps", lambda screen, started, folder: 0)
+    assert module.run(tmp_path) == 0
+    assert capsys.readouterr().out == ""
+    (tmp_path / "frames").mkdir()
+    assert module.run(tmp_path) == 0
+    assert f"note: {tmp_path} holds a capture already" in capsys.readouterr().out
