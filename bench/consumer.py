@@ -25,10 +25,11 @@ def ways(folder: Path, recording: bool = True) -> Iterator[tuple[KafkaCluster, t
     """A broker with a filled topic, and the ways to it."""
     with ExitStack() as stack:
         cluster = stack.enter_context(KafkaCluster(1, folder=folder / "kafka"))
-        [(tapped, behind)] = cluster.tap_routes.items()
+        tapped = cluster.tapped_bootstrap
+        behind = cluster.tap_routes[tapped]
         host, _, port = cluster.bootstrap.rpartition(":")
         found = [Contender(DIRECT, host, int(port))]
-        found.append(stack.enter_context(bare_relay(str(behind), folder, str(tapped))))
+        found.append(stack.enter_context(bare_relay(behind, folder, tapped)))
         found.append(stack.enter_context(proxy(cluster.bootstrap, folder)))
         if recording:
             found.append(stack.enter_context(proxy(cluster.bootstrap, folder, RECORDING, folder / "capture")))
