@@ -165,9 +165,7 @@ class Relay:
         at_ns = clock()
         step = talk.requests(chunk, at_ns)
         if shared.observer is not None:
-            shared.observer.arrived(self.connection, Direction.REQUEST, chunk, at_ns, step)
-            if shared.observer.full and shared.room is not None:
-                await shared.room.wait()
+            await self._observe(shared.observer, Direction.REQUEST, chunk, at_ns, step)
         if step.answered:
             self._answer(step.answered, at_ns)
         await self._broker.send(step.outgoing())
@@ -185,6 +183,12 @@ class Relay:
         """Whether no more is to be asked before something is answered. Opaque requests may never be."""
         owed = self._talk.in_flight
         return len(owed) > MOST_IN_FLIGHT and owed[0].opaque is None
+
+    async def _observe(self, observer: Observer, direction: Direction, chunk: bytes, at_ns: int, step: Step) -> None:
+        """Has the observer take a chunk before it is sent on; this is where a socket waits for a slow disk."""
+        observer.arrived(self.connection, direction, chunk, at_ns, step)
+        if observer.full and self._shared.room is not None:
+            await self._shared.room.wait()
 
     async def _refuse(self, cause: Cause) -> None:
         """Ends the connection as a broker would: what came before the bad frame is answered first."""
@@ -266,9 +270,7 @@ class Relay:
         else:
             step = talk.responses(chunk, at_ns)
             if shared.observer is not None:
-                shared.observer.arrived(self.connection, Direction.RESPONSE, chunk, at_ns, step)
-                if shared.observer.full and shared.room is not None:
-                    await shared.room.wait()
+                await self._observe(shared.observer, Direction.RESPONSE, chunk, at_ns, step)
         if step.marks:
             await self._rewrite(step)
         await self._client.send(step.outgoing())

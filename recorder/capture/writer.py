@@ -8,20 +8,17 @@ from the byte where it broke off. What to do about a long queue is the tap's to 
 from __future__ import annotations
 
 import errno
-import logging
 import os
 import threading
 import time
 from collections.abc import Callable, Sequence
-from logging import ERROR
+from logging import ERROR, WARNING
 from pathlib import Path
 
-from proxy.log import log as say
+from proxy.log import log
 from recorder.capture import spool
 from recorder.capture.session import RecordSettings, private
 from recorder.capture.spool import Kind, SegmentHead, Spans
-
-log = logging.getLogger(__name__)
 
 # kind, direction, connection, offset, monotonic ns, bytes, masked spans: an Entry, as a plain tuple
 Item = tuple[int, int, int, int, int, bytes, Spans]
@@ -259,7 +256,7 @@ class Writer:
         self._thread.join()
         if self.queue:
             lost = sum(len(item[5]) for item in self.queue)
-            log.error("the end of the recording is lost", extra={"keys": {"folder": self.log.folder, "bytes": lost}})
+            log(ERROR, "the end of the recording is lost", folder=self.log.folder, bytes=lost)
         self.log.close()
 
     def _run(self) -> None:
@@ -273,7 +270,7 @@ class Writer:
         except Exception:
             # not the disk but a bug, which would come again with every try
             self.failed = True
-            say(ERROR, "nothing is recorded any more", trace=True, folder=self.log.folder)
+            log(ERROR, "nothing is recorded any more", trace=True, folder=self.log.folder)
         finally:
             with self._progress:
                 self.ended = True
@@ -297,7 +294,7 @@ class Writer:
         except OSError as error:
             if not self.failed and not isinstance(error, SpoolFullError):
                 self.failed = True
-                self._say("nothing can be recorded", error.strerror or error)
+                log(WARNING, "nothing can be recorded", folder=self.log.folder, reason=error.strerror or error)
             self._stuck = True
             self._notify()
             if not self._closing:
@@ -309,10 +306,7 @@ class Writer:
     def _note_success(self) -> None:
         if self.failed:
             self.failed = False
-            self._say("recording goes on", "the disk takes it again")
-
-    def _say(self, event: str, reason: object) -> None:
-        log.warning(event, extra={"keys": {"folder": self.log.folder, "reason": reason}})
+            log(WARNING, "recording goes on", folder=self.log.folder, reason="the disk takes it again")
 
     def _work(self) -> None:
         queue = self.queue
