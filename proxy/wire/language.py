@@ -9,7 +9,7 @@ flexible.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 OPEN_END = 32768  # versions are int16 on the wire
 NEVER = range(0)
@@ -22,6 +22,7 @@ MARKS = frozenset(MASKED + NAMING)
 RESERVED_NAMES = frozenset(["tags", "_tags"])
 
 Default = int | float | str | bool | None
+Kind = Literal["request", "response", "data"]
 
 
 class LanguageError(ValueError):
@@ -59,18 +60,21 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One request or response in all its versions. `kind` is "request" or "response"."""
+    """One request, response or message of data in all its versions.
+
+    `key` is an api's, or a number that tells records of one kind of log apart; None where nothing numbers the message.
+    """
 
     name: str
-    kind: str
-    key: int
+    kind: Kind
+    key: int | None
     versions: range
     flexible: range
     fields: tuple[Field, ...]
 
     @property
     def api(self) -> str:
-        """The api's name: that of the message without its kind."""
+        """The api's name: that of the message without its kind. A message of data stands for itself."""
         return self.name.removesuffix("Request").removesuffix("Response")
 
 
@@ -108,7 +112,7 @@ def parse(text: str) -> tuple[Message, ...]:
 
 _STRUCT = re.compile(r"struct +(?P<name>[A-Z]\w*)")
 _HEAD = re.compile(
-    r"(?P<name>[A-Z]\w*(?P<kind>Request|Response)) +key (?P<key>\d+)"
+    r"(?P<name>[A-Z]\w*)(?: +key (?P<key>\d+))?"
     r" +versions (?P<versions>\S+) +flexible (?P<flexible>\S+)"
 )
 _FIELD = re.compile(
@@ -145,7 +149,15 @@ def _message(head: _Line, body: list[_Line], structs: dict[str, tuple[Field, ...
     if versions.stop == OPEN_END:
         raise LanguageError(head.number, "a message has a last version: versions 0-13")
     fields = _fields(body, 1, _Block(versions, flexible, structs), head) if body else ()
-    return Message(match["name"], match["kind"].lower(), int(match["key"]), versions, flexible, fields)
+    key = int(match["key"]) if match["key"] else None
+    return Message(match["name"], _kind(match["name"], key, head), key, versions, flexible, fields)
+
+
+def _kind(name: str, key: int | None, head: _Line) -> Kind:
+    kind: Kind = "request" if name.endswith("Request") else "response" if name.endswith("Response") else "data"
+    if kind != "data" and key is None:
+        raise LanguageError(head.number, f"a {kind} has its api's key: {name}  key 3")
+    return kind
 
 
 def _versions(text: str, line: _Line) -> range:

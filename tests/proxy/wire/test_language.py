@@ -37,6 +37,14 @@ def test_a_message_has_name_kind_key_and_versions() -> None:
     assert (never.kind, never.api, never.versions, never.flexible) == ("response", "SaslHandshake", range(1, 2), NEVER)
 
 
+def test_a_message_of_data_belongs_to_no_api_and_may_be_numbered() -> None:
+    numbered, bare = parse(
+        "PartitionRecord  key 3  versions 0-2  flexible 0+\nEndTxnMarker  versions 0  flexible never"
+    )
+    assert (numbered.kind, numbered.key, numbered.api) == ("data", 3, "PartitionRecord")
+    assert (bare.kind, bare.key) == ("data", None)
+
+
 def test_a_file_holds_several_messages() -> None:
     text = "ARequest key 1 versions 0 flexible never\n\nAResponse key 1 versions 0 flexible never"
     assert [message.name for message in parse(text)] == ["ARequest", "AResponse"]
@@ -121,6 +129,7 @@ def test_the_same_name_may_stand_twice_in_different_versions() -> None:
     [
         (1, "  name: int8", "a field before any message"),
         (1, "metadata", "a message starts"),
+        (1, "MetadataResponse  versions 0  flexible never", "a response has its api's key"),
         (1, "MetadataResponse  key 3  versions 0+  flexible 9+", "has a last version"),
         (1, "MetadataResponse  key 3  versions 3-1  flexible 9+", "end before they start"),
         (1, "MetadataResponse  key 3  versions x  flexible 9+", "versions are 4, 0-7 or 3+"),
