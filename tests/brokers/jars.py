@@ -4,6 +4,9 @@
 KAFKA_HOME names another one (an unpacked distribution has the same `libs/`). Otherwise Maven copies the jars into the
 user's cache, once; each is checked against the list of names and SHA-256 sums beside this file, and the folder gets
 its final name only when all of them are right.
+
+`clients_jar(version)` is the `kafka-clients` jar of one of the releases that `kafka-clients.sha256` lists, for tests
+that compare with Kafka's own code; they are kept and checked in the same manner, one by one, and KAFKA_HOME has no say.
 """
 
 import fcntl
@@ -12,13 +15,14 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
 VERSION = "4.3.1"
 SUMS = Path(__file__).with_name(f"kafka-{VERSION}.sha256")
+CLIENTS_SUMS = Path(__file__).with_name("kafka-clients.sha256")
 
 # kafka-tools: the console tools. log4j-slf4j-impl: without it brokers and tools would log nothing at all.
 ARTIFACTS = (
@@ -50,6 +54,33 @@ def kafka_home() -> Path:
             if not home.is_dir():
                 _install(home)
     return home
+
+
+@cache
+def clients_jar(version: str) -> Path:
+    """`kafka-clients-<version>.jar`, without what it needs. RuntimeError says why it can't be had."""
+    folder = cache_folder() / "kafka-clients"
+    jar = folder / f"kafka-clients-{version}.jar"
+    if not jar.is_file():
+        with locked("kafka-clients"), tempfile.TemporaryDirectory(prefix=".kafka-", dir=cache_folder()) as scratch:
+            fetched = copy_clients(version, Path(scratch))
+            if _sha256(fetched) != _sums(CLIENTS_SUMS).get(jar.name):
+                raise RuntimeError(f"{jar.name} is not as {CLIENTS_SUMS.name} has it")
+            folder.mkdir(exist_ok=True)
+            fetched.rename(jar)
+    return jar
+
+
+def copy_clients(version: str, folder: Path) -> Path:
+    """The `kafka-clients` jar that Maven has under that version ("RELEASE": the newest), copied, checked by nobody.
+
+    RuntimeError when Maven can't.
+    """
+    options = [f"-Dartifact=org.apache.kafka:kafka-clients:{version}", f"-DoutputDirectory={folder / 'jar'}"]
+    if said := _maven(folder, (), ["dependency:copy", *options]):
+        raise RuntimeError(f"kafka-clients {version} can't be had: {said}")
+    (jar,) = (folder / "jar").iterdir()
+    return jar
 
 
 def class_path() -> str:
@@ -92,25 +123,38 @@ def _install(home: Path) -> None:
 
 
 def _copy_jars(scratch: Path, libs: Path) -> None:
+    goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={libs}"]
+    if said := _maven(scratch, ARTIFACTS, goal):
+        raise RuntimeError(_no_kafka(said))
+
+
+def _maven(scratch: Path, artifacts: Sequence[tuple[str, str, str]], goal: list[str]) -> str:
+    """Runs Maven on a project that needs these artifacts; what went wrong, or nothing."""
     maven = shutil.which("mvn")
     if not maven:
-        raise RuntimeError(_no_kafka("Maven (mvn) is not installed; `make setup` does that"))
+        return "Maven (mvn) is not installed; `make setup` does that"
     pom = scratch / "pom.xml"
-    pom.write_text(_POM.format("".join(_DEPENDENCY.format(*artifact) for artifact in ARTIFACTS)))
-    # -C: a wrong checksum is an error, not a warning
+    pom.write_text(_POM.format("".join(_DEPENDENCY.format(*artifact) for artifact in artifacts)))
+    # --strict-checksums: a wrong checksum is an error, not a warning
     options = ["--batch-mode", "--quiet", "--strict-checksums", "--file", str(pom)]
-    goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={libs}"]
     done = subprocess.run([maven, *options, *goal], capture_output=True, text=True, timeout=600)
-    if done.returncode:
-        raise RuntimeError(_no_kafka(f"Maven says:\n{(done.stdout + done.stderr).strip()[-2000:]}"))
+    return f"Maven says:\n{(done.stdout + done.stderr).strip()[-2000:]}" if done.returncode else ""
 
 
 def _verify(libs: Path) -> None:
-    expected = dict(reversed(line.split()) for line in SUMS.read_text().splitlines())
-    found = {jar.name: hashlib.sha256(jar.read_bytes()).hexdigest() for jar in libs.iterdir()}
+    expected, found = _sums(SUMS), {jar.name: _sha256(jar) for jar in libs.iterdir()}
     wrong = sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
     if wrong:
         raise RuntimeError(_no_kafka(f"these jars are missing, extra or not as {SUMS.name} has them: {wrong}"))
+
+
+def _sums(file: Path) -> dict[str, str]:
+    """File name -> SHA-256."""
+    return {name: digest for digest, name in map(str.split, file.read_text().splitlines())}
+
+
+def _sha256(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def _no_kafka(reason: str) -> str:

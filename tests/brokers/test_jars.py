@@ -1,5 +1,6 @@
 """Where Kafka's jars come from, and what is said when they can't."""
 
+import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,9 +14,11 @@ def _forgotten(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None
     """Nothing remembered, nothing in the cache."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("KAFKA_HOME", raising=False)
-    jars.kafka_home.cache_clear()
+    for remembered in (jars.kafka_home, jars.clients_jar):
+        remembered.cache_clear()
     yield
-    jars.kafka_home.cache_clear()
+    for remembered in (jars.kafka_home, jars.clients_jar):
+        remembered.cache_clear()
 
 
 def stand_in_for_maven(monkeypatch: pytest.MonkeyPatch, folder: Path, script: str) -> None:
@@ -56,3 +59,37 @@ def test_a_wrong_jar_leaves_no_folder_behind(monkeypatch: pytest.MonkeyPatch, tm
     with pytest.raises(RuntimeError, match=r"not as kafka-4\.3\.1\.sha256 has them: .*'kafka-clients-4\.3\.1\.jar'"):
         jars.kafka_home()
     assert not list((tmp_path / "cache" / "kafka-wiretap").glob("*kafka-*"))
+
+
+UNPACK_CLIENTS = 'for last; do :; done; mkdir -p "${last#*=}"; echo good > "${last#*=}/kafka-clients-1.2.3.jar"'
+
+
+def only_that_sum(monkeypatch: pytest.MonkeyPatch, folder: Path, jar: str, content: bytes) -> None:
+    (folder / "sums").write_text(f"{hashlib.sha256(content).hexdigest()}  {jar}\n")
+    monkeypatch.setattr(jars, "CLIENTS_SUMS", folder / "sums")
+
+
+def test_a_clients_jar_with_its_sum_is_kept_outside_the_checkout(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    stand_in_for_maven(monkeypatch, tmp_path / "bin", UNPACK_CLIENTS)
+    only_that_sum(monkeypatch, tmp_path, "kafka-clients-1.2.3.jar", b"good\n")
+    jar = jars.clients_jar("1.2.3")
+    assert jar == tmp_path / "cache" / "kafka-wiretap" / "kafka-clients" / "kafka-clients-1.2.3.jar"
+    assert jar.read_bytes() == b"good\n"
+    assert [path.name for path in jar.parent.iterdir()] == [jar.name]
+
+
+def test_a_clients_jar_with_another_sum_or_none_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    stand_in_for_maven(monkeypatch, tmp_path / "bin", UNPACK_CLIENTS)
+    for name, content in [("kafka-clients-1.2.3.jar", b"other"), ("kafka-clients-1.2.4.jar", b"good\n")]:
+        only_that_sum(monkeypatch, tmp_path, name, content)
+        with pytest.raises(RuntimeError, match=r"kafka-clients-1\.2\.3\.jar is not as sums has it"):
+            jars.clients_jar("1.2.3")
+    assert not list((tmp_path / "cache" / "kafka-wiretap").glob("**/*.jar"))
+
+
+def test_a_clients_jar_that_maven_lacks_says_what_maven_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    stand_in_for_maven(monkeypatch, tmp_path / "bin", "echo no way; exit 1")
+    with pytest.raises(RuntimeError, match=r"kafka-clients 1\.2\.3 can't be had: Maven says:\nno way"):
+        jars.clients_jar("1.2.3")
