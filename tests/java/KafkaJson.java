@@ -16,20 +16,26 @@ import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
 import java.util.Map;
+import org.apache.kafka.common.errors.RetriableException;
 import org.apache.kafka.common.message.ApiMessageType;
 import org.apache.kafka.common.protocol.ApiMessage;
 import org.apache.kafka.common.protocol.ByteBufferAccessor;
-import org.apache.kafka.common.protocol.MessageUtil;
+import org.apache.kafka.common.protocol.Errors;
+import org.apache.kafka.common.protocol.ObjectSerializationCache;
 import org.apache.kafka.common.protocol.types.RawTaggedField;
 
 /**
  * Kafka's own message classes, asked over a pipe: body bytes to JSON and back.
  *
  * <p>Every command and every answer is an int32 length and that many bytes (all integers big-endian). A command is an operation
- * (one byte: Q decode a request body, R decode a response body, q encode a request body, r encode a response body, L list every
- * api), the api key and the version (int16 each) and the bytes or the JSON text; an answer is a status (0, or 1 for an error)
- * and the JSON text, the bytes or the error's text. Decoded is {"body": ..., "read": bytes read, "tags": unknown tagged fields
- * of the body by number, base64}. Records are given as "recordsSizeInBytes". Ends when its input does.
+ * (one byte, below), the api key and the version (int16 each) and the bytes or the JSON text; an answer is a status (0, or 1 for
+ * an error) and the JSON text, the bytes or the error's text. Decoded is {"body": ..., "read": bytes read, "tags": unknown tagged
+ * fields of the body by number, base64}. Records are given as "recordsSizeInBytes". Ends when its input does.
+ *
+ * <p>Operations: Q decode a request body, R decode a response body, q encode a request body, r encode a response body;
+ * X and x both ways at once, of a request or a response: behind an int32 length a body's JSON text, then a body's bytes,
+ * answered by an int32 length and the encoded JSON, an int32 length and the bytes as Kafka writes them after reading them,
+ * and what it read as JSON; L list every api; E list every error code.
  */
 public final class KafkaJson {
     private static final ObjectMapper JSON = new ObjectMapper(new JsonFactory());
@@ -67,14 +73,40 @@ public final class KafkaJson {
     }
 
     private static byte[] run(char operation, short api, short version, ByteBuffer rest) throws Exception {
-        if (operation == 'L') {
-            return JSON.writeValueAsBytes(listing());
+        if (operation == 'L' || operation == 'E') {
+            return JSON.writeValueAsBytes(operation == 'L' ? listing() : errors());
         }
         ApiMessageType type = ApiMessageType.fromApiKey(api);
-        ApiMessage message = Character.toUpperCase(operation) == 'Q' ? type.newRequest() : type.newResponse();
-        return Character.isUpperCase(operation)
-            ? JSON.writeValueAsBytes(decode(message, version, rest))
-            : encode(message, version, rest);
+        ApiMessage message = "QqX".indexOf(operation) >= 0 ? type.newRequest() : type.newResponse();
+        switch (operation) {
+            case 'Q':
+            case 'R':
+                return JSON.writeValueAsBytes(decode(message, version, rest));
+            case 'q':
+            case 'r':
+                return encode(message, version, rest);
+            default:
+                return bothWays(message, version, rest);
+        }
+    }
+
+    private static byte[] bothWays(ApiMessage message, short version, ByteBuffer rest) throws Exception {
+        byte[] encoded = encode(message, version, take(rest, rest.getInt()));
+        message.read(new ByteBufferAccessor(rest), version);
+        if (rest.hasRemaining()) {
+            throw new IllegalArgumentException(rest.remaining() + " bytes left over");
+        }
+        byte[] rewritten = bytes(message, version);
+        byte[] json = JSON.writeValueAsBytes(toJson(message, version));
+        ByteBuffer answer = ByteBuffer.allocate(8 + encoded.length + rewritten.length + json.length);
+        answer.putInt(encoded.length).put(encoded).putInt(rewritten.length).put(rewritten).put(json);
+        return answer.array();
+    }
+
+    private static ByteBuffer take(ByteBuffer from, int size) {
+        byte[] taken = new byte[size];
+        from.get(taken);
+        return ByteBuffer.wrap(taken);
     }
 
     private static JsonNode decode(ApiMessage message, short version, ByteBuffer bytes) throws Exception {
@@ -96,10 +128,14 @@ public final class KafkaJson {
         Method read = METHODS.computeIfAbsent("read " + message.getClass().getName(), key ->
             converter(message, "read", JsonNode.class, short.class));
         ApiMessage parsed = (ApiMessage) read.invoke(null, JSON.readTree(text), version);
-        ByteBuffer encoded = MessageUtil.toByteBufferAccessor(parsed, version).buffer();
-        byte[] bytes = new byte[encoded.remaining()];
-        encoded.get(bytes);
-        return bytes;
+        return bytes(parsed, version);
+    }
+
+    private static byte[] bytes(ApiMessage message, short version) {
+        ObjectSerializationCache sizes = new ObjectSerializationCache();
+        ByteBuffer encoded = ByteBuffer.allocate(message.size(sizes, version));
+        message.write(new ByteBufferAccessor(encoded), sizes, version);
+        return encoded.array();
     }
 
     private static JsonNode toJson(ApiMessage message, short version) throws Exception {
@@ -114,6 +150,17 @@ public final class KafkaJson {
         } catch (ReflectiveOperationException missing) {
             throw new IllegalStateException(missing);
         }
+    }
+
+    private static JsonNode errors() {
+        ArrayNode errors = new ArrayNode(JsonNodeFactory.instance);
+        for (Errors error : Errors.values()) {
+            ObjectNode one = errors.addObject();
+            one.put("code", error.code());
+            one.put("name", error.name());
+            one.put("retriable", error.exception() instanceof RetriableException);
+        }
+        return errors;
     }
 
     private static JsonNode listing() {

@@ -1,14 +1,14 @@
 """Kafka's own Java message classes as an oracle: body bytes to JSON and back, over a pipe to one JVM.
 
-`KafkaJson.java` says how the pipe speaks. One JVM serves the whole test session: it takes about a second to start and
-answers a small message in well under a millisecond, so that sweeps over thousands of messages are cheap. A test module,
-or the `conftest.py` of its folder, takes it by importing the fixture `kafka_json`; such tests carry the marker `real`.
+`KafkaJson.java` says how the pipe speaks. One JVM serves the whole test session: it takes about two seconds to start
+and answers a small message in well under a millisecond, so that sweeps over thousands of messages are cheap. A test
+module, or the `conftest.py` of its folder, takes it by importing the fixture `kafka_json`; such tests carry the marker
+`real`. `kafka_json_of` is the same for another release of Kafka.
 """
 
 import atexit
 import json
 import os
-import shutil
 import struct
 import subprocess
 from base64 import b64decode
@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 
 import pytest
 
-from tests.brokers.kafka import kafka_home
+from tests.brokers import jars
 
 SOURCE = Path(__file__).with_name("KafkaJson.java")
 Kind = Literal["request", "response"]
@@ -46,13 +46,21 @@ class Api(NamedTuple):
     headers: tuple[tuple[int, int], ...]
 
 
-class KafkaJson:
-    """The running oracle. Bodies are bytes without header and length."""
+class BothWays(NamedTuple):
+    """Values as Kafka writes them; and a body as Kafka writes it after reading it, and what it read (`Decoded.body`)."""
 
-    def __init__(self, home: Path) -> None:
+    encoded: bytes
+    rewritten: bytes
+    body: dict[str, Any]
+
+
+class KafkaJson:
+    """The running oracle of that release. Bodies are bytes without header and length."""
+
+    def __init__(self, release: str) -> None:
         # One core and a small heap: the machine's other tests should not notice it.
         options = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx512m", "-Xshare:auto"]
-        command = [_java(), *options, "-cp", f"{home / 'libs'}{os.sep}*", str(SOURCE)]
+        command = [jars.java(), *options, "-cp", class_path(release), str(SOURCE)]
         self._jvm = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def close(self) -> None:
@@ -75,6 +83,19 @@ class KafkaJson:
         """Write a body; values as `Decoded.body` has them, bytes as base64 text. KafkaError when Kafka can't."""
         return self._ask("q" if kind == "request" else "r", api_key, version, json.dumps(values).encode())
 
+    def both_ways(self, kind: Kind, api_key: int, version: int, values: dict[str, Any], body: bytes) -> BothWays:
+        """Write the values (as for `encode`), read the body and write it again. KafkaError when Kafka can't."""
+        text = json.dumps(values).encode()
+        question = struct.pack(">i", len(text)) + text + body
+        answer = self._ask("X" if kind == "request" else "x", api_key, version, question)
+        encoded, rest = _sized(answer)
+        rewritten, read = _sized(rest)
+        return BothWays(encoded, rewritten, json.loads(read))
+
+    def errors(self) -> dict[int, tuple[str, bool]]:
+        """Every error code of this Kafka version: its name, and whether it is retriable."""
+        return {one["code"]: (one["name"], one["retriable"]) for one in json.loads(self._ask("E", 0, 0, b""))}
+
     def _ask(self, operation: str, api_key: int, version: int, payload: bytes) -> bytes:
         stdin, stdout = self._jvm.stdin, self._jvm.stdout
         assert stdin
@@ -92,20 +113,23 @@ class KafkaJson:
 
 @pytest.fixture(scope="session")
 def kafka_json() -> KafkaJson:
-    return _shared()
+    return kafka_json_of(jars.VERSION)
 
 
 @cache
-def _shared() -> KafkaJson:
-    """One JVM, however many test modules import the fixture."""
-    oracle = KafkaJson(kafka_home())
+def kafka_json_of(release: str) -> KafkaJson:
+    """One JVM a release, however many test modules ask; `tests/brokers/kafka-clients.sha256` has the releases."""
+    oracle = KafkaJson(release)
     atexit.register(oracle.close)
     return oracle
 
 
-def _java() -> str:
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
-    if not java:
-        raise RuntimeError("Java 17 or newer is needed: install a JDK, or let JAVA_HOME point to one")
-    return java
+def class_path(release: str) -> str:
+    """That release's `kafka-clients`, and from the broker's jars what it needs."""
+    needed = [jar for jar in sorted(jars.kafka_home().glob("libs/*.jar")) if not jar.name.startswith("kafka")]
+    return os.pathsep.join(map(str, [jars.clients_jar(release), *needed]))
+
+
+def _sized(data: bytes) -> tuple[bytes, bytes]:
+    end = 4 + int.from_bytes(data[:4])
+    return data[4:end], data[end:]

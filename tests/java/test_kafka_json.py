@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.java.kafka_json import KafkaError, KafkaJson
+from tests.java.kafka_json import KafkaError, KafkaJson, kafka_json_of
 
 pytestmark = pytest.mark.real
 
@@ -36,6 +36,27 @@ def test_bytes_that_end_early_are_an_error_and_the_next_question_is_answered(
     with pytest.raises(KafkaError):
         kafka_json.decode("response", 10, 0, body)
     assert kafka_json.decode("response", 10, 0, FIND_COORDINATOR_V0).body["host"] == "h1"
+
+
+def test_both_ways_are_asked_at_once(kafka_json: KafkaJson) -> None:
+    values = {"errorCode": 1, "nodeId": 2, "host": "h", "port": 3}
+    expected = bytes.fromhex("0001 00000002 0001 68 00000003")
+    read = {"errorCode": 0, "nodeId": 7, "host": "h1", "port": 9092}
+    assert kafka_json.both_ways("response", 10, 0, values, FIND_COORDINATOR_V0) == (expected, FIND_COORDINATOR_V0, read)
+    with pytest.raises(KafkaError, match="4 bytes left over"):
+        kafka_json.both_ways("response", 10, 0, values, FIND_COORDINATOR_V0 + b"rest")
+
+
+def test_error_codes_have_names_and_say_whether_trying_again_may_help(kafka_json: KafkaJson) -> None:
+    errors = kafka_json.errors()
+    assert errors[-1] == ("UNKNOWN_SERVER_ERROR", False)
+    assert errors[6] == ("NOT_LEADER_OR_FOLLOWER", True)
+
+
+def test_every_release_is_asked_in_a_jvm_of_its_own(kafka_json: KafkaJson) -> None:
+    produce = [(api.lowest, api.highest) for release in ("3.9.2", "4.3.1") for api in kafka_json_of(release).apis()[:1]]
+    assert produce == [(0, 11), (3, 13)]
+    assert kafka_json_of("4.3.1") is kafka_json
 
 
 def test_an_api_or_version_that_kafka_lacks_is_an_error(kafka_json: KafkaJson) -> None:
