@@ -9,7 +9,10 @@ flexible.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Literal, NamedTuple
+
+from proxy.wire.integers import ENCODINGS, INTEGERS, VARINT_TYPES, limits, widest
 
 OPEN_END = 32768  # versions are int16 on the wire
 NEVER = range(0)
@@ -35,7 +38,11 @@ class LanguageError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field. `type` is as written, without "?": "int32", "[]int32", "[]" (structs), "{}" (a struct)."""
+    """One field. `type` is as written, without "?": "int32", "[]int32", "[]" (structs), "{}" (a struct).
+
+    Of an integer whose type depends on the version, `types` are (versions, type) in ascending order, and `type` is the
+    fixed one that holds the values of all of them.
+    """
 
     name: str
     type: str
@@ -46,6 +53,7 @@ class Field:
     has_default: bool = False
     fields: tuple["Field", ...] = ()
     marks: frozenset[str] = frozenset()
+    types: tuple[tuple[range, str], ...] = ()
 
     @property
     def is_array(self) -> bool:
@@ -56,6 +64,11 @@ class Field:
     def element(self) -> str:
         """The type of the value or of the array's elements; "struct" where `fields` say what is in it."""
         return "struct" if self.fields else self.type.removeprefix("[]")
+
+    def element_at(self, version: int) -> str:
+        """The same in one version: how it is on the wire."""
+        written = [type_.removeprefix("[]") for versions, type_ in self.types if version in versions]
+        return written[0] if written else self.element
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +131,12 @@ _HEAD = re.compile(
 _FIELD = re.compile(
     r"(?P<name>[a-z]\w*): +(?P<type>\{\}|\[\]\w*|\w+)(?P<null>\?(?P<nullable>[\d+-]*))?(?P<rest>(?: +\S.*)?)"
 )
-_MODIFIER = re.compile(r" +(?:v(?P<versions>\d\S*)|tag (?P<tag>\d+)|= (?P<default>\S+)|(?P<mark>[a-z_]+))(?= |$)")
+_CHANGE = re.compile(r"(\[?\]?\w+)(?: +v(\d[^\s,]*))?")
+_MODIFIER = re.compile(
+    r" +(?:v(?P<versions>\d[^\s,]*)(?P<types>(?:, +\[?\]?\w+ +v\d[^\s,]*)*)"
+    r"|encoding +(?P<encodings>\w+(?: +v\d[^\s,]*)?(?:, +\w+ +v\d[^\s,]*)*)"
+    r"|tag (?P<tag>\d+)|= (?P<default>\S+)|(?P<mark>[a-z_]+))(?= |$)"
+)
 _VERSIONS = re.compile(r"(\d+)(?:(\+)|-(\d+))?")
 
 
@@ -188,19 +206,20 @@ def _field(line: _Line, body: list[_Line], block: _Block) -> Field:
     if not match:
         raise LanguageError(line.number, "a field is: name: type  v3+  tag 0  = -1  mark")
     written = _written(match["rest"], line)
-    versions = _versions(written.versions, line) if written.versions else block.versions
+    type_, versions, types = _typed(match["type"], written, block, line)
     nullable = _versions(match["nullable"], line) if match["nullable"] else versions if match["null"] else NEVER
     inner = _inner(match, body, _Block(_overlap(versions, block.versions), block.flexible, block.structs), line)
     new = Field(
         match["name"],
-        match["type"] if not inner else "[]" if match["type"].startswith("[]") else "{}",
+        type_ if not inner else "[]" if type_.startswith("[]") else "{}",
         versions,
         nullable,
         written.tag,
-        _default(match["type"], written.default, line) if written.default else None,
+        _default(type_, [of for _, of in types] or [type_], written.default, line) if written.default else None,
         written.default is not None,
         inner,
         frozenset(written.marks),
+        types,
     )
     _check(new, block, line)
     return new
@@ -213,7 +232,7 @@ def _inner(match: re.Match[str], body: list[_Line], block: _Block, line: _Line) 
         return _fields(body, line.depth + 1, block, line)
     if body:
         raise LanguageError(body[0].number, f"{match['name']} is no struct: nothing can stand below it")
-    if element in FIXED_TYPES or element in SIZED_TYPES:
+    if element in FIXED_TYPES or element in SIZED_TYPES or element in VARINT_TYPES:
         return ()
     if element not in block.structs:
         raise LanguageError(line.number, f"unknown type {element!r}")
@@ -225,6 +244,8 @@ class _Written:
     """What stands behind a field's type, as text."""
 
     versions: str | None = None
+    types: str = ""
+    encodings: str = ""
     tag: int | None = None
     default: str | None = None
     marks: list[str] = field(default_factory=list)
@@ -238,6 +259,8 @@ def _written(rest: str, line: _Line) -> _Written:
             raise LanguageError(line.number, f"can't read {rest[at:].strip()!r}")
         at = match.end()
         found.versions = match["versions"] or found.versions
+        found.types = match["types"] or found.types
+        found.encodings = match["encodings"] or found.encodings
         found.default = match["default"] or found.default
         found.tag = int(match["tag"]) if match["tag"] else found.tag
         if mark := match["mark"]:
@@ -251,7 +274,60 @@ def _check_mark(mark: str, line: _Line) -> None:
         raise LanguageError(line.number, f"unknown mark {mark!r}: {', '.join(sorted(MARKS))}")
 
 
-def _default(type_: str, text: str, line: _Line) -> Default:
+class _Typed(NamedTuple):
+    """A field's type, versions, and types by version if they differ."""
+
+    type: str
+    versions: range
+    types: tuple[tuple[range, str], ...] = ()
+
+
+def _typed(type_: str, written: _Written, block: _Block, line: _Line) -> _Typed:
+    """Both forms give the same: types by version, and one type with encodings by version."""
+    stated = _versions(written.versions, line) if written.versions else block.versions
+    if written.types:
+        changes = [(stated, type_)]
+        changes += [(_versions(since, line), of) for of, since in _CHANGE.findall(written.types)]
+    else:
+        changes = [
+            (_versions(since, line) if since else stated, _encoded(type_, name, line))
+            for name, since in _CHANGE.findall(written.encodings)
+        ]
+    if not changes:
+        return _Typed(type_, stated)
+    _check_changes(changes, line)
+    versions = range(changes[0][0].start, changes[-1][0].stop)
+    if written.encodings and (written.types or (written.versions and versions != stated)):
+        raise LanguageError(line.number, "a type by version, or one type in the versions of its encodings")
+    array, elements = "[]" * type_.startswith("[]"), [of.removeprefix("[]") for _, of in changes]
+    fixed = array + (widest(elements) if len(set(elements)) > 1 else elements[0])
+    if written.encodings and widest(elements) != type_.removeprefix("[]"):
+        raise LanguageError(line.number, f"no version has room for {type_}")
+    return _Typed(fixed, versions, tuple(changes) if len(set(elements)) > 1 else ())
+
+
+def _encoded(type_: str, name: str, line: _Line) -> str:
+    """The type that stands for an encoding of `type_`."""
+    fixed = INTEGERS.get(type_.removeprefix("[]"))
+    if name not in ENCODINGS:
+        raise LanguageError(line.number, f"unknown encoding {name!r}: {', '.join(ENCODINGS)}")
+    if not fixed or fixed.name not in FIXED_TYPES or ENCODINGS[name].bits > fixed.bits:
+        raise LanguageError(line.number, f"{name} is no encoding of {type_}")
+    return "[]" * type_.startswith("[]") + ENCODINGS[name].name
+
+
+def _check_changes(changes: list[tuple[range, str]], line: _Line) -> None:
+    """Integers all of them, all arrays or none, and their versions follow each other."""
+    first = changes[0][1]
+    for _, type_ in changes:
+        if type_.removeprefix("[]") not in INTEGERS or type_.startswith("[]") != first.startswith("[]"):
+            raise LanguageError(line.number, f"{first} can't become {type_}: only integers change their type")
+    for (before, _), (after, _) in pairwise(changes):
+        if before.stop != after.start:
+            raise LanguageError(line.number, f"versions must follow each other: version {after.start} does not")
+
+
+def _default(type_: str, types: list[str], text: str, line: _Line) -> Default:
     if text == "null":
         return None
     try:
@@ -259,11 +335,13 @@ def _default(type_: str, text: str, line: _Line) -> Default:
             return {"true": True, "false": False}[text]
         if type_ == "float64":
             return float(text)
-        if type_ in FIXED_TYPES and type_ != "uuid":
-            return int(text, 0)
+        if type_ != "uuid" and (type_ in FIXED_TYPES or type_ in VARINT_TYPES):
+            value = int(text, 0)
+            if all(value in limits(of) for of in types):
+                return value
     except (KeyError, ValueError):
         pass
-    raise LanguageError(line.number, f"{text} is no default of {type_}")
+    raise LanguageError(line.number, f"{text} is no default of {' and '.join(types)}")
 
 
 def _overlap(one: range, other: range) -> range:

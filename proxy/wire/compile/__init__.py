@@ -7,6 +7,7 @@
     encoder.py    dict -> bytes
     skipper.py    stepping over what nobody asked for
     projector.py  asked fields with their spans
+    varints.py    integers in groups of 7 bits, for all of them
     walker.py     stepping over what arrives in pieces
     runtime.py    what the written functions call
 

@@ -14,6 +14,8 @@ class Cursor:
 
     # The line that completes a varint of several bytes whose first is in `n`.
     rest_of_varint = "if n > 127: n, at = read_uvarint(buf, at - 1)"
+    # The line that steps over what is left of an integer in groups of 7 bits, at most so many bytes.
+    rest_of_integer = "if n > 127: at = skip({}, buf, at)"
 
     def __init__(self, source: Source):
         self.source = source
@@ -41,8 +43,8 @@ class Cursor:
         """Writes what is pending; `at` then stands behind it."""
         while self._codes and self._codes[-1].endswith("x"):
             self._codes.pop()
-        if self._targets == ["n"] and self._codes == ["B"]:
-            self.source.line("n = buf[at]")
+        if self._codes == ["B"]:
+            self.source.line(f"{self._targets[0]} = buf[at]")
         elif self._targets:
             read = self.source.unpack("".join(self._codes))
             self.source.line(f"{', '.join(self._targets)}{',' * (len(self._targets) == 1)} = {read}(buf, at)")

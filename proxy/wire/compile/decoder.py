@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from proxy.wire.compile import varints
 from proxy.wire.compile.cursor import Cursor
 from proxy.wire.compile.layout import Slot, Struct, layout
 from proxy.wire.compile.runtime import READY, READY_BY_CODE
@@ -80,6 +81,8 @@ class Decoder:
         target = self.source.fresh(slot.name)
         if slot.code:
             self.cursor.take(slot.code, slot.size, target)
+        elif slot.varint:
+            varints.read(self.cursor, slot.varint, target)
         elif slot.struct and not slot.array:
             self._one_struct(slot, slot.struct, target)
         else:
@@ -123,6 +126,8 @@ class Decoder:
         length = "n - 1" if slot.compact else "n"
         if slot.array and slot.element_code:
             self._fixed_elements(slot, target, length)
+        elif slot.array and slot.element_varint:
+            varints.read_many(self.cursor, slot.element_varint, target, length)
         elif slot.array:
             self._elements(slot, target, length)
         else:

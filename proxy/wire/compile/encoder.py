@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from proxy.wire.compile import varints
 from proxy.wire.compile.decoder import default_source
 from proxy.wire.compile.layout import Slot, Struct, layout
 from proxy.wire.compile.runtime import READY, READY_BY_CODE
@@ -112,6 +113,8 @@ class Encoder:
     def _present(self, slot: Slot, value: str) -> None:
         if slot.array:
             self._array(slot, value)
+        elif slot.varint:
+            varints.write(self._put_short, slot.varint, value)
         elif slot.struct:
             self.struct(slot.struct, value)
         elif slot.type == "string":
@@ -134,6 +137,9 @@ class Encoder:
         self._length(slot, value)
         if slot.element_code:
             self._fixed_elements(slot.element_code, value)
+            return
+        if slot.element_varint:
+            self.put(varints.many(slot.element_varint, value))
             return
         self._flush()
         element = self.source.fresh(slot.name + "_item")

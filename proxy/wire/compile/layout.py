@@ -6,6 +6,7 @@ Everything that depends on the version is decided here, so that the writers of s
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from proxy.wire.integers import INTEGERS, Encoding, Integer
 from proxy.wire.language import Field, Message
 
 # type -> struct code and size
@@ -50,6 +51,17 @@ class Slot:
     def element_code(self) -> str | None:
         """The same for the elements of an array."""
         return FIXED[self.type][0] if self.type in FIXED else None
+
+    @property
+    def varint(self) -> Integer | None:
+        """Width and encoding of an integer in groups of 7 bits; None for all other values."""
+        return None if self.array else self.element_varint
+
+    @property
+    def element_varint(self) -> Integer | None:
+        """The same for the elements of an array."""
+        integer = INTEGERS.get(self.type)
+        return integer if integer and integer.encoding is not Encoding.FIXED else None
 
     @property
     def size(self) -> int:
@@ -100,4 +112,4 @@ def _struct(fields: tuple[Field, ...], version: int, flexible: bool) -> Struct:
 
 def _slot(field: Field, version: int, flexible: bool) -> Slot:
     inner = _struct(field.fields, version, flexible) if field.fields else None
-    return Slot(field, field.element, field.is_array, version in field.nullable, flexible, inner)
+    return Slot(field, field.element_at(version), field.is_array, version in field.nullable, flexible, inner)

@@ -7,6 +7,7 @@ lengths count, and a negative one never leads backwards.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from proxy.wire.compile import varints
 from proxy.wire.compile.cursor import Cursor
 from proxy.wire.compile.layout import FIXED, Slot, Struct
 from proxy.wire.compile.source import Source
@@ -29,6 +30,8 @@ class Skipper:
         """The value of one field, whatever its type."""
         if slot.code:
             self.cursor.step(slot.size)
+        elif slot.varint:
+            varints.step_over(self.cursor, slot.varint)
         elif slot.array:
             self._array(slot)
         elif slot.struct:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from struct import Struct
 from typing import Any
 
+from proxy.wire import varints
 from proxy.wire.compile import runtime
 
 # What the written functions use for themselves; a field of that name gets another.
@@ -18,6 +19,7 @@ TAKEN = frozenset(
     {"at", "buf", "decode", "encode", "end", "fault", "n", "project", "size", "spans", "start", "values", "walk"}
     | {"bytes", "len", "list", "range", "str"}
     | vars(runtime).keys()
+    | vars(varints).keys()
 )
 
 
@@ -26,7 +28,7 @@ class Source:
 
     def __init__(self, title: str, head: str, **constants: object):
         self.title = title
-        self.constants: dict[str, object] = {**vars(runtime), **constants}
+        self.constants: dict[str, object] = {**vars(runtime), **vars(varints), **constants}
         self._lines = [head]
         self._depth = 1
         self._names = set(TAKEN)

@@ -22,6 +22,7 @@ class PieceCursor(Cursor):
     """Reads what may be cut anywhere. Nothing that is asked for is ever pending: only steps are."""
 
     rest_of_varint = "if n > 127: n, buf, at, size = yield from split_uvarint(n, buf, at, size)"
+    rest_of_integer = "if n > 127: buf, at, size = yield from split({}, buf, at, size)"
 
     def flush(self) -> None:
         if self.pending:

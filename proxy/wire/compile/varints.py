@@ -1,0 +1,45 @@
+"""Writes the reading, stepping over and writing of integers in groups of 7 bits.
+
+Nearly all take one byte, which is read with the fixed fields before it; the written function calls `proxy.wire.varints`
+for longer ones, and once for a whole array.
+"""
+
+from collections.abc import Callable
+
+from proxy.wire.compile.cursor import Cursor
+from proxy.wire.integers import Encoding, Integer
+
+
+def read(cursor: Cursor, integer: Integer, target: str) -> None:
+    """The value into the variable `target`; nothing is left pending."""
+    cursor.take("B", 1, target)
+    cursor.flush()
+    long = f"read_{integer.encoding}({integer.bits}, buf, at - 1)"
+    cursor.source.line(f"if {target} > 127: {target}, at = {long}")
+    if integer.encoding is Encoding.SIGNED:
+        cursor.source.line(f"else: {target} = {target} >> 1 ^ -({target} & 1)")
+
+
+def read_many(cursor: Cursor, integer: Integer, target: str, count: str) -> None:
+    """A list of `count` values into `target`."""
+    cursor.source.line(f"{target}, at = read_many_{integer.encoding}({integer.bits}, {count}, buf, at)")
+
+
+def step_over(cursor: Cursor, integer: Integer) -> None:
+    """One value that nobody asked for."""
+    cursor.length("B", 1)
+    cursor.source.line(cursor.rest_of_integer.format(integer.most_bytes - 1))
+
+
+def write(put_short: Callable[[str, str, str, str], None], integer: Integer, value: str) -> None:
+    """The value of the variable `value`, by an encoder's way to put what usually is one byte."""
+    long = f"{integer.encoding}({integer.bits}, {value})"
+    if integer.encoding is Encoding.SIGNED:
+        put_short(f"-65 < {value} < 64", "B", f"{value} << 1 ^ {value} >> 63", long)
+    else:
+        put_short(f"-1 < {value} < 128", "B", value, long)
+
+
+def many(integer: Integer, value: str) -> str:
+    """The expression for the bytes of a whole array."""
+    return f"many_{integer.encoding}({integer.bits}, {value})"

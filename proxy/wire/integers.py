@@ -1,0 +1,61 @@
+"""The integer types of the message language: how wide a value is, and how it is written.
+
+A type is a width and an encoding, and its name says both: int32 is 32 bits in the fixed encoding, varint32 in the
+signed one, unsigned_varint32 in the unsigned one. The values are the same in all three, -2**31 to 2**31 - 1: "signed"
+and "unsigned" say which numbers are short, not which there are (KAFKA-9927). The document's second form names the
+encoding alone, with the width: fixed32, signed32, unsigned32.
+Knows names, no bytes: `varints.py` reads and writes them.
+"""
+
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Encoding(StrEnum):
+    """How an integer is written: in as many bytes as its type is wide, or in groups of 7 bits."""
+
+    FIXED = "fixed"  # big-endian
+    SIGNED = "signed"  # zigzag: small numbers on both sides of 0 are short
+    UNSIGNED = "unsigned"  # two's complement: small numbers from 0 on are short, negative ones take all bytes
+
+
+class Integer(NamedTuple):
+    """A width in bits (16, 32 or 64 where it is not fixed) and an encoding."""
+
+    bits: int
+    encoding: Encoding
+
+    @property
+    def name(self) -> str:
+        """The type's name: "varint32"."""
+        return f"{_PREFIXES[self.encoding]}{self.bits}"
+
+    @property
+    def most_bytes(self) -> int:
+        """Of the longest value."""
+        return self.bits // 8 if self.encoding is Encoding.FIXED else -(-self.bits // 7)
+
+
+_PREFIXES = {Encoding.FIXED: "int", Encoding.SIGNED: "varint", Encoding.UNSIGNED: "unsigned_varint"}
+WIDTHS = (16, 32, 64)  # those with three encodings; a byte gains nothing
+
+# type -> width and encoding
+INTEGERS = {one.name: one for one in (Integer(bits, encoding) for encoding in Encoding for bits in WIDTHS)}
+INTEGERS["int8"] = Integer(8, Encoding.FIXED)
+VARINT_TYPES = tuple(name for name, one in INTEGERS.items() if one.encoding is not Encoding.FIXED)
+
+# What the second form calls them: "unsigned32" -> width and encoding.
+ENCODINGS = {f"{one.encoding}{one.bits}": one for one in INTEGERS.values() if one.bits in WIDTHS}
+
+
+def widest(types: list[str]) -> str:
+    """The fixed type that holds the values of all of them."""
+    return Integer(max(INTEGERS[one].bits for one in types), Encoding.FIXED).name
+
+
+def limits(type_: str) -> range:
+    """The values of an integer type, uint16 and uint32 included. KeyError for any other."""
+    if type_ in ("uint16", "uint32"):
+        return range(1 << int(type_.removeprefix("uint")))
+    top = 1 << INTEGERS[type_].bits - 1
+    return range(-top, top)

@@ -1,0 +1,149 @@
+"""Integers in groups of 7 bits, signed (zigzag) and unsigned, of 16, 32 and 64 bits: single ones and whole arrays.
+
+The lowest group comes first; every byte but the last has its top bit set. At most 3, 5 or 10 bytes. Values are Java's
+shorts, ints and longs in both encodings, so a negative one has an unsigned encoding too: that of its two's complement
+in the type's own width, as Kafka's `ByteUtils.writeUnsignedVarint` does: -1 takes 3, 5 or 10 bytes. Readers take
+encodings that are longer than need be, but not more bytes than the type can need, nor bits beyond its width (Kafka's
+readers drop such bits in silence).
+Offsets in and out, as in `primitives`. Source: KAFKA-9927, Kafka's `ByteUtils`.
+"""
+
+from collections.abc import Callable, Generator, Sequence
+from struct import Struct, error
+
+from proxy.wire.errors import Malformed, Truncated
+from proxy.wire.primitives import Buffer
+
+Reader = Callable[[int, Buffer, int], tuple[int, int]]
+
+# What `bytes.translate` needs for arrays of which every element takes one byte: -64 to 63, as two's complement.
+TO_ZIGZAG = bytes((byte << 1 ^ -(byte >> 7)) & 0xFF for byte in range(256))
+FROM_ZIGZAG = bytes((byte >> 1 ^ -(byte & 1)) & 0xFF for byte in range(256))
+
+
+def _read(bits: int, buf: Buffer, at: int) -> tuple[int, int]:
+    try:
+        value = 0
+        for place in range(-(-bits // 7)):
+            byte = buf[at + place]
+            value |= (byte & 0x7F) << 7 * place
+            if byte < 0x80:
+                if value >> bits:
+                    raise Malformed(f"a varint of more than {bits} bits", offset=at)
+                return value, at + place + 1
+    except IndexError:
+        raise Truncated("the bytes end inside a varint", offset=len(buf)) from None
+    raise Malformed(f"a varint of more than {-(-bits // 7)} bytes", offset=at)
+
+
+def read_unsigned(bits: int, buf: Buffer, at: int) -> tuple[int, int]:
+    """An integer of `bits` bits in the unsigned encoding, and the offset behind it. Errors: Truncated, Malformed."""
+    value, at = _read(bits, buf, at)
+    return (value - (1 << bits) if value >> bits - 1 else value), at
+
+
+def read_signed(bits: int, buf: Buffer, at: int) -> tuple[int, int]:
+    """The same in the signed encoding."""
+    value, at = _read(bits, buf, at)
+    return value >> 1 ^ -(value & 1), at
+
+
+def read_many_unsigned(bits: int, count: int, buf: Buffer, at: int) -> tuple[list[int], int]:
+    """`count` of them, and the offset behind the last. Errors: Truncated, Malformed."""
+    short = _all_short(count, buf, at)
+    return (list(short), at + count) if short else _read_many(read_unsigned, bits, count, buf, at)
+
+
+def read_many_signed(bits: int, count: int, buf: Buffer, at: int) -> tuple[list[int], int]:
+    """The same in the signed encoding."""
+    short = _all_short(count, buf, at)
+    if short:
+        return memoryview(short.translate(FROM_ZIGZAG)).cast("b").tolist(), at + count
+    return _read_many(read_signed, bits, count, buf, at)
+
+
+def _all_short(count: int, buf: Buffer, at: int) -> bytes:
+    """The bytes of `count` elements that take one each; empty where that is not so."""
+    short = bytes(buf[at : at + count])
+    return short if len(short) == count and short.isascii() else b""
+
+
+def _read_many(read: Reader, bits: int, count: int, buf: Buffer, at: int) -> tuple[list[int], int]:
+    found = []
+    for _ in range(count):
+        value, at = read(bits, buf, at)
+        found.append(value)
+    return found, at
+
+
+def skip(most: int, buf: Buffer, at: int) -> int:
+    """The offset behind an integer of at most `most` bytes, whose value nobody asked for. Errors: Malformed."""
+    for end in range(at, at + most):
+        if buf[end] < 0x80:
+            return end + 1
+    raise Malformed(f"a varint of more than {most} bytes", offset=at)
+
+
+def split(most: int, buf: Buffer, at: int, size: int) -> Generator[None, Buffer, tuple[Buffer, int, int]]:
+    """Steps over the rest, `most` bytes at most, of what several chunks may share: chunk, offset in it, its size."""
+    for _ in range(most):
+        while at >= size:
+            at -= size
+            buf = yield
+            size = len(buf)
+        at += 1
+        if buf[at - 1] < 0x80:
+            return buf, at, size
+    raise Malformed(f"a varint of more than {most + 1} bytes")
+
+
+def unsigned(bits: int, value: int) -> bytes:
+    """`value` of `bits` bits in the unsigned encoding. Errors: Malformed for one that has no room."""
+    _check(bits, value)
+    return _groups(value & (1 << bits) - 1)
+
+
+def signed(bits: int, value: int) -> bytes:
+    """The same in the signed encoding."""
+    _check(bits, value)
+    return _groups(value << 1 ^ value >> bits - 1)
+
+
+def _check(bits: int, value: int) -> None:
+    if value.__index__() + (1 << bits - 1) >> bits:
+        raise Malformed(f"{value} has no room in {bits} bits")
+
+
+def _groups(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def many_unsigned(bits: int, values: Sequence[int]) -> bytes:
+    """Values one behind the other. Errors: Malformed."""
+    try:
+        if (short := bytes(values)).isascii():
+            return short
+    except ValueError:  # one of them takes more than a byte
+        pass
+    return b"".join([unsigned(bits, value) for value in values])
+
+
+def many_signed(bits: int, values: Sequence[int]) -> bytes:
+    """The same in the signed encoding."""
+    try:
+        if (short := Struct(f"{len(values)}b").pack(*values).translate(TO_ZIGZAG)).isascii():
+            return short
+    except error:  # one of them takes more than a byte
+        pass
+    return b"".join([signed(bits, value) for value in values])
+
+
+def varint_size(bits: int, value: int, *, zigzag: bool) -> int:
+    """Bytes that `value`, which has room in `bits` bits, takes in the unsigned or the signed encoding."""
+    written = value << 1 ^ value >> bits - 1 if zigzag else value & (1 << bits) - 1
+    return max(1, -(-written.bit_length() // 7))
