@@ -1,13 +1,14 @@
 """The command line: the outermost ring, the only place that knows both the proxy and the recorder.
 
 The recorder is imported only when somebody asks to record or to look at a recording: a proxy that doesn't record
-starts without pyarrow.
+starts without pyarrow. Commands that are not the proxy are imported when called.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -22,32 +23,33 @@ if TYPE_CHECKING:
     from proxy.net import Observer
     from proxy.rewrite.nodes import Address
 
-# commands of the recorder, and the line that `--help` shows for each without importing it
-RECORDER_COMMANDS = {
-    "analyze": "Answer questions about a capture on Spark: latency and errors by API.",
-    "compact": "Turn what a proxy has logged into Parquet files.",
-    "demo": "Show it all: a small cluster, clients, the proxy, a capture, an analysis.",
-    "inspect": "List, filter and decode the frames of a capture, without Spark.",
+# commands that are imported when called: where they stand, and the line that `--help` shows for each
+LATER = {
+    "analyze": ("recorder.commands", "Answer questions about a capture on Spark: latency and errors by API."),
+    "compact": ("recorder.commands", "Turn what a proxy has logged into Parquet files."),
+    "demo": ("recorder.commands", "Show it all: a small cluster, clients, the proxy, a capture, an analysis."),
+    "inspect": ("recorder.commands", "List, filter and decode the frames of a capture, without Spark."),
+    "wire": ("proxy.tools.commands", "Kafka's protocol: list its messages, show one, decode a frame."),
 }
 
 
-class WithRecorder(click.Group):
-    """The group of all commands; the recorder's are imported when called."""
+class WithLater(click.Group):
+    """The group of all commands; those of LATER are imported when called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted([*super().list_commands(ctx), *RECORDER_COMMANDS])
+        return sorted([*super().list_commands(ctx), *LATER])
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        if name not in RECORDER_COMMANDS:
+        if name not in LATER:
             return super().get_command(ctx, name)
-        from recorder import commands
-
-        return commands.COMMANDS[name]
+        commands: dict[str, click.Command] = import_module(LATER[name][0]).COMMANDS
+        return commands[name]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         own = {name: command.get_short_help_str(90) for name, command in self.commands.items()}
+        later = {name: line for name, (_, line) in LATER.items()}
         with formatter.section("Commands"):
-            formatter.write_dl(sorted((own | RECORDER_COMMANDS).items()))
+            formatter.write_dl(sorted((own | later).items()))
 
 
 def _version() -> str:
@@ -57,7 +59,7 @@ def _version() -> str:
         return "not installed"
 
 
-@click.group(cls=WithRecorder, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(cls=WithLater, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(_version(), prog_name="kafka-wiretap")
 def main() -> None:
     """A transparent Kafka proxy that records every frame, and a toolbox that reads the recording.

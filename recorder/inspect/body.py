@@ -10,23 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from proxy.tools.tree import Tree
 from proxy.wire import catalog
 from proxy.wire.errors import WireError
 from proxy.wire.headers import request_head, response_head
-from proxy.wire.language import Field
-from proxy.wire.primitives import uuid_text
 from recorder.capture import frames as c
 
 Row = Mapping[str, Any]
 Kind = Literal["request", "response"]
-TAGS = "_tags"
-
-
-@dataclass(frozen=True, slots=True)
-class Masked:
-    """A value that was not kept; `length` in bytes where it is known."""
-
-    length: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,37 +52,5 @@ def _decoded(frame: bytes, kind: Kind, key: int, version: int, masked: Sequence[
     except WireError as error:
         return Body(None, f"can't be decoded: {error}")
     hidden = catalog.secrets(kind, key, version) if masked else ()
-    tree = _struct(values, codec.message.fields, version, "", hidden)
+    tree = Tree(version, hidden).struct(values, codec.message.fields)
     return Body(tree, f"{len(frame) - end} bytes more stand behind it" if end < len(frame) else "")
-
-
-def _struct(values: Row, fields: Sequence[Field], version: int, above: str, hidden: Sequence[str]) -> dict[str, Any]:
-    named = {field.name: field for field in fields if version in field.versions}
-    return {
-        name: dict(value) if name == TAGS else _value(value, named[name], version, above + name, hidden)
-        for name, value in values.items()
-    }
-
-
-def _value(value: Any, field: Field, version: int, path: str, hidden: Sequence[str]) -> Any:
-    if value is None:
-        return None
-    if path in hidden:
-        return _hide(value)
-    if field.is_array and isinstance(value, list):
-        return [_element(one, field, version, path, hidden) for one in value]
-    return _element(value, field, version, path, hidden)
-
-
-def _element(value: Any, field: Field, version: int, path: str, hidden: Sequence[str]) -> Any:
-    if field.fields:
-        return _struct(value, field.fields, version, f"{path}.", hidden)
-    return uuid_text(bytes(value)) if field.element == "uuid" else value
-
-
-def _hide(value: Any) -> Any:
-    """Nothing was blanked of an empty value."""
-    if isinstance(value, str | bytes | memoryview):
-        length = len(value.encode()) if isinstance(value, str) else len(value)
-        return Masked(length) if length else value
-    return Masked(None)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from proxy.wire import catalog
+from proxy.tools import names
 from recorder.capture import frames as c
 from recorder.inspect.wanted import Wanted
 from recorder.ready import NoCapture, ready
@@ -50,12 +49,10 @@ def capture_folder(value: str | Path) -> Path:
 
 def api_key(value: str | int) -> int:
     """An api by its name, whatever the case, or its key."""
-    text = str(value).lower()
-    names = {str(catalog.api_name(key)).lower(): key for key in catalog.apis()}
-    if text.isdigit() or text in names:
-        return names[text] if text in names else int(text)
-    near = [str(catalog.api_name(names[name])) for name in get_close_matches(text, names)]
-    raise click.BadParameter(f"no API is called {value!r}" + (f"; near: {', '.join(near)}" if near else ""))
+    try:
+        return names.api_key(str(value))
+    except names.UnknownName as error:
+        raise click.BadParameter(str(error)) from error
 
 
 def moment_ns(value: str | int) -> int:

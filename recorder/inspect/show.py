@@ -1,19 +1,18 @@
-"""A frame as text or JSON: its head, its body as a tree, its bytes as a hex dump. Long bytes are cut, and say so."""
+"""A frame as text or JSON: its head, its body as a tree, its bytes as a hex dump."""
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from proxy.wire.error_codes import error
+from proxy.tools import plain
+from proxy.tools.plain import INDENT, as_lines
 from recorder.capture import frames as c
-from recorder.inspect.body import Body, Masked
+from recorder.inspect.body import Body
 from recorder.inspect.exchanges import error_names
 from recorder.inspect.lines import frame_id, moment
 
 Row = Mapping[str, Any]
-_INDENT = "  "
 _WIDTH = 16
 
 
@@ -21,22 +20,22 @@ def as_text(row: Row, body: Body, most: int) -> Iterator[str]:
     """Lines; of each value of bytes `most` are shown."""
     yield from _head(row)
     if body.why:
-        yield f"{_INDENT}({body.why})"
+        yield f"{INDENT}({body.why})"
     if body.values is not None:
-        yield from _mapping(body.values, 1, most)
+        yield from as_lines(body.values, 1, most)
     elif row[c.FRAME]:
-        yield from (f"{_INDENT}error: {name}" for name in _errors(row, body))
-        yield f"{_INDENT}its bytes: --format hex"
+        yield from (f"{INDENT}error: {name}" for name in _errors(row, body))
+        yield f"{INDENT}its bytes: --format hex"
 
 
 def as_json(row: Row, body: Body, most: int) -> dict[str, Any]:
     """The head, `body`, `why` if there is something to say about it, and `errors` if it can't be decoded but has some.
 
-    Bytes become base64, the first `most`.
+    Of each value of bytes the first `most`.
     """
     head = {name: value for name, value in row.items() if name not in (c.FRAME, c.AT) and value is not None}
     told: dict[str, Any] = {"id": frame_id(row), "at": moment(row[c.AT_NS]), **head}
-    told["body"] = _plain(body.values, most)
+    told["body"] = plain.as_json(body.values, most)
     errors = _errors(row, body)
     return told | ({"why": body.why} if body.why else {}) | ({"errors": errors} if errors else {})
 
@@ -70,79 +69,13 @@ def _head(row: Row) -> Iterator[str]:
     api = row[c.API] or ("" if row[c.API_KEY] is None else f"api {row[c.API_KEY]}")
     made = " (made by the proxy)" if row[c.MADE_BY] == c.BY_PROXY else ""
     yield f"{frame_id(row)}  {api} {row[c.KIND]}{version}{made}".replace("  ", " " * 2)
-    yield f"{_INDENT}at {moment(row[c.AT_NS])}, client {row[c.CLIENT]}, node {_or_unknown(row[c.NODE])}"
+    yield f"{INDENT}at {moment(row[c.AT_NS])}, client {row[c.CLIENT]}, node {_or_unknown(row[c.NODE])}"
     facts = {"correlation id": row[c.CORRELATION_ID], "client id": row[c.CLIENT_ID], "principal": row[c.PRINCIPAL]}
     told = [f"{name} {value}" for name, value in facts.items() if value is not None]
-    yield _INDENT + ", ".join([*told, f"{row[c.SIZE]} bytes"])
+    yield INDENT + ", ".join([*told, f"{row[c.SIZE]} bytes"])
     if row[c.NOTE]:
-        yield f"{_INDENT}note: {row[c.NOTE]}"
+        yield f"{INDENT}note: {row[c.NOTE]}"
 
 
 def _or_unknown(value: Any) -> Any:
     return "unknown" if value is None else value
-
-
-def _mapping(values: Mapping[str, Any], depth: int, most: int) -> Iterator[str]:
-    for name, value in values.items():
-        yield from _named(str(name), value, depth, most)
-
-
-def _named(name: str, value: Any, depth: int, most: int) -> Iterator[str]:
-    indent = _INDENT * depth
-    if isinstance(value, dict) and value:
-        yield f"{indent}{name}:"
-        yield from _mapping(value, depth + 1, most)
-    elif isinstance(value, list) and any(isinstance(one, dict) for one in value):
-        yield f"{indent}{name}:"
-        for one in value:
-            yield from _item(one, depth + 1, most)
-    else:
-        yield f"{indent}{name}: {_scalar(name, value, most)}"
-
-
-def _item(value: Mapping[str, Any], depth: int, most: int) -> Iterator[str]:
-    """A struct in an array: its first line carries the dash."""
-    dash = True
-    for line in _mapping(value, depth + 1, most):
-        yield f"{_INDENT * depth}- {line[len(_INDENT) * (depth + 1) :]}" if dash else line
-        dash = False
-    if dash:
-        yield f"{_INDENT * depth}- {{}}"
-
-
-def _scalar(name: str, value: Any, most: int) -> str:
-    if isinstance(value, Masked):
-        return "masked" if value.length is None else f"masked, {value.length} bytes"
-    if isinstance(value, bytes | bytearray | memoryview):
-        return _octets(bytes(value), most)
-    if isinstance(value, list):
-        return f"[{', '.join(_scalar('', one, most) for one in value)}]"
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    if name.endswith("error_code") and value:
-        return f"{value} {error(value).name}"
-    return str(value) if not isinstance(value, str) else _text(value)
-
-
-def _text(value: str) -> str:
-    return value if value.isprintable() and value == value.strip() and value else repr(value)
-
-
-def _octets(value: bytes, most: int) -> str:
-    shown = value[:most].hex(" ")
-    return f"{len(value)} bytes{': ' + shown if shown else ''}{' ...' if shown and len(value) > most else ''}"
-
-
-def _plain(value: Any, most: int) -> Any:
-    if isinstance(value, Masked):
-        return {"masked": value.length}
-    if isinstance(value, bytes | bytearray | memoryview):
-        return _encoded(bytes(value), most)
-    if isinstance(value, dict):
-        return {str(name): _plain(one, most) for name, one in value.items()}
-    return [_plain(one, most) for one in value] if isinstance(value, list) else value
-
-
-def _encoded(value: bytes, most: int) -> dict[str, Any]:
-    told = {"length": len(value), "base64": base64.b64encode(value[:most]).decode()}
-    return told | ({"cut": True} if len(value) > most else {})

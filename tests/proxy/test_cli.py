@@ -217,17 +217,19 @@ def test_a_capture_that_cannot_be_written_is_said_at_the_start(run, tmp_path):
 def test_help_lists_all_commands_without_the_recorder():
     result = CliRunner().invoke(cli.main, ["--help"])
     assert result.exit_code == 0
-    for name in ("proxy", *cli.RECORDER_COMMANDS):
+    for name in ("proxy", *cli.LATER):
         assert f"  {name} " in result.output
 
 
-def test_the_recorders_commands_are_those_that_help_lists():
-    from recorder import commands
+def test_the_commands_that_are_imported_later_are_those_that_help_lists():
+    from proxy.tools import commands as tools
+    from recorder import commands as recorder
 
-    assert set(commands.COMMANDS) == set(cli.RECORDER_COMMANDS)
+    found = {**recorder.COMMANDS, **tools.COMMANDS}
+    assert set(found) == set(cli.LATER)
     context = cli.main.make_context("kafka-wiretap", ["--help"], resilient_parsing=True)
-    for name in cli.RECORDER_COMMANDS:
-        assert cli.main.get_command(context, name) is commands.COMMANDS[name]
+    for name in cli.LATER:
+        assert cli.main.get_command(context, name) is found[name]
         assert name in cli.main.list_commands(context)
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from recorder.inspect.body import Masked, body
+from proxy.tools.tree import Masked
+from recorder.inspect.body import body
 
 Make = Callable[..., dict[str, Any]]
 METADATA, SASL_AUTHENTICATE, DESCRIBE_TOPIC_PARTITIONS = 3, 36, 75

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from recorder.inspect.body import Body, Masked
+from proxy.tools.tree import Masked
+from recorder.inspect.body import Body
 from recorder.inspect.show import as_json, as_text, hex_dump
 
 Make = Callable[..., dict[str, Any]]
@@ -20,6 +21,7 @@ def shown(row: dict[str, Any], values: dict[str, Any], most: int = 4) -> list[st
 
 def test_values_of_every_sort_have_their_line(make_request: Make) -> None:
     values = {"nothing": None, "yes": True, "text": "t", "blank": " ", "numbers": [1, 2], "none": [], "raw": b"abcdef"}
+    values["coded"] = b"\xff\xfe\0\1\2"
     assert shown(make_request(0, 1, 0, 3, 12), values) == [
         "  nothing: null",
         "  yes: true",
@@ -27,7 +29,8 @@ def test_values_of_every_sort_have_their_line(make_request: Make) -> None:
         "  blank: ' '",
         "  numbers: [1, 2]",
         "  none: []",
-        "  raw: 6 bytes: 61 62 63 64 ...",
+        "  raw: 6 bytes: 'abcd' ...",
+        "  coded: 5 bytes: ff fe 00 01 ...",
     ]
 
 

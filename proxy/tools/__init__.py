@@ -1,0 +1,10 @@
+"""`kafka-wiretap wire`, and what it shares with `inspect`: the protocol shown to people. Knows `wire`, nothing else.
+
+    names.py     an api as people type it -> its key; the nearest name for one that is none
+    tree.py      decoded values -> a tree in which ids are text, records are open, and secrets are named as such
+    plain.py     that tree as lines or as what JSON can hold
+    listing.py   the catalog as a table: for the terminal, as JSON, as the page docs/apis.md
+    schema.py    a message at one version: its fields, and the source that was written for it
+    frames.py    bytes from a terminal, a file or a pipe -> frames -> their trees
+    commands.py  the click commands
+"""

@@ -1,0 +1,169 @@
+"""The commands of `kafka-wiretap wire`: list, show, decode. Thin: options in, one call, words out."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+from click.shell_completion import CompletionItem
+
+from proxy.tools.names import UnknownName, api_key
+from proxy.wire import catalog
+from proxy.wire.apis import Kind
+from proxy.wire.errors import WireError
+
+
+def api(value: str | int) -> int:
+    """An api by its name or its key."""
+    try:
+        return api_key(str(value))
+    except UnknownName as error:
+        raise click.BadParameter(str(error)) from error
+
+
+def completed(_context: click.Context, _param: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Kafka's names of the apis that begin so."""
+    names = [str(catalog.api_name(key)) for key in catalog.apis()]
+    return [CompletionItem(name) for name in names if name.lower().startswith(begun.lower())]
+
+
+@click.group(short_help="Kafka's protocol: list its messages, show one, decode a frame.")
+def wire() -> None:
+    """Kafka's protocol as this proxy knows it: every API and version from 0.8 on.
+
+    \b
+    kafka-wiretap wire list
+    kafka-wiretap wire show metadata 12
+    kafka-wiretap wire show Fetch --response --source decode
+    kafka-wiretap wire decode --hex 0012000300000001000474657374000000
+    kafka-wiretap wire decode --file frame.bin --response Metadata 12
+    """
+
+
+@wire.command("list", short_help="Every API with its key and versions.")
+@click.option("--json", "form", flag_value="json", help="As a JSON array.")
+@click.option("--markdown", "form", flag_value="markdown", help="As the page docs/apis.md.")
+def list_(form: str | None) -> None:
+    """Every API that can be decoded: its key, its versions, from which on it is flexible, which side holds secrets."""
+    from proxy.tools import listing, page
+
+    rows = listing.listed()
+    if form == "json":
+        click.echo(json.dumps(listing.as_json(rows), indent=2))
+    else:
+        _print(page.lines() if form == "markdown" else listing.as_lines(listing.TITLES, rows))
+
+
+@wire.command(short_help="The fields of a message, or the code written for it.")
+@click.argument("key", type=api, metavar="API", shell_complete=completed)
+@click.argument("version", type=int, required=False)
+@click.option("--request", "kinds", flag_value="request", help="Only the request.")
+@click.option("--response", "kinds", flag_value="response", help="Only the response.")
+@click.option(
+    "--source",
+    "function",
+    type=click.Choice(["decode", "encode", "project", "walk"]),
+    help="Print the Python function that this codec wrote for it.",
+)
+@click.option("--path", "paths", multiple=True, help="With project or walk: a field, such as brokers.host. Repeatable.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a message.")
+def show(
+    key: int, version: int | None, kinds: str | None, function: str | None, paths: tuple[str, ...], as_json: bool
+) -> None:
+    """The request and the response of API (a name in any case, or a key) in VERSION (default: the newest).
+
+    A line a field: its type ("?": may be null), default, tag, since which version, and what is known about its value.
+    """
+    from proxy.tools import schema
+
+    found = [_codec(kind, key, version) for kind in (_KINDS if kinds is None else [_kind(kinds)])]
+    for number, codec in enumerate(found):
+        if number:
+            click.echo()
+        if function:
+            click.echo(_source(codec, function, paths), nl=False)
+        elif as_json:
+            click.echo(json.dumps(schema.as_json(codec.message, codec.version), indent=2))
+        else:
+            _print(schema.as_text(codec.message, codec.version))
+
+
+_KINDS: tuple[Kind, ...] = ("request", "response")
+
+
+def _kind(text: str) -> Kind:
+    return "request" if text == "request" else "response"
+
+
+def _codec(kind: Kind, key: int, version: int | None) -> catalog.Codec:
+    known = catalog.versions(key)
+    if not known:
+        raise click.ClickException(f"api {key} is unknown: `kafka-wiretap wire list` lists all")
+    found = catalog.codec(kind, key, known[-1] if version is None else version)
+    if found is None:
+        name, first, last = catalog.api_name(key), known[0], known[-1]
+        raise click.ClickException(f"{name} version {version} is unknown; known are {first} to {last}")
+    return found
+
+
+def _source(codec: catalog.Codec, function: str, paths: tuple[str, ...]) -> str:
+    from proxy.tools import schema
+
+    try:
+        return schema.source(codec, function, paths)
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error
+
+
+@wire.command(short_help="Decode a frame.")
+@click.option("--hex", "text", metavar="HEX", help="The frame as hex; spaces, colons and 0x may stand in it.")
+@click.option(
+    "--file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A file with it, raw or as hex."
+)
+@click.option(
+    "--response",
+    "response_to",
+    type=(api, int),
+    metavar="API VERSION",
+    help="It answers a request of that version.",
+    shell_complete=completed,
+)
+@click.option("--show-secrets", is_flag=True, help="Show passwords, tokens and settings' values too.")
+def decode(text: str | None, file: Path | None, response_to: tuple[int, int] | None, show_secrets: bool) -> None:
+    """A frame as JSON, with or without its 4-byte length; several behind each other as one object each.
+
+    Without --hex and --file it is read from standard input, raw or as hex. A request tells its own API and version; a
+    response does not, so it needs --response. Bytes are {length, base64} and `text` where it can be read. An unknown
+    API or version is shown as such, with its bytes. Exit code 1 for bytes that can't be that message, with the API,
+    the version and the offset.
+    """
+    from proxy.tools import frames, plain
+
+    if text is not None and file is not None:
+        raise click.UsageError("--hex or --file, not both")
+    try:
+        data = frames.octets(text) if text is not None else frames.octets_of(_read(file))
+        found = frames.told(data, frames.Asked(response_to, show_secrets))
+    except (WireError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+    for one in found:
+        click.echo(json.dumps(plain.as_json(one), indent=2, ensure_ascii=False))
+
+
+def _read(file: Path | None) -> bytes:
+    if file is not None:
+        return file.read_bytes()
+    if sys.stdin.isatty():
+        click.echo("reading a frame, raw or as hex; Ctrl-D ends it", err=True)
+    return sys.stdin.buffer.read()
+
+
+def _print(lines: Iterable[str]) -> None:
+    for line in lines:
+        click.echo(line)
+
+
+COMMANDS: dict[str, click.Command] = {"wire": wire}

@@ -1,0 +1,117 @@
+"""Bytes from a terminal, a file or a pipe -> frames -> what they say.
+
+Whoever has a frame at hand has it as hex or as raw bytes, with its 4-byte length or without, alone or behind others:
+all of it is told apart here. A frame's bytes never look like hex, since an api key's first byte is 0.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from proxy.tools.tree import Tree
+from proxy.wire import catalog
+from proxy.wire.apis import Kind
+from proxy.wire.errors import WireError
+from proxy.wire.framing import LENGTH
+from proxy.wire.headers import RequestHead, ResponseHead, request_head, response_head
+
+# what people's tools put between the digits: tcpdump, Wireshark, xxd -p, Python, C
+_BETWEEN = re.compile(r"0x|\\x|[\s:,\"';]", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """How to read: requests, or responses to (api key, version); whether secrets are shown."""
+
+    response_to: tuple[int, int] | None = None
+    show_secrets: bool = False
+
+
+def octets(text: str) -> bytes:
+    """The bytes of hex, whatever stands between the digits.
+
+    Errors: ValueError.
+    """
+    digits = _BETWEEN.sub("", text)
+    try:
+        return bytes.fromhex(digits)
+    except ValueError:
+        odd = re.search(r"[^0-9a-fA-F]", digits)
+        raise ValueError(f"no hex: {odd.group()!r} stands in it" if odd else "no hex: a digit is missing") from None
+
+
+def octets_of(data: bytes) -> bytes:
+    """The bytes of a file or a pipe, which may hold them as hex.
+
+    Errors: none: what is not hex is taken as it is.
+    """
+    try:
+        return octets(data.decode("ascii")) if data else data
+    except ValueError:
+        return data
+
+
+def told(data: bytes, asked: Asked) -> list[dict[str, Any]]:
+    """What each frame in `data` says: its head, `body` as a tree, `why` if there is something to say about it.
+
+    A frame of an unknown api or version has no `body` but its bytes.
+
+    Errors: WireError.
+    """
+    frames = _split(data)
+    if frames is not None and (len(frames) > 1 or not _reads(data, asked)):
+        return [_told(frame, asked) for frame in frames]
+    return [_told(data, asked)]
+
+
+def _reads(frame: bytes, asked: Asked) -> bool:
+    """Whether it is a frame as it stands: what looks like a length in front may be a correlation id."""
+    try:
+        found = _told(frame, asked)
+    except WireError:
+        return False
+    return "why" not in found
+
+
+def _split(data: bytes) -> list[bytes] | None:
+    """The frames, if their lengths lead exactly to the end."""
+    frames, at = [], 0
+    while at + 4 <= len(data):
+        (size,) = LENGTH.unpack_from(data, at)
+        if size < 0:
+            return None
+        frames.append(data[at + 4 : at + 4 + size])
+        at += 4 + size
+    return frames if frames and at == len(data) else None
+
+
+def _told(frame: bytes, asked: Asked) -> dict[str, Any]:
+    if asked.response_to is None:
+        head: RequestHead | ResponseHead = request_head(frame)
+        assert isinstance(head, RequestHead)
+        facts = _names("request", head.api_key, head.api_version)
+        facts |= {"correlation_id": head.correlation_id, "client_id": head.client_id}
+        return facts | _body("request", head.api_key, head.api_version, frame, head.body, asked)
+    key, version = asked.response_to
+    head = response_head(frame, key, version)
+    facts = _names("response", key, version) | {"correlation_id": head.correlation_id}
+    return facts | _body("response", key, version, frame, head.body, asked)
+
+
+def _names(kind: Kind, key: int, version: int) -> dict[str, Any]:
+    return {"kind": kind, "api": catalog.api_name(key), "api_key": key, "api_version": version}
+
+
+def _body(kind: Kind, key: int, version: int, frame: bytes, start: int, asked: Asked) -> dict[str, Any]:
+    codec = catalog.codec(kind, key, version)
+    if codec is None:
+        known = catalog.versions(key)
+        why = f"version {version} of {known.start}-{known.stop - 1} known" if known else "the catalog has no such api"
+        return {"why": f"unknown: {why}", "bytes": frame[start:]}
+    values, end = codec.decode(frame, start)
+    hidden = () if asked.show_secrets else catalog.secrets(kind, key, version)
+    body = Tree(version, hidden).struct(values, codec.message.fields)
+    more = len(frame) - end
+    return {"body": body} | ({"why": f"{more} bytes more stand behind it"} if more else {})

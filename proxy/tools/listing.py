@@ -1,0 +1,77 @@
+"""The catalog as a table: every api with its versions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from proxy.wire import apis
+from proxy.wire.catalog import may_hold_secrets
+from proxy.wire.language import OPEN_END, Message
+
+TITLES = ("key", "api", "versions", "flexible", "holds secrets")
+
+
+class Listed(NamedTuple):
+    """One api. Versions as people write them: "0-13", "9+", "never"."""
+
+    key: int
+    name: str
+    versions: str
+    flexible: str
+    secrets: str  # "request", "response", both or none: which has values that are never recorded
+
+
+def listed() -> list[Listed]:
+    """All apis, ascending by key."""
+    return [_listed(key) for key in apis.apis()]
+
+
+def _listed(key: int) -> Listed:
+    api = apis.api(key)
+    assert api is not None
+    kinds: tuple[apis.Kind, ...] = ("request", "response")
+    secret = ", ".join(kind for kind in kinds if may_hold_secrets(kind, key))
+    return Listed(key, api.name, span(api.request.versions), flexible(api.request), secret)
+
+
+def span(versions: range) -> str:
+    """A range of versions as the message language writes it."""
+    if versions.stop >= OPEN_END:
+        return f"{versions.start}+"
+    return f"{versions.start}" if len(versions) == 1 else f"{versions.start}-{versions.stop - 1}"
+
+
+def flexible(message: Message) -> str:
+    """From which of its versions on a message is flexible."""
+    first = max(message.flexible.start, message.versions.start)
+    return f"{first}+" if first in message.flexible and first in message.versions else "never"
+
+
+def as_json(rows: Sequence[Listed]) -> list[dict[str, Any]]:
+    """One object an api; first and last version as numbers."""
+    return [
+        {"key": row.key, "name": row.name, "first": known.start, "last": known.stop - 1}
+        | {"first_flexible": next((version for version in known if apis.is_flexible(row.key, version)), None)}
+        for row in rows
+        for known in [apis.versions(row.key)]
+    ]
+
+
+def as_lines(titles: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:
+    """Aligned columns; those that hold numbers alone stand to the right. At least one row."""
+    lines = [list(map(str, titles)), *(list(map(str, row)) for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    right = [all(isinstance(cell, int) for cell in column) for column in zip(*rows, strict=True)]
+    for line in lines:
+        aligned = zip(line, widths, right, strict=True)
+        cells = (cell.rjust(width) if to_right else cell.ljust(width) for cell, width, to_right in aligned)
+        yield "  ".join(cells).rstrip()
+
+
+def as_markdown(titles: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:
+    """The same as a table of a page."""
+    yield f"| {' | '.join(titles)} |"
+    yield f"|{'---|' * len(titles)}"
+    for row in rows:
+        yield f"| {' | '.join(map(str, row))} |"

@@ -1,0 +1,27 @@
+"""docs/apis.md, made of the catalog: `make docs` writes it, a test compares it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from proxy.tools import listing
+
+_HEAD = """\
+# APIs and versions
+
+Written by `make docs` (`kafka-wiretap wire list --markdown`) from the message files in `proxy/wire/messages/`; a test
+compares it with them. Each of these can be decoded, encoded, projected and walked, as request and as response: all
+versions of every release from 0.8 to 4.4, those that later releases removed included. *Flexible* versions have compact
+lengths and tagged fields (KIP-482). What *holds secrets* has values that are masked in captures. The fields of one, in
+a terminal: `kafka-wiretap wire show NAME VERSION`.
+"""
+
+
+def lines() -> Iterator[str]:
+    """The page, line by line."""
+    rows = listing.listed()
+    yield from _HEAD.splitlines()
+    yield ""
+    yield f"{len(rows)} APIs:"
+    yield ""
+    yield from listing.as_markdown(listing.TITLES, rows)

@@ -1,0 +1,97 @@
+"""A tree of values as lines of text, or as what JSON can hold.
+
+Bytes have no form that suits all: their length always, base64 in JSON, and text or hex beside it, whichever a person
+reads. Long bytes are cut, and say so.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from proxy.tools.tree import Masked
+from proxy.wire.error_codes import error
+
+INDENT = "  "
+
+
+def as_lines(values: Mapping[str, Any], depth: int, most: int) -> Iterator[str]:
+    """One line a value, structs indented, elements of arrays dashed; of each value of bytes `most` are shown."""
+    for name, value in values.items():
+        yield from _named(str(name), value, depth, most)
+
+
+def _named(name: str, value: Any, depth: int, most: int) -> Iterator[str]:
+    indent = INDENT * depth
+    if isinstance(value, dict) and value:
+        yield f"{indent}{name}:"
+        yield from as_lines(value, depth + 1, most)
+    elif isinstance(value, list) and any(isinstance(one, dict) for one in value):
+        yield f"{indent}{name}:"
+        for one in value:
+            yield from _item(one, depth + 1, most)
+    else:
+        yield f"{indent}{name}: {_scalar(name, value, most)}"
+
+
+def _item(value: Mapping[str, Any], depth: int, most: int) -> Iterator[str]:
+    """A struct in an array: its first line carries the dash."""
+    dash = True
+    for line in as_lines(value, depth + 1, most):
+        yield f"{INDENT * depth}- {line[len(INDENT) * (depth + 1) :]}" if dash else line
+        dash = False
+    if dash:
+        yield f"{INDENT * depth}- {{}}"
+
+
+def _scalar(name: str, value: Any, most: int) -> str:
+    if isinstance(value, Masked):
+        return "masked" if value.length is None else f"masked, {value.length} bytes"
+    if isinstance(value, bytes | bytearray | memoryview):
+        return _octets(bytes(value), most)
+    if isinstance(value, list):
+        return f"[{', '.join(_scalar('', one, most) for one in value)}]"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if name.endswith("error_code") and value:
+        return f"{value} {error(value).name}"
+    return str(value) if not isinstance(value, str) else _text(value)
+
+
+def _text(value: str) -> str:
+    return value if value.isprintable() and value == value.strip() and value else repr(value)
+
+
+def _octets(value: bytes, most: int) -> str:
+    told = readable(value)
+    shown = value[:most].hex(" ") if told is None else repr(told[:most])
+    cut = len(value) > most if told is None else len(told) > most
+    return f"{len(value)} bytes{': ' + shown if value and most else ''}{' ...' if most and cut else ''}"
+
+
+def readable(value: bytes) -> str | None:
+    """The bytes as text where they are printable UTF-8; None for all others, and for none at all."""
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        return None
+    return text if text and all(letter.isprintable() or letter in "\t\r\n" for letter in text) else None
+
+
+def as_json(value: Any, most: int | None = None) -> Any:
+    """What `json` can write: bytes become {length, base64}, with `text` where that can be read, the first `most`."""
+    if isinstance(value, Masked):
+        return {"masked": value.length}
+    if isinstance(value, bytes | bytearray | memoryview):
+        return _encoded(bytes(value), most)
+    if isinstance(value, dict):
+        return {str(name): as_json(one, most) for name, one in value.items()}
+    return [as_json(one, most) for one in value] if isinstance(value, list) else value
+
+
+def _encoded(value: bytes, most: int | None) -> dict[str, Any]:
+    shown = value[:most]
+    told: dict[str, Any] = {"length": len(value), "base64": base64.b64encode(shown).decode()}
+    text = readable(shown)
+    return told | ({"text": text} if text else {}) | ({"cut": True} if len(shown) < len(value) else {})

@@ -1,0 +1,127 @@
+"""`kafka-wiretap wire` as somebody calls it."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from click.testing import CliRunner, Result
+
+from proxy.tools.commands import COMMANDS
+from proxy.wire import catalog
+from proxy.wire.framing import framed
+
+REQUEST = catalog.encode_request(3, 12, 7, "me", {"topics": None})
+HEAVY = {"trio", "pyarrow", "rich", "pyspark", "prometheus_client", "lz4", "zstandard", "snappy", "opentelemetry"}
+
+
+def run(*arguments: object, data: bytes | None = None) -> Result:
+    return CliRunner().invoke(COMMANDS["wire"], list(map(str, arguments)), input=data, catch_exceptions=False)
+
+
+def ok(*arguments: object, data: bytes | None = None) -> str:
+    result = run(*arguments, data=data)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def failed(code: int, *arguments: object) -> str:
+    result = run(*arguments)
+    assert result.exit_code == code
+    assert result.stdout == ""
+    return result.stderr.splitlines()[-1]
+
+
+def test_list_has_a_line_for_every_api() -> None:
+    lines = ok("list").splitlines()
+    assert len(lines) == 1 + len(catalog.apis())
+    assert lines[4].split() == ["3", "Metadata", "0-13", "9+"]
+    assert len(json.loads(ok("list", "--json"))) == len(catalog.apis())
+    assert ok("list", "--markdown").startswith("# APIs and versions\n")
+
+
+def test_show_takes_names_and_keys_and_prints_both_messages_of_the_newest_version() -> None:
+    shown = ok("show", "metadata")
+    assert [line.split()[0] for line in shown.splitlines() if "  key 3  version 13 of 0-13" in line] == [
+        "MetadataRequest",
+        "MetadataResponse",
+    ]
+    assert ok("show", "METADATA", 13) == ok("show", "3") == shown
+
+
+def test_show_of_one_message_or_as_json() -> None:
+    assert ok("show", "fetch", 12, "--response").startswith("FetchResponse  key 1  version 12 of ")
+    assert ok("show", "fetch", 12, "--request").startswith("FetchRequest  key 1  version 12 of ")
+    assert json.loads(ok("show", "fetch", 12, "--request", "--json"))["name"] == "FetchRequest"
+
+
+def test_show_prints_the_source_that_was_written() -> None:
+    assert ok("show", "api_versions", 3, "--response", "--source", "decode").startswith("def decode(buf, at):")
+    walk = ok("show", 3, "--response", "--source", "walk", "--path", "topics")
+    assert "yield" in walk
+    assert "--path throttle_time_ms" in failed(1, "show", 3, "--response", "--source", "project")
+
+
+def test_what_is_not_there_is_said_in_a_line() -> None:
+    assert failed(1, "show", 2000) == "Error: api 2000 is unknown: `kafka-wiretap wire list` lists all"
+    assert failed(1, "show", "fetch", 99) == "Error: Fetch version 99 is unknown; known are 0 to 18"
+    assert "no API is called 'fetsch'; near: Fetch" in failed(2, "show", "fetsch")
+    assert "near: Metadata" in failed(2, "decode", "--hex", "00", "--response", "metdata", 1)
+
+
+def test_decode_reads_hex_a_file_or_a_pipe(tmp_path: Path) -> None:
+    file = tmp_path / "frame"
+    file.write_bytes(framed(REQUEST))
+    shown = ok("decode", "--hex", REQUEST.hex(" "))
+    assert json.loads(shown)["client_id"] == "me"
+    assert ok("decode", "--file", file) == ok("decode", data=REQUEST) == shown
+    assert ok("decode", data=REQUEST.hex().encode() + b"\n") == shown
+    assert "--hex or --file, not both" in failed(2, "decode", "--hex", "00", "--file", file)
+
+
+def test_decode_reads_responses_of_the_version_that_was_asked() -> None:
+    frame = catalog.encode_response(3, 12, 7, {"cluster_id": "é"})
+    told = ok("decode", "--response", "metadata", 12, data=frame)
+    assert json.loads(told)["body"]["cluster_id"] == "é"
+    assert "é" in told
+
+
+def test_decode_says_where_bytes_are_wrong_and_fails() -> None:
+    line = failed(1, "decode", "--hex", REQUEST[:-1].hex())
+    assert re.fullmatch(r"Error: Metadata v12 at byte \d+: the bytes end before the message does", line)
+    assert failed(1, "decode", "--hex", "xx") == "Error: no hex: 'x' stands in it"
+
+
+def test_an_unknown_api_is_a_value() -> None:
+    assert json.loads(ok("decode", "--hex", "07d00003000000070000"))["why"] == "unknown: the catalog has no such api"
+
+
+def test_secrets_need_to_be_asked_for() -> None:
+    frame = catalog.encode_request(36, 2, 7, "me", {"auth_bytes": b"hunter2"})
+    assert "hunter2" not in ok("decode", data=frame)
+    assert json.loads(ok("decode", data=frame))["body"] == {"auth_bytes": {"masked": 7}}
+    assert "hunter2" in ok("decode", "--show-secrets", data=frame)
+
+
+def test_names_complete() -> None:
+    program = "from proxy.cli import main; main(prog_name='kafka-wiretap')"
+    asked = {"COMP_WORDS": "kafka-wiretap wire show meta", "COMP_CWORD": "3"}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ | {"_KAFKA_WIRETAP_COMPLETE": "bash_complete"} | asked,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.split() == ["plain,Metadata"]
+
+
+def test_help_imports_nothing_heavy() -> None:
+    program = (
+        "import sys; from proxy.cli import main; main(['wire', 'decode', '--help'], standalone_mode=False);"
+        "print(*sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert not HEAVY & set(done.stderr.split())

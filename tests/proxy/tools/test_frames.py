@@ -1,0 +1,92 @@
+"""Bytes as people have them become frames."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.tools.frames import Asked, octets, octets_of, told
+from proxy.tools.tree import Masked
+from proxy.wire import catalog
+from proxy.wire.errors import WireError
+from proxy.wire.framing import framed
+from tests.strategies import messages
+
+METADATA, SASL = 3, 36
+REQUEST = catalog.encode_request(METADATA, 12, 7, "me", {"topics": None})
+
+
+@given(st.binary(max_size=30), st.sampled_from(["{:02x}", "{:02X} ", "\\x{:02x}", "0x{:02x}, ", "{:02x}:", "{:02x}\n"]))
+def test_hex_is_read_however_it_is_written(data: bytes, form: str) -> None:
+    assert octets("".join(form.format(byte) for byte in data)) == data
+
+
+@pytest.mark.parametrize(("text", "why"), [("0g", "'g' stands in it"), ("012", "a digit is missing")])
+def test_what_is_no_hex_says_why(text: str, why: str) -> None:
+    with pytest.raises(ValueError, match=f"no hex: {why}"):
+        octets(text)
+
+
+@given(messages())
+def test_the_bytes_of_a_frame_are_never_taken_for_hex(drawn: tuple[catalog.Codec, dict[str, object]]) -> None:
+    codec, values = drawn
+    encode = catalog.encode_request if codec.message.kind == "request" else None
+    if encode is not None:
+        frame = encode(codec.message.key, codec.version, 0x30303030, "00", values)
+        assert octets_of(frame) == frame
+        assert octets_of(framed(frame)) == framed(frame)
+        assert octets_of(frame.hex().encode()) == frame
+
+
+def test_nothing_is_no_frame() -> None:
+    with pytest.raises(WireError, match="0 bytes are no request's head"):
+        told(octets_of(b""), Asked())
+
+
+def test_a_frame_may_have_its_length_or_not_and_others_behind_it() -> None:
+    (bare,) = told(REQUEST, Asked())
+    assert bare["body"] == {
+        "topics": None,
+        "allow_auto_topic_creation": True,
+        "include_topic_authorized_operations": False,
+    }
+    assert told(framed(REQUEST), Asked()) == [bare]
+    assert told(framed(REQUEST) * 3, Asked()) == [bare] * 3
+
+
+def test_a_head_that_looks_like_a_length_is_still_a_head() -> None:
+    """The correlation id is the number of bytes behind it; the key and version of a Produce request are, too."""
+    body = catalog.encode_response(METADATA, 1, 0, {})[4:]
+    frame = len(body).to_bytes(4, "big") + body
+    (found,) = told(frame, Asked((METADATA, 1)))
+    assert found["correlation_id"] == len(body)
+    (found,) = told(framed(frame), Asked((METADATA, 1)))
+    assert found["correlation_id"] == len(body)
+
+
+def test_an_error_tells_the_offset_in_the_frame() -> None:
+    with pytest.raises(WireError) as wanted:
+        catalog.decode_request(REQUEST[:-1])
+    for data in (REQUEST[:-1], framed(REQUEST[:-1])):
+        with pytest.raises(WireError) as caught:
+            told(data, Asked())
+        assert str(caught.value) == str(wanted.value)
+
+
+def test_an_unknown_api_or_version_is_told_with_its_bytes() -> None:
+    unknown = b"\x07\xd0" + REQUEST[2:]
+    (found,) = told(unknown, Asked())
+    assert (found["api"], found["api_key"], found["correlation_id"]) == (None, 2000, 7)
+    assert found["why"] == "unknown: the catalog has no such api"
+    (found,) = told(b"\0\0\0\7\0rest", Asked((METADATA, 99)))
+    assert (found["why"], found["bytes"]) == ("unknown: version 99 of 0-13 known", b"rest")
+
+
+def test_bytes_behind_a_message_are_told() -> None:
+    (found,) = told(REQUEST + b"xyz", Asked())
+    assert found["why"] == "3 bytes more stand behind it"
+
+
+def test_secrets_are_masked_unless_asked_for() -> None:
+    frame = catalog.encode_request(SASL, 2, 7, "me", {"auth_bytes": b"\0me\0hunter2"})
+    assert told(frame, Asked())[0]["body"] == {"auth_bytes": Masked(11)}
+    assert told(frame, Asked(show_secrets=True))[0]["body"] == {"auth_bytes": b"\0me\0hunter2"}

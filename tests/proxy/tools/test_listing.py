@@ -1,0 +1,43 @@
+"""The catalog as a table."""
+
+from proxy.tools.listing import TITLES, as_json, as_lines, as_markdown, flexible, listed, span
+from proxy.wire import catalog
+from proxy.wire.language import OPEN_END, parse
+
+
+def test_every_api_is_listed_once_with_all_its_versions() -> None:
+    rows = as_json(listed())
+    assert [row["key"] for row in rows] == list(catalog.apis())
+    for row in rows:
+        known = catalog.versions(row["key"])
+        assert (row["first"], row["last"], row["name"]) == (known[0], known[-1], catalog.api_name(row["key"]))
+        flexible = [version for version in known if catalog.is_flexible(row["key"], version)]
+        assert row["first_flexible"] == (flexible[0] if flexible else None)
+
+
+def test_facts_that_kafkas_protocol_guide_states() -> None:
+    rows = {row.name: row for row in listed()}
+    assert rows["Metadata"] == (3, "Metadata", "0-13", "9+", "")
+    assert rows["SaslHandshake"].flexible == "never"
+    assert rows["SaslAuthenticate"].secrets == "request, response"
+
+
+def test_versions_are_written_as_in_the_message_language() -> None:
+    assert [span(one) for one in (range(3, 8), range(4, 5), range(9, OPEN_END))] == ["3-7", "4", "9+"]
+
+
+def test_flexible_is_counted_from_the_first_version_that_is_there() -> None:
+    heads = ("versions 2-3  flexible 0+", "versions 0-3  flexible never", "versions 0-3  flexible 2+")
+    found = [parse(f"XRequest  key 200  {head}\n  a: int8\n")[0] for head in heads]
+    assert [flexible(message) for message in found] == ["2+", "never", "2+"]
+
+
+def test_numbers_stand_to_the_right_and_lines_have_no_end_of_blanks() -> None:
+    assert list(as_lines(("n", "name"), [(1, "a"), (22, "bb")])) == [" n  name", " 1  a", "22  bb"]
+
+
+def test_a_table_of_a_page_has_a_line_for_each_row() -> None:
+    rows = listed()
+    lines = list(as_markdown(TITLES, rows))
+    assert len(lines) == len(rows) + 2
+    assert "| 3 | Metadata | 0-13 | 9+ |  |" in lines

@@ -1,0 +1,34 @@
+"""People type names as they like."""
+
+import pytest
+
+from proxy.tools.names import UnknownName, api_key, unknown
+from proxy.wire import catalog
+
+
+@pytest.mark.parametrize("text", ["FindCoordinator", "find_coordinator", "FIND-COORDINATOR", "findcoordinatorresponse"])
+def test_a_name_is_found_in_any_spelling(text: str) -> None:
+    assert api_key(text) == 10
+
+
+def test_every_api_is_found_by_its_name_and_its_key() -> None:
+    for key in catalog.apis():
+        name = str(catalog.api_name(key))
+        assert (api_key(name), api_key(name.upper()), api_key(f"{name}Request"), api_key(str(key))) == (key,) * 4
+
+
+def test_a_number_is_taken_as_it_is() -> None:
+    assert api_key("2000") == 2000
+
+
+@pytest.mark.parametrize(("text", "near"), [("metdata", "Metadata"), ("find_cordinator", "FindCoordinator")])
+def test_a_wrong_name_is_told_what_is_near(text: str, near: str) -> None:
+    with pytest.raises(UnknownName, match=f"no API is called '{text}'; near: {near}"):
+        api_key(text)
+
+
+def test_a_name_that_nothing_is_near_is_just_unknown() -> None:
+    assert unknown("API", "xyzzy", ["Fetch"]) == "no API is called 'xyzzy'"
+    for digits in ("²", "٣"):
+        with pytest.raises(UnknownName):
+            api_key(digits)
