@@ -47,7 +47,7 @@ class Api(NamedTuple):
 
 
 class BothWays(NamedTuple):
-    """Values as Kafka writes them; and a body as Kafka writes it after reading it, and what it read (`Decoded.body`)."""
+    """Values as Kafka writes them; a body as Kafka writes it after reading it; what it read (`Decoded.body`)."""
 
     encoded: bytes
     rewritten: bytes

@@ -7,21 +7,27 @@ written.
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 from zipfile import ZipFile
 
+from proxy.wire.apis import Kind
 from proxy.wire.language import FIXED_TYPES, SIZED_TYPES, Field, Message
 
 Definition = Mapping[str, Any]
 OPEN_END = 32768
 
-# Fields that Kafka has renamed since, in 4.4: (message, the old name and its type) -> the newest, which the catalog
-# uses.
+# Apis and fields that Kafka has renamed since, fields by message, name and type: the catalog uses the newest name.
+RENAMED_APIS = {"ListClientMetricsResources": "ListConfigResources"}
 RENAMED = {
     ("TxnOffsetCommitRequest", "generation_id", "int32"): "generation_id_or_member_epoch",
     ("StreamsGroupHeartbeatResponse", "acceptable_recovery_lag", "int32"): "acceptable_recovery_lag_legacy",
+    ("VoteRequest", "candidate_epoch", "int32"): "replica_epoch",
+    ("VoteRequest", "candidate_id", "int32"): "replica_id",
+    ("VoteRequest", "candidate_directory_id", "uuid"): "replica_directory_id",
+    ("ListClientMetricsResourcesResponse", "client_metrics_resources", "[]ClientMetricsResource"): "config_resources",
+    ("ListClientMetricsResourcesResponse", "name", "string"): "resource_name",
 }
 
 
@@ -36,10 +42,9 @@ class OnTheWire(NamedTuple):
     inner: tuple["OnTheWire", ...]
 
 
-def definitions(libs: Path) -> dict[tuple[int, str], Definition]:
-    """(api key, "request" or "response") -> definition, of the one kafka-clients jar among `libs`."""
-    (jar,) = [path for path in libs.iterdir() if re.fullmatch(r"kafka-clients-[\d.]+\.jar", path.name)]
-    found = {}
+def definitions(jar: Path) -> dict[tuple[int, Kind], Definition]:
+    """(api key, kind) -> definition, of a kafka-clients jar."""
+    found: dict[tuple[int, Kind], Definition] = {}
     with ZipFile(jar) as archive:
         for name in archive.namelist():
             if name.startswith("common/message/") and name.endswith(("Request.json", "Response.json")):
@@ -62,29 +67,54 @@ def snake_case(name: str) -> str:
     return re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", re.sub(r"(.)([A-Z][a-z]+)", r"\1_\2", name)).lower()
 
 
-def theirs(definition: Definition, version: int) -> tuple[OnTheWire, ...]:
-    """Kafka's fields of that version."""
-    structs = {struct["name"]: struct["fields"] for struct in definition.get("commonStructs", [])}
+def api_name(definition: Definition) -> str:
+    """The newest name of the api."""
+    name = re.sub(r"(Request|Response)$", "", definition["name"])
+    return RENAMED_APIS.get(name, name)
 
-    def fields(written: list[Definition]) -> tuple[OnTheWire, ...]:
-        return tuple(field(one) for one in written if version in version_range(one.get("versions")))
+
+def field_name(definition: Definition, one: Definition) -> str:
+    """The newest name of the field, as the catalog writes it."""
+    name = snake_case(one["name"])
+    return RENAMED.get((definition["name"], name, one["type"]), name)
+
+
+def fields_of(definition: Definition, version: int, above: Definition | None = None) -> list[Definition]:
+    """Kafka's fields of that version: of the message, or of the struct that the field `above` holds."""
+    written = definition["fields"]
+    if above:
+        structs = {struct["name"]: struct["fields"] for struct in definition.get("commonStructs", [])}
+        written = above.get("fields") or structs.get(above["type"].removeprefix("[]"), [])
+    return [one for one in written if version in version_range(one.get("versions"))]
+
+
+def walk(
+    definition: Definition, version: int, above: Definition | None = None, path: str = ""
+) -> Iterator[tuple[str, Definition]]:
+    """Every field of that version, with its path in the catalog's names."""
+    for one in fields_of(definition, version, above):
+        here = path + field_name(definition, one)
+        yield here, one
+        yield from walk(definition, version, one, f"{here}.")
+
+
+def theirs(definition: Definition, version: int, above: Definition | None = None) -> tuple[OnTheWire, ...]:
+    """Kafka's fields of that version."""
 
     def field(one: Definition) -> OnTheWire:
-        name = snake_case(one["name"])
         array, element = one["type"].startswith("[]"), one["type"].removeprefix("[]")
         plain = element in FIXED_TYPES or element in SIZED_TYPES
-        inner = () if plain else fields(one.get("fields") or structs[element])
         tagged = version in version_range(one.get("taggedVersions"))
         return OnTheWire(
-            RENAMED.get((definition["name"], name, one["type"]), name),
+            field_name(definition, one),
             "[]" * array + (element if plain else "struct"),
             version in version_range(one.get("nullableVersions")),
             int(one["tag"]) if tagged else None,
             default_value("[]" if array else element if plain else "struct", one.get("default")),
-            inner,
+            theirs(definition, version, one),
         )
 
-    return fields(definition["fields"])
+    return tuple(field(one) for one in fields_of(definition, version, above))
 
 
 def ours(message: Message, version: int) -> tuple[OnTheWire, ...]:

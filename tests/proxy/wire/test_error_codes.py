@@ -1,6 +1,9 @@
 """The table of error codes reads as Kafka's own."""
 
+import pytest
+
 from proxy.wire.error_codes import ERRORS, KafkaError, error
+from tests.java.kafka_json import kafka_json_of
 
 
 def test_codes_have_the_names_of_kafka() -> None:
@@ -19,3 +22,13 @@ def test_no_two_codes_share_a_name() -> None:
 
 def test_a_code_newer_than_the_table_keeps_its_number() -> None:
     assert error(32000) == KafkaError(32000, "ERROR_32000", False)
+
+
+@pytest.mark.real
+def test_names_and_retriability_are_those_of_kafkas_own_enum() -> None:
+    """`Errors` of 4.3.1 has the table's beginning, that of 4.4.0 the whole."""
+    ours = {code: (entry.name, entry.retriable) for code, entry in ERRORS.items()}
+    kafkas = kafka_json_of("4.3.1").errors()
+    assert ours.items() >= kafkas.items()
+    assert len(kafkas) == 135
+    assert ours == kafka_json_of("4.4.0").errors()
