@@ -4,7 +4,8 @@ One generator, fed by a `random.Random`: a seeded one for sweeps over every vers
 so that failures shrink.
 """
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
 
@@ -14,13 +15,15 @@ from proxy.wire import catalog
 from proxy.wire.apis import Kind
 from proxy.wire.catalog import Codec
 from proxy.wire.compile.layout import FIXED, Slot, Struct, layout
+from proxy.wire.integers import INTEGERS
 
-BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
+BITS = {name: integer.bits for name, integer in INTEGERS.items()}
 TEXTS = ["", "a", "topic-1", "Grüße, Kafka", "\N{SNOWMAN}" * 43, "x" * 126, "x" * 127, "y" * 130]
 COUNTS = [0, 1, 1, 1, 2, 2, 3]
 LONG_COUNT = 40  # beyond what the compiler has ready made readers for
 LONG_COUNT_CHANCE = 0.05
 UNKNOWN_TAGS = [90, 127, 128, 5000, 2**31]
+JAVA_TAGS = UNKNOWN_TAGS[:-1]  # Java reads a tag's number as a signed one
 UNKNOWN_TAGS_CHANCE = 0.1
 
 KINDS: tuple[Kind, ...] = ("request", "response")
@@ -32,13 +35,13 @@ class Values:
     unknown tags).
     """
 
-    def __init__(self, random: Random, *, tame: bool = False):
-        self.random, self.tame = random, tame
+    def __init__(self, random: Random, *, tame: bool = False, unknown_tags: Sequence[int] = UNKNOWN_TAGS):
+        self.random, self.tame, self.unknown_tags = random, tame, unknown_tags
 
     def struct(self, struct: Struct) -> dict[str, Any]:
         values = {slot.name: self.slot(slot) for slot in struct}
         if struct.flexible and not self.tame and self.random.random() < UNKNOWN_TAGS_CHANCE:
-            tags = sorted(self.random.sample(UNKNOWN_TAGS, 2))
+            tags = sorted(self.random.sample(self.unknown_tags, 2))
             values["_tags"] = {tag: self.random.choice([b"", b"unknown", b"z" * 200]) for tag in tags}
         return values
 
@@ -76,14 +79,42 @@ class Values:
     def _signed(self, slot: Slot) -> int:
         if self.tame:
             return self.random.choice([0, 1, 3, 42])
+        if slot.element_varint and self.random.random() < 0.5:
+            return self._groups(BITS[slot.type])
         top = 1 << BITS[slot.type] - 1
         return self.random.choice([0, 1, -1, 42, top - 1, -top])
 
+    def _groups(self, bits: int) -> int:
+        """Where an encoding in groups of 7 bits takes one byte more, in either sign."""
+        return (1 << self.random.randrange(bits - 1)) - self.random.choice([0, 1]) ^ -self.random.choice([0, 1])
 
-def values_of(codec: Codec, seed: object, *, tame: bool = False) -> dict[str, Any]:
+
+def values_of(
+    codec: Codec, seed: object, *, tame: bool = False, unknown_tags: Sequence[int] = UNKNOWN_TAGS
+) -> dict[str, Any]:
     """The same values for the same seed."""
     random = Random(f"{codec} {seed}")
-    return Values(random, tame=tame).struct(layout(codec.message, codec.version))
+    return Values(random, tame=tame, unknown_tags=unknown_tags).struct(layout(codec.message, codec.version))
+
+
+def extremes(codec: Codec) -> dict[str, Any]:
+    """Nothing null or empty, every number the largest of its type, lengths that take more than a byte."""
+    return _extremes(layout(codec.message, codec.version))
+
+
+def _extremes(struct: Struct) -> dict[str, Any]:
+    return {slot.name: [_extreme(slot)] * 2 if slot.array else _extreme(slot) for slot in struct}
+
+
+def _extreme(slot: Slot) -> Any:
+    if slot.struct:
+        return _extremes(slot.struct)
+    if slot.type in BITS:
+        return (1 << BITS[slot.type] - 1) - 1
+    if slot.type in ("uint16", "uint32"):
+        return 256 ** FIXED[slot.type][1] - 1
+    others = {"bool": True, "float64": sys.float_info.max, "uuid": b"\xff" * 16, "string": "\N{SNOWMAN}" * 100}
+    return others.get(slot.type, bytes(range(256)))
 
 
 def must_codec(kind: Kind, key: int, version: int) -> Codec:
