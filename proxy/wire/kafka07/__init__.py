@@ -1,0 +1,86 @@
+"""Kafka 0.7's dialect, which later versions share nothing with but the length in front of a frame.
+
+    messages    the log's messages: magic 0 and 1, compressed ones, what a fetch has cut; offsets are bytes
+    requests    PRODUCE, FETCH, MULTIFETCH, MULTIPRODUCE, OFFSETS
+    responses   the three that there are, read by their requests
+    zookeeper   where brokers register, what clients watch, who sends to and reads what
+
+What a proxy needs: `request_head` and `response_head` of bytes that are still arriving (None: too few), then the frame
+alone. PRODUCE and MULTIPRODUCE are never answered; responses to the rest come in the order of their requests, so
+pairing is a queue of the requests whose `awaits_response` is true:
+
+    >>> from proxy.wire import kafka07
+    >>> head = kafka07.request_head(b"\\0\\0\\0\\x19\\0\\1\\0")
+    >>> head.length, head.type.name, head.awaits_response
+    (25, 'FETCH', True)
+    >>> fetch = kafka07.Fetch("clicks", partition=0, offset=0, max_size=300_000)
+    >>> kafka07.decode_response(b"\\0\\1", fetch)
+    FetchResponse(error_code=1, messages=b'')
+
+How certain all this is. What isn't marked is said by Kafka's wiki page "Writing a Driver for Kafka", or is what two
+clients of that time, brod 0.4.3 (PyPI) and prozess 0.7.0 (npm), do alike; frames that they built are read in the tests.
+**(s)** marks what neither has: it was read in a public copy of the 0.7 broker's source (`kafka.api`, `kafka.server`,
+`kafka.message`, `kafka.consumer`; foursquare/kafka), and there is neither a broker of 0.7 nor a client to try it on:
+the least certain. Above all the parts of MULTIPRODUCE and of a MULTIFETCH response are (s).
+"""
+
+from proxy.wire.kafka07 import messages, zookeeper
+from proxy.wire.kafka07.requests import (
+    ANY_PARTITION,
+    EARLIEST,
+    LATEST,
+    Fetch,
+    MultiFetch,
+    MultiProduce,
+    Offsets,
+    Produce,
+    Request,
+    RequestHead,
+    RequestType,
+    UnknownRequest,
+    decode_request,
+    encode_request,
+    request_head,
+)
+from proxy.wire.kafka07.responses import (
+    ErrorCode,
+    FetchResponse,
+    MultiFetchResponse,
+    OffsetsResponse,
+    Response,
+    ResponseHead,
+    decode_response,
+    encode_response,
+    error_name,
+    response_head,
+)
+
+__all__ = [
+    "ANY_PARTITION",
+    "EARLIEST",
+    "LATEST",
+    "ErrorCode",
+    "Fetch",
+    "FetchResponse",
+    "MultiFetch",
+    "MultiFetchResponse",
+    "MultiProduce",
+    "Offsets",
+    "OffsetsResponse",
+    "Produce",
+    "Request",
+    "RequestHead",
+    "RequestType",
+    "Response",
+    "ResponseHead",
+    "UnknownRequest",
+    "decode_request",
+    "decode_response",
+    "encode_request",
+    "encode_response",
+    "error_name",
+    "messages",
+    "request_head",
+    "response_head",
+    "zookeeper",
+]

@@ -1,0 +1,79 @@
+"""What requests, responses and messages of 0.7 are made of: big-endian integers, topics, blocks with a length.
+
+Offsets in and out, as in `primitives`. Nothing here lets `struct.error` out: bytes that end early are Truncated, values
+that don't fit are Malformed, and `naming` says which message it was.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from struct import Struct, error
+from typing import Any
+
+from proxy.wire.errors import Malformed, Truncated, WireError
+from proxy.wire.primitives import Buffer
+
+INT16, INT32, INT64 = Struct(">h"), Struct(">i"), Struct(">q")
+
+
+@contextmanager
+def naming(api: str) -> Iterator[None]:
+    """Errors raised within get the message's name."""
+    try:
+        yield
+    except WireError as fault:
+        fault.api = fault.api or api
+        raise
+
+
+def take(layout: Struct, buf: Buffer, at: int) -> tuple[Any, ...]:
+    """The layout's values at `at`; they end at `at + layout.size`. Errors: Truncated."""
+    if at + layout.size > len(buf):
+        raise Truncated(f"the bytes end inside a field of {layout.size} bytes", offset=len(buf))
+    return layout.unpack_from(buf, at)
+
+
+def put(layout: Struct, *values: int) -> bytes:
+    """Errors: Malformed for a value out of range."""
+    try:
+        return layout.pack(*values)
+    except error as fault:
+        raise Malformed(f"values that don't fit: {fault}") from None
+
+
+def take_block(layout: Struct, buf: Buffer, at: int) -> tuple[bytes, int]:
+    """A length as `layout` has it and that many bytes, and the offset behind them. Errors: Truncated, Malformed."""
+    (size,) = take(layout, buf, at)
+    start = at + layout.size
+    if size < 0:
+        raise Malformed(f"a length of {size}", offset=at)
+    if start + size > len(buf):
+        raise Truncated(f"a block of {size} bytes goes beyond the end", offset=len(buf))
+    return bytes(buf[start : start + size]), start + size
+
+
+def put_block(layout: Struct, block: Buffer) -> bytes:
+    """The block with its length in front. Errors: Malformed for one too long."""
+    return put(layout, len(block)) + block
+
+
+def take_topic(buf: Buffer, at: int) -> tuple[str, int]:
+    """A topic and the offset behind it: ASCII, says the page; brokers read UTF-8 (s), and so does this."""
+    name, end = take_block(INT16, buf, at)
+    try:
+        return name.decode(), end
+    except UnicodeDecodeError:
+        raise Malformed("a topic that is not UTF-8", offset=at + INT16.size) from None
+
+
+def put_topic(topic: str) -> bytes:
+    """Errors: Malformed for a topic of more than 32767 bytes, or one that UTF-8 can't hold."""
+    try:
+        return put_block(INT16, topic.encode())
+    except UnicodeEncodeError:
+        raise Malformed(f"the topic {topic!r} can't be written as UTF-8") from None
+
+
+def at_end(buf: Buffer, at: int) -> None:
+    """Errors: Malformed where bytes follow."""
+    if at != len(buf):
+        raise Malformed(f"{len(buf) - at} bytes behind its end", offset=at)

@@ -1,0 +1,214 @@
+"""Messages as a 0.7 log has them, one behind the other, and their offsets: places in the log, in bytes.
+
+    length int32      of all that follows
+    magic int8        0 (up to 0.6) or 1
+    attributes int8   with magic 1 alone; its lowest two bits: 0 none, 1 gzip, 2 snappy (the page calls the byte
+                      "compression"; that two bits of it count: s)
+    checksum int32    CRC-32 of the payload as it stands here
+    payload           with a compression: messages again, compressed as one block (snappy: in xerial's framing, s)
+
+- The next message's offset is this one's, plus 4, plus its length. Offsets are places in the log and so say nothing of
+  how many messages there are.
+- A fetch ends where `max_size` bytes end: in the middle of a message, of its header, of its length. That is no error:
+  `read` and `shallow` yield what is whole, `tail` tells the rest. A fetch never crosses into the next segment of the
+  log, so few messages don't mean that no more are there.
+- What is in a compressed message has no place of its own in the log. The clients' documentation says that the next
+  fetch must begin behind the wrapper; how consumers are told (s): each nested message has the wrapper's offset, and to
+  go on behind any but the last of them means to fetch the wrapper again. So `next_offset` is the wrapper's own offset
+  for all nested messages but the last, whose `next_offset` is the one behind the wrapper.
+
+What (s) means: `proxy.wire.kafka07`.
+"""
+
+from collections.abc import Iterable, Iterator
+from enum import Enum
+from struct import Struct
+from typing import NamedTuple
+from zlib import crc32
+
+from proxy.wire.errors import Malformed, WireError
+from proxy.wire.kafka07.fields import INT32, naming, put, put_block
+from proxy.wire.primitives import Buffer
+from proxy.wire.records.compression import DEFAULT_LIMIT, compress, decompress
+from proxy.wire.records.kinds import CODECS, Codec
+
+NAME = "0.7 message"
+COMPRESSION_MASK = 0x03
+# magic, checksum; magic, attributes, checksum
+_HEADS = (Struct(">bI"), Struct(">bbI"))
+# 0.7's consumers read wrappers in wrappers (s), though producers write one level; a bomb may not use up the stack.
+DEEPEST = 4
+
+
+class Message(NamedTuple):
+    """`offset` and `next_offset`: where it is in the log and where to go on reading; `checksum` as sent, 0 to 2**32 - 1;
+    `attributes` is 0 with magic 0; `payload` as it stands in the log.
+    """
+
+    offset: int
+    next_offset: int
+    magic: int
+    attributes: int
+    checksum: int
+    payload: bytes
+
+    @property
+    def codec(self) -> Codec:
+        """NONE, GZIP or SNAPPY; UNKNOWN for the number 3, which 0.7 doesn't have."""
+        code = self.attributes & COMPRESSION_MASK
+        return CODECS[code] if code < COMPRESSION_MASK else Codec.UNKNOWN
+
+    @property
+    def intact(self) -> bool:
+        """Does the checksum fit the payload?"""
+        return self.checksum == crc32(self.payload)
+
+
+class Cut(Enum):
+    """Where bytes end."""
+
+    NOWHERE = "nowhere"
+    LENGTH = "length"
+    HEADER = "header"
+    PAYLOAD = "payload"
+
+
+class Tail(NamedTuple):
+    """The end of a stretch of the log. `whole`: bytes of whole messages, so the next fetch begins at the stretch's
+    offset plus `whole`; `cut`: where the message behind them ends; `needs`: the size of that message with its length,
+    None while not even that is known.
+
+    A fetch that has no whole message but a cut one asked for too little: `needs` bytes at least.
+    """
+
+    whole: int
+    cut: Cut
+    needs: int | None
+
+
+def shallow(buf: Buffer, offset: int = 0) -> Iterator[Message]:
+    """The whole messages of a stretch of the log as they stand there, wrappers as wrappers; checksums are not checked.
+
+    `offset`: of the stretch's first byte in the log. Errors: Malformed.
+    """
+    at = 0
+    with naming(NAME):
+        while isinstance(end := _end(buf, at), int):
+            magic = buf[at + INT32.size]
+            head = _HEADS[magic]
+            _, *attributes, checksum = head.unpack_from(buf, at + INT32.size)
+            payload = bytes(buf[at + INT32.size + head.size : end])
+            yield Message(offset + at, offset + end, magic, attributes[0] if attributes else 0, checksum, payload)
+            at = end
+
+
+def read(buf: Buffer, offset: int = 0, *, limit: int = DEFAULT_LIMIT, check_crc: bool = True) -> Iterator[Message]:
+    """The whole messages of a stretch of the log as a consumer is told them: what wrappers hold, not the wrappers.
+
+    `offset`: of the stretch's first byte in the log; `limit`: bytes to which one wrapper may unfold, with all that is
+    nested in it. The nested messages' offsets: see above. An empty wrapper is not told; `tail` counts it as whole.
+
+    Errors: Malformed (also for a checksum that doesn't fit, unless `check_crc` is off); `offset` of the error is the
+    message's or the wrapper's place in `buf`.
+    """
+    for message in shallow(buf, offset):
+        try:
+            yield from _placed(message, _Unfolding(limit, check_crc).contents(message))
+        except WireError as fault:
+            raise type(fault)(fault.reason, api=NAME, offset=message.offset - offset) from None
+
+
+def _placed(message: Message, contents: Iterator[Message]) -> Iterator[Message]:
+    """The contents at the message's own place: behind all but the last, reading goes on at the message again."""
+    told = None
+    for content in contents:
+        if told is not None:
+            yield told._replace(offset=message.offset, next_offset=message.offset)
+        told = content
+    if told is not None:
+        yield told._replace(offset=message.offset, next_offset=message.next_offset)
+
+
+class _Unfolding:
+    """Reads what one message of the log holds, and counts the bytes that come out of it."""
+
+    def __init__(self, limit: int, check_crc: bool):
+        self._left, self._check_crc = limit, check_crc
+
+    def contents(self, message: Message, depth: int = 0) -> Iterator[Message]:
+        if self._check_crc and not message.intact:
+            raise Malformed(f"checksum {message.checksum:#x} doesn't fit the payload")
+        if message.codec is Codec.NONE:
+            yield message
+            return
+        if depth == DEEPEST:
+            raise Malformed(f"compressed more than {DEEPEST} times")
+        plain, end = self._plain(message), 0
+        for nested in shallow(plain):
+            end = nested.next_offset
+            yield from self.contents(nested, depth + 1)
+        if end != len(plain):
+            raise Malformed("a compressed message whose contents are cut")
+
+    def _plain(self, message: Message) -> bytes:
+        plain = decompress(message.codec, message.payload, self._left)
+        self._left -= len(plain)
+        return plain
+
+
+def tail(buf: Buffer) -> Tail:
+    """How a stretch of the log ends. Errors: Malformed."""
+    at = 0
+    with naming(NAME):
+        while isinstance(end := _end(buf, at), int):
+            at = end
+    needs = INT32.size + INT32.unpack_from(buf, at)[0] if end in (Cut.HEADER, Cut.PAYLOAD) else None
+    return Tail(at, end, needs)
+
+
+def _end(buf: Buffer, at: int) -> int | Cut:
+    """The offset behind the message at `at`, or where it is cut."""
+    left = len(buf) - at - INT32.size
+    if left < 0:
+        return Cut.LENGTH if left > -INT32.size else Cut.NOWHERE
+    length: int = INT32.unpack_from(buf, at)[0]
+    shortest = _HEADS[_magic(buf[at + INT32.size], at) if left else 0].size
+    if length < shortest:
+        raise Malformed(f"a message of {length} bytes: its header has {shortest}", offset=at)
+    if left < length:
+        return Cut.PAYLOAD if left >= shortest else Cut.HEADER
+    return at + INT32.size + length
+
+
+def _magic(magic: int, at: int) -> int:
+    if magic >= len(_HEADS):
+        raise Malformed(f"magic {magic}: 0 and 1 are known", offset=at + INT32.size)
+    return magic
+
+
+def message(payload: bytes, *, magic: int = 1, codec: Codec = Codec.NONE) -> bytes:
+    """One message as a log has it, its length in front. `payload` is written as it is: with a codec it must be
+    compressed already (`compressed` does both).
+
+    Errors: ValueError for a magic or a codec that 0.7 doesn't have, Malformed for a payload too long.
+    """
+    attributes = _attributes(magic, codec)
+    return put_block(INT32, put(_HEADS[magic], magic, *attributes, crc32(payload)) + payload)
+
+
+def message_set(payloads: Iterable[bytes], *, magic: int = 1) -> bytes:
+    """Messages one behind the other, as a PRODUCE carries them."""
+    return b"".join(message(payload, magic=magic) for payload in payloads)
+
+
+def compressed(messages: bytes, codec: Codec) -> bytes:
+    """The messages as one: a wrapper of magic 1. Errors: as `message`."""
+    _attributes(1, codec)
+    return message(compress(codec, messages), codec=codec)
+
+
+def _attributes(magic: int, codec: Codec) -> tuple[int, ...]:
+    """The byte that magic 1 alone has."""
+    if not 0 <= magic < len(_HEADS) or codec not in CODECS[: COMPRESSION_MASK if magic else 1]:
+        raise ValueError(f"no message of 0.7 has magic {magic} and is compressed with {codec.value}")
+    return (CODECS.index(codec),) if magic else ()

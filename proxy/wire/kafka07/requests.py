@@ -1,0 +1,257 @@
+"""The five requests, both ways: values, the frame behind its length, and what a proxy needs of the first bytes.
+
+    PRODUCE       0   part of a produce                     never answered
+    FETCH         1   part of a fetch                       answered
+    MULTIFETCH    2   count int16, count parts of a fetch   answered
+    MULTIPRODUCE  3   count int16, count parts of a produce never answered (s)
+    OFFSETS       4   topic, partition, time int64 (ms), max_number int32   answered
+
+    part of a produce: topic (int16 length, bytes), partition int32, messages_length int32, messages
+    part of a fetch:   topic, partition int32, offset int64, max_size int32
+
+A single request is its type and one part: what the page calls the request header (type, topic, partition) is the
+part's beginning. All integers are big-endian. Nothing in a frame names a version or a client, and nothing links a
+response to its request but the order. What (s) means: `proxy.wire.kafka07`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from struct import Struct
+from typing import ClassVar, NamedTuple, TypeVar
+
+from proxy.wire.errors import Malformed
+from proxy.wire.kafka07.fields import (
+    INT16,
+    INT32,
+    at_end,
+    naming,
+    put,
+    put_block,
+    put_topic,
+    take,
+    take_block,
+    take_topic,
+)
+from proxy.wire.primitives import Buffer
+
+# length, type
+_START = Struct(">ih")
+# offset, max_size; time, max_number
+_OFFSET_AND_SIZE = Struct(">qi")
+_TIME_AND_NUMBER = Struct(">qi")
+
+# What `Offsets.time` may be but for milliseconds since the epoch.
+LATEST = -1
+EARLIEST = -2
+# The partition of a produce by which the broker takes one at random (s).
+ANY_PARTITION = -1
+
+
+class RequestType(IntEnum):
+    """A request's first field; its name is the label."""
+
+    PRODUCE = 0
+    FETCH = 1
+    MULTIFETCH = 2
+    MULTIPRODUCE = 3
+    OFFSETS = 4
+
+    @property
+    def awaits_response(self) -> bool:
+        return self not in (RequestType.PRODUCE, RequestType.MULTIPRODUCE)
+
+
+@dataclass(frozen=True, slots=True)
+class Produce:
+    """Append `messages` (as `messages.message_set` makes them) to a partition, or to `ANY_PARTITION`."""
+
+    type: ClassVar = RequestType.PRODUCE
+    topic: str
+    partition: int
+    messages: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """Up to `max_size` bytes of a partition's log from the byte `offset` on, cut wherever they end."""
+
+    type: ClassVar = RequestType.FETCH
+    topic: str
+    partition: int
+    offset: int
+    max_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class MultiFetch:
+    """Several fetches at once; their answers come in one response, in this order."""
+
+    type: ClassVar = RequestType.MULTIFETCH
+    fetches: tuple[Fetch, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MultiProduce:
+    """Several produces at once."""
+
+    type: ClassVar = RequestType.MULTIPRODUCE
+    produces: tuple[Produce, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Offsets:
+    """Up to `max_number` offsets at which a segment of the log begins, those from before `time`, latest first.
+
+    `time`: milliseconds since the epoch, LATEST or EARLIEST. A segment counts with the time of its file's last change,
+    and the end of the log with now (s), so the answer is as coarse as the segments are.
+    """
+
+    type: ClassVar = RequestType.OFFSETS
+    topic: str
+    partition: int
+    time: int
+    max_number: int
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownRequest:
+    """A request of no type that 0.7 has: a value, not an error. A 0.7 broker closes the connection (s)."""
+
+    number: int
+    body: bytes
+
+
+Request = Produce | Fetch | MultiFetch | MultiProduce | Offsets
+Part = TypeVar("Part", Fetch, Produce)
+
+
+class RequestHead(NamedTuple):
+    """`length`: bytes behind the length; `number`: the type as sent."""
+
+    length: int
+    number: int
+
+    @property
+    def type(self) -> RequestType | None:
+        """None for a number that 0.7 doesn't have."""
+        return RequestType(self.number) if 0 <= self.number <= RequestType.OFFSETS else None
+
+    @property
+    def awaits_response(self) -> bool | None:
+        """None where nobody knows: behind such a request responses can't be paired any more."""
+        return None if self.type is None else self.type.awaits_response
+
+
+def request_head(buf: Buffer, at: int = 0) -> RequestHead | None:
+    """The head of the request whose length is at `at`; None while its 6 bytes have not all arrived.
+
+    The next request begins at `at + 4 + length`. Errors: Malformed for a length that can't hold a type; what is too
+    long is the caller's to say.
+    """
+    if at + _START.size > len(buf):
+        return None
+    head = RequestHead(*_START.unpack_from(buf, at))
+    if head.length < INT16.size:
+        raise Malformed(f"a length of {head.length} bytes", api="0.7 request", offset=at)
+    return head
+
+
+def decode_request(frame: Buffer) -> Request | UnknownRequest:
+    """A request (the frame without its 4-byte length). Errors: Truncated, Malformed."""
+    with naming("0.7 request"):
+        (number,) = take(INT16, frame, 0)
+    if number not in _READERS:
+        return UnknownRequest(number, bytes(frame[INT16.size :]))
+    with naming(f"0.7 {RequestType(number).name} request"):
+        request, at = _READERS[RequestType(number)](frame, INT16.size)
+        at_end(frame, at)
+        return request
+
+
+def encode_request(request: Request | UnknownRequest) -> bytes:
+    """The request's frame without its 4-byte length. Errors: Malformed for values that don't fit."""
+    if isinstance(request, UnknownRequest):
+        with naming("0.7 request"):
+            return put(INT16, request.number) + request.body
+    with naming(f"0.7 {request.type.name} request"):
+        return put(INT16, request.type) + _body(request)
+
+
+def _body(request: Request) -> bytes:
+    match request:
+        case Produce():
+            return _produce(request)
+        case Fetch():
+            return _fetch(request)
+        case MultiProduce(produces):
+            return put(INT16, len(produces)) + b"".join(map(_produce, produces))
+        case MultiFetch(fetches):
+            return put(INT16, len(fetches)) + b"".join(map(_fetch, fetches))
+        case Offsets():
+            place = put_topic(request.topic) + put(INT32, request.partition)
+            return place + put(_TIME_AND_NUMBER, request.time, request.max_number)
+
+
+def _produce(part: Produce) -> bytes:
+    return put_topic(part.topic) + put(INT32, part.partition) + put_block(INT32, part.messages)
+
+
+def _fetch(part: Fetch) -> bytes:
+    return put_topic(part.topic) + put(INT32, part.partition) + put(_OFFSET_AND_SIZE, part.offset, part.max_size)
+
+
+def _read_place(buf: Buffer, at: int) -> tuple[str, int, int]:
+    """Topic, partition, and the offset behind them."""
+    topic, at = take_topic(buf, at)
+    (partition,) = take(INT32, buf, at)
+    return topic, partition, at + INT32.size
+
+
+def _read_produce(buf: Buffer, at: int) -> tuple[Produce, int]:
+    topic, partition, at = _read_place(buf, at)
+    messages, at = take_block(INT32, buf, at)
+    return Produce(topic, partition, messages), at
+
+
+def _read_fetch(buf: Buffer, at: int) -> tuple[Fetch, int]:
+    topic, partition, at = _read_place(buf, at)
+    offset, max_size = take(_OFFSET_AND_SIZE, buf, at)
+    return Fetch(topic, partition, offset, max_size), at + _OFFSET_AND_SIZE.size
+
+
+def _read_offsets(buf: Buffer, at: int) -> tuple[Offsets, int]:
+    topic, partition, at = _read_place(buf, at)
+    time, max_number = take(_TIME_AND_NUMBER, buf, at)
+    return Offsets(topic, partition, time, max_number), at + _TIME_AND_NUMBER.size
+
+
+def _read_multi_fetch(buf: Buffer, at: int) -> tuple[MultiFetch, int]:
+    fetches, at = _read_parts(_read_fetch, buf, at)
+    return MultiFetch(fetches), at
+
+
+def _read_multi_produce(buf: Buffer, at: int) -> tuple[MultiProduce, int]:
+    produces, at = _read_parts(_read_produce, buf, at)
+    return MultiProduce(produces), at
+
+
+def _read_parts(read: Callable[[Buffer, int], tuple[Part, int]], buf: Buffer, at: int) -> tuple[tuple[Part, ...], int]:
+    (count,) = take(INT16, buf, at)
+    if count < 0:
+        raise Malformed(f"{count} parts", offset=at)
+    at += INT16.size
+    parts = []
+    for _ in range(count):
+        part, at = read(buf, at)
+        parts.append(part)
+    return tuple(parts), at
+
+
+_READERS: dict[int, Callable[[Buffer, int], tuple[Request, int]]] = {
+    RequestType.PRODUCE: _read_produce,
+    RequestType.FETCH: _read_fetch,
+    RequestType.MULTIFETCH: _read_multi_fetch,
+    RequestType.MULTIPRODUCE: _read_multi_produce,
+    RequestType.OFFSETS: _read_offsets,
+}

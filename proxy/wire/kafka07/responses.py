@@ -1,0 +1,162 @@
+"""The three responses, both ways. A response says nothing of what it answers: it is read by its request.
+
+    FETCH       error_code int16, messages up to the frame's end
+    MULTIFETCH  error_code int16, and for each fetch of the request: length int32 (of what follows), error_code int16,
+                messages (s: the parts; and that the first error code is always 0)
+    OFFSETS     error_code int16, count int32, count offsets of int64
+
+Responses come in the order of those requests that await one (`RequestType.awaits_response`).
+
+A 0.7 broker puts errors into FETCH responses and parts of MULTIFETCH responses, with no messages behind them, and a
+log that isn't there is an empty answer without an error. Where anything else fails, a PRODUCE or OFFSETS for a
+partition that doesn't exist, it closes the connection (s). What (s) means: `proxy.wire.kafka07`.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from struct import Struct
+from typing import NamedTuple
+
+from proxy.wire.errors import Malformed, Truncated
+from proxy.wire.kafka07.fields import INT16, INT32, INT64, at_end, naming, put, put_block, take, take_block
+from proxy.wire.kafka07.requests import Fetch, MultiFetch, Offsets, Request, UnknownRequest
+from proxy.wire.primitives import Buffer
+
+# length, error code
+_START = Struct(">ih")
+
+
+class ErrorCode(IntEnum):
+    """All that 0.7 has; the numbers went on to mean the same in later versions, under other names."""
+
+    UNKNOWN = -1
+    NONE = 0
+    OFFSET_OUT_OF_RANGE = 1
+    INVALID_MESSAGE = 2
+    WRONG_PARTITION = 3
+    INVALID_FETCH_SIZE = 4
+
+
+def error_name(code: int) -> str:
+    """The code's name; one that 0.7 doesn't have is named `ERROR_<code>`."""
+    return ErrorCode(code).name if ErrorCode.UNKNOWN <= code <= ErrorCode.INVALID_FETCH_SIZE else f"ERROR_{code}"
+
+
+@dataclass(frozen=True, slots=True)
+class FetchResponse:
+    """`messages`: a stretch of the log, its end cut anywhere (`messages.read`, `messages.tail`)."""
+
+    error_code: int
+    messages: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class MultiFetchResponse:
+    """One part for each fetch of the request, in its order."""
+
+    error_code: int
+    parts: tuple[FetchResponse, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsResponse:
+    """Latest first. `offsets` is None where the response ends behind its error code."""
+
+    error_code: int
+    offsets: tuple[int, ...] | None = None
+
+
+Response = FetchResponse | MultiFetchResponse | OffsetsResponse
+
+
+class ResponseHead(NamedTuple):
+    """`length`: bytes behind the length."""
+
+    length: int
+    error_code: int
+
+
+def response_head(buf: Buffer, at: int = 0) -> ResponseHead | None:
+    """The head of the response whose length is at `at`; None while its 6 bytes have not all arrived.
+
+    The next response begins at `at + 4 + length`. Errors: Malformed for a length that can't hold an error code.
+    """
+    if at + _START.size > len(buf):
+        return None
+    head = ResponseHead(*_START.unpack_from(buf, at))
+    if head.length < INT16.size:
+        raise Malformed(f"a length of {head.length} bytes", api="0.7 response", offset=at)
+    return head
+
+
+def decode_response(frame: Buffer, request: Request | UnknownRequest) -> Response:
+    """The response to that request (the frame without its 4-byte length).
+
+    Errors: Truncated, Malformed; ValueError for a request that is never answered.
+    """
+    if isinstance(request, UnknownRequest) or not request.type.awaits_response:
+        raise ValueError(f"a {type(request).__name__} has no response")
+    with naming(f"0.7 {request.type.name} response"):
+        (error_code,) = take(INT16, frame, 0)
+        match request:
+            case MultiFetch(fetches):
+                return MultiFetchResponse(error_code, _read_parts(frame, len(fetches), error_code))
+            case Offsets():
+                return OffsetsResponse(error_code, _read_offsets(frame, error_code))
+            case _:
+                return FetchResponse(error_code, bytes(frame[INT16.size :]))
+
+
+def _ends_with_error(frame: Buffer, error_code: int) -> bool:
+    """An error may stand alone, without the body that a good response has."""
+    return error_code != ErrorCode.NONE and len(frame) == INT16.size
+
+
+def _read_parts(frame: Buffer, count: int, error_code: int) -> tuple[FetchResponse, ...]:
+    if _ends_with_error(frame, error_code):
+        return ()
+    parts, at = [], INT16.size
+    for _ in range(count):
+        start = at
+        part, at = take_block(INT32, frame, start)
+        if len(part) < INT16.size:
+            raise Malformed(f"a part of {len(part)} bytes", offset=start)
+        parts.append(FetchResponse(INT16.unpack_from(part)[0], part[INT16.size :]))
+    at_end(frame, at)
+    return tuple(parts)
+
+
+def _read_offsets(frame: Buffer, error_code: int) -> tuple[int, ...] | None:
+    if _ends_with_error(frame, error_code):
+        return None
+    (count,) = take(INT32, frame, INT16.size)
+    start = INT16.size + INT32.size
+    if count < 0:
+        raise Malformed(f"{count} offsets", offset=INT16.size)
+    if start + count * INT64.size > len(frame):
+        raise Truncated(f"{count} offsets go beyond the end", offset=len(frame))
+    at_end(frame, start + count * INT64.size)
+    return Struct(f">{count}q").unpack_from(frame, start)
+
+
+def encode_response(response: Response) -> bytes:
+    """The response's frame without its 4-byte length. Errors: Malformed for values that don't fit."""
+    with naming(f"0.7 {_REQUEST_NAMES[type(response)]} response"):
+        return put(INT16, response.error_code) + _body(response)
+
+
+def _body(response: Response) -> bytes:
+    match response:
+        case FetchResponse():
+            return response.messages
+        case MultiFetchResponse(parts=parts):
+            return b"".join(put_block(INT32, put(INT16, part.error_code) + part.messages) for part in parts)
+        case OffsetsResponse(offsets=offsets):
+            return b"" if offsets is None else put(INT32, len(offsets)) + put(Struct(f">{len(offsets)}q"), *offsets)
+
+
+_REQUEST_NAMES = {
+    FetchResponse: Fetch.type.name,
+    MultiFetchResponse: MultiFetch.type.name,
+    OffsetsResponse: Offsets.type.name,
+}

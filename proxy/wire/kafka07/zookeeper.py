@@ -1,0 +1,184 @@
+"""Where brokers, producers and consumers of 0.7 find each other: paths and values in ZooKeeper, and rules, all pure.
+
+    path                                                   value                        lives as long as
+    /brokers/ids/[broker]                                  creator:host:port            the broker's session
+    /brokers/topics/[topic]/[broker]                       number of partitions         the broker's session (s)
+    /consumers/[group]/ids/[consumer]                      topics and streams, as JSON  the consumer's session
+    /consumers/[group]/owners/[topic]/[broker]-[partition] the consumer (s)             the consumer's session (s)
+    /consumers/[group]/offsets/[topic]/[broker]-[partition] offset to read next         for ever
+
+Nodes above these are created when missing, with the id of whoever creates them as their value (`parents`).
+
+A partition belongs to one broker: partition 0 of broker 1 and partition 0 of broker 2 have nothing in common. Broker
+ids are integers, not necessarily consecutive, and a broker keeps its id when it comes back under another address. A
+broker that has died may stay registered for some seconds.
+
+A proxy is reached only if `/brokers/ids/[broker]` names it: clients dial what stands there.
+What (s) means: `proxy.wire.kafka07`. The rest is the page's and brod's.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from proxy.wire.errors import Malformed
+
+BROKER_IDS = "/brokers/ids"
+BROKER_TOPICS = "/brokers/topics"
+CONSUMERS = "/consumers"
+
+
+class BrokerPartition(NamedTuple):
+    """A partition of a topic, which the topic's name and this tell apart."""
+
+    broker: int
+    partition: int
+
+    def __str__(self) -> str:
+        """As paths have it: 0-3."""
+        return f"{self.broker}-{self.partition}"
+
+
+def broker_partition(text: str) -> BrokerPartition:
+    """What "0-3" says. Errors: Malformed."""
+    broker, dash, partition = text.partition("-")
+    if not dash:
+        raise Malformed(f"{text!r} is no broker-partition", api=BROKER_TOPICS)
+    return BrokerPartition(_number(broker, BROKER_TOPICS), _number(partition, BROKER_TOPICS))
+
+
+def broker_path(broker: int) -> str:
+    return f"{BROKER_IDS}/{broker}"
+
+
+def topic_path(topic: str) -> str:
+    return f"{BROKER_TOPICS}/{topic}"
+
+
+def topic_broker_path(topic: str, broker: int) -> str:
+    return f"{topic_path(topic)}/{broker}"
+
+
+def consumer_ids_path(group: str) -> str:
+    return f"{CONSUMERS}/{group}/ids"
+
+
+def consumer_path(group: str, consumer: str) -> str:
+    return f"{consumer_ids_path(group)}/{consumer}"
+
+
+def owner_path(group: str, topic: str, place: BrokerPartition) -> str:
+    return f"{CONSUMERS}/{group}/owners/{topic}/{place}"
+
+
+def offset_path(group: str, topic: str, place: BrokerPartition) -> str:
+    return f"{CONSUMERS}/{group}/offsets/{topic}/{place}"
+
+
+def parents(path: str) -> tuple[str, ...]:
+    """The nodes above a path, outermost first: what must be there before the path can be created."""
+    names = path.split("/")
+    return tuple("/".join(names[:end]) for end in range(2, len(names)))
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """The value of a broker's node. A proxy puts itself there with `dataclasses.replace(…, host=…, port=…)`.
+
+    The creator is usually made of the host, a time and a random number; don't take the host from it.
+    """
+
+    creator: str
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        """As ZooKeeper holds it. Errors: Malformed for a colon in creator or host, where readers would split."""
+        if ":" in self.creator + self.host:
+            raise Malformed(f"a colon in {self.creator!r} or {self.host!r}", api=BROKER_IDS)
+        return f"{self.creator}:{self.host}:{self.port}"
+
+
+def registration(text: str) -> Registration:
+    """What a broker's node says: split at colons, the host is the second element and the port the third; elements
+    behind them are nobody's. Errors: Malformed.
+    """
+    match text.split(":"):
+        case [creator, host, port, *_] if host:
+            return Registration(creator, host, _number(port, BROKER_IDS, 1, 65535))
+        case _:
+            raise Malformed(f"{text!r} is not creator:host:port", api=BROKER_IDS)
+
+
+def partition_count(text: str) -> int:
+    """What `/brokers/topics/[topic]/[broker]` says. Errors: Malformed."""
+    return _number(text, BROKER_TOPICS)
+
+
+def _number(text: str, api: str, least: int = 0, most: int = 2**31 - 1) -> int:
+    if not (text.isascii() and text.isdigit()) or len(text) > 10 or not least <= int(text) <= most:
+        raise Malformed(f"{text!r} is no number from {least} to {most}", api=api)
+    return int(text)
+
+
+def producer_watches(topic: str) -> tuple[str, ...]:
+    """The nodes whose children a producer watches: which brokers have the topic, and where brokers are."""
+    return topic_path(topic), BROKER_IDS
+
+
+def consumer_watches(group: str, topic: str) -> tuple[str, ...]:
+    """The nodes whose children a consumer watches; with each change the partitions are split again.
+
+    Who is in the group, which brokers there are, which topics, and which brokers have this one. As brod does it: the
+    page has lost the passage. 0.7's own consumer watches the first and the last alone (s). The last isn't there before
+    the topic is, hence the watch on the topics.
+    """
+    return consumer_ids_path(group), BROKER_IDS, BROKER_TOPICS, topic_path(topic)
+
+
+def producer_pool(brokers: Iterable[int], partitions: Mapping[int, int]) -> tuple[BrokerPartition, ...]:
+    """All places that a producer may send a topic's messages to, sorted by broker and partition.
+
+    `brokers`: the children of `/brokers/ids`; `partitions`: for each child of `/brokers/topics/[topic]` its number of
+    partitions. A broker that doesn't know the topic yet is sent to at partition 0, which every broker has: the first
+    message makes it create the topic and publish how many partitions there are. A broker that is registered for the
+    topic alone has no address, and is left out.
+
+    brod has this rule for each broker, as the page puts it; 0.7's own producer takes partition 0 of all brokers only
+    while none of them has the topic (s).
+    """
+    return tuple(
+        BrokerPartition(broker, partition)
+        for broker in sorted(set(brokers))
+        for partition in range(partitions.get(broker, 1))
+    )
+
+
+class Order(Enum):
+    """How partitions are sorted before they are split. From ten brokers or partitions on the two differ.
+
+    All consumers of a group must agree: NUMBER is brod's and what the page's examples show (0-2 before 0-10), TEXT is
+    that of 0.7's own consumer (0-10 before 0-2; s).
+    """
+
+    NUMBER = "number"
+    TEXT = "text"
+
+
+def consumer_split(
+    places: Iterable[BrokerPartition], consumers: Iterable[str], order: Order = Order.NUMBER
+) -> dict[str, tuple[BrokerPartition, ...]]:
+    """Which consumer of a group reads what of one topic: each partition has one reader, and all consumers agree.
+
+    Consumers sorted by their ids take consecutive chunks of the sorted partitions, so that most of a chunk is on one
+    broker. Where they can't be even, the earlier consumers take one more: 5-5-4-4, never 4-5-4-4. More consumers than
+    partitions: the last ones read nothing. `consumers`: the members that read this topic, one entry a stream.
+    """
+    ordered = sorted(set(places), key=str if order is Order.TEXT else None)
+    members = sorted(set(consumers))
+    if not members:
+        return {}
+    size, extra = divmod(len(ordered), len(members))
+    starts = [n * size + min(n, extra) for n in range(len(members) + 1)]
+    return {member: tuple(ordered[starts[n] : starts[n + 1]]) for n, member in enumerate(members)}
