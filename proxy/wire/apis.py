@@ -3,19 +3,16 @@
 A `.kafka` file is read when its api is first asked for. Pure lookups, no functions are compiled here.
 """
 
-import os
 from functools import cache
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
+from proxy.wire.folder import Folder
 from proxy.wire.language import Message, parse
-
-if TYPE_CHECKING:
-    from importlib.resources.abc import Traversable
 
 Kind = Literal["request", "response"]
 
-# Plain paths where there are files: importlib.resources takes longer to import than the rest of this room together.
-FOLDER = os.path.join(os.path.dirname(__file__), "messages")
+MESSAGES = Folder("messages")
+FOLDER = MESSAGES.path
 
 API_VERSIONS = 18
 CONTROLLED_SHUTDOWN = 7
@@ -36,8 +33,7 @@ class Api(NamedTuple):
 @cache
 def _names() -> dict[int, str]:
     """api key -> file name; the number in front is the key."""
-    listing = sorted(name for name in _listing() if name.endswith(".kafka"))
-    return {int(name.split("_", 1)[0]): name for name in listing}
+    return {int(name.split("_", 1)[0]): name for name in MESSAGES.names()}
 
 
 @cache
@@ -46,28 +42,8 @@ def api(key: int) -> Api | None:
     name = _names().get(key)
     if name is None:
         return None
-    request, response = parse(_text(name))
+    request, response = parse(MESSAGES.text(name))
     return Api(request, response)
-
-
-def _listing() -> list[str]:
-    if os.path.isdir(FOLDER):
-        return os.listdir(FOLDER)
-    return [entry.name for entry in _zipped().iterdir()]
-
-
-def _text(name: str) -> str:
-    if os.path.isdir(FOLDER):
-        with open(os.path.join(FOLDER, name), encoding="utf-8") as file:
-            return file.read()
-    return _zipped().joinpath(name).read_text("utf-8")
-
-
-def _zipped() -> "Traversable":
-    """The folder inside a zip, as Spark's executors get this code."""
-    from importlib.resources import files
-
-    return files("proxy.wire.messages")
 
 
 def message(kind: Kind, key: int) -> Message | None:

@@ -1,0 +1,128 @@
+"""Bytes that hold one message: a version in front, the message, and maybe more than this catalog knows.
+
+Group members tell each other things through brokers that don't read them. Whoever reads such a blob meets versions
+newer than its own; the rule of these protocols is that a newer version only adds at the end, so the newest known layout
+reads its beginning. Source: Kafka's `ConsumerProtocol`, Connect's `IncrementalCooperativeConnectProtocol` (KIP-415),
+`EndTransactionMarker` (KIP-98).
+"""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from struct import Struct, error
+from typing import Any
+
+from proxy.wire.catalog import Codec
+from proxy.wire.embedded.schemas import codec, versions
+from proxy.wire.errors import Truncated, WireError
+from proxy.wire.primitives import Buffer
+
+Values = dict[str, Any]
+
+_INT16 = Struct(">h")
+_read_int16 = _INT16.unpack_from
+
+# newer versions than the newest known one are read with its layout
+ONLY_GROW = frozenset(
+    {"ConsumerProtocolSubscription", "ConsumerProtocolAssignment", "ConnectWorkerState", "ConnectAssignment"}
+    | {"ControlRecordTypeSchema", "EndTxnMarker"}
+)
+# What may be missing at the end: the first missing field, and the bytes of the defaults from there on. Connect's
+# readers "tolerate missing fields with defaults".
+NULL, NO_DELAY = b"\xff\xff\xff\xff", b"\0\0\0\0"
+MISSING = {
+    "ConnectWorkerState": (("allocation", NULL),),
+    "ConnectAssignment": (
+        ("delay", NO_DELAY),
+        ("revoked", NULL + NO_DELAY),
+        ("assignment", NULL + NULL + NO_DELAY),
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """A message that was found in bytes.
+
+    `version` is what the bytes say; where it is newer than all known, `values` are those of the newest known layout.
+    `rest` is what stands behind them: empty, unless the version is newer or somebody wrote more than the message.
+    """
+
+    name: str
+    version: int
+    values: Values
+    rest: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Bytes whose type or version the catalog lacks: a value, not an error. What can't be told is None."""
+
+    name: str | None
+    number: int | None
+    version: int | None
+
+
+def read_int16(buf: Buffer, at: int = 0) -> int:
+    """The int16 that stands in front. Errors: Truncated."""
+    try:
+        value: int = _read_int16(buf, at)[0]
+    except error:
+        raise Truncated("the bytes end before a version or a type", offset=len(buf)) from None
+    return value
+
+
+def layout_version(name: str, version: int) -> int:
+    """The version whose layout reads bytes of that version; itself as a rule."""
+    known = versions(name)
+    return known[-1] if name in ONLY_GROW and version > known[-1] else version
+
+
+def decode_at(name: str, version: int, data: Buffer, at: int) -> Embedded | Unknown:
+    """The message of that version that begins at `at`. Errors: Truncated, Malformed."""
+    found = codec(name, layout_version(name, version))
+    if found is None:
+        return Unknown(name, None, version)
+    values, end = found.decode(data, at) if name not in MISSING else _decode_short(found, bytes(data), at)
+    return Embedded(name, version, values, bytes(data[end:]))
+
+
+def _decode_short(found: Codec, data: bytes, at: int) -> tuple[Values, int]:
+    """Decodes what may lack its last fields, never a part of one."""
+    try:
+        return found.decode(data, at)
+    except Truncated:
+        for first, defaults in MISSING[found.message.name]:
+            with suppress(WireError):
+                spans = found.project((first,))(data + defaults, at)[first]
+                if [start for _, start, _ in spans] == [len(data)]:
+                    return found.decode(data + defaults, at)[0], len(data)
+        raise
+
+
+def decode_blob(name: str, data: Buffer) -> Embedded | Unknown:
+    """The message `name` in a blob (an int16 version, then its body).
+
+    A newer version of the consumer protocol or of Connect's is read with the newest known layout, of any other message
+    it is `Unknown`, and so is a version that never was.
+
+    Errors: Truncated, Malformed; ValueError for a name that the catalog lacks.
+    """
+    _must_be_known(name)
+    return decode_at(name, read_int16(data), data, _INT16.size)
+
+
+def encode_blob(name: str, version: int, values: Mapping[str, Any]) -> bytes:
+    """The blob that holds these values.
+
+    Errors: Malformed for values that don't fit; ValueError for a name or a version that the catalog lacks.
+    """
+    found = codec(name, version)
+    if found is None:
+        raise ValueError(f"no embedded message {name} version {version} in the catalog")
+    return _INT16.pack(version) + found.encode(values)
+
+
+def _must_be_known(name: str) -> None:
+    if not versions(name):
+        raise ValueError(f"no embedded message {name} in the catalog")

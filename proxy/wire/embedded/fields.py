@@ -1,0 +1,246 @@
+"""Which bytes fields of messages hold messages, and what stands in them.
+
+Knows names and paths. What members of a classic group tell each other depends on the group's protocol type, which
+stands in some messages and not in others (JoinGroup responses before v7, SyncGroup before v5): where nobody says it, a
+blob is read as the first type that fits it exactly, from version to last byte. Blobs of other types (a schema
+registry's JSON, an application's own) stay bytes. Source: KIP-62, KIP-415, KIP-429, KIP-590.
+"""
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from enum import Enum
+from typing import Any, NamedTuple
+
+from proxy.wire import apis, catalog
+from proxy.wire.apis import Kind
+from proxy.wire.embedded.blobs import Embedded, decode_blob
+from proxy.wire.embedded.schemas import codec, versions
+from proxy.wire.errors import WireError
+
+Values = dict[str, Any]
+Read = Callable[[bytes, "Around"], Values | None]
+
+
+class Content(Enum):
+    """What a field holds."""
+
+    MEMBER = "what a member tells the group when it joins"
+    ASSIGNMENT = "what the leader tells a member"
+    CONNECT_ASSIGNMENT = "what a Connect worker has at present"
+    USER_DATA = "what an assignor adds"
+    PRINCIPAL = "whom a forwarded request is for"
+    REQUEST = "a whole request"
+    RESPONSE = "a whole response"
+
+
+class Holder(NamedTuple):
+    """A bytes field that holds messages. `protocol`: the field beside or above it that names the assignor."""
+
+    message: str
+    path: str
+    content: Content
+    protocol: str = ""
+
+
+HOLDERS = (
+    Holder("JoinGroupRequest", "protocols.metadata", Content.MEMBER, "name"),
+    Holder("JoinGroupResponse", "members.metadata", Content.MEMBER, "protocol_name"),
+    Holder("SyncGroupRequest", "assignments.assignment", Content.ASSIGNMENT, "protocol_name"),
+    Holder("SyncGroupResponse", "assignment", Content.ASSIGNMENT, "protocol_name"),
+    Holder("DescribeGroupsResponse", "groups.members.member_metadata", Content.MEMBER, "protocol_data"),
+    Holder("DescribeGroupsResponse", "groups.members.member_assignment", Content.ASSIGNMENT, "protocol_data"),
+    Holder("EnvelopeRequest", "request_data", Content.REQUEST),
+    Holder("EnvelopeRequest", "request_principal", Content.PRINCIPAL),
+    Holder("EnvelopeResponse", "response_data", Content.RESPONSE),
+    Holder("GroupMetadataValue", "members.subscription", Content.MEMBER, "protocol"),
+    Holder("GroupMetadataValue", "members.assignment", Content.ASSIGNMENT, "protocol"),
+    Holder(
+        "ConsumerGroupMemberMetadataValue",
+        "classic_member_metadata.supported_protocols.metadata",
+        Content.MEMBER,
+        "name",
+    ),
+    Holder("ConsumerProtocolSubscription", "user_data", Content.USER_DATA),
+    Holder("ConnectWorkerState", "allocation", Content.CONNECT_ASSIGNMENT),
+)
+
+# protocol type -> the messages of its members and of its leaders, in the order in which they are tried
+PROTOCOL_TYPES = {
+    "consumer": {Content.MEMBER: "ConsumerProtocolSubscription", Content.ASSIGNMENT: "ConsumerProtocolAssignment"},
+    "connect": {Content.MEMBER: "ConnectWorkerState", Content.ASSIGNMENT: "ConnectAssignment"},
+}
+PLAIN_BLOBS = {Content.CONNECT_ASSIGNMENT: "ConnectAssignment", Content.PRINCIPAL: "DefaultPrincipalData"}
+# assignor -> its layouts, of which the one that fits exactly is it: nothing in the bytes says which
+USER_DATA = {
+    "sticky": (("StickyUserData", 1), ("StickyUserData", 0)),
+    "cooperative-sticky": (("CooperativeStickyUserData", 0),),
+}
+# Kafka Streams' assignor, whose user data does say its version, in its first four bytes
+STREAMS = "stream"
+
+
+class Around(NamedTuple):
+    """What is known about a blob from around it. `asked`: api key and version of a forwarded response's request."""
+
+    protocol_type: str | None = None
+    protocol: str | None = None
+    asked: tuple[int, int] | None = None
+
+
+def decode_field(
+    message: str, path: str, data: bytes, *, protocol_type: str | None = None, protocol: str | None = None
+) -> Embedded | None:
+    """What a field's bytes hold: `decode_field("SyncGroupResponse", "assignment", data, protocol_type="consumer")`.
+
+    `protocol` is the assignor's name ("range", "stream", ...), which user data depends on. None: the field holds no
+    such message, or these bytes don't. Whole requests and responses are `expand`'s.
+    """
+    for holder in HOLDERS:
+        if (holder.message, holder.path) == (message, path):
+            return _embedded(holder.content, data, Around(protocol_type, protocol))
+    return None
+
+
+def expand(
+    kind: Kind,
+    key: int,
+    values: Mapping[str, Any],
+    *,
+    protocol_type: str | None = None,
+    asked: tuple[int, int] | None = None,
+) -> Values:
+    """Decoded values of a request or a response, with the blobs in them decoded too.
+
+    In place of a blob's bytes stands {"message": name, "version": number, "values": dict}, and "rest" with the bytes
+    behind it if there are any; user data within is decoded the same way. A forwarded request or response also has
+    "correlation_id", a request "client_id". Bytes that can't be read stay bytes, `values` stays as it is.
+
+    `protocol_type` is the group's ("consumer", "connect", ...) where the message doesn't say it. `asked`: api key and
+    version of the request that an EnvelopeResponse answers; without it the response within stays bytes.
+    """
+    found = apis.message(kind, key)
+    around = Around(protocol_type, None, asked)
+    return _expand(found.name, values, around) if found else dict(values)
+
+
+def expand_data(name: str, values: Mapping[str, Any]) -> Values:
+    """The same for the values of an embedded message, such as GroupMetadataValue."""
+    return _expand(name, values, Around())
+
+
+def _expand(message: str, values: Mapping[str, Any], around: Around) -> Values:
+    out = dict(values)
+    for holder in HOLDERS:
+        if holder.message == message:
+            out = _replace(out, holder.path.split("."), holder, around)
+    return out
+
+
+def _replace(values: Values, path: list[str], holder: Holder, around: Around) -> Values:
+    """A copy of `values` with what stands at `path` read."""
+    around = _closer(values, holder, around)
+    name, *deeper = path
+    inside = values.get(name)
+    if isinstance(inside, list):
+        inside = [_replace(one, deeper, holder, around) for one in inside]
+    elif isinstance(inside, dict):
+        inside = _replace(inside, deeper, holder, around)
+    elif isinstance(inside, bytes):
+        inside = _shown(holder.content, inside, around) or inside
+    return values | {name: inside} if name in values else values
+
+
+def _closer(values: Values, holder: Holder, around: Around) -> Around:
+    """What this struct says over what those above it say."""
+    return around._replace(
+        protocol_type=values.get("protocol_type") or around.protocol_type,
+        protocol=values.get(holder.protocol) or around.protocol,
+    )
+
+
+def _shown(content: Content, data: bytes, around: Around) -> Values | None:
+    if content in WHOLE:
+        return WHOLE[content](data, around)
+    found = _embedded(content, data, around)
+    if found is None:
+        return None
+    shown = {"message": found.name, "version": found.version, "values": _expand(found.name, found.values, around)}
+    return shown | ({"rest": found.rest} if found.rest else {})
+
+
+def _embedded(content: Content, data: bytes, around: Around) -> Embedded | None:
+    if content is Content.USER_DATA:
+        return _user_data(data, around.protocol)
+    if content in PLAIN_BLOBS:
+        return _blob(PLAIN_BLOBS[content], data)
+    if around.protocol_type:
+        named = PROTOCOL_TYPES.get(around.protocol_type, {}).get(content)
+        return _blob(named, data) if named else None
+    return _first_that_fits(content, data)
+
+
+def _blob(name: str, data: bytes) -> Embedded | None:
+    try:
+        found = decode_blob(name, data)
+    except WireError:
+        return None
+    return found if isinstance(found, Embedded) else None
+
+
+def _first_that_fits(content: Content, data: bytes) -> Embedded | None:
+    for messages in PROTOCOL_TYPES.values():
+        found = _blob(messages[content], data) if content in messages else None
+        if found and not found.rest and found.version in versions(found.name):
+            return found
+    return None
+
+
+def _user_data(data: bytes, assignor: str | None) -> Embedded | None:
+    for name, version in _user_layouts(data, assignor):
+        found = codec(name, version)
+        with suppress(WireError):
+            values, end = found.decode(data) if found else ({}, None)
+            if end == len(data):
+                return Embedded(name, version, values)
+    return None
+
+
+def _user_layouts(data: bytes, assignor: str | None) -> tuple[tuple[str, int], ...]:
+    if assignor == STREAMS:
+        return (("SubscriptionInfoData", int.from_bytes(data[:4], "big")),)
+    return USER_DATA.get(assignor or "", ())
+
+
+def _request(data: bytes, around: Around) -> Values | None:
+    try:
+        found = catalog.decode_request(data)
+    except WireError:
+        return None
+    if isinstance(found, catalog.UnknownMessage):
+        return None
+    head, values = found
+    shown = {"version": head.api_version, "correlation_id": head.correlation_id, "client_id": head.client_id}
+    return _message("request", head.api_key, shown, values)
+
+
+def _response(data: bytes, around: Around) -> Values | None:
+    if around.asked is None:
+        return None
+    key, version = around.asked
+    try:
+        found = catalog.decode_response(data, key, version)
+    except WireError:
+        return None
+    if isinstance(found, catalog.UnknownMessage):
+        return None
+    head, values = found
+    return _message("response", key, {"version": version, "correlation_id": head.correlation_id}, values)
+
+
+def _message(kind: Kind, key: int, shown: Values, values: Values) -> Values:
+    found = apis.message(kind, key)
+    assert found  # it has been decoded
+    return {"message": found.name, **shown, "values": expand(kind, key, values)}
+
+
+WHOLE: dict[Content, Read] = {Content.REQUEST: _request, Content.RESPONSE: _response}

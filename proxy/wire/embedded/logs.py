@@ -1,0 +1,106 @@
+"""Records of internal topics and of control batches: which message a key and a value hold, and how they say so.
+
+    log                                          key                     value
+    __consumer_offsets, __transaction_state,     int16 type, its body    int16 version, its body
+    __share_group_state
+    __cluster_metadata, __remote_log_metadata    none                    unsigned varints: frame version 1, type,
+                                                                         version; then its body
+    control batches of any partition             int16 version, type     its body; where a version is no field of it,
+                                                                         behind an int16 version
+
+A key's type and its value's are the same number. A value of null is a tombstone: what the key names is gone. Bytes
+behind a body are kept in `Embedded.rest`. Source: Kafka's `CoordinatorRecordSerde`, `AbstractApiMessageSerde`,
+`ControlRecordType`; KIP-98, KIP-595, KIP-853, KIP-932.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from proxy.wire.embedded.blobs import Embedded, Unknown, decode_at, decode_blob, read_int16
+from proxy.wire.embedded.schemas import numbered
+from proxy.wire.primitives import Buffer, read_uvarint
+
+INT16_SIZE = 2
+# the one that there is; another one would be another layout
+FRAME_VERSION = 1
+# `EndTxnMarker` is both: the type alone says how the transaction ended
+CONTROL_TYPES = {
+    0: "EndTxnMarker",
+    1: "EndTxnMarker",
+    2: "LeaderChangeMessage",
+    3: "SnapshotHeaderRecord",
+    4: "SnapshotFooterRecord",
+    5: "KRaftVersionRecord",
+    6: "VotersRecord",
+}
+MARKER = "EndTxnMarker"
+
+
+@dataclass(frozen=True, slots=True)
+class LogRecord:
+    """A record's key and value. `key` is None where the log has none, `value` None for a tombstone."""
+
+    key: Embedded | Unknown | None
+    value: Embedded | Unknown | None
+
+
+def decode_record(topic: str, key: Buffer | None, value: Buffer | None) -> LogRecord | None:
+    """What a record of an internal topic holds; None for any other topic.
+
+    Records of control batches (transaction markers stand in some of these topics too) are `decode_control`'s.
+
+    Errors: Truncated, Malformed.
+    """
+    read = LOGS.get(topic)
+    return read(topic, key, value) if read else None
+
+
+def decode_control(key: Buffer, value: Buffer | None) -> LogRecord:
+    """What a record of a control batch holds. Its key holds a type alone: 0 abort, 1 commit, ... (`CONTROL_TYPES`).
+
+    Errors: Truncated, Malformed.
+    """
+    found = decode_blob("ControlRecordTypeSchema", key)
+    if value is None:
+        return LogRecord(found, None)
+    if isinstance(found, Unknown):
+        return LogRecord(found, Unknown(None, None, None))
+    name = CONTROL_TYPES.get(found.values["type"])
+    if name is None:
+        return LogRecord(found, Unknown(None, found.values["type"], None))
+    return LogRecord(found, decode_at(name, read_int16(value), value, INT16_SIZE if name == MARKER else 0))
+
+
+def _coordinator(topic: str, key: Buffer | None, value: Buffer | None) -> LogRecord:
+    if key is None:
+        return LogRecord(None, None if value is None else Unknown(None, None, None))
+    file, number = topic.removeprefix("__"), read_int16(key)
+    return LogRecord(
+        _numbered(numbered(file, "Key").get(number), number, 0, key),
+        None if value is None else _numbered(numbered(file, "Value").get(number), number, read_int16(value), value),
+    )
+
+
+def _numbered(name: str | None, number: int, version: int, data: Buffer) -> Embedded | Unknown:
+    return decode_at(name, version, data, INT16_SIZE) if name else Unknown(None, number, None)
+
+
+def _framed(topic: str, key: Buffer | None, value: Buffer | None) -> LogRecord:
+    if value is None:
+        return LogRecord(None, None)
+    frame_version, at = read_uvarint(value, 0)
+    if frame_version != FRAME_VERSION:
+        return LogRecord(None, Unknown(None, None, None))
+    number, at = read_uvarint(value, at)
+    version, at = read_uvarint(value, at)
+    name = numbered(topic.removeprefix("__")).get(number)
+    return LogRecord(None, decode_at(name, version, value, at) if name else Unknown(None, number, version))
+
+
+LOGS: dict[str, Callable[[str, Buffer | None, Buffer | None], LogRecord]] = {
+    "__consumer_offsets": _coordinator,
+    "__transaction_state": _coordinator,
+    "__share_group_state": _coordinator,
+    "__cluster_metadata": _framed,
+    "__remote_log_metadata": _framed,
+}

@@ -1,0 +1,52 @@
+"""The embedded messages by name, and those of a log by their number. Read all at once when the first is asked for.
+
+Pure lookups; functions are compiled by `catalog`'s `Codec`, when first called.
+"""
+
+from functools import cache, lru_cache
+
+from proxy.wire.catalog import MOST_CACHED, Codec
+from proxy.wire.folder import Folder
+from proxy.wire.language import Message, parse
+
+FILES = Folder("embedded")
+
+
+@cache
+def _files() -> dict[str, tuple[Message, ...]]:
+    """file name without its ending -> its messages."""
+    return {name.removesuffix(".kafka"): parse(FILES.text(name)) for name in FILES.names()}
+
+
+@cache
+def _by_name() -> dict[str, Message]:
+    return {found.name: found for messages in _files().values() for found in messages}
+
+
+def names() -> tuple[str, ...]:
+    """All embedded messages by Kafka's names, grouped by where they live: "ConsumerProtocolSubscription", ..."""
+    return tuple(_by_name())
+
+
+def message(name: str) -> Message | None:
+    """The schema; None where the catalog lacks the name."""
+    return _by_name().get(name)
+
+
+def versions(name: str) -> range:
+    """The known versions; empty for an unknown name."""
+    found = message(name)
+    return found.versions if found else range(0)
+
+
+@lru_cache(MOST_CACHED)
+def codec(name: str, version: int) -> Codec | None:
+    """The functions of that message in that version, without any prefix; None where the catalog lacks it."""
+    found = message(name)
+    return Codec(found, version) if found and version in found.versions else None
+
+
+@cache
+def numbered(file: str, ending: str = "") -> dict[int, str]:
+    """number -> name, of the messages of one file whose names end so."""
+    return {one.key: one.name for one in _files()[file] if one.key is not None and one.name.endswith(ending)}
