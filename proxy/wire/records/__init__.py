@@ -1,0 +1,70 @@
+"""What stands in a Produce request's and a Fetch response's `records`: bytes <-> records, of every format since 0.8.
+
+Words of this room:
+
+    record       offset, timestamp, key, value, headers
+    batch        records with one header before them (magic 2), maybe compressed as one block
+    message      a record of magic 0 or 1; a run of them is a message set
+    wrapper      a message whose value is a compressed message set
+    codec        none, gzip, snappy, lz4, zstd
+    control      records that brokers write: ends of transactions, changes of leader
+    tombstone    a record whose value is None
+    partial      what a Fetch response cuts off at its end: no error
+
+    >>> from proxy.wire import records
+    >>> data = records.write_batch([records.Record(7, key=b"k", value=b"v")], codec=records.Codec.GZIP)
+    >>> [batch.last_offset for batch in records.batches(data)]
+    [7]
+    >>> [record.value for record in records.read(data)]
+    [b'v']
+
+`batches` reads headers alone; `read` all records; `read_batch` those of one. Bytes that can't be read raise `Malformed`
+with their offset, and nothing else; a batch unfolds to at most `limit` bytes. Memory beside that: a few hundred records
+at a time. Not imported with `proxy.wire`, and codec libraries only when their codec is met.
+"""
+
+from proxy.wire.records.batch import Batch, batches, partial
+from proxy.wire.records.compression import DEFAULT_LIMIT, compress, decompress
+from proxy.wire.records.kinds import Codec, ControlType, TimestampType
+from proxy.wire.records.reading import read, read_batch, verify
+from proxy.wire.records.record import (
+    EndMarker,
+    Record,
+    control_key,
+    control_type,
+    end_marker,
+    end_marker_value,
+)
+from proxy.wire.records.write import (
+    end_marker_batch,
+    with_base_offset,
+    with_producer,
+    write_batch,
+    write_message_set,
+)
+
+__all__ = [
+    "DEFAULT_LIMIT",
+    "Batch",
+    "Codec",
+    "ControlType",
+    "EndMarker",
+    "Record",
+    "TimestampType",
+    "batches",
+    "compress",
+    "control_key",
+    "control_type",
+    "decompress",
+    "end_marker",
+    "end_marker_batch",
+    "end_marker_value",
+    "partial",
+    "read",
+    "read_batch",
+    "verify",
+    "with_base_offset",
+    "with_producer",
+    "write_batch",
+    "write_message_set",
+]

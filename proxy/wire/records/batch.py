@@ -1,0 +1,163 @@
+"""Where batches stand in a buffer, and what their headers say. Payloads are not touched.
+
+Offset, size and magic stand at the same places in all formats, so that formats may follow each other in one buffer:
+
+    magic 2      a batch: 61 bytes of header, then its records, compressed as one block or not
+    magic 0, 1   a message: one record, or a wrapper whose value is a compressed message set
+
+A message is told as a batch of its own, as Kafka's reader does. A Fetch response may end inside a batch, and a piece of
+a snapshot anywhere: what is incomplete at the end is no batch and no error; `partial` tells how much it is.
+Source: Kafka's `DefaultRecordBatch`, `LegacyRecord`, KIP-98, KIP-32, KIP-534 (delete horizon).
+"""
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import NamedTuple
+
+from proxy.wire.errors import Malformed
+from proxy.wire.primitives import Buffer
+from proxy.wire.records.kinds import (
+    CODECS,
+    CONTROL_BIT,
+    DELETE_HORIZON_BIT,
+    LOG_APPEND_BIT,
+    TRANSACTIONAL_BIT,
+    Codec,
+    TimestampType,
+)
+
+# offset, size: what stands before the bytes that the size counts
+LOG_OVERHEAD = 12
+# the first place from which the format is known
+MAGIC_AT = 16
+# base offset, size, leader epoch, magic, crc, attributes, last offset delta, base and max timestamp, producer id and
+# epoch, base sequence, count
+BATCH_HEAD = Struct(">qiibIhiqqqhii")
+# offset, size, crc, magic, attributes
+MESSAGE_HEAD = Struct(">qiIbB")
+SIZE = Struct(">i")
+TIMESTAMP = Struct(">q")
+TIMESTAMP_AT = MESSAGE_HEAD.size
+# CRC-32C covers a batch from its attributes, CRC-32 a message from its magic
+BATCH_CRC_FROM = 21
+MESSAGE_CRC_FROM = 16
+SMALLEST_MESSAGE = {0: 26, 1: 34}
+
+NO_TIMESTAMP = -1
+NO_PRODUCER = -1
+NO_PRODUCER_FIELDS = (NO_PRODUCER, -1, -1)
+INT64_END = 1 << 63
+
+
+class Batch(NamedTuple):
+    """A batch's header; of messages (magic 0 and 1) what they have. Offsets of bytes count from the buffer's start.
+
+    Lists of batches are long: a tuple, whose rarer words are properties.
+    """
+
+    start: int  # of its first byte in the buffer
+    end: int  # of the byte behind it
+    magic: int
+    base_offset: int | None  # None for a wrapper: the first offset stands inside
+    last_offset: int
+    attributes: int
+    crc: int
+    leader_epoch: int  # -1 from producers and in messages
+    base_timestamp: int  # ms; the delete horizon, if it has one
+    max_timestamp: int  # ms; -1 for none
+    producer_id: int  # -1 for none
+    producer_epoch: int
+    base_sequence: int
+    # of records; None for a wrapper. The word hides a method of tuples, which nobody misses.
+    count: int | None  # type: ignore[assignment]
+
+    @property
+    def codec(self) -> Codec:
+        return CODECS[self.attributes & 7]
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        if self.magic == 0:
+            return TimestampType.NONE
+        return TimestampType.LOG_APPEND if self.attributes & LOG_APPEND_BIT else TimestampType.CREATE
+
+    @property
+    def transactional(self) -> bool:
+        return self.magic > 1 and bool(self.attributes & TRANSACTIONAL_BIT)
+
+    @property
+    def control(self) -> bool:
+        """Whether its records are the brokers' own and no user data."""
+        return self.magic > 1 and bool(self.attributes & CONTROL_BIT)
+
+    @property
+    def delete_horizon(self) -> int | None:
+        """When tombstones and markers of this batch may be removed, in ms; None where it isn't known yet."""
+        return self.base_timestamp if self.magic > 1 and self.attributes & DELETE_HORIZON_BIT else None
+
+
+def batches(buf: Buffer, at: int = 0, end: int | None = None) -> Iterator[Batch]:
+    """The batches that stand whole in `buf[at:end]`, in their order. Errors: Malformed, with the offset."""
+    end = len(buf) if end is None else min(end, len(buf))
+    while (stop := whole(buf, at, end)) is not None:
+        yield header(buf, at, stop)
+        at = stop
+
+
+def partial(buf: Buffer, at: int = 0, end: int | None = None) -> int:
+    """How many bytes at the end of `buf[at:end]` are an incomplete batch; 0 for none. Errors: Malformed."""
+    end = len(buf) if end is None else min(end, len(buf))
+    while (stop := whole(buf, at, end)) is not None:
+        at = stop
+    return max(0, end - at)
+
+
+def whole(buf: Buffer, at: int, end: int) -> int | None:
+    """Where the batch at `at` ends; None if it isn't all there."""
+    if end - at < LOG_OVERHEAD:
+        return None
+    (size,) = SIZE.unpack_from(buf, at + 8)
+    # a magic's own minimum is checked with the magic
+    if size < MAGIC_AT + 1 - LOG_OVERHEAD:
+        raise Malformed(f"a batch of {size} bytes", offset=at + 8)
+    stop: int = at + LOG_OVERHEAD + size
+    return stop if stop <= end else None
+
+
+def header(buf: Buffer, start: int, end: int) -> Batch:
+    """The header of the batch that stands whole at `start`. Errors: Malformed."""
+    magic = buf[start + MAGIC_AT]
+    if magic == 2:
+        return _batch_header(buf, start, end)
+    if magic > 2:
+        raise Malformed(f"magic {magic}: 0, 1 and 2 are known", offset=start + MAGIC_AT)
+    return _message_header(buf, start, end, magic)
+
+
+def _batch_header(buf: Buffer, start: int, end: int) -> Batch:
+    _check_room(start, end, 2, BATCH_HEAD.size)
+    fields = BATCH_HEAD.unpack_from(buf, start)
+    offset, _, leader_epoch, magic, crc, attributes, delta, base_timestamp, max_timestamp = fields[:9]
+    producer_id, epoch, sequence, count = fields[9:]
+    if delta < 0 or count < 0:
+        raise Malformed(f"a batch of {count} records, the last offset {delta} behind its first", offset=start)
+    last = offset + delta
+    if last >= INT64_END:
+        raise Malformed("an offset of more than 64 bits", offset=start)
+    times = base_timestamp, max_timestamp
+    producer = producer_id, epoch, sequence
+    return Batch(start, end, magic, offset, last, attributes, crc, leader_epoch, *times, *producer, count)
+
+
+def _message_header(buf: Buffer, start: int, end: int, magic: int) -> Batch:
+    _check_room(start, end, magic, SMALLEST_MESSAGE[magic])
+    offset, _, crc, _, attributes = MESSAGE_HEAD.unpack_from(buf, start)
+    timestamp = TIMESTAMP.unpack_from(buf, start + TIMESTAMP_AT)[0] if magic else NO_TIMESTAMP
+    base, count = (None, None) if attributes & 7 else (offset, 1)
+    times = timestamp, timestamp
+    return Batch(start, end, magic, base, offset, attributes, crc, -1, *times, *NO_PRODUCER_FIELDS, count)
+
+
+def _check_room(start: int, end: int, magic: int, smallest: int) -> None:
+    if end - start < smallest:
+        raise Malformed(f"{end - start} bytes for magic {magic}, which has {smallest} at least", offset=start + 8)

@@ -1,0 +1,168 @@
+"""The plain records of a magic 2 batch, in one flat loop.
+
+Every field of a record but its attributes is a zigzag varint or has one before it, and nearly all of these fit one byte
+or two: those are read in place, longer ones by functions. Bounds are not checked field by field. The data ends with the
+batch, so what goes beyond it meets an IndexError; and each record must end where its length says.
+"""
+
+from collections.abc import Iterator
+
+from proxy.wire.errors import Malformed
+from proxy.wire.records.batch import Batch
+from proxy.wire.records.kinds import TimestampType
+from proxy.wire.records.record import Headers, Raw, int64, with_control
+
+# Records made before they are handed on: enough to leave the loop rarely, few enough for the caches.
+CHUNK = 256
+# one byte -> the number that it says as a zigzag varint
+ZIGZAG = tuple(byte >> 1 ^ -(byte & 1) for byte in range(128))
+VARINT_BYTES, VARLONG_BYTES = 5, 10
+# A timestamp farther from both ends of 64 bits can't wrap by a delta that the loop reads in place.
+TAME = 1 << 62
+
+
+def chunks(data: bytes, batch: Batch) -> Iterator[list[Raw]]:
+    """The records in `data`, a few hundred at a time; records before damage come before its error.
+
+    Errors: Malformed, its offset counted in `data`.
+    """
+    at, left = 0, batch.count or 0
+    while left:
+        out: list[Raw] = []
+        try:
+            at = _fill(out, data, at, min(left, CHUNK), batch.base_offset or 0, batch.base_timestamp)
+        except Malformed:
+            yield _told(out, batch)
+            raise
+        yield _told(out, batch)
+        left -= len(out)
+    if at != len(data):
+        raise Malformed(f"{len(data) - at} bytes behind the last record", offset=at)
+
+
+def _told(raw: list[Raw], batch: Batch) -> list[Raw]:
+    """What stands in the batch's header instead of its records."""
+    if batch.timestamp_type is TimestampType.LOG_APPEND:
+        raw = [(one[0], batch.max_timestamp, *one[2:5], TimestampType.LOG_APPEND, None) for one in raw]
+    elif not -TAME < batch.base_timestamp < TAME:
+        raw = [(one[0], int64(one[1]), *one[2:]) for one in raw]
+    return [with_control(one) for one in raw] if batch.control else raw
+
+
+def _fill(out: list[Raw], data: bytes, at: int, count: int, base_offset: int, base_timestamp: int) -> int:
+    """`count` records from `at` on added to `out`; the offset behind them."""
+    append, create, zigzag = out.append, TimestampType.CREATE, ZIGZAG
+    body = at
+    try:
+        for _ in range(count):
+            # the length, doubled as zigzag has it: an odd one is below zero and fits nothing
+            size = data[at]
+            if size < 128:
+                at += 1
+            elif (more := data[at + 1]) < 128:
+                size = size & 127 | more << 7
+                at += 2
+            else:
+                size, at = _varint(data, at, VARINT_BYTES)
+                size <<= 1
+            body = at
+            # behind the attributes, which have no meaning yet
+            timestamp = data[at + 1]
+            if timestamp < 128:
+                timestamp = zigzag[timestamp]
+                at += 2
+            elif (more := data[at + 2]) < 128:
+                timestamp = timestamp & 127 | more << 7
+                timestamp = timestamp >> 1 ^ -(timestamp & 1)
+                at += 3
+            else:
+                timestamp, at = _varint(data, at + 1, VARLONG_BYTES)
+                timestamp = int64(base_timestamp + timestamp) - base_timestamp
+            offset = data[at]
+            if not offset & 129:
+                offset >>= 1
+                at += 1
+            elif (more := data[at + 1]) < 128 and offset & 129 == 128:
+                offset = (offset & 127 | more << 7) >> 1
+                at += 2
+            else:
+                offset, at = _length(data, at)
+            size_of = data[at]
+            if not size_of & 129:
+                at += 1
+                key: bytes | None = data[at : (at := at + (size_of >> 1))]
+            elif size_of == 1:
+                at += 1
+                key = None
+            else:
+                key, at = _bytes(data, at)
+            size_of = data[at]
+            if not size_of & 129:
+                at += 1
+                value: bytes | None = data[at : (at := at + (size_of >> 1))]
+            elif size_of == 1:
+                at += 1
+                value = None
+            elif (more := data[at + 1]) < 128 and size_of & 129 == 128:
+                at += 2
+                value = data[at : (at := at + ((size_of & 127 | more << 7) >> 1))]
+            else:
+                value, at = _bytes(data, at)
+            headers: Headers = ()
+            if data[at]:
+                headers, at = _headers(data, at)
+            else:
+                at += 1
+            if at - body << 1 != size:
+                raise Malformed(f"a record of {at - body} bytes, whose length says {size >> 1}", offset=body)
+            append((base_offset + offset, base_timestamp + timestamp, key, value, headers, create, None))
+    except IndexError:
+        raise Malformed("a record goes beyond the end of its batch", offset=body) from None
+    return at
+
+
+def _varint(data: bytes, at: int, most: int) -> tuple[int, int]:
+    """A zigzag varint of at most `most` bytes and the offset behind it."""
+    value = 0
+    for place in range(most):
+        byte = data[at + place]
+        value |= (byte & 127) << 7 * place
+        if byte < 128:
+            bits = 32 if most == VARINT_BYTES else 64
+            if value >> bits:
+                raise Malformed(f"a varint of more than {bits} bits", offset=at)
+            return value >> 1 ^ -(value & 1), at + place + 1
+    raise Malformed(f"a varint of more than {most} bytes", offset=at)
+
+
+def _length(data: bytes, start: int) -> tuple[int, int]:
+    value, at = _varint(data, start, VARINT_BYTES)
+    if value < 0:
+        raise Malformed(f"{value} where a number from 0 on must stand", offset=start)
+    return value, at
+
+
+def _bytes(data: bytes, start: int) -> tuple[bytes | None, int]:
+    size, at = _varint(data, start, VARINT_BYTES)
+    if size == -1:
+        return None, at
+    if not 0 <= size <= len(data) - at:
+        raise Malformed(f"a field of {size} bytes", offset=start)
+    return data[at : at + size], at + size
+
+
+def _headers(data: bytes, at: int) -> tuple[Headers, int]:
+    count, at = _length(data, at)
+    headers = []
+    for _ in range(count):
+        name, at = _name(data, at)
+        value, at = _bytes(data, at)
+        headers.append((name, value))
+    return tuple(headers), at
+
+
+def _name(data: bytes, start: int) -> tuple[str, int]:
+    name, at = _bytes(data, start)
+    if name is None:
+        raise Malformed("a header without a name", offset=start)
+    return name.decode("utf-8", "replace"), at

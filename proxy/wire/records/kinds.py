@@ -1,0 +1,49 @@
+"""The small sets of values that record formats use. An enum's value is its label; the number on the wire is its place.
+
+Source: Kafka's `CompressionType`, `TimestampType`, `ControlRecordType`.
+"""
+
+from enum import Enum
+
+
+class Codec(Enum):
+    """How the records of a batch are compressed (bits 0-2 of its attributes); zstd never in magic 0 and 1."""
+
+    NONE = "none"
+    GZIP = "gzip"
+    SNAPPY = "snappy"
+    LZ4 = "lz4"
+    ZSTD = "zstd"
+    UNKNOWN = "unknown"
+
+
+class TimestampType(Enum):
+    """Who set a record's timestamp: its producer or the broker that appended it. Magic 0 has none."""
+
+    NONE = "none"
+    CREATE = "create"
+    LOG_APPEND = "log_append"
+
+
+class ControlType(Enum):
+    """What a control record tells. UNKNOWN: of a version or type that this list lacks, and no error."""
+
+    ABORT = "abort"
+    COMMIT = "commit"
+    LEADER_CHANGE = "leader_change"
+    SNAPSHOT_HEADER = "snapshot_header"
+    SNAPSHOT_FOOTER = "snapshot_footer"
+    KRAFT_VERSION = "kraft_version"
+    KRAFT_VOTERS = "kraft_voters"
+    UNKNOWN = "unknown"
+
+
+# attributes & 7 -> Codec
+CODECS = (Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD, Codec.UNKNOWN, Codec.UNKNOWN, Codec.UNKNOWN)
+# the type in a control record's key -> ControlType
+CONTROL_TYPES = tuple(kind for kind in ControlType if kind is not ControlType.UNKNOWN)
+
+LOG_APPEND_BIT = 1 << 3
+TRANSACTIONAL_BIT = 1 << 4
+CONTROL_BIT = 1 << 5
+DELETE_HORIZON_BIT = 1 << 6

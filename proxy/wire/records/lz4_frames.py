@@ -1,0 +1,108 @@
+"""LZ4 frames as Kafka has them: independent blocks of up to 64 KiB, no content size, no content checksum.
+
+Kafka's first lz4 writer computed a frame's header checksum over the frame's magic too. So it stayed, for messages of
+magic 0: Java writes and expects the wrong checksum there and the right one from magic 1 on (KIP-57). Readers of magic 0
+take both; the checksum is put right before the library sees it.
+"""
+
+from proxy.wire.errors import Malformed
+from proxy.wire.primitives import Buffer
+from proxy.wire.records.compression import STEP, Output, library, next_piece
+
+MAGIC = b"\x04\x22\x4d\x18"
+# in a frame's first flag byte
+HAS_CONTENT_SIZE, HAS_DICTIONARY = 1 << 3, 1
+
+
+def decompress(data: memoryview, out: Output, magic: int) -> None:
+    at = 0
+    while at < len(data) or not at:
+        if magic == 0:
+            data = _put_right(data, at)
+        at = _frame(data, at, out)
+
+
+def _frame(data: memoryview, at: int, out: Output) -> int:
+    unpacker = library("lz4.frame").LZ4FrameDecompressor()
+    while not unpacker.eof:
+        piece: Buffer = b""
+        if unpacker.needs_input:
+            piece, at = next_piece(data, at, "lz4 frame")
+        try:
+            plain = unpacker.decompress(piece, max_length=STEP)
+        except (RuntimeError, MemoryError) as error:
+            raise Malformed(f"no lz4 frame: {error}") from None
+        if not plain and not piece and not unpacker.eof:
+            raise Malformed("an lz4 frame that does not end")
+        out.add(plain)
+    return at - len(unpacker.unused_data or b"")
+
+
+def compress(data: bytes, level: int | None, magic: int) -> bytes:
+    lz4 = library("lz4.frame")
+    frame: bytes = lz4.compress(
+        data,
+        compression_level=0 if level is None else level,
+        block_size=lz4.BLOCKSIZE_MAX64KB,
+        block_linked=False,
+        store_size=False,
+    )
+    if magic == 0:
+        end = _header_end(memoryview(frame), 0)
+        frame = frame[: end - 1] + _checksum(frame[: end - 1]) + frame[end:]
+    return frame
+
+
+def _put_right(data: memoryview, at: int) -> memoryview:
+    end = _header_end(data, at)
+    if data[at : at + len(MAGIC)] != MAGIC or end > len(data):
+        return data
+    right = _checksum(bytes(data[at + len(MAGIC) : end - 1]))
+    if data[end - 1] == right[0]:
+        return data
+    return memoryview(b"".join((data[: end - 1], right, data[end:])))
+
+
+def _header_end(data: memoryview, at: int) -> int:
+    """Behind the header's checksum: magic, two flag bytes, perhaps content size and dictionary id, the checksum."""
+    flags = data[at + 4] if at + 4 < len(data) else 0
+    return at + 7 + (8 if flags & HAS_CONTENT_SIZE else 0) + (4 if flags & HAS_DICTIONARY else 0)
+
+
+def _checksum(header: bytes) -> bytes:
+    return bytes([xxh32(header) >> 8 & 0xFF])
+
+
+PRIMES = (2654435761, 2246822519, 3266489917, 668265263, 374761393)
+UINT32 = 0xFFFF_FFFF
+
+
+def xxh32(data: bytes) -> int:
+    """xxHash32 with seed 0. Source: the algorithm's description at github.com/Cyan4973/xxHash."""
+    if len(data) < 16:
+        return _finish(data, PRIMES[4], len(data))
+    lanes = [PRIMES[0] + PRIMES[1], PRIMES[1], 0, -PRIMES[0]]
+    whole = len(data) & ~15
+    for at in range(0, whole, 4):
+        word = int.from_bytes(data[at : at + 4], "little")
+        lane = lanes[at // 4 % 4] + word * PRIMES[1] & UINT32
+        lanes[at // 4 % 4] = _rotate(lane, 13) * PRIMES[0] & UINT32
+    mixed = sum(_rotate(lane, turn) for lane, turn in zip(lanes, (1, 7, 12, 18), strict=True))
+    return _finish(data[whole:], mixed, len(data))
+
+
+def _finish(rest: bytes, mixed: int, size: int) -> int:
+    mixed = mixed + size & UINT32
+    words = len(rest) & ~3
+    for at in range(0, words, 4):
+        mixed = mixed + int.from_bytes(rest[at : at + 4], "little") * PRIMES[2] & UINT32
+        mixed = _rotate(mixed, 17) * PRIMES[3] & UINT32
+    for byte in rest[words:]:
+        mixed = _rotate(mixed + byte * PRIMES[4] & UINT32, 11) * PRIMES[0] & UINT32
+    mixed = (mixed ^ mixed >> 15) * PRIMES[1] & UINT32
+    mixed = (mixed ^ mixed >> 13) * PRIMES[2] & UINT32
+    return mixed ^ mixed >> 16
+
+
+def _rotate(word: int, by: int) -> int:
+    return (word << by | word >> 32 - by) & UINT32

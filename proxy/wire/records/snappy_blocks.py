@@ -1,0 +1,57 @@
+"""Snappy as Kafka has it: blocks in snappy-java's framing (Java, Python clients) or one bare block (librdkafka, Go).
+
+The framing: 8 bytes of magic, version and compatible version (int32 each), then blocks with an int32 length before
+each. Streams may be concatenated: the 16 bytes then stand where a length is expected. A reader tells the two apart by
+the magic, as snappy-java does.
+"""
+
+from proxy.wire.errors import Malformed
+from proxy.wire.primitives import read_uvarint
+from proxy.wire.records.compression import Output, library
+
+MAGIC = b"\x82SNAPPY\0"
+HEADER = MAGIC + (1).to_bytes(4, "big") + (1).to_bytes(4, "big")
+# what Java compresses at a time
+BLOCK = 32 << 10
+# A copy of 64 bytes takes 3: no block grows by more. What says so is not worth an allocation.
+LARGEST_RATIO = 22
+
+
+def decompress(data: memoryview, out: Output) -> None:
+    if data[: len(MAGIC)] != MAGIC:
+        out.add(_block(data, out))
+        return
+    at = 0
+    while at < len(data):
+        if data[at : at + len(MAGIC)] == MAGIC:
+            at += len(HEADER)
+            continue
+        end = at + 4 + int.from_bytes(data[at : at + 4], "big")
+        if end > len(data):
+            raise Malformed("a snappy block that does not end")
+        out.add(_block(data[at + 4 : end], out))
+        at = end
+
+
+def _block(block: memoryview, out: Output) -> bytes:
+    """One block, whose size stands before it."""
+    size, _ = read_uvarint(block, 0)
+    out.expect(size)
+    if size > len(block) * LARGEST_RATIO:
+        raise Malformed(f"a snappy block of {len(block)} bytes that says it holds {size}")
+    snappy = library("snappy")
+    try:
+        plain: bytes = snappy.uncompress(block)
+    except snappy.UncompressError as error:
+        raise Malformed(f"no snappy block: {error.__cause__}") from None
+    return plain
+
+
+def compress(data: bytes) -> bytes:
+    """`data` in snappy-java's framing, which every reader takes."""
+    snappy = library("snappy")
+    pieces = [HEADER]
+    for at in range(0, len(data), BLOCK):
+        block = snappy.compress(data[at : at + BLOCK])
+        pieces += (len(block).to_bytes(4, "big"), block)
+    return b"".join(pieces)

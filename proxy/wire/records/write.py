@@ -1,0 +1,257 @@
+"""Records -> the bytes of a batch or a message set; and changes to a batch that leave its records alone.
+
+What is written is what Kafka's Java clients write, but for what compression libraries decide. Checksums are computed
+here and nowhere else. What a broker or client changes in a whole batch (base offset and leader epoch on append,
+producer fields before sending) is changed in its header: no record is read.
+Source: Kafka's `DefaultRecordBatch`, `DefaultRecord`, `LegacyRecord`, `MemoryRecordsBuilder`.
+"""
+
+import struct
+from collections.abc import Sequence
+from struct import Struct
+
+from proxy.wire.errors import Malformed
+from proxy.wire.primitives import Buffer, uvarint
+from proxy.wire.records.batch import (
+    BATCH_CRC_FROM,
+    BATCH_HEAD,
+    LOG_OVERHEAD,
+    NO_PRODUCER,
+    NO_TIMESTAMP,
+    Batch,
+    header,
+    whole,
+)
+from proxy.wire.records.checksums import crc32, crc32c
+from proxy.wire.records.compression import compress
+from proxy.wire.records.kinds import (
+    CODECS,
+    CONTROL_BIT,
+    DELETE_HORIZON_BIT,
+    LOG_APPEND_BIT,
+    TRANSACTIONAL_BIT,
+    Codec,
+    ControlType,
+    TimestampType,
+)
+from proxy.wire.records.record import Record, control_key, end_marker_value, int64
+
+CRC = Struct(">I")
+CRC_AT = 17
+OFFSET = Struct(">q")
+LEADER_EPOCH = Struct(">i")
+LEADER_EPOCH_AT = 12
+PRODUCER = Struct(">qhi")
+PRODUCER_AT = 43
+MESSAGE = Struct(">bb")
+INT32 = Struct(">i")
+INT64 = Struct(">q")
+NO_BYTES = b"\x01"
+NULL = INT32.pack(-1)
+
+
+def write_batch(
+    records: Sequence[Record],
+    *,
+    base_offset: int | None = None,
+    last_offset: int | None = None,
+    codec: Codec = Codec.NONE,
+    level: int | None = None,
+    timestamp_type: TimestampType = TimestampType.CREATE,
+    max_timestamp: int | None = None,
+    delete_horizon: int | None = None,
+    transactional: bool = False,
+    control: bool = False,
+    producer_id: int = NO_PRODUCER,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    leader_epoch: int = -1,
+) -> bytes:
+    """A batch of magic 2.
+
+    Args: records: in the order of their offsets, which may have holes; none with `base_offset` and `last_offset`: an
+    empty batch. base_offset, last_offset: what the batch covers, None for the first and last record's. level: the
+    codec's own measure. timestamp_type: LOG_APPEND tells `max_timestamp` for every record. max_timestamp: None for the
+    largest (ms). delete_horizon: ms. control: `records` are control records (`end_marker_batch` writes markers).
+    Errors: Malformed for what the format can't hold.
+    """
+    base = base_offset if base_offset is not None else records[0].offset if records else 0
+    last = last_offset if last_offset is not None else records[-1].offset if records else base
+    first_timestamp = records[0].timestamp if records else NO_TIMESTAMP
+    base_timestamp = first_timestamp if delete_horizon is None else delete_horizon
+    largest = max((record.timestamp for record in records), default=NO_TIMESTAMP)
+    attributes = (
+        CODECS.index(codec)
+        | (LOG_APPEND_BIT if timestamp_type is TimestampType.LOG_APPEND else 0)
+        | (TRANSACTIONAL_BIT if transactional else 0)
+        | (CONTROL_BIT if control else 0)
+        | (DELETE_HORIZON_BIT if delete_horizon is not None else 0)
+    )
+    plain = b"".join(_record(record, base, base_timestamp) for record in records)
+    payload = compress(codec, plain, level) if records else b""
+    try:
+        head = BATCH_HEAD.pack(
+            base,
+            BATCH_HEAD.size - LOG_OVERHEAD + len(payload),
+            leader_epoch,
+            2,
+            0,
+            attributes,
+            last - base,
+            base_timestamp,
+            largest if max_timestamp is None else max_timestamp,
+            producer_id,
+            producer_epoch,
+            base_sequence,
+            len(records),
+        )
+    except struct.error as error:
+        raise Malformed(f"no batch can hold that: {error}") from None
+    return _summed(bytearray(head + payload))
+
+
+def end_marker_batch(
+    kind: ControlType,
+    *,
+    offset: int,
+    timestamp: int,
+    producer_id: int,
+    producer_epoch: int,
+    coordinator_epoch: int,
+    leader_epoch: int = -1,
+) -> bytes:
+    """The batch that ends a transaction: `kind` is ABORT or COMMIT; timestamp in ms."""
+    if kind not in (ControlType.ABORT, ControlType.COMMIT):
+        raise ValueError(f"{kind} ends no transaction")
+    return write_batch(
+        [Record(offset, timestamp, control_key(kind), end_marker_value(coordinator_epoch))],
+        transactional=True,
+        control=True,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        leader_epoch=leader_epoch,
+    )
+
+
+def _record(record: Record, base_offset: int, base_timestamp: int) -> bytes:
+    if record.offset < base_offset:
+        raise Malformed(f"offset {record.offset} in a batch that begins at {base_offset}")
+    body = b"".join(
+        (
+            b"\0",
+            _varlong(int64(record.timestamp - base_timestamp)),
+            _varint(record.offset - base_offset),
+            _sized(record.key),
+            _sized(record.value),
+            _headers(record),
+        )
+    )
+    return _varint(len(body)) + body
+
+
+def _headers(record: Record) -> bytes:
+    fields = [_sized(name.encode()) + _sized(value) for name, value in record.headers]
+    return _varint(len(fields)) + b"".join(fields)
+
+
+def _sized(data: bytes | None) -> bytes:
+    return NO_BYTES if data is None else _varint(len(data)) + data
+
+
+def _varint(value: int) -> bytes:
+    """A number from 0 on as a zigzag varint."""
+    return uvarint(value << 1)
+
+
+def _varlong(value: int) -> bytes:
+    left = value << 1 ^ value >> 63
+    out = bytearray()
+    while left > 127:
+        out.append(left & 127 | 128)
+        left >>= 7
+    out.append(left)
+    return bytes(out)
+
+
+def _summed(batch: bytearray) -> bytes:
+    CRC.pack_into(batch, CRC_AT, crc32c(memoryview(batch)[BATCH_CRC_FROM:]))
+    return bytes(batch)
+
+
+def with_base_offset(batch: Buffer, base_offset: int, leader_epoch: int | None = None) -> bytes:
+    """One whole batch of magic 2 as a broker appends it there; the checksum covers neither.
+
+    Errors: Malformed.
+    """
+    out = _one(batch)
+    try:
+        OFFSET.pack_into(out, 0, base_offset)
+        if leader_epoch is not None:
+            LEADER_EPOCH.pack_into(out, LEADER_EPOCH_AT, leader_epoch)
+    except struct.error as error:
+        raise Malformed(f"no batch can hold that: {error}") from None
+    return bytes(out)
+
+
+def with_producer(batch: Buffer, producer_id: int, producer_epoch: int, base_sequence: int) -> bytes:
+    """One whole batch of magic 2 as another producer sends it, its checksum computed anew. Errors: Malformed."""
+    out = _one(batch)
+    try:
+        PRODUCER.pack_into(out, PRODUCER_AT, producer_id, producer_epoch, base_sequence)
+    except struct.error as error:
+        raise Malformed(f"no batch can hold that: {error}") from None
+    return _summed(out)
+
+
+def _one(batch: Buffer) -> bytearray:
+    end = whole(batch, 0, len(batch))
+    if end != len(batch):
+        raise Malformed("these are not the bytes of one batch")
+    found: Batch = header(batch, 0, end)
+    if found.magic != 2:
+        raise Malformed(f"a message of magic {found.magic}: only batches of magic 2 have these fields")
+    return bytearray(batch)
+
+
+def write_message_set(
+    records: Sequence[Record],
+    *,
+    magic: int = 1,
+    codec: Codec = Codec.NONE,
+    level: int | None = None,
+    timestamp_type: TimestampType = TimestampType.CREATE,
+    log_append_time: int | None = None,
+) -> bytes:
+    """A message set of magic 0 or 1: a message for each record, in a wrapper if `codec` compresses them.
+
+    Args: log_append_time: ms, told for every record where `timestamp_type` is LOG_APPEND; None for the largest.
+    Errors: Malformed for what the format can't hold: headers, zstd, a compressed set of nothing.
+    """
+    if magic not in (0, 1):
+        raise ValueError(f"message sets have magic 0 or 1, not {magic}")
+    attributes = LOG_APPEND_BIT if magic and timestamp_type is TimestampType.LOG_APPEND else 0
+    stamp = log_append_time if attributes else None
+    if codec is Codec.NONE:
+        return b"".join(_message(record, magic, attributes, record.offset, stamp) for record in records)
+    if codec is Codec.ZSTD or not records:
+        raise Malformed("zstd in a message set, or a compressed set of nothing")
+    base = records[0].offset if magic else 0
+    plain = b"".join(_message(record, magic, 0, record.offset - base, None) for record in records)
+    largest = max(record.timestamp for record in records)
+    wrapper = Record(records[-1].offset, largest, None, compress(codec, plain, level, magic=magic))
+    return _message(wrapper, magic, attributes | CODECS.index(codec), wrapper.offset, stamp)
+
+
+def _message(record: Record, magic: int, attributes: int, offset: int, stamp: int | None) -> bytes:
+    if record.headers:
+        raise Malformed("headers in a message set: only batches of magic 2 have them")
+    try:
+        timestamp = INT64.pack(record.timestamp if stamp is None else stamp) if magic else b""
+        summed = b"".join((MESSAGE.pack(magic, attributes), timestamp, _classic(record.key), _classic(record.value)))
+        return OFFSET.pack(offset) + INT32.pack(CRC.size + len(summed)) + CRC.pack(crc32(summed)) + summed
+    except struct.error as error:
+        raise Malformed(f"no message can hold that: {error}") from None
+
+
+def _classic(data: bytes | None) -> bytes:
+    return NULL if data is None else INT32.pack(len(data)) + data

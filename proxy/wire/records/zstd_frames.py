@@ -1,0 +1,87 @@
+"""Zstandard frames, often without a content size, one behind another, fed block by block.
+
+A block makes 128 KiB at most, so the output is counted before the next block is unfolded; the library's own reader
+would unfold a whole input at once. Walking the blocks also finds where a frame ends: one cut off is an error, while the
+library would return less. The window is the library's limit, 128 MiB, which is what Java takes too and which costs
+memory only as output fills it.
+Source: RFC 8878, section 3.1.
+"""
+
+from collections.abc import Iterator
+
+from proxy.wire.errors import Malformed
+from proxy.wire.records.compression import Output, library
+
+MAGIC = 0xFD2FB528
+# sixteen magics of frames that carry no data
+SKIPPABLE = 0x184D2A50
+HAS_CHECKSUM, SINGLE_SEGMENT = 1 << 2, 1 << 5
+DICTIONARY_BYTES = (0, 1, 2, 4)
+CONTENT_SIZE_BYTES = (0, 2, 4, 8)
+RLE, RESERVED = 1, 3
+BLOCK_HEAD = 3
+# Kafka's default
+LEVEL = 3
+
+
+def decompress(data: memoryview, out: Output) -> None:
+    at = 0
+    while at < len(data) or not at:
+        at = _frame(data, at, out)
+
+
+def _frame(data: memoryview, at: int, out: Output) -> int:
+    """The frame at `at` unfolded; the offset behind it."""
+    if _number(data, at, 4) & ~15 == SKIPPABLE:
+        return _inside(data, at + 8 + _number(data, at + 4, 4))
+    zstandard = library("zstandard")
+    unpacker = zstandard.ZstdDecompressor().decompressobj()
+    try:
+        for end in _pieces(data, at):
+            out.add(unpacker.decompress(data[at:end]))
+            at = end
+    except (zstandard.ZstdError, MemoryError) as error:
+        raise Malformed(f"no zstd frame: {error}") from None
+    if not unpacker.eof:
+        raise Malformed("a zstd frame that does not end")
+    return at
+
+
+def _pieces(data: memoryview, at: int) -> Iterator[int]:
+    """Where the header and each block end, the last one with its checksum."""
+    if _number(data, at, 4) != MAGIC:
+        raise Malformed("no zstd frame: its magic is missing")
+    flags = _number(data, at + 4, 1)
+    at = _header_end(data, at + 5, flags)
+    yield at
+    last = 0
+    while not last:
+        head = _number(data, at, BLOCK_HEAD)
+        last, kind, size = head & 1, head >> 1 & 3, head >> 3
+        if kind == RESERVED:
+            raise Malformed("no zstd frame: a block of the reserved type")
+        at += BLOCK_HEAD + (1 if kind == RLE else size)
+        at += 4 if last and flags & HAS_CHECKSUM else 0
+        yield _inside(data, at)
+
+
+def _header_end(data: memoryview, at: int, flags: int) -> int:
+    single = flags & SINGLE_SEGMENT
+    size = CONTENT_SIZE_BYTES[flags >> 6] or (1 if single else 0)
+    return _inside(data, at + (0 if single else 1) + DICTIONARY_BYTES[flags & 3] + size)
+
+
+def _number(data: memoryview, at: int, size: int) -> int:
+    return int.from_bytes(data[at : _inside(data, at + size)], "little")
+
+
+def _inside(data: memoryview, at: int) -> int:
+    if at > len(data):
+        raise Malformed("a zstd frame that does not end")
+    return at
+
+
+def compress(data: bytes, level: int | None) -> bytes:
+    packer = library("zstandard").ZstdCompressor(level=LEVEL if level is None else level, write_content_size=False)
+    compressed: bytes = packer.compress(data)
+    return compressed
