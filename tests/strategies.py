@@ -117,6 +117,15 @@ def _extreme(slot: Slot) -> Any:
     return others.get(slot.type, bytes(range(256)))
 
 
+def without_unknown_tags(value: Any) -> Any:
+    """The same values for a codec that doesn't keep them."""
+    if isinstance(value, list):
+        return [without_unknown_tags(one) for one in value]
+    if isinstance(value, dict):
+        return {name: without_unknown_tags(one) for name, one in value.items() if name != "_tags"}
+    return value
+
+
 def must_codec(kind: Kind, key: int, version: int) -> Codec:
     found = catalog.codec(kind, key, version)
     assert found is not None, (kind, key, version)

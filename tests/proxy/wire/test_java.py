@@ -21,7 +21,7 @@ from tests.brokers.jars import clients_jar
 from tests.java.kafka_json import KafkaError, kafka_json_of
 from tests.proxy.wire.interpreter import default_of
 from tests.proxy.wire.kafka_definitions import Definition, definitions, field_name, fields_of, version_range
-from tests.strategies import EVERY_MESSAGE, JAVA_TAGS, extremes, must_codec, values_of
+from tests.strategies import EVERY_MESSAGE, JAVA_TAGS, extremes, must_codec, values_of, without_unknown_tags
 
 pytestmark = pytest.mark.real
 
@@ -103,14 +103,6 @@ class Json:
         if isinstance(value, bytes):
             return urlsafe_b64encode(value)[:22].decode() if slot.type == "uuid" else b64encode(value).decode()
         return value
-
-
-def without_unknown_tags(value: Any) -> Any:
-    if isinstance(value, list):
-        return [without_unknown_tags(one) for one in value]
-    if isinstance(value, dict):
-        return {name: without_unknown_tags(one) for name, one in value.items() if name != "_tags"}
-    return value
 
 
 def compare(case: Case, values: dict[str, Any]) -> None:
