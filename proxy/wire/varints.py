@@ -85,8 +85,11 @@ def skip(most: int, buf: Buffer, at: int) -> int:
 
 
 def split(most: int, buf: Buffer, at: int, size: int) -> Generator[None, Buffer, tuple[Buffer, int, int]]:
-    """Steps over the rest, `most` bytes at most, of what several chunks may share: chunk, offset in it, its size."""
-    for _ in range(most):
+    """Steps over what is left, behind its first byte, of an integer that several chunks may share.
+
+    Returns the chunk, the offset in it behind the integer, and its size. Errors: Malformed.
+    """
+    for _ in range(most - 1):
         while at >= size:
             at -= size
             buf = yield
@@ -94,7 +97,7 @@ def split(most: int, buf: Buffer, at: int, size: int) -> Generator[None, Buffer,
         at += 1
         if buf[at - 1] < 0x80:
             return buf, at, size
-    raise Malformed(f"a varint of more than {most + 1} bytes")
+    raise Malformed(f"a varint of more than {most} bytes")
 
 
 def unsigned(bits: int, value: int) -> bytes:

@@ -14,8 +14,8 @@ class Cursor:
 
     # The line that completes a varint of several bytes whose first is in `n`.
     rest_of_varint = "if n > 127: n, at = read_uvarint(buf, at - 1)"
-    # The line that steps over what is left of an integer in groups of 7 bits, at most so many bytes.
-    rest_of_integer = "if n > 127: at = skip({}, buf, at)"
+    # The line that steps over what is left of an integer in groups of 7 bits, of at most so many bytes in all.
+    rest_of_integer = "if n > 127: at = skip({}, buf, at - 1)"
 
     def __init__(self, source: Source):
         self.source = source

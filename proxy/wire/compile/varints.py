@@ -28,7 +28,7 @@ def read_many(cursor: Cursor, integer: Integer, target: str, count: str) -> None
 def step_over(cursor: Cursor, integer: Integer) -> None:
     """One value that nobody asked for."""
     cursor.length("B", 1)
-    cursor.source.line(cursor.rest_of_integer.format(integer.most_bytes - 1))
+    cursor.source.line(cursor.rest_of_integer.format(integer.most_bytes))
 
 
 def write(put_short: Callable[[str, str, str, str], None], integer: Integer, value: str) -> None:

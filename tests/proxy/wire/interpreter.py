@@ -44,9 +44,18 @@ class Reader:
     def number(self, code: str) -> Any:
         return struct.unpack(">" + code, self.take(struct.calcsize(">" + code)))[0]
 
-    def varint(self) -> int:
+    def integer(self, type_: str) -> int:
+        """An integer in groups of 7 bits, by the name of its type."""
+        bits = int(type_[-2:])
+        value = self.varint({16: 3, 32: 5, 64: 10}[bits])
+        assert value < 2**bits, "too many bits"
+        if type_.startswith("unsigned"):
+            return value if value < 2 ** (bits - 1) else value - 2**bits
+        return value // 2 if value % 2 == 0 else -(value + 1) // 2
+
+    def varint(self, most: int = 5) -> int:
         value = 0
-        for place in range(5):
+        for place in range(most):
             byte: int = self.number("B")
             value += (byte & 127) << (7 * place)
             if byte < 128:
@@ -89,9 +98,12 @@ class Reader:
     def one(self, field: Field, path: str, nullable: bool = False) -> Any:
         if field.fields:
             return self.struct(field.fields, path + ".")
-        if field.element in CODES:
-            return self.number(CODES[field.element])
-        if field.element == "uuid":
+        type_ = field.element_at(self.version)
+        if type_ in CODES:
+            return self.number(CODES[type_])
+        if "varint" in type_:
+            return self.integer(type_)
+        if type_ == "uuid":
             return self.take(16)
         size = self.length("h" if field.element == "string" else "i")
         assert size >= 0 or nullable
@@ -141,9 +153,12 @@ class Writer:
     def one(self, field: Field, value: Any) -> bytes:
         if field.fields:
             return self.struct(field.fields, value)
-        if field.element in CODES:
-            return struct.pack(">" + CODES[field.element], value)
-        if field.element == "uuid":
+        type_ = field.element_at(self.version)
+        if type_ in CODES:
+            return struct.pack(">" + CODES[type_], value)
+        if "varint" in type_:
+            return self.integer(type_, value)
+        if type_ == "uuid":
             return bytes(value)
         data = value.encode() if isinstance(value, str) else value
         return self.length("h" if field.element == "string" else "i", data) + (data or b"")
@@ -152,7 +167,15 @@ class Writer:
         size = -1 if value is None else len(value)
         return self.varint(size + 1) if self.flexible else struct.pack(">" + code, size)
 
-    def varint(self, value: int, place: int = 1) -> bytes:
-        if value < 128 and place >= self.width:
+    def integer(self, type_: str, value: int) -> bytes:
+        """An integer in groups of 7 bits, by the name of its type."""
+        bits = int(type_[-2:])
+        assert -(2 ** (bits - 1)) <= value < 2 ** (bits - 1), "out of range"
+        zigzag = 2 * value if value >= 0 else -2 * value - 1
+        written = value % 2**bits if type_.startswith("unsigned") else zigzag
+        return self.varint(written, most={16: 3, 32: 5, 64: 10}[bits])
+
+    def varint(self, value: int, place: int = 1, most: int = 5) -> bytes:
+        if value < 128 and place >= min(self.width, most):
             return bytes([value])
-        return bytes([value % 128 + 128]) + self.varint(value // 128, place + 1)
+        return bytes([value % 128 + 128]) + self.varint(value // 128, place + 1, most)

@@ -127,7 +127,7 @@ def ours(message: Message, version: int) -> tuple[OnTheWire, ...]:
         zero = default_value("[]" if one.is_array else one.element, None)
         return OnTheWire(
             one.name,
-            "[]" * one.is_array + one.element,
+            "[]" * one.is_array + one.element_at(version),
             version in one.nullable,
             one.tag,
             one.default if one.has_default else zero,

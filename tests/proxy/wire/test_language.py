@@ -4,6 +4,7 @@ import re
 import pytest
 
 from proxy.wire.apis import FOLDER
+from proxy.wire.integers import ENCODINGS, VARINT_TYPES
 from proxy.wire.language import (
     FIXED_TYPES,
     MARKS,
@@ -124,6 +125,42 @@ def test_the_same_name_may_stand_twice_in_different_versions() -> None:
     assert (old.type, new.type) == ("int32", "int64")
 
 
+BOTH_FORMS = [
+    ("int32 v0-9, unsigned_varint32 v10+", "int32  encoding fixed32 v0-9, unsigned32 v10+"),
+    ("[]int32 v0-9, []unsigned_varint32 v10+", "[]int32  encoding fixed32 v0-9, unsigned32 v10+"),
+    ("[]int64?3+ v2-5, []varint64 v6  tag 1", "[]int64?3+  tag 1  encoding fixed64 v2-5, signed64 v6"),
+    ("int32 v0-3, int64 v4+  = -1", "int64  encoding fixed32 v0-3, fixed64 v4+  = -1"),
+    ("int16 v0, varint32 v1, int64 v2+", "int64  encoding fixed16 v0, signed32 v1, fixed64 v2+"),
+    ("unsigned_varint16  v3+  node_id", "int16  v3+  encoding unsigned16  node_id"),
+    ("varint64", "int64  encoding signed64"),
+    ("int8 v0, int16 v1+", "int8 v0, int16 v1+"),
+]
+
+
+@pytest.mark.parametrize(("types", "encodings"), BOTH_FORMS)
+def test_types_by_version_and_encodings_by_version_are_the_same(types: str, encodings: str) -> None:
+    head = "MetadataResponse  key 3  versions 0-13  flexible 0+\n"
+    assert parse(f"{head}  leader_id: {types}\n") == parse(f"{head}  leader_id: {encodings}\n")
+
+
+def test_a_field_has_the_type_of_the_version_and_holds_the_widest() -> None:
+    found = field("lag: int16 v2, varint32 v3-5, unsigned_varint64 v6+  = -1")
+    assert (found.type, found.versions, found.default) == ("int64", range(2, OPEN_END), -1)
+    assert [found.element_at(version) for version in range(2, 8)] == [
+        "int16",
+        *["varint32"] * 3,
+        *["unsigned_varint64"] * 2,
+    ]
+    assert field("lag: []int32 v0, []int64 v1+").element_at(0) == "int32"
+    assert field("lag: varint32").element_at(5) == field("lag: varint32").element == "varint32"
+
+
+def test_the_versions_may_be_said_beside_the_encodings_too() -> None:
+    assert field("id: int32  v2+  encoding fixed32 v2-9, unsigned32 v10+") == field(
+        "id: int32  encoding fixed32 v2-9, unsigned32 v10+"
+    )
+
+
 @pytest.mark.parametrize(
     ("line", "text", "reason"),
     [
@@ -143,6 +180,22 @@ def test_the_same_name_may_stand_twice_in_different_versions() -> None:
         (2, HEAD + "  name: int8  hidden", "unknown mark 'hidden'"),
         (2, HEAD + "  name: int8  v14+", None),
         (2, HEAD + "  name: int8  = x", "x is no default of int8"),
+        (2, HEAD + "  name: int8  = 128", "128 is no default of int8"),
+        (2, HEAD + "  name: int16 v0, int64 v1+  = 40000", "40000 is no default of int16 and int64"),
+        (2, HEAD + "  name: int32 v0-3, int64 v5+", "version 5 does not"),
+        (2, HEAD + "  name: int32 v0-3, int64 v3+", "version 3 does not"),
+        (2, HEAD + "  name: int32 v0+, int64 v5+", "version 5 does not"),
+        (2, HEAD + "  name: int32 v0, string v1+", "int32 can't become string"),
+        (2, HEAD + "  name: bool v0, int8 v1+", "bool can't become bool"),
+        (2, HEAD + "  name: int32 v0, []int32 v1+", "int32 can't become \\[\\]int32"),
+        (2, HEAD + "  name: int32, int64 v1+", "a field is"),
+        (2, HEAD + "  name: int32  encoding zigzag32", "unknown encoding 'zigzag32'"),
+        (2, HEAD + "  name: int32  encoding fixed64", "fixed64 is no encoding of int32"),
+        (2, HEAD + "  name: int64  encoding fixed32", "no version has room for int64"),
+        (2, HEAD + "  name: string  encoding fixed32", "fixed32 is no encoding of string"),
+        (2, HEAD + "  name: varint32  encoding signed32", "signed32 is no encoding of varint32"),
+        (2, HEAD + "  name: int32  v0-3  encoding fixed32 v0-9, signed32 v10+", "in the versions of its encodings"),
+        (2, HEAD + "  name: int32 v0, varint32 v1+  encoding fixed32", "a type by version, or one type"),
         (2, HEAD + "  name: bool  = 1", "1 is no default of bool"),
         (2, HEAD + "  name: string  = x", "x is no default of string"),
         (2, HEAD + "  name: string  = null", "null by default, but not nullable"),
@@ -182,10 +235,13 @@ def test_the_page_of_the_language_is_right() -> None:
     with open(os.path.join(FOLDER, "README.md"), encoding="utf-8") as file:
         page = file.read()
     examples = re.findall(r"(?ms)^```\n(.*?)^```$", page)
-    assert [len(parse(example)) for example in examples] == [1, 1]
-    assert parse(examples[0])[0].fields[1].fields[3].name == "rack"
-    for word in {*FIXED_TYPES, *SIZED_TYPES, *MARKS}:
-        assert re.search(rf"[` ]{word}[` ]", page), word
+    first, data, types, encodings, shared = map(parse, examples)
+    assert first[0].fields[1].fields[3].name == "rack"
+    assert {message.kind for message in data} == {"data"}
+    assert types == encodings, "the two forms"
+    assert len(shared) == 1
+    for word in {*FIXED_TYPES, *VARINT_TYPES, *ENCODINGS, *SIZED_TYPES, *MARKS}:
+        assert re.search(rf"[` ]{word}[`: ]", page), word
 
 
 def letters(name: str) -> str:
