@@ -30,6 +30,9 @@ def completed(_context: click.Context, _param: click.Parameter, begun: str) -> l
     return [CompletionItem(name) for name in names if name.lower().startswith(begun.lower())]
 
 
+RECORDS_HELP = "Of each field of record batches, show so many records."
+
+
 @click.group(short_help="Kafka's protocol: list its messages, show one, decode a frame.")
 def wire() -> None:
     """Kafka's protocol as this proxy knows it: every API and version from 0.8 on.
@@ -131,22 +134,26 @@ def _source(codec: catalog.Codec, function: str, paths: tuple[str, ...]) -> str:
     help="It answers a request of that version.",
     shell_complete=completed,
 )
+@click.option("--records", type=click.IntRange(min=0), default=10, show_default=True, help=RECORDS_HELP)
 @click.option("--show-secrets", is_flag=True, help="Show passwords, tokens and settings' values too.")
-def decode(text: str | None, file: Path | None, response_to: tuple[int, int] | None, show_secrets: bool) -> None:
+def decode(
+    text: str | None, file: Path | None, response_to: tuple[int, int] | None, records: int, show_secrets: bool
+) -> None:
     """A frame as JSON, with or without its 4-byte length; several behind each other as one object each.
 
     Without --hex and --file it is read from standard input, raw or as hex. A request tells its own API and version; a
-    response does not, so it needs --response. Bytes are {length, base64} and `text` where it can be read. An unknown
-    API or version is shown as such, with its bytes. Exit code 1 for bytes that can't be that message, with the API,
-    the version and the offset.
+    response does not, so it needs --response. Bytes are {length, base64} and `text` where it can be read; record
+    batches and messages inside messages are opened. An unknown API or version is shown as such, with its bytes. Exit
+    code 1 for bytes that can't be that message, with the API, the version and the offset.
     """
     from proxy.tools import frames, plain
+    from proxy.tools.tree import Shown
 
     if text is not None and file is not None:
         raise click.UsageError("--hex or --file, not both")
     try:
         data = frames.octets(text) if text is not None else frames.octets_of(_read(file))
-        found = frames.told(data, frames.Asked(response_to, show_secrets))
+        found = frames.told(data, frames.Asked(response_to, Shown(not show_secrets, records)))
     except (WireError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     for one in found:

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from proxy.tools.tree import Tree
+from proxy.tools.tree import Shown, message_tree
 from proxy.wire import catalog
 from proxy.wire.apis import Kind
 from proxy.wire.errors import WireError
@@ -19,14 +19,15 @@ from proxy.wire.headers import RequestHead, ResponseHead, request_head, response
 
 # what people's tools put between the digits: tcpdump, Wireshark, xxd -p, Python, C
 _BETWEEN = re.compile(r"0x|\\x|[\s:,\"';]", re.IGNORECASE)
+MASKED = Shown(mask=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """How to read: requests, or responses to (api key, version); whether secrets are shown."""
+    """How to read: requests, or responses to (api key, version); and what to show."""
 
     response_to: tuple[int, int] | None = None
-    show_secrets: bool = False
+    shown: Shown = MASKED
 
 
 def octets(text: str) -> bytes:
@@ -111,7 +112,6 @@ def _body(kind: Kind, key: int, version: int, frame: bytes, start: int, asked: A
         why = f"version {version} of {known.start}-{known.stop - 1} known" if known else "the catalog has no such api"
         return {"why": f"unknown: {why}", "bytes": frame[start:]}
     values, end = codec.decode(frame, start)
-    hidden = () if asked.show_secrets else catalog.secrets(kind, key, version)
-    body = Tree(version, hidden).struct(values, codec.message.fields)
+    body = message_tree(codec.message, version, values, asked.shown)
     more = len(frame) - end
     return {"body": body} | ({"why": f"{more} bytes more stand behind it"} if more else {})

@@ -1,19 +1,26 @@
-"""Decoded values as a tree for people: ids as Kafka's tools print them, secrets named as such.
+"""Decoded values as a tree for people: ids as Kafka's tools print them, secrets named as such, what is packed opened.
 
-A masked value must never pass for a real one: it becomes `Masked`, with its length. The tree holds dicts, lists,
-numbers, text, bytes, None and Masked.
+Messages inside messages and record batches stand in place of their bytes. A masked value must never pass for a real
+one: it becomes `Masked`, with its length. The tree holds dicts, lists, numbers, text, bytes, None and Masked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from proxy.wire.language import Field
+from proxy.tools.packed import log_record, opened_records
+from proxy.wire import apis, embedded
+from proxy.wire.catalog import SECRET_MARKS
+from proxy.wire.embedded.blobs import layout_version
+from proxy.wire.language import Field, Message
 from proxy.wire.primitives import uuid_text
 
 TAGS = "_tags"
+Values = Mapping[str, Any]
+# a topic whose id is the same in every cluster; in versions with ids nothing else names it
+TOPICS_BY_ID = {bytes(15) + b"\1": "__cluster_metadata"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,33 +31,88 @@ class Masked:
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
-    """Makes trees of the values of one message at one version. `hidden`: paths of values that are not shown."""
+class Shown:
+    """What a tree shows. `records`: how many of each field of record batches are told one by one."""
+
+    mask: bool = False
+    records: int = 10
+
+
+def message_tree(message: Message, version: int, values: Values, shown: Shown) -> dict[str, Any]:
+    """The values of a request or a response."""
+    if message.key is not None and message.kind in ("request", "response"):
+        kind: apis.Kind = "request" if message.kind == "request" else "response"
+        values = embedded.expand(kind, message.key, values)
+    return _Tree(version, shown).struct(values, message.fields)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tree:
+    """Makes the tree of one message at one version; `topic` is the one that the values around belong to."""
 
     version: int
-    hidden: Collection[str] = ()
+    shown: Shown
+    topic: str | None = None
 
-    def struct(self, values: Mapping[str, Any], fields: Sequence[Field], above: str = "") -> dict[str, Any]:
-        """A struct's values, in their order."""
+    def struct(self, values: Values, fields: Sequence[Field]) -> dict[str, Any]:
         named = {field.name: field for field in fields if self.version in field.versions}
+        inner = _Tree(self.version, self.shown, _topic(values, named) or self.topic)
         return {
-            name: dict(value) if name == TAGS else self._value(value, named[name], above + name)
-            for name, value in values.items()
+            name: dict(value) if name == TAGS else inner.value(value, named[name]) for name, value in values.items()
         }
 
-    def _value(self, value: Any, field: Field, path: str) -> Any:
+    def value(self, value: Any, field: Field) -> Any:
         if value is None:
             return None
-        if path in self.hidden:
+        if self.shown.mask and field.marks & SECRET_MARKS:
             return hide(value)
         if field.is_array and isinstance(value, list):
-            return [self._element(one, field, path) for one in value]
-        return self._element(value, field, path)
+            return [self._element(one, field) for one in value]
+        return self._element(value, field)
 
-    def _element(self, value: Any, field: Field, path: str) -> Any:
+    def _element(self, value: Any, field: Field) -> Any:
         if field.fields:
-            return self.struct(value, field.fields, f"{path}.")
+            return self.struct(value, field.fields)
+        if isinstance(value, dict):
+            return self._packed(value)
+        if field.element == "records" and value:
+            return opened_records(value, self.shown.records, self._log_record)
         return uuid_text(bytes(value)) if field.element == "uuid" else value
+
+    def _packed(self, found: dict[str, Any]) -> dict[str, Any]:
+        """A message that stood in bytes, as `embedded.expand` tells it."""
+        message, version = _schema(found["message"]), layout_version(found["message"], found["version"])
+        return found | {"values": _Tree(version, self.shown).struct(found["values"], message.fields)}
+
+    def _log_record(self, key: bytes | None, value: bytes | None, control: bool) -> dict[str, Any]:
+        """A record's key and value, opened where a topic of the brokers' own says what they are."""
+        return {name: self._side(side) for name, side in log_record(self.topic, key, value, control).items()}
+
+    def _side(self, side: Any) -> Any:
+        if not isinstance(side, embedded.Embedded):
+            return side
+        told = {"message": side.name, "version": side.version, "values": embedded.expand_data(side.name, side.values)}
+        return self._packed(told | ({"rest": side.rest} if side.rest else {}))
+
+
+def _schema(name: str) -> Message:
+    found = embedded.message(name)
+    if found is None:
+        kind: apis.Kind = "request" if name.endswith("Request") else "response"
+        found = apis.message(kind, apis.api_key(name.removesuffix("Request").removesuffix("Response")) or 0)
+    assert found is not None, name
+    return found
+
+
+def _topic(values: Values, fields: Mapping[str, Field]) -> str | None:
+    """The topic that a struct names; None if it names none."""
+    for name, field in fields.items():
+        value = values.get(name)
+        if "topic_name" in field.marks and isinstance(value, str):
+            return value
+        if "topic_id" in field.marks and isinstance(value, bytes) and value in TOPICS_BY_ID:
+            return TOPICS_BY_ID[value]
+    return None
 
 
 def hide(value: Any) -> Any:

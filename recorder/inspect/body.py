@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from proxy.tools.tree import Tree
+from proxy.tools.tree import Shown, message_tree
 from proxy.wire import catalog
 from proxy.wire.errors import WireError
 from proxy.wire.headers import request_head, response_head
@@ -28,8 +28,8 @@ class Body:
     why: str = ""
 
 
-def body(row: Row) -> Body:
-    """Decode the frame of a row (which must hold its bytes)."""
+def body(row: Row, records: int = 10) -> Body:
+    """Decode the frame of a row (which must hold its bytes), `records` records of each field of record batches."""
     frame, kind, key, version = row[c.FRAME], row[c.KIND], row[c.API_KEY], row[c.API_VERSION]
     if kind not in (c.REQUEST, c.RESPONSE):
         return Body(None, f"no frame of Kafka's: {kind}")
@@ -37,10 +37,12 @@ def body(row: Row) -> Body:
         return Body(None, "part of it was left out of the capture")
     if key is None or version is None or row[c.DIALECT] != c.KAFKA:
         return Body(None, f"{row[c.API] or 'api unknown'} can't be decoded")
-    return _decoded(frame, kind, key, version, row[c.MASKED] or [])
+    return _decoded(frame, kind, key, version, row[c.MASKED] or [], records)
 
 
-def _decoded(frame: bytes, kind: Kind, key: int, version: int, masked: Sequence[Mapping[str, int]]) -> Body:
+def _decoded(
+    frame: bytes, kind: Kind, key: int, version: int, masked: Sequence[Mapping[str, int]], records: int
+) -> Body:
     codec = catalog.codec(kind, key, version)
     if codec is None:
         return Body(None, f"api {key} version {version} is not in the catalog")
@@ -51,6 +53,5 @@ def _decoded(frame: bytes, kind: Kind, key: int, version: int, masked: Sequence[
         values, end = codec.decode(frame, start)
     except WireError as error:
         return Body(None, f"can't be decoded: {error}")
-    hidden = catalog.secrets(kind, key, version) if masked else ()
-    tree = Tree(version, hidden).struct(values, codec.message.fields)
+    tree = message_tree(codec.message, version, values, Shown(bool(masked), records))
     return Body(tree, f"{len(frame) - end} bytes more stand behind it" if end < len(frame) else "")

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from proxy.tools import names
+from proxy.tools.commands import RECORDS_HELP
 from recorder.capture import frames as c
 from recorder.inspect.wanted import Wanted
 from recorder.ready import NoCapture, ready
@@ -178,10 +179,12 @@ def exchanges(folder: Path, limit: int | None, as_json: bool, only_errors: bool,
 @click.argument("ids", type=frame_id, metavar="ID...", nargs=-1, required=True)
 @click.option("--format", "kind", type=click.Choice(["text", "json", "hex"]), default="text", show_default=True)
 @click.option("--bytes", "most", type=click.IntRange(min=0), help="How much of each value of bytes to show.")
-def show(folder: Path, ids: tuple[Wanted, ...], kind: str, most: int | None) -> None:
+@click.option("--records", type=click.IntRange(min=0), default=10, show_default=True, help=RECORDS_HELP)
+def show(folder: Path, ids: tuple[Wanted, ...], kind: str, most: int | None, records: int) -> None:
     """Decode the frames with these IDS: CONNECTION/SEQUENCE, behind SESSION/ where there are several.
 
-    Values that the capture did not keep are named as masked; long bytes are cut, and say so.
+    Values that the capture did not keep are named as masked; long bytes are cut, and say so. Record batches and
+    messages inside messages (what members of a group tell each other, offsets, transactions) are opened.
     """
     from recorder.inspect import show as module
     from recorder.inspect.body import body
@@ -190,11 +193,11 @@ def show(folder: Path, ids: tuple[Wanted, ...], kind: str, most: int | None) -> 
     for wanted in ids:
         row = _one(folder, wanted)
         if kind == "json":
-            click.echo(json.dumps(module.as_json(row, body(row), limit)))
+            click.echo(json.dumps(module.as_json(row, body(row, records), limit)))
         elif kind == "hex":
             _print(module.hex_dump(row[c.FRAME] or b"", row[c.MASKED] or [], limit), True)
         else:
-            _print(module.as_text(row, body(row), limit), True)
+            _print(module.as_text(row, body(row, records), limit), True)
 
 
 def _one(folder: Path, wanted: Wanted) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.tools.frames import Asked, octets, octets_of, told
-from proxy.tools.tree import Masked
+from proxy.tools.tree import Masked, Shown
 from proxy.wire import catalog
 from proxy.wire.errors import WireError
 from proxy.wire.framing import framed
@@ -89,4 +89,4 @@ def test_bytes_behind_a_message_are_told() -> None:
 def test_secrets_are_masked_unless_asked_for() -> None:
     frame = catalog.encode_request(SASL, 2, 7, "me", {"auth_bytes": b"\0me\0hunter2"})
     assert told(frame, Asked())[0]["body"] == {"auth_bytes": Masked(11)}
-    assert told(frame, Asked(show_secrets=True))[0]["body"] == {"auth_bytes": b"\0me\0hunter2"}
+    assert told(frame, Asked(shown=Shown(mask=False)))[0]["body"] == {"auth_bytes": b"\0me\0hunter2"}

@@ -1,42 +1,46 @@
-"""Values become a tree for people: ids are text, what is hidden is named as such."""
+"""Values become a tree for people: ids are text, what is hidden is named as such, what is packed is opened."""
 
 from typing import Any
 
 from hypothesis import given
 
-from proxy.tools.tree import Masked, Tree, hide
-from proxy.wire import catalog
+from proxy.tools.tree import Masked, Shown, hide, message_tree
+from proxy.wire import catalog, embedded, records
+from proxy.wire.apis import Kind
 from tests.strategies import messages, must_codec
 
+METADATA, PRODUCE, FETCH, SYNC_GROUP, ENVELOPE, BROKER_REGISTRATION = 3, 0, 1, 14, 58, 62
 TOPIC_ID = bytes(range(16))
+OPEN, MASKED = Shown(), Shown(mask=True)
+
+
+def tree(kind: Kind, key: int, version: int, values: dict[str, Any], shown: Shown = OPEN) -> dict[str, Any]:
+    """The tree of what these values are once they have been on the wire."""
+    codec = must_codec(kind, key, version)
+    return message_tree(codec.message, version, codec.decode(codec.encode(values))[0], shown)
 
 
 def test_ids_are_printed_as_kafkas_tools_do() -> None:
-    codec = must_codec("response", 3, 12)
-    values, _ = codec.decode(codec.encode({"topics": [{"name": "t", "topic_id": TOPIC_ID, "partitions": []}]}))
-    assert Tree(12).struct(values, codec.message.fields)["topics"][0]["topic_id"] == "AAECAwQFBgcICQoLDA0ODw"
+    values = {"topics": [{"name": "t", "topic_id": TOPIC_ID, "partitions": []}]}
+    assert tree("response", METADATA, 12, values)["topics"][0]["topic_id"] == "AAECAwQFBgcICQoLDA0ODw"
 
 
 def test_ids_in_an_array_are_printed_too() -> None:
-    codec = must_codec("request", 62, 2)
-    values, _ = codec.decode(codec.encode({"log_dirs": [TOPIC_ID, bytes(16)]}))
-    shown = Tree(2).struct(values, codec.message.fields)
+    shown = tree("request", BROKER_REGISTRATION, 2, {"log_dirs": [TOPIC_ID, bytes(16)]})
     assert shown["log_dirs"] == ["AAECAwQFBgcICQoLDA0ODw", "AAAAAAAAAAAAAAAAAAAAAA"]
 
 
 def test_unknown_tags_are_kept() -> None:
-    assert Tree(12).struct({"_tags": {77: b"new"}}, ()) == {"_tags": {77: b"new"}}
+    assert tree("request", METADATA, 12, {"_tags": {77: b"new"}})["_tags"] == {77: b"new"}
 
 
 @given(messages())
 def test_hidden_values_are_nowhere_in_the_tree(drawn: tuple[catalog.Codec, dict[str, Any]]) -> None:
     codec, values = drawn
     decoded, _ = codec.decode(codec.encode(values))
-    kind, key = codec.message.kind, codec.message.key
-    hidden = catalog.secrets(kind, key, codec.version)
-    shown = Tree(codec.version, hidden).struct(decoded, codec.message.fields)
+    shown = message_tree(codec.message, codec.version, decoded, MASKED)
     assert list(shown) == list(decoded)
-    for path in hidden:
+    for path in catalog.secrets(codec.message.kind, codec.message.key, codec.version):
         assert all(value is None or isinstance(value, Masked) or len(value) == 0 for value in _at(shown, path))
 
 
@@ -51,3 +55,67 @@ def _at(value: Any, path: str) -> list[Any]:
 
 def test_of_an_empty_value_nothing_is_hidden() -> None:
     assert [hide(b""), hide(""), hide("é"), hide(b"abc"), hide(7)] == [b"", "", Masked(2), Masked(3), Masked(None)]
+
+
+def test_what_members_tell_their_group_is_opened() -> None:
+    blob = embedded.encode_blob("ConsumerProtocolAssignment", 1, {"assigned_partitions": [{"topic": "t"}]})
+    shown = tree("response", SYNC_GROUP, 5, {"protocol_type": "consumer", "assignment": blob})["assignment"]
+    assert (shown["message"], shown["version"]) == ("ConsumerProtocolAssignment", 1)
+    assert shown["values"]["assigned_partitions"] == [{"topic": "t", "partitions": []}]
+
+
+def test_blobs_that_are_none_stay_bytes() -> None:
+    shown = tree("response", SYNC_GROUP, 5, {"protocol_type": "consumer", "assignment": b"\1"})
+    assert shown["assignment"] == b"\1"
+
+
+def test_a_forwarded_request_is_opened_with_its_own_secrets_masked() -> None:
+    inner = catalog.encode_request(36, 2, 1, "me", {"auth_bytes": b"secret"})
+    shown = tree("request", ENVELOPE, 0, {"request_data": inner, "client_host_address": b"\x7f\0\0\1"})
+    assert shown["request_data"]["values"] == {"auth_bytes": b"secret"}
+    assert tree("request", ENVELOPE, 0, {"request_data": inner}, MASKED)["request_data"] == Masked(None)
+
+
+def produced(batch: bytes, topic: str = "t") -> dict[str, Any]:
+    """A Produce request with these records."""
+    return {"topic_data": [{"name": topic, "partition_data": [{"index": 0, "records": batch}]}]}
+
+
+def opened(batch: bytes, shown: Shown = OPEN, topic: str = "t") -> list[dict[str, Any]]:
+    told = tree("request", PRODUCE, 9, produced(batch, topic), shown)
+    found: list[dict[str, Any]] = told["topic_data"][0]["partition_data"][0]["records"]
+    return found
+
+
+def test_record_batches_are_opened() -> None:
+    (told,) = opened(records.write_batch([records.Record(0, 5, b"k", b"v", (("h", None),)), records.Record(1)]))
+    assert (told["base_offset"], told["last_offset"], told["count"], told["codec"]) == (0, 1, 2, "none")
+    assert told["records"][0] == {
+        "offset": 0,
+        "timestamp": 5,
+        "key": b"k",
+        "value": b"v",
+        "headers": [{"name": "h", "value": None}],
+    }
+    assert "headers" not in told["records"][1]
+
+
+def test_offsets_in_a_log_of_the_brokers_are_opened() -> None:
+    key = b"\0\1\0\1g\0\1t" + bytes(4)
+    (told,) = opened(records.write_batch([records.Record(0, 5, key, None)]), topic="__consumer_offsets")
+    (record,) = told["records"]
+    assert record["key"]["message"] == "OffsetCommitKey"
+    assert record["key"]["values"] == {"group": "g", "topic": "t", "partition": 0}
+    (told,) = opened(records.write_batch([records.Record(0, 5, key, None)]))
+    assert told["records"][0]["key"] == key
+
+
+def test_a_password_hash_in_the_metadata_log_is_masked() -> None:
+    codec = embedded.codec("UserScramCredentialRecord", 0)
+    assert codec is not None
+    value = b"\1\x0b\0" + codec.encode({"name": "me", "salt": b"salt", "stored_key": b"key"})
+    topics = {"responses": [{"topic_id": bytes(15) + b"\1", "partitions": [{"records": b""}]}]}
+    topics["responses"][0]["partitions"][0]["records"] = records.write_batch([records.Record(0, 5, None, value)])
+    for shown, salt in ((MASKED, Masked(4)), (OPEN, b"salt")):
+        (batch,) = tree("response", FETCH, 13, topics, shown)["responses"][0]["partitions"][0]["records"]
+        assert batch["records"][0]["value"]["values"]["salt"] == salt

@@ -1,0 +1,76 @@
+"""Record batches opened for people: each batch's header, and of its records as many as somebody wants to see.
+
+What is none (no producer id, no headers, a time that is not set) is left out. What can't be read says why, with its
+bytes: that is a finding, not an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from proxy.wire import embedded
+from proxy.wire.errors import WireError
+
+if TYPE_CHECKING:
+    from proxy.wire.records import Batch, Record
+
+# (key, value, whether of a control batch) -> what to show for them
+Sides = Callable[[bytes | None, bytes | None, bool], dict[str, Any]]
+
+
+def opened_records(data: bytes, most: int, sides: Sides) -> list[dict[str, Any]]:
+    """A dict a batch (or a message of old formats), `most` records in all; then what is cut or wrong at the end."""
+    from proxy.wire import records
+
+    told: list[dict[str, Any]] = []
+    at = 0
+    try:
+        for batch in records.batches(data):
+            told.append(_header(batch))
+            told[-1] |= _shown(records.read_batch(data, batch), batch, most, sides)
+            most -= len(told[-1]["records"])
+            at = batch.end
+    except (WireError, ModuleNotFoundError) as error:
+        return [*told, {"why": f"can't be read: {error}", "bytes": data[at:]}]
+    return told + ([{"why": "a batch that is cut", "bytes": data[at:]}] if at < len(data) else [])
+
+
+def _header(batch: Batch) -> dict[str, Any]:
+    facts: dict[str, Any] = {"magic": batch.magic, "base_offset": batch.base_offset, "last_offset": batch.last_offset}
+    facts |= {"count": batch.count, "codec": batch.codec.value, "timestamp_type": batch.timestamp_type.value}
+    facts |= {"max_timestamp": batch.max_timestamp, "leader_epoch": batch.leader_epoch}
+    facts |= {"producer_id": batch.producer_id, "producer_epoch": batch.producer_epoch}
+    facts |= {"base_sequence": batch.base_sequence, "transactional": batch.transactional or None}
+    facts |= {"control": batch.control or None, "crc": f"{batch.crc:08x}"}
+    return {name: value for name, value in facts.items() if value is not None and value != -1}
+
+
+def _shown(found: Iterator[Record], batch: Batch, most: int, sides: Sides) -> dict[str, Any]:
+    shown = [_record(record, batch.control, sides) for record in islice(found, most)]
+    more = (batch.count or 0) - len(shown)
+    return {"records": shown} | ({"more_records": more} if more > 0 else {})
+
+
+def _record(record: Record, control: bool, sides: Sides) -> dict[str, Any]:
+    told: dict[str, Any] = {"offset": record.offset, "timestamp": record.timestamp}
+    told |= {"control": record.control.value} if record.control else {}
+    told |= sides(record.key, record.value, control)
+    headers = [{"name": name, "value": value} for name, value in record.headers]
+    return told | ({"headers": headers} if headers else {})
+
+
+def log_record(topic: str | None, key: bytes | None, value: bytes | None, control: bool) -> dict[str, Any]:
+    """A record's `key` and `value`: embedded messages where the topic or the control batch says so, else the bytes."""
+    try:
+        if control:
+            found: embedded.LogRecord | None = embedded.decode_control(key or b"", value)
+        else:
+            found = embedded.decode_record(topic or "", key, value)
+    except WireError as error:
+        return {"key": key, "value": value, "why": f"can't be read: {error}"}
+    if found is None:
+        return {"key": key, "value": value}
+    read = isinstance(found.key, embedded.Embedded), isinstance(found.value, embedded.Embedded)
+    return {"key": found.key if read[0] else key, "value": found.value if read[1] else value}
