@@ -5,6 +5,7 @@ is told then, and in words the place in what was unfolded.
 """
 
 from collections.abc import Iterator
+from itertools import chain
 
 from proxy.wire.errors import Malformed, WireError
 from proxy.wire.primitives import Buffer
@@ -26,20 +27,23 @@ def read(
     Errors: Malformed, with the offset, when the damage is reached: records before it have been yielded then.
     ModuleNotFoundError where a codec's package lacks.
     """
-    for batch in batches(buf, at, end):
-        yield from read_batch(buf, batch, limit=limit, check_crc=check_crc)
+    found = batches(buf, at, end)
+    return as_records(chain.from_iterable(_chunks(buf, batch, limit, check_crc) for batch in found))
 
 
 def read_batch(buf: Buffer, batch: Batch, *, limit: int = DEFAULT_LIMIT, check_crc: bool = True) -> Iterator[Record]:
     """The records of one batch that `batches` found in `buf`; otherwise as `read`."""
+    return as_records(_chunks(buf, batch, limit, check_crc))
+
+
+def _chunks(buf: Buffer, batch: Batch, limit: int, check_crc: bool) -> Iterator[list[Raw]]:
     if check_crc:
         verify(buf, batch)
     if batch.magic < 2:
-        yield from as_records(_messages(buf, batch, limit, check_crc))
+        yield _messages(buf, batch, limit, check_crc)
         return
     try:
-        for chunk in chunks(_payload(buf, batch, limit), batch):
-            yield from as_records(chunk)
+        yield from chunks(_payload(buf, batch, limit), batch)
     except WireError as error:
         raise _placed(error, batch, BATCH_HEAD.size) from None
 

@@ -5,6 +5,7 @@ Source: Kafka's `DefaultRecord`, `ControlRecordType`, `EndTransactionMarker`; KI
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import chain
 from struct import Struct
 from typing import NamedTuple
 
@@ -38,8 +39,9 @@ Raw = tuple[int, int, bytes | None, bytes | None, Headers, TimestampType, Contro
 _record: Callable[[Raw], Record] = partial(tuple.__new__, Record)
 
 
-def as_records(raw: Iterable[Raw]) -> Iterator[Record]:
-    return map(_record, raw)
+def as_records(chunks: Iterable[Iterable[Raw]]) -> Iterator[Record]:
+    """Chunk for chunk, with no step of Python's own between two records of a chunk."""
+    return map(_record, chain.from_iterable(chunks))
 
 
 class EndMarker(NamedTuple):
