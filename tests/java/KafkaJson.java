@@ -35,7 +35,8 @@ import org.apache.kafka.common.protocol.types.RawTaggedField;
  * <p>Operations: Q decode a request body, R decode a response body, q encode a request body, r encode a response body;
  * X and x both ways at once, of a request or a response: behind an int32 length a body's JSON text, then a body's bytes,
  * answered by an int32 length and the encoded JSON, an int32 length and the bytes as Kafka writes them after reading them,
- * and what it read as JSON; L list every api; E list every error code.
+ * and what it read as JSON; D the same of a message of data, whose class is named in front, behind an int32 length;
+ * L list every api; E list every error code.
  */
 public final class KafkaJson {
     private static final ObjectMapper JSON = new ObjectMapper(new JsonFactory());
@@ -75,6 +76,10 @@ public final class KafkaJson {
     private static byte[] run(char operation, short api, short version, ByteBuffer rest) throws Exception {
         if (operation == 'L' || operation == 'E') {
             return JSON.writeValueAsBytes(operation == 'L' ? listing() : errors());
+        }
+        if (operation == 'D') {
+            String name = StandardCharsets.UTF_8.decode(take(rest, rest.getInt())).toString();
+            return bothWays((ApiMessage) Class.forName(name).getDeclaredConstructor().newInstance(), version, rest);
         }
         ApiMessageType type = ApiMessageType.fromApiKey(api);
         ApiMessage message = "QqX".indexOf(operation) >= 0 ? type.newRequest() : type.newResponse();

@@ -8,9 +8,7 @@ module, or the `conftest.py` of its folder, takes it by importing the fixture `k
 
 import atexit
 import json
-import os
 import struct
-import subprocess
 from base64 import b64decode
 from functools import cache
 from pathlib import Path
@@ -19,13 +17,12 @@ from typing import Any, Literal, NamedTuple
 import pytest
 
 from tests.brokers import jars
+from tests.java.jvm import Jvm, KafkaError
+
+__all__ = ["Api", "BothWays", "Decoded", "KafkaError", "KafkaJson", "kafka_json", "kafka_json_of"]
 
 SOURCE = Path(__file__).with_name("KafkaJson.java")
 Kind = Literal["request", "response"]
-
-
-class KafkaError(ValueError):
-    """Kafka's classes can't read or write that; the text is Java's."""
 
 
 class Decoded(NamedTuple):
@@ -58,15 +55,8 @@ class KafkaJson:
     """The running oracle of that release. Bodies are bytes without header and length."""
 
     def __init__(self, release: str) -> None:
-        # One core and a small heap: the machine's other tests should not notice it.
-        options = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx512m", "-Xshare:auto"]
-        command = [jars.java(), *options, "-cp", class_path(release), str(SOURCE)]
-        self._jvm = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-
-    def close(self) -> None:
-        self._jvm.stdin.close()  # type: ignore[union-attr]  # its pipes exist
-        self._jvm.wait(timeout=30)
-        self._jvm.stdout.close()  # type: ignore[union-attr]
+        self._jvm = Jvm(release, SOURCE)
+        self.close = self._jvm.close
 
     def apis(self) -> tuple[Api, ...]:
         """Every api of this Kafka version, controller-only and unstable versions too."""
@@ -85,30 +75,20 @@ class KafkaJson:
 
     def both_ways(self, kind: Kind, api_key: int, version: int, values: dict[str, Any], body: bytes) -> BothWays:
         """Write the values (as for `encode`), read the body and write it again. KafkaError when Kafka can't."""
-        text = json.dumps(values).encode()
-        question = struct.pack(">i", len(text)) + text + body
-        answer = self._ask("X" if kind == "request" else "x", api_key, version, question)
-        encoded, rest = _sized(answer)
-        rewritten, read = _sized(rest)
-        return BothWays(encoded, rewritten, json.loads(read))
+        question = _with_size(json.dumps(values).encode()) + body
+        return _both_ways(self._ask("X" if kind == "request" else "x", api_key, version, question))
+
+    def data_both_ways(self, java_class: str, version: int, values: dict[str, Any], body: bytes) -> BothWays:
+        """The same for a message of data, by the full name of its class."""
+        question = _with_size(java_class.encode()) + _with_size(json.dumps(values).encode()) + body
+        return _both_ways(self._ask("D", 0, version, question))
 
     def errors(self) -> dict[int, tuple[str, bool]]:
         """Every error code of this Kafka version: its name, and whether it is retriable."""
         return {one["code"]: (one["name"], one["retriable"]) for one in json.loads(self._ask("E", 0, 0, b""))}
 
     def _ask(self, operation: str, api_key: int, version: int, payload: bytes) -> bytes:
-        stdin, stdout = self._jvm.stdin, self._jvm.stdout
-        assert stdin
-        assert stdout
-        stdin.write(struct.pack(">icHH", 5 + len(payload), operation.encode(), api_key, version) + payload)
-        stdin.flush()
-        size = stdout.read(4)
-        if len(size) < 4:
-            raise RuntimeError(f"the JVM ended with exit code {self._jvm.wait(timeout=30)}; its stderr says why")
-        answer = stdout.read(*struct.unpack(">i", size))
-        if answer[0]:
-            raise KafkaError(answer[1:].decode())
-        return answer[1:]
+        return self._jvm.ask(struct.pack(">cHH", operation.encode(), api_key, version) + payload)
 
 
 @pytest.fixture(scope="session")
@@ -122,12 +102,6 @@ def kafka_json_of(release: str) -> KafkaJson:
     oracle = KafkaJson(release)
     atexit.register(oracle.close)
     return oracle
-
-
-def class_path(release: str) -> str:
-    """That release's `kafka-clients`, and from the broker's jars what it needs."""
-    needed = [jar for jar in sorted(jars.kafka_home().glob("libs/*.jar")) if not jar.name.startswith("kafka")]
-    return os.pathsep.join(map(str, [jars.clients_jar(release), *needed]))
 
 
 def _sized(data: bytes) -> tuple[bytes, bytes]:

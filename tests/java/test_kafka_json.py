@@ -47,6 +47,14 @@ def test_both_ways_are_asked_at_once(kafka_json: KafkaJson) -> None:
         kafka_json.both_ways("response", 10, 0, values, FIND_COORDINATOR_V0 + b"rest")
 
 
+def test_messages_of_data_are_asked_by_their_class(kafka_json: KafkaJson) -> None:
+    name = "org.apache.kafka.coordinator.group.generated.GroupMetadataKey"
+    said = kafka_json.data_both_ways(name, 0, {"group": "g"}, b"\x00\x01h")
+    assert said == (b"\x00\x01g", b"\x00\x01h", {"group": "h"})
+    with pytest.raises(KafkaError, match="ClassNotFoundException: no.such.Class"):
+        kafka_json.data_both_ways("no.such.Class", 0, {}, b"")
+
+
 def test_error_codes_have_names_and_say_whether_trying_again_may_help(kafka_json: KafkaJson) -> None:
     errors = kafka_json.errors()
     assert errors[-1] == ("UNKNOWN_SERVER_ERROR", False)
