@@ -1,0 +1,52 @@
+"""A JVM that answers questions over a pipe, with the `kafka-clients` of one release.
+
+A Java file beside this one is compiled and run by the JVM as it starts, which takes a second. Questions and answers are
+an int32 length and that many bytes; an answer begins with a status: 0, or 1 for an error, whose text follows.
+"""
+
+import os
+import struct
+import subprocess
+from pathlib import Path
+
+from tests.brokers import jars
+
+
+class KafkaError(ValueError):
+    """Kafka's classes can't read or write that; the text is Java's."""
+
+
+class Jvm:
+    """The running program `source`. Its stderr is the test's."""
+
+    def __init__(self, release: str, source: Path) -> None:
+        # One core and a small heap: the machine's other tests should not notice it.
+        options = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx512m", "-Xshare:auto"]
+        command = [jars.java(), *options, "-cp", class_path(release), str(source)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def close(self) -> None:
+        self._process.stdin.close()  # type: ignore[union-attr]  # its pipes exist
+        self._process.wait(timeout=30)
+        self._process.stdout.close()  # type: ignore[union-attr]
+
+    def ask(self, question: bytes) -> bytes:
+        """The answer. Errors: KafkaError; RuntimeError when the JVM has ended."""
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin
+        assert stdout
+        stdin.write(struct.pack(">i", len(question)) + question)
+        stdin.flush()
+        size = stdout.read(4)
+        if len(size) < 4:
+            raise RuntimeError(f"the JVM ended with exit code {self._process.wait(timeout=30)}; its stderr says why")
+        answer = stdout.read(*struct.unpack(">i", size))
+        if answer[0]:
+            raise KafkaError(answer[1:].decode())
+        return answer[1:]
+
+
+def class_path(release: str) -> str:
+    """That release's `kafka-clients`, and from the broker's jars what it needs."""
+    needed = [jar for jar in sorted(jars.kafka_home().glob("libs/*.jar")) if not jar.name.startswith("kafka")]
+    return os.pathsep.join(map(str, [jars.clients_jar(release), *needed]))
