@@ -39,14 +39,7 @@ def reading(source: Source, message: Message, version: int) -> Iterator[None]:
 
 def default_source(slot: Slot) -> str:
     """The expression for the value of a tagged field that is absent."""
-    if slot.field.has_default:
-        return repr(slot.field.default)
-    if slot.array:
-        return "[]"
-    if slot.struct:
-        return dict_source({inner.name: default_source(inner) for inner in slot.struct})
-    zeros = {"bool": "False", "string": "''", "bytes": "b''", "records": "b''", "uuid": "bytes(16)", "float64": "0.0"}
-    return zeros.get(slot.type, "0")
+    return repr(slot.default)
 
 
 def dict_source(values: Mapping[str, str]) -> str:

@@ -5,6 +5,7 @@ Everything that depends on the version is decided here, so that the writers of s
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 from proxy.wire.integers import INTEGERS, Encoding, Integer
 from proxy.wire.language import Field, Message
@@ -21,6 +22,8 @@ FIXED = {
     "float64": ("d", 8),
     "uuid": ("16s", 16),
 }
+# type -> what stands for it where nothing was said; 0 for all others
+ZEROS: dict[str, Any] = {"bool": False, "string": "", "bytes": b"", "records": b"", "uuid": bytes(16), "float64": 0.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,17 @@ class Slot:
     @property
     def tag(self) -> int | None:
         return self.field.tag
+
+    @property
+    def default(self) -> Any:
+        """The value of a field that is absent: a new one each time."""
+        if self.field.has_default:
+            return self.field.default
+        if self.array:
+            return []
+        if self.struct:
+            return {inner.name: inner.default for inner in self.struct}
+        return ZEROS.get(self.type, 0)
 
     @property
     def code(self) -> str | None:

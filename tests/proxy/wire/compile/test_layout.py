@@ -78,3 +78,21 @@ def test_every_element_of_every_array_takes_at_least_a_byte(kind: str) -> None:
 
 def test_sizes_are_those_of_the_struct_codes() -> None:
     assert all(struct.calcsize(">" + code) == size for code, size in FIXED.values())
+
+
+def test_the_type_of_an_integer_is_that_of_the_version() -> None:
+    (message,) = parse("ARequest  key 1  versions 0-2  flexible never\n  a: []int16 v0, []varint32 v1, []int64 v2\n")
+    (first,), (second,), (third,) = (layout(message, version).slots for version in range(3))
+    assert (first.element_code, second.element_code, third.element_code) == ("h", None, "q")
+    assert second.element_varint == second.element.varint == (32, "signed")
+    assert (second.varint, first.element_varint) == (None, None)
+
+
+def test_what_is_absent_has_the_value_that_its_line_says_or_its_types_zero() -> None:
+    (message,) = parse(
+        "ARequest  key 1  versions 0  flexible 0+\n"
+        "  a: varint16  = -1\n  b: string\n  c: string?  = null\n"
+        "  d: {}\n    e: []int8\n    f: uuid\n  g: unsigned_varint64\n"
+    )
+    defaults = {slot.name: slot.default for slot in layout(message, 0)}
+    assert defaults == {"a": -1, "b": "", "c": None, "d": {"e": [], "f": bytes(16)}, "g": 0}

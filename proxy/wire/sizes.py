@@ -1,0 +1,159 @@
+"""What a message would take if its integers were written another way: fixed, signed, unsigned, or each field its best.
+
+Reckons from the values, writes nothing. All integers of 16, 32 and 64 bits are counted in the asked encoding, elements
+of arrays too; what has no choice (bytes, uint16, uint32, lengths and counts) keeps its size. `reencoded` is the message
+with those types: its encoder writes exactly as many bytes.
+Source: KAFKA-9927; `docs/encodings.md` is the study.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+from proxy.wire.compile.layout import FIXED, Slot, Struct, layout
+from proxy.wire.integers import INTEGERS, WIDTHS, Encoding, Integer
+from proxy.wire.language import Field, Message
+from proxy.wire.varints import varint_size
+
+BEST = "best"
+
+# One for all integers, or one for the integers at each path; at others they stay as they are.
+Encodings = Encoding | Mapping[str, Encoding]
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Bytes of one message.
+
+    `total`: its body. `fields`: path (names joined by dots) -> bytes of what encodes all its values, their lengths and
+    counts included, as the spans of a projection; 0 where nothing stands there. `encodings`: path of each field of
+    integers -> the encoding that was counted.
+    """
+
+    total: int
+    fields: Mapping[str, int]
+    encodings: Mapping[str, Encoding]
+
+
+def sizes(message: Message, version: int, values: Mapping[str, Any], encoding: str) -> Sizes:
+    """The bytes of `values`, as `decode` gives them, with all integers in that encoding.
+
+    `encoding`: "fixed", "signed", "unsigned" (an `Encoding` is one of these), or "best": for each path the one that
+    takes the fewest bytes over all its values; of equals fixed, then unsigned.
+
+    Errors: ValueError for an unknown encoding. Values that don't fit the message are not found; encode them for that.
+    """
+    struct = layout(message, version)
+    if encoding == BEST:
+        counted = [_Ruler(one).measured(struct, values) for one in (Encoding.FIXED, Encoding.UNSIGNED, Encoding.SIGNED)]
+        paths = counted[0].encodings
+        best = {path: min(counted, key=lambda one: one.fields[path]).encodings[path] for path in paths}
+        return _Ruler(best).measured(struct, values)
+    return _Ruler(Encoding(encoding)).measured(struct, values)
+
+
+def reencoded(message: Message, encodings: Encodings) -> Message:
+    """The message with its integers of 16, 32 and 64 bits in these encodings, in all versions."""
+    return replace(message, fields=tuple(_reencoded(field, encodings, "") for field in message.fields))
+
+
+def _reencoded(field: Field, encodings: Encodings, above: str) -> Field:
+    path = above + field.name
+    inner = tuple(_reencoded(one, encodings, path + ".") for one in field.fields)
+    types = tuple((versions, _type(type_, encodings, path)) for versions, type_ in field.types)
+    return replace(field, type=_type(field.type, encodings, path), fields=inner, types=types)
+
+
+def _type(type_: str, encodings: Encodings, path: str) -> str:
+    array, element = "[]" * type_.startswith("[]"), type_.removeprefix("[]")
+    integer = _chosen(element, encodings, path)
+    return array + integer.name if integer else type_
+
+
+def _chosen(type_: str, encodings: Encodings, path: str) -> Integer | None:
+    """Width and encoding of an integer that has a choice."""
+    integer = INTEGERS.get(type_)
+    if integer is None or integer.bits not in WIDTHS:
+        return None
+    chosen = encodings if isinstance(encodings, Encoding) else encodings.get(path, integer.encoding)
+    return Integer(integer.bits, chosen)
+
+
+class _Ruler:
+    """Adds up one message; every method returns the bytes of what it was given."""
+
+    def __init__(self, encodings: Encodings):
+        self._asked = encodings
+        self._fields: Counter[str] = Counter()
+        self._encodings: dict[str, Encoding] = {}
+
+    def measured(self, struct: Struct, values: Mapping[str, Any]) -> Sizes:
+        self._name(struct, "")
+        total = self._struct(struct, values, "")
+        return Sizes(total, MappingProxyType(dict(self._fields)), MappingProxyType(self._encodings))
+
+    def _name(self, struct: Struct, above: str) -> None:
+        """All paths, in order, whether something stands there or not."""
+        for slot in struct:
+            path = above + slot.name
+            self._fields[path] = 0
+            if integer := _chosen(slot.type, self._asked, path):
+                self._encodings[path] = integer.encoding
+            if slot.struct:
+                self._name(slot.struct, path + ".")
+
+    def _struct(self, struct: Struct, values: Mapping[str, Any], above: str) -> int:
+        plain = sum(self._slot(slot, values.get(slot.name, slot.default), above) for slot in struct.slots)
+        return plain + self._tags(struct, values, above) if struct.flexible else plain
+
+    def _tags(self, struct: Struct, values: Mapping[str, Any], above: str) -> int:
+        tags = {tag: len(payload) for tag, payload in values.get("_tags", {}).items()}
+        for slot in struct.tagged:
+            value = values.get(slot.name, slot.default)
+            if slot.tag is not None and value != slot.default:
+                tags[slot.tag] = self._slot(slot, value, above)
+        return _varint(len(tags)) + sum(_varint(tag) + _varint(size) + size for tag, size in tags.items())
+
+    def _slot(self, slot: Slot, value: Any, above: str) -> int:
+        size = self._value(slot, value, above + slot.name)
+        self._fields[above + slot.name] += size
+        return size
+
+    def _value(self, slot: Slot, value: Any, path: str) -> int:
+        if slot.array:
+            return _length(slot, value) + self._all(slot.element, value or (), path)
+        if slot.nullable and slot.struct:
+            return 1 if value is None else 1 + self._all(slot, [value], path)
+        return self._all(slot, [value], path)
+
+    def _all(self, slot: Slot, values: Sequence[Any], path: str) -> int:
+        """Values of one type, without a count before them."""
+        if slot.struct:
+            struct, below = slot.struct, path + "."
+            return sum([self._struct(struct, value, below) for value in values])
+        if integer := _chosen(slot.type, self._asked, path):
+            return _integers(integer, values)
+        if slot.type in FIXED:
+            return FIXED[slot.type][1] * len(values)
+        data = [value.encode() if isinstance(value, str) else value for value in values]
+        return sum([_length(slot, one) + len(one or b"") for one in data])
+
+
+def _integers(integer: Integer, values: Sequence[int]) -> int:
+    bits, zigzag = integer.bits, integer.encoding is Encoding.SIGNED
+    if integer.encoding is Encoding.FIXED:
+        return bits // 8 * len(values)
+    return sum([varint_size(bits, value, zigzag=zigzag) for value in values])
+
+
+def _length(slot: Slot, value: Sequence[Any] | None) -> int:
+    """The count or length before a value, whether that is null or not."""
+    if slot.compact:
+        return _varint(0 if value is None else len(value) + 1)
+    return 2 if slot.type == "string" and not slot.array else 4
+
+
+def _varint(value: int) -> int:
+    return varint_size(32, value, zigzag=False)

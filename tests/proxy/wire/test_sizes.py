@@ -1,0 +1,132 @@
+"""What is reckoned against what is written, by the encoders of the message with those types."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from proxy.wire import catalog
+from proxy.wire.catalog import Codec
+from proxy.wire.compile.layout import layout
+from proxy.wire.integers import Encoding
+from proxy.wire.language import parse
+from proxy.wire.sizes import BEST, Sizes, reencoded, sizes
+from tests.strategies import EVERY_MESSAGE, field_paths, messages, must_codec, values_of
+
+every_api = pytest.mark.parametrize("key", catalog.apis(), ids=lambda key: catalog.api_name(key) or str(key))
+METADATA = 3
+
+
+def written(codec: Codec, values: Mapping[str, Any]) -> tuple[int, dict[str, int]]:
+    """Bytes of the body, and of every path, as encoder and projector have them."""
+    data = codec.encode(values)
+    paths = tuple(field_paths(layout(codec.message, codec.version)))
+    spans = codec.project(paths)(data, 0)
+    return len(data), {path: sum(end - start for _, start, end in spans[path]) for path in paths}
+
+
+def reckoned(found: Sizes) -> tuple[int, Mapping[str, int]]:
+    return found.total, dict(found.fields)
+
+
+def agree(codec: Codec, values: Mapping[str, Any]) -> None:
+    message, version = codec.message, codec.version
+    for encoding in Encoding:
+        found = sizes(message, version, values, encoding)
+        assert reckoned(found) == written(Codec(reencoded(message, encoding), version), values), (codec, encoding)
+        assert set(found.encodings.values()) <= {encoding}
+    best = sizes(message, version, values, BEST)
+    assert reckoned(best) == written(Codec(reencoded(message, best.encodings), version), values), codec
+
+
+@every_api
+def test_the_fixed_size_is_what_every_message_has_today(key: int) -> None:
+    for version in catalog.versions(key):
+        for kind in ("request", "response"):
+            codec = must_codec(kind, key, version)
+            values = values_of(codec, "sizes")
+            assert reckoned(sizes(codec.message, version, values, "fixed")) == written(codec, values), codec
+
+
+@every_api
+def test_each_encoding_is_what_the_newest_message_takes_with_those_types(key: int) -> None:
+    for kind in ("request", "response"):
+        codec = must_codec(kind, key, catalog.versions(key)[-1])
+        agree(codec, values_of(codec, "sizes"))
+
+
+@pytest.mark.long
+@every_api
+def test_each_encoding_is_what_every_message_takes_with_those_types(key: int) -> None:
+    for kind, of, version in EVERY_MESSAGE:
+        if of == key:
+            codec = must_codec(kind, key, version)
+            agree(codec, values_of(codec, "all sizes"))
+
+
+@settings(max_examples=40, deadline=None)
+@given(messages())
+def test_any_values_take_what_is_reckoned(drawn: tuple[Codec, dict[str, Any]]) -> None:
+    agree(*drawn)
+
+
+@settings(max_examples=60, deadline=None)
+@given(messages())
+def test_no_choice_of_encodings_is_better_than_the_best(drawn: tuple[Codec, dict[str, Any]]) -> None:
+    codec, values = drawn
+    best = sizes(codec.message, codec.version, values, BEST)
+    assert all(best.total <= sizes(codec.message, codec.version, values, one).total for one in Encoding)
+    for path in best.encodings:
+        assert best.fields[path] == min(
+            sizes(codec.message, codec.version, values, one).fields[path] for one in Encoding
+        )
+
+
+def test_a_path_that_only_negative_numbers_go_to_is_best_signed_or_fixed() -> None:
+    head = "ARequest  key 1  versions 0  flexible 0+\n"
+    (message,) = parse(head + "  ids: []int32\n  epoch: int32\n  code: int16\n  b: int8\n")
+    values = {"ids": [-1, -2], "epoch": 300, "code": 7, "b": 1}
+    found = sizes(message, 0, values, BEST)
+    assert found.encodings == {"ids": Encoding.SIGNED, "epoch": Encoding.UNSIGNED, "code": Encoding.UNSIGNED}
+    assert found.fields == {"ids": 3, "epoch": 2, "code": 1, "b": 1}
+    assert found.total == 8, "with the tag buffer's byte"
+    assert sizes(message, 0, values, "unsigned").fields["ids"] == 11
+
+
+def test_types_that_change_with_the_version_are_counted_in_the_versions_width() -> None:
+    (message,) = parse("ARequest  key 1  versions 0-1  flexible never\n  lag: unsigned_varint32 v0, int64 v1+\n")
+    assert [sizes(message, version, {"lag": 5}, "fixed").total for version in (0, 1)] == [4, 8]
+    assert [sizes(message, version, {"lag": -1}, "unsigned").total for version in (0, 1)] == [5, 10]
+    assert reencoded(message, Encoding.SIGNED).fields[0].element_at(0) == "varint32"
+    assert reencoded(message, {}) == message
+
+
+def partition(**lists: list[int]) -> dict[str, Any]:
+    """A partition whose numbers take one byte each in the unsigned encoding."""
+    return {"error_code": 0, "partition_index": 99, "leader_id": 127, "leader_epoch": 5} | lists
+
+
+@given(st.lists(st.tuples(*[st.lists(st.integers(0, 127), max_size=126)] * 3), max_size=5), st.integers(9, 13))
+def test_a_partition_of_metadata_takes_what_the_documents_formulas_say(
+    nodes: list[tuple[list[int], ...]], version: int
+) -> None:
+    """KAFKA-9927, of the fields alone: 17 + 4 x (replica + isr + offline) fixed, 7 + replica + isr + offline at best.
+
+    Flexible versions add a byte for the tag buffer of each partition; the counts take a byte each up to 126.
+    """
+    message = must_codec("response", METADATA, version).message
+    names = ("replica_nodes", "isr_nodes", "offline_replicas")
+    topic = {"partitions": [partition(**dict(zip(names, lists, strict=True))) for lists in nodes]}
+    count = [sum(map(len, lists)) for lists in nodes]
+    fixed = sizes(message, version, {"topics": [topic]}, "fixed").fields["topics.partitions"]
+    assert fixed == 1 + sum(17 + 4 * nodes_of + 1 for nodes_of in count)
+    best = sizes(message, version, {"topics": [topic]}, "unsigned").fields["topics.partitions"]
+    assert best == 1 + sum(7 + nodes_of + 1 for nodes_of in count)
+
+
+def test_an_unknown_encoding_is_an_error() -> None:
+    codec = must_codec("request", METADATA, 12)
+    with pytest.raises(ValueError, match="zigzag"):
+        sizes(codec.message, 12, {}, "zigzag")
