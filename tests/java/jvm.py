@@ -47,6 +47,6 @@ class Jvm:
 
 
 def class_path(release: str) -> str:
-    """That release's `kafka-clients`, and from the broker's jars what it needs."""
-    needed = [jar for jar in sorted(jars.kafka_home().glob("libs/*.jar")) if not jar.name.startswith("kafka")]
-    return os.pathsep.join(map(str, [jars.clients_jar(release), *needed]))
+    """That release's `kafka-clients`, and the broker's other jars."""
+    others = [jar for jar in sorted(jars.kafka_home().glob("libs/*.jar")) if not jar.name.startswith("kafka-clients")]
+    return os.pathsep.join(map(str, [jars.clients_jar(release), *others]))

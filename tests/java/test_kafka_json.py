@@ -51,7 +51,7 @@ def test_messages_of_data_are_asked_by_their_class(kafka_json: KafkaJson) -> Non
     name = "org.apache.kafka.coordinator.group.generated.GroupMetadataKey"
     said = kafka_json.data_both_ways(name, 0, {"group": "g"}, b"\x00\x01h")
     assert said == (b"\x00\x01g", b"\x00\x01h", {"group": "h"})
-    with pytest.raises(KafkaError, match="ClassNotFoundException: no.such.Class"):
+    with pytest.raises(KafkaError, match="ClassNotFoundException"):
         kafka_json.data_both_ways("no.such.Class", 0, {}, b"")
 
 

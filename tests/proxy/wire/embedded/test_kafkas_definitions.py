@@ -9,7 +9,7 @@ from proxy.wire import embedded
 from proxy.wire.compile.layout import Slot, Struct, layout
 from tests.brokers.jars import clients_jar
 from tests.java.kafka_json import KafkaJson, kafka_json
-from tests.proxy.wire.embedded.data_definitions import Data, data_definitions, data_of
+from tests.proxy.wire.embedded.data_definitions import data_definitions, data_of
 from tests.proxy.wire.kafka_definitions import Definition, OnTheWire, field_name, fields_of, ours, theirs, version_range
 from tests.proxy.wire.test_java import Json, without_unknown_tags
 from tests.strategies import JAVA_TAGS, extremes, values_of
@@ -103,7 +103,7 @@ def test_java_writes_and_reads_every_version_as_we_do(kafka_json: KafkaJson, nam
     definition, java_class = data_definitions()[name]
     full = layout(codec.message, version)
     slots: tuple[tuple[Slot, ...], ...] = (full.slots, full.tagged)
-    names = {one for one in known_to(definition, version, full, {slot.name: 0 for part in slots for slot in part})}
+    names = set(known_to(definition, version, full, {slot.name: 0 for part in slots for slot in part}))
     struct = Struct(*(tuple(s for s in part if s.name in names) for part in slots), full.flexible, full.names)
     for drawn in samples(name, version):
         values = known_to(definition, version, full, drawn)
