@@ -6,9 +6,11 @@ export PATH := $(abspath $(BIN)):$(PATH)
 PYTEST := $(BIN)/python -m pytest
 # Extra arguments: make test-fast ARGS="-k metadata"
 ARGS ?=
+# How long make fuzz goes on: make fuzz SECONDS=600
+SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-long check bench
+.PHONY: help setup demo test test-fast test-long check bench fuzz docs
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -35,3 +37,9 @@ check: setup  ## lint, types, and which room may import which
 
 bench: setup  ## ratios to a direct connection and to a bare relay, in one run
 	@$(BIN)/python -m bench $(ARGS)
+
+fuzz: setup  ## bytes that mean harm against the codec for SECONDS (60), inputs guided by coverage
+	$(BIN)/python -m fuzz --seconds $(SECONDS) $(ARGS)
+
+docs: setup  ## write the pages that are made of the catalog
+	@$(BIN)/kafka-wiretap wire list --markdown > docs/apis.md

@@ -1,0 +1,71 @@
+"""`python -m fuzz`: atheris over the checks. `make fuzz SECONDS=600`.
+
+Instrumented are the project's modules and, as they are written, the functions of each message and version. What is new
+is kept in .fuzz/corpus for the next run; what breaks a check ends the run and lies in .fuzz/crash-*. To see it again:
+`python -m fuzz .fuzz/crash-…`. To keep it: move it to fuzz/found/CHECK.what_it_broke, without its first byte.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import atheris
+
+with atheris.instrument_imports(include=["proxy"], enable_loader_override=False):
+    from fuzz import checks, corpus
+    from proxy.wire.compile.source import Source
+
+KEPT = Path(".fuzz")
+# per input; the slowest seen takes 0.1 s
+SECONDS_PER_INPUT = 10
+# the functions of every message and version, instrumented, take 0.5 GB
+MEGABYTES = 3000
+MOST_BYTES = 8192
+
+
+def instrument_generated() -> None:
+    """Functions that are written and compiled at run time count for coverage too."""
+    function = Source.function
+
+    def instrumented(self: Source) -> Callable[..., Any]:
+        made: Callable[..., Any] = atheris.instrument_func(function(self))
+        return made
+
+    setattr(Source, "function", instrumented)  # noqa: B010
+
+
+def one_input(data: bytes) -> None:
+    """The first byte says which check."""
+    if data:
+        names = list(checks.CHECKS)
+        checks.run(names[data[0] % len(names)], data[1:])
+
+
+def seeded(folder: Path) -> Path:
+    """The folder with the corpus as atheris reads it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    names = list(checks.CHECKS)
+    for one in corpus.inputs():
+        (folder / f"{one.check}-{one.name}").write_bytes(bytes([names.index(one.check)]) + one.data)
+    return folder
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
+    parser.add_argument("--seconds", type=int, default=60)
+    parser.add_argument("files", nargs="*", help="run these inputs and nothing else")
+    given = parser.parse_args()
+    KEPT.mkdir(exist_ok=True)
+    start = [str(seeded(KEPT / "corpus"))] if not given.files else given.files
+    options = [f"-max_total_time={given.seconds}", f"-timeout={SECONDS_PER_INPUT}", f"-rss_limit_mb={MEGABYTES}"]
+    options += [f"-max_len={MOST_BYTES}", f"-artifact_prefix={KEPT}/", "-print_final_stats=1"]
+    instrument_generated()
+    atheris.Setup([sys.argv[0], *options, *start], one_input)
+    atheris.Fuzz()
+
+
+main()

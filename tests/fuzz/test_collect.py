@@ -1,0 +1,34 @@
+"""The corpus is made of a capture: the richest small frame of each kind, nothing that was masked."""
+
+from pathlib import Path
+from typing import Any
+
+from fuzz.collect import MOST_BYTES, collect, write
+from proxy.wire import catalog
+
+METADATA, SASL = 3, 36
+
+
+def row(frame: bytes, kind: str = "request", key: int = METADATA, **more: Any) -> dict[str, Any]:
+    facts = {"kind": kind, "api_key": key, "api": catalog.api_name(key), "api_version": 12, "frame": frame}
+    return {**facts, "masked": None, "omitted": None, "note": None, **more}
+
+
+def test_the_largest_frame_that_is_small_enough_is_taken() -> None:
+    rows = [row(b"a" * 9), row(b"b" * 20), row(b"c" * 15), row(b"d" * (MOST_BYTES + 1))]
+    assert collect([*rows, row(b"answer", "response")]) == {
+        ("request", "03-Metadata-v12"): b"b" * 20,
+        ("response", "03-Metadata-v12"): b"answer",
+    }
+
+
+def test_what_holds_or_held_secrets_is_left_out() -> None:
+    masked = [{"start": 0, "length": 1}]
+    rows = [row(b"a", masked=masked), row(b"b", key=SASL), row(b"c", note="unknown_api"), row(b"", api=None)]
+    assert collect([*rows, row(b"d", "token"), row(b"e", omitted=masked)]) == {}
+
+
+def test_a_file_is_only_replaced_by_a_richer_one(tmp_path: Path) -> None:
+    for frame in (b"long one", b"short"):
+        write({("request", "03-Metadata-v12"): frame}, tmp_path)
+    assert (tmp_path / "request" / "03-Metadata-v12").read_bytes() == b"long one"
