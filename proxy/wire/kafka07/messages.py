@@ -41,7 +41,7 @@ DEEPEST = 4
 
 
 class Message(NamedTuple):
-    """`offset` and `next_offset`: where it is in the log and where to go on reading; `checksum` as sent, 0 to 2**32 - 1;
+    """`offset` and `next_offset`: where it is in the log, where to go on reading; `checksum` as sent, 0 to 2**32 - 1;
     `attributes` is 0 with magic 0; `payload` as it stands in the log.
     """
 

@@ -1,0 +1,202 @@
+"""A broker of Kafka 0.7 for tests: sockets, `struct` and a log in memory, written apart from `proxy.wire.kafka07`.
+
+None of 0.7 can be had as a package, so this one does what the documentation of the wire format says, and where that is
+silent, what the broker's source does:
+
+- PRODUCE and MULTIPRODUCE are never answered; what goes wrong with them closes the connection.
+- A log is a row of segments; a segment that has grown beyond `segment_bytes` is closed after the append that did it.
+- FETCH gives the bytes from an offset on, as many as asked for, cut wherever they end, and of one segment only. An
+  offset outside the log is error 1, a partition that doesn't exist error 3, a topic that nobody wrote is empty.
+- OFFSETS tells the segments' first offsets and the log's end, latest first, that are not younger than the time.
+
+One thread for each connection; requests are answered in their order.
+"""
+
+import socket
+import struct
+import threading
+import time
+import zlib
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+NO_ERROR, OFFSET_OUT_OF_RANGE, WRONG_PARTITION = 0, 1, 3
+
+
+class Refused(Exception):
+    """What a 0.7 broker can't say in a response: the connection is closed."""
+
+
+@dataclass
+class Segment:
+    start: int
+    changed: int
+    data: bytearray = field(default_factory=bytearray)
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.data)
+
+
+class Log:
+    """One partition. `now` is given with each call, in milliseconds."""
+
+    def __init__(self, segment_bytes: int, now: int) -> None:
+        self._segment_bytes = segment_bytes
+        self.segments = [Segment(0, now)]
+
+    def append(self, messages: bytes, now: int) -> None:
+        last = self.segments[-1]
+        last.data += messages[: whole_bytes(messages)]
+        last.changed = now
+        if len(last.data) > self._segment_bytes:
+            self.segments.append(Segment(last.end, now))
+
+    def read(self, offset: int, size: int) -> tuple[int, bytes]:
+        """Error code, bytes."""
+        for segment in self.segments:
+            if segment.start <= offset < segment.end:
+                start = offset - segment.start
+                return NO_ERROR, bytes(segment.data[start : start + size])
+        at_its_end = offset == self.segments[-1].end
+        return (NO_ERROR if at_its_end else OFFSET_OUT_OF_RANGE), b""
+
+    def offsets(self, before: int, count: int, now: int) -> list[int]:
+        known = [(segment.start, segment.changed) for segment in self.segments]
+        if self.segments[-1].data:
+            known.append((self.segments[-1].end, now))
+        if before == -2:
+            known = known[:1]
+        elif before != -1:
+            known = [(offset, changed) for offset, changed in known if changed <= before]
+        return [offset for offset, _ in reversed(known)][:count]
+
+
+def whole_bytes(messages: bytes) -> int:
+    """How many bytes are whole messages. Refused if one of them is damaged."""
+    at = 0
+    while at + 4 <= len(messages):
+        (length,) = struct.unpack(">i", messages[at : at + 4])
+        body = messages[at + 4 : at + 4 + length]
+        if len(body) < length:
+            break
+        header = {0: 5, 1: 6}.get(body[0])
+        if header is None or zlib.crc32(body[header:]) != struct.unpack(">I", body[header - 4 : header])[0]:
+            raise Refused(f"a damaged message at {at}")
+        at += 4 + length
+    return at
+
+
+class Cursor:
+    """Takes values off a request, one after the other."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self._at = data, 0
+
+    def number(self, code: str) -> int:
+        (value,) = struct.unpack_from(">" + code, self._data, self._at)
+        self._at += struct.calcsize(">" + code)
+        return int(value)
+
+    def block(self, size: int) -> bytes:
+        self._at += size
+        return self._data[self._at - size : self._at]
+
+    def place(self) -> tuple[str, int]:
+        topic = self.block(self.number("h")).decode()
+        return topic, self.number("i")
+
+
+class Kafka07Broker:
+    """Listening within `with`, on `address`. `received` holds every request's frame without its length."""
+
+    def __init__(self, *, partitions: int = 2, segment_bytes: int = 512 << 20, now: int | None = None) -> None:
+        self._partitions, self._segment_bytes, self._now = partitions, segment_bytes, now
+        self._logs: dict[tuple[str, int], Log] = {}
+        self._lock = threading.Lock()
+        self._open: list[socket.socket] = []
+        self._threads: list[threading.Thread] = []
+        self.received: list[bytes] = []
+
+    def __enter__(self) -> "Kafka07Broker":
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address: tuple[str, int] = self._listener.getsockname()
+        self._start(self._accept)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for one in [self._listener, *self._open]:
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+        for thread in self._threads:
+            thread.join()
+
+    def now(self) -> int:
+        return int(time.time() * 1000) if self._now is None else self._now
+
+    def log(self, topic: str, partition: int) -> Log:
+        """Made when missing. Refused where the broker has no such partition."""
+        if not 0 <= partition < self._partitions:
+            raise Refused(f"no partition {partition}")
+        return self._logs.setdefault((topic, partition), Log(self._segment_bytes, self.now()))
+
+    def _start(self, run: object, *args: object) -> None:
+        thread = threading.Thread(target=run, args=args)  # type: ignore[arg-type]
+        self._threads.append(thread)
+        thread.start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = self._listener.accept()
+                self._open.append(connection)
+                self._start(self._serve, connection)
+
+    def _serve(self, connection: socket.socket) -> None:
+        with suppress(OSError, Refused, struct.error), connection, connection.makefile("rb") as stream:
+            while head := stream.read(4):
+                frame = stream.read(struct.unpack(">i", head)[0])
+                with self._lock:
+                    self.received.append(frame)
+                    response = self.answer(Cursor(frame))
+                if response is not None:
+                    connection.sendall(struct.pack(">i", len(response)) + response)
+
+    def answer(self, request: Cursor) -> bytes | None:
+        """The response's frame without its length; None where there is none."""
+        match request.number("h"):
+            case 0:
+                return self._produce(request)
+            case 1:
+                return self._fetch(request)
+            case 2:
+                parts = [self._fetch(request) for _ in range(request.number("h"))]
+                return struct.pack(">h", 0) + b"".join(struct.pack(">i", len(part)) + part for part in parts)
+            case 3:
+                for _ in range(request.number("h")):
+                    self._produce(request)
+                return None
+            case 4:
+                return self._offsets(request)
+            case unknown:
+                raise Refused(f"request type {unknown}")
+
+    def _produce(self, request: Cursor) -> None:
+        topic, partition = request.place()
+        messages = request.block(request.number("i"))
+        self.log(topic, max(partition, 0)).append(messages, self.now())
+
+    def _fetch(self, request: Cursor) -> bytes:
+        place, offset, size = request.place(), request.number("q"), request.number("i")
+        if place[1] not in range(self._partitions):
+            return struct.pack(">h", WRONG_PARTITION)
+        found = self._logs.get(place)
+        error, messages = found.read(offset, size) if found else (NO_ERROR, b"")
+        return struct.pack(">h", error) + messages
+
+    def _offsets(self, request: Cursor) -> bytes:
+        topic, partition = request.place()
+        before, count = request.number("q"), request.number("i")
+        offsets = self.log(topic, partition).offsets(before, count, self.now())
+        return struct.pack(f">hi{len(offsets)}q", NO_ERROR, len(offsets), *offsets)
