@@ -10,8 +10,8 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem
 
-from proxy.tools.names import UnknownName, api_key
-from proxy.wire import catalog
+from proxy.tools import names
+from proxy.wire import catalog, embedded
 from proxy.wire.apis import Kind
 from proxy.wire.errors import WireError
 
@@ -19,15 +19,22 @@ from proxy.wire.errors import WireError
 def api(value: str | int) -> int:
     """An api by its name or its key."""
     try:
-        return api_key(str(value))
-    except UnknownName as error:
+        return names.api_key(str(value))
+    except names.UnknownName as error:
+        raise click.BadParameter(str(error)) from error
+
+
+def api_or_embedded(value: str | int) -> int | str:
+    """The key of an api, or the name of a message inside messages."""
+    try:
+        return names.api_or_embedded(str(value))
+    except names.UnknownName as error:
         raise click.BadParameter(str(error)) from error
 
 
 def completed(_context: click.Context, _param: click.Parameter, begun: str) -> list[CompletionItem]:
-    """Kafka's names of the apis that begin so."""
-    names = [str(catalog.api_name(key)) for key in catalog.apis()]
-    return [CompletionItem(name) for name in names if name.lower().startswith(begun.lower())]
+    """Kafka's names that begin so."""
+    return [CompletionItem(name) for name in names.every_name() if name.lower().startswith(begun.lower())]
 
 
 RECORDS_HELP = "Of each field of record batches, show so many records."
@@ -35,33 +42,40 @@ RECORDS_HELP = "Of each field of record batches, show so many records."
 
 @click.group(short_help="Kafka's protocol: list its messages, show one, decode a frame.")
 def wire() -> None:
-    """Kafka's protocol as this proxy knows it: every API and version from 0.8 on.
+    """Kafka's protocol as this proxy knows it: every API and version from 0.8 on, and what stands inside messages.
 
     \b
     kafka-wiretap wire list
     kafka-wiretap wire show metadata 12
     kafka-wiretap wire show Fetch --response --source decode
+    kafka-wiretap wire show ConsumerProtocolAssignment
     kafka-wiretap wire decode --hex 0012000300000001000474657374000000
     kafka-wiretap wire decode --file frame.bin --response Metadata 12
     """
 
 
-@wire.command("list", short_help="Every API with its key and versions.")
-@click.option("--json", "form", flag_value="json", help="As a JSON array.")
+@wire.command("list", short_help="Every API, and every message inside messages, with its versions.")
+@click.option("--json", "form", flag_value="json", help="As one JSON object.")
 @click.option("--markdown", "form", flag_value="markdown", help="As the page docs/apis.md.")
 def list_(form: str | None) -> None:
-    """Every API that can be decoded: its key, its versions, from which on it is flexible, which side holds secrets."""
+    """Every message that can be decoded, with its versions.
+
+    APIs first: key, versions, from which on it is flexible, which side holds secrets; then messages inside messages.
+    """
     from proxy.tools import listing, page
 
-    rows = listing.listed()
     if form == "json":
-        click.echo(json.dumps(listing.as_json(rows), indent=2))
+        click.echo(json.dumps(listing.as_json(), indent=2))
+    elif form == "markdown":
+        _print(page.lines())
     else:
-        _print(page.lines() if form == "markdown" else listing.as_lines(listing.TITLES, rows))
+        _print(listing.as_lines(listing.TITLES, listing.listed()))
+        click.echo()
+        _print(listing.as_lines(listing.EMBEDDED_TITLES, listing.embedded_rows()))
 
 
 @wire.command(short_help="The fields of a message, or the code written for it.")
-@click.argument("key", type=api, metavar="API", shell_complete=completed)
+@click.argument("name", type=api_or_embedded, metavar="NAME", shell_complete=completed)
 @click.argument("version", type=int, required=False)
 @click.option("--request", "kinds", flag_value="request", help="Only the request.")
 @click.option("--response", "kinds", flag_value="response", help="Only the response.")
@@ -74,15 +88,19 @@ def list_(form: str | None) -> None:
 @click.option("--path", "paths", multiple=True, help="With project or walk: a field, such as brokers.host. Repeatable.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a message.")
 def show(
-    key: int, version: int | None, kinds: str | None, function: str | None, paths: tuple[str, ...], as_json: bool
+    name: int | str, version: int | None, kinds: str | None, function: str | None, paths: tuple[str, ...], as_json: bool
 ) -> None:
-    """The request and the response of API (a name in any case, or a key) in VERSION (default: the newest).
+    """The request and the response of the API called NAME (in any case; or its key), or one message inside messages.
 
-    A line a field: its type ("?": may be null), default, tag, since which version, and what is known about its value.
+    In VERSION, by default the newest. A line a field: its type ("?": may be null), default, tag, since which version,
+    and what is known about its value.
     """
     from proxy.tools import schema
 
-    found = [_codec(kind, key, version) for kind in (_KINDS if kinds is None else [_kind(kinds)])]
+    if isinstance(name, str):
+        found = [_embedded(name, version)]
+    else:
+        found = [_codec(kind, name, version) for kind in (_KINDS if kinds is None else [_kind(kinds)])]
     for number, codec in enumerate(found):
         if number:
             click.echo()
@@ -109,6 +127,14 @@ def _codec(kind: Kind, key: int, version: int | None) -> catalog.Codec:
     if found is None:
         name, first, last = catalog.api_name(key), known[0], known[-1]
         raise click.ClickException(f"{name} version {version} is unknown; known are {first} to {last}")
+    return found
+
+
+def _embedded(name: str, version: int | None) -> catalog.Codec:
+    known = embedded.versions(name)
+    found = embedded.codec(name, known[-1] if version is None else version)
+    if found is None:
+        raise click.ClickException(f"{name} version {version} is unknown; known are {known[0]} to {known[-1]}")
     return found
 
 

@@ -1,4 +1,4 @@
-"""The catalog as a table: every api with its versions."""
+"""The catalog as tables: every api with its versions, and every message inside messages."""
 
 from __future__ import annotations
 
@@ -7,9 +7,20 @@ from typing import Any, NamedTuple
 
 from proxy.wire import apis
 from proxy.wire.catalog import may_hold_secrets
+from proxy.wire.embedded.schemas import files
 from proxy.wire.language import OPEN_END, Message
 
 TITLES = ("key", "api", "versions", "flexible", "holds secrets")
+EMBEDDED_TITLES = ("message inside messages", "versions", "flexible", "where")
+# the file of an embedded message -> where such messages stand
+PLACES = {
+    "broker_files": "files in a broker's folders",
+    "assignors": "user data of subscriptions",
+    "connect": "groups of Connect workers",
+    "consumer_protocol": "groups of consumers",
+    "control_records": "control batches",
+    "principal": "forwarded requests",
+}
 
 
 class Listed(NamedTuple):
@@ -35,6 +46,15 @@ def _listed(key: int) -> Listed:
     return Listed(key, api.name, span(api.request.versions), flexible(api.request), secret)
 
 
+def embedded_rows() -> list[tuple[str, str, str, str]]:
+    """(name, versions, flexible, where) of all messages inside messages."""
+    return [
+        (found.name, span(found.versions), flexible(found), PLACES.get(file, f"the topic __{file}"))
+        for file, messages in files().items()
+        for found in messages
+    ]
+
+
 def span(versions: range) -> str:
     """A range of versions as the message language writes it."""
     if versions.stop >= OPEN_END:
@@ -48,12 +68,20 @@ def flexible(message: Message) -> str:
     return f"{first}+" if first in message.flexible and first in message.versions else "never"
 
 
-def as_json(rows: Sequence[Listed]) -> list[dict[str, Any]]:
-    """One object an api; first and last version as numbers."""
+def as_json() -> dict[str, Any]:
+    """`apis`: one object each, first and last version as numbers; `embedded`: the same for messages inside messages."""
+    inside = [found for messages in files().values() for found in messages]
+    return {
+        "apis": _apis_json(),
+        "embedded": [{"name": one.name, "first": one.versions[0], "last": one.versions[-1]} for one in inside],
+    }
+
+
+def _apis_json() -> list[dict[str, Any]]:
     return [
         {"key": row.key, "name": row.name, "first": known.start, "last": known.stop - 1}
         | {"first_flexible": next((version for version in known if apis.is_flexible(row.key, version)), None)}
-        for row in rows
+        for row in listed()
         for known in [apis.versions(row.key)]
     ]
 

@@ -1,11 +1,11 @@
-"""An api as people type it: Kafka's name in any case, with `_` or `-` or without, or the key."""
+"""Names as people type them: Kafka's own in any case, with `_` or `-` or without; apis by their key too."""
 
 from __future__ import annotations
 
 from difflib import get_close_matches
 from functools import cache
 
-from proxy.wire import catalog
+from proxy.wire import catalog, embedded
 
 
 class UnknownName(ValueError):
@@ -24,6 +24,25 @@ def api_key(text: str) -> int:
         if one in names:
             return names[one]
     raise UnknownName(unknown("API", text, [str(catalog.api_name(key)) for key in catalog.apis()]))
+
+
+def api_or_embedded(text: str) -> int | str:
+    """An api's key; or the name of a message inside messages, such as "ConsumerProtocolAssignment".
+
+    Errors: UnknownName.
+    """
+    by_plain = {_plain(name): name for name in embedded.names()}
+    if _plain(text) in by_plain:
+        return by_plain[_plain(text)]
+    try:
+        return api_key(text)
+    except UnknownName:
+        raise UnknownName(unknown("API or message", text, every_name())) from None
+
+
+def every_name() -> list[str]:
+    """All apis by Kafka's names, then all embedded messages."""
+    return [*(str(catalog.api_name(key)) for key in catalog.apis()), *embedded.names()]
 
 
 def unknown(what: str, text: str, names: list[str]) -> str:

@@ -9,19 +9,24 @@ from proxy.tools import listing
 _HEAD = """\
 # APIs and versions
 
-Written by `make docs` (`kafka-wiretap wire list --markdown`) from the message files in `proxy/wire/messages/`; a test
-compares it with them. Each of these can be decoded, encoded, projected and walked, as request and as response: all
-versions of every release from 0.8 to 4.4, those that later releases removed included. *Flexible* versions have compact
-lengths and tagged fields (KIP-482). What *holds secrets* has values that are masked in captures. The fields of one, in
-a terminal: `kafka-wiretap wire show NAME VERSION`.
+Written by `make docs` (`kafka-wiretap wire list --markdown`) from the message files in `proxy/wire/messages/` and
+`proxy/wire/embedded/`; a test compares it with them. Each of these can be decoded, encoded, projected and walked, an
+API's request and response: all versions of every release from 0.8 to 4.4, those that later releases removed included.
+*Flexible* versions have compact lengths and tagged fields (KIP-482). What *holds secrets* has values that are masked in
+captures. The fields of one, in a terminal: `kafka-wiretap wire show NAME VERSION`. How to use them from Python:
+[wire.md](wire.md).
 """
 
 
 def lines() -> Iterator[str]:
     """The page, line by line."""
-    rows = listing.listed()
+    rows, inside = listing.listed(), listing.embedded_rows()
     yield from _HEAD.splitlines()
     yield ""
     yield f"{len(rows)} APIs:"
     yield ""
     yield from listing.as_markdown(listing.TITLES, rows)
+    yield ""
+    yield f"{len(inside)} messages inside messages, in bytes fields and in the records of internal topics:"
+    yield ""
+    yield from listing.as_markdown(listing.EMBEDDED_TITLES, inside)

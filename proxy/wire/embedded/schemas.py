@@ -13,14 +13,14 @@ FILES = Folder("embedded")
 
 
 @cache
-def _files() -> dict[str, tuple[Message, ...]]:
+def files() -> dict[str, tuple[Message, ...]]:
     """file name without its ending -> its messages."""
     return {name.removesuffix(".kafka"): parse(FILES.text(name)) for name in FILES.names()}
 
 
 @cache
 def _by_name() -> dict[str, Message]:
-    return {found.name: found for messages in _files().values() for found in messages}
+    return {found.name: found for messages in files().values() for found in messages}
 
 
 def names() -> tuple[str, ...]:
@@ -49,4 +49,4 @@ def codec(name: str, version: int) -> Codec | None:
 @cache
 def numbered(file: str, ending: str = "") -> dict[int, str]:
     """number -> name, of the messages of one file whose names end so."""
-    return {one.key: one.name for one in _files()[file] if one.key is not None and one.name.endswith(ending)}
+    return {one.key: one.name for one in files()[file] if one.key is not None and one.name.endswith(ending)}

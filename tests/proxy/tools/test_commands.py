@@ -10,7 +10,7 @@ from pathlib import Path
 from click.testing import CliRunner, Result
 
 from proxy.tools.commands import COMMANDS
-from proxy.wire import catalog
+from proxy.wire import catalog, embedded
 from proxy.wire.framing import framed
 
 REQUEST = catalog.encode_request(3, 12, 7, "me", {"topics": None})
@@ -36,9 +36,9 @@ def failed(code: int, *arguments: object) -> str:
 
 def test_list_has_a_line_for_every_api() -> None:
     lines = ok("list").splitlines()
-    assert len(lines) == 1 + len(catalog.apis())
+    assert len(lines) == 3 + len(catalog.apis()) + len(embedded.names())
     assert lines[4].split() == ["3", "Metadata", "0-13", "9+"]
-    assert len(json.loads(ok("list", "--json"))) == len(catalog.apis())
+    assert len(json.loads(ok("list", "--json"))["apis"]) == len(catalog.apis())
     assert ok("list", "--markdown").startswith("# APIs and versions\n")
 
 
@@ -64,10 +64,18 @@ def test_show_prints_the_source_that_was_written() -> None:
     assert "--path throttle_time_ms" in failed(1, "show", 3, "--response", "--source", "project")
 
 
+def test_show_of_a_message_inside_messages() -> None:
+    shown = ok("show", "consumer_protocol_assignment", 1)
+    assert shown.startswith("ConsumerProtocolAssignment  version 1 of ")
+    assert ok("show", "ConsumerProtocolAssignment", "--source", "encode").startswith("def encode(values):")
+    line = failed(1, "show", "ConsumerProtocolAssignment", 99)
+    assert line.startswith("Error: ConsumerProtocolAssignment version 99 is unknown; known are 0 to ")
+
+
 def test_what_is_not_there_is_said_in_a_line() -> None:
     assert failed(1, "show", 2000) == "Error: api 2000 is unknown: `kafka-wiretap wire list` lists all"
     assert failed(1, "show", "fetch", 99) == "Error: Fetch version 99 is unknown; known are 0 to 18"
-    assert "no API is called 'fetsch'; near: Fetch" in failed(2, "show", "fetsch")
+    assert "no API or message is called 'fetsch'; near: Fetch" in failed(2, "show", "fetsch")
     assert "near: Metadata" in failed(2, "decode", "--hex", "00", "--response", "metdata", 1)
 
 

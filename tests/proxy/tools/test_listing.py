@@ -1,18 +1,44 @@
 """The catalog as a table."""
 
-from proxy.tools.listing import TITLES, as_json, as_lines, as_markdown, flexible, listed, span
-from proxy.wire import catalog
+from proxy.tools.listing import (
+    PLACES,
+    TITLES,
+    as_json,
+    as_lines,
+    as_markdown,
+    embedded_rows,
+    flexible,
+    listed,
+    span,
+)
+from proxy.wire import catalog, embedded
+from proxy.wire.embedded.logs import LOGS
 from proxy.wire.language import OPEN_END, parse
 
 
 def test_every_api_is_listed_once_with_all_its_versions() -> None:
-    rows = as_json(listed())
+    rows = as_json()["apis"]
     assert [row["key"] for row in rows] == list(catalog.apis())
     for row in rows:
         known = catalog.versions(row["key"])
         assert (row["first"], row["last"], row["name"]) == (known[0], known[-1], catalog.api_name(row["key"]))
         flexible = [version for version in known if catalog.is_flexible(row["key"], version)]
         assert row["first_flexible"] == (flexible[0] if flexible else None)
+
+
+def test_every_message_inside_messages_is_listed_once() -> None:
+    told = as_json()["embedded"]
+    assert sorted(row["name"] for row in told) == sorted(embedded.names()) == sorted(row[0] for row in embedded_rows())
+    for row in told:
+        known = embedded.versions(row["name"])
+        assert (row["first"], row["last"]) == (known[0], known[-1])
+
+
+def test_each_place_is_that_of_a_file() -> None:
+    places = {row[3] for row in embedded_rows()}
+    assert set(PLACES.values()) <= places
+    topics = {place.removeprefix("the topic ") for place in places - set(PLACES.values())}
+    assert topics == set(LOGS)
 
 
 def test_facts_that_kafkas_protocol_guide_states() -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from proxy.tools.names import UnknownName, api_key, unknown
-from proxy.wire import catalog
+from proxy.tools.names import UnknownName, api_key, api_or_embedded, every_name, unknown
+from proxy.wire import catalog, embedded
 
 
 @pytest.mark.parametrize("text", ["FindCoordinator", "find_coordinator", "FIND-COORDINATOR", "findcoordinatorresponse"])
@@ -32,3 +32,12 @@ def test_a_name_that_nothing_is_near_is_just_unknown() -> None:
     for digits in ("²", "٣"):
         with pytest.raises(UnknownName):
             api_key(digits)
+
+
+def test_messages_inside_messages_have_names_that_are_no_apis() -> None:
+    for name in embedded.names():
+        assert api_or_embedded(name.lower()) == name
+    assert api_or_embedded("metadata") == 3
+    assert len(set(every_name())) == len(every_name())
+    with pytest.raises(UnknownName, match="no API or message is called 'ConsumerProtocolAsignment'; near: Consumer"):
+        api_or_embedded("ConsumerProtocolAsignment")
