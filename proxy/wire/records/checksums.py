@@ -10,8 +10,10 @@ from zlib import crc32
 from proxy.wire.primitives import Buffer
 
 Crc = Callable[[Buffer], int]
+# imports one implementation; ImportError where it isn't installed
+Choice = Callable[[], Crc]
 
-__all__ = ["Crc", "crc32", "crc32c"]
+__all__ = ["CHOICES", "Choice", "Crc", "crc32", "crc32c", "fastest"]
 
 
 def crc32c(data: Buffer) -> int:
@@ -50,4 +52,4 @@ def _crcmod() -> Crc:
     return computed
 
 
-CHOICES: tuple[Callable[[], Crc], ...] = (_crc32c, _google, _crcmod)
+CHOICES: tuple[Choice, ...] = (_crc32c, _google, _crcmod)

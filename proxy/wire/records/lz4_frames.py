@@ -32,7 +32,7 @@ def _frame(data: memoryview, at: int, out: Output) -> int:
             plain = unpacker.decompress(piece, max_length=STEP)
         except (RuntimeError, MemoryError) as error:
             raise Malformed(f"no lz4 frame: {error}") from None
-        if not plain and not piece and not unpacker.eof:
+        if not (plain or piece or unpacker.needs_input or unpacker.eof):
             raise Malformed("an lz4 frame that does not end")
         out.add(plain)
     return at - len(unpacker.unused_data or b"")

@@ -63,6 +63,8 @@ def control_type(key: bytes | None) -> ControlType:
 
 def control_key(kind: ControlType) -> bytes:
     """The key of a control record, version 0. Errors: ValueError for UNKNOWN."""
+    if kind is ControlType.UNKNOWN:
+        raise ValueError("an UNKNOWN control record has no number to write")
     return CONTROL_KEY.pack(0, CONTROL_TYPES.index(kind))
 
 

@@ -5,7 +5,7 @@ each. Streams may be concatenated: the 16 bytes then stand where a length is exp
 the magic, as snappy-java does.
 """
 
-from proxy.wire.errors import Malformed
+from proxy.wire.errors import Malformed, WireError
 from proxy.wire.primitives import read_uvarint
 from proxy.wire.records.compression import Output, library
 
@@ -24,18 +24,25 @@ def decompress(data: memoryview, out: Output) -> None:
     at = 0
     while at < len(data):
         if data[at : at + len(MAGIC)] == MAGIC:
-            at += len(HEADER)
+            at = _inside(data, at + len(HEADER))
             continue
-        end = at + 4 + int.from_bytes(data[at : at + 4], "big")
-        if end > len(data):
-            raise Malformed("a snappy block that does not end")
-        out.add(_block(data[at + 4 : end], out))
-        at = end
+        start = _inside(data, at + 4)
+        at = _inside(data, start + int.from_bytes(data[at:start], "big"))
+        out.add(_block(data[start:at], out))
+
+
+def _inside(data: memoryview, at: int) -> int:
+    if at > len(data):
+        raise Malformed("snappy blocks that do not end")
+    return at
 
 
 def _block(block: memoryview, out: Output) -> bytes:
     """One block, whose size stands before it."""
-    size, _ = read_uvarint(block, 0)
+    try:
+        size, _ = read_uvarint(block, 0)
+    except WireError as error:
+        raise Malformed(f"no snappy block: {error.reason}") from None
     out.expect(size)
     if size > len(block) * LARGEST_RATIO:
         raise Malformed(f"a snappy block of {len(block)} bytes that says it holds {size}")

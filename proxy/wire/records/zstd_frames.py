@@ -8,6 +8,7 @@ Source: RFC 8878, section 3.1.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 from proxy.wire.errors import Malformed
 from proxy.wire.records.compression import Output, library
@@ -25,22 +26,23 @@ LEVEL = 3
 
 
 def decompress(data: memoryview, out: Output) -> None:
+    # one for all frames: making one takes longer than unfolding a small frame
+    context = library("zstandard").ZstdDecompressor()
     at = 0
     while at < len(data) or not at:
-        at = _frame(data, at, out)
+        at = _frame(data, at, out, context)
 
 
-def _frame(data: memoryview, at: int, out: Output) -> int:
+def _frame(data: memoryview, at: int, out: Output, context: Any) -> int:
     """The frame at `at` unfolded; the offset behind it."""
     if _number(data, at, 4) & ~15 == SKIPPABLE:
         return _inside(data, at + 8 + _number(data, at + 4, 4))
-    zstandard = library("zstandard")
-    unpacker = zstandard.ZstdDecompressor().decompressobj()
+    unpacker = context.decompressobj()
     try:
         for end in _pieces(data, at):
             out.add(unpacker.decompress(data[at:end]))
             at = end
-    except (zstandard.ZstdError, MemoryError) as error:
+    except (library("zstandard").ZstdError, MemoryError) as error:
         raise Malformed(f"no zstd frame: {error}") from None
     if not unpacker.eof:
         raise Malformed("a zstd frame that does not end")

@@ -1,0 +1,44 @@
+"""Records for the tests: what any format may hold, edges more often than chance has them; and a slow reader of batches."""
+
+from hypothesis import strategies as st
+
+from proxy.wire.records import Codec, Record
+
+INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
+# lengths on both sides of where a varint takes another byte, and long ones that codecs find something in
+SIZES = [0, 1, 63, 64, 65, 127, 128, 8191, 8192, 100_000]
+FIELDS = st.none() | st.binary(max_size=80) | st.sampled_from([bytes([size & 255]) * size for size in SIZES])
+NAMES = st.text(max_size=5) | st.sampled_from(["", "Grüße", "x" * 64])
+HEADERS = st.lists(st.tuples(NAMES, st.none() | st.binary(max_size=70)), max_size=3).map(tuple)
+TIMES = st.integers(1_700_000_000_000, 1_700_000_010_000) | INT64
+# small steps mostly: a log has few holes
+STEPS = st.integers(1, 2) | st.integers(1, 20_000)
+MESSAGE_CODECS = [Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4]
+BATCH_CODECS = [*MESSAGE_CODECS, Codec.ZSTD]
+
+
+@st.composite
+def record_lists(draw: st.DrawFn, *, headers: bool = True, smallest: int = 0, tame: bool = False) -> list[Record]:
+    """Records with rising offsets. `tame`: as producers write them, neither extreme nor with holes."""
+    offset = draw(st.integers(0, 1000) | st.integers(0, 1 << 62))
+    found = []
+    for _ in range(draw(st.integers(smallest, 6) | st.integers(60, 70))):
+        timestamp = draw(st.integers(0, 1 << 41) if tame else TIMES)
+        named = draw(HEADERS) if headers else ()
+        found.append(Record(offset, timestamp, draw(FIELDS), draw(FIELDS), named))
+        offset += 1 if tame else draw(STEPS)
+    return found
+
+
+def plain_records(count: int, *, offset: int = 0) -> list[Record]:
+    """Some keys, some tombstones, a few headers."""
+    return [
+        Record(
+            offset + place,
+            1_700_000_000_000 + 7 * place,
+            b"key-%d" % place if place % 3 else None,
+            None if place % 10 == 9 else b"value %d " % place * (place % 40),
+            (("trace", b"%d" % place), ("empty", None)) if place % 5 == 0 else (),
+        )
+        for place in range(count)
+    ]

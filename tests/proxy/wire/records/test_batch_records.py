@@ -1,0 +1,120 @@
+"""The flat loop against its slow twin, and every byte that it must not believe."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.wire.errors import Malformed
+from proxy.wire.primitives import uvarint
+from proxy.wire.records import Codec, Record, TimestampType, batches, read, write_batch
+from proxy.wire.records.batch_records import CHUNK, chunks
+from tests.proxy.wire.records import twin
+from tests.proxy.wire.records.samples import INT64, plain_records, record_lists
+
+# attributes, timestamp, offset, null key, null value, no headers
+SMALLEST = b"\0\0\0\1\1\0"
+
+
+def one(body: bytes, *, size: bytes | None = None, count: int = 1) -> list[Record]:
+    """The records of a batch whose payload is `body` with its length before it."""
+    empty = write_batch([Record(0, 0)])
+    (batch,) = batches(empty)
+    data = (bytes([2 * len(body)]) if size is None else size) + body
+    return [Record(*raw) for chunk in chunks(data, batch._replace(count=count)) for raw in chunk]
+
+
+@given(record_lists(), st.sampled_from([Codec.NONE, Codec.GZIP]), st.sampled_from(list(TimestampType)[1:]))
+def test_the_flat_loop_reads_what_its_slow_twin_reads(
+    records: list[Record], codec: Codec, kind: TimestampType
+) -> None:
+    data = write_batch(records, codec=codec, timestamp_type=kind)
+    assert list(read(data)) == twin.read_batch(data)
+
+
+def test_more_records_than_a_chunk_holds_are_read_in_order() -> None:
+    records = plain_records(2 * CHUNK + 17)
+    data = write_batch(records)
+    assert list(read(data)) == twin.read_batch(data) == records
+
+
+@given(INT64, INT64)
+def test_timestamps_wrap_as_javas_long_does(first: int, second: int) -> None:
+    records = [Record(0, first), Record(1, second)]
+    assert [record.timestamp for record in read(write_batch(records))] == [first, second]
+
+
+def test_a_base_timestamp_near_the_end_of_64_bits_wraps() -> None:
+    (batch,) = batches(write_batch([Record(0, (1 << 63) - 1)]))
+    ((raw,),) = chunks(b"\x0c\0\x02\0\1\1\0", batch)
+    assert raw[1] == -(1 << 63)
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 4, 5])
+def test_varints_need_not_be_as_short_as_they_could(width: int) -> None:
+    def wide(value: int) -> bytes:
+        return uvarint(value, width)
+
+    header = wide(2) + b"h" + wide(1)
+    body = b"\0" + wide(6) + wide(8) + wide(2) + b"k" + wide(4) + b"vv" + wide(2) + header
+    assert one(body, size=wide(2 * len(body))) == [Record(4, 3, b"k", b"vv", (("h", None),))]
+
+
+def test_a_count_of_none_reads_nothing() -> None:
+    assert one(b"", size=b"", count=0) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"\0\0\1\1\1\0", "-1 where a number from 0 on must stand"),
+        (b"\0\0\x81\0\1\1\0", "-1 where a number from 0 on must stand"),
+        (b"\0\0\0\3\1\0", "a field of -2 bytes"),
+        (b"\0\0\0\1\3\0", "a field of -2 bytes"),
+        (b"\0\0\0\1\x83\0\0", "a field of -2 bytes"),
+        (b"\0\0\0\1\1\1", "-1 where a number from 0 on must stand"),
+        (b"\0\0\0\1\1\2\1\1", "a header without a name"),
+        (b"\0\0\0\1\1\2\3\1", "a field of -2 bytes"),
+        (b"\0\0\0\1\xfe\xff\xff\xff\x0f\0", "a field of 2147483647 bytes"),
+        (b"\0\0\0\1\xff\xff\xff\xff\x1f\0", "a varint of more than 32 bits"),
+        (b"\0\0\0\1\x80\x80\x80\x80\x80\0\0", "a varint of more than 5 bytes"),
+        (b"\0" + b"\x80" * 10 + b"\0\0\1\1\0", "a varint of more than 10 bytes"),
+        (b"\0" + b"\xff" * 9 + b"\x02\0\1\1\0", "a varint of more than 64 bits"),
+        (b"\0\0\0\x40\1\0", "beyond the end of its batch"),
+        (b"\0\0\0\1\x40\0", "beyond the end of its batch"),
+        (b"\0\0\0\1\xc0\1\0", "beyond the end of its batch"),
+        (b"\0\0\0\1\1", "beyond the end of its batch"),
+        (b"", "beyond the end of its batch"),
+        (SMALLEST + b"\0", "length leads to byte 8, its fields to 7"),
+    ],
+)
+def test_what_no_record_says_is_malformed(body: bytes, reason: str) -> None:
+    with pytest.raises(Malformed, match=reason):
+        one(body)
+
+
+@pytest.mark.parametrize("size", [b"\x0d", b"\x0b", b"\x8d\0", b"\x8b\x80\0", b"\x0e", b"\x0a"])
+def test_a_length_that_the_fields_do_not_fill_is_malformed(size: bytes) -> None:
+    assert one(SMALLEST) == [Record(0, 0)]
+    with pytest.raises(Malformed):
+        one(SMALLEST, size=size)
+
+
+def test_bytes_behind_the_last_record_are_malformed() -> None:
+    with pytest.raises(Malformed, match="7 bytes behind the last record") as caught:
+        one(SMALLEST + b"\x0c" + SMALLEST, size=b"\x0c")
+    assert caught.value.offset == 7
+
+
+def test_records_before_the_damage_are_told_first() -> None:
+    data = write_batch(plain_records(CHUNK + 40))
+    cut = data[61:-1]
+    (batch,) = batches(data)
+    seen = []
+    with pytest.raises(Malformed, match="beyond the end of its batch"):
+        for chunk in chunks(cut, batch):
+            seen += [raw[0] for raw in chunk]
+    assert seen == list(range(CHUNK + 39))
+
+
+def test_a_headers_name_that_is_no_utf8_is_read_as_java_reads_it() -> None:
+    assert one(b"\0\0\0\1\1\2\4a\xff\1")[0].headers == (("a\N{REPLACEMENT CHARACTER}", None),)

@@ -1,0 +1,59 @@
+import sys
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.wire.records import checksums
+from proxy.wire.records.checksums import CHOICES, crc32, crc32c, fastest
+
+# RFC 3720, appendix B.4, and the catalogue's check value
+KNOWN = [
+    (bytes(32), 0x8A9136AA),
+    (b"\xff" * 32, 0x62A8AB43),
+    (bytes(range(32)), 0x46DD794E),
+    (bytes(range(31, -1, -1)), 0x113FDB5C),
+    (b"123456789", 0xE3069283),
+    (b"", 0),
+]
+
+
+@pytest.fixture
+def choosing() -> Iterator[None]:
+    fastest.cache_clear()
+    yield
+    fastest.cache_clear()
+
+
+@pytest.mark.parametrize(("data", "expected"), KNOWN)
+@pytest.mark.parametrize("choose", CHOICES)
+def test_every_implementation_computes_the_published_checksums(
+    choose: checksums.Choice, data: bytes, expected: int
+) -> None:
+    compute = choose()
+    for buf in (data, bytearray(data), memoryview(b"x" + data + b"y")[1:-1]):
+        assert compute(buf) == crc32c(buf) == expected
+
+
+@given(st.binary(max_size=300))
+def test_all_implementations_agree(data: bytes) -> None:
+    assert len({choose()(data) for choose in CHOICES}) == 1
+
+
+def test_crc32_is_zlibs() -> None:
+    assert crc32(b"123456789") == 0xCBF43926
+
+
+@pytest.mark.usefixtures("choosing")
+def test_the_next_is_chosen_where_one_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = []
+    for package in ("crc32c", "google_crc32c", "crcmod.predefined"):
+        fastest.cache_clear()
+        chosen.append(fastest())
+        assert crc32c(b"123456789") == 0xE3069283
+        monkeypatch.setitem(sys.modules, package, None)
+    assert len(set(chosen)) == 3
+    fastest.cache_clear()
+    with pytest.raises(ModuleNotFoundError, match="crc32c, google-crc32c and crcmod"):
+        crc32c(b"")
