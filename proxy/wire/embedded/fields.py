@@ -75,6 +75,7 @@ USER_DATA = {
     "sticky": (("StickyUserData", 1), ("StickyUserData", 0)),
     "cooperative-sticky": (("CooperativeStickyUserData", 0),),
 }
+ENVELOPE = 58
 # Kafka Streams' assignor, whose user data does say its version, in its first four bytes
 STREAMS = "stream"
 
@@ -216,7 +217,8 @@ def _request(data: bytes, around: Around) -> Values | None:
         found = catalog.decode_request(data)
     except WireError:
         return None
-    if isinstance(found, catalog.UnknownMessage):
+    # an envelope is never forwarded in another one: the brokers refuse it, and nesting has no end here
+    if isinstance(found, catalog.UnknownMessage) or found[0].api_key == ENVELOPE:
         return None
     head, values = found
     shown = {"version": head.api_version, "correlation_id": head.correlation_id, "client_id": head.client_id}

@@ -8,7 +8,7 @@ from proxy.wire import apis, catalog, embedded
 from proxy.wire.apis import Kind
 from proxy.wire.compile.layout import layout
 from proxy.wire.embedded import Embedded, decode_field, encode_blob, expand, expand_data
-from proxy.wire.embedded.fields import HOLDERS, USER_DATA, Content
+from proxy.wire.embedded.fields import ENVELOPE, HOLDERS, USER_DATA, Content
 from proxy.wire.language import Message
 from tests.strategies import field_paths
 
@@ -230,3 +230,8 @@ def test_messages_that_hold_none_are_given_as_they_are() -> None:
 
 def test_contents_are_all_in_the_table() -> None:
     assert {holder.content for holder in HOLDERS} == set(Content)
+
+
+def test_an_envelope_in_an_envelope_stays_bytes() -> None:
+    inner = catalog.encode_request(ENVELOPE, 0, 1, None, {"request_data": b"", "client_host_address": b""})
+    assert expand("request", ENVELOPE, {"request_data": inner})["request_data"] == inner
