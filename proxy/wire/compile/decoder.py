@@ -120,7 +120,8 @@ class Decoder:
         if slot.array and slot.element_code:
             self._fixed_elements(slot, target, length)
         elif slot.array and slot.element_varint:
-            varints.read_many(self.cursor, slot.element_varint, target, length)
+            chunk = self._bytes.format("at", f"at + {length}")
+            varints.read_many(self.cursor, slot.element_varint, target, length, chunk)
         elif slot.array:
             self._elements(slot, target, length)
         else:

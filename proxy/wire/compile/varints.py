@@ -20,9 +20,16 @@ def read(cursor: Cursor, integer: Integer, target: str) -> None:
         cursor.source.line(f"else: {target} = {target} >> 1 ^ -({target} & 1)")
 
 
-def read_many(cursor: Cursor, integer: Integer, target: str, count: str) -> None:
-    """A list of `count` values into `target`."""
-    cursor.source.line(f"{target}, at = read_many_{integer.encoding}({integer.bits}, {count}, buf, at)")
+def read_many(cursor: Cursor, integer: Integer, target: str, count: str, chunk: str) -> None:
+    """A list of `count` values into `target`; `chunk` is the expression for the next `count` bytes."""
+    many = f"{target}, at = read_many_{integer.encoding}({integer.bits}, {count}, buf, at)"
+    if integer.encoding is Encoding.SIGNED:
+        cursor.source.line(many)
+        return
+    # Broker ids and the like: one byte each, which are the numbers themselves.
+    cursor.source.line(f"{target} = {chunk}")
+    cursor.source.line(f"if {target}.isascii(): {target}, at = list({target}), at + {count}")
+    cursor.source.line(f"else: {many}")
 
 
 def step_over(cursor: Cursor, integer: Integer) -> None:
