@@ -53,8 +53,8 @@ def _fields_json(fields: Sequence[Field], version: int) -> list[dict[str, Any]]:
 
 
 def _field_json(field: Field, version: int) -> dict[str, Any]:
-    told: dict[str, Any] = {"name": field.name, "type": field.type, "nullable": version in field.nullable}
-    told |= {"versions": span(field.versions), "marks": sorted(field.marks)}
+    told: dict[str, Any] = {"name": field.name, "type": _type(field, version).rstrip("?")}
+    told |= {"nullable": version in field.nullable, "versions": span(field.versions), "marks": sorted(field.marks)}
     told |= {"default": field.default} if field.has_default else {}
     told |= {"tag": field.tag} if field.tag is not None else {}
     return told | ({"fields": _fields_json(field.fields, version)} if field.fields else {})
@@ -68,7 +68,8 @@ def _flat(fields: Sequence[Field], version: int, depth: int) -> Iterator[tuple[F
 
 
 def _type(field: Field, version: int) -> str:
-    return field.type + ("?" if version in field.nullable else "")
+    written = field.type if field.fields else "[]" * field.is_array + field.element_at(version)
+    return written + ("?" if version in field.nullable else "")
 
 
 def _facts(field: Field) -> tuple[str, str, str, str]:

@@ -6,6 +6,7 @@ import pytest
 
 from proxy.tools import schema
 from proxy.wire.compile.layout import layout
+from proxy.wire.language import parse
 from tests.strategies import EVERY_MESSAGE, field_paths, must_codec
 
 
@@ -31,6 +32,14 @@ def test_null_is_told_by_version() -> None:
     for version, type_ in ((0, "[]"), (1, "[]?")):
         lines = [line.split() for line in schema.as_text(must_codec("request", 3, version).message, version)]
         assert ["topics", type_] in lines
+
+
+def test_a_type_that_changes_is_told_by_version() -> None:
+    text = "XRequest  key 200  versions 0-3  flexible 2+\n  ids: []int32 v0-1, []unsigned_varint32 v2+\n"
+    (message,) = parse(text)
+    for version, type_ in ((1, "[]int32"), (2, "[]unsigned_varint32")):
+        assert ["ids", type_] in [line.split()[:2] for line in schema.as_text(message, version)]
+        assert schema.as_json(message, version)["fields"][0]["type"] == type_
 
 
 def test_json_nests_what_stands_in_a_struct() -> None:
