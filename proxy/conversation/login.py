@@ -21,8 +21,6 @@ from proxy.conversation.step import Step, Verdict
 
 # the server's tokens after which a login is over
 SERVER_TOKENS = {"PLAIN": 1, "OAUTHBEARER": 1, "SCRAM-SHA-256": 2, "SCRAM-SHA-512": 2}
-# a GSSAPI token begins with the ASN.1 tag of its mechanism header (RFC 2743, 3.1): no api key has this high byte
-RAW_GSSAPI_TAG = 0x60
 
 
 class Login:

@@ -17,14 +17,13 @@ from proxy.conversation.exchange import (
     FrameKind,
     OpaqueReason,
 )
-from proxy.conversation.login import RAW_GSSAPI_TAG
 from proxy.conversation.routes import LOGIN_APIS, PRODUCE, SASL_HANDSHAKE, Route
 from proxy.conversation.side import Side
 from proxy.conversation.step import Edit, Step
 from proxy.wire import catalog
 from proxy.wire.errors import Truncated, WireError
 from proxy.wire.framing import REQUEST_HEAD, SHORTEST_REQUEST
-from proxy.wire.headers import request_head
+from proxy.wire.sasl import RAW_GSSAPI_TAG, handshake_mechanism
 
 # length, api key, version, correlation id, and the length of the client id: enough to tell a plausible head
 PLAUSIBLE_HEAD = 14
@@ -174,7 +173,7 @@ class RequestSide(Side):
         stop = at + 4 + size
         if len(step.data) < stop and size <= LONGEST_HANDSHAKE:
             return False
-        self.common.login.begin(self.direction, step.offset + stop, _mechanism(step.data[at + 4 : stop]), step)
+        self.common.login.begin(self.direction, step.offset + stop, handshake_mechanism(step.data[at + 4 : stop]), step)
         return True
 
     def _take(self, step: Step, at: int, size: int, exchange: Exchange) -> int:
@@ -218,15 +217,6 @@ class RequestSide(Side):
                 login.end((step.offset + at, self.common.next_frames[Direction.RESPONSE]), step)
                 return self._frames(step, at, first_ns, at_ns)
         return self._take_token(step, at, size)
-
-
-def _mechanism(frame: bytes) -> str | None:
-    try:
-        head = request_head(frame)
-        codec = catalog.codec("request", SASL_HANDSHAKE, 0)
-        return str(codec.decode(frame, head.body)[0]["mechanism"]) if codec else None
-    except WireError:
-        return None
 
 
 def _is_plausible(data: bytes, at: int, size: int) -> bool:

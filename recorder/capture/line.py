@@ -13,6 +13,7 @@ import json
 from proxy.conversation.conversation import Conversation
 from proxy.conversation.exchange import Direction, Exchange, FrameKind
 from proxy.conversation.step import Mark, Step, Verdict
+from proxy.wire import sasl
 from proxy.wire.errors import WireError
 from recorder.capture import redaction
 from recorder.capture.gap import Gap
@@ -199,7 +200,7 @@ class Line:
         self._kept.insert(next(about, len(self._kept)), entry)
 
     def _note_principal(self, token: bytes) -> None:
-        name = redaction.principal(self._mechanism, token)
+        name = sasl.principal(self._mechanism, token)
         if name is not None:
             last = self._kept[-1]
             facts = {"principal": name, "mechanism": self._mechanism}
@@ -242,7 +243,7 @@ class Line:
     def _read_handshake(self, mark: Mark, direction: Direction) -> None:
         frame = self._frame(mark, direction) if mark.kind is FrameKind.REQUEST and mark.last else None
         if frame is not None and mark.exchange is not None:
-            self._mechanism = redaction.mechanism(mark.exchange, frame)
+            self._mechanism = sasl.handshake_mechanism(frame)
 
     def _frame(self, mark: Mark, direction: Direction) -> bytes | None:
         """The frame behind its length, out of what is kept; None if some of it has gone."""

@@ -100,25 +100,3 @@ def _value_spans(values: Iterable[tuple[object, int, int]]) -> Iterable[tuple[in
             continue
         if start < stop:
             yield start, stop
-
-
-def mechanism(exchange: Exchange, frame: bytes) -> str | None:
-    """The mechanism that a SaslHandshake request names."""
-    codec = catalog.codec("request", exchange.api_key, exchange.api_version)
-    try:
-        return str(codec.decode(frame, request_head(frame).body)[0]["mechanism"]) if codec else None
-    except WireError:
-        return None
-
-
-def principal(mechanism: str | None, token: bytes) -> str | None:
-    """The user's name in a client's token, where the mechanism shows it. Sources: RFC 4616, RFC 5802."""
-    name = b""
-    if mechanism == "PLAIN" and token.count(b"\0") == 2:
-        name = token.split(b"\0")[1]
-    elif mechanism is not None and mechanism.startswith("SCRAM-") and token[:2] in (b"n,", b"y,", b"p="):
-        parts = token.split(b",")
-        name = next((part[2:] for part in parts[2:] if part.startswith(b"n=")), b"")
-        name = name.replace(b"=2C", b",").replace(b"=3D", b"=")
-    text = name.decode("utf-8", "replace")
-    return text if text and text.isprintable() else None
