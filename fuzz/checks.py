@@ -15,7 +15,7 @@ from typing import Any
 
 from proxy import wire
 from proxy.tools import frames, plain
-from proxy.wire import embedded, kafka07, primitives, records
+from proxy.wire import embedded, kafka07, primitives, records, sasl
 from proxy.wire.apis import Kind
 from proxy.wire.compile.layout import Struct, layout
 from proxy.wire.error_paths import error_codes, error_paths
@@ -291,6 +291,16 @@ def old(data: bytes) -> None:
             parse(buf.decode("latin-1"))
 
 
+def login(data: bytes) -> None:
+    """A login's token, of a mechanism that is known or not, from either side."""
+    for mechanism in (None, "PLAIN", "SCRAM-SHA-256", "OAUTHBEARER", "GSSAPI"):
+        sasl.principal(mechanism, data)
+        for sender in SENDERS:
+            _must(sasl.read(mechanism, data, sender).text.isprintable(), "a token's text can be shown")
+    sasl.handshake_mechanism(data)
+
+
+SENDERS: tuple[sasl.Sender, ...] = ("client", "server")
 LOGS = ("__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata")
 LOGS += ("__remote_log_metadata",)
 _FETCH = kafka07.Fetch("t", 0, 0, 1000)
@@ -306,6 +316,7 @@ CHECKS: dict[str, Check] = {
     "batches": batches,
     "inside": inside,
     "old": old,
+    "login": login,
 }
 
 

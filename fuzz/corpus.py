@@ -27,6 +27,15 @@ RECORDS = {
 }
 # zstd last: the old formats don't have it
 CODECS = (records.Codec.NONE, records.Codec.GZIP, records.Codec.SNAPPY, records.Codec.LZ4, records.Codec.ZSTD)
+# RFC 4616, RFC 5802, RFC 7628: their own examples, or as long
+TOKENS = (
+    b"\0tim\0tanstaaftanstaaf",
+    b"n,,n=user,r=fyko+d2lbbFgONRv9qkxdawL",
+    b"r=fyko+d2lbbFgONRv9qkxdawL3rfcNHYJY1ZVvWVs7j,s=QSXCR+Q6sek8bf92,i=4096",
+    b"c=biws,r=fyko+d2lbbFgONRv9qkxdawL3rfcNHYJY1ZVvWVs7j,p=v0X8v3Bz2T0CJGbJQyF0X+HI4Ts=",
+    b"n,a=user@example.com,\1host=server.example.com\1port=143\1auth=Bearer a.eyJzdWIiOiJtZSJ9.c\1\1",
+    b'{"status":"invalid_token","scope":"example_scope"}',
+)
 FOLDER = Path(__file__).parent
 _NAME = re.compile(r"(?P<key>\d+)-\w+-v(?P<version>\d+)(-\d+)?")
 
@@ -95,6 +104,7 @@ def _made() -> Iterator[Input]:
             found = embedded.codec(name, version)
             assert found is not None
             yield Input("inside", f"{name}-v{version}", bytes([number, version]) + found.encode({}))
+    yield from (Input("login", str(number), token) for number, token in enumerate(TOKENS))
     yield from (Input("old", name, data) for name, data in _old().items())
 
 
