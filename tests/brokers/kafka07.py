@@ -99,6 +99,8 @@ class Cursor:
         return int(value)
 
     def block(self, size: int) -> bytes:
+        if not 0 <= size <= len(self._data) - self._at:
+            raise Refused(f"{size} bytes where {len(self._data) - self._at} are left")
         self._at += size
         return self._data[self._at - size : self._at]
 
