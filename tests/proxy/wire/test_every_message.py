@@ -5,7 +5,7 @@ any values.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from random import Random
 from typing import Any
@@ -16,13 +16,15 @@ from hypothesis import strategies as st
 
 from proxy.wire import catalog
 from proxy.wire.catalog import Codec, Walk
-from proxy.wire.compile.layout import layout
+from proxy.wire.compile.layout import Slot, Struct, layout
 from proxy.wire.errors import Truncated, WireError
+from proxy.wire.language import Field
 from tests.proxy.wire.interpreter import Reader, Writer
 from tests.strategies import KINDS, at_path, field_paths, messages, must_codec, values_of
 
 every_api = pytest.mark.parametrize("key", catalog.apis(), ids=lambda key: catalog.api_name(key) or str(key))
 FEW, MANY = 2, 40
+FEW_BYTES, MANY_BYTES = 150, 3000
 
 
 def samples(key: int, count: int = FEW) -> Iterator[tuple[Codec, dict[str, Any]]]:
@@ -100,6 +102,60 @@ def each_path_alone(codec: Codec, values: dict[str, Any]) -> None:
 
 
 @every_api
+def test_the_span_of_every_path_is_what_its_value_encodes_to(key: int) -> None:
+    for codec, values in samples(key):
+        data, writer = codec.encode(values), Writer(codec.message, codec.version)
+        paths = tuple(field_paths(layout(codec.message, codec.version)))
+        for path, found in codec.project(paths)(data, 0).items():
+            field = field_at(codec, path)
+            assert [writer.value(field, value) for value, _, _ in found] == [data[s:e] for _, s, e in found], (
+                codec,
+                path,
+            )
+
+
+def field_at(codec: Codec, path: str) -> Field:
+    """The field of that version."""
+    fields, names = codec.message.fields, path.split(".")
+    for name in names:
+        (found,) = (one for one in fields if one.name == name and codec.version in one.versions)
+        fields = found.fields
+    return found
+
+
+@every_api
+def test_unknown_tags_of_every_struct_survive_byte_for_byte(key: int) -> None:
+    for codec, values in samples(key):
+        struct = layout(codec.message, codec.version)
+        if struct.flexible:
+            tagged = tagged_everywhere(struct, values)
+            data = Writer(codec.message, codec.version, eager=True).write(tagged)
+            assert codec.decode(data) == (tagged, len(data)), codec
+            again = codec.encode(codec.decode(data)[0])
+            assert again == Writer(codec.message, codec.version).write(tagged), codec
+            assert data.count(MARK) == again.count(MARK) > 0, codec
+
+
+MARK = b"unknown to anybody"
+
+
+def tagged_everywhere(struct: Struct, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values with an unknown tag in every struct: the first, one in the middle and the last that there can be."""
+    known = {slot.tag for slot in struct.tagged}
+    found = {slot.name: inside(slot, values[slot.name]) for slot in struct}
+    tags = {tag: payload for tag, payload in [(0, MARK), (77, b""), (2**32 - 1, b"last")] if tag not in known}
+    return found | {"_tags": tags | {50: MARK}}
+
+
+def inside(slot: Slot, value: Any) -> Any:
+    if slot.struct is None or value is None:
+        return value
+    if isinstance(value, list):
+        return [tagged_everywhere(slot.struct, one) for one in value]
+    return tagged_everywhere(slot.struct, value)
+
+
+@every_api
 def test_a_walk_stops_where_the_projection_says(key: int) -> None:
     """Fed whole, and byte by byte."""
     for codec, values in samples(key, 1):
@@ -123,33 +179,54 @@ def fed(walk: Walk, chunks: list[bytes]) -> int | None:
 
 
 @every_api
-def test_a_message_cut_short_is_truncated(key: int) -> None:
+def test_every_prefix_of_a_body_is_truncated(key: int) -> None:
+    """Read whole, and projected. Up to the size at which it is only more of the same."""
     for codec, values in samples(key, 1):
         data = codec.encode(values)
-        for size in some_sizes(len(data)):
+        for size in range(min(len(data), FEW_BYTES)):
             cut_short(codec, data[:size])
-
-
-def some_sizes(size: int) -> list[int]:
-    """The ends, and a few between."""
-    return sorted({*range(min(size, 12)), *range(max(0, size - 4), size), *range(0, size, 1 + size // 12)})
-
-
-def cut_short(codec: Codec, prefix: bytes) -> None:
-    with pytest.raises(Truncated) as caught:
-        codec.decode(prefix)
-    assert (caught.value.api, caught.value.version) == (codec.message.api, codec.version)
-    assert caught.value.offset is not None
-    assert 0 <= caught.value.offset <= len(prefix)
 
 
 @pytest.mark.long
 @every_api
-def test_every_prefix_of_many_values_is_truncated(key: int) -> None:
+def test_every_prefix_of_many_bodies_is_truncated(key: int) -> None:
     for codec, values in samples(key, 3):
         data = codec.encode(values)
-        for size in range(min(len(data), 3000)):
+        for size in range(min(len(data), MANY_BYTES)):
             cut_short(codec, data[:size])
+
+
+def cut_short(codec: Codec, prefix: bytes) -> None:
+    slots = layout(codec.message, codec.version).slots
+    last = "tags" if codec.version in codec.message.flexible else slots[-1].name
+    for read in (codec.decode, lambda prefix: codec.project((last,))(prefix, 0)):
+        with pytest.raises(Truncated) as caught:
+            read(prefix)
+        assert (caught.value.api, caught.value.version) == (codec.message.api, codec.version)
+        assert caught.value.offset is not None
+        assert 0 <= caught.value.offset <= len(prefix)
+
+
+@every_api
+def test_every_prefix_of_a_frame_is_truncated(key: int) -> None:
+    for codec, values in list(samples(key, 1))[-2:]:
+        for size in range(len(frame := whole_frame(codec, values))):
+            with pytest.raises(Truncated):
+                decode_frame(codec, frame[:size])
+        assert decode_frame(codec, frame)[1] == values
+
+
+def whole_frame(codec: Codec, values: dict[str, Any]) -> bytes:
+    key, version = codec.message.key, codec.version
+    if codec.message.kind == "request":
+        return catalog.encode_request(key, version, 7, "client", values)
+    return catalog.encode_response(key, version, 7, values)
+
+
+def decode_frame(codec: Codec, frame: bytes) -> Any:
+    if codec.message.kind == "request":
+        return catalog.decode_request(frame)
+    return catalog.decode_response(frame, codec.message.key, codec.version)
 
 
 @pytest.mark.long
