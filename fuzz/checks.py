@@ -18,6 +18,7 @@ from proxy.tools import frames, plain
 from proxy.wire import embedded, kafka07, primitives, records, sasl
 from proxy.wire.apis import Kind
 from proxy.wire.compile.layout import Struct, layout
+from proxy.wire.embedded.logs import LOGS
 from proxy.wire.error_paths import error_codes, error_paths
 
 Check = Callable[[bytes], None]
@@ -301,8 +302,6 @@ def login(data: bytes) -> None:
 
 
 SENDERS: tuple[sasl.Sender, ...] = ("client", "server")
-LOGS = ("__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata")
-LOGS += ("__remote_log_metadata",)
 _FETCH = kafka07.Fetch("t", 0, 0, 1000)
 ZOOKEEPER = (kafka07.zookeeper.registration, kafka07.zookeeper.partition_count, kafka07.zookeeper.broker_partition)
 ASKED = (_FETCH, kafka07.MultiFetch((_FETCH, _FETCH)), kafka07.Offsets("t", 0, -1, 3))

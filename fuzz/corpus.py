@@ -116,7 +116,8 @@ def _old() -> dict[str, bytes]:
     asked = {request.type.name.lower(): kafka07.encode_request(request) for request in requests}
     asked |= {"offsets": kafka07.encode_request(kafka07.Offsets("t", 0, kafka07.LATEST, 3))}
     answer = kafka07.FetchResponse(0, messages + packed[:9])
-    answers = (answer, kafka07.MultiFetchResponse(0, (answer, answer)), kafka07.OffsetsResponse(0, (9, 0)))
+    both, offsets = kafka07.MultiFetchResponse(0, (answer, answer)), kafka07.OffsetsResponse(0, (9, 0))
+    answers: tuple[kafka07.Response, ...] = (answer, both, offsets)
     told = {name: b"\0" + frame for name, frame in asked.items()}
     told |= {f"answer-{at}": bytes([at]) + kafka07.encode_response(one) for at, one in enumerate(answers)}
     return told | {"messages": b"\0" + messages + packed, "broker": b"\0creator-1:host:9092"}

@@ -1,11 +1,13 @@
-"""Every example of docs/wire.md says what it prints."""
+"""Every example of docs/wire.md says what it prints; the README's runs."""
 
 import doctest
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-PAGE = Path(__file__).parents[2] / "docs" / "wire.md"
+ROOT = Path(__file__).parents[2]
+PAGE, README = ROOT / "docs" / "wire.md", ROOT / "README.md"
 
 
 def test_the_examples_print_what_the_page_says() -> None:
@@ -26,8 +28,15 @@ def _examples(text: str) -> Iterator[str]:
         yield line if inside and not line.startswith("```") else ""
 
 
+def test_the_example_of_the_readme_runs() -> None:
+    (example,) = re.findall(r"^```python\n(.*?)^```", README.read_text(), re.MULTILINE | re.DOTALL)
+    found: dict[str, Any] = {}
+    exec(example, found)
+    assert found["values"]["topics"] is None
+
+
 def test_the_commands_of_the_page_are_commands() -> None:
     from proxy.tools.commands import COMMANDS
 
-    called = set(re.findall(r"kafka-wiretap wire (\w+)", PAGE.read_text()))
+    called = set(re.findall(r"kafka-wiretap wire (\w+)", PAGE.read_text() + README.read_text()))
     assert called == set(COMMANDS["wire"].commands)  # type: ignore[attr-defined]

@@ -50,7 +50,7 @@ def test_every_input_of_the_corpus_passes(check: str) -> None:
         run(check, one.data, measured=True)
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=800, deadline=None)
 @given(mutations())
 def test_mutations_pass_too(mutation: tuple[str, bytes]) -> None:
     run(*mutation)
