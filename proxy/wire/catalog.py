@@ -110,7 +110,8 @@ class Codec:
         """The body at `at` as plain values by Kafka's field names in snake_case, and the offset behind it.
 
         A uuid is 16 bytes, records are bytes. Tagged fields that the catalog doesn't know stand in their struct under
-        "_tags": {tag: bytes}.
+        "_tags": {tag: bytes}. A tagged struct that is absent is one dict for all messages, which can be compared and
+        copied (the copy is a plain dict) but not changed.
 
         Errors: Truncated, Malformed.
         """

@@ -5,8 +5,20 @@ nobody asked for. The first byte of a compact length, or a whole classic one, ri
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from proxy.wire.compile.source import Source
+
+
+@dataclass(frozen=True, slots=True)
+class _Detour:
+    """Where it begins: behind so many codes, targets and bytes of what is pending."""
+
+    when: str
+    write: Callable[[], None]
+    codes: int
+    targets: int
+    pending: int
 
 
 class Cursor:
@@ -22,6 +34,7 @@ class Cursor:
         self._codes: list[str] = []
         self._targets: list[str] = []
         self._before_step: list[Callable[[], None]] = []
+        self._detour: _Detour | None = None
         self.pending = 0  # bytes between `at` and what comes next
 
     def take(self, code: str, size: int, target: str) -> None:
@@ -39,25 +52,66 @@ class Cursor:
         """`write` runs when what is pending has been read, and `at` still stands where it began."""
         self._before_step.append(write)
 
+    def detour(self, code: str, size: int, count: str, when: str, write: Callable[[], None]) -> None:
+        """Reads a count into the variable `count`; what follows it is read as if nothing stood between, as is usual.
+
+        Where the condition `when` holds, something does: `write` writes the reading of it, from the byte behind the
+        count on, and what follows is read again. The first reading never goes beyond the end because of that: there
+        can only be more bytes than it takes.
+        """
+        if self._detour:
+            self.flush()
+        self.take(code, size, count)
+        self._detour = _Detour(when, write, len(self._codes), len(self._targets), self.pending)
+
     def flush(self) -> None:
         """Writes what is pending; `at` then stands behind it."""
         while self._codes and self._codes[-1].endswith("x"):
             self._codes.pop()
-        if self._codes == ["B"]:
-            self.source.line(f"{self._targets[0]} = buf[at]")
-        elif self._targets:
-            read = self.source.unpack("".join(self._codes))
-            self.source.line(f"{', '.join(self._targets)}{',' * (len(self._targets) == 1)} = {read}(buf, at)")
+        self._read(self._codes, self._targets)
         for write in self._before_step:
             write()
-        if self.pending:
-            self.source.line(f"at += {self.pending}")
-        self._codes, self._targets, self._before_step, self.pending = [], [], [], 0
+        detour, codes, targets, pending = self._detour, self._codes, self._targets, self.pending
+        self._codes, self._targets, self._before_step, self._detour, self.pending = [], [], [], None, 0
+        if detour is None:
+            self._step(pending)
+            return
+        with self.source.block(f"if {detour.when}:"):
+            self._step(detour.pending)
+            detour.write()
+            self.flush()
+            self._read(codes[detour.codes :], targets[detour.targets :])
+            self._step(pending - detour.pending)
+        with self.source.block("else:"):
+            self._step(pending)
+
+    def _read(self, codes: list[str], targets: list[str]) -> None:
+        if codes == ["B"]:
+            self.source.line(f"{targets[0]} = buf[at]")
+        elif targets:
+            read = self.source.unpack("".join(codes))
+            self.source.line(f"{', '.join(targets)}{',' * (len(targets) == 1)} = {read}(buf, at)")
+
+    def _step(self, size: int) -> None:
+        if size:
+            self.source.line(f"at += {size}")
 
     def length(self, code: str, size: int) -> None:
         """Writes the reading of a length into `n`; `code` is "B" for the first byte of a compact one."""
         self.take(code, size, "n")
         self.flush()
+
+    def compact_length(self) -> tuple[str, str]:
+        """Writes the reading of a compact length's first byte into `n`.
+
+        Returns:
+            the conditions that more bytes follow it, and that they do or it is 0 (null).
+        """
+        if self._codes:  # signed, so that one comparison tells both
+            self.length("b", 1)
+            return "n < 0", "n < 1"
+        self.length("B", 1)
+        return "n > 127", "not 0 < n < 128"
 
     def count(self) -> None:
         """An unsigned varint into `n`."""

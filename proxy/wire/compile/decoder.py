@@ -3,6 +3,13 @@
 Values: int, float, bool, str, bytes (bytes, records, 16-byte uuids), list, dict, None. Every field of the version is
 in its dict, a tagged field that is absent with its default; tagged fields that nobody knows stand under "_tags" as
 {tag: bytes}.
+
+What makes the written functions fast:
+
+- fixed fields that follow each other are one `unpack_from`, with the first byte of the length behind them
+- a dict of many fields begins as a copy of one that holds all names, defaults and nulls; values are read into it
+- structs of fixed size in an array are one `iter_unpack`, where a look at all their tag counts says that they are 0
+- what stands for an absent struct is shared: a partition of Fetch has three that nearly always are absent
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -12,9 +19,12 @@ from typing import Any
 from proxy.wire.compile import varints
 from proxy.wire.compile.cursor import Cursor
 from proxy.wire.compile.layout import Slot, Struct, layout
-from proxy.wire.compile.runtime import READY, READY_BY_CODE
+from proxy.wire.compile.runtime import READY, READY_BY_CODE, Absent
 from proxy.wire.compile.source import Source
 from proxy.wire.language import Message
+
+# A dict of so many fields is made faster by copying one and setting its values than by naming all of them.
+COPIED = 8
 
 
 def decoder(message: Message, version: int) -> Callable[..., Any]:
@@ -37,9 +47,20 @@ def reading(source: Source, message: Message, version: int) -> Iterator[None]:
         source.line(f"raise explain(fault, {message.api!r}, {version}, at, size) from fault")
 
 
-def default_source(slot: Slot) -> str:
+def default_source(source: Source, slot: Slot) -> str:
     """The expression for the value of a tagged field that is absent."""
-    return repr(slot.default)
+    default = default_of(slot)
+    if isinstance(default, Absent):
+        return source.constant(source.fresh(f"ABSENT_{slot.name}"), default)
+    return repr(default)
+
+
+def default_of(slot: Slot) -> Any:
+    """That value. A struct's is shared, if nothing in it can be changed."""
+    default = slot.default
+    if type(default) is dict and not any(type(value) in (dict, list) for value in default.values()):
+        return Absent(default)
+    return default
 
 
 def dict_source(values: Mapping[str, str]) -> str:
@@ -52,26 +73,65 @@ class Decoder:
 
     def __init__(self, source: Source, cursor: Cursor, *, view: bool):
         self.source, self.cursor = source, cursor
-        self._text = "str(buf[start:at], 'utf-8')" if view else "buf[start:at].decode()"
+        self._text = "str(buf[{}:{}], 'utf-8')" if view else "buf[{}:{}].decode()"
         self._bytes = "bytes(buf[{}:{}])" if view else "buf[{}:{}]"
 
     def struct(self, struct: Struct, target: str) -> str:
         """Reads a struct into the variable `target`; nothing is left pending."""
-        values = {slot.name: self.value(slot) for slot in struct.slots}
-        values |= {slot.name: default_source(slot) for slot in struct.tagged}
-        if struct.flexible:
-            self.cursor.length("B", 1)
-        self.cursor.flush()
-        self.source.line(f"{target} = {dict_source(values)}")
+        if sum(1 for _ in struct) < COPIED:
+            self._named(struct, target)
+        else:
+            self._copied(struct, target)
         if struct.tagged:
             self._tagged(struct, target)
         elif struct.flexible:
             self.source.line(f"if n: at = keep_tags(buf, at, {target})")
         return target
 
+    def _named(self, struct: Struct, target: str) -> None:
+        """Values into variables, then a dict of them."""
+        values = {slot.name: self.value(slot) for slot in struct.slots}
+        self._end(struct)
+        self.source.line(f"{target} = {dict_source(values | self._defaults(struct))}")
+
+    def _copied(self, struct: Struct, target: str) -> None:
+        """A copy of a dict, then values into it."""
+        names = dict.fromkeys(slot.name for slot in struct)
+        first = names | {slot.name: default_of(slot) for slot in struct.tagged}
+        self.source.line(f"{target} = {self.source.constant(self.source.fresh(f'new_{target}'), first.copy)}()")
+        for slot in struct.slots:
+            self._item(slot, f"{target}[{slot.name!r}]")
+        for slot in struct.tagged:
+            if type(first[slot.name]) in (dict, list):
+                self.source.line(f"{target}[{slot.name!r}] = {first[slot.name]!r}")
+        self._end(struct)
+
+    def _item(self, slot: Slot, item: str) -> None:
+        """The value into an item of a dict: at once, if nothing is done with it while it is read."""
+        if _is_usually_null(slot):
+            self._usually_null(slot, item)
+        elif slot.struct or slot.element_varint:
+            value = self.value(slot)
+            self.source.line(f"{item} = {value}")
+        else:
+            self._read(slot, item)
+
+    def _defaults(self, struct: Struct) -> dict[str, str]:
+        return {slot.name: default_source(self.source, slot) for slot in struct.tagged}
+
+    def _end(self, struct: Struct) -> None:
+        """What is pending, and behind it the number of tags into `n`."""
+        if struct.flexible:
+            self.cursor.length("B", 1)
+        self.cursor.flush()
+
     def value(self, slot: Slot) -> str:
         """The variable that will hold the value; a fixed one may be pending still."""
         target = self.source.fresh(slot.name)
+        self._read(slot, target)
+        return target
+
+    def _read(self, slot: Slot, target: str) -> None:
         if slot.code:
             self.cursor.take(slot.code, slot.size, target)
         elif slot.varint:
@@ -81,38 +141,46 @@ class Decoder:
         else:
             with self.filled(slot, target):
                 self._sized(slot, target)
-        return target
+
+    def _usually_null(self, slot: Slot, item: str) -> None:
+        """An array that is null, as the item is already, or else read on a detour."""
+        count = self.source.fresh(f"{slot.name}_count")
+
+        def write() -> None:
+            value = self.source.fresh(slot.name)
+            self.source.line(f"n = {count}")
+            with self._unless_null(slot, value, "n < 0", "n < 1"):
+                self._sized(slot, value)
+            self.source.line(f"{item} = {value}")
+
+        self.cursor.detour(*(("b", 1, count, f"{count}") if slot.compact else ("i", 4, count, f"{count} != -1")), write)
 
     @contextmanager
     def filled(self, slot: Slot, target: str) -> Iterator[None]:
         """Reads a length into `n` and null into `target`; the lines written meanwhile read what is not null."""
         if slot.compact:
-            yield from self._compact(slot, target)
+            more, more_or_null = self.cursor.compact_length()
         else:
-            yield from self._classic(slot, target)
-
-    def _compact(self, slot: Slot, target: str) -> Iterator[None]:
-        self.cursor.length("B", 1)
-        text = slot.type == "string" and not slot.array
-        if slot.nullable:
-            again = "long_text_or_null(buf, at)" if text else "read_uvarint(buf, at - 1)"
-            self.source.line(f"if n > 127: n, at = {again}")
-            with self.source.block("if n:"):
-                yield
-            self.source.line(f"else: {target} = None")
-        else:
-            self.source.line(f"if not 0 < n < 128: n, at = {'long_text' if text else 'long'}(buf, at)")
+            more = more_or_null = "n < 0"
+            self.cursor.length(*(("h", 2) if slot.type == "string" and not slot.array else ("i", 4)))
+        with self._unless_null(slot, target, more, more_or_null):
             yield
 
-    def _classic(self, slot: Slot, target: str) -> Iterator[None]:
-        self.cursor.length(*(("h", 2) if slot.type == "string" and not slot.array else ("i", 4)))
-        if slot.nullable:
-            with self.source.block("if n >= 0:"):
-                yield
-            self.source.line(f"else: {target} = null(n, at)")
-        else:
+    @contextmanager
+    def _unless_null(self, slot: Slot, target: str, more: str, more_or_null: str) -> Iterator[None]:
+        """The same for a length that is read already; `more` and `more_or_null` ask whether `n` is not all of it."""
+        if slot.compact:
+            self.source.line(f"if {more if slot.nullable else more_or_null}: n, at = {_long(slot)}")
+        elif not slot.nullable:
             self.source.line("if n < 0: raise not_null(n, at)")
+        if not slot.nullable:
             yield
+            return
+        with self.source.block("if n:" if slot.compact else "if n >= 0:"):
+            yield
+        if not slot.compact:
+            self.source.line("elif n != -1: raise not_null(n, at)")
+        self.source.line(f"else: {target} = None")
 
     def _sized(self, slot: Slot, target: str) -> None:
         """What follows the length `n`."""
@@ -122,21 +190,44 @@ class Decoder:
         elif slot.array and slot.element_varint:
             chunk = self._bytes.format("at", f"at + {length}")
             varints.read_many(self.cursor, slot.element_varint, target, length, chunk)
+        elif slot.array and slot.struct and _is_row(slot.struct):
+            self._rows(slot, slot.struct, target, length)
         elif slot.array:
             self._elements(slot, target, length)
         else:
             # `at` moves first: behind the end it tells a text that is cut short from one that is no UTF-8.
-            self.source.line("start = at")
-            self.source.line(f"at += {length}")
-            self.source.line(f"{target} = {self._text if slot.type == 'string' else self._bytes.format('start', 'at')}")
+            kind = self._text if slot.type == "string" else self._bytes
+            self.source.line(f"{target} = {kind.format('at', f'(at := at + {length})')}")
 
     def _fixed_elements(self, slot: Slot, target: str, count: str) -> None:
         code, ready = slot.element_code or "", READY_BY_CODE.get(slot.element_code or "")
         read = f"many({code!r}, {slot.size}, {count}, buf, at)"
         if ready:
-            read = f"list({ready}[{count}](buf, at)) if n < {READY} else {read}"
+            read = f"[*{ready}[{count}](buf, at)] if n < {READY} else {read}"
         self.source.line(f"{target} = {read}")
         self.source.line(f"at += ({count}) * {slot.size}")
+
+    def _rows(self, slot: Slot, struct: Struct, target: str, count: str) -> None:
+        """Structs of fixed size; flexible ones are, as long as no tags stand there."""
+        width = sum(one.size for one in struct.slots) + struct.flexible
+        if not struct.flexible:
+            self.source.line(f"rows = {self._bytes.format('at', f'(at := at + ({count}) * {width})')}")
+            self.source.line(f"{target} = {self._each_row(struct)}")
+            return
+        self.source.line(f"rows = {self._bytes.format('at', f'at + ({count}) * {width}')}")
+        with self.source.block(f"if rows[{width - 1}::{width}].count(0) == {count}:"):
+            self.source.line(f"{target} = {self._each_row(struct)}")
+            self.source.line("at += len(rows)")
+        with self.source.block("else:"):
+            self._elements(slot, target, count)
+
+    def _each_row(self, struct: Struct) -> str:
+        """The expression for the dicts of all `rows`."""
+        values = {slot.name: self.source.fresh(slot.name) for slot in struct.slots}
+        codes = "".join(slot.code or "" for slot in struct.slots) + "B" * struct.flexible
+        names = [*values.values(), *["n"] * struct.flexible]
+        row = dict_source(values | self._defaults(struct))
+        return f"[{row} for {', '.join(names)}{',' * (len(names) == 1)} in {self.source.rows(codes)}(rows)]"
 
     def _elements(self, slot: Slot, target: str, count: str) -> None:
         self.source.line(f"{target} = []")
@@ -163,9 +254,8 @@ class Decoder:
         with self.source.block("if n:"), self.each_tag() as (tag, start, end):
             for slot in struct.tagged:
                 with self.source.block(f"if {tag} == {slot.tag}:"):
-                    value = self.value(slot)
+                    self._item(slot, f"{target}[{slot.name!r}]")
                     self.cursor.flush()
-                    self.source.line(f"{target}[{slot.name!r}] = {value}")
                     self.source.line(f"if at != {end}: raise wrong_tag({tag}, {start}, {end}, at)")
                     self.source.line("continue")
             self.source.line(f"{target}.setdefault('_tags', {{}})[{tag}] = {self._bytes.format(start, end)}")
@@ -182,3 +272,24 @@ class Decoder:
             self.source.line(f"at, {end} = {start}, {start} + n")
             self.source.line(f"if {end} > size: raise beyond(at)")
             yield tag, start, end
+
+
+def _long(slot: Slot) -> str:
+    """The expression for length and offset, where `n` has only the first of several bytes, or 0 that may not stand."""
+    if slot.array:
+        return "long_or_null(buf, at)" if slot.nullable else "long(buf, at)"
+    if slot.type == "string":
+        return "long_text_or_null(buf, at)" if slot.nullable else "long_text(buf, at)"
+    # Two bytes hold the length of most batches; the call would take longer than all else about a partition's records.
+    call = "long_or_null(buf, at)" if slot.nullable else "long(buf, at)"
+    return f"(n & 127 | buf[at] << 7, at + 1) if n and 0 < buf[at] < 128 else {call}"
+
+
+def _is_usually_null(slot: Slot) -> bool:
+    """Structs that nobody sends unless there are some: a fetched partition's aborted transactions."""
+    return slot.array and slot.nullable and slot.struct is not None and slot.tag is None
+
+
+def _is_row(struct: Struct) -> bool:
+    """Whether only tags can make one such struct longer than another."""
+    return bool(struct.slots) and all(slot.code for slot in struct.slots)

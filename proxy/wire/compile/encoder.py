@@ -81,7 +81,7 @@ class Encoder:
         self.source.constant(f"{names}_know", (struct.names | {"_tags"}).issuperset)
         self.source.line(f"if not {names}_know({values}): raise unknown_names({values}, {names})")
         for slot in struct.slots:
-            self._slot(slot, f"{values}.get({slot.name!r}, {default_source(slot)})")
+            self._slot(slot, f"{values}.get({slot.name!r}, {default_source(self.source, slot)})")
         if struct.tagged:
             self._tagged(struct, values)
         elif struct.flexible:
@@ -159,8 +159,9 @@ class Encoder:
         self.source.line(f"{known} = []")
         for slot in struct.tagged:
             value = self.source.fresh(slot.name)
-            self.source.line(f"{value} = {values}.get({slot.name!r}, {default_source(slot)})")
-            with self.source.block(_holds_more(slot, value)), self.part(self.source.fresh(f"{value}_parts")):
+            default = default_source(self.source, slot)
+            self.source.line(f"{value} = {values}.get({slot.name!r}, {default})")
+            with self.source.block(_holds_more(slot, value, default)), self.part(self.source.fresh(f"{value}_parts")):
                 parts = self._put.removeprefix("put_")
                 self._tag_value(slot, value)
                 self.source.line(f"{known}.append(({slot.tag}, b''.join({parts})))")
@@ -182,9 +183,10 @@ def _null(slot: Slot) -> str:
     return r"b'\xff\xff'" if slot.type == "string" and not slot.array else r"b'\xff\xff\xff\xff'"
 
 
-def _holds_more(slot: Slot, value: str) -> str:
+def _holds_more(slot: Slot, value: str, default: str) -> str:
     """The line that asks whether a tagged field is worth writing."""
-    default = default_source(slot)
+    if slot.struct and not slot.nullable:
+        return f"if {value} is not {default} and {value} != {default}:"
     if default == "None":
         return f"if {value} is not None:"
     return f"if {value}:" if default == "[]" and not slot.nullable else f"if {value} != {default}:"

@@ -5,7 +5,7 @@ Helpers that read a length again begin at the byte before `at`: the written func
 
 from collections.abc import Generator, Mapping, Sequence
 from struct import Struct, error
-from typing import Any
+from typing import Any, NoReturn
 
 from proxy.wire.errors import Malformed, Truncated, WireError
 from proxy.wire.primitives import Buffer, read_tags, read_uvarint, uvarint
@@ -39,6 +39,24 @@ READY_BY_CODE = {"b": "INT8S", "h": "INT16S", "i": "INT32S", "q": "INT64S", "16s
 SHORT = [bytes([value]) for value in range(128)]
 
 
+class Absent(dict[str, Any]):
+    """The value of a tagged struct that is absent: one object for every message, so it refuses to be changed.
+
+    It equals a dict of the same items, and every copy of it (`dict(value)`, `value | {}`, `copy`, `deepcopy`, `pickle`)
+    is a plain dict.
+    """
+
+    __slots__ = ()
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise TypeError("the value of an absent struct is shared: change a copy of it, dict(value)")
+
+    __setitem__ = __delitem__ = __ior__ = setdefault = update = pop = popitem = clear = _refuse
+
+    def __reduce__(self) -> tuple[type, tuple[dict[str, Any]]]:
+        return dict, (dict(self),)
+
+
 def many(code: str, width: int, count: int, buf: Buffer, at: int) -> list[Any]:
     """An array of `count` fixed elements; looks at the bytes left before anything is built."""
     if count * width > len(buf) - at:
@@ -47,8 +65,13 @@ def many(code: str, width: int, count: int, buf: Buffer, at: int) -> list[Any]:
     return list(Struct(">" + codes).unpack_from(buf, at))
 
 
+def long_or_null(buf: Buffer, at: int) -> tuple[int, int]:
+    """A compact length (and one) of several bytes, 0 for null."""
+    return read_uvarint(buf, at - 1)
+
+
 def long(buf: Buffer, at: int) -> tuple[int, int]:
-    """A compact length (and one) of several bytes, where null may not stand."""
+    """The same where null may not stand."""
     n, at = read_uvarint(buf, at - 1)
     if n == 0:
         raise Malformed("null where a value must stand", offset=at - 1)
@@ -69,12 +92,6 @@ def long_text(buf: Buffer, at: int) -> tuple[int, int]:
     if n == 0:
         raise Malformed("null where a string must stand", offset=at - 1)
     return n, at
-
-
-def null(n: int, at: int) -> None:
-    """The value of length `n` below 0."""
-    if n != -1:
-        raise Malformed(f"a length of {n}", offset=at)
 
 
 def not_null(n: int, at: int) -> WireError:

@@ -16,8 +16,8 @@ from proxy.wire.compile import runtime
 
 # What the written functions use for themselves; a field of that name gets another.
 TAKEN = frozenset(
-    {"at", "buf", "decode", "encode", "end", "fault", "n", "project", "size", "spans", "start", "values", "walk"}
-    | {"bytes", "len", "list", "range", "str"}
+    {"at", "buf", "decode", "encode", "end", "fault", "n", "project", "rows", "size", "spans", "start", "values"}
+    | {"bytes", "len", "list", "range", "str", "walk"}
     | vars(runtime).keys()
     | vars(varints).keys()
 )
@@ -64,6 +64,10 @@ class Source:
     def unpack(self, codes: str) -> str:
         """The name of a reader of these `struct` codes, big-endian: (buffer, offset) -> tuple."""
         return self.constant("read_" + _spelled(codes), Struct(">" + codes).unpack_from)
+
+    def rows(self, codes: str) -> str:
+        """The name of a reader of all there is in a buffer as rows of these codes: (buffer) -> iterator of tuples."""
+        return self.constant("rows_" + _spelled(codes), Struct(">" + codes).iter_unpack)
 
     def pack(self, codes: str) -> str:
         """The name of a writer of these `struct` codes, big-endian: (*values) -> bytes."""

@@ -60,3 +60,42 @@ def test_a_count_is_a_varint_of_any_width(data: bytes, count: int) -> None:
     reader.count()
     reader.source.line("return n, at")
     assert reader.source.function()(b"_" + data, 0) == (count, 1 + len(data))
+
+
+@pytest.mark.parametrize("first", [0, 1, 127, 128, 255])
+@pytest.mark.parametrize("before", [0, 2])
+def test_the_first_byte_of_a_compact_length_tells_whether_more_follow(first: int, before: int) -> None:
+    """Alone or read with what stands before it."""
+    reader = cursor()
+    if before:
+        reader.step(before)
+    more, more_or_null = reader.compact_length()
+    reader.source.line(f"return n & 255, {more}, {more_or_null}, at")
+    data = bytes(before) + bytes([first])
+    assert reader.source.function()(data, 0) == (first, first > 127, not 0 < first < 128, len(data))
+
+
+def test_what_follows_a_detour_is_read_once_or_behind_it() -> None:
+    reader = cursor()
+    reader.take("h", 2, "one")
+    reader.detour("b", 1, "count", "count", lambda: reader.take("h", 2, "detour"))
+    reader.take("i", 4, "two")
+    reader.length("b", 1)
+    reader.source.line("return one, count, two, n, at")
+    read = reader.source.function()
+    assert read(b"_\0\1" + b"\0" + b"\0\0\0\2\3", 1) == (1, 0, 2, 3, 9)
+    assert read(b"_\0\1" + b"\1" + b"\7\7" + b"\0\0\0\2\3", 1) == (1, 1, 2, 3, 11)
+
+
+def test_a_second_detour_begins_behind_the_first() -> None:
+    reader = cursor()
+    reader.detour("b", 1, "first", "first", lambda: reader.step(1))
+    reader.detour("b", 1, "second", "second", lambda: reader.step(2))
+    reader.take("b", 1, "end")
+    reader.flush()
+    reader.source.line("return first, second, end, at")
+    read = reader.source.function()
+    assert read(b"\0\0\5", 0) == (0, 0, 5, 3)
+    assert read(b"\1_\0\5", 0) == (1, 0, 5, 4)
+    assert read(b"\0\1__\5", 0) == (0, 1, 5, 5)
+    assert read(b"\1_\1__\5", 0) == (1, 1, 5, 6)

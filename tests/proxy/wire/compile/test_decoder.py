@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 from proxy.wire.catalog import Codec
-from proxy.wire.errors import Malformed
+from proxy.wire.errors import Malformed, Truncated
 from proxy.wire.language import parse
 from tests.strategies import must_codec
 
@@ -52,12 +52,77 @@ def test_a_struct_may_be_null_also_in_a_tag() -> None:
     assert codec(text, 1).decode(codec(text, 1).encode(values))[0] == values
 
 
-def test_an_absent_tagged_field_has_a_default_of_its_own() -> None:
+def test_an_absent_struct_can_not_be_changed_by_whoever_got_it() -> None:
     found = must_codec("response", 1, 12)
-    data = found.encode({"responses": [{"partitions": [{}, {}]}]})
-    one, other = found.decode(data)[0]["responses"][0]["partitions"]
-    assert one["current_leader"] == {"leader_id": -1, "leader_epoch": -1}
-    assert one["current_leader"] is not other["current_leader"]
+    data = found.encode({"responses": [{"partitions": [{}]}]})
+    absent = found.decode(data)[0]["responses"][0]["partitions"][0]["current_leader"]
+    with pytest.raises(TypeError, match="a copy of it"):
+        absent["leader_id"] = 5
+    assert found.decode(data)[0]["responses"][0]["partitions"][0]["current_leader"] == absent
+    assert absent == {"leader_id": -1, "leader_epoch": -1}
+
+
+def test_an_absent_array_and_a_struct_with_one_are_new_each_time() -> None:
+    found = codec("  a: []int8  v1+  tag 0\n  b: {}  v1+  tag 1\n    c: []int8\n", 1)
+    values, _ = found.decode(b"\0")
+    values["a"].append(1)
+    values["b"]["c"].append(1)
+    assert found.decode(b"\0")[0] == {"a": [], "b": {"c": []}}
+    wide = codec("".join(f"  f{n}: int8\n" for n in range(9)) + "  a: []int8  v1+  tag 0\n", 1)
+    wide.decode(bytes(10))[0]["a"].append(1)
+    assert wide.decode(bytes(10))[0]["a"] == []
+
+
+def test_structs_of_fixed_size_are_read_with_and_without_tags() -> None:
+    found = codec("  rows: []\n    a: int8\n    b: int16\n", 1)
+    assert "rows_bhB" in inspect.getsource(found._decode)
+    for count in (0, 1, 2, 200):
+        rows = [{"a": 1, "b": number} for number in range(count)]
+        data = found.encode({"rows": rows})
+        assert found.decode(data) == ({"rows": rows}, len(data))
+        assert found.project(("rows",))(memoryview(data), 0)["rows"] == [(rows, 0, len(data) - 1)]
+    tagged = [{"a": 1, "b": 2, "_tags": {0: b""}}, {"a": 0, "b": 0}, {"a": 3, "b": 4, "_tags": {7: b"x", 200: b"y"}}]
+    data = found.encode({"rows": tagged})
+    assert found.decode(data) == ({"rows": tagged}, len(data))
+
+
+def test_structs_of_fixed_size_that_are_cut_short_are_truncated() -> None:
+    """Also where the bytes end with one of them."""
+    for version in (0, 1):
+        found = codec("  rows: []\n    a: int8\n    b: int16\n", version)
+        data = found.encode({"rows": [{}] * 5})
+        for size in range(len(data)):
+            with pytest.raises(Truncated):
+                found.decode(data[:size])
+
+
+def test_an_array_that_usually_is_null_is_read_where_it_is_not() -> None:
+    rare = "  rare: []?\n    x: int8\n    y: string\n"
+    for version in (0, 1):
+        found = codec("".join(f"  f{n}: int8\n" for n in range(6)) + rare + "  last: int8\n  text: string\n", version)
+        plain = {f"f{n}": n for n in range(6)}
+        for rows in (None, [], [{"x": 1, "y": ""}], [{"x": n % 99, "y": "y" * n} for n in range(200)]):
+            values = plain | {"rare": rows, "last": 7, "text": "end"}
+            data = found.encode(values)
+            assert found.decode(b"_" + data, 1) == (values, 1 + len(data))
+            assert found.project(("rare",))(data, 0)["rare"][0][0] == rows
+        with pytest.raises(Malformed, match="a length of -2" if version == 0 else "more than 5 bytes"):
+            found.decode(bytes(6) + (b"\xff\xff\xff\xfe" if version == 0 else b"\xff" * 6) + bytes(8))
+
+
+def test_bytes_of_any_length_are_read_in_any_version() -> None:
+    for version in (0, 1):
+        for text in ("  a: bytes\n", "  a: bytes?\n", "  b: int8\n  a: bytes\n", "  b: int8\n  a: bytes?\n"):
+            found = codec(text, version)
+            for size in (0, 1, 126, 127, 128, 16382, 16383, 16384, 70000):
+                data = found.encode({"a": b"x" * size})
+                assert found.decode(data)[0]["a"] == b"x" * size
+
+
+def test_a_length_of_two_bytes_that_says_null_is_null() -> None:
+    assert codec("  a: bytes?\n  b: int8\n", 1).decode(b"\x80\x00\x05\x00")[0] == {"a": None, "b": 5}
+    with pytest.raises(Malformed, match="null where"):
+        codec("  a: bytes\n  b: int8\n", 1).decode(b"\x80\x00\x05\x00")
 
 
 def test_arrays_longer_than_what_is_ready_made_are_read() -> None:
@@ -71,4 +136,4 @@ def test_arrays_longer_than_what_is_ready_made_are_read() -> None:
 def test_the_written_function_is_flat() -> None:
     text = inspect.getsource(must_codec("response", 3, 12)._decode)
     assert text.count("def ") == 1
-    assert "error_code_2, partition_index, leader_id, leader_epoch, n = read_hiiiB(buf, at)" in text
+    assert "error_code_2, partition_index, leader_id, leader_epoch, n = read_hiiib(buf, at)" in text

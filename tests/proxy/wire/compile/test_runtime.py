@@ -1,5 +1,8 @@
+import copy
+import json
+import pickle
 import struct
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 
 import pytest
 
@@ -60,6 +63,45 @@ def test_many_numbers_are_read_only_if_they_are_there() -> None:
     assert runtime.many("16s", 16, 2, bytes(32), 0) == [bytes(16)] * 2
     with pytest.raises(Truncated):
         runtime.many("h", 2, 4, b"_\0\1\0\2\0\3", 1)
+
+
+ABSENT = runtime.Absent(leader_id=-1, leader_epoch=-1)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda value: value.__setitem__("leader_id", 1),
+        lambda value: value.__delitem__("leader_id"),
+        lambda value: value.__ior__({"leader_id": 1}),
+        lambda value: value.update(leader_id=1),
+        lambda value: value.setdefault("more", 1),
+        lambda value: value.pop("leader_id"),
+        lambda value: value.popitem(),
+        lambda value: value.clear(),
+    ],
+)
+def test_what_stands_for_an_absent_struct_is_never_changed(change: Callable[[dict[str, int]], object]) -> None:
+    with pytest.raises(TypeError):
+        change(ABSENT)
+    assert ABSENT == {"leader_id": -1, "leader_epoch": -1}
+
+
+@pytest.mark.parametrize(
+    "copied",
+    [
+        dict,
+        copy.copy,
+        copy.deepcopy,
+        dict.copy,
+        lambda value: value | {},
+        lambda value: pickle.loads(pickle.dumps(value)),
+        lambda value: json.loads(json.dumps(value)),
+    ],
+)
+def test_a_copy_of_it_is_a_plain_dict(copied: Callable[[dict[str, int]], dict[str, int]]) -> None:
+    assert copied(ABSENT) == ABSENT
+    assert type(copied(ABSENT)) is dict
 
 
 def test_tags_are_written_ascending() -> None:

@@ -52,3 +52,9 @@ def test_readers_and_writers_of_fixed_fields_are_constants() -> None:
     read, pack = source.unpack("h?i"), source.pack("h?i")
     source.line(f"return {pack}(*{read}(data, 1))")
     assert source.function()(b"_" + b"\0\1\2\0\0\0\3") == b"\0\1\1\0\0\0\3"
+
+
+def test_rows_are_all_that_a_buffer_holds() -> None:
+    source = Source("rows", "def both(data):")
+    source.line(f"return list({source.rows('bh')}(data))")
+    assert source.function()(b"\1\0\2\3\0\4") == [(1, 2), (3, 4)]
