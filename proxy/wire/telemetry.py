@@ -1,0 +1,94 @@
+"""What clients push about themselves: the payload of a PushTelemetry request, as plain values (KIP-714).
+
+The payload is OTLP's `MetricsData`, compressed like records. Reading it takes the package `opentelemetry-proto` (extra
+`telemetry`) and, for some codecs, theirs; they are imported when a payload is read, and nothing in `wire` imports this
+module.
+
+    >>> from proxy.wire import telemetry
+    >>> telemetry.decode({"compression_type": 0, "metrics": b""})
+    {}
+"""
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from proxy.wire.errors import Malformed
+from proxy.wire.records.compression import DEFAULT_LIMIT, decompress
+from proxy.wire.records.kinds import CODECS, Codec
+
+Values = dict[str, Any]
+
+
+def decode(push: Mapping[str, Any], *, limit: int = DEFAULT_LIMIT) -> Values:
+    """The metrics in a decoded PushTelemetry request; `limit` is the most bytes that they may unfold to.
+
+    A dict of OTLP's own names: {"resource_metrics": [{"resource": {"attributes": ...}, "scope_metrics": [{"metrics":
+    [{"name": ..., "sum": {"data_points": [...]}}]}]}]}. Attributes are a dict by key, enums their names, times
+    nanoseconds since 1970; a field that is not there is left out.
+
+    Errors: Malformed (damaged, of an unknown codec or more than `limit` bytes); ModuleNotFoundError names the extra or
+    the package that lacks.
+    """
+    codec, data = codec_of(push["compression_type"]), push["metrics"]
+    metrics, broken = _otlp()
+    plain = decompress(codec, data, limit) if data else b""
+    try:
+        return _plain(metrics.FromString(plain))
+    except broken as error:
+        raise Malformed(f"no OTLP metrics: {error}") from None
+
+
+def codec_of(compression_type: int) -> Codec:
+    """The codec of that number; UNKNOWN for one that Kafka doesn't have."""
+    return CODECS[compression_type] if 0 <= compression_type < len(CODECS) else Codec.UNKNOWN
+
+
+@cache
+def _otlp() -> tuple[Any, type[Exception]]:
+    """OTLP's class of all metrics, and what it raises."""
+    try:
+        metrics = import_module("opentelemetry.proto.metrics.v1.metrics_pb2")
+        message = import_module("google.protobuf.message")
+    except ModuleNotFoundError as error:
+        reason = "reading telemetry needs opentelemetry-proto: pip install 'kafka-wiretap[telemetry]'"
+        raise ModuleNotFoundError(reason, name=error.name) from error
+    return metrics.MetricsData, message.DecodeError
+
+
+def _plain(message: Any) -> Values:
+    """A protobuf message as a dict of the fields that are set."""
+    return {field.name: _field(field, value) for field, value in message.ListFields()}
+
+
+def _field(field: Any, value: Any) -> Any:
+    if field.message_type is not None and field.message_type.name == "KeyValue":
+        return _attributes(value)
+    if field.enum_type is not None:
+        names = field.enum_type.values_by_number
+        return names[value].name if value in names else value
+    return [_value(field, one) for one in value] if _is_repeated(value) else _value(field, value)
+
+
+def _is_repeated(value: Any) -> bool:
+    return hasattr(value, "extend")
+
+
+def _value(field: Any, value: Any) -> Any:
+    return value if field.message_type is None else _plain(value)
+
+
+def _attributes(pairs: Iterable[Any]) -> Values:
+    return {pair.key: _any(pair.value) for pair in pairs}
+
+
+def _any(value: Any) -> Any:
+    """OTLP's value of any type."""
+    kind = value.WhichOneof("value")
+    if kind is None:
+        return None
+    inner = getattr(value, kind)
+    if kind == "array_value":
+        return [_any(one) for one in inner.values]
+    return _attributes(inner.values) if kind == "kvlist_value" else inner

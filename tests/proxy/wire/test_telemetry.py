@@ -1,0 +1,207 @@
+"""Payloads of PushTelemetry: built here, and pushed by other clients."""
+
+import doctest
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from hypothesis import given
+from hypothesis import strategies as st
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, InstrumentationScope, KeyValue, KeyValueList
+from opentelemetry.proto.metrics.v1 import metrics_pb2 as otlp
+from opentelemetry.proto.resource.v1.resource_pb2 import Resource
+
+from proxy.wire import telemetry
+from proxy.wire.errors import Malformed
+from proxy.wire.records import Codec, compress
+from proxy.wire.records.kinds import CODECS
+from tests.brokers.jars import class_path, java
+from tests.brokers.kafka import JVM
+from tests.proxy.wire.push_receiver import push_receiver
+
+ROOT = Path(__file__).parents[3]
+TYPES = range(5)
+
+
+def attribute(key: str, **value: Any) -> KeyValue:
+    return KeyValue(key=key, value=AnyValue(**value))
+
+
+def payload() -> otlp.MetricsData:
+    """One metric of each shape that clients push."""
+    counted = otlp.NumberDataPoint(
+        start_time_unix_nano=1, time_unix_nano=2**63, as_int=0, attributes=[attribute("topic", string_value="t")]
+    )
+    measured = otlp.NumberDataPoint(time_unix_nano=7, as_double=1.5)
+    spread = otlp.HistogramDataPoint(count=2, sum=3.5, bucket_counts=[1, 1], explicit_bounds=[2.0], min=0.0)
+    metrics = [
+        otlp.Metric(
+            name="org.apache.kafka.producer.records.total",
+            unit="1",
+            sum=otlp.Sum(
+                data_points=[counted], is_monotonic=True, aggregation_temporality="AGGREGATION_TEMPORALITY_DELTA"
+            ),
+        ),
+        otlp.Metric(name="org.apache.kafka.producer.rate", gauge=otlp.Gauge(data_points=[measured])),
+        otlp.Metric(name="spread", histogram=otlp.Histogram(data_points=[spread], aggregation_temporality=99)),
+    ]
+    nested = [
+        attribute("empty"),
+        attribute("yes", bool_value=True),
+        attribute("list", array_value=ArrayValue(values=[AnyValue(int_value=1), AnyValue(double_value=2.5)])),
+        attribute("map", kvlist_value=KeyValueList(values=[attribute("raw", bytes_value=b"\xff")])),
+    ]
+    scoped = otlp.ScopeMetrics(scope=InstrumentationScope(name="client"), metrics=metrics)
+    return otlp.MetricsData(
+        resource_metrics=[otlp.ResourceMetrics(resource=Resource(attributes=nested), scope_metrics=[scoped])]
+    )
+
+
+PLAIN = {
+    "resource_metrics": [
+        {
+            "resource": {"attributes": {"empty": None, "yes": True, "list": [1, 2.5], "map": {"raw": b"\xff"}}},
+            "scope_metrics": [
+                {
+                    "scope": {"name": "client"},
+                    "metrics": [
+                        {
+                            "name": "org.apache.kafka.producer.records.total",
+                            "unit": "1",
+                            "sum": {
+                                "data_points": [
+                                    {
+                                        "start_time_unix_nano": 1,
+                                        "time_unix_nano": 2**63,
+                                        "as_int": 0,
+                                        "attributes": {"topic": "t"},
+                                    }
+                                ],
+                                "aggregation_temporality": "AGGREGATION_TEMPORALITY_DELTA",
+                                "is_monotonic": True,
+                            },
+                        },
+                        {
+                            "name": "org.apache.kafka.producer.rate",
+                            "gauge": {"data_points": [{"time_unix_nano": 7, "as_double": 1.5}]},
+                        },
+                        {
+                            "name": "spread",
+                            "histogram": {
+                                "data_points": [
+                                    {
+                                        "count": 2,
+                                        "sum": 3.5,
+                                        "bucket_counts": [1, 1],
+                                        "explicit_bounds": [2.0],
+                                        "min": 0.0,
+                                    }
+                                ],
+                                "aggregation_temporality": 99,
+                            },
+                        },
+                    ],
+                }
+            ],
+        }
+    ]
+}
+
+
+def push(compression_type: int, data: bytes) -> dict[str, Any]:
+    return {"compression_type": compression_type, "metrics": data}
+
+
+@pytest.mark.parametrize("compression_type", TYPES)
+def test_metrics_are_plain_values_whatever_compresses_them(compression_type: int) -> None:
+    data = compress(CODECS[compression_type], payload().SerializeToString())
+    assert telemetry.decode(push(compression_type, data)) == PLAIN
+
+
+@pytest.mark.parametrize("compression_type", TYPES)
+def test_no_metrics_are_an_empty_dict(compression_type: int) -> None:
+    assert telemetry.decode(push(compression_type, b"")) == {}
+
+
+@pytest.mark.parametrize("compression_type", [-1, 5, 7, 99])
+def test_an_unknown_codec_is_malformed(compression_type: int) -> None:
+    assert telemetry.codec_of(compression_type) is Codec.UNKNOWN
+    with pytest.raises(Malformed, match="unknown codec"):
+        telemetry.decode(push(compression_type, b"?"))
+
+
+@pytest.mark.parametrize("compression_type", TYPES)
+def test_more_metrics_than_the_limit_are_malformed(compression_type: int) -> None:
+    plain = payload().SerializeToString()
+    data = compress(CODECS[compression_type], plain)
+    assert telemetry.decode(push(compression_type, data), limit=len(plain)) == PLAIN
+    with pytest.raises(Malformed):
+        telemetry.decode(push(compression_type, data), limit=len(plain) - 1)
+
+
+def test_bytes_that_are_no_metrics_are_malformed() -> None:
+    with pytest.raises(Malformed, match="no OTLP metrics: "):
+        telemetry.decode(push(0, payload().SerializeToString()[:-1]))
+
+
+@given(st.sampled_from(TYPES), st.binary(max_size=60))
+def test_any_bytes_are_metrics_or_malformed(compression_type: int, data: bytes) -> None:
+    with suppress(Malformed):
+        assert isinstance(telemetry.decode(push(compression_type, data)), dict)
+
+
+def test_without_the_package_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    telemetry._otlp.cache_clear()
+    monkeypatch.setitem(sys.modules, "opentelemetry.proto.metrics.v1.metrics_pb2", None)
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'kafka-wiretap\[telemetry\]'"):
+        telemetry.decode(push(0, b""))
+    telemetry._otlp.cache_clear()
+
+
+def test_neither_the_wire_nor_this_module_imports_the_package() -> None:
+    code = (
+        "import sys, proxy.wire; assert 'proxy.wire.telemetry' not in sys.modules; import proxy.wire.telemetry; "
+        "print([name for name in sys.modules if name.partition('.')[0] in ('opentelemetry', 'google')])"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert ran.stdout.strip() == "[]"
+
+
+def test_the_example_of_the_module_runs() -> None:
+    result = doctest.testmod(telemetry)
+    assert (result.attempted, result.failed) == (2, 0)
+
+
+def metric_names(metrics: dict[str, Any]) -> set[str]:
+    resources = metrics["resource_metrics"]
+    return {metric["name"] for one in resources for scope in one["scope_metrics"] for metric in scope["metrics"]}
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("compression_type", TYPES)
+def test_what_librdkafka_pushes_is_read(compression_type: int) -> None:
+    with push_receiver(compression_type) as receiver:
+        producer = Producer({"bootstrap.servers": f"127.0.0.1:{receiver.port}", "log_level": 0})
+        pushed = receiver.pushes.get(timeout=60)
+        del producer
+    assert pushed["compression_type"] == compression_type
+    assert "org.apache.kafka.producer.connection.creation.total" in metric_names(telemetry.decode(pushed))
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("compression_type", TYPES)
+def test_what_the_java_client_pushes_is_read(compression_type: int) -> None:
+    """Its snappy is framed, its lz4 made of blocks."""
+    with push_receiver(compression_type) as receiver:
+        producer = "org.apache.kafka.tools.ConsoleProducer"
+        settings = ["--topic", "t", "--command-property", "enable.idempotence=false"]
+        command = [java(), *JVM, "-cp", class_path(), producer, "--bootstrap-server", f"127.0.0.1:{receiver.port}"]
+        with subprocess.Popen([*command, *settings], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as child:
+            pushed = receiver.pushes.get(timeout=60)
+            child.kill()
+    assert pushed["compression_type"] == compression_type
+    assert "org.apache.kafka.producer.connection.creation.total" in metric_names(telemetry.decode(pushed))
