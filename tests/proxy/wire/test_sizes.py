@@ -112,7 +112,8 @@ def partition(**lists: list[int]) -> dict[str, Any]:
 def test_a_partition_of_metadata_takes_what_the_documents_formulas_say(
     nodes: list[tuple[list[int], ...]], version: int
 ) -> None:
-    """KAFKA-9927, of the fields alone: 17 + 4 x (replica + isr + offline) fixed, 7 + replica + isr + offline at best.
+    """KAFKA-9927, of the fields alone: 17 + 4 x (replica + isr + offline) fixed, 7 + replica + isr + offline at best;
+    and 21 + 5 x (replica + isr + offline) at worst.
 
     Flexible versions add a byte for the tag buffer of each partition; the counts take a byte each up to 126.
     """
@@ -124,6 +125,15 @@ def test_a_partition_of_metadata_takes_what_the_documents_formulas_say(
     assert fixed == 1 + sum(17 + 4 * nodes_of + 1 for nodes_of in count)
     best = sizes(message, version, {"topics": [topic]}, "unsigned").fields["topics.partitions"]
     assert best == 1 + sum(7 + nodes_of + 1 for nodes_of in count)
+    large = {"partitions": [at_worst(one) for one in topic["partitions"]]}
+    worst = sizes(message, version, {"topics": [large]}, "unsigned").fields["topics.partitions"]
+    assert worst == 1 + sum(21 + 5 * nodes_of + 1 for nodes_of in count)
+
+
+def at_worst(small: dict[str, Any]) -> dict[str, Any]:
+    """The same partition with numbers that take all bytes they can."""
+    lists = {name: [2**28 + node for node in value] for name, value in small.items() if isinstance(value, list)}
+    return {name: -1 for name in small} | lists
 
 
 def test_an_unknown_encoding_is_an_error() -> None:
