@@ -133,7 +133,7 @@ def test_a_partition_of_metadata_takes_what_the_documents_formulas_say(
 def at_worst(small: dict[str, Any]) -> dict[str, Any]:
     """The same partition with numbers that take all bytes they can."""
     lists = {name: [2**28 + node for node in value] for name, value in small.items() if isinstance(value, list)}
-    return {name: -1 for name in small} | lists
+    return dict.fromkeys(small, -1) | lists
 
 
 def test_an_unknown_encoding_is_an_error() -> None:
