@@ -113,7 +113,11 @@ def read(buf: Buffer, offset: int = 0, *, limit: int = DEFAULT_LIMIT, check_crc:
     """
     for message in shallow(buf, offset):
         try:
-            yield from _placed(message, _Unfolding(limit, check_crc).contents(message))
+            unfolding = _Unfolding(limit, check_crc)
+            if unfolding.is_plain(message):
+                yield message
+            else:
+                yield from _placed(message, unfolding.contents(message, 1))
         except WireError as fault:
             raise type(fault)(fault.reason, api=NAME, offset=message.offset - offset) from None
 
@@ -135,18 +139,22 @@ class _Unfolding:
     def __init__(self, limit: int, check_crc: bool):
         self._left, self._check_crc = limit, check_crc
 
-    def contents(self, message: Message, depth: int = 0) -> Iterator[Message]:
+    def is_plain(self, message: Message) -> bool:
+        """Or does it hold others? Malformed for a checksum that doesn't fit."""
         if self._check_crc and not message.intact:
             raise Malformed(f"checksum {message.checksum:#x} doesn't fit the payload")
-        if message.codec is Codec.NONE:
-            yield message
-            return
-        if depth == DEEPEST:
+        return not message.attributes & COMPRESSION_MASK
+
+    def contents(self, message: Message, depth: int) -> Iterator[Message]:
+        if depth > DEEPEST:
             raise Malformed(f"compressed more than {DEEPEST} times")
         plain, end = self._plain(message), 0
         for nested in shallow(plain):
             end = nested.next_offset
-            yield from self.contents(nested, depth + 1)
+            if self.is_plain(nested):
+                yield nested
+            else:
+                yield from self.contents(nested, depth + 1)
         if end != len(plain):
             raise Malformed("a compressed message whose contents are cut")
 

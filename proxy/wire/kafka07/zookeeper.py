@@ -138,7 +138,8 @@ def consumer_watches(group: str, topic: str) -> tuple[str, ...]:
 
 
 def producer_pool(brokers: Iterable[int], partitions: Mapping[int, int]) -> tuple[BrokerPartition, ...]:
-    """All places that a producer may send a topic's messages to, sorted by broker and partition.
+    """All places that a producer may send a topic's messages to, sorted by broker and partition. Which one it takes is
+    its own affair: any at random, or a hash as the index into this order.
 
     `brokers`: the children of `/brokers/ids`; `partitions`: for each child of `/brokers/topics/[topic]` its number of
     partitions. A broker that doesn't know the topic yet is sent to at partition 0, which every broker has: the first
