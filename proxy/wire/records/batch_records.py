@@ -51,7 +51,9 @@ def chunks(data: bytes, batch: Batch) -> Iterator[list[Raw]]:
 
 
 def _told(raw: list[Raw], batch: Batch) -> list[Raw]:
-    """What stands in the batch's header instead of its records."""
+    """What stands in the batch's header instead of its records; and what is only to be looked at in extreme ones."""
+    if batch.last_offset >= TAME and any(one[0] > batch.last_offset for one in raw):
+        raise Malformed("an offset beyond the batch's last", offset=0)
     if batch.timestamp_type is TimestampType.LOG_APPEND:
         raw = [(one[0], batch.max_timestamp, *one[2:5], TimestampType.LOG_APPEND, None) for one in raw]
     elif not -TAME < batch.base_timestamp < TAME:

@@ -87,6 +87,8 @@ def write_batch(
         | (CONTROL_BIT if control else 0)
         | (DELETE_HORIZON_BIT if delete_horizon is not None else 0)
     )
+    if last < (records[-1].offset if records else base):
+        raise Malformed(f"a batch whose last offset, {last}, is before that of its last record")
     plain = b"".join(_record(record, base, base_timestamp) for record in records)
     payload = compress(codec, plain, level) if records else b""
     try:
@@ -190,6 +192,7 @@ def with_base_offset(batch: Buffer, base_offset: int, leader_epoch: int | None =
             LEADER_EPOCH.pack_into(out, LEADER_EPOCH_AT, leader_epoch)
     except struct.error as error:
         raise Malformed(f"no batch can hold that: {error}") from None
+    header(out, 0, len(out))
     return bytes(out)
 
 

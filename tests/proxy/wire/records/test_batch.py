@@ -125,7 +125,7 @@ def test_a_part_of_a_buffer_is_read_as_if_it_were_all() -> None:
 )
 def test_what_no_header_says_is_malformed(data: bytes, reason: str, offset: int) -> None:
     before = write_batch([Record(0)])
-    for read in (lambda buf: list(batches(buf)), lambda buf: [one for one in batches(buf, len(before))]):
+    for read in (lambda buf: list(batches(buf)), lambda buf: list(batches(buf, len(before)))):
         with pytest.raises(Malformed, match=reason) as caught:
             read(before + data)
         assert caught.value.offset == len(before) + offset

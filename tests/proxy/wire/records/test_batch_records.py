@@ -9,7 +9,7 @@ from proxy.wire.primitives import uvarint
 from proxy.wire.records import Codec, Record, TimestampType, batches, read, write_batch
 from proxy.wire.records.batch_records import CHUNK, chunks
 from tests.proxy.wire.records import twin
-from tests.proxy.wire.records.samples import INT64, plain_records, record_lists
+from tests.proxy.wire.records.samples import INT64, plain_records, record_lists, untimed
 
 # attributes, timestamp, offset, null key, null value, no headers
 SMALLEST = b"\0\0\0\1\1\0"
@@ -23,10 +23,9 @@ def one(body: bytes, *, size: bytes | None = None, count: int = 1) -> list[Recor
     return [Record(*raw) for chunk in chunks(data, batch._replace(count=count)) for raw in chunk]
 
 
+@untimed
 @given(record_lists(), st.sampled_from([Codec.NONE, Codec.GZIP]), st.sampled_from(list(TimestampType)[1:]))
-def test_the_flat_loop_reads_what_its_slow_twin_reads(
-    records: list[Record], codec: Codec, kind: TimestampType
-) -> None:
+def test_the_flat_loop_reads_what_its_slow_twin_reads(records: list[Record], codec: Codec, kind: TimestampType) -> None:
     data = write_batch(records, codec=codec, timestamp_type=kind)
     assert list(read(data)) == twin.read_batch(data)
 
@@ -37,6 +36,7 @@ def test_more_records_than_a_chunk_holds_are_read_in_order() -> None:
     assert list(read(data)) == twin.read_batch(data) == records
 
 
+@untimed
 @given(INT64, INT64)
 def test_timestamps_wrap_as_javas_long_does(first: int, second: int) -> None:
     records = [Record(0, first), Record(1, second)]
@@ -109,12 +109,20 @@ def test_records_before_the_damage_are_told_first() -> None:
     data = write_batch(plain_records(CHUNK + 40))
     cut = data[61:-1]
     (batch,) = batches(data)
-    seen = []
+    seen: list[int] = []
     with pytest.raises(Malformed, match="beyond the end of its batch"):
-        for chunk in chunks(cut, batch):
-            seen += [raw[0] for raw in chunk]
+        seen.extend(raw[0] for chunk in chunks(cut, batch) for raw in chunk)
     assert seen == list(range(CHUNK + 39))
 
 
 def test_a_headers_name_that_is_no_utf8_is_read_as_java_reads_it() -> None:
     assert one(b"\0\0\0\1\1\2\4a\xff\1")[0].headers == (("a\N{REPLACEMENT CHARACTER}", None),)
+
+
+def test_offsets_near_the_end_of_64_bits_stay_within_the_batch() -> None:
+    last = (1 << 63) - 1
+    (batch,) = batches(write_batch([Record(last - 1), Record(last)]))
+    good = b"\x0c" + SMALLEST + b"\x0c\0\0\2\1\1\0"
+    assert [raw[0] for chunk in chunks(good, batch) for raw in chunk] == [last - 1, last]
+    with pytest.raises(Malformed, match="beyond the batch's last"):
+        list(chunks(good[:-4] + b"\4\1\1\0", batch))

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from proxy.wire.errors import Malformed, WireError
 from proxy.wire.records import DEFAULT_LIMIT, Codec, compress, decompress
 from proxy.wire.records.compression import Output
-from tests.proxy.wire.records.samples import BATCH_CODECS
+from tests.proxy.wire.records.samples import BATCH_CODECS, few
 
 PACKED = BATCH_CODECS[1:]
 MEGABYTE = 1 << 20
@@ -64,12 +64,14 @@ def peak_of(run: Callable[[], object]) -> int:
         tracemalloc.stop()
 
 
+@few
 @given(st.sampled_from(BATCH_CODECS), PAYLOADS, st.sampled_from([0, 1, 2]))
 def test_what_is_compressed_unfolds_again(codec: Codec, data: bytes, magic: int) -> None:
     assert decompress(codec, memoryview(compress(codec, data, magic=magic)), magic=magic) == data
 
 
 @pytest.mark.parametrize("name", OTHERS)
+@few
 @given(PAYLOADS)
 def test_what_others_compress_is_read(name: str, data: bytes) -> None:
     codec, pack = OTHERS[name]
@@ -77,6 +79,7 @@ def test_what_others_compress_is_read(name: str, data: bytes) -> None:
 
 
 @pytest.mark.parametrize("codec", READERS)
+@few
 @given(PAYLOADS)
 def test_others_read_what_is_compressed(codec: Codec, data: bytes) -> None:
     assert READERS[codec](compress(codec, data)) == data
@@ -116,6 +119,7 @@ def test_bytes_behind_a_payload_are_malformed(codec: Codec) -> None:
 
 
 @pytest.mark.parametrize("codec", PACKED)
+@few
 @given(st.data())
 def test_damaged_payloads_unfold_or_are_malformed(codec: Codec, data: st.DataObject) -> None:
     whole = bytearray(compress(codec, b"some text " * 40))
@@ -126,6 +130,7 @@ def test_damaged_payloads_unfold_or_are_malformed(codec: Codec, data: st.DataObj
 
 
 @pytest.mark.parametrize("codec", PACKED)
+@few
 @given(st.binary(max_size=100))
 def test_noise_is_malformed_or_small(codec: Codec, noise: bytes) -> None:
     with suppress(Malformed):

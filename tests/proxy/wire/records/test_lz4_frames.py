@@ -40,7 +40,7 @@ def test_frames_are_written_as_java_writes_them() -> None:
     assert frame.startswith(RIGHT)
     found = lz4.frame.get_frame_info(frame)
     assert found["block_size"] == 65536
-    assert not (found["block_linked"] or found["content_checksum"] or found["content_size"])
+    assert not any(found[flag] for flag in ("block_linked", "content_checksum", "content_size"))
 
 
 @dataclass(frozen=True)

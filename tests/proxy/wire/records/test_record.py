@@ -53,6 +53,8 @@ def test_a_marker_carries_the_coordinators_epoch() -> None:
             end_marker(value)
 
 
-@pytest.mark.parametrize(("value", "wrapped"), [(5, 5), (-5, -5), (1 << 63, -(1 << 63)), (-(1 << 63) - 1, (1 << 63) - 1)])
+@pytest.mark.parametrize(
+    ("value", "wrapped"), [(5, 5), (-5, -5), (1 << 63, -(1 << 63)), (-(1 << 63) - 1, (1 << 63) - 1)]
+)
 def test_sums_wrap_at_64_bits(value: int, wrapped: int) -> None:
     assert int64(value) == wrapped
