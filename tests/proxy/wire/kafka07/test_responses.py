@@ -1,7 +1,5 @@
 """Responses of 0.7, read by their requests, against a writer that is nothing but byte strings."""
 
-from contextlib import suppress
-
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -26,7 +24,7 @@ from proxy.wire.kafka07 import (
     error_name,
     response_head,
 )
-from tests.proxy.wire.kafka07.values import FETCH_RESPONSES, INT16, answered, integer, obvious_response
+from tests.proxy.wire.kafka07.values import FETCH_RESPONSES, INT16, answered, hostile, integer, obvious_response
 
 FETCH = Fetch("clicks", 1, 0, 300_000)
 TWO = MultiFetch((FETCH, FETCH))
@@ -66,7 +64,7 @@ def test_bytes_behind_a_response_are_malformed(exchange: tuple[Request, Response
 
 @given(st.sampled_from([FETCH, TWO, OFFSETS]), st.binary(max_size=120))
 def test_hostile_responses_raise_the_error_family_and_nothing_else(request: Request, frame: bytes) -> None:
-    with suppress(WireError):
+    with hostile(frame):
         assert encode_response(decode_response(frame, request)) == frame
 
 
@@ -109,6 +107,7 @@ def test_bodies_that_can_not_be(frame: bytes, request_: Request, error: type[Wir
         decode_response(frame, request_)
     assert caught.value.api == f"0.7 {request_.type.name} response"
     assert caught.value.offset is not None
+    assert 0 <= caught.value.offset <= len(frame)
 
 
 @pytest.mark.parametrize(

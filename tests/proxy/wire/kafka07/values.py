@@ -1,7 +1,11 @@
 """Values of 0.7's requests and responses for properties, and a writer of them that is nothing but byte strings."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from hypothesis import strategies as st
 
+from proxy.wire.errors import WireError
 from proxy.wire.kafka07 import (
     Fetch,
     FetchResponse,
@@ -46,6 +50,17 @@ def answered(draw: st.DrawFn) -> tuple[Request, Response]:
         case _:
             offsets = None if alone else tuple(draw(st.lists(INT64, max_size=5)))
             return request, OffsetsResponse(alone or 0, offsets)
+
+
+@contextmanager
+def hostile(data: bytes) -> Iterator[None]:
+    """Within it `data` may be refused: by the error family alone, with the message's name and a place in the data."""
+    try:
+        yield
+    except WireError as fault:
+        place = -1 if fault.offset is None else fault.offset
+        if fault.api is None or not 0 <= place <= len(data):
+            raise AssertionError(f"{fault.api} at {place} of {len(data)} bytes") from fault
 
 
 def integer(value: int, size: int) -> bytes:
