@@ -15,7 +15,7 @@ from typing import Any
 
 from proxy import wire
 from proxy.tools import frames, plain
-from proxy.wire import embedded, kafka07, primitives, records, sasl
+from proxy.wire import embedded, kafka07, primitives, records, sasl, telemetry
 from proxy.wire.apis import Kind
 from proxy.wire.compile.layout import Struct, layout
 from proxy.wire.embedded.logs import LOGS
@@ -32,7 +32,7 @@ MEASURED_OF = 16
 # What a batch may unfold to, here and where `wire decode` opens it; and how much of it is held at a time, in several
 # forms: as it came out, joined, as records.
 UNFOLDED = 1 << 20
-UNFOLDING = {"batches": 8 * UNFOLDED, "old": 8 * UNFOLDED, "tools": 4 * records.DEFAULT_LIMIT}
+UNFOLDING = {name: 8 * UNFOLDED for name in ("batches", "old", "pushed")} | {"tools": 4 * records.DEFAULT_LIMIT}
 # Bytes of a batch whose records are all held at once, to be written again.
 MOST_REWRITTEN = 2000
 # Paths of a message that are asked for, evenly spread: each is a function of its own, and kept.
@@ -301,6 +301,13 @@ def login(data: bytes) -> None:
     sasl.handshake_mechanism(data)
 
 
+def pushed(data: bytes) -> None:
+    """The codec, then what a client pushes about itself."""
+    if data:
+        with suppress(wire.WireError):
+            telemetry.decode({"compression_type": data[0], "metrics": data[1:]}, limit=UNFOLDED)
+
+
 SENDERS: tuple[sasl.Sender, ...] = ("client", "server")
 _FETCH = kafka07.Fetch("t", 0, 0, 1000)
 ZOOKEEPER = (kafka07.zookeeper.registration, kafka07.zookeeper.partition_count, kafka07.zookeeper.broker_partition)
@@ -316,6 +323,7 @@ CHECKS: dict[str, Check] = {
     "inside": inside,
     "old": old,
     "login": login,
+    "pushed": pushed,
 }
 
 

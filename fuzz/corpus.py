@@ -36,6 +36,8 @@ TOKENS = (
     b"n,a=user@example.com,\1host=server.example.com\1port=143\1auth=Bearer a.eyJzdWIiOiJtZSJ9.c\1\1",
     b'{"status":"invalid_token","scope":"example_scope"}',
 )
+# OTLP: one gauge of the name "m" with one number
+METRICS = bytes.fromhex("0a1d121b12190a016d2a140a12190100000000000000310700000000000000")
 FOLDER = Path(__file__).parent
 _NAME = re.compile(r"(?P<key>\d+)-\w+-v(?P<version>\d+)(-\d+)?")
 
@@ -105,6 +107,8 @@ def _made() -> Iterator[Input]:
             assert found is not None
             yield Input("inside", f"{name}-v{version}", bytes([number, version]) + found.encode({}))
     yield from (Input("login", str(number), token) for number, token in enumerate(TOKENS))
+    for number, codec in enumerate(CODECS):
+        yield Input("pushed", codec.value, bytes([number]) + records.compress(codec, METRICS))
     yield from (Input("old", name, data) for name, data in _old().items())
 
 

@@ -14,6 +14,7 @@ from proxy.tools.packed import log_record, opened_records
 from proxy.wire import apis, embedded
 from proxy.wire.catalog import SECRET_MARKS
 from proxy.wire.embedded.blobs import layout_version
+from proxy.wire.errors import WireError
 from proxy.wire.language import Field, Message
 from proxy.wire.primitives import uuid_text
 
@@ -43,7 +44,20 @@ def message_tree(message: Message, version: int, values: Values, shown: Shown) -
     if message.key is not None and message.kind in ("request", "response"):
         kind: apis.Kind = "request" if message.kind == "request" else "response"
         values = embedded.expand(kind, message.key, values)
-    return _Tree(version, shown).struct(values, message.fields)
+    tree = _Tree(version, shown).struct(values, message.fields)
+    if message.name == "PushTelemetryRequest" and isinstance(tree["metrics"], bytes):
+        tree["metrics"] = _telemetry(values)
+    return tree
+
+
+def _telemetry(values: Values) -> Any:
+    """What a client tells about itself; its bytes where they can't be read, or with nothing here that reads them."""
+    from proxy.wire import telemetry
+
+    try:
+        return telemetry.decode(values)
+    except (WireError, ModuleNotFoundError):
+        return values["metrics"]
 
 
 @dataclass(frozen=True, slots=True)

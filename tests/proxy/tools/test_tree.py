@@ -3,13 +3,14 @@
 from typing import Any
 
 from hypothesis import given
+from opentelemetry.proto.metrics.v1 import metrics_pb2
 
 from proxy.tools.tree import Masked, Shown, hide, message_tree
 from proxy.wire import catalog, embedded, records
 from proxy.wire.apis import Kind
 from tests.strategies import messages, must_codec
 
-METADATA, PRODUCE, FETCH, SYNC_GROUP, ENVELOPE, BROKER_REGISTRATION = 3, 0, 1, 14, 58, 62
+METADATA, PRODUCE, FETCH, SYNC_GROUP, ENVELOPE, BROKER_REGISTRATION, PUSH_TELEMETRY = 3, 0, 1, 14, 58, 62, 72
 TOPIC_ID = bytes(range(16))
 OPEN, MASKED = Shown(), Shown(mask=True)
 
@@ -62,6 +63,15 @@ def test_what_members_tell_their_group_is_opened() -> None:
     shown = tree("response", SYNC_GROUP, 5, {"protocol_type": "consumer", "assignment": blob})["assignment"]
     assert (shown["message"], shown["version"]) == ("ConsumerProtocolAssignment", 1)
     assert shown["values"]["assigned_partitions"] == [{"topic": "t", "partitions": []}]
+
+
+def test_what_a_client_pushes_about_itself_is_opened() -> None:
+    scope = metrics_pb2.ScopeMetrics(metrics=[metrics_pb2.Metric(name="org.apache.kafka.producer.x")])
+    pushed = metrics_pb2.MetricsData(resource_metrics=[metrics_pb2.ResourceMetrics(scope_metrics=[scope])])
+    values = {"metrics": pushed.SerializeToString()}
+    (resource,) = tree("request", PUSH_TELEMETRY, 0, values)["metrics"]["resource_metrics"]
+    assert resource["scope_metrics"] == [{"metrics": [{"name": "org.apache.kafka.producer.x"}]}]
+    assert tree("request", PUSH_TELEMETRY, 0, {"metrics": b"\xff"})["metrics"] == b"\xff"
 
 
 def test_blobs_that_are_none_stay_bytes() -> None:
