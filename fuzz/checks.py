@@ -32,7 +32,7 @@ MEASURED_OF = 16
 # What a batch may unfold to, here and where `wire decode` opens it; and how much of it is held at a time, in several
 # forms: as it came out, joined, as records.
 UNFOLDED = 1 << 20
-UNFOLDING = {name: 8 * UNFOLDED for name in ("batches", "old", "pushed")} | {"tools": 4 * records.DEFAULT_LIMIT}
+UNFOLDING = dict.fromkeys(("batches", "old", "pushed"), 8 * UNFOLDED) | {"tools": 4 * records.DEFAULT_LIMIT}
 # Bytes of a batch whose records are all held at once, to be written again.
 MOST_REWRITTEN = 2000
 # Paths of a message that are asked for, evenly spread: each is a function of its own, and kept.
