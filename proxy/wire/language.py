@@ -285,14 +285,7 @@ class _Typed(NamedTuple):
 def _typed(type_: str, written: _Written, block: _Block, line: _Line) -> _Typed:
     """Both forms give the same: types by version, and one type with encodings by version."""
     stated = _versions(written.versions, line) if written.versions else block.versions
-    if written.types:
-        changes = [(stated, type_)]
-        changes += [(_versions(since, line), of) for of, since in _CHANGE.findall(written.types)]
-    else:
-        changes = [
-            (_versions(since, line) if since else stated, _encoded(type_, name, line))
-            for name, since in _CHANGE.findall(written.encodings)
-        ]
+    changes = _changes(type_, stated, written, line)
     if not changes:
         return _Typed(type_, stated)
     _check_changes(changes, line)
@@ -304,6 +297,17 @@ def _typed(type_: str, written: _Written, block: _Block, line: _Line) -> _Typed:
     if written.encodings and widest(elements) != type_.removeprefix("[]"):
         raise LanguageError(line.number, f"no version has room for {type_}")
     return _Typed(fixed, versions, tuple(changes) if len(set(elements)) > 1 else ())
+
+
+def _changes(type_: str, stated: range, written: _Written, line: _Line) -> list[tuple[range, str]]:
+    """(versions, type) as they are written, in either form; [] where nothing is."""
+    if written.types:
+        later = [(_versions(since, line), of) for of, since in _CHANGE.findall(written.types)]
+        return [(stated, type_), *later]
+    return [
+        (_versions(since, line) if since else stated, _encoded(type_, name, line))
+        for name, since in _CHANGE.findall(written.encodings)
+    ]
 
 
 def _encoded(type_: str, name: str, line: _Line) -> str:
