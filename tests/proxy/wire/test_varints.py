@@ -120,6 +120,11 @@ def test_what_is_written_is_read_at_its_size(bits: int, kind: str, data: st.Data
 @given(st.sampled_from(WIDTHS), st.lists(st.integers(-70, 70) | st.integers(-32768, 32767)))
 @example(16, [])
 @example(16, [-64, 63])
+@example(32, [5, 128])
+@example(32, [5, 255])
+@example(32, [5, 64])
+@example(64, [5, -65])
+@example(64, [5, 100, -128])
 def test_an_array_is_its_values_one_behind_the_other(bits: int, values: list[int]) -> None:
     kinds: list[tuple[Callable[..., bytes], Callable[..., bytes], Callable[..., tuple[list[int], int]]]] = [
         (varints.unsigned, varints.many_unsigned, varints.read_many_unsigned),
@@ -132,6 +137,8 @@ def test_an_array_is_its_values_one_behind_the_other(bits: int, values: list[int
             at = buf.index(written)
             assert read(bits, len(values), buf, at) == (values, at + len(written))
             assert read(bits, len(values), memoryview(buf), at) == (values, at + len(written))
+        with pytest.raises(Truncated):
+            read(bits, len(values) + 1, written, 0)
 
 
 @widths
