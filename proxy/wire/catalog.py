@@ -84,7 +84,7 @@ class Walk:
 
 
 class Codec:
-    """The functions of one message in one version. Get it from `codec()`."""
+    """The functions of one message in one version. Get it from `codec()`; `message` is the schema."""
 
     def __init__(self, message: Message, version: int):
         self.message, self.version = message, version
@@ -165,7 +165,10 @@ def walk_response(key: int, version: int, stop: str) -> Walk:
 
 
 def decode_request(frame: Buffer) -> tuple[RequestHead, Values] | UnknownMessage:
-    """Head and body of a request (the frame without its 4-byte length). Errors: Truncated, Malformed."""
+    """Head and body of a request (the frame without its 4-byte length), the body as `Codec.decode` tells it.
+
+    Bytes behind the body are not looked at. Errors: Truncated, Malformed.
+    """
     head = request_head(frame)
     found = codec("request", head.api_key, head.api_version)
     if found is None:
@@ -174,7 +177,10 @@ def decode_request(frame: Buffer) -> tuple[RequestHead, Values] | UnknownMessage
 
 
 def decode_response(frame: Buffer, key: int, version: int) -> tuple[ResponseHead, Values] | UnknownMessage:
-    """Head and body of the response to a request of that api and version. Errors: Truncated, Malformed."""
+    """Head and body of the response to a request of that api and version, otherwise as `decode_request`.
+
+    Errors: Truncated, Malformed.
+    """
     head = response_head(frame, key, version)
     found = codec("response", key, version)
     if found is None:

@@ -76,7 +76,7 @@ class TagSpan(NamedTuple):
 
 
 def read_tags(buf: Buffer, at: int) -> tuple[list[TagSpan], int]:
-    """The entries of the tag buffer at `at`, in wire order, and the offset behind it."""
+    """The entries of the tag buffer at `at`, in wire order, and the offset behind it. Errors: Truncated, Malformed."""
     count, at = read_uvarint(buf, at)
     spans = []
     for _ in range(count):

@@ -1,10 +1,17 @@
 """Every example of docs/wire.md says what it prints; the README's runs."""
 
 import doctest
+import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
+
+import pytest
+
+from proxy import wire
+from proxy.wire import embedded, kafka07, records, sasl, sizes
 
 ROOT = Path(__file__).parents[2]
 PAGE, README = ROOT / "docs" / "wire.md", ROOT / "README.md"
@@ -40,3 +47,25 @@ def test_the_commands_of_the_page_are_commands() -> None:
 
     called = set(re.findall(r"kafka-wiretap wire (\w+)", PAGE.read_text() + README.read_text()))
     assert called == set(COMMANDS["wire"].commands)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("room", [wire, records, embedded, kafka07, kafka07.messages, kafka07.zookeeper, sasl, sizes])
+def test_everything_public_says_what_it_is(room: ModuleType) -> None:
+    for name, found in _public(room):
+        if inspect.isclass(found) or inspect.isfunction(found):
+            assert _told(name, found.__doc__), name
+        for member, value in vars(found).items() if inspect.isclass(found) else ():
+            if not member.startswith("_") and (inspect.isfunction(value) or isinstance(value, property)):
+                assert value.__doc__, f"{name}.{member}"
+
+
+def _public(room: ModuleType) -> list[tuple[str, Any]]:
+    if hasattr(room, "__all__"):
+        return [(name, vars(room)[name]) for name in room.__all__]
+    own = [(name, found) for name, found in vars(room).items() if getattr(found, "__module__", "") == room.__name__]
+    return [(name, found) for name, found in own if not name.startswith("_")]
+
+
+def _told(name: str, text: str | None) -> bool:
+    """What `dataclass` and `NamedTuple` write by themselves says nothing."""
+    return bool(text) and not str(text).startswith(f"{name}(")

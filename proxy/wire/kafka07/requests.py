@@ -59,6 +59,7 @@ class RequestType(IntEnum):
 
     @property
     def awaits_response(self) -> bool:
+        """Whether the broker answers it at all."""
         return self not in (RequestType.PRODUCE, RequestType.MULTIPRODUCE)
 
 

@@ -49,30 +49,37 @@ def broker_partition(text: str) -> BrokerPartition:
 
 
 def broker_path(broker: int) -> str:
+    """Where a broker's `Registration` stands."""
     return f"{BROKER_IDS}/{broker}"
 
 
 def topic_path(topic: str) -> str:
+    """Its children are the brokers that have the topic."""
     return f"{BROKER_TOPICS}/{topic}"
 
 
 def topic_broker_path(topic: str, broker: int) -> str:
+    """Where a broker says how many partitions of the topic it has."""
     return f"{topic_path(topic)}/{broker}"
 
 
 def consumer_ids_path(group: str) -> str:
+    """Its children are the group's consumers."""
     return f"{CONSUMERS}/{group}/ids"
 
 
 def consumer_path(group: str, consumer: str) -> str:
+    """Where a consumer says which topics it reads."""
     return f"{consumer_ids_path(group)}/{consumer}"
 
 
 def owner_path(group: str, topic: str, place: BrokerPartition) -> str:
+    """Where the consumer that reads a partition says so."""
     return f"{CONSUMERS}/{group}/owners/{topic}/{place}"
 
 
 def offset_path(group: str, topic: str, place: BrokerPartition) -> str:
+    """Where a group keeps how far it has read, in bytes of the partition's log."""
     return f"{CONSUMERS}/{group}/offsets/{topic}/{place}"
 
 

@@ -73,16 +73,19 @@ class Batch(NamedTuple):
 
     @property
     def codec(self) -> Codec:
+        """How its records are compressed; UNKNOWN for the three numbers that no Kafka uses."""
         return CODECS[self.attributes & 7]
 
     @property
     def timestamp_type(self) -> TimestampType:
+        """Whose time its records have: LOG_APPEND's is `max_timestamp`, for all of them. Magic 0 has none."""
         if self.magic == 0:
             return TimestampType.NONE
         return TimestampType.LOG_APPEND if self.attributes & LOG_APPEND_BIT else TimestampType.CREATE
 
     @property
     def transactional(self) -> bool:
+        """Whether its records count only once their producer's transaction is committed."""
         return self.magic > 1 and bool(self.attributes & TRANSACTIONAL_BIT)
 
     @property

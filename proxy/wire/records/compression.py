@@ -86,7 +86,10 @@ def decompress(codec: Codec, data: Buffer, limit: int = DEFAULT_LIMIT, *, magic:
 
 
 def compress(codec: Codec, data: bytes, level: int | None = None, *, magic: int = 2) -> bytes:
-    """`data` as Kafka's own clients would write it. `level`: the codec's own measure, None for its default."""
+    """`data` as Kafka's own clients would write it. `level`: the codec's own measure, None for its default.
+
+    Errors: ValueError for UNKNOWN; what the codec's library says of a level that it lacks; ModuleNotFoundError.
+    """
     match codec:
         case Codec.NONE:
             return data

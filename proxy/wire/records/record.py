@@ -6,7 +6,7 @@ Source: Kafka's `DefaultRecord`, `ControlRecordType`, `EndTransactionMarker`; KI
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain
-from struct import Struct
+from struct import Struct, error
 from typing import NamedTuple
 
 from proxy.wire.errors import Malformed
@@ -76,8 +76,11 @@ def end_marker(value: bytes | None) -> EndMarker:
 
 
 def end_marker_value(coordinator_epoch: int) -> bytes:
-    """An ABORT's or COMMIT's value, version 0."""
-    return END_MARKER.pack(0, coordinator_epoch)
+    """An ABORT's or COMMIT's value, version 0. Errors: Malformed for an epoch that is no int32."""
+    try:
+        return END_MARKER.pack(0, coordinator_epoch)
+    except error as fault:
+        raise Malformed(f"no end marker can hold that: {fault}") from None
 
 
 def with_control(raw: Raw) -> Raw:

@@ -122,7 +122,10 @@ def end_marker_batch(
     coordinator_epoch: int,
     leader_epoch: int = -1,
 ) -> bytes:
-    """The batch that ends a transaction: `kind` is ABORT or COMMIT; timestamp in ms."""
+    """The batch that ends a transaction: `kind` is ABORT or COMMIT; timestamp in ms.
+
+    Errors: ValueError for any other kind, Malformed for numbers that don't fit.
+    """
     if kind not in (ControlType.ABORT, ControlType.COMMIT):
         raise ValueError(f"{kind} ends no transaction")
     return write_batch(

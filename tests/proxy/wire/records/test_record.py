@@ -58,3 +58,9 @@ def test_a_marker_carries_the_coordinators_epoch() -> None:
 )
 def test_sums_wrap_at_64_bits(value: int, wrapped: int) -> None:
     assert int64(value) == wrapped
+
+
+@pytest.mark.parametrize("epoch", [2**31, -(2**31) - 1])
+def test_an_epoch_that_does_not_fit_a_marker_is_malformed(epoch: int) -> None:
+    with pytest.raises(Malformed, match="no end marker can hold that"):
+        end_marker_value(epoch)
