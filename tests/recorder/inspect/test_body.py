@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from proxy.tools.tree import Masked
+from proxy.wire import records
 from recorder.inspect.body import body
 
 Make = Callable[..., dict[str, Any]]
-METADATA, SASL_AUTHENTICATE, DESCRIBE_TOPIC_PARTITIONS = 3, 36, 75
+PRODUCE, METADATA, SASL_AUTHENTICATE = 0, 3, 36
 TOPIC_ID = bytes(range(16))
 
 
@@ -74,3 +75,13 @@ def test_bytes_behind_a_message_are_reported(make_response: Make) -> None:
     found = body(as_read(row, frame=row["frame"] + b"xyz"))
     assert found.values is not None
     assert found.why == "3 bytes more stand behind it"
+
+
+def test_records_are_opened_as_many_as_were_asked_for(make_request: Make) -> None:
+    batch = records.write_batch([records.Record(0, 5, b"k", b"v"), records.Record(1, 6)])
+    values = {"topic_data": [{"name": "t", "partition_data": [{"records": batch}]}]}
+    for most, more in ((0, 2), (1, 1), (9, None)):
+        found = body(as_read(make_request(0, 1, 0, PRODUCE, 9, values=values)), most).values
+        assert found is not None
+        (told,) = found["topic_data"][0]["partition_data"][0]["records"]
+        assert (len(told["records"]), told.get("more_records")) == (min(most, 2), more)
