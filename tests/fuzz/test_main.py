@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from fuzz.checks import CHECKS
 
 ROOT = Path(__file__).parents[2]
@@ -23,3 +25,10 @@ def test_an_input_is_run_again_by_its_file(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert f"Executed {file}" in done.stderr
     assert not list((tmp_path / ".fuzz").iterdir())
+
+
+@pytest.mark.long
+def test_minutes_of_inputs_break_nothing(tmp_path: Path) -> None:
+    done = fuzz(tmp_path, "--seconds", 120)
+    assert done.returncode == 0, done.stderr[-5000:]
+    assert {found.name for found in (tmp_path / ".fuzz").iterdir()} == {"corpus"}
