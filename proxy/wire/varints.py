@@ -17,6 +17,8 @@ from proxy.wire.primitives import Buffer
 Reader = Callable[[int, Buffer, int], tuple[int, int]]
 
 TWO, THREE, FOUR, FIVE = (Struct(f"{count}B").pack for count in range(2, 6))
+# The signed number of a byte below 128.
+short_signed = [byte >> 1 ^ -(byte & 1) for byte in range(128)].__getitem__
 # What `bytes.translate` needs for arrays of which every element takes one byte: -64 to 63, as two's complement.
 TO_ZIGZAG = bytes((byte << 1 ^ -(byte >> 7)) & 0xFF for byte in range(256))
 FROM_ZIGZAG = bytes((byte >> 1 ^ -(byte & 1)) & 0xFF for byte in range(256))

@@ -17,19 +17,16 @@ def read(cursor: Cursor, integer: Integer, target: str) -> None:
     long = f"read_{integer.encoding}({integer.bits}, buf, at - 1)"
     cursor.source.line(f"if {target} > 127: {target}, at = {long}")
     if integer.encoding is Encoding.SIGNED:
-        cursor.source.line(f"else: {target} = {target} >> 1 ^ -({target} & 1)")
+        cursor.source.line(f"else: {target} = short_signed({target})")
 
 
 def read_many(cursor: Cursor, integer: Integer, target: str, count: str, chunk: str) -> None:
     """A list of `count` values into `target`; `chunk` is the expression for the next `count` bytes."""
-    many = f"{target}, at = read_many_{integer.encoding}({integer.bits}, {count}, buf, at)"
-    if integer.encoding is Encoding.SIGNED:
-        cursor.source.line(many)
-        return
-    # Broker ids and the like: one byte each, which are the numbers themselves.
+    # Broker ids and the like: one byte each, which unsigned are the numbers themselves.
+    short = target if integer.encoding is Encoding.UNSIGNED else f"map(short_signed, {target})"
     cursor.source.line(f"{target} = {chunk}")
-    cursor.source.line(f"if {target}.isascii(): {target}, at = list({target}), at + {count}")
-    cursor.source.line(f"else: {many}")
+    cursor.source.line(f"if {target}.isascii(): {target}, at = list({short}), at + {count}")
+    cursor.source.line(f"else: {target}, at = read_many_{integer.encoding}({integer.bits}, {count}, buf, at)")
 
 
 def step_over(cursor: Cursor, integer: Integer) -> None:
