@@ -27,7 +27,8 @@ class Content(Enum):
     MEMBER = "what a member tells the group when it joins"
     ASSIGNMENT = "what the leader tells a member"
     CONNECT_ASSIGNMENT = "what a Connect worker has at present"
-    USER_DATA = "what an assignor adds"
+    SUBSCRIBED_DATA = "what an assignor adds to what a member tells"
+    ASSIGNED_DATA = "what an assignor adds to what the leader tells"
     PRINCIPAL = "whom a forwarded request is for"
     REQUEST = "a whole request"
     RESPONSE = "a whole response"
@@ -60,7 +61,8 @@ HOLDERS = (
         Content.MEMBER,
         "name",
     ),
-    Holder("ConsumerProtocolSubscription", "user_data", Content.USER_DATA),
+    Holder("ConsumerProtocolSubscription", "user_data", Content.SUBSCRIBED_DATA),
+    Holder("ConsumerProtocolAssignment", "user_data", Content.ASSIGNED_DATA),
     Holder("ConnectWorkerState", "allocation", Content.CONNECT_ASSIGNMENT),
 )
 
@@ -70,14 +72,15 @@ PROTOCOL_TYPES = {
     "connect": {Content.MEMBER: "ConnectWorkerState", Content.ASSIGNMENT: "ConnectAssignment"},
 }
 PLAIN_BLOBS = {Content.CONNECT_ASSIGNMENT: "ConnectAssignment", Content.PRINCIPAL: "DefaultPrincipalData"}
-# assignor -> its layouts, of which the one that fits exactly is it: nothing in the bytes says which
-USER_DATA = {
+# what the sticky assignors add to a subscription: the layout that fits exactly is it, nothing in the bytes says which
+STICKY_DATA = {
     "sticky": (("StickyUserData", 1), ("StickyUserData", 0)),
     "cooperative-sticky": (("CooperativeStickyUserData", 0),),
 }
 ENVELOPE = 58
-# Kafka Streams' assignor, whose user data does say its version, in its first four bytes
+# what Kafka Streams' assignor adds: its version stands in the first four bytes
 STREAMS = "stream"
+STREAMS_DATA = {Content.SUBSCRIBED_DATA: "SubscriptionInfoData", Content.ASSIGNED_DATA: "AssignmentInfo"}
 
 
 class Around(NamedTuple):
@@ -170,8 +173,8 @@ def _shown(content: Content, data: bytes, around: Around) -> Values | None:
 
 
 def _embedded(content: Content, data: bytes, around: Around) -> Embedded | None:
-    if content is Content.USER_DATA:
-        return _user_data(data, around.protocol)
+    if content in STREAMS_DATA:
+        return _user_data(content, data, around.protocol or "")
     if content in PLAIN_BLOBS:
         return _blob(PLAIN_BLOBS[content], data)
     if around.protocol_type:
@@ -196,8 +199,8 @@ def _first_that_fits(content: Content, data: bytes) -> Embedded | None:
     return None
 
 
-def _user_data(data: bytes, assignor: str | None) -> Embedded | None:
-    for name, version in _user_layouts(data, assignor):
+def _user_data(content: Content, data: bytes, assignor: str) -> Embedded | None:
+    for name, version in _user_layouts(content, data, assignor):
         found = codec(name, version)
         with suppress(WireError):
             values, end = found.decode(data) if found else ({}, None)
@@ -206,10 +209,10 @@ def _user_data(data: bytes, assignor: str | None) -> Embedded | None:
     return None
 
 
-def _user_layouts(data: bytes, assignor: str | None) -> tuple[tuple[str, int], ...]:
+def _user_layouts(content: Content, data: bytes, assignor: str) -> tuple[tuple[str, int], ...]:
     if assignor == STREAMS:
-        return (("SubscriptionInfoData", int.from_bytes(data[:4], "big")),)
-    return USER_DATA.get(assignor or "", ())
+        return ((STREAMS_DATA[content], int.from_bytes(data[:4], "big")),)
+    return STICKY_DATA.get(assignor, ()) if content is Content.SUBSCRIBED_DATA else ()
 
 
 def _request(data: bytes, around: Around) -> Values | None:

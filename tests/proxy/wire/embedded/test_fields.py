@@ -8,7 +8,7 @@ from proxy.wire import apis, catalog, embedded
 from proxy.wire.apis import Kind
 from proxy.wire.compile.layout import layout
 from proxy.wire.embedded import Embedded, decode_field, encode_blob, expand, expand_data
-from proxy.wire.embedded.fields import ENVELOPE, HOLDERS, USER_DATA, Content
+from proxy.wire.embedded.fields import ENVELOPE, HOLDERS, STICKY_DATA, Content
 from proxy.wire.language import Message
 from tests.strategies import field_paths
 
@@ -161,7 +161,7 @@ def test_user_data_is_shown_by_its_assignor(assignor: str, name: str, version: i
 def test_user_data_of_an_unknown_assignor_or_in_another_shape_stays_bytes() -> None:
     assert decode_field(SUBSCRIPTION, "user_data", bytes(4), protocol="our-own") is None
     assert decode_field(SUBSCRIPTION, "user_data", bytes(4)) is None
-    for assignor in (*USER_DATA, "stream"):
+    for assignor in (*STICKY_DATA, "stream"):
         assert decode_field(SUBSCRIPTION, "user_data", b"\0\0\0\x01?", protocol=assignor) is None
 
 
