@@ -1,0 +1,120 @@
+"""A broker of one partition, as small as can be: it keeps what is produced as it came, and serves what it was given.
+
+For the formats that no broker of today takes: a client learns from the versions that it answers which format to use.
+Spoken by the project's own wire codec; records are only ever bytes here.
+"""
+
+import socket
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from proxy import wire
+
+PRODUCE, FETCH, LIST_OFFSETS, METADATA, FIND_COORDINATOR, API_VERSIONS = 0, 1, 2, 3, 10, 18
+NO_COORDINATOR = 15
+TOPIC = "records"
+# magic -> the newest versions of Produce and Fetch that carry it
+NEWEST = {0: (1, 1), 1: (2, 3), 2: (7, 11)}
+
+
+class OneBroker:
+    """`produced`: the records of each Produce request so far. `served`: what any Fetch from offset 0 is answered."""
+
+    def __init__(self, magic: int, served: bytes = b"") -> None:
+        self.served, self.produced = served, list[bytes]()
+        self._produce, self._fetch = NEWEST[magic]
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+
+    def close(self) -> None:
+        # wakes the thread that accepts, which closing alone does not
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+    def serve(self) -> None:
+        """Until the listener is closed: a thread for each connection."""
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._converse, args=(client,), daemon=True).start()
+
+    def _converse(self, client: socket.socket) -> None:
+        with client, client.makefile("rb") as requests:
+            try:
+                while size := requests.read(4):
+                    answer = self._answer(requests.read(int.from_bytes(size, "big")))
+                    client.sendall(len(answer).to_bytes(4, "big") + answer)
+            except ConnectionError:
+                return
+
+    def _answer(self, frame: bytes) -> bytes:
+        head = wire.request_head(frame)
+        if head.api_key == API_VERSIONS:
+            # the answer that every client understands, whatever it asked with
+            return wire.encode_response(API_VERSIONS, 0, head.correlation_id, self._versions(head.api_version))
+        _, values = wire.decode_request(frame)
+        assert isinstance(values, Mapping)
+        answers = {
+            METADATA: self._metadata,
+            PRODUCE: self._keep,
+            FETCH: self._give,
+            LIST_OFFSETS: self._offsets,
+            FIND_COORDINATOR: lambda _: {"error_code": NO_COORDINATOR},
+        }
+        return wire.encode_response(head.api_key, head.api_version, head.correlation_id, answers[head.api_key](values))
+
+    def _versions(self, asked: int) -> dict[str, Any]:
+        newest = {PRODUCE: self._produce, FETCH: self._fetch, LIST_OFFSETS: 1, METADATA: 1, API_VERSIONS: 0}
+        # librdkafka compresses with lz4 where there are groups
+        newest[FIND_COORDINATOR] = 0
+        keys = [{"api_key": key, "min_version": 0, "max_version": top} for key, top in newest.items()]
+        return {"error_code": 35 if asked else 0, "api_keys": keys}
+
+    def _metadata(self, _: Mapping[str, Any]) -> dict[str, Any]:
+        partition = {"error_code": 0, "partition_index": 0, "leader_id": 1, "replica_nodes": [1], "isr_nodes": [1]}
+        return {
+            "brokers": [{"node_id": 1, "host": "127.0.0.1", "port": self.port}],
+            "controller_id": 1,
+            "topics": [{"error_code": 0, "name": TOPIC, "partitions": [partition]}],
+        }
+
+    def _keep(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        (topic,) = values["topic_data"]
+        self.produced += [bytes(one["records"]) for one in topic["partition_data"]]
+        partition = {"index": 0, "error_code": 0, "base_offset": 0}
+        return {"responses": [{"name": TOPIC, "partition_responses": [partition]}]}
+
+    def _offsets(self, _: Mapping[str, Any]) -> dict[str, Any]:
+        partition = {"partition_index": 0, "error_code": 0, "offset": 0, "timestamp": -1, "old_style_offsets": [0]}
+        return {"topics": [{"name": TOPIC, "partitions": [partition]}]}
+
+    def _give(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        partitions = [
+            {
+                "partition_index": 0,
+                "error_code": 0,
+                "high_watermark": 1 << 40,
+                "last_stable_offset": 1 << 40,
+                "aborted_transactions": None,
+                "records": self.served if one["fetch_offset"] == 0 else b"",
+            }
+            for topic in values["topics"]
+            for one in topic["partitions"]
+        ]
+        return {"responses": [{"topic": TOPIC, "partitions": partitions}]}
+
+
+@contextmanager
+def one_broker(magic: int, served: bytes = b"") -> Iterator[OneBroker]:
+    broker = OneBroker(magic, served)
+    thread = threading.Thread(target=broker.serve, daemon=True)
+    thread.start()
+    try:
+        yield broker
+    finally:
+        broker.close()
+        thread.join()
