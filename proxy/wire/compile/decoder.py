@@ -26,6 +26,9 @@ from proxy.wire.language import Message
 # A dict of so many fields is made faster by copying one and setting its values than by naming all of them.
 COPIED = 8
 
+# What may be null is as often empty: metadata of offsets, records of a partition without news.
+EMPTY = {"string": "''", "bytes": "b''", "records": "b''"}
+
 
 def decoder(message: Message, version: int) -> Callable[..., Any]:
     """`decode(buf: bytes, at: int) -> (dict, offset behind)`."""
@@ -170,17 +173,32 @@ class Decoder:
     def _unless_null(self, slot: Slot, target: str, more: str, more_or_null: str) -> Iterator[None]:
         """The same for a length that is read already; `more` and `more_or_null` ask whether `n` is not all of it."""
         if slot.compact:
-            self.source.line(f"if {more if slot.nullable else more_or_null}: n, at = {_long(slot)}")
+            with self.source.block(f"if {more if slot.nullable else more_or_null}:"):
+                self._rest_of_length(slot)
         elif not slot.nullable:
             self.source.line("if n < 0: raise not_null(n, at)")
         if not slot.nullable:
             yield
             return
-        with self.source.block("if n:" if slot.compact else "if n >= 0:"):
+        empty, size_of_empty = EMPTY.get("" if slot.array else slot.type), int(slot.compact)
+        with self.source.block(f"if n > {size_of_empty}:" if empty else f"if n >= {size_of_empty}:"):
             yield
+        if empty:
+            self.source.line(f"elif n == {size_of_empty}: {target} = {empty}")
         if not slot.compact:
             self.source.line("elif n != -1: raise not_null(n, at)")
         self.source.line(f"else: {target} = None")
+
+    def _rest_of_length(self, slot: Slot) -> None:
+        """Where `n` is no whole length."""
+        if slot.array or slot.type == "string":
+            self.source.line(f"n, at = {_long(slot)}")
+            return
+        # Two bytes hold the length of most batches; the call would take longer than all else about the bytes.
+        with self.source.block("if buf[at] < 128:" if slot.nullable else "if n and 0 < buf[at] < 128:"):
+            self.source.line("n = n & 127 | buf[at] << 7")
+            self.source.line("at += 1")
+        self.source.line(f"else: n, at = {_long(slot)}")
 
     def _sized(self, slot: Slot, target: str) -> None:
         """What follows the length `n`."""
@@ -224,10 +242,10 @@ class Decoder:
     def _each_row(self, struct: Struct) -> str:
         """The expression for the dicts of all `rows`."""
         values = {slot.name: self.source.fresh(slot.name) for slot in struct.slots}
-        codes = "".join(slot.code or "" for slot in struct.slots) + "B" * struct.flexible
-        names = [*values.values(), *["n"] * struct.flexible]
+        codes = "".join(slot.code or "" for slot in struct.slots) + "x" * struct.flexible
+        names = ", ".join(values.values()) + "," * (len(values) == 1)
         row = dict_source(values | self._defaults(struct))
-        return f"[{row} for {', '.join(names)}{',' * (len(names) == 1)} in {self.source.rows(codes)}(rows)]"
+        return f"[{row} for {names} in {self.source.rows(codes)}(rows)]"
 
     def _elements(self, slot: Slot, target: str, count: str) -> None:
         self.source.line(f"{target} = []")
@@ -276,13 +294,9 @@ class Decoder:
 
 def _long(slot: Slot) -> str:
     """The expression for length and offset, where `n` has only the first of several bytes, or 0 that may not stand."""
-    if slot.array:
-        return "long_or_null(buf, at)" if slot.nullable else "long(buf, at)"
-    if slot.type == "string":
+    if slot.type == "string" and not slot.array:
         return "long_text_or_null(buf, at)" if slot.nullable else "long_text(buf, at)"
-    # Two bytes hold the length of most batches; the call would take longer than all else about a partition's records.
-    call = "long_or_null(buf, at)" if slot.nullable else "long(buf, at)"
-    return f"(n & 127 | buf[at] << 7, at + 1) if n and 0 < buf[at] < 128 else {call}"
+    return "long_or_null(buf, at)" if slot.nullable else "long(buf, at)"
 
 
 def _is_usually_null(slot: Slot) -> bool:
