@@ -1,0 +1,150 @@
+"""`python -m bench.wire`: the codec against others' and against its own targets, as ratios. See wire.md."""
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from statistics import median
+
+from bench.processes import ROOT
+from bench.report import machine
+from bench.wire_codecs import KAFKA_PYTHON, KIO, OURS, codecs
+from bench.wire_messages import Message, messages
+from bench.wire_rounds import Ratios, Rounds, measure
+from proxy import wire
+
+# Times of kafka-python over ours, and of kio's reader in Rust over ours: at least so much.
+AS_FAST_AS_KAFKA_PYTHON, AS_FAST_AS_KIO = 1.5, 0.25
+# Ours over the other: at most so much.
+PROJECTION_OF_DECODE, HEAD_OF_CALL = 1 / 100, 30.0
+IMPORT_MS = 60.0
+
+BROKERS = ("brokers.node_id", "brokers.host", "brokers.port", "brokers.rack")
+FRESH = "import json, time; begin = time.process_time(); {}; print(json.dumps((time.process_time() - begin) * 1000))"
+IMPORTS = {
+    "import proxy.wire": "import proxy.wire",
+    "import kafka": "import kafka",
+    "import kio (reader, writer, one message)": (
+        "import kio.serial, kio.index; kio.index.load_response_schema(3, 12), kio.index.load_request_schema(3, 12)"
+    ),
+}
+FIRST_USE = "from proxy import wire; begin = time.process_time(); wire.codec('response', {}, {}).{}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    asked = _parser().parse_args(arguments)
+    say("machine: " + machine())
+    say(f"{asked.rounds} rounds of {asked.seconds} s each; processor time; medians, and ratios with their range\n")
+    for name in asked.only or PARTS:
+        for line in PARTS[name](asked.rounds, asked.seconds):
+            say(line)
+        say("")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m bench.wire", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--seconds", type=float, default=0.02, help="of each function in a round (default 0.02)")
+    parser.add_argument("--only", nargs="*", choices=list(PARTS), help="these parts (default: all)")
+    return parser
+
+
+def whole_messages(rounds: int, seconds: float) -> Iterator[str]:
+    yield "How many times our time the others take; targets: kafka-python 1.5, kio's reader 0.25, its writer none"
+    yield f"{'':<40}{'bytes':>8}  {'us':>8}  {'kafka-python':<20}{'kio':<20}"
+    for message in messages():
+        for direction in ("decode", "encode"):
+            yield whole_message(message, direction, rounds, seconds)
+
+
+def whole_message(message: Message, direction: str, rounds: int, seconds: float) -> str:
+    """A line: our time, and others' as multiples of it."""
+    found = measure({codec.name: getattr(codec, direction) for codec in codecs(message)}, rounds, seconds)
+    kafka_python, kio = found.ratios(KAFKA_PYTHON, OURS), found.ratios(KIO, OURS)
+    missed = kafka_python.median < AS_FAST_AS_KAFKA_PYTHON or (direction == "decode" and kio.median < AS_FAST_AS_KIO)
+    title = f"{direction} {message.name}"
+    size = f"{len(message.body):>8,}" if direction == "decode" else " " * 8
+    line = f"{title:<40}{size}  {found.median(OURS) / 1000:>8.1f}  {kafka_python!s:<20}{kio!s:<20}"
+    return line + ("MISSED" if missed else "")
+
+
+def projection(rounds: int, seconds: float) -> Iterator[str]:
+    message = messages()[0]
+    body, codec = message.body, message.codec
+    find, decode = codec.project(BROKERS), codec.decode
+    found = measure({"brokers": lambda: find(body, 0), "all": lambda: decode(body)}, rounds, seconds)
+    times = found.ratios("all", "brokers")
+    yield f"{message.name}, the brokers alone: 1/{times} of a full decode{_at_least(times, 1 / PROJECTION_OF_DECODE)}"
+
+
+def heads(rounds: int, seconds: float) -> Iterator[str]:
+    """Both with a `lambda` around them, which is an empty call itself: it is taken off."""
+    frame = wire.encode_request(3, 12, correlation_id=7, client_id="consumer-billing-1", values={"topics": None})
+    read = wire.request_head
+    functions = {"head": lambda: read(frame), "empty": lambda: _nothing(frame), "lambda": lambda: None}
+    found = measure(functions, rounds, seconds)
+    lambdas = found.ns["lambda"]
+    net = {name: [one - call for one, call in zip(found.ns[name], lambdas, strict=True)] for name in functions}
+    times = Ratios(tuple(head / empty for head, empty in zip(net["head"], net["empty"], strict=True)))
+    line = f"A request's head: {median(net['head']) / 1000:.2f} us, {times} times an empty call with one argument"
+    yield line + _at_most(times, HEAD_OF_CALL)
+
+
+def _nothing(frame: bytes) -> None:
+    pass
+
+
+def imports(rounds: int, _: float) -> Iterator[str]:
+    found = Rounds(_in_turn(IMPORTS, rounds))
+    ours, *others = IMPORTS
+    milliseconds = found.median(ours)
+    yield f"{ours}: {milliseconds:.0f} ms in a fresh process" + ("" if milliseconds < IMPORT_MS else "   MISSED")
+    for name in others:
+        yield f"{name}: {found.median(name):.0f} ms, {found.ratios(name, ours)} times as long"
+
+
+def first_use(rounds: int, _: float) -> Iterator[str]:
+    programs = {}
+    for message in messages()[:2]:
+        programs[f"decode {message.name}"] = FIRST_USE.format(message.key, message.version, "_decode")
+        programs[f"encode {message.name}"] = FIRST_USE.format(message.key, message.version, "encode")
+    found = Rounds(_in_turn(programs, rounds))
+    for name in programs:
+        yield f"first use, {name}: its file read and its function compiled in {found.median(name):.1f} ms"
+
+
+def _in_turn(programs: dict[str, str], rounds: int) -> dict[str, tuple[float, ...]]:
+    """What each program says of itself, in milliseconds of processor time, in a fresh process a round."""
+    taken: dict[str, list[float]] = {name: [] for name in programs}
+    for _ in range(rounds):
+        for name, program in programs.items():
+            command = [sys.executable, "-c", FRESH.format(program)]
+            taken[name].append(json.loads(subprocess.run(command, capture_output=True, check=True, cwd=ROOT).stdout))
+    return {name: tuple(values) for name, values in taken.items()}
+
+
+def _at_least(ratio: Ratios, target: float) -> str:
+    return f"   target {target:g}: {'reached' if ratio.median >= target else 'MISSED'}"
+
+
+def _at_most(ratio: Ratios, target: float) -> str:
+    return f"   target {target:g}: {'reached' if ratio.median <= target else 'MISSED'}"
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+# name -> (rounds, seconds) -> lines
+PARTS: dict[str, Callable[[int, float], Iterator[str]]] = {
+    "messages": whole_messages,
+    "projection": projection,
+    "heads": heads,
+    "imports": imports,
+    "first-use": first_use,
+}
+
+if __name__ == "__main__":
+    sys.exit(main())

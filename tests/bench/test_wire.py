@@ -1,0 +1,47 @@
+"""What is printed; how fast anything is, no test says."""
+
+import pytest
+
+from bench import wire
+from bench.wire import PARTS, main, whole_message
+from bench.wire_messages import messages
+from bench.wire_rounds import Rounds
+
+QUICK = ["--rounds", "1", "--seconds", "0.0001"]
+
+
+def test_every_message_has_a_line_for_each_direction(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*QUICK, "--only", "messages"]) == 0
+    said = capsys.readouterr().out
+    for message in messages():
+        assert f"decode {message.name}" in said
+        assert f"encode {message.name}" in said
+
+
+@pytest.mark.parametrize("part", ["projection", "heads", "imports", "first-use"])
+def test_every_part_says_something(part: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*QUICK, "--only", part]) == 0
+    machine, how, _, *lines = capsys.readouterr().out.splitlines()
+    assert machine.startswith("machine: ")
+    assert how.startswith("1 rounds")
+    assert any(lines)
+    assert part in PARTS
+
+
+@pytest.mark.parametrize(
+    ("direction", "kafka_python", "kio", "missed"),
+    [
+        ("decode", 150.0, 25.0, False),
+        ("decode", 149.0, 99.0, True),
+        ("decode", 200.0, 24.0, True),
+        ("encode", 150.0, 1.0, False),
+        ("encode", 140.0, 99.0, True),
+    ],
+)
+def test_a_target_that_is_not_reached_is_said(
+    direction: str, kafka_python: float, kio: float, missed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ours takes 100 ns."""
+    times = {"proxy.wire": (100.0,), "kafka-python": (kafka_python,), "kio": (kio,)}
+    monkeypatch.setattr(wire, "measure", lambda *_: Rounds(times))
+    assert whole_message(messages()[-2], direction, 1, 0.1).endswith("MISSED") == missed
