@@ -10,7 +10,7 @@ ARGS ?=
 SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-long check bench fuzz docs
+.PHONY: help setup demo test test-fast test-long check bench bench-wire fuzz docs
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -37,6 +37,9 @@ check: setup  ## lint, types, and which room may import which
 
 bench: setup  ## ratios to a direct connection and to a bare relay, in one run
 	@$(BIN)/python -m bench $(ARGS)
+
+bench-wire: setup  ## the wire codec's speed as ratios to kafka-python, kio and aiokafka, in one run
+	@$(BIN)/python -m bench.wire $(ARGS)
 
 fuzz: setup  ## bytes that mean harm against the codec for SECONDS (60), inputs guided by coverage
 	$(BIN)/python -m fuzz --seconds $(SECONDS) $(ARGS)
