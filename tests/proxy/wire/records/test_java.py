@@ -130,10 +130,24 @@ def test_what_is_written_here_java_reads_as_it_was_meant(case: Case) -> None:
 
 
 @every_case
-def test_what_is_not_compressed_is_the_same_byte_for_byte(case: Case) -> None:
+def test_bytes_are_javas_but_for_what_a_library_makes_of_them(case: Case) -> None:
+    """What is not compressed, and what is before it is. But for wrappers with the time of the append: there Java's
+    builder stamps the messages inside too, which brokers and this writer leave alone.
+    """
+    written = some_records(Random(str(case)), case.magic)
+    mine, theirs = ours(case, written), javas(case, written)
     if case.codec is Codec.NONE:
-        written = some_records(Random(str(case)), case.magic)
-        assert ours(case, written) == javas(case, written)
+        assert mine == theirs
+    elif case.magic != 1 or case.timestamp_type is TimestampType.CREATE:
+        assert unfolded(case, mine) == unfolded(case, theirs)
+
+
+# Where compressed bytes begin: behind the header, and in a wrapper behind no key and its own size.
+COMPRESSED_FROM = {0: 26, 1: 34, 2: 61}
+
+
+def unfolded(case: Case, data: bytes) -> bytes:
+    return records.decompress(case.codec, data[COMPRESSED_FROM[case.magic] :], magic=case.magic)
 
 
 @every_release_of_batches
