@@ -10,10 +10,8 @@ from collections.abc import Iterator
 from proxy.wire.errors import Malformed
 from proxy.wire.records.batch import Batch
 from proxy.wire.records.kinds import TimestampType
-from proxy.wire.records.record import Headers, Raw, int64, with_control
+from proxy.wire.records.record import CHUNK, Headers, Raw, int64, with_control
 
-# Records made before they are handed on: enough to leave the loop rarely, few enough for the caches.
-CHUNK = 256
 # Tables, since CPython looks a number up in a third of the time that shifting it takes; by a varint's first byte:
 # the number from 0 on that it says alone, None if it doesn't
 SHORT = tuple(byte >> 1 if not byte & 129 else None for byte in range(256))

@@ -7,19 +7,29 @@ all.
 Source: Kafka's `AbstractLegacyRecordBatch`, KIP-31 (relative offsets), KIP-32 (timestamps).
 """
 
-from collections.abc import Iterator
 from struct import Struct
 
 from proxy.wire.errors import Malformed
 from proxy.wire.primitives import Buffer
-from proxy.wire.records.batch import INT64_END, MESSAGE_CRC_FROM, Batch, batches, partial
+from proxy.wire.records.batch import (
+    INT64_END,
+    LOG_OVERHEAD,
+    MESSAGE_CRC_FROM,
+    NO_TIMESTAMP,
+    SMALLEST_MESSAGE,
+    Batch,
+    batches,
+)
 from proxy.wire.records.checksums import crc32
 from proxy.wire.records.compression import decompress
-from proxy.wire.records.kinds import Codec, TimestampType
-from proxy.wire.records.record import Raw
+from proxy.wire.records.kinds import LOG_APPEND_BIT, Codec, TimestampType
+from proxy.wire.records.record import CHUNK, Raw
 
 SIZE = Struct(">i")
 KEY_AT = {0: 18, 1: 26}
+# offset, size, crc, magic, attributes, in magic 1 the timestamp, the key's length
+PLAIN_HEADS = {0: Struct(">qiIBBi"), 1: Struct(">qiIBBqi")}
+APPENDED = {0: TimestampType.CREATE, LOG_APPEND_BIT: TimestampType.LOG_APPEND}
 
 
 def message(buf: Buffer, batch: Batch) -> Raw:
@@ -45,9 +55,47 @@ def _nullable(buf: Buffer, at: int, end: int) -> tuple[bytes | None, int]:
 
 def check_crc32(buf: Buffer, batch: Batch) -> None:
     """Errors: Malformed."""
-    found = crc32(memoryview(buf)[batch.start + MESSAGE_CRC_FROM : batch.end])
-    if found != batch.crc:
-        raise Malformed(f"CRC-32 {found:08x}, the message says {batch.crc:08x}", offset=batch.start)
+    if _crc32_of(buf, batch) != batch.crc:
+        raise bad_crc32(buf, batch)
+
+
+def bad_crc32(buf: Buffer, batch: Batch) -> Malformed:
+    """The error of a message whose checksum does not fit."""
+    return Malformed(f"CRC-32 {_crc32_of(buf, batch):08x}, the message says {batch.crc:08x}", offset=batch.start)
+
+
+def _crc32_of(buf: Buffer, batch: Batch) -> int:
+    return crc32(memoryview(buf)[batch.start + MESSAGE_CRC_FROM : batch.end])
+
+
+def plain_run(buf: Buffer, at: int, end: int, magic: int, check_crc: bool) -> tuple[list[Raw], int]:
+    """The plain messages of `magic` from `at` on, some hundreds at most, and the offset behind them.
+
+    A fast way through what is in order. It stops before whatever isn't, or isn't plain: `message` says what that is.
+    """
+    out: list[Raw] = []
+    head = PLAIN_HEADS[magic]
+    unpack, view, smallest = head.unpack_from, memoryview(buf), SMALLEST_MESSAGE[magic]
+    while end - at >= smallest and len(out) < CHUNK:
+        offset, size, crc, found, attributes, *timestamp, key_size = unpack(buf, at)
+        stop = at + LOG_OVERHEAD + size
+        if found != magic or attributes & 7 or stop > end:
+            break
+        place = at + head.size
+        value_at = place + key_size if key_size >= 0 else place
+        if key_size < -1 or value_at + SIZE.size > stop:
+            break
+        (value_size,) = SIZE.unpack_from(buf, value_at)
+        if value_size < -1 or value_at + SIZE.size + max(value_size, 0) != stop:
+            break
+        if check_crc and crc32(view[at + MESSAGE_CRC_FROM : stop]) != crc:
+            break
+        key = bytes(buf[place:value_at]) if key_size >= 0 else None
+        value = bytes(buf[value_at + SIZE.size : stop]) if value_size >= 0 else None
+        kind = APPENDED[attributes & LOG_APPEND_BIT] if magic else TimestampType.NONE
+        out.append((offset, timestamp[0] if magic else NO_TIMESTAMP, key, value, (), kind, None))
+        at = stop
+    return out, at
 
 
 def unwrapped(wrapper: Batch, value: bytes | None, limit: int, check_crc: bool) -> list[Raw]:
@@ -57,32 +105,41 @@ def unwrapped(wrapper: Batch, value: bytes | None, limit: int, check_crc: bool) 
     if value is None:
         raise Malformed("a compressed message without a value")
     plain = decompress(wrapper.codec, value, limit, magic=wrapper.magic)
-    found = list(_inner(wrapper, plain, check_crc))
-    if not found or partial(plain):
-        raise Malformed("a compressed message set that is empty or cut off")
-    base = _base(wrapper, found[-1][0])
-    return [_placed(wrapper, raw, base) for raw in found]
+    found = _inner(wrapper, plain, check_crc)
+    if not found:
+        raise Malformed("a compressed message set of nothing")
+    return _placed(wrapper, found)
 
 
-def _inner(wrapper: Batch, plain: bytes, check_crc: bool) -> Iterator[Raw]:
-    for inner in batches(plain):
-        if inner.magic != wrapper.magic or inner.codec is not Codec.NONE:
-            raise Malformed("a wrapper holds plain messages of its own magic alone", offset=inner.start)
-        if check_crc:
-            check_crc32(plain, inner)
-        yield message(plain, inner)
+def _inner(wrapper: Batch, plain: bytes, check_crc: bool) -> list[Raw]:
+    found: list[Raw] = []
+    at = 0
+    while at < len(plain):
+        run, after = plain_run(plain, at, len(plain), wrapper.magic, check_crc)
+        if not run:
+            raise _why_not(wrapper, plain, at)
+        found += run
+        at = after
+    return found
 
 
-def _base(wrapper: Batch, last_inside: int) -> int:
-    if wrapper.magic == 0 or wrapper.last_offset == 0:
-        return 0
-    return wrapper.last_offset - last_inside
+def _why_not(wrapper: Batch, plain: bytes, at: int) -> Malformed:
+    """What is wrong with the message at `at`, where a run of plain ones stopped."""
+    inner = next(batches(plain, at), None)
+    if inner is None:
+        return Malformed("a compressed message set that is cut off", offset=at)
+    if inner.magic != wrapper.magic or inner.codec is not Codec.NONE:
+        return Malformed("a wrapper holds plain messages of its own magic alone", offset=at)
+    message(plain, inner)
+    return bad_crc32(plain, inner)
 
 
-def _placed(wrapper: Batch, raw: Raw, base: int) -> Raw:
-    offset, timestamp, key, value, headers, _, control = raw
-    if not -INT64_END <= base + offset < INT64_END:
+def _placed(wrapper: Batch, found: list[Raw]) -> list[Raw]:
+    """With the offsets in the log, and the times that the wrapper tells."""
+    base = 0 if wrapper.magic == 0 or wrapper.last_offset == 0 else wrapper.last_offset - found[-1][0]
+    kind = wrapper.timestamp_type
+    if not -INT64_END <= base + min(one[0] for one in found) <= base + max(one[0] for one in found) < INT64_END:
         raise Malformed("an offset of more than 64 bits")
-    if wrapper.timestamp_type is TimestampType.LOG_APPEND:
-        timestamp = wrapper.max_timestamp
-    return base + offset, timestamp, key, value, headers, wrapper.timestamp_type, control
+    if kind is TimestampType.LOG_APPEND:
+        return [(base + one[0], wrapper.max_timestamp, *one[2:5], kind, None) for one in found]
+    return [(base + one[0], *one[1:5], kind, None) for one in found]

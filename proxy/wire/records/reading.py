@@ -5,12 +5,11 @@ is told then, and in words the place in what was unfolded.
 """
 
 from collections.abc import Iterator
-from itertools import chain
 
 from proxy.wire.errors import Malformed, WireError
 from proxy.wire.primitives import Buffer
 from proxy.wire.records import message_set
-from proxy.wire.records.batch import BATCH_CRC_FROM, BATCH_HEAD, Batch, batches
+from proxy.wire.records.batch import BATCH_CRC_FROM, BATCH_HEAD, Batch, header, whole
 from proxy.wire.records.batch_records import chunks
 from proxy.wire.records.checksums import crc32c
 from proxy.wire.records.compression import DEFAULT_LIMIT, decompress
@@ -27,13 +26,25 @@ def read(
     Errors: Malformed, with the offset, when the damage is reached: records before it have been yielded then.
     ModuleNotFoundError where a codec's package lacks.
     """
-    found = batches(buf, at, end)
-    return as_records(chain.from_iterable(_chunks(buf, batch, limit, check_crc) for batch in found))
+    end = len(buf) if end is None else min(end, len(buf))
+    return as_records(_all_chunks(buf, at, end, limit, check_crc))
 
 
 def read_batch(buf: Buffer, batch: Batch, *, limit: int = DEFAULT_LIMIT, check_crc: bool = True) -> Iterator[Record]:
     """The records of one batch that `batches` found in `buf`; otherwise as `read`."""
     return as_records(_chunks(buf, batch, limit, check_crc))
+
+
+def _all_chunks(buf: Buffer, at: int, end: int, limit: int, check_crc: bool) -> Iterator[list[Raw]]:
+    while (stop := whole(buf, at, end)) is not None:
+        batch = header(buf, at, stop)
+        if batch.magic < 2 and batch.codec is Codec.NONE:
+            run, at = message_set.plain_run(buf, at, end, batch.magic, check_crc)
+            if run:
+                yield run
+                continue
+        yield from _chunks(buf, batch, limit, check_crc)
+        at = stop
 
 
 def _chunks(buf: Buffer, batch: Batch, limit: int, check_crc: bool) -> Iterator[list[Raw]]:

@@ -14,6 +14,8 @@ from proxy.wire.records.kinds import CONTROL_TYPES, ControlType, TimestampType
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
+# Records made before they are handed on: enough to leave a loop rarely, few enough for the caches.
+CHUNK = 256
 CONTROL_KEY = Struct(">hh")
 END_MARKER = Struct(">hi")
 

@@ -34,7 +34,7 @@ from proxy.wire.records.kinds import (
     ControlType,
     TimestampType,
 )
-from proxy.wire.records.record import Record, control_key, end_marker_value, int64
+from proxy.wire.records.record import Headers, Record, control_key, end_marker_value, int64
 
 CRC = Struct(">I")
 CRC_AT = 17
@@ -47,6 +47,8 @@ MESSAGE = Struct(">bb")
 INT32 = Struct(">i")
 INT64 = Struct(">q")
 NO_BYTES = b"\x01"
+# the zigzag varints of most lengths and deltas
+SMALL = tuple(uvarint(value << 1) for value in range(1024))
 NULL = INT32.pack(-1)
 
 
@@ -139,23 +141,24 @@ def end_marker_batch(
 
 
 def _record(record: Record, base_offset: int, base_timestamp: int) -> bytes:
-    if record.offset < base_offset:
-        raise Malformed(f"offset {record.offset} in a batch that begins at {base_offset}")
+    offset, timestamp, key, value, headers, _, _ = record
+    if offset < base_offset:
+        raise Malformed(f"offset {offset} in a batch that begins at {base_offset}")
     body = b"".join(
         (
             b"\0",
-            _varlong(int64(record.timestamp - base_timestamp)),
-            _varint(record.offset - base_offset),
-            _sized(record.key),
-            _sized(record.value),
-            _headers(record),
+            _signed(timestamp - base_timestamp),
+            _varint(offset - base_offset),
+            NO_BYTES if key is None else _varint(len(key)) + key,
+            NO_BYTES if value is None else _varint(len(value)) + value,
+            _headers(headers) if headers else b"\0",
         )
     )
     return _varint(len(body)) + body
 
 
-def _headers(record: Record) -> bytes:
-    fields = [_sized(name.encode()) + _sized(value) for name, value in record.headers]
+def _headers(headers: Headers) -> bytes:
+    fields = [_sized(name.encode()) + _sized(value) for name, value in headers]
     return _varint(len(fields)) + b"".join(fields)
 
 
@@ -165,10 +168,14 @@ def _sized(data: bytes | None) -> bytes:
 
 def _varint(value: int) -> bytes:
     """A number from 0 on as a zigzag varint."""
-    return uvarint(value << 1)
+    return SMALL[value] if value < len(SMALL) else uvarint(value << 1)
 
 
-def _varlong(value: int) -> bytes:
+def _signed(value: int) -> bytes:
+    """A number of 64 bits as a zigzag varint; what is larger wraps."""
+    if 0 <= value < len(SMALL):
+        return SMALL[value]
+    value = int64(value)
     left = value << 1 ^ value >> 63
     out = bytearray()
     while left > 127:

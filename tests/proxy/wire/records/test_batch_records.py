@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from proxy.wire.errors import Malformed
 from proxy.wire.primitives import uvarint
 from proxy.wire.records import Codec, Record, TimestampType, batches, read, write_batch
-from proxy.wire.records.batch_records import CHUNK, chunks
+from proxy.wire.records.batch_records import chunks
+from proxy.wire.records.record import CHUNK
 from tests.proxy.wire.records import twin
 from tests.proxy.wire.records.samples import INT64, plain_records, record_lists, untimed
 

@@ -8,6 +8,7 @@ import pytest
 
 from proxy.wire.errors import Malformed
 from proxy.wire.records import Codec, Record, TimestampType, read, write_message_set
+from proxy.wire.records.record import CHUNK
 
 NONE, CREATE, APPEND = TimestampType.NONE, TimestampType.CREATE, TimestampType.LOG_APPEND
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
@@ -87,11 +88,17 @@ def test_a_wrapper_that_a_broker_stamped_tells_the_time_of_all() -> None:
         (message(1, 0, b"not gzip", attributes=GZIP), "in gzip records: no gzip member"),
         (message(1, 0, b"", attributes=ZSTD), "zstd in a message set"),
         (message(1, 0, b"", attributes=5), "in unknown records: an unknown codec"),
-        (wrapper(1, 0), "empty or cut off"),
-        (wrapper(1, 0, message(1, 0, b"v")[:-1]), "empty or cut off"),
-        (wrapper(1, 0, message(1, 0, b"v"), b"x"), "empty or cut off"),
-        (wrapper(1, 0, message(0, 0, b"v")), "its own magic alone"),
-        (wrapper(0, 0, message(1, 0, b"v")), "its own magic alone"),
+        (wrapper(1, 0), "a compressed message set of nothing"),
+        (wrapper(1, 0, message(1, 0, b"v")[:-1]), "a compressed message set that is cut off"),
+        (wrapper(1, 0, message(1, 0, b"v"), b"x"), "a compressed message set that is cut off"),
+        (
+            wrapper(1, 0, message(0, 0, b"v")),
+            "byte 0 of what they unfold to: a wrapper holds plain",
+        ),
+        (
+            wrapper(0, 0, message(1, 0, b"v")),
+            "byte 0 of what they unfold to: a wrapper holds plain",
+        ),
         (wrapper(1, 0, wrapper(1, 0, message(1, 0, b"v"))), "holds plain messages"),
         (wrapper(1, 0, message(1, 0, b"v", crc=1)), "CRC-32 .*, the message says 00000001"),
         (wrapper(1, 5, message(1, 0, b"v") + message(1, -(1 << 63), b"v")), "more than 64 bits"),
@@ -150,3 +157,23 @@ def test_a_written_wrapper_holds_relative_offsets_in_magic_1_and_absolute_ones_i
     first, second = inside
     assert plain == message(magic, first, b"v", key=b"k", timestamp=2000) + message(magic, second, None, timestamp=1000)
     assert data == message(magic, 8, data[value_at:], attributes=GZIP, timestamp=2000)
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_runs_of_any_length_are_read_up_to_what_is_no_part_of_them(magic: int) -> None:
+    many = [message(magic, place, b"v%d" % place, key=b"k", timestamp=place) for place in range(2 * CHUNK + 5)]
+    other = message(1 - magic, 9000, b"other")
+    packed = wrapper(magic, 9001, message(magic, 9001, b"packed"))
+    data = b"".join(many) + other + packed + many[7]
+    assert offsets(data) == [*range(2 * CHUNK + 5), 9000, 9001, 7]
+    assert offsets(data[:-1]) == [*range(2 * CHUNK + 5), 9000, 9001]
+    inside = wrapper(magic, 2 * CHUNK + 4, *many)
+    assert [record.value for record in read(inside)] == [b"v%d" % place for place in range(2 * CHUNK + 5)]
+
+
+def test_messages_before_a_damaged_one_are_told_first() -> None:
+    data = b"".join(message(1, place, b"v") for place in range(5)) + message(1, 5, b"v", crc=1)
+    found = read(data)
+    assert [next(found).offset for _ in range(5)] == [0, 1, 2, 3, 4]
+    with pytest.raises(Malformed, match="the message says 00000001"):
+        next(found)
