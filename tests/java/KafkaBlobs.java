@@ -35,7 +35,11 @@ public final class KafkaBlobs {
         assignor("sticky", new StickyAssignor());
         assignor("cooperative-sticky", new CooperativeStickyAssignor());
         print("principal", new DefaultKafkaPrincipalBuilder(null, null).serialize(new KafkaPrincipal("User", "alice", true)));
-        print("commit-key", ControlRecordType.COMMIT.recordKey());
+        for (ControlRecordType type : ControlRecordType.values()) {
+            if (type != ControlRecordType.UNKNOWN) {
+                print("control-" + type, type.recordKey());
+            }
+        }
         print("commit-value", new EndTransactionMarker(ControlRecordType.COMMIT, 9).serializeValue());
         print("remote-delete", new RemoteLogMetadataSerde().serialize(new RemotePartitionDeleteMetadata(
             new TopicIdPartition(new Uuid(1, 2), new TopicPartition("t", 3)),

@@ -187,6 +187,7 @@ def test_gssapi_is_opaque_and_recognised_by_its_first_byte(sender: Sender) -> No
         b"\0\0password",
         b"\0al\tice\0password",
         b"\xff\0alice\0password",
+        b"\0alice\0pass\x01word",
         b"n,,n=bob",
         b"c=biws",
         b'{"a": 1}',

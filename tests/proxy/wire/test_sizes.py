@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.wire import catalog
+from proxy.wire import catalog, embedded
 from proxy.wire.catalog import Codec
 from proxy.wire.compile.layout import layout
 from proxy.wire.integers import Encoding
@@ -64,6 +64,13 @@ def test_each_encoding_is_what_every_message_takes_with_those_types(key: int) ->
         if of == key:
             codec = must_codec(kind, key, version)
             agree(codec, values_of(codec, "all sizes"))
+
+
+def test_messages_inside_messages_have_sizes_too() -> None:
+    for name in embedded.names():
+        codec = embedded.codec(name, embedded.versions(name)[-1])
+        assert codec
+        agree(codec, values_of(codec, "sizes"))
 
 
 @settings(max_examples=40, deadline=None)

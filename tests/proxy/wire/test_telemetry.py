@@ -127,7 +127,7 @@ def test_no_metrics_are_an_empty_dict(compression_type: int) -> None:
     assert telemetry.decode(push(compression_type, b"")) == {}
 
 
-@pytest.mark.parametrize("compression_type", [-1, 5, 7, 99])
+@pytest.mark.parametrize("compression_type", [-128, -1, 5, 7, 99])
 def test_an_unknown_codec_is_malformed(compression_type: int) -> None:
     assert telemetry.codec_of(compression_type) is Codec.UNKNOWN
     with pytest.raises(Malformed, match="unknown codec"):

@@ -2,12 +2,14 @@
 
 import subprocess
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 from random import Random
 
 import aiokafka.record.util
 import kafka.record.util
 import pytest
+from aiokafka.protocol.types import UnsignedVarInt32
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -87,6 +89,14 @@ def test_the_signed_encoding_is_that_of_records_in_other_codecs(theirs: object, 
         assert varints.signed(bits, value) == out
         assert theirs.decode_varint(out, 0) == (value, len(out))  # type: ignore[attr-defined]
         assert varints.varint_size(bits, value, zigzag=True) == theirs.size_of_varint(value)  # type: ignore[attr-defined]
+
+
+def test_the_unsigned_encoding_is_aiokafkas_for_negative_numbers_too() -> None:
+    """It reads the bits as a number from 0 on."""
+    for value in edges(32):
+        data = varints.unsigned(32, value)
+        assert data == UnsignedVarInt32.encode(value)
+        assert UnsignedVarInt32.decode(BytesIO(data)) == value % 2**32
 
 
 @widths

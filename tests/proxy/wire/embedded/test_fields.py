@@ -224,6 +224,7 @@ def test_values_of_log_records_are_shown_too() -> None:
 def test_messages_that_hold_none_are_given_as_they_are() -> None:
     values = {"topics": [{"name": "t"}]}
     assert expand("request", 3, values) == values
+    assert expand("request", 3, values) is not values
     assert expand("request", 9999, values) == values
     assert decode_field("MetadataRequest", "topics", b"") is None
 

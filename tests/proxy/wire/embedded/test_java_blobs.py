@@ -17,6 +17,7 @@ from proxy.wire.embedded import (
     decode_record,
     encode_blob,
 )
+from proxy.wire.embedded.logs import CONTROL_TYPES
 from tests.brokers import jars
 from tests.java.jvm import class_path
 
@@ -91,9 +92,24 @@ def test_a_principal_is_read_and_written_as_brokers_do(blobs: dict[str, bytes]) 
 
 
 def test_the_end_of_a_transaction_is_read(blobs: dict[str, bytes]) -> None:
-    assert decode_control(blobs["commit-key"], blobs["commit-value"]) == LogRecord(
+    assert decode_control(blobs["control-COMMIT"], blobs["commit-value"]) == LogRecord(
         Embedded("ControlRecordTypeSchema", 0, {"type": 1}), Embedded("EndTxnMarker", 0, {"coordinator_epoch": 9})
     )
+
+
+def test_control_records_have_kafkas_types(blobs: dict[str, bytes]) -> None:
+    messages = {
+        "control-ABORT": "EndTxnMarker",
+        "control-COMMIT": "EndTxnMarker",
+        "control-LEADER_CHANGE": "LeaderChangeMessage",
+        "control-SNAPSHOT_HEADER": "SnapshotHeaderRecord",
+        "control-SNAPSHOT_FOOTER": "SnapshotFooterRecord",
+        "control-KRAFT_VERSION": "KRaftVersionRecord",
+        "control-KRAFT_VOTERS": "VotersRecord",
+    }
+    keys = {label: decode_control(blob, None).key for label, blob in blobs.items() if label.startswith("control-")}
+    types = {label: key.values["type"] for label, key in keys.items() if isinstance(key, Embedded)}
+    assert {label: CONTROL_TYPES[number] for label, number in types.items()} == messages
 
 
 def test_a_record_of_the_remote_log_is_read(blobs: dict[str, bytes]) -> None:
