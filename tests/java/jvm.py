@@ -21,7 +21,7 @@ class Jvm:
 
     def __init__(self, release: str, source: Path) -> None:
         # One core and a small heap: the machine's other tests should not notice it.
-        options = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx512m", "-Xshare:auto"]
+        options = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmn24m", "-Xmx256m", "-Xshare:auto"]
         command = [jars.java(), *options, "-cp", class_path(release), str(source)]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
