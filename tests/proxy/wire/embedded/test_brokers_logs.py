@@ -35,6 +35,7 @@ class Names(NamedTuple):
     topic: str
     classic: str
     modern: str
+    java: str
     share: str
     transaction: str
     user: str
@@ -51,6 +52,7 @@ def names(kafka_one: KafkaCluster) -> Iterator[Names]:
     admin.alter_user_scram_credentials([upsertion])[found.user].result(60)
     produce(kafka_one, found)
     share(kafka_one, found)
+    consume_by_java(kafka_one, found)
     members = [
         member(kafka_one, found.topic, group) for group in ((found.classic, "classic"), (found.modern, "consumer"))
     ]
@@ -69,6 +71,12 @@ def produce(cluster: KafkaCluster, names: Names) -> None:
             producer.produce(names.topic, f"{number}".encode(), partition=number % PARTITIONS)
         producer.flush(60)
         end(60)
+
+
+def consume_by_java(cluster: KafkaCluster, names: Names) -> None:
+    """A member that comes and goes."""
+    wanted = ["--topic", names.topic, "--group", names.java, "--max-messages", str(COUNT), "--from-beginning"]
+    cluster.console("kafka-console-consumer", "--bootstrap-server", cluster.bootstrap, *wanted)
 
 
 def share(cluster: KafkaCluster, names: Names) -> None:
@@ -134,7 +142,7 @@ def test_every_record_is_known_to_its_last_byte(kafka_one: KafkaCluster, names: 
 
 def test_committed_offsets_are_those_that_the_tool_shows(kafka_one: KafkaCluster, names: Names) -> None:
     at = ["--bootstrap-server", kafka_one.bootstrap, "--describe"]
-    groups = ["--group", names.classic, "--group", names.modern]
+    groups = ["--group", names.classic, "--group", names.modern, "--group", names.java]
     shown = kafka_one.console("kafka-consumer-groups", *at, *groups).stdout
     told = {
         (group, topic, int(partition)): int(offset)
@@ -142,7 +150,7 @@ def test_committed_offsets_are_those_that_the_tool_shows(kafka_one: KafkaCluster
     }
     log = latest(log_of(kafka_one, "__consumer_offsets"), "OffsetCommitKey")
     read = {key: value["offset"] for key, value in log.items() if value and key[1] == names.topic}
-    assert len(told) == 2 * PARTITIONS
+    assert len(told) == 3 * PARTITIONS
     assert read == told
 
 
@@ -164,6 +172,19 @@ def test_a_classic_groups_member_is_read_with_what_it_wants_and_has(kafka_one: K
         "--members",
     ).stdout
     assert shown["member_id"] in described
+
+
+def test_whatever_members_of_classic_groups_told_is_read(kafka_one: KafkaCluster, names: Names) -> None:
+    told: dict[str, set[str]] = {}
+    for record in log_of(kafka_one, "__consumer_offsets"):
+        if isinstance(record.value, Embedded) and record.value.name == "GroupMetadataValue":
+            assert isinstance(record.key, Embedded)
+            for shown in expand_data("GroupMetadataValue", record.value.values)["members"]:
+                topics = told.setdefault(record.key.values["group"], set())
+                topics.update(shown["subscription"]["values"]["topics"])
+                assert not shown["assignment"] or shown["assignment"]["message"] == "ConsumerProtocolAssignment"
+                assert all("rest" not in shown[name] for name in ("subscription", "assignment"))
+    assert told[names.java] == told[names.classic] == {names.topic}
 
 
 def test_a_modern_groups_members_and_assignments_are_read(kafka_one: KafkaCluster, names: Names) -> None:
