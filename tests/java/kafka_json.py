@@ -117,13 +117,3 @@ def _with_size(data: bytes) -> bytes:
 def _sized(data: bytes) -> tuple[bytes, bytes]:
     end = 4 + int.from_bytes(data[:4])
     return data[4:end], data[end:]
-
-
-def _with_size(data: bytes) -> bytes:
-    return struct.pack(">i", len(data)) + data
-
-
-def _both_ways(answer: bytes) -> BothWays:
-    encoded, rest = _sized(answer)
-    rewritten, read = _sized(rest)
-    return BothWays(encoded, rewritten, json.loads(read))

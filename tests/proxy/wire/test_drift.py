@@ -8,7 +8,6 @@ name among the warnings of the run: a world that moves on is no failure.
 
 import subprocess
 import warnings
-from collections import defaultdict
 from collections.abc import Iterator
 from copy import deepcopy
 from functools import cache
@@ -175,7 +174,7 @@ def test_the_layout_kept_of_a_share_groups_summary_has_the_leaders_epoch() -> No
 
 def our_marks() -> dict[tuple[str, str], frozenset[str]]:
     """(message, path) -> marks."""
-    found = {}
+    found: dict[tuple[str, str], frozenset[str]] = {}
     for key in apis.apis():
         for kind in KINDS:
             message = our_message(kind, key)
@@ -245,7 +244,7 @@ def news(kafkas: dict[tuple[int, Kind], Definition]) -> list[str]:
 
 
 def flat(fields: tuple[OnTheWire, ...], above: str = "") -> dict[str, OnTheWire]:
-    found: dict[str, OnTheWire] = defaultdict()
+    found: dict[str, OnTheWire] = {}
     for field in fields:
         found[above + field.name] = field._replace(inner=())
         found |= flat(field.inner, f"{above}{field.name}.")

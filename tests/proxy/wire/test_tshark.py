@@ -218,7 +218,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Frame, dict[str
 
 def readable(frame: Frame) -> bool:
     """Whether the tables have it; of an exchange that has one readable half the other is in the file too."""
-    name = catalog.api_name(frame.key)
+    name = catalog.api_name(frame.key) or ""
     alone = REQUESTS if frame.kind == "request" else RESPONSES
     return any(frame.version in table.get(name, ()) for table in (DISSECTED, alone))
 

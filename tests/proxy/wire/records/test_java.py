@@ -205,7 +205,13 @@ def test_control_records_of_the_metadata_log_are_told_apart(release: str, kind: 
 
 @every_release_of_batches
 def test_a_batch_that_was_compacted_to_nothing_keeps_its_offsets(release: str) -> None:
-    settings = {"base_offset": 10, "last_offset": 19, "producer_id": 4, "producer_epoch": 1, "base_sequence": 6}
+    settings: dict[str, Any] = {
+        "base_offset": 10,
+        "last_offset": 19,
+        "producer_id": 4,
+        "producer_epoch": 1,
+        "base_sequence": 6,
+    }
     data = kafka_records_of(release).write_empty(**settings)
     assert records.write_batch([], **settings) == data
     (found,) = check_read_alike(kafka_records_of(release), data)
