@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from statistics import median
 
+from bench import encodings, records
 from bench.processes import ROOT
 from bench.report import machine
 from bench.wire_codecs import KAFKA_PYTHON, KIO, OURS, codecs
@@ -115,6 +116,15 @@ def first_use(rounds: int, _: float) -> Iterator[str]:
         yield f"first use, {name}: its file read and its function compiled in {found.median(name):.1f} ms"
 
 
+def record_batches(rounds: int, _: float) -> Iterator[str]:
+    yield records.table(records.rows(rounds=rounds))
+
+
+def integer_encodings(rounds: int, seconds: float) -> Iterator[str]:
+    yield "A Metadata response with its integers in other encodings, times as ratios to fixed ones (docs/encodings.md)"
+    yield from encodings.time_table(encodings.measure(rounds, seconds))
+
+
 def _in_turn(programs: dict[str, str], rounds: int) -> dict[str, tuple[float, ...]]:
     """What each program says of itself, in milliseconds of processor time, in a fresh process a round."""
     taken: dict[str, list[float]] = {name: [] for name in programs}
@@ -144,6 +154,8 @@ PARTS: dict[str, Callable[[int, float], Iterator[str]]] = {
     "heads": heads,
     "imports": imports,
     "first-use": first_use,
+    "records": record_batches,
+    "encodings": integer_encodings,
 }
 
 if __name__ == "__main__":

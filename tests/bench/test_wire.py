@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench import wire
+from bench import records, wire
 from bench.wire import PARTS, main, whole_message
 from bench.wire_messages import messages
 from bench.wire_rounds import Rounds
@@ -18,7 +18,7 @@ def test_every_message_has_a_line_for_each_direction(capsys: pytest.CaptureFixtu
         assert f"encode {message.name}" in said
 
 
-@pytest.mark.parametrize("part", ["projection", "heads", "imports", "first-use"])
+@pytest.mark.parametrize("part", ["projection", "heads", "imports", "first-use", "encodings"])
 def test_every_part_says_something(part: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*QUICK, "--only", part]) == 0
     machine, how, _, *lines = capsys.readouterr().out.splitlines()
@@ -26,6 +26,15 @@ def test_every_part_says_something(part: str, capsys: pytest.CaptureFixture[str]
     assert how.startswith("1 rounds")
     assert any(lines)
     assert part in PARTS
+
+
+def test_records_are_a_part_too(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own tests read some; a million in every round would take too long here."""
+    level = (1.0, 1.0, 1.0)
+    row = records.Row("a load", records.OURS, 500.0, level, level)
+    monkeypatch.setattr(records, "rows", lambda rounds: [row] * rounds)
+    assert main(["--rounds", "3", "--only", "records"]) == 0
+    assert capsys.readouterr().out.count("500.0 ns a record") == 3
 
 
 @pytest.mark.parametrize(

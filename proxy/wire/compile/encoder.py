@@ -185,8 +185,8 @@ def _null(slot: Slot) -> str:
 
 def _holds_more(slot: Slot, value: str, default: str) -> str:
     """The line that asks whether a tagged field is worth writing."""
-    if slot.struct and not slot.nullable:
-        return f"if {value} is not {default} and {value} != {default}:"
     if default == "None":
         return f"if {value} is not None:"
+    if slot.struct and default.isidentifier():  # shared: what was decoded is the very same
+        return f"if {value} is not {default} and {value} != {default}:"
     return f"if {value}:" if default == "[]" and not slot.nullable else f"if {value} != {default}:"
