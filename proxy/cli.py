@@ -7,7 +7,7 @@ starts without pyarrow. Commands that are not the proxy are imported when called
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -15,13 +15,16 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from proxy import config
-from proxy.config import BadSetting, ProxySettings
+from proxy.config import BadSetting
 from proxy.log import log_to_stderr
+from proxy.settings.commands import config as config_commands
+from proxy.settings.load import Loaded, load
+from proxy.settings.sources import CONFIG
 
 if TYPE_CHECKING:
     from proxy.net import Observer
     from proxy.rewrite.nodes import Address
+    from recorder.capture.session import CaptureSettings
 
 # commands that are imported when called: where they stand, and the line that `--help` shows for each
 LATER = {
@@ -76,36 +79,27 @@ def main() -> None:
     """
 
 
-# what stands in a wrong flag's message as the right one
+# what stands as the right one in the message of a flag that click itself finds wrong
 RIGHT = {
-    "upstream": "broker-1:9092",
-    "listen": "127.0.0.1:19092",
-    "node_ports": "19100",
-    "node_count": "1000",
+    "config": "wiretap.toml",
     "state": "nodes.json",
     "record": "capture",
     "record_when_full": "drop",
-    "drain": "10",
     "log_level": "info",
 }
 
 
-class NamedPath(click.Path):
-    """A path that somebody named: an unset variable of a shell must not become the current folder."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if value == "":
-            self.fail("is empty", param, ctx)
-        return super().convert(value, param, ctx)
-
-
-class OneLine(click.ClickException):
-    """What is wrong with the settings, in the one line that the user reads."""
+class Wrong(click.ClickException):
+    """What is wrong with the settings, in the lines that the user reads."""
 
     exit_code = 2
 
+    def __init__(self, *lines: str) -> None:
+        super().__init__("\n".join(lines))
+
     def show(self, file: IO[Any] | None = None) -> None:
-        click.echo(f"kafka-wiretap: {self.message}", file=file, err=True)
+        for line in self.message.splitlines():
+            click.echo(f"kafka-wiretap: {line}", file=file, err=True)
 
 
 class OneLineErrors(click.Command):
@@ -115,7 +109,7 @@ class OneLineErrors(click.Command):
         try:
             return super().parse_args(ctx, args)
         except click.UsageError as error:
-            raise OneLine(_one_line(error)) from error
+            raise Wrong(_one_line(error)) from error
 
 
 def _one_line(error: click.UsageError) -> str:
@@ -123,131 +117,100 @@ def _one_line(error: click.UsageError) -> str:
     if param is None or param.name not in RIGHT:
         return f"{error.format_message()} `kafka-wiretap proxy --help` lists all."
     flag = param.opts[0]
-    what = "is missing" if isinstance(error, click.MissingParameter) else error.message.rstrip(".")
-    return f"{flag} {what}; right would be {flag} {RIGHT[param.name]}"
+    return f"{flag} {error.message.rstrip('.')}; right would be {flag} {RIGHT[param.name]}"
 
 
 @main.command(cls=OneLineErrors, short_help="Stand before a cluster: pass traffic on, measure it, record it.")
-@click.option("--upstream", required=True, metavar="HOST:PORT[,...]", help="Bootstrap brokers, tried in order.")
-@click.option("--listen", required=True, metavar="HOST:PORT", help="The bootstrap listener. Port 0: any free one.")
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path, dir_okay=False),
+    envvar=CONFIG,
+    metavar="FILE",
+    help="Settings in TOML: all of these, and more. What is said here wins.",
+)
+@click.option("--upstream", metavar="HOST:PORT[,...]", help="Bootstrap brokers, tried in order.")
+@click.option("--listen", metavar="HOST:PORT", help="The bootstrap listener. Port 0: any free one.")
 @click.option("--advertise", metavar="HOST", help="What clients are told to dial. Default: the host of --listen.")
-@click.option("--node-ports", type=int, metavar="BASE", help="Node N listens on BASE + N. Default: listen port + 1.")
-@click.option("--node-count", type=int, default=1000, show_default=True, help="Nodes below it have such a port.")
-@click.option("--node", "named", multiple=True, metavar="N=HOST:PORT", help="The listener of one node. Repeatable.")
+@click.option("--node-ports", metavar="BASE", help="Node N listens on BASE + N. Default: listen port + 1.")
+@click.option("--node-count", metavar="COUNT", show_default="1000", help="Nodes below it have such a port.")
+@click.option("--node", multiple=True, metavar="N=HOST:PORT", help="The listener of one node. Repeatable.")
 @click.option(
     "--state",
-    type=NamedPath(path_type=Path, dir_okay=False),
+    type=click.Path(dir_okay=False),
     metavar="FILE",
     help="Keeps nodes and their ports over restarts. Default: beside the capture, or in your state folder.",
 )
 @click.option(
-    "--record",
-    type=NamedPath(path_type=Path, file_okay=False),
-    metavar="FOLDER",
-    help="Record every frame into this folder.",
+    "--record", type=click.Path(file_okay=False), metavar="FOLDER", help="Record every frame into this folder."
 )
 @click.option(
-    "--record-queue",
-    metavar="SIZE",
-    default="64MiB",
-    show_default=True,
-    help="Bytes that may wait in memory to be written.",
+    "--record-queue", metavar="SIZE", show_default="64MiB", help="Bytes that may wait in memory to be written."
 )
 @click.option(
-    "--record-spool",
-    metavar="SIZE",
-    default="8GiB",
-    show_default=True,
-    help="Bytes on disk that may wait to be made into Parquet.",
+    "--record-spool", metavar="SIZE", show_default="8GiB", help="Bytes on disk that may wait to be made into Parquet."
 )
 @click.option(
     "--record-when-full",
     type=click.Choice(["drop", "wait"]),
-    default="drop",
-    show_default=True,
+    show_default="drop",
     help="Leave a gap, or slow the traffic down.",
 )
 @click.option("--metrics", metavar="HOST:PORT", help="Serve /metrics, /livez and /readyz here.")
 @click.option(
     "--drain",
-    type=float,
-    default=10,
-    show_default=True,
     metavar="SECONDS",
+    show_default="10",
     help="How long exchanges in flight may take to finish after SIGTERM.",
 )
-@click.option(
-    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
-)
-def proxy(log_level: str, record: Path | None, **flags: Any) -> None:
+@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), show_default="info")
+def proxy(config: Path | None, **flags: Any) -> None:
     """Stand before a cluster: clients connect here, and never learn a broker's own address.
 
     \b
     A broker on this machine, recorded:
       kafka-wiretap proxy --upstream localhost:9092 --listen 127.0.0.1:19092 --record capture --metrics 127.0.0.1:9464
+    \b
+    All of it, and more, from a file:
+      kafka-wiretap proxy --config wiretap.toml
 
     Each broker gets a listener of its own, so a client reaches the broker it means. SIGTERM lets exchanges in flight
     finish. Exit code 0; 1 when --drain was too short for them; 2 for a wrong setting.
     """
-    log_to_stderr(log_level)
     try:
-        sys.exit(_run_proxy(record, flags))
+        loaded = load(config, flags)
     except BadSetting as error:
-        raise OneLine(str(error)) from error
+        raise Wrong(*error.lines) from error
+    log_to_stderr(loaded.proxy.log.level, loaded.proxy.log.format)
+    try:
+        sys.exit(_run_proxy(loaded))
+    except BadSetting as error:
+        raise Wrong(*loaded.retold(error)) from error
 
 
-def _run_proxy(record: Path | None, flags: dict[str, Any]) -> int:
+def _run_proxy(loaded: Loaded) -> int:
     from proxy import net
 
-    settings = _settings(record, flags)
-    observer, child = _recorder(record, flags) if record is not None else (None, None)
-    return net.run(settings, observer, child, _say_ready)
+    observer, child = _recorder(loaded.capture) if loaded.capture is not None else (None, None)
+    return net.run(loaded.proxy, observer, child, _say_ready)
 
 
-def _settings(record: Path | None, flags: dict[str, Any]) -> ProxySettings:
-    from proxy.net.state import read_state
-
-    listen = config.address("--listen", flags["listen"])
-    state = flags["state"] or config.default_state_file(listen, record)
-    try:
-        remembered = {number: node.port for number, node in read_state(state).items() if node.port is not None}
-    except ValueError as error:
-        raise BadSetting(str(error)) from error
-    ports = config.port_map(
-        listen,
-        flags["advertise"],
-        config.named_nodes(flags["named"]),
-        flags["node_ports"],
-        flags["node_count"],
-        remembered,
-    )
-    metrics = config.address("--metrics", flags["metrics"]) if flags["metrics"] else None
-    upstream = config.addresses("--upstream", flags["upstream"])
-    return ProxySettings(upstream, ports, state, metrics, flags["drain"])
-
-
-def _recorder(folder: Path, flags: dict[str, Any]) -> tuple[Observer, Sequence[str]]:
+def _recorder(settings: CaptureSettings) -> tuple[Observer, Sequence[str] | None]:
     """The tap, and the command of its compactor."""
-    from recorder.capture.session import RecordSettings, WhenFull
     from recorder.capture.tap import compactor_command, open_tap
 
+    folder = settings.folder
     try:
-        settings = RecordSettings(
-            queue=config.size("--record-queue", flags["record_queue"]),
-            spool=config.size("--record-spool", flags["record_spool"]),
-            when_full=WhenFull(flags["record_when_full"]),
-        )
         tap = open_tap(folder, settings)
-    except BadSetting:
-        raise
-    except ValueError as error:
-        raise BadSetting(str(error)) from error
     except OSError as error:
-        raise BadSetting(f"--record: {error}; right would be a folder of yours, --record capture") from error
-    return tap, compactor_command(folder, tap.session)
+        raise BadSetting(f"--record {folder}: {error}; right would be a folder of yours, --record capture") from error
+    return tap, compactor_command(folder, tap.session) if settings.compactor else None
 
 
-def _say_ready(listening: Address, metrics: Address | None) -> None:
-    click.echo(f"listening on {listening}", err=True)
+def _say_ready(listening: Mapping[str, Address], metrics: Address | None) -> None:
+    for name, address in listening.items():
+        click.echo(f"listening on {address}" + (f" for {name}" if len(listening) > 1 else ""), err=True)
     if metrics is not None:
         click.echo(f"metrics on http://{metrics}/metrics", err=True)
+
+
+main.add_command(config_commands)

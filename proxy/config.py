@@ -1,144 +1,251 @@
 """The settings of a proxy: values that are right once they exist.
 
-A wrong one is a `BadSetting`: one line with the setting's name and a right example. Knows no command line and no file.
+A wrong one is a `BadSetting`, with a line and a right example for each thing that is wrong, in the words of the flags;
+`settings/wording.py` says it in a file's words. What stands in the annotations is what a user may set, where, and why:
+`settings/` reads it, and docs/settings.md is made of it.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import combinations
 from pathlib import Path
+from typing import Annotated, NamedTuple
 
-from proxy.rewrite.nodes import Address, PortMap
+from proxy.rewrite.nodes import WILDCARDS, Address, PortMap
+from proxy.settings.keys import Key, wrong_values
+from proxy.settings.kinds import ADDRESS, BROKERS, HOST, INTEGER, LIMIT, MIB, PATH, SECONDS, TIMEOUT, choice
 from proxy.wire.framing import FrameLimits
 
-MIB = 1024 * 1024
+LIMITS = FrameLimits()
+# the cluster that flags speak of
+MAIN = "main"
+# it is a metric's label, a part of a file's name and of an environment variable's
+_CLUSTER_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 
 
 class BadSetting(ValueError):
-    """A setting that can't be: its message is the one line that the user reads."""
+    """Settings that can't be: each argument is a line that the user reads. `cluster`: whose settings they are."""
+
+    def __init__(self, *lines: str, cluster: str | None = None) -> None:
+        super().__init__("\n".join(lines))
+        self.lines = lines
+        self.cluster = cluster
+
+
+class Level(StrEnum):
+    """What is logged: this, and what is worse."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class Format(StrEnum):
+    """How an event is written."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    """The log on standard error."""
+
+    level: Annotated[Level, Key(choice(Level), "level", "The least important events that are logged.", "info")] = (
+        Level.INFO
+    )
+    format: Annotated[
+        Format, Key(choice(Format), "format", "One line an event: for people, or a JSON object.", "json")
+    ] = Format.TEXT
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """One cluster that the proxy stands for.
+
+    Args:
+        name: the label of its metrics.
+        remembered: node id -> port, from the state file.
+
+    `ports`: which listener stands for which node.
+    """
+
+    upstream: Annotated[
+        tuple[Address, ...],
+        Key(BROKERS, "upstream", "Bootstrap brokers, tried in order.", ["broker-1:9092", "broker-2:9092"]),
+    ]
+    listen: Annotated[
+        Address, Key(ADDRESS, "listen", "The bootstrap listener. Port 0: any free one.", "127.0.0.1:19092")
+    ]
+    advertise: Annotated[
+        str | None,
+        Key(HOST, "advertise", "What clients are told to dial.", "proxy.example.org", unset="the host of `listen`"),
+    ] = None
+    node_ports: Annotated[
+        int | None,
+        Key(INTEGER, "node_ports", "Node N listens on this port + N.", 19100, unset="the port of `listen` + 1"),
+    ] = None
+    node_count: Annotated[int, Key(INTEGER, "node_count", "Nodes below it have such a port.", 1000)] = 1000
+    nodes: Annotated[
+        Mapping[int, Address],
+        Key(ADDRESS, "nodes", "The listener of one node, by its id.", "127.0.0.1:9094", unset="none", each=INTEGER),
+    ] = field(default_factory=dict)
+    state: Annotated[
+        Path | None,
+        Key(
+            PATH,
+            "state",
+            "Keeps nodes and their ports over restarts.",
+            "nodes.json",
+            unset="beside the capture, or in your state folder; nothing is kept for a listener on port 0",
+        ),
+    ] = None
+    request_limit: Annotated[
+        int,
+        Key(
+            LIMIT,
+            "limits.request",
+            "The longest request that is let through; brokers' own limit is socket.request.max.bytes.",
+            "100MiB",
+        ),
+    ] = LIMITS.request
+    response_limit: Annotated[
+        int, Key(LIMIT, "limits.response", "The longest response that is let through.", "1GiB")
+    ] = LIMITS.response
+    hold_limit: Annotated[
+        int,
+        Key(
+            LIMIT,
+            "limits.hold",
+            "The longest response that is held whole to be rewritten; a connection with a longer one is closed.",
+            "64MiB",
+        ),
+    ] = 64 * MIB
+    dial_seconds: Annotated[
+        float, Key(TIMEOUT, "timeouts.dial", "How long a broker may take to accept a connection.", "10s")
+    ] = 10
+    # a client waits for an answer no longer than its request.timeout.ms, 30 s by default
+    half_close_seconds: Annotated[
+        float,
+        Key(
+            TIMEOUT,
+            "timeouts.half_close",
+            "How long a client's end of stream is kept from the broker while answers are in flight.",
+            "30s",
+        ),
+    ] = 30
+    name: str = MAIN
+    remembered: Mapping[int, int] = field(default_factory=dict)
+    ports: PortMap = field(init=False)
+
+    def __post_init__(self) -> None:
+        wrong = [*wrong_values(self), *self._wrong_upstream()]
+        try:
+            places = (self.listen, self.advertise, dict(self.nodes), self.node_ports, self.node_count)
+            object.__setattr__(self, "ports", PortMap(*places, remembered=dict(self.remembered)))
+        except ValueError as error:
+            wrong.append(str(error))
+        if wrong:
+            raise BadSetting(*wrong, cluster=self.name)
+
+    @property
+    def limits(self) -> FrameLimits:
+        """The longest frames that are let through."""
+        return FrameLimits(self.request_limit, self.response_limit)
+
+    def _wrong_upstream(self) -> Iterator[str]:
+        if self.listen in self.upstream:
+            yield f"--upstream {self.listen} is the proxy's own listener; right would be --upstream broker-1:9092"
 
 
 @dataclass(frozen=True, slots=True)
 class ProxySettings:
-    """What `kafka-wiretap proxy` was told.
+    """What `kafka-wiretap proxy` was told, but for what is recorded."""
 
-    Args:
-        upstream: bootstrap servers, tried in order.
-        ports: which listener stands for which node.
-        state: the file that keeps nodes and their ports; None: nothing is kept.
-        metrics: where the admin page is served; None: nowhere.
-        drain_seconds: how long exchanges in flight may take to finish after SIGTERM.
-        hold_limit: the largest frame that is held whole to be rewritten, in bytes.
-        held_in_all: bytes of frames held in all connections together.
-        dial_seconds: how long a broker may take to accept a connection.
-        half_close_seconds: how long a client's end of stream is kept from the broker while answers are in flight.
-    """
-
-    upstream: tuple[Address, ...]
-    ports: PortMap
-    state: Path | None = None
-    metrics: Address | None = None
-    drain_seconds: float = 10
-    limits: FrameLimits = field(default_factory=FrameLimits)
-    hold_limit: int = 64 * MIB
-    held_in_all: int = 256 * MIB
-    dial_seconds: float = 10
-    # a client waits for an answer no longer than its request.timeout.ms, 30 s by default
-    half_close_seconds: float = 30
+    clusters: tuple[ClusterSettings, ...]
+    metrics: Annotated[
+        Address | None,
+        Key(ADDRESS, "metrics", "Serve /metrics, /livez and /readyz here.", "127.0.0.1:9464", unset="not served"),
+    ] = None
+    drain_seconds: Annotated[
+        float,
+        Key(SECONDS, "drain", "How long exchanges in flight may take to finish after SIGTERM.", "10s"),
+    ] = 10
+    held_in_all: Annotated[
+        int,
+        Key(LIMIT, "held", "Bytes of responses held to be rewritten, in all connections together.", "256MiB"),
+    ] = 256 * MIB
+    log: LogSettings = LogSettings()
 
     def __post_init__(self) -> None:
-        if not self.upstream:
-            raise BadSetting("--upstream names no broker; right would be --upstream broker-1:9092")
-        for address in self.upstream:
-            if address.port == 0 or address == self.listen:
-                raise BadSetting(
-                    f"--upstream {address} is {'no port of a broker' if not address.port else '--listen itself'}; "
-                    "right would be --upstream broker-1:9092"
+        wrong = [*wrong_values(self), *self._wrong_names(), *self._wrong_places()]
+        if wrong:
+            raise BadSetting(*wrong)
+
+    def _wrong_names(self) -> Iterator[str]:
+        if not self.clusters:
+            yield "clusters names no cluster; right would be [clusters.main] with upstream and listen"
+        names = [cluster.name for cluster in self.clusters]
+        for name in names:
+            if not _CLUSTER_NAME.fullmatch(name):
+                yield (
+                    f"clusters.{name} is no name for a cluster; right would be small letters, digits, - and _, "
+                    "[clusters.east-1]"
                 )
-        # written so that "not a number" is wrong too
-        if not self.drain_seconds >= 0:
-            raise BadSetting(f"--drain {self.drain_seconds} is no time to wait; right would be --drain 10")
+        if len({*names}) < len(names):
+            yield "clusters names a cluster twice; right would be a name for each, [clusters.east] and [clusters.west]"
 
-    @property
-    def listen(self) -> Address:
-        """The bootstrap listener."""
-        return self.ports.bootstrap
-
-
-def addresses(flag: str, text: str) -> tuple[Address, ...]:
-    """ "HOST:PORT,HOST:PORT" as addresses. Raises BadSetting that names the flag."""
-    return tuple(address(flag, part) for part in text.split(",") if part.strip())
-
-
-# what a right one looks like
-EXAMPLES = {
-    "--listen": "--listen 127.0.0.1:19092",
-    "--metrics": "--metrics 127.0.0.1:9464",
-    "--node": "--node 1=127.0.0.1:9094",
-}
+    def _wrong_places(self) -> Iterator[str]:
+        """No two clusters may want the same port, whatever nodes they turn out to have; nor the same state file."""
+        for one, other in combinations(self.clusters, 2):
+            clash = next(_clashes(one, other), None)
+            if clash is not None:
+                yield (
+                    f"clusters.{other.name} and clusters.{one.name} both want {clash}; right would be ports of its "
+                    f"own for each: clusters.{other.name} behind port {_places(one)[-1].ports[-1]}, or less node_count"
+                )
+            if one.state is not None and one.state == other.state:
+                yield (
+                    f"clusters.{other.name}.state {one.state} is the file of clusters.{one.name} too; "
+                    f"right would be clusters.{other.name}.state nodes-{other.name}.json"
+                )
 
 
-def address(flag: str, text: str) -> Address:
-    """One "HOST:PORT". Raises BadSetting that names the flag."""
-    try:
-        return Address.parse(text)
-    except ValueError as error:
-        wrong = str(error).split("; right would be")[0]
-        example = EXAMPLES.get(flag, f"{flag} broker-1:9092")
-        raise BadSetting(f"{flag} {wrong}; right would be {example}") from error
+class _Place(NamedTuple):
+    """Ports of a host that a cluster's settings claim."""
+
+    host: str
+    ports: range
 
 
-def named_nodes(texts: tuple[str, ...]) -> dict[int, Address]:
-    """Each "N=HOST:PORT" as node id and listener. Raises BadSetting."""
-    nodes: dict[int, Address] = {}
-    for text in texts:
-        number, equals, rest = text.partition("=")
-        if not equals or not number.strip().isdecimal():
-            raise BadSetting(f"--node {text} names no node; right would be --node 1=127.0.0.1:9094")
-        if int(number) in nodes:
-            raise BadSetting(f"--node {text} names node {int(number)} twice; right would be one --node for each node")
-        nodes[int(number)] = address("--node", rest)
-    return nodes
+def _places(cluster: ClusterSettings) -> list[_Place]:
+    single = (cluster.listen, *cluster.nodes.values())
+    places = [_Place(address.host, range(address.port, address.port + 1)) for address in single if address.port]
+    return [*places, _Place(cluster.listen.host, cluster.ports.usual)] if cluster.ports.usual else places
 
 
-def port_map(
-    listen: Address,
-    advertise: str | None,
-    named: Mapping[int, Address],
-    base: int | None,
-    count: int,
-    remembered: Mapping[int, int],
-) -> PortMap:
-    """The rules for listeners, as `PortMap` checks them. Raises BadSetting."""
-    try:
-        return PortMap(listen, advertise, dict(named), base, count, dict(remembered))
-    except ValueError as error:
-        raise BadSetting(str(error)) from error
+def _clashes(one: ClusterSettings, other: ClusterSettings) -> Iterator[str]:
+    for here in _places(one):
+        for there in _places(other):
+            both = range(max(here.ports.start, there.ports.start), min(here.ports.stop, there.ports.stop))
+            if both and (here.host == there.host or {here.host, there.host} & WILDCARDS):
+                ports = f"port {both.start}" if len(both) == 1 else f"ports {both.start} to {both.stop - 1}"
+                yield f"{ports} of {there.host}"
 
 
 def default_state_file(
-    listen: Address, record: Path | None, environment: Mapping[str, str] = os.environ
+    listen: Address, record: Path | None, name: str = MAIN, environment: Mapping[str, str] = os.environ
 ) -> Path | None:
     """Beside the capture, or in the user's state folder; none for a port that changes with every start."""
     if record is not None:
-        return record / "_nodes.json"
+        return record / ("_nodes.json" if name == MAIN else f"_nodes-{name}.json")
     if not listen.port:
         return None
     home = environment.get("XDG_STATE_HOME") or Path(environment.get("HOME", "/")) / ".local" / "state"
     return Path(home) / "kafka-wiretap" / f"nodes-{listen.host.replace(':', '_') or 'any'}-{listen.port}.json"
-
-
-SIZES = {"KIB": 1024, "MIB": MIB, "GIB": 1024 * MIB, "TIB": 1024 * 1024 * MIB, "B": 1}
-
-
-def size(flag: str, text: str) -> int:
-    """ "64MiB" in bytes. Raises BadSetting that names the flag."""
-    for unit, factor in SIZES.items():
-        number = text.strip().upper().removesuffix(unit)
-        if number != text.strip().upper() and number.strip().isdecimal():
-            return int(number) * factor
-    if text.strip().isdecimal():
-        return int(text)
-    raise BadSetting(f"{flag} {text} is no size; right would be {flag} 64MiB")

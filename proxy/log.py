@@ -23,22 +23,48 @@ class KeyFormatter(logging.Formatter):
     """`2026-11-21T12:00:00.123Z warning upstream is down  node=2 upstream=b2:9092`"""
 
     def format(self, record: logging.LogRecord) -> str:
-        at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         keys = "".join(f" {name}={_quoted(value)}" for name, value in getattr(record, "keys", {}).items())
-        line = f"{at}.{int(record.msecs):03d}Z {record.levelname.lower()} {record.getMessage()}"
+        line = f"{_at(record)} {record.levelname.lower()} {record.getMessage()}"
         trace = "\n" + self.formatException(record.exc_info) if record.exc_info and record.exc_info[0] else ""
         return line + (" " + keys if keys else "") + trace
 
 
-def log_to_stderr(level: str) -> None:
-    """Sends the program's events to standard error from `level` ("debug", "info", ...) on."""
+class JsonFormatter(logging.Formatter):
+    """`{"at": "2026-11-21T12:00:00.123Z", "level": "warning", "event": "upstream is down", "node": 2}`"""
+
+    def format(self, record: logging.LogRecord) -> str:
+        event = {"at": _at(record), "level": record.levelname.lower(), "event": record.getMessage()}
+        event |= {name: _plain(value) for name, value in getattr(record, "keys", {}).items()}
+        if record.exc_info and record.exc_info[0]:
+            event["trace"] = self.formatException(record.exc_info)
+        return json.dumps(event)
+
+
+FORMATTERS: dict[str, type[logging.Formatter]] = {"text": KeyFormatter, "json": JsonFormatter}
+
+
+def log_to_stderr(level: str, written: str = "text") -> None:
+    """Sends the program's events to standard error.
+
+    Args:
+        level: from here on: "debug", "info", ...
+        written: "text" or "json".
+    """
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(KeyFormatter())
+    handler.setFormatter(FORMATTERS[written]())
     root = logging.getLogger()
     root.handlers = [handler]
     # other libraries' chatter is not this program's
     root.setLevel(max(logging.WARNING, logging.getLevelName(level.upper())))
     logger.setLevel(level.upper())
+
+
+def _at(record: logging.LogRecord) -> str:
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(record.created))}.{int(record.msecs):03d}Z"
+
+
+def _plain(value: object) -> object:
+    return value if value is None or isinstance(value, bool | int | float) else str(value)
 
 
 def _quoted(value: object) -> str:

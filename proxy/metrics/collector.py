@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from itertools import accumulate
+from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
@@ -54,17 +55,24 @@ ROW_COUNTERS: tuple[tuple[Metric, Callable[[Row], float]], ...] = (
 )
 
 
+class ClusterNumbers(NamedTuple):
+    """Where the numbers of a cluster are; both are read in the scraping thread. `nodes`: those known now."""
+
+    name: str
+    traffic: Traffic
+    nodes: Nodes
+
+
 def registry(
-    traffic: Traffic, recorder_counters: RecorderCounters | None = None, nodes: Nodes | None = None
+    clusters: Sequence[ClusterNumbers], recorder_counters: RecorderCounters | None = None
 ) -> CollectorRegistry:
     """A registry of this proxy's metrics, and of its process (`process_*`).
 
     Args:
         recorder_counters: `Observer.counters` while something is recorded. Called in the scraping thread.
-        nodes: the nodes known now. Called in the scraping thread.
     """
     made = CollectorRegistry()
-    made.register(WiretapCollector(traffic, recorder_counters, nodes))
+    made.register(WiretapCollector(clusters, recorder_counters))
     ProcessCollector(registry=made)
     return made
 
@@ -72,10 +80,9 @@ def registry(
 class WiretapCollector(Collector):
     """Reads the counts when it is scraped; nothing is kept in between."""
 
-    def __init__(self, traffic: Traffic, recorder_counters: RecorderCounters | None, nodes: Nodes | None) -> None:
-        self._traffic = traffic
+    def __init__(self, clusters: Sequence[ClusterNumbers], recorder_counters: RecorderCounters | None) -> None:
+        self._clusters = clusters
         self._recorder_counters = recorder_counters
-        self._nodes = nodes
 
     def describe(self) -> Iterator[Family]:
         """What may come: lets a scrape ask for some names only (`/metrics?name[]=...`)."""
@@ -86,11 +93,10 @@ class WiretapCollector(Collector):
     def collect(self) -> Iterator[Family]:
         """Every family with its samples, as they are now."""
         yield _family(table.BUILD, [((_version(), platform.python_version()), 1)])
-        yield from _rows(self._traffic)
-        yield _proxy_time(self._traffic)
-        yield from _connections(self._traffic)
-        if self._nodes is not None:
-            yield _family(table.NODE, map(_node, self._nodes()))
+        yield from _rows(self._clusters)
+        yield _proxy_time(self._clusters)
+        yield from _connections(self._clusters)
+        yield _family(table.NODE, (_node(one.name, node) for one in self._clusters for node in one.nodes()))
         if self._recorder_counters is not None:
             yield from _recorder(self._recorder_counters())
 
@@ -119,9 +125,9 @@ def _cumulative(bounds_ns: Sequence[int], buckets: Sequence[int]) -> list[tuple[
     return list(zip(bounds, accumulate(buckets), strict=True))
 
 
-def _rows(traffic: Traffic) -> Iterator[Family]:
+def _rows(clusters: Sequence[ClusterNumbers]) -> Iterator[Family]:
     # copied in one step of the interpreter: the event loop may add a row meanwhile
-    rows = list(traffic.rows.items())
+    rows = [((one.name, *labels), row) for one in clusters for labels, row in list(one.traffic.rows.items())]
     for metric, number in ROW_COUNTERS:
         yield _family(metric, ((labels, number(row)) for labels, row in rows))
     latency = _histogram(table.LATENCY)
@@ -131,27 +137,33 @@ def _rows(traffic: Traffic) -> Iterator[Family]:
     yield latency
 
 
-def _proxy_time(traffic: Traffic) -> Family:
+def _proxy_time(clusters: Sequence[ClusterNumbers]) -> Family:
     family = _histogram(table.PROXY)
-    for direction in Direction:
-        time = traffic.proxy_time[direction]
-        buckets = _cumulative(table.PROXY_BOUNDS_NS, time.buckets[:])
-        family.add_metric([direction.name.lower()], buckets, time.total_ns / NS_PER_SECOND)
+    for one in clusters:
+        for direction in Direction:
+            time = one.traffic.proxy_time[direction]
+            buckets = _cumulative(table.PROXY_BOUNDS_NS, time.buckets[:])
+            family.add_metric([one.name, direction.name.lower()], buckets, time.total_ns / NS_PER_SECOND)
     return family
 
 
-def _connections(traffic: Traffic) -> Iterator[Family]:
+def _connections(clusters: Sequence[ClusterNumbers]) -> Iterator[Family]:
     # the closes first: read the other way round, a connection that ends meanwhile would make the gauge negative
-    closes = dict(traffic.closes)
-    opened = traffic.connections_opened
-    yield _family(table.CONNECTIONS, [((), opened - sum(closes.values()))])
-    yield _family(table.OPENED, [((), opened)])
-    yield _family(table.CLOSED, (((cause.value,), count) for cause, count in closes.items()))
-    yield _family(table.OPAQUE, (((reason.value,), count) for reason, count in dict(traffic.opaque_frames).items()))
+    closes = {name: dict(traffic.closes) for name, traffic, _ in clusters}
+    opened = {name: traffic.connections_opened for name, traffic, _ in clusters}
+    yield _family(table.CONNECTIONS, (((name,), opened[name] - sum(closes[name].values())) for name in opened))
+    yield _family(table.OPENED, (((name,), count) for name, count in opened.items()))
+    yield _family(
+        table.CLOSED, (((name, cause.value), count) for name in opened for cause, count in closes[name].items())
+    )
+    reasons = ((name, dict(traffic.opaque_frames)) for name, traffic, _ in clusters)
+    yield _family(
+        table.OPAQUE, (((name, reason.value), count) for name, counts in reasons for reason, count in counts.items())
+    )
 
 
-def _node(node: NodeListener) -> Sample:
-    return (str(node.node_id), node.upstream, node.listener, "yes" if node.usual_port else "no"), 1
+def _node(cluster: str, node: NodeListener) -> Sample:
+    return (cluster, str(node.node_id), node.upstream, node.listener, "yes" if node.usual_port else "no"), 1
 
 
 def _recorder(counters: Mapping[str, float]) -> Iterator[Family]:

@@ -50,7 +50,8 @@ def _histogram(name: str, labels: str, text: str) -> Metric:
     return Metric(f"kafka_wiretap_{name}", Kind.HISTOGRAM, tuple(labels.split()), text)
 
 
-_API = "api version"
+# names of clusters come from the settings
+_API = "cluster api version"
 
 # traffic; sizes are bytes behind the length prefix
 EXCHANGES = _counter("exchanges_total", _API, "Exchanges whose response is complete.")
@@ -59,18 +60,22 @@ RESPONSE_BYTES = _counter("response_bytes_total", _API, "Bytes of complete respo
 LATENCY = _histogram("latency_seconds", _API, "Last byte of the request arrived to first byte of the response arrived.")
 QUEUED = _counter("queued_seconds_total", _API, "Part of the latency in which the previous response was not complete.")
 TRANSFER = _counter("transfer_seconds_total", _API, "First to last byte of the responses.")
-PROXY = _histogram("proxy_seconds", "direction", "What the proxy added to a chunk: last byte read to last byte sent.")
+PROXY = _histogram(
+    "proxy_seconds", "cluster direction", "What the proxy added to a chunk: last byte read to last byte sent."
+)
 RESPONSE_PROXY = _counter("response_proxy_seconds_total", _API, "Added by the proxy: last byte read to last byte sent.")
 ONE_WAY = _counter("one_way_total", _API, "Requests that have no response (Produce with acks=0).")
 UNANSWERED = _counter("unanswered_total", _API, "Requests whose response never came.")
 BY_PROXY = _counter("answered_by_proxy_total", _API, "Exchanges that the proxy answered itself; they have no latency.")
-OPAQUE = _counter("opaque_frames_total", "reason", "Frames forwarded without being understood.")
+OPAQUE = _counter("opaque_frames_total", "cluster reason", "Frames forwarded without being understood.")
 
 # connections and nodes
-CONNECTIONS = _gauge("connections", "", "Open connections of clients.")
-OPENED = _counter("connections_opened_total", "", "Connections accepted from clients.")
-CLOSED = _counter("connections_closed_total", "cause", "Connections ended, by cause.")
-NODE = _gauge("node_info", "node upstream listener usual_port", "Always 1. usual_port: no if its usual port was taken.")
+CONNECTIONS = _gauge("connections", "cluster", "Open connections of clients.")
+OPENED = _counter("connections_opened_total", "cluster", "Connections accepted from clients.")
+CLOSED = _counter("connections_closed_total", "cluster cause", "Connections ended, by cause.")
+NODE = _gauge(
+    "node_info", "cluster node upstream listener usual_port", "Always 1. usual_port: no if its usual port was taken."
+)
 BUILD = _gauge("build_info", "version python", "Always 1: what is running.")
 
 # the recorder; there only while something is recorded

@@ -1,6 +1,7 @@
 """Sockets: the only room that knows trio.
 
-server.py       the whole: listeners, connections, drain
+server.py       the whole: clusters, admin page, drain
+cluster.py      one cluster: listeners and their connections
 relay.py        the bytes of one connection, there and back
 rewriting.py    a response that names brokers, on its way through
 nodes.py        a listener for each node, opened before it is advertised

@@ -14,7 +14,7 @@ from typing import Protocol
 
 import trio
 
-from proxy.config import BadSetting, ProxySettings
+from proxy.config import BadSetting, ClusterSettings
 from proxy.log import log
 from proxy.metrics.collector import NodeListener
 from proxy.net.state import KnownNode, write_state
@@ -40,20 +40,23 @@ class Nodes:
         serve: accepts on a listener for a node from now on; called once for each.
         known: the nodes of the state file.
         watcher: is told of nodes known, found and moved.
+        reserved: ports that are other clusters', never to be picked.
     """
 
     def __init__(
         self,
-        settings: ProxySettings,
+        settings: ClusterSettings,
         serve: Callable[[trio.SocketListener, int], None],
         known: Mapping[int, KnownNode],
         watcher: NodeWatcher | None,
+        reserved: tuple[range, ...] = (),
     ) -> None:
         self._settings = settings
         self._ports: PortMap = settings.ports
         self._serve = serve
         self._watcher = watcher
         self._known = dict(known)
+        self._reserved = reserved
         self._listening: dict[int, Address] = {}
         self._usual: dict[int, bool] = {}
         # ports that no rule gives and that are to be kept
@@ -183,12 +186,15 @@ class Nodes:
         try:
             while True:
                 sock = bind(Address(host, 0))
-                if len(passed_over) >= PICKS or not self._ports.is_set_aside(sock.getsockname()[1], node_id):
+                if len(passed_over) >= PICKS or not self._is_anothers(sock.getsockname()[1], node_id):
                     return sock
                 passed_over.append(sock)
         finally:
             for sock in passed_over:
                 sock.close()
+
+    def _is_anothers(self, port: int, node_id: int) -> bool:
+        return self._ports.is_set_aside(port, node_id) or any(port in ports for ports in self._reserved)
 
     async def _save(self) -> None:
         """Writes the state file. In turn: an older state must not replace a newer one."""

@@ -24,6 +24,7 @@ class Opened:
     node: int | None
     upstream: str
     tls: bool
+    cluster: str
 
 
 class Observer(Protocol):

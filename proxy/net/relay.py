@@ -23,7 +23,7 @@ from logging import WARNING
 
 import trio
 
-from proxy.config import ProxySettings
+from proxy.config import ClusterSettings
 from proxy.conversation import Cause, Conversation, Direction, Edit, Exchange, FrameKind, Mark, Step
 from proxy.log import log
 from proxy.metrics.traffic import Traffic
@@ -59,7 +59,7 @@ class ClientSide(Enum):
 class Shared:
     """What all connections of a proxy use together."""
 
-    settings: ProxySettings
+    settings: ClusterSettings
     nodes: Nodes
     traffic: Traffic
     held: HeldBytes

@@ -10,7 +10,7 @@ from logging import DEBUG, ERROR, INFO, WARNING
 
 import trio
 
-from proxy.config import ProxySettings
+from proxy.config import ClusterSettings
 from proxy.conversation import Cause
 from proxy.log import log
 from proxy.net.nodes import Nodes
@@ -25,7 +25,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 class Upstreams:
     """Who to connect a client to, and whether there is anybody. `reached`: a bootstrap server was, when last tried."""
 
-    def __init__(self, settings: ProxySettings, nodes: Nodes) -> None:
+    def __init__(self, settings: ClusterSettings, nodes: Nodes) -> None:
         self.reached = False
         self._settings = settings
         self._nodes = nodes

@@ -21,6 +21,10 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import Annotated
+
+from proxy.settings.keys import Key, wrong_values
+from proxy.settings.kinds import GIB, LIMIT, MIB, PATH, SWITCH, TIMEOUT, choice
 
 SPOOL_FOLDER = "_spool"
 WRITER_LOCK = "writer.lock"
@@ -43,22 +47,41 @@ class WhenFull(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RecordSettings:
-    """How to record. Sizes in bytes.
-
-    `queue`: waiting in memory at most. `spool`: on disk, not yet compacted, at most. `segment`: the log's files, also
-    begun anew after `segment_seconds`: so old is what the columns lack at most.
-    """
+    """How to record. Sizes in bytes. `cluster`: a name for all that is recorded."""
 
     cluster: str | None = None
-    queue: int = 64 * 1024 * 1024
-    spool: int = 8 * 1024 * 1024 * 1024
-    when_full: WhenFull = WhenFull.DROP
-    segment: int = 64 * 1024 * 1024
-    segment_seconds: float = 60.0
+    queue: Annotated[int, Key(LIMIT, "queue", "Bytes that may wait in memory to be written.", "64MiB")] = 64 * MIB
+    spool: Annotated[int, Key(LIMIT, "spool", "Bytes on disk that may wait to be made into Parquet.", "8GiB")] = 8 * GIB
+    when_full: Annotated[
+        WhenFull,
+        Key(choice(WhenFull), "when_full", "What happens then: leave a gap, or slow the traffic down.", "drop"),
+    ] = WhenFull.DROP
+    segment: Annotated[
+        int, Key(LIMIT, "segment", "The log's files: each is made into Parquet when it is so large, ...", "64MiB")
+    ] = 64 * MIB
+    segment_seconds: Annotated[
+        float, Key(TIMEOUT, "segment_age", "... or so old: what is younger is not in the Parquet files yet.", "60s")
+    ] = 60.0
 
     def __post_init__(self) -> None:
-        if min(self.queue, self.spool, self.segment) <= 0 or self.segment_seconds <= 0:
-            raise ValueError("the limits of a recording must be above 0, for example --record-queue 64MiB")
+        if wrong := wrong_values(self):
+            raise ValueError("; ".join(wrong))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaptureSettings(RecordSettings):
+    """What a proxy records, and where."""
+
+    folder: Annotated[Path, Key(PATH, "folder", "Record every frame into this folder.", "capture")]
+    compactor: Annotated[
+        bool,
+        Key(
+            SWITCH,
+            "compactor",
+            "Make Parquet beside the proxy. Without, the log waits in `spool` for `kafka-wiretap compact`.",
+            True,
+        ),
+    ] = True
 
 
 def new_session() -> str:

@@ -1,0 +1,239 @@
+"""One cluster that the proxy stands for: its listeners, and the connections that they accept.
+
+A proxy has one of these for each cluster; what they share is in `Common`. Two nurseries, which are the proxy's: the
+inner one accepts until the proxy is to stop, the outer one finishes what was accepted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from logging import DEBUG, ERROR, WARNING
+
+import trio
+
+from proxy.config import BadSetting, ClusterSettings
+from proxy.conversation import Cause, Conversation, Routes
+from proxy.conversation.routes import API_VERSIONS, SASL_HANDSHAKE
+from proxy.log import log
+from proxy.metrics.traffic import Traffic
+from proxy.net.held import HeldBytes
+from proxy.net.nodes import Nodes, bind
+from proxy.net.observer import Observer, Opened
+from proxy.net.relay import Relay, Shared
+from proxy.net.rewriting import is_rewritten
+from proxy.net.room import Room
+from proxy.net.state import read_state
+from proxy.net.streams import Stream, accepted
+from proxy.net.upstreams import Upstreams
+from proxy.rewrite import addresses, api_versions
+from proxy.rewrite.nodes import Address
+from proxy.wire import catalog
+from proxy.wire.apis import Kind
+
+# accept() fails with EMFILE and the like: wait for a connection to end
+ACCEPT_PAUSE = 0.1
+# a client that is told the end of its connection closes it at once; one that hangs is waited for no longer than this
+LINGER_SECONDS = 5.0
+# after these the client may not have taken all that was sent to it
+LINGERING = frozenset(Cause) - {
+    Cause.CLIENT_CLOSED,
+    Cause.CLIENT_RESET,
+    Cause.UNKNOWN_NODE,
+    Cause.UPSTREAM_DOWN,
+    Cause.DRAIN_DEADLINE,
+}
+
+
+def routes() -> Routes:
+    """What a proxy does with which frames: see docs/proxy.md."""
+    return Routes(
+        # a handshake holds no secret, but says whose name stands in the tokens behind it
+        mark_request=lambda key, version: key == SASL_HANDSHAKE or _holds_secret("request", key, version),
+        mark_response=lambda key, version: is_rewritten(key, version) or _holds_secret("response", key, version),
+        answered=lambda key, version: key == API_VERSIONS and version > api_versions.newest_known(),
+        refused=_is_refused,
+    )
+
+
+def _holds_secret(kind: Kind, key: int, version: int) -> bool:
+    if catalog.known(key, version):
+        return bool(catalog.secrets(kind, key, version))
+    return catalog.may_hold_secrets(kind, key)
+
+
+def _is_refused(key: int, version: int) -> bool:
+    """An answer that would name brokers where the proxy does not know to look."""
+    newest = addresses.newest(key)
+    return newest is not None and version > newest
+
+
+@dataclass(frozen=True, slots=True)
+class Common:
+    """What all clusters of a proxy use together.
+
+    Args:
+        numbers: of connections.
+        held: the limit on bytes held in all connections.
+        room: where sockets wait for the observer.
+        stopping: set once the proxy is to stop.
+        accepting: the nursery that ends then.
+        connections: the nursery in which connections come to their end.
+    """
+
+    numbers: Iterator[int]
+    held: HeldBytes
+    observer: Observer | None
+    room: Room | None
+    stopping: trio.Event
+    accepting: trio.Nursery
+    connections: trio.Nursery
+
+
+class Cluster:
+    """Everything of one cluster, from start to stop. `reserved`: ports that are other clusters'."""
+
+    def __init__(self, settings: ClusterSettings, common: Common, reserved: tuple[range, ...] = ()) -> None:
+        self.name = settings.name
+        self.traffic = Traffic()
+        self._settings = settings
+        self._common = common
+        self._routes = routes()
+        try:
+            known = read_state(settings.state)
+        except ValueError as error:
+            raise BadSetting(str(error), cluster=self.name) from error
+        self.nodes = Nodes(settings, self._serve_node, known, common.observer, reserved)
+        self.upstreams = Upstreams(settings, self.nodes)
+        self._shared = Shared(settings, self.nodes, self.traffic, common.held, common.observer, common.room)
+        self._relays: set[Relay] = set()
+        # connections that have not ended, and the end of one of them
+        self._open = 0
+        self._ended = trio.Event()
+
+    def listen(self) -> Address:
+        """Opens all listeners that are known by now; returns the bootstrap one's address. Raises BadSetting."""
+        for warning in self._settings.ports.warnings:
+            log(WARNING, warning)
+        try:
+            listening = self._listen()
+            self.nodes.listen_for_known()
+        except BadSetting as error:
+            raise BadSetting(*error.lines, cluster=self.name) from error
+        self._common.accepting.start_soon(self.upstreams.keep_asking)
+        return listening
+
+    def _listen(self) -> Address:
+        wanted = self._settings.listen
+        try:
+            sock = bind(wanted)
+        except OSError as error:
+            raise BadSetting(
+                f"--listen {wanted} can't be had ({error.strerror}); right would be a free port of this machine, "
+                "for example --listen 127.0.0.1:19092"
+            ) from error
+        listening = Address(wanted.host, sock.getsockname()[1])
+        self.nodes.add_own(sock, listening, Address(self._settings.advertise or wanted.host, listening.port))
+        listener = trio.SocketListener(trio.socket.from_stdlib_socket(sock))
+        self._common.accepting.start_soon(self._serve, listener, None)
+        return listening
+
+    def drain(self) -> None:
+        """Has connections end at their next frame boundary, once what is in flight is answered."""
+        for relay in set(self._relays):
+            relay.drain()
+
+    async def ended(self) -> None:
+        """Returns when no connection is open."""
+        while self._open:
+            self._ended = trio.Event()
+            await self._ended.wait()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is lost if all connections end now."""
+        return all(relay.is_idle for relay in self._relays)
+
+    def _serve_node(self, listener: trio.SocketListener, node_id: int) -> None:
+        """Accepts for a node from now on: the socket listens already, so nobody is turned away until the task runs."""
+        if self._common.stopping.is_set():
+            # an answer in flight names a new node: its listener is closed like all others
+            listener.socket.close()
+        else:
+            self._common.accepting.start_soon(self._serve, listener, node_id)
+
+    async def _serve(self, listener: trio.SocketListener, node_id: int | None) -> None:
+        here = str(Address(*listener.socket.getsockname()[:2]))
+        refused = 0
+        async with listener:
+            while True:
+                try:
+                    sock, peer = await listener.socket.accept()
+                    client = accepted(sock, str(Address(*peer[:2])))
+                except ConnectionAbortedError:
+                    continue
+                except OSError as error:
+                    if error.errno != refused:
+                        log(WARNING, "connections can't be accepted", listener=here, reason=error.strerror)
+                        refused = error.errno or 0
+                    await trio.sleep(ACCEPT_PAUSE)
+                    continue
+                refused = 0
+                self._open += 1
+                self._common.connections.start_soon(self._connection, client, node_id, here)
+
+    async def _connection(self, client: Stream, node_id: int | None, listener: str) -> None:
+        """One client, from its first byte to its last."""
+        try:
+            cause = await self._served(client, node_id, listener)
+            if cause in LINGERING:
+                await client.finish(LINGER_SECONDS)
+        finally:
+            client.close()
+            self._open -= 1
+            self._ended.set()
+
+    async def _served(self, client: Stream, node_id: int | None, listener: str) -> Cause:
+        """The work of a connection, and its account. Whatever goes wrong in it ends it alone."""
+        number, talk = next(self._common.numbers), Conversation(self._routes, self._settings.limits)
+        # what is left of it if it is cancelled
+        cause = Cause.DRAIN_DEADLINE
+        self.traffic.opened()
+        try:
+            cause = await self._connected(number, client, talk, node_id, listener)
+        except* Exception:
+            cause = Cause.PROXY_FAULT
+            log(ERROR, "fault in a connection", trace=True, connection=number)
+        finally:
+            self.traffic.closed(cause, talk.in_flight)
+            log(DEBUG, "connection closed", connection=number, client=client.peer, node=node_id, cause=cause)
+        return cause
+
+    async def _connected(
+        self, number: int, client: Stream, talk: Conversation, node_id: int | None, listener: str
+    ) -> Cause:
+        broker = await self.upstreams.connect(number, node_id)
+        if isinstance(broker, Cause):
+            return broker
+        facts = Opened(
+            number, time.monotonic_ns(), listener, client.peer, node_id, broker.peer, tls=False, cluster=self.name
+        )
+        try:
+            return await self._relayed(Relay(number, client, broker, talk, self._shared), talk, facts)
+        finally:
+            broker.close()
+
+    async def _relayed(self, relay: Relay, talk: Conversation, facts: Opened) -> Cause:
+        observer = self._common.observer
+        if observer is not None:
+            observer.opened(facts, talk)
+        self._relays.add(relay)
+        try:
+            if self._common.stopping.is_set():
+                relay.drain()
+            return await relay.run()
+        finally:
+            self._relays.discard(relay)
+            if observer is not None:
+                observer.closed(facts.connection, relay.cause, time.monotonic_ns())

@@ -1,0 +1,17 @@
+"""What the proxy is told: by flags, by the environment, by a file, or not at all.
+
+kinds.py        what may be written for a value, and how it is written again
+keys.py         a key: its kind, description and example, next to the field that it sets
+sources.py      file, environment, flags: what was given, and where
+reader.py       what was given -> values, or everything that is wrong with it
+wording.py      how a wrong setting is said, in the words of where it was given
+load.py         all of it together
+risks.py        what is allowed and may be regretted
+show.py         what is in effect, and where it comes from
+reference.py    docs/settings.md
+commands.py     `kafka-wiretap config`
+
+The fields themselves are frozen dataclasses, checked in their constructors: proxy/config.py, and the recorder's own.
+Standard library only: a schema library would read the types, but neither remember where a value came from nor name the
+nearest key, nor word an error for a flag here and a file there; what would be left of its work is in reader.py.
+"""

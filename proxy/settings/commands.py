@@ -1,0 +1,67 @@
+"""`kafka-wiretap config`: looks at settings without running anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from proxy.config import BadSetting
+from proxy.settings.load import Loaded, load
+from proxy.settings.sources import CONFIG
+
+EXIT_WRONG = 2
+FILE = click.argument("file", required=False, type=click.Path(path_type=Path), envvar=CONFIG)
+
+
+@click.group(short_help="Check, show and explain settings, without running a proxy.")
+def config() -> None:
+    """Settings in a file, in the environment, and by default: what is wrong with them, and what is in effect.
+
+    docs/settings.md lists all of them.
+    """
+
+
+@config.command(short_help="Say everything that is wrong with a file of settings.")
+@FILE
+def check(file: Path | None) -> None:
+    """Say everything that is wrong with FILE and the environment, a line each, and what may be regretted.
+
+    Exit code 0: a proxy would start with it, as far as can be known without ports and brokers; 2: it wouldn't.
+    """
+    from proxy.settings.risks import risks
+
+    loaded = _loaded(file)
+    for risk in risks(loaded):
+        click.echo(f"warning: {risk}")
+    clusters = ", ".join(cluster.name for cluster in loaded.proxy.clusters)
+    click.echo(f"{file or 'the environment'} is right: {clusters}")
+
+
+@config.command(short_help="Print what is in effect, and where each value comes from.")
+@FILE
+@click.option("--toml", is_flag=True, help="As a file of settings.")
+def show(file: Path | None, toml: bool) -> None:
+    """Print every setting in effect with FILE and the environment, and what each comes from. Secrets are left out."""
+    from proxy.settings.show import as_file, listing
+
+    effective = _loaded(file).effective
+    for line in as_file(effective) if toml else listing(effective):
+        click.echo(line)
+
+
+@config.command(short_help="Print the page that explains every setting.")
+def reference() -> None:
+    """Print docs/settings.md."""
+    from proxy.settings.reference import reference
+
+    click.echo(reference(), nl=False)
+
+
+def _loaded(file: Path | None) -> Loaded:
+    try:
+        return load(file)
+    except BadSetting as error:
+        for line in error.lines:
+            click.echo(line, err=True)
+        raise click.exceptions.Exit(EXIT_WRONG) from error

@@ -1,0 +1,106 @@
+"""A key of the settings: what stands next to the field that it sets, in the field's own annotation.
+
+    drain_seconds: Annotated[float, Key(SECONDS, "drain", "How long ... after SIGTERM.", "10s")] = 10
+
+`keys_of` reads a dataclass' fields back. A field without a `Key` is none of the user's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import MISSING, Field, dataclass, fields
+from functools import cache
+from typing import Any, get_type_hints
+
+from proxy.settings.kinds import Kind, Misread, Toml
+
+# a key's place: ("clusters", "main", "limits", "hold")
+Place = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What is said of a setting.
+
+    Args:
+        kind: what may be written for it.
+        name: its place below its section, with dots: "limits.hold".
+        text: what it does, in a sentence or two.
+        example: a right value, as TOML has it.
+        unset: what holds if nothing is said and no value can be named.
+        each: the kind of the names of a table of such values ([clusters.main.nodes]); None: a single value.
+        secret: whether the value is never to be shown.
+    """
+
+    kind: Kind
+    name: str
+    text: str
+    example: Toml
+    unset: str = ""
+    each: Kind | None = None
+    secret: bool = False
+
+    @property
+    def place(self) -> Place:
+        """Where it stands below its section."""
+        return tuple(self.name.split("."))
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A key with the field that it sets."""
+
+    field: str
+    key: Key
+    default: Any
+
+    @property
+    def is_required(self) -> bool:
+        """Whether there is nothing to fall back to."""
+        return self.default is MISSING
+
+
+@cache
+def keys_of(settings: type[Any]) -> dict[Place, Known]:
+    """The keys of a dataclass, in the order of its fields; those that must be given come first."""
+    hints = get_type_hints(settings, include_extras=True)
+    marked = ((field, _key(hints[field.name])) for field in fields(settings))
+    known = [Known(field.name, key, _default(field)) for field, key in marked if key is not None]
+    return {one.key.place: one for one in sorted(known, key=lambda one: not one.is_required)}
+
+
+def wrong_values(settings: Any) -> list[str]:
+    """A line for each value that its own kind would not read: what a constructor has to say about single values."""
+    return [
+        f"{name} {value!r} {error}; right would be {name} {known.key.example}"
+        for known in keys_of(settings.__class__).values()
+        for name, value in _values(known, getattr(settings, known.field))
+        if (error := _error(known.key.kind, value))
+    ]
+
+
+def _values(known: Known, value: Any) -> list[tuple[str, Any]]:
+    if value is None and known.default is None:
+        return []
+    if known.key.each is not None:
+        return [(f"{known.key.name}.{name}", one) for name, one in value.items()]
+    return [(known.key.name, value)]
+
+
+def _error(kind: Kind, value: Any) -> str:
+    try:
+        kind.read(kind.written(value))
+    except Misread as error:
+        return str(error)
+    return ""
+
+
+def _key(hint: Any) -> Key | None:
+    return next((extra for extra in getattr(hint, "__metadata__", ()) if isinstance(extra, Key)), None)
+
+
+def _default(field: Field[Any]) -> Any:
+    if field.default_factory is not MISSING:
+        factory: Callable[[], Any] = field.default_factory
+        return factory()
+    return field.default

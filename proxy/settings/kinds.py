@@ -1,0 +1,167 @@
+"""What may be written for a setting's value.
+
+A kind reads what TOML has (a text, a number, a list) and what a flag or the environment has, which is always text; so
+each takes its values as text too. `written` is the other way: the value as TOML has it, short and with its unit.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from proxy.rewrite.nodes import Address
+
+Toml = str | int | float | bool | list[str]
+
+
+class Misread(ValueError):
+    """What was written is no such value. The message goes on behind the value: "is no size"."""
+
+
+KIB, MIB, GIB, TIB = 1024, 1024**2, 1024**3, 1024**4
+SIZES = {"TiB": TIB, "GiB": GIB, "MiB": MIB, "KiB": KIB, "B": 1}
+TIMES = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_MEASURE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One sort of value.
+
+    Args:
+        name: what is expected, as the reference page says it.
+        read: what was written -> the value. Raises Misread.
+        written: the value -> TOML.
+    """
+
+    name: str
+    read: Callable[[Any], Any]
+    written: Callable[[Any], Toml]
+
+
+def _text(raw: Any) -> str:
+    if not isinstance(raw, str):
+        raise Misread("is no text")
+    if not raw.strip() or not raw.isprintable():
+        raise Misread("is empty" if not raw.strip() else "has characters that nobody can see")
+    return raw.strip()
+
+
+def _address(raw: Any) -> Address:
+    text = _text(raw)
+    try:
+        return Address.parse(text)
+    except ValueError as error:
+        # its own example is one of a broker; which is right here, only the key knows
+        wrong = str(error).split("; right would be")[0]
+        raise Misread(wrong.removeprefix(repr(text)).strip()) from error
+
+
+def _brokers(raw: Any) -> tuple[Address, ...]:
+    parts = [part for part in raw.split(",") if part.strip()] if isinstance(raw, str) else raw
+    if not isinstance(parts, list) or not parts:
+        raise Misread("names no broker")
+    return tuple(_broker(part) for part in parts)
+
+
+def _broker(part: Any) -> Address:
+    try:
+        address = _address(part)
+    except ValueError as error:
+        raise Misread(f"has {part!r}, which {error}") from error
+    if not address.port:
+        raise Misread(f"has {part!r}, whose port is no broker's")
+    return address
+
+
+def _integer(raw: Any) -> int:
+    if isinstance(raw, str) and re.fullmatch(r"\s*-?[0-9]+\s*", raw):
+        return int(raw)
+    if isinstance(raw, bool) or not isinstance(raw, int):
+        raise Misread("is no whole number")
+    return raw
+
+
+def _size(raw: Any) -> int:
+    if isinstance(raw, int) and not isinstance(raw, bool) and raw >= 0:
+        return raw
+    found = _MEASURE.fullmatch(raw) if isinstance(raw, str) else None
+    factors = {unit.upper(): factor for unit, factor in SIZES.items()} | {"": 1}
+    if found is None or "." in found[1] or found[2].upper() not in factors:
+        raise Misread("is no size")
+    return int(found[1]) * factors[found[2].upper()]
+
+
+def _written_size(size: int) -> Toml:
+    return next((f"{size // factor}{unit}" for unit, factor in SIZES.items() if size and not size % factor), size)
+
+
+def _seconds(raw: Any) -> float:
+    """Plain numbers are seconds. Written so that "not a number" is wrong too."""
+    if isinstance(raw, int | float) and not isinstance(raw, bool) and raw >= 0:
+        return float(raw)
+    found = _MEASURE.fullmatch(raw) if isinstance(raw, str) else None
+    factors = TIMES | {"": 1.0}
+    if found is None or found[2].lower() not in factors:
+        raise Misread("is no time to wait")
+    return float(found[1]) * factors[found[2].lower()]
+
+
+def _written_seconds(seconds: float) -> Toml:
+    if math.isinf(seconds):
+        return seconds
+    for unit in ("h", "m", "s"):
+        if seconds and not seconds % TIMES[unit]:
+            return f"{int(seconds / TIMES[unit])}{unit}"
+    return f"{seconds!r}s" if "e" not in repr(seconds) else seconds
+
+
+def _switch(raw: Any) -> bool:
+    if isinstance(raw, str) and raw.strip().lower() in ("true", "false"):
+        return raw.strip().lower() == "true"
+    if not isinstance(raw, bool):
+        raise Misread("is neither true nor false")
+    return raw
+
+
+def _path(raw: Any) -> Path:
+    return Path(_text(raw))
+
+
+def _above_zero(kind: Kind) -> Kind:
+    def read(raw: Any) -> Any:
+        value = kind.read(raw)
+        if not value:
+            raise Misread("lets nothing through")
+        return value
+
+    return replace(kind, read=read)
+
+
+ADDRESS = Kind("HOST:PORT", _address, str)
+BROKERS = Kind("a list of HOST:PORT", _brokers, lambda addresses: [str(address) for address in addresses])
+HOST = Kind("a host name or IP address", _text, str)
+INTEGER = Kind("a whole number", _integer, int)
+SIZE = Kind('bytes, or text such as "64MiB"', _size, _written_size)
+LIMIT = _above_zero(SIZE)
+SECONDS = Kind('seconds, or text such as "500ms", "10s", "2m"', _seconds, _written_seconds)
+TIMEOUT = _above_zero(SECONDS)
+SWITCH = Kind("true or false", _switch, bool)
+PATH = Kind("a path", _path, str)
+
+
+def choice(names: type[StrEnum]) -> Kind:
+    """One of an enum's values."""
+    known = [name.value for name in names]
+
+    def read(raw: Any) -> StrEnum:
+        if raw not in known:
+            raise Misread(f"is none of {', '.join(known)}")
+        return names(raw)
+
+    return Kind(" or ".join(f'"{name}"' for name in known), read, lambda value: str(value.value))

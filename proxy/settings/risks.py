@@ -1,0 +1,87 @@
+"""Settings that are right and may be regretted: each puts a promise of docs/design.md at risk, and says which."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from proxy.config import ClusterSettings, ProxySettings
+from proxy.settings.load import Loaded
+from proxy.wire.framing import FrameLimits
+
+# brokers' socket.request.max.bytes; consumers' fetch.max.bytes, which one large batch may exceed
+_BROKERS_LIMIT, _FETCH_MAX_BYTES = FrameLimits().request, 52_428_800
+# clients' request.timeout.ms
+_REQUEST_TIMEOUT = 30
+_LOOPBACK = ("127.", "localhost", "::1")
+
+
+class Risk(NamedTuple):
+    """When a warning is due, for which key, and what it says."""
+
+    key: str
+    is_taken: Callable[[Any], bool]
+    says: str
+
+
+OF_ALL = (
+    Risk(
+        "metrics",
+        lambda proxy: proxy.metrics is not None and not proxy.metrics.host.startswith(_LOOPBACK),
+        "is open to everybody who reaches that address: brokers' addresses and traffic by API can be read there",
+    ),
+    Risk("drain", lambda proxy: proxy.drain_seconds == 0, "cuts exchanges in flight off at every stop"),
+    Risk(
+        "held",
+        lambda proxy: any(cluster.hold_limit > proxy.held_in_all for cluster in proxy.clusters),
+        "is less than one response may take (limits.hold): such a response is held all the same, and all others wait",
+    ),
+)
+OF_A_CLUSTER = (
+    Risk(
+        "listen",
+        lambda cluster: cluster.listen.port == 0,
+        "is another port at every start: clients that remember the old one are turned away",
+    ),
+    Risk(
+        "limits.request",
+        lambda cluster: cluster.request_limit < _BROKERS_LIMIT,
+        "is below what brokers take (socket.request.max.bytes, 100 MiB by default): "
+        "a longer request ends its connection",
+    ),
+    Risk(
+        "limits.response",
+        lambda cluster: cluster.response_limit <= _FETCH_MAX_BYTES,
+        "is below what consumers ask for (fetch.max.bytes, 50 MiB by default): a longer response ends its connection",
+    ),
+    Risk(
+        "timeouts.half_close",
+        lambda cluster: cluster.half_close_seconds < _REQUEST_TIMEOUT,
+        "is shorter than clients wait (request.timeout.ms, 30 s by default): answers of one that half-closes are lost",
+    ),
+)
+OF_THE_CAPTURE = (
+    Risk(
+        "capture.when_full",
+        lambda capture: capture.when_full.value == "wait",
+        "lets a slow or full disk stop the traffic",
+    ),
+    Risk(
+        "capture.compactor",
+        lambda capture: not capture.compactor,
+        "makes no Parquet: once capture.spool is full, traffic is not recorded, unless `kafka-wiretap compact` runs",
+    ),
+)
+
+
+def risks(loaded: Loaded) -> Iterator[str]:
+    """A line for each, beginning with the key."""
+    yield from _taken(OF_ALL, loaded.proxy, "")
+    for cluster in loaded.proxy.clusters:
+        yield from _taken(OF_A_CLUSTER, cluster, f"clusters.{cluster.name}.")
+    if loaded.capture is not None:
+        yield from _taken(OF_THE_CAPTURE, loaded.capture, "")
+
+
+def _taken(table: tuple[Risk, ...], settings: ProxySettings | ClusterSettings | object, prefix: str) -> Iterator[str]:
+    return (f"{prefix}{risk.key} {risk.says}" for risk in table if risk.is_taken(settings))

@@ -1,0 +1,56 @@
+"""What is in effect, and where it comes from: a list for people, or a file of settings that says the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+
+from proxy.settings.keys import Place
+from proxy.settings.reader import Effective
+from proxy.settings.sources import CLUSTERS, From
+from proxy.settings.wording import dotted, toml
+
+HIDDEN = "(hidden)"
+
+
+def listing(effective: Iterable[Effective]) -> Iterator[str]:
+    """A line for each key, with what gave it its value; the columns are lined up."""
+    rows = [(f"{dotted(one.place)} = {_value(one)}" if _has(one) else _unset(one), _origin(one)) for one in effective]
+    width = max((len(left) for left, _ in rows), default=0)
+    for left, origin in rows:
+        yield f"{left:{width}}  {origin}"
+
+
+def as_file(effective: Iterable[Effective]) -> Iterator[str]:
+    """The same as TOML that `--config` takes. What has no value, or must not be shown, is a comment."""
+    for table, keys in groupby(effective, key=_table):
+        if table:
+            yield ""
+            yield f"[{dotted(table)}]"
+        for one in keys:
+            name = dotted(one.place[len(table) :])
+            shown = f"{name} = {_value(one)}" if _has(one) and not one.key.secret else f"# {name}: {_value(one)}"
+            yield f"{shown}  # {_origin(one)}"
+
+
+def _table(one: Effective) -> Place:
+    """The table that a key stands in: of a cluster's keys the cluster, so that what belongs together stays so."""
+    return one.place[: 2 if one.place[0] == CLUSTERS else len(one.place) - 1]
+
+
+def _has(one: Effective) -> bool:
+    return one.value is not None
+
+
+def _value(one: Effective) -> str:
+    if not _has(one):
+        return one.key.unset
+    return HIDDEN if one.key.secret else toml(one.key.kind.written(one.value))
+
+
+def _unset(one: Effective) -> str:
+    return f"{dotted(one.place)}: {one.key.unset}"
+
+
+def _origin(one: Effective) -> str:
+    return one.by.value if one.by is From.DEFAULT else f"{one.by.value} {one.where}"
