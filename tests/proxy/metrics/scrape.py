@@ -1,10 +1,20 @@
 """What Prometheus would see."""
 
+from collections.abc import Sequence
+
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from proxy.metrics.collector import ClusterNumbers, NodeListener
+from proxy.metrics.traffic import Traffic
+
 PREFIX = "kafka_wiretap_"
+
+
+def one(traffic: Traffic, nodes: Sequence[NodeListener] = (), name: str = "main") -> list[ClusterNumbers]:
+    """The numbers of a proxy that stands for one cluster."""
+    return [ClusterNumbers(name, traffic, lambda: nodes)]
 
 
 def families(registry: CollectorRegistry):
@@ -23,8 +33,14 @@ def samples(registry: CollectorRegistry) -> dict[tuple[str, frozenset], float]:
 
 
 class Scrape:
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self.samples = samples(registry)
+    """The samples of one cluster, without its label, and those that have none."""
+
+    def __init__(self, registry: CollectorRegistry, cluster: str = "main") -> None:
+        self.samples = {
+            (name, labels - {("cluster", cluster)}): value
+            for (name, labels), value in samples(registry).items()
+            if ("cluster", cluster) in labels or not any(label == "cluster" for label, _ in labels)
+        }
 
     def __call__(self, name: str, **labels: str) -> float | None:
         return self.samples.get((name, frozenset(labels.items())))

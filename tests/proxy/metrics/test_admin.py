@@ -9,6 +9,7 @@ from proxy.metrics.admin import Server, admin_app, serve_admin
 from proxy.metrics.collector import registry
 from proxy.metrics.traffic import Traffic
 from tests.proxy.metrics.exchanges import exchange
+from tests.proxy.metrics.scrape import one
 
 
 class State:
@@ -30,7 +31,7 @@ def traffic() -> Traffic:
 
 @pytest.fixture
 def server(traffic: Traffic, state: State) -> Iterator[Server]:
-    with serve_admin(admin_app(registry(traffic), state), "127.0.0.1", 0) as server:
+    with serve_admin(admin_app(registry(one(traffic)), state), "127.0.0.1", 0) as server:
         yield server
 
 
@@ -90,7 +91,7 @@ def test_a_silent_peer_does_not_keep_others_waiting(server: Server) -> None:
 
 
 def test_after_close_nobody_listens(state: State) -> None:
-    server = serve_admin(admin_app(registry(Traffic()), state), "127.0.0.1", 0)
+    server = serve_admin(admin_app(registry(one(Traffic())), state), "127.0.0.1", 0)
     server.close()
     server.close()
     with pytest.raises(ConnectionRefusedError):
@@ -99,11 +100,11 @@ def test_after_close_nobody_listens(state: State) -> None:
 
 def test_a_taken_port_is_said_at_once(server: Server, state: State) -> None:
     with pytest.raises(OSError, match="in use"):
-        serve_admin(admin_app(registry(Traffic()), state), "127.0.0.1", server.port)
+        serve_admin(admin_app(registry(one(Traffic())), state), "127.0.0.1", server.port)
 
 
 def test_an_ipv6_address_is_served_too(state: State) -> None:
-    with serve_admin(admin_app(registry(Traffic()), state), "::1", 0) as server:
+    with serve_admin(admin_app(registry(one(Traffic())), state), "::1", 0) as server:
         assert get(server, "/livez")[0] == 200
 
 

@@ -8,7 +8,7 @@ from proxy.metrics.collector import NodeListener, registry
 from proxy.metrics.table import METRICS, RECORDER_COUNTERS, Kind, sample_names
 from proxy.metrics.traffic import Traffic
 from tests.proxy.metrics.exchanges import ASKED_NS, MICROSECOND, exchange, unanswered
-from tests.proxy.metrics.scrape import PREFIX, Scrape, families
+from tests.proxy.metrics.scrape import PREFIX, Scrape, families, one
 
 NODES = (
     NodeListener(1, "broker-1:9092", "127.0.0.1:9094", True),
@@ -38,7 +38,7 @@ def recorder_counters() -> dict[str, float]:
 
 
 def everything(traffic: Traffic):
-    return registry(busy(traffic), recorder_counters, lambda: NODES)
+    return registry(one(busy(traffic), NODES), recorder_counters)
 
 
 def test_a_scrape_shows_the_table_no_more_and_no_less(traffic: Traffic) -> None:
@@ -93,39 +93,39 @@ def test_open_connections_are_those_opened_and_not_closed(traffic: Traffic) -> N
         traffic.opened()
     traffic.closed(Cause.CLIENT_CLOSED)
     traffic.closed(Cause.DRAINED)
-    scrape = Scrape(registry(traffic))
+    scrape = Scrape(registry(one(traffic)))
     assert scrape("connections") == 3
     assert scrape("connections_opened_total") == 5
 
 
 def test_every_cause_and_reason_is_there_before_it_first_happens(traffic: Traffic) -> None:
-    scrape = Scrape(registry(traffic))
+    scrape = Scrape(registry(one(traffic)))
     assert set(scrape.named("connections_closed_total").values()) == {0}
     assert len(scrape.named("connections_closed_total")) == len(Cause)
     assert len(scrape.named("opaque_frames_total")) == len(OpaqueReason)
 
 
 def test_the_recorders_numbers_are_there_only_while_something_is_recorded(traffic: Traffic) -> None:
-    assert not [family for family in families(registry(traffic)) if "_recorder_" in family.name]
-    scrape = Scrape(registry(traffic, recorder_counters))
+    assert not [family for family in families(registry(one(traffic))) if "_recorder_" in family.name]
+    scrape = Scrape(registry(one(traffic), recorder_counters))
     for name, value in recorder_counters().items():
         assert scrape(RECORDER_COUNTERS[name].name.removeprefix(PREFIX)) == value
 
 
 def test_a_number_that_the_recorder_does_not_have_yet_is_left_out(traffic: Traffic) -> None:
-    scrape = Scrape(registry(traffic, lambda: {"recorded_bytes": 7, "unheard_of": 1}))
+    scrape = Scrape(registry(one(traffic), lambda: {"recorded_bytes": 7, "unheard_of": 1}))
     assert scrape("recorder_bytes_total") == 7
     assert scrape("recorder_lag_bytes") is None
 
 
 def test_a_node_that_did_not_get_its_usual_port_is_named(traffic: Traffic) -> None:
-    scrape = Scrape(registry(traffic, nodes=lambda: NODES))
+    scrape = Scrape(registry(one(traffic, NODES)))
     assert scrape("node_info", node="1", upstream="broker-1:9092", listener="127.0.0.1:9094", usual_port="yes") == 1
     assert scrape("node_info", node="2", upstream="broker-2:9092", listener="127.0.0.1:40000", usual_port="no") == 1
 
 
 def test_a_scrape_sees_a_whole_histogram_while_exchanges_are_counted(traffic: Traffic) -> None:
-    registered = registry(traffic)
+    registered = registry(one(traffic))
     batch = [exchange(latency_ns=latency) for latency in (1, 10**6, 10**9)]
     stop = threading.Event()
 
@@ -148,4 +148,19 @@ def test_a_scrape_sees_a_whole_histogram_while_exchanges_are_counted(traffic: Tr
 
 
 def test_the_process_itself_is_shown_too(traffic: Traffic) -> None:
-    assert b"process_resident_memory_bytes" in generate_latest(registry(traffic))
+    assert b"process_resident_memory_bytes" in generate_latest(registry(one(traffic)))
+
+
+def test_each_cluster_has_numbers_of_its_own(traffic: Traffic) -> None:
+    registered = registry([*one(busy(traffic), NODES[:1], "east"), *one(Traffic(), NODES[1:], "west")])
+    east, west = Scrape(registered, "east"), Scrape(registered, "west")
+    labels = {"api": "Heartbeat", "version": "4"}
+    assert (east("exchanges_total", **labels), west("exchanges_total", **labels)) == (1, None)
+    assert (east("connections_opened_total"), west("connections_opened_total")) == (1, 0)
+    assert (east("opaque_frames_total", reason="unknown_api"), west("opaque_frames_total", reason="unknown_api")) == (
+        1,
+        0,
+    )
+    assert east("proxy_seconds_count", direction="response") == 1
+    assert west("proxy_seconds_count", direction="response") == 0
+    assert [len(scrape.named("node_info")) for scrape in (east, west)] == [1, 1]

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from proxy.config import ProxySettings
+from proxy.config import ClusterSettings
+from proxy.net.cluster import Cluster
 from proxy.net.server import Proxy
 from proxy.rewrite.nodes import Address
 from tests.proxy.net.peers import PATIENCE, Peer
-from tests.proxy.net.relays import Watcher
+from tests.proxy.net.relays import Watcher, whole
 
 
 @dataclass
@@ -26,15 +28,20 @@ class Running:
     code: int | None = None
     finished: trio.Event = field(default_factory=trio.Event)
 
+    @property
+    def cluster(self) -> Cluster:
+        """The only one, or the first."""
+        return self.proxy.clusters[0]
+
     async def client(self, node_id: int | None = None) -> Peer:
         """A client of the bootstrap listener, or of a node's."""
-        at = self.listening if node_id is None else self.proxy._nodes.advertised(node_id)
+        at = self.listening if node_id is None else self.cluster.nodes.advertised(node_id)
         return Peer(await trio.open_tcp_stream(at.host, at.port))
 
     async def nodes(self, *numbers: int) -> None:
         """Returns once these are listened for."""
         with trio.fail_after(PATIENCE):
-            while not {*numbers} <= {row.node_id for row in self.proxy._nodes.listeners()}:
+            while not {*numbers} <= {row.node_id for row in self.cluster.nodes.listeners()}:
                 await wait_all_tasks_blocked(0.005)
 
     def stop(self) -> None:
@@ -47,22 +54,22 @@ class Running:
 
     def closes(self) -> dict[str, int]:
         """Closed connections by cause."""
-        return {cause.value: count for cause, count in self.proxy._traffic.closes.items() if count}
+        return {cause.value: count for cause, count in self.cluster.traffic.closes.items() if count}
 
 
 @asynccontextmanager
 async def proxying(
-    chosen: ProxySettings, watcher: Watcher | None = None, child: Sequence[str] | None = None
+    *chosen: ClusterSettings, watcher: Watcher | None = None, child: Sequence[str] | None = None, **others: Any
 ) -> AsyncIterator[Running]:
-    """A proxy that accepts connections within `with`."""
+    """A proxy that accepts connections within `with`. `others`: what is not a cluster's."""
     watcher, ready = watcher or Watcher(), trio.Event()
-    addresses: list[Address | None] = []
+    running: Running
 
-    def say_ready(*where: Address | None) -> None:
-        addresses.extend(where)
+    def say_ready(listening: Mapping[str, Address], metrics: Address | None) -> None:
+        running.listening, running.metrics = next(iter(listening.values())), metrics
         ready.set()
 
-    proxy = Proxy(chosen, watcher, child, say_ready)
+    proxy = Proxy(whole(*chosen, **others), watcher, child, say_ready)
     async with trio.open_nursery() as nursery:
         running = Running(proxy, watcher, Address("", 0), None)
 
@@ -72,8 +79,5 @@ async def proxying(
 
         nursery.start_soon(run)
         await ready.wait()
-        listening, running.metrics = addresses
-        assert listening is not None
-        running.listening = listening
         yield running
         nursery.cancel_scope.cancel()

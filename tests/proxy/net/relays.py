@@ -10,15 +10,15 @@ from typing import Any
 
 import trio
 
-from proxy.config import ProxySettings, port_map
+from proxy.config import ClusterSettings, ProxySettings
 from proxy.conversation import Cause, Conversation, Direction, Step
 from proxy.metrics.traffic import Traffic
+from proxy.net.cluster import routes
 from proxy.net.held import HeldBytes
 from proxy.net.nodes import Nodes
 from proxy.net.observer import Opened
 from proxy.net.relay import Relay, Shared
 from proxy.net.room import Room
-from proxy.net.server import routes
 from proxy.net.streams import Stream
 from proxy.rewrite.nodes import Address
 from tests.proxy.net.peers import HOST, PATIENCE, Peer, connected
@@ -40,9 +40,22 @@ def settings(
     base: int | None = None,
     remembered: Mapping[int, int] = NONE,
     **others: Any,
-) -> ProxySettings:
-    """Settings of a proxy on ports that are free."""
-    return ProxySettings(upstream or (BROKER,), port_map(listen, advertise, named, base, 1000, remembered), **others)
+) -> ClusterSettings:
+    """Settings of a cluster on ports that are free."""
+    return ClusterSettings(
+        upstream or (BROKER,),
+        listen,
+        advertise=advertise,
+        nodes=named,
+        node_ports=base,
+        remembered=remembered,
+        **others,
+    )
+
+
+def whole(*clusters: ClusterSettings, **others: Any) -> ProxySettings:
+    """Settings of a proxy that stands for these."""
+    return ProxySettings(clusters, **others)
 
 
 class Watcher:
@@ -152,7 +165,7 @@ async def relaying(
     listeners = Listeners()
     nodes = Nodes(chosen, listeners.serve, {}, watcher)
     traffic = Traffic()
-    shared = Shared(chosen, nodes, traffic, held or HeldBytes(chosen.held_in_all), watcher, Room(watcher))
+    shared = Shared(chosen, nodes, traffic, held or HeldBytes(1 << 28), watcher, Room(watcher))
     client, inner = connected(buffers=buffers)
     outer, broker = connected(buffers=buffers)
     talk = Conversation(routes(), chosen.limits)

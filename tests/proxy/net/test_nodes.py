@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import trio
 
-from proxy.config import BadSetting, ProxySettings
+from proxy.config import BadSetting, ClusterSettings
 from proxy.net.nodes import Nodes, bind
 from proxy.net.state import KnownNode, read_state
 from proxy.rewrite.nodes import Address, Node
@@ -37,7 +37,7 @@ def watcher() -> Watcher:
 
 @pytest.fixture
 def make(listeners: Listeners, watcher: Watcher) -> Make:
-    def make(chosen: ProxySettings | None = None, known: dict[int, KnownNode] | None = None) -> Nodes:
+    def make(chosen: ClusterSettings | None = None, known: dict[int, KnownNode] | None = None) -> Nodes:
         return Nodes(chosen or settings(), listeners.serve, known or {}, watcher)
 
     return make

@@ -20,6 +20,6 @@ def test_the_recorders_tap_says_whether_it_is_full():
 
 
 def test_the_facts_of_a_connection_do_not_change():
-    facts = Opened(1, 0, "127.0.0.1:9092", "127.0.0.1:50000", None, "b:9092", tls=False)
+    facts = Opened(1, 0, "127.0.0.1:9092", "127.0.0.1:50000", None, "b:9092", tls=False, cluster="main")
     with pytest.raises(FrozenInstanceError):
         facts.connection = 2  # type: ignore[misc]

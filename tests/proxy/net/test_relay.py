@@ -11,7 +11,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from proxy.config import MIB
-from proxy.conversation import Cause, Direction, FrameLimits
+from proxy.conversation import Cause, Direction
 from proxy.net.held import HeldBytes
 from proxy.net.relay import MOST_MADE
 from proxy.net.streams import RECEIVE_SIZE, PeerLost
@@ -398,7 +398,7 @@ async def test_a_bad_length_of_the_broker_ends_the_connection(length):
 
 
 async def test_frames_over_the_limits_have_a_bad_length():
-    async with relaying(limits=FrameLimits(request=100, response=1000)) as talk:
+    async with relaying(request_limit=100, response_limit=1000) as talk:
         await talk.client.say(ping(1, bytes(101)))
         await talk.ends_with(Cause.BAD_LENGTH)
 

@@ -8,10 +8,10 @@ import pytest
 
 from proxy.conversation import Exchange
 from proxy.net import rewriting
+from proxy.net.cluster import routes
 from proxy.net.held import SMALL, HeldBytes
 from proxy.net.nodes import Nodes
 from proxy.net.rewriting import Held, TooLarge, Walked, is_rewritten, rewriter
-from proxy.net.server import routes
 from proxy.rewrite.addresses import FETCH, METADATA
 from proxy.rewrite.nodes import Address, Node
 from proxy.wire import catalog

@@ -17,9 +17,9 @@ from proxy import net
 from proxy.config import BadSetting
 from proxy.conversation import Cause, Direction
 from proxy.net import server
+from proxy.net.cluster import LINGER_SECONDS, LINGERING, routes
 from proxy.net.nodes import bind
 from proxy.net.relay import Relay
-from proxy.net.server import LINGER_SECONDS, LINGERING, routes
 from proxy.net.state import read_state
 from proxy.rewrite import api_versions
 from proxy.rewrite.addresses import METADATA
@@ -30,7 +30,7 @@ from tests.proxy.conversation.script import HEARTBEAT, request, response
 from tests.proxy.net.cluster import Broker
 from tests.proxy.net.peers import HOST, PATIENCE, Peer
 from tests.proxy.net.proxies import Running, proxying
-from tests.proxy.net.relays import Watcher, listens, settings
+from tests.proxy.net.relays import Watcher, listens, settings, whole
 from tests.proxy.rewrite.responses import read
 
 NOWHERE = Address(HOST, 1)
@@ -180,26 +180,26 @@ async def test_nodes_keep_their_ports_over_a_restart(broker, tmp_path):
     broker.nodes = [Node(number, HOST, broker.address.port) for number in (1, 2, 3)]
     async with proxying(settings(broker.address, state=state)) as proxy:
         await proxy.nodes(1, 2, 3)
-        ports = {number: proxy.proxy._nodes.advertised(number).port for number in (1, 2, 3)}
+        ports = {number: proxy.cluster.nodes.advertised(number).port for number in (1, 2, 3)}
         proxy.stop()
         await proxy.ends_with(0)
     broker.nodes = [Node(number, HOST, broker.address.port) for number in (3, 1)]
     remembered = {number: node.port for number, node in read_state(state).items()}
     async with proxying(settings(broker.address, state=state, remembered=remembered)) as proxy:
-        assert {number: proxy.proxy._nodes.advertised(number).port for number in (1, 2, 3)} == ports
+        assert {number: proxy.cluster.nodes.advertised(number).port for number in (1, 2, 3)} == ports
         await ping(await proxy.client(2))
         assert len(proxy.watcher.seen("node")) == 3
 
 
 async def test_a_sidecar_reaches_its_broker_behind_its_own_address(broker):
     async with proxying(settings(broker.address, named={1: Address(HOST, 0)})) as proxy:
-        here = proxy.proxy._nodes.advertised(1)
+        here = proxy.cluster.nodes.advertised(1)
         broker.nodes = [Node(1, here.host, here.port)]
         client = await proxy.client()
         await client.say(ASK_METADATA)
         await client.hear_frame()
         await ping(await proxy.client(1))
-        assert proxy.proxy._traffic.connections_opened == 2
+        assert proxy.cluster.traffic.connections_opened == 2
 
 
 # how it stops
@@ -241,7 +241,7 @@ async def test_exchanges_in_flight_finish_while_nobody_else_is_let_in(broker, wi
 
 
 async def test_what_does_not_finish_in_time_is_cut_off(broker, withheld, autojump_clock):
-    async with proxying(settings(broker.address, drain_seconds=10)) as proxy:
+    async with proxying(settings(broker.address), drain_seconds=10) as proxy:
         client = await proxy.client()
         await client.say(PING)
         while HEARTBEAT not in [key for key, _ in broker.asked]:
@@ -261,7 +261,7 @@ async def test_what_does_not_finish_in_time_is_cut_off(broker, withheld, autojum
 
 
 async def test_a_second_signal_ends_the_wait(broker, withheld):
-    async with proxying(settings(broker.address, drain_seconds=1e9)) as proxy:
+    async with proxying(settings(broker.address), drain_seconds=1e9) as proxy:
         client = await proxy.client()
         await client.say(PING)
         await asked(broker, HEARTBEAT)
@@ -286,7 +286,7 @@ async def test_a_third_signal_does_not_end_the_recording_in_its_middle(broker):
 
 
 async def test_without_time_to_drain_idle_connections_are_not_cut_off(broker):
-    async with proxying(settings(broker.address, drain_seconds=0)) as proxy:
+    async with proxying(settings(broker.address), drain_seconds=0) as proxy:
         client = await proxy.client()
         await ping(client)
         await wait_all_tasks_blocked()
@@ -296,7 +296,7 @@ async def test_without_time_to_drain_idle_connections_are_not_cut_off(broker):
 
 
 async def test_a_client_that_does_not_close_is_waited_for_a_moment_only(broker, autojump_clock):
-    async with proxying(settings(broker.address, drain_seconds=60)) as proxy:
+    async with proxying(settings(broker.address), drain_seconds=60) as proxy:
         client = await proxy.client()
         await client.say(PING)
         await client.stream.receive_some()
@@ -310,13 +310,13 @@ async def test_a_client_that_does_not_close_is_waited_for_a_moment_only(broker, 
 async def test_a_connection_that_reaches_its_broker_while_the_proxy_stops_ends_there(broker, monkeypatch):
     async with proxying(settings(broker.address)) as proxy:
         await proxy.nodes(1)
-        reached, real = trio.Event(), proxy.proxy._upstreams.connect
+        reached, real = trio.Event(), proxy.cluster.upstreams.connect
 
         async def late(number: int, node_id: int | None) -> Any:
             await reached.wait()
             return await real(number, node_id)
 
-        monkeypatch.setattr(proxy.proxy._upstreams, "connect", late)
+        monkeypatch.setattr(proxy.cluster.upstreams, "connect", late)
         client = await proxy.client()
         await client.say(PING)
         await wait_all_tasks_blocked(0.01)
@@ -390,7 +390,7 @@ async def test_a_fault_in_one_connection_ends_it_alone(broker, caplog):
         if chunk == bad:
             raise RuntimeError("what nobody thought of")
 
-    async with proxying(settings(broker.address), Watcher(arrives)) as proxy:
+    async with proxying(settings(broker.address), watcher=Watcher(arrives)) as proxy:
         well, ill = await proxy.client(), await proxy.client()
         await ping(well)
         await ping(ill)
@@ -549,7 +549,7 @@ def test_a_busy_listen_port_is_a_bad_setting_and_the_recording_is_closed():
     with bind(Address(HOST, 0)) as sock:
         busy = Address(*sock.getsockname())
         with pytest.raises(BadSetting, match=r"--listen 127.* can't be had \(Address already in use\); right would be"):
-            net.run(settings(NOWHERE, listen=busy), watcher)
+            net.run(whole(settings(NOWHERE, listen=busy)), watcher)
     assert watcher.events == [("close",)]
 
 
@@ -557,18 +557,18 @@ def test_a_busy_metrics_port_is_a_bad_setting():
     with bind(Address(HOST, 0)) as sock:
         busy = Address(*sock.getsockname())
         with pytest.raises(BadSetting, match=r"--metrics 127.* can't be had .*; right would be .* 127.0.0.1:9464"):
-            net.run(settings(NOWHERE, metrics=busy))
+            net.run(whole(settings(NOWHERE), metrics=busy))
 
 
 def test_a_node_that_cannot_be_listened_for_is_a_bad_setting():
     with pytest.raises(BadSetting, match=r"--node 1=192.0.2.1:9094 can't be listened on"):
-        net.run(settings(NOWHERE, named={1: Address("192.0.2.1", 9094)}))
+        net.run(whole(settings(NOWHERE, named={1: Address("192.0.2.1", 9094)})))
 
 
 def test_an_unreadable_state_file_is_a_bad_setting(tmp_path):
     (tmp_path / "nodes.json").write_text("not json")
     with pytest.raises(BadSetting, match=r"--state .* can't be read"):
-        net.run(settings(NOWHERE, state=tmp_path / "nodes.json"))
+        net.run(whole(settings(NOWHERE, state=tmp_path / "nodes.json")))
 
 
 def test_what_is_no_setting_comes_out_as_it_is():
@@ -576,12 +576,12 @@ def test_what_is_no_setting_comes_out_as_it_is():
         raise RuntimeError("nothing to do with settings")
 
     with pytest.raises(ExceptionGroup) as raised:
-        net.run(settings(NOWHERE), None, None, ready)
+        net.run(whole(settings(NOWHERE)), None, None, ready)
     assert raised.group_contains(RuntimeError)
 
 
 def test_a_run_ends_with_the_exit_code():
-    assert net.run(settings(NOWHERE), None, None, lambda *where: signal.raise_signal(signal.SIGTERM)) == 0
+    assert net.run(whole(settings(NOWHERE)), None, None, lambda *where: signal.raise_signal(signal.SIGTERM)) == 0
 
 
 async def test_flags_that_win_over_the_state_file_are_said(broker, caplog):
@@ -589,7 +589,7 @@ async def test_flags_that_win_over_the_state_file_are_said(broker, caplog):
         free.bind((HOST, 0))
         named = Address(*free.getsockname())
     async with proxying(settings(broker.address, named={1: named}, remembered={1: 40123})) as proxy:
-        assert proxy.proxy._nodes.advertised(1) == named
+        assert proxy.cluster.nodes.advertised(1) == named
     assert "node 1 does not keep port 40123 of the state file" in caplog.text
 
 
@@ -603,7 +603,7 @@ def few_files() -> Iterator[None]:
 
 
 def test_the_proxy_may_open_as_many_files_as_it_is_allowed(few_files):
-    net.run(settings(NOWHERE), None, None, lambda *where: signal.raise_signal(signal.SIGTERM))
+    net.run(whole(settings(NOWHERE)), None, None, lambda *where: signal.raise_signal(signal.SIGTERM))
     limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert limit == most
 
@@ -623,15 +623,15 @@ async def page(proxy: Running, path: str) -> tuple[int, str]:
 
 
 async def test_metrics_count_what_passes(broker):
-    async with proxying(settings(broker.address, metrics=Address(HOST, 0))) as proxy:
+    async with proxying(settings(broker.address), metrics=Address(HOST, 0)) as proxy:
         client = await proxy.client()
         await ping(client)
         await proxy.nodes(1)
         await wait_all_tasks_blocked()
         status, text = await page(proxy, "/metrics")
     assert status == 200
-    assert 'kafka_wiretap_exchanges_total{api="Heartbeat",version="3"} 1.0' in text
-    assert "kafka_wiretap_connections 1.0" in text
+    assert 'kafka_wiretap_exchanges_total{api="Heartbeat",cluster="main",version="3"} 1.0' in text
+    assert 'kafka_wiretap_connections{cluster="main"} 1.0' in text
     assert f'upstream="{broker.address}",usual_port="yes"' in text
 
 
@@ -640,7 +640,7 @@ async def test_a_proxy_is_ready_once_it_has_reached_upstream(nursery):
     address = await broker.start(nursery)
     broker.stop()
     await wait_all_tasks_blocked()
-    async with proxying(settings(address, metrics=Address(HOST, 0))) as proxy:
+    async with proxying(settings(address), metrics=Address(HOST, 0)) as proxy:
         assert await page(proxy, "/readyz") == (503, "no upstream broker could be reached\n")
         assert await page(proxy, "/livez") == (200, "alive\n")
         await broker.start(nursery, port=address.port)
@@ -649,7 +649,7 @@ async def test_a_proxy_is_ready_once_it_has_reached_upstream(nursery):
 
 
 async def test_a_capture_that_cannot_be_written_is_not_ready(broker):
-    async with proxying(settings(broker.address, metrics=Address(HOST, 0))) as proxy:
+    async with proxying(settings(broker.address), metrics=Address(HOST, 0)) as proxy:
         await ping(await proxy.client())
         proxy.watcher.failed = 1
         assert await page(proxy, "/readyz") == (503, "the capture can't be written\n")
@@ -657,7 +657,7 @@ async def test_a_capture_that_cannot_be_written_is_not_ready(broker):
 
 
 async def test_a_proxy_that_stops_is_not_ready(broker, withheld):
-    async with proxying(settings(broker.address, metrics=Address(HOST, 0))) as proxy:
+    async with proxying(settings(broker.address), metrics=Address(HOST, 0)) as proxy:
         client = await proxy.client()
         await client.say(PING)
         await asked(broker, HEARTBEAT)
@@ -671,7 +671,7 @@ async def test_a_proxy_that_stops_is_not_ready(broker, withheld):
 
 
 async def test_the_admin_page_may_be_served_everywhere(broker):
-    async with proxying(settings(broker.address, metrics=Address("*", 0))) as proxy:
+    async with proxying(settings(broker.address), metrics=Address("*", 0)) as proxy:
         proxy.metrics = Address(HOST, proxy.metrics.port)
         assert (await page(proxy, "/livez"))[0] == 200
 

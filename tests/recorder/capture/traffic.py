@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from proxy.conversation.conversation import Conversation
 from proxy.conversation.exchange import Cause, Direction
 from proxy.conversation.routes import Routes
-from proxy.net.server import routes
+from proxy.net.cluster import routes
 from proxy.wire import catalog
 
 METADATA, HEARTBEAT, PRODUCE, SASL_AUTHENTICATE, VENDOR = 3, 12, 0, 36, 10_001
@@ -170,7 +170,7 @@ class Player:
 
     def open(self, talk: Talk, at_ns: int = 1) -> Conversation:
         conversation = self.talks[talk.connection] = Conversation(recording_routes())
-        facts = Opened(talk.connection, at_ns, talk.listener, talk.client, talk.node, "10.0.0.1:9092", False)
+        facts = Opened(talk.connection, at_ns, talk.listener, talk.client, talk.node, "10.0.0.1:9092", False, "main")
         self.observer.opened(facts, conversation)
         return conversation
 
