@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -15,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from proxy.config import BadSetting
+from proxy.config import BadSetting, ProxySettings
 from proxy.log import log_to_stderr
 from proxy.settings.commands import config as config_commands
 from proxy.settings.load import Loaded, load
@@ -190,17 +192,19 @@ def proxy(config: Path | None, **flags: Any) -> None:
 def _run_proxy(loaded: Loaded) -> int:
     from proxy import net
 
-    observer, child = _recorder(loaded.capture) if loaded.capture is not None else (None, None)
+    observer, child = _recorder(loaded.capture, loaded.proxy) if loaded.capture is not None else (None, None)
     return net.run(loaded.proxy, observer, child, _say_ready)
 
 
-def _recorder(settings: CaptureSettings) -> tuple[Observer, Sequence[str] | None]:
+def _recorder(settings: CaptureSettings, proxy: ProxySettings) -> tuple[Observer, Sequence[str] | None]:
     """The tap, and the command of its compactor."""
     from recorder.capture.tap import compactor_command, open_tap
 
     folder = settings.folder
+    # with several, each connection says whose it is
+    cluster = proxy.clusters[0].name if len(proxy.clusters) == 1 else None
     try:
-        tap = open_tap(folder, settings)
+        tap = open_tap(folder, replace(settings, cluster=cluster))
     except OSError as error:
         raise BadSetting(f"--record {folder}: {error}; right would be a folder of yours, --record capture") from error
     return tap, compactor_command(folder, tap.session) if settings.compactor else None

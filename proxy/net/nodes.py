@@ -29,7 +29,7 @@ PICKS = 64
 class NodeWatcher(Protocol):
     """Who wants to know of the cluster's nodes: the observer's part of it."""
 
-    def node(self, node_id: int, upstream: str, listener: str) -> None:
+    def node(self, node_id: int, upstream: str, listener: str, cluster: str) -> None:
         """A node was found, or has moved."""
 
 
@@ -148,7 +148,7 @@ class Nodes:
 
     def _tell(self, node_id: int, upstream: Address | None, listener: Address) -> None:
         if self._watcher is not None:
-            self._watcher.node(node_id, str(upstream or "unknown"), str(listener))
+            self._watcher.node(node_id, str(upstream or "unknown"), str(listener), self._settings.name)
 
     def _listen(self, node_id: int) -> Address:
         """The node's listener, which is opened if it isn't yet. Raises OSError."""

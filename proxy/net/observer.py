@@ -49,7 +49,7 @@ class Observer(Protocol):
     def closed(self, connection: int, cause: Cause, at_ns: int) -> None:
         """The last call for a connection."""
 
-    def node(self, node_id: int, upstream: str, listener: str) -> None:
+    def node(self, node_id: int, upstream: str, listener: str, cluster: str) -> None:
         """A node was found, or has moved."""
 
     def wait_for_room(self) -> None:

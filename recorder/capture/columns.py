@@ -31,6 +31,7 @@ class Peers(NamedTuple):
     listener: str | None
     client: str | None
     principal: str | None
+    cluster: str | None = None
 
 
 class Shape(NamedTuple):
@@ -143,7 +144,6 @@ class FrameRows:
         at_ns = pc.add(pa.array(number["mono_ns"], pa.int64()), self.clock_ns)
         columns: dict[str, Any] = {
             c.SESSION: _constant(self.session, rows),
-            c.CLUSTER: _constant(self.cluster, rows),
             c.DIALECT: _constant(c.KAFKA, rows),
             c.AT: pc.cast(pc.cast(at_ns, pa.timestamp("ns", tz="UTC")), schema.field(c.AT).type, safe=False),
             c.AT_NS: at_ns,
@@ -160,6 +160,8 @@ class FrameRows:
         ):
             for position, name in enumerate(names):
                 column = [value[position] for value in values]
+                if name == c.CLUSTER:
+                    column = [value or self.cluster for value in column]
                 columns[name] = _taken(column, index, schema.field(name).type)
         for name in Numbers._fields[3:]:
             columns.setdefault(name, pa.array(number[name], schema.field(name).type))
@@ -188,12 +190,13 @@ class EventRows:
         frames: int | None = None,
         size: int | None = None,
         detail: str | None = None,
+        cluster: str | None = None,
     ) -> None:
         """One event; fields are those of the columns, None where they don't apply."""
         at_ns = mono_ns + clock_ns
         at = at_ns // 1000
         self._rows.append(
-            (self.session, self.cluster, connection, at, at_ns, mono_ns, kind, cause, frames, size, detail)
+            (self.session, cluster or self.cluster, connection, at, at_ns, mono_ns, kind, cause, frames, size, detail)
         )
 
     def table(self) -> Any:

@@ -33,13 +33,13 @@ class Events:
         self._add(c.EVENT_SESSION, None, mono_ns, detail, cause=cause)
 
     def opened(self, track: Track, mono_ns: int) -> None:
-        self._add(c.EVENT_OPENED, track.connection, mono_ns, track.facts)
+        self._add(c.EVENT_OPENED, track, mono_ns, track.facts)
 
     def login(self, track: Track, mono_ns: int, facts: dict[str, Any]) -> None:
-        self._add(c.EVENT_LOGIN, track.connection, mono_ns, facts)
+        self._add(c.EVENT_LOGIN, track, mono_ns, facts)
 
     def half_closed(self, track: Track, mono_ns: int, direction: int) -> None:
-        self._add(c.EVENT_HALF_CLOSED, track.connection, mono_ns, {"by": c.BY_BROKER if direction else c.BY_CLIENT})
+        self._add(c.EVENT_HALF_CLOSED, track, mono_ns, {"by": c.BY_BROKER if direction else c.BY_CLIENT})
 
     def closed(self, track: Track, mono_ns: int, cause: str, size: int | None, open_exchanges: list[Exchange]) -> None:
         named = [
@@ -47,7 +47,7 @@ class Events:
             for exchange in open_exchanges[:MOST_NAMED]
         ]
         detail = {"open": len(open_exchanges), "exchanges": named}
-        self._add(c.EVENT_CLOSED, track.connection, mono_ns, detail, cause=cause, frames=track.sequence, size=size)
+        self._add(c.EVENT_CLOSED, track, mono_ns, detail, cause=cause, frames=track.sequence, size=size)
 
     def gap(self, track: Track, mono_ns: int, sequence: int | None, end: int, account: dict[str, Any] | None) -> None:
         """What a connection's record lacks.
@@ -66,7 +66,7 @@ class Events:
             lost = lost_by_api(account, broken["next_exchange"], broken["cut"], frames)
         self._add(
             c.EVENT_GAP,
-            track.connection,
+            track,
             broken["since_ns"],
             {"until_mono_ns": mono_ns, "lost": lost},
             cause=broken["reason"],
@@ -85,19 +85,32 @@ class Events:
         self._add(c.EVENT_CLOCK, None, mono_ns, {"moved_ns": moved_ns})
 
     def node(self, mono_ns: int, facts: dict[str, Any]) -> None:
-        self._add(c.EVENT_NODE, None, mono_ns, facts)
+        self._add(c.EVENT_NODE, None, mono_ns, facts, cluster=facts.get("cluster"))
 
     def _add(
         self,
         kind: str,
-        connection: int | None,
+        track: Track | None,
         mono_ns: int,
         detail: dict[str, Any],
         *,
         cause: str | None = None,
         frames: int | None = None,
         size: int | None = None,
+        cluster: str | None = None,
     ) -> None:
         rows = self.sink.events(mono_ns + self.clock_ns)
-        text = json.dumps(detail)
-        rows.add(kind, connection, mono_ns, self.clock_ns, cause=cause, frames=frames, size=size, detail=text)
+        connection = None
+        if track is not None:
+            connection, cluster = track.connection, track.facts.get("cluster")
+        rows.add(
+            kind,
+            connection,
+            mono_ns,
+            self.clock_ns,
+            cause=cause,
+            frames=frames,
+            size=size,
+            detail=json.dumps(detail),
+            cluster=cluster,
+        )

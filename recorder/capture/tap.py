@@ -94,6 +94,7 @@ class Tap:
             "node": facts.node,
             "upstream": facts.upstream,
             "tls": facts.tls,
+            "cluster": facts.cluster,
         }
         entry = (int(Kind.OPENED), 0, facts.connection, 0, facts.at_ns, _json(told), ())
         line = self._lines[facts.connection] = Line(facts.connection, talk, entry)
@@ -129,9 +130,9 @@ class Tap:
             ending |= _lost_for_good(line, line.gap)
         self._put((int(Kind.CLOSED), 0, connection, 0, at_ns, _json(ending), ()))
 
-    def node(self, node_id: int, upstream: str, listener: str) -> None:
+    def node(self, node_id: int, upstream: str, listener: str, cluster: str) -> None:
         """A node was learned, or has moved."""
-        told = _json({"node_id": node_id, "upstream": upstream, "listener": listener})
+        told = _json({"node_id": node_id, "upstream": upstream, "listener": listener, "cluster": cluster})
         self._put((int(Kind.NODE), 0, NO_CONNECTION, 0, time.monotonic_ns(), told, ()))
 
     # the limit

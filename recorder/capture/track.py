@@ -63,7 +63,14 @@ class Track:
     def described(self) -> Peers:
         """What all frames of the connection share, as it is known now."""
         facts = self.facts
-        return Peers(self.connection, facts.get("node"), facts.get("listener"), facts.get("client"), self.principal)
+        return Peers(
+            self.connection,
+            facts.get("node"),
+            facts.get("listener"),
+            facts.get("client"),
+            self.principal,
+            facts.get("cluster"),
+        )
 
     @property
     def usual_client_id(self) -> str | None:

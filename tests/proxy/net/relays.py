@@ -86,7 +86,7 @@ class Watcher:
     def closed(self, connection: int, cause: Cause, at_ns: int) -> None:
         self.events.append(("closed", connection, cause))
 
-    def node(self, node_id: int, upstream: str, listener: str) -> None:
+    def node(self, node_id: int, upstream: str, listener: str, cluster: str) -> None:
         self.events.append(("node", node_id, upstream, listener))
 
     def wait_for_room(self) -> None:

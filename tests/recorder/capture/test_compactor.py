@@ -79,6 +79,23 @@ def test_any_traffic_cut_anywhere_makes_the_rows_of_the_naive_twin(
     assert_capture_holds(folder, talks)
 
 
+def test_frames_and_events_say_of_which_cluster_their_connection_is(tmp_path: Path) -> None:
+    tap = open_tap(tmp_path, RecordSettings())
+    player = Player(tap)
+    for cluster, talk in zip(("east", "west"), some_talks(random.Random(1), 2, 3, 30), strict=True):
+        player.open(talk, cluster=cluster)
+        for chunk in talk.chunks:
+            player.play(talk.connection, chunk)
+        tap.node(talk.connection, "b:9092", "127.0.0.1:9095", cluster)
+    tap.close()
+    compact(tmp_path)
+    assert {(row["connection"], row["cluster"]) for row in frame_rows(tmp_path)} == {(0, "east"), (1, "west")}
+    events = [(row["kind"], row["connection"], row["cluster"]) for row in event_rows(tmp_path)]
+    assert {event for event in events if event[0] == "opened"} == {("opened", 0, "east"), ("opened", 1, "west")}
+    assert {event for event in events if event[0] == "node"} == {("node", None, "east"), ("node", None, "west")}
+    assert {cluster for kind, _, cluster in events if kind == "session"} == {None}
+
+
 def test_what_frames_of_a_connection_share_is_on_each_row(tmp_path: Path) -> None:
     rng = random.Random(1)
     talks = some_talks(rng, 2, 20, 300)

@@ -62,13 +62,13 @@ def test_what_is_said_of_a_connection_is_in_the_log(tap_of: TapOf, tmp_path: Pat
     player = Player(tap)
     player.open(talk, at_ns=5)
     tap.half_closed(3, Direction.REQUEST, 6)
-    tap.node(2, "10.0.0.2:9092", "127.0.0.1:9095")
+    tap.node(2, "10.0.0.2:9092", "127.0.0.1:9095", "east")
     tap.closed(3, Cause.BROKER_RESET, 7)
     tap.close()
     opened, half, node, closed, _ = log_entries(spool_of(tmp_path, tap))
     assert opened.facts()["client"] == talk.client
     assert (half.kind, half.direction, half.mono_ns) == (Kind.END_OF_STREAM, 0, 6)
-    assert node.facts() == {"node_id": 2, "upstream": "10.0.0.2:9092", "listener": "127.0.0.1:9095"}
+    assert node.facts() == {"node_id": 2, "upstream": "10.0.0.2:9092", "listener": "127.0.0.1:9095", "cluster": "east"}
     assert closed.facts() == {"cause": "broker_reset"}
 
 
@@ -409,7 +409,7 @@ def test_a_folder_that_cannot_be_written_is_said_at_once(tmp_path: Path) -> None
 def test_a_clock_that_was_set_is_an_entry(tap_of: TapOf, tmp_path: Path) -> None:
     tap = tap_of()
     tap._writer.log._clock = lambda: 42
-    tap.node(1, "a:1", "b:2")
+    tap.node(1, "a:1", "b:2", "main")
     tap.close()
     entry = next(e for e in log_entries(spool_of(tmp_path, tap)) if e.kind == Kind.CLOCK)
     assert entry.offset == 42

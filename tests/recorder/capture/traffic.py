@@ -64,6 +64,7 @@ class Opened:
     node: int | None
     upstream: str
     tls: bool
+    cluster: str | None
 
 
 def framed(frame: bytes) -> bytes:
@@ -168,9 +169,9 @@ class Player:
         self.talks: dict[int, Conversation] = {}
         self.now = 0
 
-    def open(self, talk: Talk, at_ns: int = 1) -> Conversation:
+    def open(self, talk: Talk, at_ns: int = 1, cluster: str | None = None) -> Conversation:
         conversation = self.talks[talk.connection] = Conversation(recording_routes())
-        facts = Opened(talk.connection, at_ns, talk.listener, talk.client, talk.node, "10.0.0.1:9092", False, "main")
+        facts = Opened(talk.connection, at_ns, talk.listener, talk.client, talk.node, "10.0.0.1:9092", False, cluster)
         self.observer.opened(facts, conversation)
         return conversation
 
