@@ -192,8 +192,10 @@ def proxy(config: Path | None, **flags: Any) -> None:
 def _run_proxy(loaded: Loaded) -> int:
     from proxy import net
 
-    observer, child = _recorder(loaded.capture, loaded.proxy) if loaded.capture is not None else (None, None)
-    return net.run(loaded.proxy, observer, child, _say_ready)
+    # what is wrong with a state file is said before a capture is begun
+    settings = replace(loaded.proxy, clusters=tuple(map(net.remembering, loaded.proxy.clusters)))
+    observer, child = _recorder(loaded.capture, settings) if loaded.capture is not None else (None, None)
+    return net.run(settings, observer, child, _say_ready)
 
 
 def _recorder(settings: CaptureSettings, proxy: ProxySettings) -> tuple[Observer, Sequence[str] | None]:

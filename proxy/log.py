@@ -34,7 +34,7 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         event = {"at": _at(record), "level": record.levelname.lower(), "event": record.getMessage()}
-        event |= {name: _plain(value) for name, value in getattr(record, "keys", {}).items()}
+        event |= {name: _plain(value) for name, value in getattr(record, "keys", {}).items() if name not in event}
         if record.exc_info and record.exc_info[0]:
             event["trace"] = self.formatException(record.exc_info)
         return json.dumps(event)

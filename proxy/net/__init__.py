@@ -17,5 +17,6 @@ children.py     the process that is kept running beside the proxy
 
 from proxy.net.observer import Observer, Opened
 from proxy.net.server import run
+from proxy.net.state import remembering
 
-__all__ = ["Observer", "Opened", "run"]
+__all__ = ["Observer", "Opened", "remembering", "run"]

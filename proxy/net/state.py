@@ -10,10 +10,11 @@ import json
 import os
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from proxy.config import BadSetting, ClusterSettings
 from proxy.rewrite.nodes import PORTS, Address
 
 FORMAT = 1
@@ -44,6 +45,19 @@ def read_state(path: Path | None) -> dict[int, KnownNode]:
         raise ValueError(
             f"--state {path} can't be read ({reason}); right would be a file that this proxy wrote, or none yet"
         ) from error
+
+
+def remembering(cluster: ClusterSettings) -> ClusterSettings:
+    """The settings, with the ports of their state file.
+
+    Raises:
+        BadSetting: the file is something else.
+    """
+    try:
+        known = read_state(cluster.state)
+    except ValueError as error:
+        raise BadSetting(str(error), cluster=cluster.name) from error
+    return replace(cluster, remembered={number: node.port for number, node in known.items() if node.port is not None})
 
 
 def _read(state: Mapping[str, Any]) -> dict[int, KnownNode]:

@@ -12,7 +12,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from proxy import cli
-from proxy.config import ProxySettings
+from proxy.config import ClusterSettings, ProxySettings
+from proxy.log import JsonFormatter
 from proxy.net.nodes import bind
 from proxy.rewrite.nodes import Address
 from recorder.capture.session import WhenFull
@@ -41,7 +42,7 @@ class Run:
     def __call__(self, settings: ProxySettings, observer: Any, child: Any, ready: Any) -> int:
         self.settings.append(settings)
         self.observer, self.child = observer, child
-        ready(Address("127.0.0.1", 9092), Address("127.0.0.1", 9464))
+        ready({"main": Address("127.0.0.1", 9092)}, Address("127.0.0.1", 9464))
         if observer is not None:
             observer.close()
         return self.code
@@ -63,12 +64,19 @@ def told(run: Run, *arguments: object) -> ProxySettings:
     return run.settings[-1]
 
 
+def cluster_told(run: Run, *arguments: object) -> ClusterSettings:
+    (cluster,) = told(run, *arguments).clusters
+    return cluster
+
+
 def test_without_more_it_listens_and_advertises_the_same_host(run):
     settings = told(run)
-    assert settings.upstream == (Address("b1", 9092), Address("b2", 9093))
-    assert settings.listen == Address("127.0.0.1", 0)
+    (cluster,) = settings.clusters
+    assert cluster.name == "main"
+    assert cluster.upstream == (Address("b1", 9092), Address("b2", 9093))
+    assert cluster.listen == Address("127.0.0.1", 0)
     assert settings.metrics is None
-    assert settings.state is None
+    assert cluster.state is None
     assert settings.drain_seconds == 10
     assert run.observer is None
     assert run.child is None
@@ -80,10 +88,11 @@ def test_every_flag_reaches_the_settings(run, tmp_path):
         run, "--advertise", "proxy.example.org", "--node-ports", 19100, "--node-count", 50, "--state", state,
         "--node", "1=127.0.0.1:9094", "--node", "2=127.0.0.1:0", "--metrics", "127.0.0.1:9464", "--drain", 3.5,
     )  # fmt: skip
-    assert settings.ports.advertise == "proxy.example.org"
-    assert settings.ports.usual == range(19100, 19150)
-    assert settings.ports.named == {1: Address("127.0.0.1", 9094), 2: Address("127.0.0.1", 0)}
-    assert settings.state == state
+    (cluster,) = settings.clusters
+    assert cluster.advertise == "proxy.example.org"
+    assert cluster.ports.usual == range(19100, 19150)
+    assert cluster.nodes == {1: Address("127.0.0.1", 9094), 2: Address("127.0.0.1", 0)}
+    assert cluster.state == state
     assert settings.metrics == Address("127.0.0.1", 9464)
     assert settings.drain_seconds == 3.5
 
@@ -92,7 +101,7 @@ def test_ports_of_the_state_file_are_remembered(run, tmp_path):
     state = tmp_path / "nodes.json"
     nodes = {"1": {"upstream": "b1:9092", "port": 40123}, "2": {"upstream": "b2:9092"}}
     state.write_text(json.dumps({"format": 1, "nodes": nodes}))
-    assert told(run, "--state", state).ports.remembered == {1: 40123}
+    assert cluster_told(run, "--state", state).ports.remembered == {1: 40123}
 
 
 def test_it_says_where_it_listens(run):
@@ -108,8 +117,8 @@ def test_the_exit_code_is_the_runs(run):
 
 def test_recording_opens_a_tap_and_its_compactor(run, tmp_path):
     folder = tmp_path / "capture"
-    settings = told(run, "--record", folder, "--record-queue", "1MiB", "--record-when-full", "wait")
-    assert settings.state == folder / "_nodes.json"
+    cluster = cluster_told(run, "--record", folder, "--record-queue", "1MiB", "--record-when-full", "wait")
+    assert cluster.state == folder / "_nodes.json"
     assert run.observer._settings.queue == 1024 * 1024
     assert run.observer._settings.when_full is WhenFull.WAIT
     assert run.child is not None
@@ -143,12 +152,11 @@ def bad(arguments: Sequence[object], flag: str) -> str:
 @pytest.mark.parametrize(
     ("arguments", "flag"),
     [
-        ([], "--upstream is missing"),
         (["--upstream", "a:1"], "--listen is missing"),
         (["--upstream", "a", "--listen", "127.0.0.1:0"], "--upstream 'a'"),
-        (["--upstream", ",", "--listen", "127.0.0.1:0"], "--upstream names no broker"),
+        (["--upstream", ",", "--listen", "127.0.0.1:0"], "--upstream ',' names no broker"),
         (["--upstream", "a:1", "--listen", "127.0.0.1:x"], "--listen '127.0.0.1:x'"),
-        (["--upstream", "a:1", "--listen", "a:1"], "--upstream a:1 is --listen itself"),
+        (["--upstream", "a:1", "--listen", "a:1"], "--upstream a:1 is the proxy's own listener"),
         (["--upstream", "a:1", "--listen", "0.0.0.0:9092"], "--listen 0.0.0.0:9092"),
         ([*BASIC, "--advertise", "a:1"], "--advertise a:1"),
         ([*BASIC, "--node-ports", "many"], "--node-ports 'many'"),
@@ -158,11 +166,11 @@ def bad(arguments: Sequence[object], flag: str) -> str:
         ([*BASIC, "--node", "1=0.0.0.0:1"], "--node 1=0.0.0.0:1"),
         ([*BASIC, "--state", "."], "--state "),
         ([*BASIC, "--metrics", "9464"], "--metrics '9464'"),
-        ([*BASIC, "--drain", "-1"], "--drain -1"),
+        ([*BASIC, "--drain", "-1"], "--drain '-1'"),
         ([*BASIC, "--drain", "soon"], "--drain 'soon'"),
         ([*BASIC, "--log-level", "loud"], "--log-level 'loud'"),
         ([*BASIC, "--record", __file__], "--record "),
-        ([*BASIC, "--record", __file__ + "/capture"], "--record: "),
+        ([*BASIC, "--record", __file__ + "/capture"], "--record "),
         ([*BASIC, "--record-when-full", "stop"], "--record-when-full 'stop'"),
     ],
 )
@@ -175,7 +183,7 @@ def test_a_bad_setting_is_one_line_with_its_name_and_a_right_example(arguments, 
 @pytest.mark.parametrize(("flag", "example"), [("--record", "capture"), ("--state", "nodes.json")])
 def test_an_empty_path_is_no_path(flag: str, example: str) -> None:
     """As a shell makes it of a variable that is not set."""
-    line = bad([*BASIC, flag, ""], f"{flag} is empty")
+    line = bad([*BASIC, flag, ""], f"{flag} '' is empty")
     assert f"right would be {flag} {example}" in line
 
 
@@ -188,7 +196,7 @@ def test_a_bad_size_is_said_before_a_capture_is_begun(flag, size, run, tmp_path)
 
 @pytest.mark.parametrize("flag", ["--record-queue", "--record-spool"])
 def test_a_size_of_nothing_is_said_with_an_example(flag, run, tmp_path):
-    assert "--record-queue 64MiB" in bad([*BASIC, "--record", tmp_path / "capture", flag, "0"], "the limits")
+    assert "right would be" in bad([*BASIC, "--record", tmp_path / "capture", flag, "0"], f"{flag} '0' lets nothing")
 
 
 def test_an_option_that_there_is_not_is_one_line(run):
@@ -210,7 +218,7 @@ def test_a_busy_port_is_a_bad_setting():
 
 def test_a_capture_that_cannot_be_written_is_said_at_the_start(run, tmp_path):
     (tmp_path / "file").touch()
-    line = bad([*BASIC, "--record", tmp_path / "file" / "capture"], "--record: the capture folder")
+    line = bad([*BASIC, "--record", tmp_path / "file" / "capture"], f"--record {tmp_path / 'file' / 'capture'}: the capture folder")
     assert "can't be written" in line
 
 
@@ -264,4 +272,87 @@ def test_a_checkout_that_is_not_installed_has_no_version(monkeypatch):
 
 
 def test_paths_reach_the_settings_as_paths(run, tmp_path):
-    assert isinstance(told(run, "--state", tmp_path / "n.json").state, Path)
+    assert isinstance(cluster_told(run, "--state", tmp_path / "n.json").state, Path)
+
+
+# a file of settings
+
+
+@pytest.fixture
+def file(tmp_path) -> Path:
+    path = tmp_path / "wiretap.toml"
+    path.write_text('drain = "3s"\n[clusters.east]\nupstream = "b1:9092"\nlisten = "127.0.0.1:0"\n')
+    return path
+
+
+def test_a_file_says_what_flags_say_and_flags_win(run, file):
+    assert proxy("--config", file, "--upstream", "b2:9092", "--metrics", "127.0.0.1:0").exit_code == 0
+    (settings,) = run.settings
+    (cluster,) = settings.clusters
+    assert (cluster.name, cluster.upstream) == ("east", (Address("b2", 9092),))
+    assert (settings.drain_seconds, settings.metrics) == (3, Address("127.0.0.1", 0))
+
+
+def test_the_environment_names_the_file_and_wins_over_it(run, file, monkeypatch):
+    monkeypatch.setenv("KAFKA_WIRETAP_CONFIG", str(file))
+    monkeypatch.setenv("KAFKA_WIRETAP_DRAIN", "4")
+    assert proxy().exit_code == 0
+    assert run.settings[-1].drain_seconds == 4
+
+
+def test_everything_that_is_wrong_is_said_a_line_each(run, file):
+    file.write_text('drian = 3\n[clusters.east]\nupstream = "b1"\n')
+    result = proxy("--config", file)
+    assert result.exit_code == 2
+    lines = result.stderr.splitlines()
+    assert len(lines) == 3
+    assert all(line.startswith("kafka-wiretap: ") and "right would be" in line for line in lines)
+    assert run.settings == []
+
+
+def test_what_turns_out_wrong_at_the_start_is_said_in_the_files_words(file):
+    with bind(Address("127.0.0.1", 0)) as sock:
+        busy = f"127.0.0.1:{sock.getsockname()[1]}"
+        file.write_text(f'[clusters.east]\nupstream = "b1:9092"\nlisten = "{busy}"\nnode_count = 0\n')
+        line = bad(["--config", file], f'clusters.east.listen = "{busy}" can\'t be had (Address already in use)')
+    assert line.endswith('for example listen = "127.0.0.1:19092"')
+
+
+def test_a_state_file_that_cannot_be_read_is_said_before_a_capture_is_begun(file, tmp_path):
+    (tmp_path / "nodes.json").write_text("not json")
+    with file.open("a") as settings:
+        settings.write(f'state = "{tmp_path}/nodes.json"\n[capture]\nfolder = "{tmp_path}/capture"\n')
+    bad(["--config", file], f'clusters.east.state = "{tmp_path}/nodes.json" can\'t be read')
+    assert not (tmp_path / "capture").exists()
+
+
+def test_each_cluster_says_where_it_listens(monkeypatch, file):
+    def run(settings: ProxySettings, observer: Any, child: Any, ready: Any) -> int:
+        ready({cluster.name: cluster.listen for cluster in settings.clusters}, None)
+        return 0
+
+    monkeypatch.setattr("proxy.net.run", run)
+    with file.open("a") as settings:
+        settings.write('[clusters.west]\nupstream = "b1:9092"\nlisten = "127.0.0.2:0"\n')
+    assert proxy("--config", file).stderr == "listening on 127.0.0.1:0 for east\nlistening on 127.0.0.2:0 for west\n"
+
+
+def test_a_capture_is_of_one_cluster_or_its_connections_say_of_which(run, file, tmp_path):
+    with file.open("a") as settings:
+        settings.write(f'[capture]\nfolder = "{tmp_path}/capture"\ncompactor = false\n')
+    assert proxy("--config", file).exit_code == 0
+    assert run.observer._settings.cluster == "east"
+    assert run.child is None
+    with file.open("a") as settings:
+        settings.write('[clusters.west]\nupstream = "b1:9092"\nlisten = "127.0.0.2:0"\n')
+    assert proxy("--config", file).exit_code == 0
+    assert run.observer._settings.cluster is None
+
+
+def test_the_log_is_written_as_the_settings_say(run, file):
+    with file.open("a") as settings:
+        settings.write('[log]\nlevel = "warning"\nformat = "json"\n')
+    assert proxy("--config", file).exit_code == 0
+    (handler,) = logging.getLogger().handlers
+    assert isinstance(handler.formatter, JsonFormatter)
+    assert logging.getLogger("kafka-wiretap").level == logging.WARNING

@@ -1,108 +1,152 @@
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from proxy import config
-from proxy.config import MIB, BadSetting, ProxySettings
+from proxy.config import BadSetting, ClusterSettings, LogSettings, ProxySettings
 from proxy.rewrite.nodes import Address
+from proxy.wire.framing import FrameLimits
 
 LISTEN = Address("127.0.0.1", 19092)
 BROKER = Address("broker-1", 9092)
 
 
-def settings(*upstream: Address, **others: object) -> ProxySettings:
-    return ProxySettings(upstream, config.port_map(LISTEN, None, {}, None, 1000, {}), **others)  # type: ignore[arg-type]
+def cluster(*upstream: Address, listen: Address = LISTEN, **others: Any) -> ClusterSettings:
+    return ClusterSettings(upstream or (BROKER,), listen, **others)
 
 
-def wrong(error: pytest.ExceptionInfo[BadSetting]) -> str:
-    """The one line, which shows something right."""
-    text = str(error.value)
-    assert "\n" not in text
-    assert "right would be" in text
-    return text
+def wrong(error: pytest.ExceptionInfo[BadSetting]) -> tuple[str, ...]:
+    """The lines, each of which shows something right."""
+    assert all("\n" not in line and "right would be" in line for line in error.value.lines)
+    return error.value.lines
 
 
-def test_settings_know_where_to_listen():
-    assert settings(BROKER).listen == LISTEN
+def test_a_cluster_knows_the_places_of_its_nodes():
+    ports = cluster(node_ports=19100, node_count=3, nodes={7: Address("127.0.0.1", 9094)}, remembered={9: 40123}).ports
+    assert ports.bootstrap == LISTEN
+    assert [ports.wanted(number).ports[0] for number in (1, 7, 9)] == [19101, 9094, 40123]
+
+
+def test_the_longest_frames_are_those_of_the_wire_unless_said_otherwise():
+    assert cluster().limits == FrameLimits()
+    assert cluster(request_limit=7, response_limit=9).limits == FrameLimits(7, 9)
 
 
 @pytest.mark.parametrize(
-    ("upstream", "flag"),
+    ("values", "line"),
     [
-        ((), "--upstream names no broker"),
-        ((LISTEN,), "--upstream 127.0.0.1:19092 is --listen itself"),
-        ((BROKER, LISTEN), "--upstream 127.0.0.1:19092 is --listen itself"),
-        ((Address("broker-1", 0),), "--upstream broker-1:0 is no port of a broker"),
+        ({"upstream": ()}, "upstream () names no broker"),
+        ({"upstream": (Address("broker-1", 0),)}, "upstream "),
+        ({"upstream": (BROKER, LISTEN)}, "--upstream 127.0.0.1:19092 is the proxy's own listener"),
+        ({"listen": Address("0.0.0.0", 9092)}, "--listen 0.0.0.0:9092"),
+        ({"advertise": "a:1"}, "--advertise a:1"),
+        ({"advertise": ""}, "advertise '' is empty"),
+        ({"node_ports": 65_000}, "--node-ports 65000"),
+        ({"node_count": -1}, "--node-count -1"),
+        ({"request_limit": 0}, "limits.request 0 lets nothing through"),
+        ({"response_limit": -1}, "limits.response -1 is no size"),
+        ({"hold_limit": 0}, "limits.hold 0 lets nothing through"),
+        ({"dial_seconds": 0}, "timeouts.dial 0 lets nothing through"),
+        ({"half_close_seconds": float("nan")}, "timeouts.half_close nan is no time to wait"),
     ],
 )
-def test_an_upstream_that_is_none_is_said(upstream, flag):
+def test_a_clusters_setting_that_cannot_be_is_said(values: Mapping[str, Any], line: str):
     with pytest.raises(BadSetting) as error:
-        settings(*upstream)
-    assert wrong(error).startswith(flag)
+        ClusterSettings(**({"upstream": (BROKER,), "listen": LISTEN, "name": "east"} | values))
+    assert wrong(error)[0].startswith(line)
+    assert error.value.cluster == "east"
+
+
+def test_all_that_is_wrong_with_a_cluster_is_said_at_once():
+    with pytest.raises(BadSetting) as error:
+        cluster(LISTEN, hold_limit=0, advertise="a:1")
+    assert len(wrong(error)) == 3
 
 
 @pytest.mark.parametrize("seconds", [-1, -0.001, float("nan")])
 def test_a_time_to_drain_that_is_none_is_said(seconds):
     with pytest.raises(BadSetting) as error:
-        settings(BROKER, drain_seconds=seconds)
-    assert wrong(error).startswith("--drain ")
+        ProxySettings((cluster(),), drain_seconds=seconds)
+    assert wrong(error)[0].startswith("drain ")
 
 
-@pytest.mark.parametrize("seconds", [0, 0.5, 10, float("inf")])
+@pytest.mark.parametrize("seconds", [0, 0.5, 1e-7, 10, 1e9, float("inf")])
 def test_any_other_time_to_drain_will_do(seconds):
-    assert settings(BROKER, drain_seconds=seconds).drain_seconds == seconds
+    assert ProxySettings((cluster(),), drain_seconds=seconds).drain_seconds == seconds
+
+
+@pytest.mark.parametrize("name", ["East", "", "a.b", "a b", "-a", "ä", "x" * 41])
+def test_a_name_that_is_no_label_is_said(name):
+    with pytest.raises(BadSetting) as error:
+        ProxySettings((cluster(name=name),))
+    assert "small letters" in wrong(error)[0]
+
+
+def test_there_must_be_a_cluster_and_no_two_of_a_name():
+    with pytest.raises(BadSetting, match="names no cluster"):
+        ProxySettings(())
+    others = (cluster(), cluster(listen=Address("127.0.0.1", 29092)))
+    with pytest.raises(BadSetting, match="names a cluster twice"):
+        ProxySettings(others)
+
+
+EAST = cluster(name="east", node_count=10, nodes={50: Address("127.0.0.1", 9094)})
 
 
 @pytest.mark.parametrize(
-    ("text", "addresses"),
+    ("west", "ports"),
     [
-        ("a:1", (Address("a", 1),)),
-        ("a:1,b:2", (Address("a", 1), Address("b", 2))),
-        (" a:1 , [::1]:2 ,", (Address("a", 1), Address("::1", 2))),
-        ("", ()),
+        ({"listen": LISTEN}, "port 19092 of 127.0.0.1"),
+        ({"listen": Address("127.0.0.1", 19100)}, "port 19100 of 127.0.0.1"),
+        ({"listen": Address("127.0.0.1", 19090)}, "port 19092 of 127.0.0.1"),
+        ({"listen": Address("127.0.0.1", 29092), "node_ports": 19000, "node_count": 100}, "port"),
+        ({"listen": Address("127.0.0.1", 29092), "node_ports": 9000, "node_count": 95}, "port 9094 of 127.0.0.1"),
+        ({"listen": Address("127.0.0.1", 29092), "nodes": {1: Address("127.0.0.1", 19093)}}, "port 19093"),
+        ({"listen": Address("0.0.0.0", 9094), "advertise": "a"}, "port 9094 of"),
+        ({"listen": Address("127.0.0.1", 19103), "node_ports": 19095, "node_count": 8}, "ports 19095 to 19102 of"),
     ],
 )
-def test_addresses_are_read_in_their_order(text, addresses):
-    assert config.addresses("--upstream", text) == addresses
-
-
-@pytest.mark.parametrize("text", ["a", "a:", "a:b", ":1", "a:70000", "a:-1", "a b:1", "::1:1", "http://a:1"])
-def test_an_address_that_is_none_is_said_with_its_flag(text):
+def test_clusters_that_want_the_same_ports_are_said(west, ports):
     with pytest.raises(BadSetting) as error:
-        config.address("--listen", text)
-    assert wrong(error).startswith("--listen ")
-
-
-def test_nodes_are_read_with_their_listeners():
-    assert config.named_nodes(("1=a:2", " 30 =[::1]:0")) == {1: Address("a", 2), 30: Address("::1", 0)}
-
-
-@pytest.mark.parametrize("texts", [("a:1",), ("x=a:1",), ("=a:1",), ("-1=a:1",), ("1=a",), ("1=",), ("1=a:1", "1=b:2")])
-def test_a_node_that_is_none_is_said(texts):
-    with pytest.raises(BadSetting) as error:
-        config.named_nodes(texts)
-    assert wrong(error).startswith("--node ")
+        ProxySettings((EAST, cluster(name="west", node_count=west.pop("node_count", 10), **west)))
+    (line,) = wrong(error)
+    assert line.startswith("clusters.west and clusters.east both want " + ports)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "flag"),
+    "west",
     [
-        ((Address("0.0.0.0", 9092), None, {}, None, 1000, {}), "--listen 0.0.0.0:9092"),
-        ((LISTEN, "a:1", {}, None, 1000, {}), "--advertise a:1"),
-        ((LISTEN, None, {}, 65_000, 1000, {}), "--node-ports 65000"),
-        ((LISTEN, None, {}, None, -1, {}), "--node-count -1"),
+        {"listen": Address("127.0.0.1", 19103)},
+        {"listen": Address("127.0.0.2", 19092)},
+        {"listen": Address("127.0.0.1", 0)},
+        {"listen": Address("127.0.0.1", 19103), "nodes": {1: Address("127.0.0.1", 0)}},
     ],
 )
-def test_a_rule_for_listeners_that_is_broken_is_said(arguments, flag):
+def test_clusters_with_ports_of_their_own_will_do(west):
+    assert len(ProxySettings((EAST, cluster(name="west", node_count=10, **west))).clusters) == 2
+
+
+def test_two_listeners_on_any_port_do_not_clash():
+    anywhere = Address("127.0.0.1", 0)
+    assert ProxySettings((cluster(listen=anywhere), cluster(listen=anywhere, name="west")))
+
+
+def test_clusters_do_not_share_a_state_file():
+    west = cluster(name="west", listen=Address("127.0.0.1", 29092), state=Path("nodes.json"))
     with pytest.raises(BadSetting) as error:
-        config.port_map(*arguments)
-    assert wrong(error).startswith(flag)
+        ProxySettings((cluster(state=Path("nodes.json")), west))
+    assert wrong(error)[0].startswith("clusters.west.state nodes.json")
+
+
+def test_a_log_is_for_people_unless_said_otherwise():
+    assert (LogSettings().level, LogSettings().format) == ("info", "text")
 
 
 def test_the_state_file_lies_beside_the_capture():
-    assert config.default_state_file(LISTEN, Path("capture"), {}) == Path("capture/_nodes.json")
+    assert config.default_state_file(LISTEN, Path("capture"), environment={}) == Path("capture/_nodes.json")
+    assert config.default_state_file(LISTEN, Path("capture"), "east", {}) == Path("capture/_nodes-east.json")
 
 
 @pytest.mark.parametrize(
@@ -114,47 +158,15 @@ def test_the_state_file_lies_beside_the_capture():
     ],
 )
 def test_or_in_the_users_state_folder(environment, folder):
-    path = config.default_state_file(LISTEN, None, environment)
+    path = config.default_state_file(LISTEN, None, environment=environment)
     assert path == Path(folder) / "nodes-127.0.0.1-19092.json"
 
 
 def test_each_listener_has_a_state_of_its_own():
     listeners = [LISTEN, Address("127.0.0.1", 19093), Address("::1", 19092), Address("*", 19092)]
-    paths = {config.default_state_file(listen, None, {}) for listen in listeners}
+    paths = {config.default_state_file(listen, None, environment={}) for listen in listeners}
     assert len(paths) == len(listeners)
 
 
 def test_a_listener_on_any_port_has_no_state():
-    assert config.default_state_file(Address("127.0.0.1", 0), None, {}) is None
-
-
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [
-        ("0", 0),
-        ("512", 512),
-        ("512B", 512),
-        ("3KiB", 3072),
-        ("64MiB", 64 * MIB),
-        (" 2 gib ", 2048 * MIB),
-        ("1TiB", 2**40),
-    ],
-)
-def test_a_size_is_read_with_its_unit(text, size):
-    assert config.size("--record-queue", text) == size
-
-
-@given(st.text())
-def test_any_text_is_a_size_or_a_bad_setting(text):
-    try:
-        read = config.size("--record-queue", text)
-    except BadSetting:
-        return
-    assert read >= 0
-
-
-@pytest.mark.parametrize("text", ["", "64MB", "-1", "1.5MiB", "MiB", "lots"])
-def test_a_size_that_is_none_is_said(text):
-    with pytest.raises(BadSetting) as error:
-        config.size("--record-queue", text)
-    assert wrong(error).startswith("--record-queue ")
+    assert config.default_state_file(Address("127.0.0.1", 0), None, environment={}) is None

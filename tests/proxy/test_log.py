@@ -1,3 +1,4 @@
+import json
 import logging
 import re
 import sys
@@ -105,3 +106,30 @@ def test_asking_for_the_log_again_does_not_write_twice(capsys):
     log_to_stderr("info")
     log(logging.INFO, "event")
     assert len(written(capsys)) == 1
+
+
+def test_an_event_may_be_an_object_of_json(capsys):
+    log_to_stderr("info", "json")
+    log(logging.WARNING, "upstream is down", node=2, upstream="b2:9092", known=True, reason=OSError("a\nb"), at=None)
+    (line,) = written(capsys)
+    event = json.loads(line)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", event["at"])
+    assert event | {"at": ""} == {
+        "at": "",
+        "level": "warning",
+        "event": "upstream is down",
+        "node": 2,
+        "upstream": "b2:9092",
+        "known": True,
+        "reason": "a\nb",
+    }
+
+
+def test_a_fault_is_one_line_of_json_with_its_trace(capsys):
+    log_to_stderr("info", "json")
+    try:
+        raise RuntimeError("why")
+    except RuntimeError:
+        log(logging.ERROR, "fault", trace=True)
+    (line,) = written(capsys)
+    assert "RuntimeError: why" in json.loads(line)["trace"]
