@@ -218,7 +218,8 @@ def test_a_busy_port_is_a_bad_setting():
 
 def test_a_capture_that_cannot_be_written_is_said_at_the_start(run, tmp_path):
     (tmp_path / "file").touch()
-    line = bad([*BASIC, "--record", tmp_path / "file" / "capture"], f"--record {tmp_path / 'file' / 'capture'}: the capture folder")
+    folder = tmp_path / "file" / "capture"
+    line = bad([*BASIC, "--record", folder], f"--record {folder}: the capture folder")
     assert "can't be written" in line
 
 

@@ -1,3 +1,4 @@
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 
@@ -117,12 +118,8 @@ def test_what_is_no_such_value_is_said_behind_it(kind, raw, reason):
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 @given(raw=RAW)
 def test_anything_is_a_value_or_misread_and_a_value_is_written_as_it_is_read(kind: Kind, raw: object):
-    try:
+    with suppress(Misread):
         value = kind.read(raw)
-    except Misread as error:
-        assert str(error)
-        assert "\n" not in str(error)
-    else:
         assert kind.read(kind.written(value)) == value
 
 

@@ -1,0 +1,76 @@
+import tomllib
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from proxy import cli
+from proxy.settings.reference import reference
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "wiretap.toml"
+
+
+def config(*arguments: object, **environment: str) -> Result:
+    return CliRunner(env=environment).invoke(cli.main, ["config", *map(str, arguments)], catch_exceptions=False)
+
+
+@pytest.fixture
+def wrong(tmp_path: Path) -> Path:
+    path = tmp_path / "wrong.toml"
+    path.write_text('lgo.level = "info"\n' + EXAMPLE.read_text().replace('drain = "10s"', 'drain = "soon"'))
+    return path
+
+
+def test_a_file_that_is_right_is_said_to_be():
+    result = config("check", EXAMPLE)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout == f"{EXAMPLE} is right: orders, billing\n"
+
+
+def test_everything_that_is_wrong_is_said_and_is_exit_code_2(wrong):
+    result = config("check", wrong)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.splitlines() == [
+        'drain = "soon" is no time to wait; right would be drain = "10s"',
+        "lgo is no setting; right would be [log]",
+    ]
+
+
+def test_what_may_be_regretted_is_a_warning(tmp_path):
+    (tmp_path / "risky.toml").write_text("drain = 0\n" + EXAMPLE.read_text().replace("drain", "# drain"))
+    result = config("check", tmp_path / "risky.toml")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[0] == "warning: drain cuts exchanges in flight off at every stop"
+
+
+def test_the_environment_may_name_the_file_and_is_checked_too():
+    result = config("check", KAFKA_WIRETAP_CONFIG=str(EXAMPLE), KAFKA_WIRETAP_DRIAN="3")
+    assert result.exit_code == 2
+    assert result.stderr == "KAFKA_WIRETAP_DRIAN is no setting; right would be KAFKA_WIRETAP_DRAIN=10s\n"
+
+
+def test_without_a_file_the_environment_is_checked():
+    environment = {"KAFKA_WIRETAP_CLUSTERS__A__UPSTREAM": "a:1", "KAFKA_WIRETAP_CLUSTERS__A__LISTEN": "127.0.0.1:1"}
+    assert config("check", **environment).stdout == "the environment is right: a\n"
+
+
+def test_what_is_in_effect_is_listed_with_what_it_comes_from():
+    lines = config("show", EXAMPLE, KAFKA_WIRETAP_DRAIN="3").stdout.splitlines()
+    found = dict(line.split("  ", 1) for line in lines)
+    assert found['drain = "3s"'].strip() == "environment KAFKA_WIRETAP_DRAIN"
+    assert found['log.format = "json"'].strip() == f"file {EXAMPLE}"
+    assert found['held = "256MiB"'].strip() == "default"
+
+
+def test_or_printed_as_a_file():
+    shown = tomllib.loads(config("show", "--toml", EXAMPLE).stdout)
+    assert shown["clusters"]["billing"]["nodes"] == {"7": "0.0.0.0:29500"}
+    assert shown["capture"]["queue"] == "64MiB"
+
+
+def test_what_is_wrong_cannot_be_shown(wrong):
+    assert config("show", wrong).exit_code == 2
+
+
+def test_the_reference_page_can_be_printed():
+    assert config("reference").stdout == reference()

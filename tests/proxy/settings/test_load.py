@@ -1,0 +1,276 @@
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import proxy
+import recorder
+from proxy.config import BadSetting, ClusterSettings, Format, Level, LogSettings, ProxySettings
+from proxy.rewrite.nodes import Address
+from proxy.settings.keys import Known, Place, keys_of
+from proxy.settings.load import Loaded, load
+from proxy.settings.sources import From, variable_of
+from proxy.settings.wording import dotted, plain, toml
+from recorder.capture.session import CaptureSettings, WhenFull
+
+BASIC = '[clusters.main]\nupstream = "broker-9:9092"\nlisten = "127.0.0.1:19099"\n'
+ALL = """\
+metrics = "127.0.0.1:9464"
+drain = "3s"
+held = "1MiB"
+[log]
+level = "debug"
+format = "json"
+[clusters.main]
+upstream = ["a:1", "b:2"]
+listen = "127.0.0.1:19092"
+advertise = "proxy.example.org"
+node_ports = 19200
+node_count = 50
+state = "nodes.json"
+nodes.1 = "127.0.0.1:9094"
+limits = { request = "1MiB", response = "2MiB", hold = "3MiB" }
+timeouts = { dial = "1s", half_close = "2s" }
+[capture]
+folder = "capture"
+queue = "4MiB"
+spool = "5MiB"
+when_full = "wait"
+segment = "6MiB"
+segment_age = "7s"
+compactor = false
+"""
+# another right value where the example is the default
+OTHERS: dict[str, Any] = {
+    "drain": "3s",
+    "held": "1MiB",
+    "level": "debug",
+    "node_count": 7,
+    "limits.request": "1MiB",
+    "limits.response": "1MiB",
+    "limits.hold": "1MiB",
+    "timeouts.dial": "3s",
+    "timeouts.half_close": "3s",
+    "queue": "1MiB",
+    "spool": "1MiB",
+    "when_full": "wait",
+    "segment": "1MiB",
+    "segment_age": "3s",
+    "compactor": False,
+}
+SECTIONS: tuple[tuple[Place, type], ...] = (
+    ((), ProxySettings),
+    (("log",), LogSettings),
+    (("clusters", "main"), ClusterSettings),
+    (("capture",), CaptureSettings),
+)
+KEYS = [
+    pytest.param((*place, *known.key.place), known, id=dotted((*place, *known.key.place)))
+    for place, section in SECTIONS
+    for known in keys_of(section).values()
+]
+
+
+def loaded(tmp_path: Path, text: str, flags: dict[str, Any] | None = None, **environment: str) -> Loaded:
+    path = tmp_path / "wiretap.toml"
+    path.write_text(text)
+    variables = {"KAFKA_WIRETAP_" + name: value for name, value in environment.items()}
+    return load(path, flags, {"HOME": "/home/me"} | variables)
+
+
+def lines(tmp_path: Path, text: str, flags: dict[str, Any] | None = None, **environment: str) -> tuple[str, ...]:
+    with pytest.raises(BadSetting) as error:
+        loaded(tmp_path, text, flags, **environment)
+    return error.value.lines
+
+
+def test_a_file_says_everything(tmp_path):
+    found = loaded(tmp_path, ALL)
+    assert found.proxy == ProxySettings(
+        (
+            ClusterSettings(
+                (Address("a", 1), Address("b", 2)),
+                Address("127.0.0.1", 19092),
+                "proxy.example.org",
+                19200,
+                50,
+                {1: Address("127.0.0.1", 9094)},
+                Path("nodes.json"),
+                1 << 20,
+                2 << 20,
+                3 << 20,
+                1,
+                2,
+            ),
+        ),
+        Address("127.0.0.1", 9464),
+        3,
+        1 << 20,
+        LogSettings(Level.DEBUG, Format.JSON),
+    )
+    assert found.capture == CaptureSettings(
+        folder=Path("capture"),
+        queue=4 << 20,
+        spool=5 << 20,
+        when_full=WhenFull.WAIT,
+        segment=6 << 20,
+        segment_seconds=7,
+        compactor=False,
+    )
+
+
+def test_a_file_of_all_keys_leaves_nothing_to_defaults(tmp_path):
+    assert {one.by for one in loaded(tmp_path, ALL).effective} == {From.FILE}
+
+
+def one_more(place: Place, known: Known) -> tuple[str, Any]:
+    """The place and another value than holds without; as the key's table has it."""
+    key = known.key
+    raw = OTHERS.get(key.name, key.example)
+    assert known.is_required or key.each is not None or key.kind.read(raw) != known.default
+    return dotted((*place, "1") if key.each is not None else place), raw
+
+
+def without(place: Place) -> str:
+    """A file without this key."""
+    text = BASIC + ("[capture]\nfolder = 'first'\n" if place[0] == "capture" else "")
+    return "\n".join(line for line in text.splitlines() if not line.startswith(place[-1] + " ")) + "\n"
+
+
+@pytest.mark.parametrize(("place", "known"), KEYS)
+def test_each_key_changes_the_settings_by_a_file_as_by_the_environment(place, known, tmp_path):
+    name, raw = one_more(place, known)
+    below = (*place, "1") if known.key.each is not None else place
+    before = loaded(tmp_path, BASIC + ("[capture]\nfolder = 'first'\n" if place[0] == "capture" else ""))
+    by_file = loaded(tmp_path, f"{name} = {toml(raw)}\n" + _nested(without(place), place))
+    by_environment = loaded(tmp_path, without(place), **{variable_of(below).removeprefix("KAFKA_WIRETAP_"): plain(raw)})
+    assert (by_file.proxy, by_file.capture) == (by_environment.proxy, by_environment.capture)
+    assert (by_file.proxy, by_file.capture) != (before.proxy, before.capture)
+
+
+def _nested(text: str, place: Place) -> str:
+    """TOML takes a table's keys at one place only: the table's other keys with dots, too."""
+    table = ""
+    keys = []
+    for line in text.splitlines():
+        if line.startswith("["):
+            table = line.strip("[]")
+        else:
+            keys.append(f"{table}.{line}")
+    return "\n".join(keys) + "\n"
+
+
+@pytest.mark.parametrize(("place", "known"), KEYS)
+def test_each_key_is_read_by_the_program(place, known):
+    """A key that only the settings know would have no effect."""
+    assert known.field in READ
+
+
+def _read_outside_of_settings() -> set[str]:
+    """Every attribute that the program reads of anything, but for where settings are only passed through."""
+    folders = [Path(str(package.__file__)).parent for package in (proxy, recorder)]
+    files = [path for folder in folders for path in folder.rglob("*.py") if "settings" not in path.parts]
+    trees = [ast.parse(path.read_text()) for path in files]
+    return {node.attr for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+
+
+READ = _read_outside_of_settings()
+
+
+def test_a_flag_wins_over_the_environment_and_that_over_the_file(tmp_path):
+    text = "drain = 1\nheld = 1\nmetrics = 'a:1'\n" + BASIC
+    found = loaded(tmp_path, text, {"drain": "3"}, DRAIN="2", HELD="2")
+    assert (found.proxy.drain_seconds, found.proxy.held_in_all, found.proxy.metrics) == (3, 2, Address("a", 1))
+    by = {one.place: (one.by, one.where) for one in found.effective}
+    assert by["drain",] == (From.FLAG, "--drain")
+    assert by["held",] == (From.ENVIRONMENT, "KAFKA_WIRETAP_HELD")
+    assert by["metrics",] == (From.FILE, str(tmp_path / "wiretap.toml"))
+    assert by["log", "level"] == (From.DEFAULT, "")
+
+
+def test_flags_alone_will_do():
+    found = load(None, {"upstream": "a:1", "listen": "127.0.0.1:0"}, {})
+    assert [cluster.name for cluster in found.proxy.clusters] == ["main"]
+    assert found.capture is None
+
+
+def test_the_environment_alone_will_do():
+    environment = {
+        "KAFKA_WIRETAP_CLUSTERS__EAST__UPSTREAM": "a:1",
+        "KAFKA_WIRETAP_CLUSTERS__EAST__LISTEN": "127.0.0.1:0",
+    }
+    assert [cluster.name for cluster in load(None, {}, environment).proxy.clusters] == ["east"]
+
+
+def test_what_flags_lack_is_said_as_flags():
+    with pytest.raises(BadSetting) as error:
+        load(None, {"record_queue": "1MiB"}, {})
+    assert [line.split(";")[0] for line in error.value.lines] == [
+        "--upstream is missing",
+        "--listen is missing",
+        "--record is missing",
+    ]
+
+
+def test_everything_that_is_wrong_anywhere_is_said_at_once(tmp_path):
+    text = (
+        "drian = 1\n[clusters.east]\nlisten = 'a'\n[clusters.west]\nupstream = 'a:1'\nlisten = '0.0.0.0:1'\n[capture]\n"
+    )
+    heads = [line.split(" ")[0] for line in lines(tmp_path, text, {"drain": "x"}, LOG__LEVEL="loud")]
+    assert heads == [
+        "--drain",
+        "KAFKA_WIRETAP_LOG__LEVEL='loud'",
+        "clusters.east.upstream",
+        "clusters.east.listen",
+        "clusters.west.listen",
+        "capture.folder",
+        "drian",
+    ]
+
+
+def test_clusters_that_do_not_fit_together_are_said_with_the_rest(tmp_path):
+    two = BASIC + "[clusters.west]\nupstream = 'a:1'\nlisten = '127.0.0.1:19100'\n"
+    (line,) = lines(tmp_path, two)
+    assert line.startswith("clusters.west and clusters.main both want port 19100")
+    assert len(lines(tmp_path, "drian = 1\n" + two)) == 2
+
+
+def test_a_file_of_nothing_names_no_cluster(tmp_path):
+    (line,) = lines(tmp_path, "")
+    assert line.startswith("clusters names no cluster")
+
+
+def test_each_cluster_has_a_state_file_beside_the_capture_or_in_the_users_folder(tmp_path):
+    two = BASIC + "[clusters.west]\nupstream = 'a:1'\nlisten = '127.0.0.2:19100'\n"
+    with_capture = loaded(tmp_path, two + "[capture]\nfolder = 'cap'\n")
+    assert [str(one.state) for one in with_capture.proxy.clusters] == ["cap/_nodes.json", "cap/_nodes-west.json"]
+    without = loaded(tmp_path, two)
+    folder = "/home/me/.local/state/kafka-wiretap"
+    assert [str(one.state) for one in without.proxy.clusters] == [
+        f"{folder}/nodes-127.0.0.1-19099.json",
+        f"{folder}/nodes-127.0.0.2-19100.json",
+    ]
+    shown = {one.place: one.value for one in without.effective}
+    assert shown["clusters", "main", "state"] == without.proxy.clusters[0].state
+
+
+def test_what_turns_out_later_is_told_in_the_words_of_the_cluster(tmp_path):
+    error = BadSetting("--listen a:1 can't be had", cluster="west")
+    assert loaded(tmp_path, BASIC).retold(error) == ['clusters.west.listen = "a:1" can\'t be had']
+    assert load(None, {"upstream": "a:1", "listen": "a:0"}, {}).retold(error) == ["--listen a:1 can't be had"]
+
+
+def test_the_recorder_is_left_alone_unless_something_is_to_be_recorded(tmp_path):
+    (tmp_path / "wiretap.toml").write_text(BASIC)
+    script = (
+        "import sys; from pathlib import Path; from proxy.settings.load import load; load(Path(sys.argv[1]))\n"
+        "print([name for name in sys.modules if name.split('.')[0] in ('recorder', 'trio', 'click')])"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path / "wiretap.toml")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "[]"

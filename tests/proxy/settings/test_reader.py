@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import pytest
+
+from proxy.config import BadSetting
+from proxy.settings.keys import Key
+from proxy.settings.kinds import INTEGER
+from proxy.settings.reader import Reader
+from proxy.settings.sources import From, Given, Source
+
+
+@dataclass(frozen=True, slots=True)
+class Pond:
+    depth: Annotated[int, Key(INTEGER, "depth", "How deep.", 3)]
+    fish: Annotated[int | None, Key(INTEGER, "life.fish", "Fish.", 7, unset="none")] = None
+    ducks: Annotated[Mapping[int, int], Key(INTEGER, "ducks", "Ducks.", 1, unset="none", each=INTEGER)] = field(
+        default_factory=dict
+    )
+    name: str = "pond"
+
+    def __post_init__(self) -> None:
+        if self.fish is not None and self.fish > self.depth:
+            raise BadSetting("too many fish; right would be fewer", "and too large; right would be smaller")
+
+
+def source(tables: tuple[str, ...] = (), **values: Any) -> Source:
+    """`source(life__fish=3)`: as a file says it."""
+    given = {("pond", *name.split("__")): Given(raw, From.FILE, "f") for name, raw in values.items()}
+    above = {place[:size] for place in given for size in range(1, len(place))}
+    return Source(given, frozenset(above | {tuple(table.split(".")) for table in tables}))
+
+
+def read(said: Source) -> tuple[Pond | None, list[str]]:
+    reader = Reader(said, in_file=True)
+    pond = reader.section(Pond, ("pond",))
+    reader.finish([])
+    return pond, reader.wrong
+
+
+def test_what_is_given_becomes_a_value():
+    assert read(source(depth=5, life__fish="4", ducks__1=3)) == (Pond(5, 4, {1: 3}), [])
+
+
+def test_what_is_not_given_is_the_default():
+    assert read(source(depth=5)) == (Pond(5), [])
+
+
+def test_every_key_is_told_with_its_value_and_who_gave_it():
+    said = source(depth=5, ducks__1=3).given | {("pond", "life", "fish"): Given("2", From.FLAG, "--fish")}
+    reader = Reader(Source(said), in_file=True)
+    reader.section(Pond, ("pond",))
+    assert [(one.place, one.value, one.by, one.where) for one in reader.effective] == [
+        (("pond", "depth"), 5, From.FILE, "f"),
+        (("pond", "life", "fish"), 2, From.FLAG, "--fish"),
+        (("pond", "ducks", "1"), 3, From.FILE, "f"),
+    ]
+    reader = Reader(source(depth=5), in_file=True)
+    reader.section(Pond, ("pond",))
+    assert [(one.value, one.by) for one in reader.effective] == [
+        (5, From.FILE),
+        (None, From.DEFAULT),
+        (None, From.DEFAULT),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("said", "lines"),
+    [
+        (source(), ["pond.depth is missing; right would be depth = 3"]),
+        (source(depth="x"), ['pond.depth = "x" is no whole number; right would be depth = 3']),
+        (source(depth=1, ducks__a=3), ["pond.ducks.a: 'a' is no whole number; right would be ducks.1 = 1"]),
+        (source(depth=1, ducks__1="x"), ['pond.ducks.1 = "x" is no whole number; right would be ducks.1 = 1']),
+        (source(depth=1, dept=3), ["pond.dept is no setting; right would be pond.depth = 3"]),
+        (source(depth=1, lief__fish=3), ["pond.lief is no setting; right would be [pond.life]"]),
+        (source(depth=1, lief__fish=3, lief__frogs=3), ["pond.lief is no setting; right would be [pond.life]"]),
+        (source(depth=1, life__fist=3), ["pond.life.fist is no setting; right would be pond.life.fish = 7"]),
+        (source(depth=1, xyz=3), ["pond.xyz is no setting; right would be one of depth, ducks, life"]),
+        (source(depth=1, life=3), ["pond.life = 3 stands where a table belongs; right would be [pond.life]"]),
+        (source(depth=1, ducks=[]), ["pond.ducks = [] stands where a table belongs; right would be [pond.ducks]"]),
+        (
+            source(life__fish__big=3),
+            [
+                "pond.depth is missing; right would be depth = 3",
+                "[pond.life.fish] is a table where a value should stand; right would be pond.life.fish = 7",
+            ],
+        ),
+        (source(("pnod",), depth=1), ["pnod is no setting; right would be [pond]"]),
+        (
+            source(depth=1, life__fish=2),
+            ["too many fish; right would be fewer", "and too large; right would be smaller"],
+        ),
+    ],
+)
+def test_everything_that_is_wrong_is_said(said, lines):
+    assert read(said)[1] == lines
+
+
+def test_a_section_with_something_wrong_is_none():
+    assert read(source(depth="x"))[0] is None
+    assert read(source(depth=1, life__fish=2))[0] is None
+
+
+def test_lines_come_of_all_sections():
+    reader = Reader(source(depth="x", dept=1), in_file=True)
+    reader.section(Pond, ("pond",))
+    reader.section(Pond, ("lake",))
+    reader.finish([("sea",)])
+    assert [line.split(";")[0] for line in reader.wrong] == [
+        'pond.depth = "x" is no whole number',
+        "lake.depth is missing",
+        "pond.dept is no setting",
+    ]

@@ -1,0 +1,43 @@
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from proxy.rewrite.nodes import Address
+from proxy.settings.keys import Key
+from proxy.settings.kinds import ADDRESS, HOST
+from proxy.settings.load import load
+from proxy.settings.reader import Effective
+from proxy.settings.show import as_file, listing
+from proxy.settings.sources import From
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "wiretap.toml"
+SECRET = Effective(("password",), Key(HOST, "password", "Secret.", "x", secret=True), "hunter2", From.FILE, "f")
+UNSET = Effective(("metrics",), Key(ADDRESS, "metrics", "Page.", "a:1", unset="not served"), None, From.DEFAULT, "")
+SET = Effective(
+    ("clusters", "a", "listen"), Key(ADDRESS, "listen", "L.", "a:1"), Address("a", 1), From.FLAG, "--listen"
+)
+
+
+def test_each_key_is_a_line_with_what_it_comes_from():
+    assert list(listing([UNSET, SET])) == [
+        "metrics: not served        default",
+        'clusters.a.listen = "a:1"  flag --listen',
+    ]
+
+
+@pytest.mark.parametrize("flags", [{}, {"metrics": "127.0.0.1:0", "log_level": "debug"}])
+def test_what_is_shown_as_a_file_says_the_same(flags, tmp_path):
+    environment = {"HOME": "/home/me", "KAFKA_WIRETAP_CLUSTERS__BILLING__TIMEOUTS__HALF_CLOSE": "1m"}
+    found = load(EXAMPLE, flags, environment)
+    (tmp_path / "shown.toml").write_text("\n".join(as_file(found.effective)))
+    again = load(tmp_path / "shown.toml", None, {})
+    assert (again.proxy, again.capture) == (found.proxy, found.capture)
+
+
+def test_a_secret_is_not_shown():
+    for lines in (listing([SECRET]), as_file([SECRET])):
+        text = "\n".join(lines)
+        assert "hunter2" not in text
+        assert "(hidden)" in text
+    assert tomllib.loads("\n".join(as_file([SECRET]))) == {}
