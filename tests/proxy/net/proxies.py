@@ -11,7 +11,7 @@ from typing import Any
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from proxy.config import ClusterSettings
+from proxy.config import MAIN, ClusterSettings
 from proxy.net.cluster import Cluster
 from proxy.net.server import Proxy
 from proxy.rewrite.nodes import Address
@@ -23,7 +23,7 @@ from tests.proxy.net.relays import Watcher, whole
 class Running:
     proxy: Proxy
     watcher: Watcher
-    listening: Address
+    listeners: Mapping[str, Address]
     metrics: Address | None
     code: int | None = None
     finished: trio.Event = field(default_factory=trio.Event)
@@ -33,16 +33,25 @@ class Running:
         """The only one, or the first."""
         return self.proxy.clusters[0]
 
-    async def client(self, node_id: int | None = None) -> Peer:
+    def of(self, name: str) -> Cluster:
+        (found,) = [cluster for cluster in self.proxy.clusters if cluster.name == name]
+        return found
+
+    async def client(self, node_id: int | None = None, cluster: str = MAIN) -> Peer:
         """A client of the bootstrap listener, or of a node's."""
-        at = self.listening if node_id is None else self.cluster.nodes.advertised(node_id)
+        at = self.listeners[cluster] if node_id is None else self.of(cluster).nodes.advertised(node_id)
         return Peer(await trio.open_tcp_stream(at.host, at.port))
 
-    async def nodes(self, *numbers: int) -> None:
+    async def nodes(self, *numbers: int, cluster: str = MAIN) -> None:
         """Returns once these are listened for."""
         with trio.fail_after(PATIENCE):
-            while not {*numbers} <= {row.node_id for row in self.cluster.nodes.listeners()}:
+            while not {*numbers} <= {row.node_id for row in self.of(cluster).nodes.listeners()}:
                 await wait_all_tasks_blocked(0.005)
+
+    @property
+    def listening(self) -> Address:
+        """The bootstrap listener of the only cluster, or of the first."""
+        return self.listeners[self.cluster.name]
 
     def stop(self) -> None:
         signal.raise_signal(signal.SIGTERM)
@@ -66,12 +75,12 @@ async def proxying(
     running: Running
 
     def say_ready(listening: Mapping[str, Address], metrics: Address | None) -> None:
-        running.listening, running.metrics = next(iter(listening.values())), metrics
+        running.listeners, running.metrics = listening, metrics
         ready.set()
 
     proxy = Proxy(whole(*chosen, **others), watcher, child, say_ready)
     async with trio.open_nursery() as nursery:
-        running = Running(proxy, watcher, Address("", 0), None)
+        running = Running(proxy, watcher, {}, None)
 
         async def run() -> None:
             running.code = await proxy.run()

@@ -17,15 +17,14 @@ from proxy import net
 from proxy.config import BadSetting
 from proxy.conversation import Cause, Direction
 from proxy.net import server
-from proxy.net.cluster import LINGER_SECONDS, LINGERING, routes
+from proxy.net.cluster import LINGER_SECONDS
 from proxy.net.nodes import bind
 from proxy.net.relay import Relay
 from proxy.net.state import read_state
-from proxy.rewrite import api_versions
 from proxy.rewrite.addresses import METADATA
 from proxy.rewrite.nodes import Address, Node
 from proxy.wire import catalog
-from proxy.wire.framing import api_word, framed
+from proxy.wire.framing import framed
 from tests.proxy.conversation.script import HEARTBEAT, request, response
 from tests.proxy.net.cluster import Broker
 from tests.proxy.net.peers import HOST, PATIENCE, Peer
@@ -528,19 +527,6 @@ async def test_an_answer_reaches_a_slow_client_though_its_broker_closes_and_it_s
         client.close()
 
 
-def test_whatever_ended_in_the_middle_of_something_sent_is_closed_gently():
-    assert {
-        Cause.BROKER_CLOSED,
-        Cause.BROKER_RESET,
-        Cause.BAD_LENGTH,
-        Cause.UNEXPECTED_RESPONSE,
-        Cause.UNSUPPORTED_VERSION,
-        Cause.NOT_REWRITABLE,
-        Cause.DRAINED,
-        Cause.PROXY_FAULT,
-    } == LINGERING
-
-
 # settings that turn out wrong
 
 
@@ -674,40 +660,3 @@ async def test_the_admin_page_may_be_served_everywhere(broker):
     async with proxying(settings(broker.address), metrics=Address("*", 0)) as proxy:
         proxy.metrics = Address(HOST, proxy.metrics.port)
         assert (await page(proxy, "/livez"))[0] == 200
-
-
-# which frames are what
-
-
-def test_answers_with_brokers_and_what_may_hold_secrets_are_marked():
-    table = routes()
-    assert table.of(api_word(METADATA, 12)).mark_response
-    assert table.of(api_word(18, 3)).mark_response
-    assert not table.of(api_word(HEARTBEAT, 3)).mark_response
-    assert table.of(api_word(36, 2)).mark_request
-    assert table.of(api_word(36, 2)).mark_response
-    assert table.of(api_word(36, 99)).mark_request
-
-
-def test_handshakes_are_marked_for_the_mechanism_that_they_name():
-    assert all(routes().of(api_word(17, version)).mark_request for version in (0, 1))
-    assert not routes().of(api_word(17, 1)).mark_response
-
-
-def test_only_api_versions_is_answered_and_only_when_newer_than_known():
-    table = routes()
-    assert not table.of(api_word(18, api_versions.newest_known())).answered
-    assert table.of(api_word(18, api_versions.newest_known() + 1)).answered
-    assert not table.of(api_word(HEARTBEAT, 99)).answered
-
-
-@pytest.mark.parametrize("key", [0, 1, 3, 10, 60, 78, 79])
-def test_versions_that_would_name_brokers_somewhere_unknown_are_refused(key):
-    table, newest = routes(), catalog.versions(key)[-1]
-    assert not table.of(api_word(key, newest)).refused
-    assert table.of(api_word(key, newest + 1)).refused
-
-
-def test_unknown_versions_that_name_nobody_pass():
-    assert not routes().of(api_word(HEARTBEAT, 99)).refused
-    assert not routes().of(api_word(12_345, 0)).refused

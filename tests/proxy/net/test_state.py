@@ -5,8 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.net.state import KnownNode, read_state, write_state
+from proxy.config import BadSetting
+from proxy.net.state import KnownNode, read_state, remembering, write_state
 from proxy.rewrite.nodes import Address
+from tests.proxy.net.relays import settings
 
 hosts = st.one_of(st.just("broker-1.example.org"), st.just("::1"), st.just("10.0.0.1"))
 known = st.builds(
@@ -96,3 +98,17 @@ def test_a_file_that_is_no_text_is_something_else_too(tmp_path: Path, content: b
 def test_a_folder_in_the_files_place_is_named(tmp_path: Path):
     with pytest.raises(ValueError, match="Is a directory"):
         read_state(tmp_path)
+
+
+def test_settings_remember_the_ports_that_were_picked(tmp_path: Path):
+    path = tmp_path / "nodes.json"
+    write_state(path, {1: KnownNode(Address("b1", 9092), 40123), 2: KnownNode(Address("b2", 9092))})
+    assert remembering(settings(state=path)).ports.remembered == {1: 40123}
+    assert remembering(settings(state=tmp_path / "none.json")).remembered == {}
+
+
+def test_settings_with_another_kind_of_file_say_whose_they_are(tmp_path: Path):
+    (tmp_path / "nodes.json").write_text("not json")
+    with pytest.raises(BadSetting, match=r"--state .* can't be read") as error:
+        remembering(settings(state=tmp_path / "nodes.json", name="east"))
+    assert error.value.cluster == "east"

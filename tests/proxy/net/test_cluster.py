@@ -1,0 +1,204 @@
+"""A cluster among others, and what the proxy does with which frames."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from proxy import net
+from proxy.config import BadSetting
+from proxy.conversation import Cause
+from proxy.net.cluster import LINGERING, routes
+from proxy.net.nodes import bind
+from proxy.rewrite import api_versions
+from proxy.rewrite.addresses import METADATA
+from proxy.rewrite.nodes import Address, Node
+from proxy.wire import catalog
+from proxy.wire.framing import api_word, framed
+from tests.proxy.conversation.script import HEARTBEAT, request, response
+from tests.proxy.net.cluster import Broker
+from tests.proxy.net.peers import HOST, PATIENCE
+from tests.proxy.net.proxies import Running, proxying
+from tests.proxy.net.relays import settings, whole
+from tests.proxy.rewrite.responses import read
+
+NOWHERE = Address(HOST, 1)
+PING = request(HEARTBEAT, 3, 1)
+ASK_METADATA = framed(catalog.encode_request(METADATA, 12, 77, "tests", {}))
+
+
+@pytest.fixture
+async def brokers(nursery: trio.Nursery) -> tuple[Broker, Broker]:
+    """Of two clusters, both node 1; each answers with its name."""
+    east, west = Broker(), Broker()
+    for broker, name in ((east, b"east"), (west, b"west")):
+        await broker.start(nursery)
+
+        async def answer(key: int, version: int, correlation_id: int, name: bytes = name) -> bytes:
+            return response(correlation_id, name)
+
+        broker.answer = answer
+    return east, west
+
+
+@asynccontextmanager
+async def proxying_both(brokers: tuple[Broker, Broker]) -> AsyncIterator[Running]:
+    east, west = (settings(broker.address, name=name) for broker, name in zip(brokers, ("east", "west"), strict=True))
+    async with proxying(east, west, metrics=Address(HOST, 0)) as proxy:
+        yield proxy
+
+
+async def test_each_clusters_clients_reach_its_brokers(brokers: tuple[Broker, Broker]):
+    async with proxying_both(brokers) as two:
+        for name in ("east", "west"):
+            await two.nodes(1, cluster=name)
+            for client in (await two.client(cluster=name), await two.client(1, cluster=name)):
+                await client.say(PING)
+                await client.hears(response(1, name.encode()))
+
+
+async def test_nodes_of_the_same_number_have_listeners_of_their_own(brokers: tuple[Broker, Broker]):
+    async with proxying_both(brokers) as two:
+        told = {}
+        for name in ("east", "west"):
+            client = await two.client(cluster=name)
+            await client.say(ASK_METADATA)
+            (node,) = read(METADATA, 12, await client.hear_frame())["brokers"]
+            told[name] = (node["host"], node["port"])
+        assert told["east"] != told["west"]
+        assert told == {name: (HOST, two.of(name).nodes.advertised(1).port) for name in told}
+
+
+async def test_connections_are_counted_for_their_cluster_and_numbered_over_all(brokers: tuple[Broker, Broker]):
+    async with proxying_both(brokers) as two:
+        for name in ("west", "west", "east"):
+            client = await two.client(cluster=name)
+            await client.say(PING)
+            await client.hears(response(1, name.encode()))
+        assert (two.of("east").traffic.connections_opened, two.of("west").traffic.connections_opened) == (1, 2)
+        facts = [event[1] for event in two.watcher.seen("opened")]
+        assert [(one.connection, one.cluster) for one in facts] == [(1, "west"), (2, "west"), (3, "east")]
+
+
+async def test_all_clusters_drain_and_the_answers_in_flight_arrive(brokers: tuple[Broker, Broker]):
+    async with proxying_both(brokers) as two:
+        answered = trio.Event()
+
+        async def answer(key: int, version: int, correlation_id: int) -> bytes:
+            await answered.wait()
+            return response(correlation_id, b"late")
+
+        clients = []
+        for broker, name in zip(brokers, ("east", "west"), strict=True):
+            broker.answer = answer
+            client = await two.client(cluster=name)
+            await client.say(PING)
+            clients.append(client)
+        with trio.fail_after(PATIENCE):
+            while not all(HEARTBEAT in [key for key, _ in broker.asked] for broker in brokers):
+                await wait_all_tasks_blocked(0.005)
+        two.stop()
+        await wait_all_tasks_blocked(0.01)
+        assert not two.finished.is_set()
+        answered.set()
+        for client in clients:
+            await client.hears(response(1, b"late"))
+            client.close()
+        await two.ends_with(0)
+
+
+async def test_a_proxy_is_ready_when_each_cluster_has_been_reached(brokers: tuple[Broker, Broker]):
+    east = settings(brokers[0].address, name="east")
+    async with proxying(east, settings(NOWHERE, name="west"), metrics=Address(HOST, 0)) as proxy:
+        await proxy.nodes(1, cluster="east")
+        assert proxy.proxy._is_ready() == (False, "no upstream broker of west could be reached")
+
+
+async def test_a_port_picked_freely_is_none_of_another_clusters_range(brokers, monkeypatch):
+    """East needs a free port; the first that the kernel offers is one that west keeps for its nodes."""
+    reserved = bind(Address(HOST, 0))
+    port = reserved.getsockname()[1]
+    reserved.close()
+    offered = iter([port])
+
+    def offering(address: Address) -> socket.socket:
+        return bind(Address(address.host, next(offered, 0)) if address.port == 0 else address)
+
+    west = settings(brokers[1].address, name="west", base=port, node_count=1, listen=Address("127.0.0.2", 0))
+    async with proxying(settings(brokers[0].address, name="east"), west) as proxy:
+        nodes = proxy.of("east").nodes
+        monkeypatch.setattr("proxy.net.nodes.bind", offering)
+        await nodes.ensure([Node(5, "up-5.invalid", 9092)])
+        assert nodes.advertised(5).port != port
+        assert next(offered, None) is None
+
+
+@pytest.fixture
+def busy() -> Iterator[Address]:
+    with bind(Address(HOST, 0)) as sock:
+        yield Address(*sock.getsockname())
+
+
+@pytest.mark.parametrize("kind", ["listen", "named", "state"])
+def test_what_turns_out_wrong_says_whose_it_is(kind: str, busy: Address, tmp_path):
+    (tmp_path / "nodes.json").write_text("not json")
+    elsewhere = {1: Address("192.0.2.1", 9094)}
+    wrong = {"listen": {"listen": busy}, "named": {"named": elsewhere}, "state": {"state": tmp_path / "nodes.json"}}
+    with pytest.raises(BadSetting) as error:
+        net.run(whole(settings(NOWHERE, name="east"), settings(NOWHERE, name="west", **wrong[kind])))
+    assert error.value.cluster == "west"
+
+
+def test_whatever_ended_in_the_middle_of_something_sent_is_closed_gently():
+    assert {
+        Cause.BROKER_CLOSED,
+        Cause.BROKER_RESET,
+        Cause.BAD_LENGTH,
+        Cause.UNEXPECTED_RESPONSE,
+        Cause.UNSUPPORTED_VERSION,
+        Cause.NOT_REWRITABLE,
+        Cause.DRAINED,
+        Cause.PROXY_FAULT,
+    } == LINGERING
+
+
+# which frames are what
+
+
+def test_answers_with_brokers_and_what_may_hold_secrets_are_marked():
+    table = routes()
+    assert table.of(api_word(METADATA, 12)).mark_response
+    assert table.of(api_word(18, 3)).mark_response
+    assert not table.of(api_word(HEARTBEAT, 3)).mark_response
+    assert table.of(api_word(36, 2)).mark_request
+    assert table.of(api_word(36, 2)).mark_response
+    assert table.of(api_word(36, 99)).mark_request
+
+
+def test_handshakes_are_marked_for_the_mechanism_that_they_name():
+    assert all(routes().of(api_word(17, version)).mark_request for version in (0, 1))
+    assert not routes().of(api_word(17, 1)).mark_response
+
+
+def test_only_api_versions_is_answered_and_only_when_newer_than_known():
+    table = routes()
+    assert not table.of(api_word(18, api_versions.newest_known())).answered
+    assert table.of(api_word(18, api_versions.newest_known() + 1)).answered
+    assert not table.of(api_word(HEARTBEAT, 99)).answered
+
+
+@pytest.mark.parametrize("key", [0, 1, 3, 10, 60, 78, 79])
+def test_versions_that_would_name_brokers_somewhere_unknown_are_refused(key):
+    table, newest = routes(), catalog.versions(key)[-1]
+    assert not table.of(api_word(key, newest)).refused
+    assert table.of(api_word(key, newest + 1)).refused
+
+
+def test_unknown_versions_that_name_nobody_pass():
+    assert not routes().of(api_word(HEARTBEAT, 99)).refused
+    assert not routes().of(api_word(12_345, 0)).refused
