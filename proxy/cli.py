@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
