@@ -18,7 +18,6 @@ import click
 
 from proxy.config import BadSetting, ProxySettings
 from proxy.log import log_to_stderr
-from proxy.settings.commands import config as config_commands
 from proxy.settings.load import Loaded, load
 from proxy.settings.sources import CONFIG
 
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 LATER = {
     "analyze": ("recorder.commands", "Answer questions about a capture on Spark: latency and errors by API."),
     "compact": ("recorder.commands", "Turn what a proxy has logged into Parquet files."),
+    "config": ("proxy.settings.commands", "Check, show and explain settings, without running a proxy."),
     "demo": ("recorder.commands", "Show it all: a small cluster, clients, the proxy, a capture, an analysis."),
     "inspect": ("recorder.commands", "List, filter and decode the frames of a capture, without Spark."),
     "wire": ("proxy.tools.commands", "Kafka's protocol: list its messages, show one, decode a frame."),
@@ -216,6 +216,3 @@ def _say_ready(listening: Mapping[str, Address], metrics: Address | None) -> Non
         click.echo(f"listening on {address}" + (f" for {name}" if len(listening) > 1 else ""), err=True)
     if metrics is not None:
         click.echo(f"metrics on http://{metrics}/metrics", err=True)
-
-
-main.add_command(config_commands)

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Annotated, NamedTuple
 
 from proxy.rewrite.nodes import WILDCARDS, Address, PortMap
+from proxy.settings.addresses import ADDRESS, BROKERS, HOST
 from proxy.settings.keys import Key, wrong_values
-from proxy.settings.kinds import ADDRESS, BROKERS, HOST, INTEGER, LIMIT, MIB, PATH, SECONDS, TIMEOUT, choice
+from proxy.settings.kinds import INTEGER, LIMIT, MIB, PATH, SECONDS, TIMEOUT, choice
 from proxy.wire.framing import FrameLimits
 
 LIMITS = FrameLimits()

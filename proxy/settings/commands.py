@@ -1,4 +1,4 @@
-"""`kafka-wiretap config`: looks at settings without running anything."""
+"""The commands of `kafka-wiretap config`: look at settings without running anything."""
 
 from __future__ import annotations
 
@@ -65,3 +65,6 @@ def _loaded(file: Path | None) -> Loaded:
         for line in error.lines:
             click.echo(line, err=True)
         raise click.exceptions.Exit(EXIT_WRONG) from error
+
+
+COMMANDS: dict[str, click.Command] = {"config": config}

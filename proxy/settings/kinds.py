@@ -14,8 +14,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from proxy.rewrite.nodes import Address
-
 Toml = str | int | float | bool | list[str]
 
 
@@ -44,39 +42,13 @@ class Kind:
     written: Callable[[Any], Toml]
 
 
-def _text(raw: Any) -> str:
+def text(raw: Any) -> str:
+    """What anybody can see, without blanks around it. Raises Misread."""
     if not isinstance(raw, str):
         raise Misread("is no text")
     if not raw.strip() or not raw.isprintable():
         raise Misread("is empty" if not raw.strip() else "has characters that nobody can see")
     return raw.strip()
-
-
-def _address(raw: Any) -> Address:
-    text = _text(raw)
-    try:
-        return Address.parse(text)
-    except ValueError as error:
-        # its own example is one of a broker; which is right here, only the key knows
-        wrong = str(error).split("; right would be")[0]
-        raise Misread(wrong.removeprefix(repr(text)).strip()) from error
-
-
-def _brokers(raw: Any) -> tuple[Address, ...]:
-    parts = [part for part in raw.split(",") if part.strip()] if isinstance(raw, str) else raw
-    if not isinstance(parts, list) or not parts:
-        raise Misread("names no broker")
-    return tuple(_broker(part) for part in parts)
-
-
-def _broker(part: Any) -> Address:
-    try:
-        address = _address(part)
-    except ValueError as error:
-        raise Misread(f"has {part!r}, which {error}") from error
-    if not address.port:
-        raise Misread(f"has {part!r}, whose port is no broker's")
-    return address
 
 
 def _integer(raw: Any) -> int:
@@ -130,7 +102,7 @@ def _switch(raw: Any) -> bool:
 
 
 def _path(raw: Any) -> Path:
-    return Path(_text(raw))
+    return Path(text(raw))
 
 
 def _above_zero(kind: Kind) -> Kind:
@@ -143,9 +115,6 @@ def _above_zero(kind: Kind) -> Kind:
     return replace(kind, read=read)
 
 
-ADDRESS = Kind("HOST:PORT", _address, str)
-BROKERS = Kind("a list of HOST:PORT", _brokers, lambda addresses: [str(address) for address in addresses])
-HOST = Kind("a host name or IP address", _text, str)
 INTEGER = Kind("a whole number", _integer, int)
 SIZE = Kind('bytes, or text such as "64MiB"', _size, _written_size)
 LIMIT = _above_zero(SIZE)

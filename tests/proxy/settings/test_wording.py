@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from proxy.config import BadSetting, ClusterSettings
 from proxy.rewrite.nodes import Address
 from proxy.settings import wording
+from proxy.settings.addresses import ADDRESS, BROKERS
 from proxy.settings.keys import Key
-from proxy.settings.kinds import ADDRESS, BROKERS, INTEGER
+from proxy.settings.kinds import INTEGER
 from proxy.settings.sources import From, Given
 
 LISTEN = Key(ADDRESS, "listen", "Where.", "127.0.0.1:19092")

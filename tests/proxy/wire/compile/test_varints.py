@@ -95,9 +95,7 @@ def test_all_paths_at_once_are_projected(codec: Codec) -> None:
 
 @settings(max_examples=50, deadline=None)
 @given(messages(), st.data(), st.randoms(use_true_random=False))
-def test_a_walk_takes_any_pieces(
-    drawn: tuple[Codec, dict[str, Any]], data: st.DataObject, random: Random
-) -> None:
+def test_a_walk_takes_any_pieces(drawn: tuple[Codec, dict[str, Any]], data: st.DataObject, random: Random) -> None:
     codec, values = drawn
     encoded = codec.encode(values)
     stop = data.draw(st.sampled_from([slot.name for slot in layout(codec.message, codec.version).slots]))

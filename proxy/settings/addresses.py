@@ -1,0 +1,40 @@
+"""What may be written for an address: one of ours to listen on, some of brokers, a host for clients to dial."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from proxy.rewrite.nodes import Address
+from proxy.settings.kinds import Kind, Misread, text
+
+
+def _address(raw: Any) -> Address:
+    written = text(raw)
+    try:
+        return Address.parse(written)
+    except ValueError as error:
+        # its own example is one of a broker; which is right here, only the key knows
+        wrong = str(error).split("; right would be")[0]
+        raise Misread(wrong.removeprefix(repr(written)).strip()) from error
+
+
+def _brokers(raw: Any) -> tuple[Address, ...]:
+    parts = [part for part in raw.split(",") if part.strip()] if isinstance(raw, str) else raw
+    if not isinstance(parts, list) or not parts:
+        raise Misread("names no broker")
+    return tuple(_broker(part) for part in parts)
+
+
+def _broker(part: Any) -> Address:
+    try:
+        address = _address(part)
+    except ValueError as error:
+        raise Misread(f"has {part!r}, which {error}") from error
+    if not address.port:
+        raise Misread(f"has {part!r}, whose port is no broker's")
+    return address
+
+
+ADDRESS = Kind("HOST:PORT", _address, str)
+BROKERS = Kind("a list of HOST:PORT", _brokers, lambda addresses: [str(address) for address in addresses])
+HOST = Kind("a host name or IP address", text, str)
