@@ -9,8 +9,8 @@ Words of this room:
     codec        none, gzip, snappy, lz4, zstd
     control      records that brokers write: ends of transactions, changes of leader
     tombstone    a record whose value is None
-    partial      what a Fetch response cuts off at its end: no error. (A FetchSnapshot's pieces begin anywhere, too: join
-                 them by their positions first.)
+    partial      what a Fetch response cuts off at its end: no error. (A FetchSnapshot's pieces begin anywhere, too:
+                 join them by their positions first.)
 
     >>> from proxy.wire import records
     >>> data = records.write_batch([records.Record(7, key=b"k", value=b"v")], codec=records.Codec.GZIP)

@@ -44,8 +44,6 @@ def _frame(data: memoryview, at: int, out: Output, context: Any) -> int:
             at = end
     except (library("zstandard").ZstdError, MemoryError) as error:
         raise Malformed(f"no zstd frame: {error}") from None
-    if not unpacker.eof:
-        raise Malformed("a zstd frame that does not end")
     return at
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from proxy.wire.errors import Malformed, WireError
 from proxy.wire.records import DEFAULT_LIMIT, Codec, compress, decompress
-from proxy.wire.records.compression import Output
+from proxy.wire.records.compression import Output, next_piece
 from tests.proxy.wire.records.samples import BATCH_CODECS, few
 
 PACKED = BATCH_CODECS[1:]
@@ -168,6 +168,17 @@ def test_many_small_members_take_no_longer_than_their_bytes() -> None:
     for codec in (Codec.GZIP, Codec.LZ4, Codec.ZSTD):
         empty = compress(codec, b"")
         assert decompress(codec, empty * (MEGABYTE // len(empty))) == b""
+
+
+def test_input_is_fed_in_small_pieces() -> None:
+    """What is fed at once is copied once for each member that ends in it."""
+    data = memoryview(bytes(20_000))
+    piece, at = next_piece(data, 10, "member")
+    assert (len(piece), at) == (8192, 8202)
+    piece, at = next_piece(data, 19_990, "member")
+    assert (len(piece), at) == (10, 20_000)
+    with pytest.raises(Malformed, match="a member that does not end"):
+        next_piece(data, at, "member")
 
 
 def test_the_limit_is_a_multiple_of_what_brokers_take() -> None:

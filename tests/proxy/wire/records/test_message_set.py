@@ -118,6 +118,8 @@ def test_a_wrapper_that_holds_no_set_is_malformed_at_its_offset(data: bytes, rea
         (message(0, 0, b"v", rest=b"more"), "4 bytes behind a message's value", 27),
         (message(1, 0, b"v").replace(field(b"v"), pack(">i", 2) + b"v"), "a field of 2 bytes", 30),
         (message(1, 0, b"v").replace(field(b"v"), pack(">i", -2) + b"v"), "a field of -2 bytes", 30),
+        (message(1, 0, b"v")[:26] + pack(">i", -2) + field(b"v"), "a field of -2 bytes", 26),
+        (message(1, 0, None, key=b"k")[:-4] + pack(">i", -2), "a field of -2 bytes", 31),
         (message(1, 0, b"", key=b"1234").replace(field(b"1234"), pack(">i", 6) + b"1234"), "goes beyond its end", 36),
     ],
 )
@@ -169,6 +171,12 @@ def test_runs_of_any_length_are_read_up_to_what_is_no_part_of_them(magic: int) -
     assert offsets(data[:-1]) == [*range(2 * CHUNK + 5), 9000, 9001]
     inside = wrapper(magic, 2 * CHUNK + 4, *many)
     assert [record.value for record in read(inside)] == [b"v%d" % place for place in range(2 * CHUNK + 5)]
+
+
+def test_a_run_stops_at_another_magic_that_would_fit_it() -> None:
+    """Read as magic 0, this time is an empty key and a value up to the end."""
+    data = message(0, 0, b"a") + message(1, 1, b"v", timestamp=9)
+    assert list(read(data)) == [Record(0, -1, None, b"a", (), NONE), Record(1, 9, None, b"v", (), CREATE)]
 
 
 def test_messages_before_a_damaged_one_are_told_first() -> None:

@@ -1,5 +1,6 @@
 """Records of every format out of one buffer, and what its errors say."""
 
+import tracemalloc
 from contextlib import suppress
 
 import pytest
@@ -26,6 +27,8 @@ from proxy.wire.records import (
 from proxy.wire.records.batch import BATCH_HEAD
 from tests.proxy.wire.records.samples import BATCH_CODECS, MESSAGE_CODECS, plain_records, record_lists, untimed
 
+# what codecs ask for at a time, and their tables
+ALLOWANCE = 2 << 20
 KINDS = [bytes, bytearray, memoryview]
 
 
@@ -197,6 +200,38 @@ def test_the_limit_is_one_of_each_batch() -> None:
         list(read(wrapped, limit=1000))
     # what is not compressed has arrived already
     assert len(list(read(write_batch([Record(0, value=bytes(1000))]), limit=10))) == 1
+
+
+def peak_of(data: bytes) -> int:
+    tracemalloc.start()
+    try:
+        with suppress(WireError):
+            for _ in read(data, check_crc=False, limit=1 << 20):
+                pass
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_huge_counts_cost_no_memory() -> None:
+    huge = 0x7FFF_FFFF
+    for codec in BATCH_CODECS:
+        data = bytearray(write_batch(plain_records(5), codec=codec))
+        BATCH_HEAD.pack_into(data, 0, *BATCH_HEAD.unpack_from(data)[:-1], huge)
+        assert peak_of(bytes(data)) < ALLOWANCE
+    one = write_batch([Record(0, headers=(("h", b"x"),))])
+    assert one.endswith(b"\2\2h\2x")
+    assert peak_of(one[:-5] + b"\xfe\xff\xff\xff\x0f") < ALLOWANCE
+
+
+def test_memory_stays_within_the_records_times_a_constant() -> None:
+    """The smallest records and headers that there are, out of next to nothing: a chunk, and what unfolded."""
+    list(read(write_batch([Record(0)], codec=Codec.ZSTD)))
+    records = write_batch([Record(0, 0)] * 40_000, codec=Codec.ZSTD)
+    assert peak_of(records) < ALLOWANCE
+    # two bytes become a tuple of two and its place in another
+    headers = write_batch([Record(0, 0, headers=(("", None),) * 20_000)], codec=Codec.ZSTD)
+    assert peak_of(headers) < ALLOWANCE + 20_000 * 100
 
 
 def every_kind() -> list[bytes]:
