@@ -222,8 +222,11 @@ class Decoder:
         read = f"many({code!r}, {slot.size}, {count}, buf, at)"
         if ready:
             read = f"[*{ready}[{count}](buf, at)] if n < {READY} else {read}"
-        self.source.line(f"{target} = {read}")
-        self.source.line(f"at += ({count}) * {slot.size}")
+        # Offline replicas and the like: mostly none.
+        self.source.line(f"if n == {int(slot.compact)}: {target} = []")
+        with self.source.block("else:"):
+            self.source.line(f"{target} = {read}")
+            self.source.line(f"at += ({count}) * {slot.size}")
 
     def _rows(self, slot: Slot, struct: Struct, target: str, count: str) -> None:
         """Structs of fixed size; flexible ones are, as long as no tags stand there."""
