@@ -101,18 +101,6 @@ class Cursor:
         self.take(code, size, "n")
         self.flush()
 
-    def compact_length(self) -> tuple[str, str]:
-        """Writes the reading of a compact length's first byte into `n`.
-
-        Returns:
-            the conditions that more bytes follow it, and that they do or it is 0 (null).
-        """
-        if self._codes:  # signed, so that one comparison tells both
-            self.length("b", 1)
-            return "n < 0", "n < 1"
-        self.length("B", 1)
-        return "n > 127", "not 0 < n < 128"
-
     def count(self) -> None:
         """An unsigned varint into `n`."""
         self.length("B", 1)

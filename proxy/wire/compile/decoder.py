@@ -152,28 +152,27 @@ class Decoder:
         def write() -> None:
             value = self.source.fresh(slot.name)
             self.source.line(f"n = {count}")
-            with self._unless_null(slot, value, "n < 0", "n < 1"):
+            with self._unless_null(slot, value):
                 self._sized(slot, value)
             self.source.line(f"{item} = {value}")
 
-        self.cursor.detour(*(("b", 1, count, f"{count}") if slot.compact else ("i", 4, count, f"{count} != -1")), write)
+        self.cursor.detour(*(("B", 1, count, count) if slot.compact else ("i", 4, count, f"{count} != -1")), write)
 
     @contextmanager
     def filled(self, slot: Slot, target: str) -> Iterator[None]:
         """Reads a length into `n` and null into `target`; the lines written meanwhile read what is not null."""
         if slot.compact:
-            more, more_or_null = self.cursor.compact_length()
+            self.cursor.length("B", 1)
         else:
-            more = more_or_null = "n < 0"
             self.cursor.length(*(("h", 2) if slot.type == "string" and not slot.array else ("i", 4)))
-        with self._unless_null(slot, target, more, more_or_null):
+        with self._unless_null(slot, target):
             yield
 
     @contextmanager
-    def _unless_null(self, slot: Slot, target: str, more: str, more_or_null: str) -> Iterator[None]:
-        """The same for a length that is read already; `more` and `more_or_null` ask whether `n` is not all of it."""
+    def _unless_null(self, slot: Slot, target: str) -> Iterator[None]:
+        """The same for a length that is read already, a compact one up to its first byte."""
         if slot.compact:
-            with self.source.block(f"if {more if slot.nullable else more_or_null}:"):
+            with self.source.block("if n > 127:" if slot.nullable else "if not 0 < n < 128:"):
                 self._rest_of_length(slot)
         elif not slot.nullable:
             self.source.line("if n < 0: raise not_null(n, at)")

@@ -62,19 +62,6 @@ def test_a_count_is_a_varint_of_any_width(data: bytes, count: int) -> None:
     assert reader.source.function()(b"_" + data, 0) == (count, 1 + len(data))
 
 
-@pytest.mark.parametrize("first", [0, 1, 127, 128, 255])
-@pytest.mark.parametrize("before", [0, 2])
-def test_the_first_byte_of_a_compact_length_tells_whether_more_follow(first: int, before: int) -> None:
-    """Alone or read with what stands before it."""
-    reader = cursor()
-    if before:
-        reader.step(before)
-    more, more_or_null = reader.compact_length()
-    reader.source.line(f"return n & 255, {more}, {more_or_null}, at")
-    data = bytes(before) + bytes([first])
-    assert reader.source.function()(data, 0) == (first, first > 127, not 0 < first < 128, len(data))
-
-
 def test_what_follows_a_detour_is_read_once_or_behind_it() -> None:
     reader = cursor()
     reader.take("h", 2, "one")

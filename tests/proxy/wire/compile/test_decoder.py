@@ -136,4 +136,4 @@ def test_arrays_longer_than_what_is_ready_made_are_read() -> None:
 def test_the_written_function_is_flat() -> None:
     text = inspect.getsource(must_codec("response", 3, 12)._decode)
     assert text.count("def ") == 1
-    assert "error_code_2, partition_index, leader_id, leader_epoch, n = read_hiiib(buf, at)" in text
+    assert "error_code_2, partition_index, leader_id, leader_epoch, n = read_hiiiB(buf, at)" in text
