@@ -92,7 +92,7 @@ ADDRESSES = (
 
 
 class NotDialled(NamedTuple):
-    """An address that a client may see, in a field ("": in any text), and why it is left alone."""
+    """Where an address may be seen: in a field and all below it ("": in any text), and why it is left alone."""
 
     message: str
     path: str
@@ -102,6 +102,8 @@ class NotDialled(NamedTuple):
 _QUORUM = "only controllers send it, to each other; api_versions.py keeps clients from asking"
 _REGISTERED = "an address that a node or a tool registers with the cluster, which must see the real one"
 _APPLICATION = "where a Streams application listens, as it says itself: no broker"
+_CLIENT = "where a client connects from, as the broker sees it: this proxy"
+_RULE = "the hosts that an ACL speaks of: brokers compare them with where a client connects from"
 
 NOT_DIALLED = (
     NotDialled(
@@ -126,8 +128,19 @@ NOT_DIALLED = (
     NotDialled("LeaderAndIsrRequest", "live_leaders", "from a ZooKeeper-era controller to brokers"),
     NotDialled("UpdateMetadataRequest", "live_brokers", "from a ZooKeeper-era controller to brokers"),
     NotDialled("StreamsGroupHeartbeatRequest", "user_endpoint", _APPLICATION),
-    NotDialled("StreamsGroupHeartbeatResponse", "partitions_by_user_endpoint.user_endpoint", _APPLICATION),
+    NotDialled("StreamsGroupHeartbeatResponse", "partitions_by_user_endpoint", _APPLICATION),
     NotDialled("StreamsGroupDescribeResponse", "groups.members.user_endpoint", _APPLICATION),
+    NotDialled("JoinGroupRequest", "protocols.metadata", _APPLICATION),
+    NotDialled("DescribeGroupsResponse", "groups.members.client_host", _CLIENT),
+    NotDialled("ConsumerGroupDescribeResponse", "groups.members.client_host", _CLIENT),
+    NotDialled("ShareGroupDescribeResponse", "groups.members.client_host", _CLIENT),
+    NotDialled("StreamsGroupDescribeResponse", "groups.members.client_host", _CLIENT),
+    NotDialled("EnvelopeRequest", "client_host_address", _CLIENT),
+    NotDialled("DescribeAclsRequest", "host_filter", _RULE),
+    NotDialled("DescribeAclsResponse", "resources.acls.host", _RULE),
+    NotDialled("CreateAclsRequest", "creations.host", _RULE),
+    NotDialled("DeleteAclsRequest", "filters.host_filter", _RULE),
+    NotDialled("DeleteAclsResponse", "filter_results.matching_acls.host", _RULE),
 )
 
 

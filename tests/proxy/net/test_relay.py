@@ -571,6 +571,18 @@ async def test_api_versions_is_reduced_to_what_can_be_passed_on():
     assert offer["max_version"] == catalog.versions(METADATA)[-1]
 
 
+async def test_a_clients_check_that_it_meets_the_node_it_means_passes_untouched():
+    # KIP-1242: it names cluster and node, which keep their ids; error 129 says that it has met another
+    meant = {"client_software_name": "tests", "client_software_version": "1", "cluster_id": "A" * 22, "node_id": 7}
+    asked = framed(catalog.encode_request(API_VERSIONS, 5, CORRELATION_ID, "tests", meant))
+    another = answer(API_VERSIONS, 5, {"error_code": 129})
+    async with relaying() as talk:
+        await talk.client.say(asked)
+        await talk.broker.hears(asked)
+        await talk.broker.say(another)
+        await talk.client.hears(another)
+
+
 async def test_an_answer_over_the_hold_limit_cannot_be_rewritten():
     async with relaying(hold_limit=20) as talk:
         await talk.client.say(ping(1), ask(METADATA, 12))
