@@ -106,12 +106,12 @@ def _names(kind: Kind, key: int, version: int) -> dict[str, Any]:
 
 
 def _body(kind: Kind, key: int, version: int, frame: bytes, start: int, asked: Asked) -> dict[str, Any]:
-    codec = catalog.codec(kind, key, version)
+    codec = catalog.codec(kind, key, version) if kind == "request" else catalog.codec_of_response(frame, key, version)
     if codec is None:
         known = catalog.versions(key)
         why = f"version {version} of {known.start}-{known.stop - 1} known" if known else "the catalog has no such api"
         return {"why": f"unknown: {why}", "bytes": frame[start:]}
     values, end = codec.decode(frame, start)
-    body = message_tree(codec.message, version, values, asked.shown)
+    body = message_tree(codec.message, codec.version, values, asked.shown)
     more = len(frame) - end
     return {"body": body} | ({"why": f"{more} bytes more stand behind it"} if more else {})

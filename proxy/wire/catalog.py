@@ -7,6 +7,7 @@ for the process.
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from struct import Struct
 from typing import Any
 
 from proxy.wire import apis as _apis
@@ -35,6 +36,7 @@ __all__ = [
     "api_name",
     "apis",
     "codec",
+    "codec_of_response",
     "decode_request",
     "decode_response",
     "encode_request",
@@ -53,6 +55,10 @@ Spans = dict[str, list[tuple[Any, int, int]]]
 # more than there are messages; a peer that asks for all of 2**32 keys and versions fills no memory
 MOST_CACHED = 4096
 SECRET_MARKS = frozenset(MASKED)
+
+API_VERSIONS, UNSUPPORTED_VERSION = 18, 35
+# version 0 of an ApiVersions response: error code, number of elements, and so many elements up to its end
+_OFFERS, _OFFER_BYTES = Struct(">hi"), 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +159,22 @@ def codec(kind: Kind, key: int, version: int) -> Codec | None:
     return Codec(message, version) if message and version in message.versions else None
 
 
+def codec_of_response(frame: Buffer, key: int, version: int) -> Codec | None:
+    """The functions that read the response in `frame` to a request of that version; None as for `codec`.
+
+    They are those of the request's version, but for a broker's refusal of an ApiVersions request that is newer than it
+    knows: error 35 comes with version 0's body (KIP-511).
+    """
+    return codec("response", key, 0 if key == API_VERSIONS and _is_refusal(frame) else version)
+
+
+def _is_refusal(frame: Buffer) -> bool:
+    if len(frame) < 4 + _OFFERS.size:
+        return False
+    error, count = _OFFERS.unpack_from(frame, 4)
+    return bool(error == UNSUPPORTED_VERSION and len(frame) == 4 + _OFFERS.size + max(count, 0) * _OFFER_BYTES)
+
+
 def walk_response(key: int, version: int, stop: str) -> Walk:
     """A walk over a response frame from its correlation id on.
 
@@ -182,7 +204,7 @@ def decode_response(frame: Buffer, key: int, version: int) -> tuple[ResponseHead
     Errors: Truncated, Malformed.
     """
     head = response_head(frame, key, version)
-    found = codec("response", key, version)
+    found = codec_of_response(frame, key, version)
     if found is None:
         return UnknownMessage("response", key, version, head.body)
     return head, found.decode(frame, head.body)[0]

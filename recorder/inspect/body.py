@@ -43,7 +43,7 @@ def body(row: Row, records: int = 10) -> Body:
 def _decoded(
     frame: bytes, kind: Kind, key: int, version: int, masked: Sequence[Mapping[str, int]], records: int
 ) -> Body:
-    codec = catalog.codec(kind, key, version)
+    codec = catalog.codec(kind, key, version) if kind == c.REQUEST else catalog.codec_of_response(frame, key, version)
     if codec is None:
         return Body(None, f"api {key} version {version} is not in the catalog")
     try:
@@ -53,5 +53,5 @@ def _decoded(
         values, end = codec.decode(frame, start)
     except WireError as error:
         return Body(None, f"can't be decoded: {error}")
-    tree = message_tree(codec.message, version, values, Shown(bool(masked), records))
+    tree = message_tree(codec.message, codec.version, values, Shown(bool(masked), records))
     return Body(tree, f"{len(frame) - end} bytes more stand behind it" if end < len(frame) else "")

@@ -11,7 +11,7 @@ from proxy.wire.errors import WireError
 from proxy.wire.framing import framed
 from tests.strategies import messages
 
-METADATA, SASL = 3, 36
+METADATA, API_VERSIONS, SASL = 3, 18, 36
 REQUEST = catalog.encode_request(METADATA, 12, 7, "me", {"topics": None})
 
 
@@ -79,6 +79,12 @@ def test_an_unknown_api_or_version_is_told_with_its_bytes() -> None:
     assert found["why"] == "unknown: the catalog has no such api"
     (found,) = told(b"\0\0\0\7\0rest", Asked((METADATA, 99)))
     assert (found["why"], found["bytes"]) == ("unknown: version 99 of 0-13 known", b"rest")
+
+
+def test_a_refused_question_for_versions_is_read_as_version_0() -> None:
+    (found,) = told(b"\0\0\0\7\0\x23\0\0\0\0", Asked((API_VERSIONS, 4)))
+    assert found["body"] == {"error_code": 35, "api_keys": []}
+    assert "why" not in found
 
 
 def test_bytes_behind_a_message_are_told() -> None:

@@ -48,6 +48,28 @@ def test_a_response_is_written_and_read_with_its_head() -> None:
     assert values["finalized_features_epoch"] == -1
 
 
+# what a broker of 2.8 and one of 0.10 answer to version 5: the one api that it names, or none
+@pytest.mark.parametrize("named", [b"\0\x12\0\0\0\x03", b""])
+@pytest.mark.parametrize("version", [3, 5, 99])
+def test_a_refused_question_for_versions_is_answered_as_in_version_0(named: bytes, version: int) -> None:
+    frame = b"\0\0\0\x07\0\x23" + (len(named) // 6).to_bytes(4) + named
+    offers = [{"api_key": API_VERSIONS, "min_version": 0, "max_version": 3}] if named else []
+    values = {"error_code": 35, "api_keys": offers}
+    assert catalog.decode_response(memoryview(frame), API_VERSIONS, version) == (ResponseHead(7, 4), values)
+
+
+def test_a_refusal_in_a_form_of_its_own_is_read_as_it_was_asked_for() -> None:
+    refusal = {"error_code": 35, "api_keys": [{"api_key": API_VERSIONS, "max_version": 3}], "throttle_time_ms": 1}
+    for version in range(1, 6):
+        _, values = catalog.decode_response(
+            catalog.encode_response(API_VERSIONS, version, 7, refusal), API_VERSIONS, version
+        )
+        assert values["throttle_time_ms"] == 1
+    for end in range(4, 10):
+        with pytest.raises(WireError):
+            catalog.decode_response(b"\0\0\0\x07\0\x23\xff\xff\xff\xff"[:end], API_VERSIONS, 0)
+
+
 def test_an_unknown_message_is_a_value() -> None:
     assert catalog.decode_request(b"\x03\xe8\0\x05\0\0\0\x07\0\x02me?") == UnknownMessage("request", 1000, 5, 12)
     assert catalog.decode_request(b"\0\x03\0\x63\0\0\0\x07\0\x02me\0?") == UnknownMessage("request", METADATA, 99, 13)

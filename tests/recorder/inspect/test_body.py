@@ -12,7 +12,7 @@ from proxy.wire import records
 from recorder.inspect.body import body
 
 Make = Callable[..., dict[str, Any]]
-PRODUCE, METADATA, SASL_AUTHENTICATE = 0, 3, 36
+PRODUCE, METADATA, API_VERSIONS, SASL_AUTHENTICATE = 0, 3, 18, 36
 TOPIC_ID = bytes(range(16))
 
 
@@ -68,6 +68,12 @@ def test_what_cannot_be_decoded_says_why(make_response: Make, other: dict[str, A
     found = body(as_read(make_response(0, 1, 1, METADATA, 12), **other))
     assert found.values is None
     assert found.why.startswith(why)
+
+
+def test_a_refused_question_for_versions_is_read_as_version_0(make_response: Make) -> None:
+    row = make_response(0, 1, 1, API_VERSIONS, 4)
+    found = body(as_read(row, frame=b"\0\0\0\7\0\x23\0\0\0\0"))
+    assert (found.values, found.why) == ({"error_code": 35, "api_keys": []}, "")
 
 
 def test_bytes_behind_a_message_are_reported(make_response: Make) -> None:
