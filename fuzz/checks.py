@@ -64,9 +64,18 @@ def response(data: bytes) -> None:
         found = wire.decode_response(frame, key, version)
         if not isinstance(found, wire.UnknownMessage):
             head, values = found
-            again = wire.encode_response(key, version, head.correlation_id, values)
-            _same_message(wire.decode_response(again, key, version), found)
+            # a refusal is written in another version than was asked for
+            written = _must_codec(frame, key, version).version
+            again = wire.encode_response(key, written, head.correlation_id, values)
+            _same_message(wire.decode_response(again, key, written), found)
             _must(codes is not None or not _codes_of(key, version), "what decodes tells its error codes")
+
+
+def _must_codec(frame: bytes, key: int, version: int) -> wire.Codec:
+    codec = wire.codec_of_response(frame, key, version)
+    if codec is None:
+        raise Finding("what decodes has a codec")
+    return codec
 
 
 def _same_message(again: Any, first: Any) -> None:

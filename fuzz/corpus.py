@@ -19,7 +19,7 @@ from proxy import wire
 from proxy.wire import embedded, kafka07, records
 from proxy.wire.apis import Kind
 
-PRODUCE, FETCH = 0, 1
+PRODUCE, FETCH, API_VERSIONS = 0, 1, 18
 # where record batches stand
 RECORDS = {
     ("request", PRODUCE): "topic_data.partition_data.records",
@@ -107,6 +107,8 @@ def _made() -> Iterator[Input]:
             assert found is not None
             yield Input("inside", f"{name}-v{version}", bytes([number, version]) + found.encode({}))
     yield from (Input("login", str(number), token) for number, token in enumerate(TOKENS))
+    refused = wire.encode_response(API_VERSIONS, 0, 7, {"error_code": 35, "api_keys": []})
+    yield Input("response", "refused", bytes([API_VERSIONS, 4]) + refused)
     for number, codec in enumerate(CODECS):
         yield Input("pushed", codec.value, bytes([number]) + records.compress(codec, METRICS))
     yield from (Input("old", name, data) for name, data in _old().items())
