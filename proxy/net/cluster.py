@@ -101,10 +101,10 @@ class Cluster:
         self._common = common
         self._routes = routes()
         try:
-            known = read_state(settings.state)
+            state = read_state(settings.state)
         except ValueError as error:
             raise BadSetting(str(error), cluster=self.name) from error
-        self.nodes = Nodes(settings, self._serve_node, known, common.observer, reserved)
+        self.nodes = Nodes(settings, self._serve_node, state, common.observer, reserved)
         self.upstreams = Upstreams(settings, self.nodes)
         self._shared = Shared(settings, self.nodes, self.traffic, common.held, common.observer, common.room)
         self._relays: set[Relay] = set()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import resource
 import socket
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from logging import INFO, WARNING
 from typing import Protocol
 
@@ -17,7 +17,7 @@ import trio
 from proxy.config import BadSetting, ClusterSettings
 from proxy.log import log
 from proxy.metrics.collector import NodeListener
-from proxy.net.state import KnownNode, write_state
+from proxy.net.state import KnownNode, State, write_state
 from proxy.rewrite.nodes import WILDCARDS, Address, Node, PortMap
 
 # connections that may wait to be accepted
@@ -38,7 +38,7 @@ class Nodes:
 
     Args:
         serve: accepts on a listener for a node from now on; called once for each.
-        known: the nodes of the state file.
+        state: what the state file says.
         watcher: is told of nodes known, found and moved.
         reserved: ports that are other clusters', never to be picked.
     """
@@ -47,7 +47,7 @@ class Nodes:
         self,
         settings: ClusterSettings,
         serve: Callable[[trio.SocketListener, int], None],
-        known: Mapping[int, KnownNode],
+        state: State,
         watcher: NodeWatcher | None,
         reserved: tuple[range, ...] = (),
     ) -> None:
@@ -55,7 +55,10 @@ class Nodes:
         self._ports: PortMap = settings.ports
         self._serve = serve
         self._watcher = watcher
-        self._known = dict(known)
+        self._known = dict(state.nodes)
+        self._cluster_id = state.cluster_id
+        # of clusters that took another's place: said once
+        self._intruders: set[str] = set()
         self._reserved = reserved
         self._listening: dict[int, Address] = {}
         self._usual: dict[int, bool] = {}
@@ -97,13 +100,21 @@ class Nodes:
         """Whether any node's broker is known."""
         return any(node.upstream is not None for node in self._known.values())
 
-    async def ensure(self, nodes: Iterable[Node]) -> None:
-        """Returns when every one of the nodes is listened for. Raises OSError: no port can be had."""
+    async def ensure(self, nodes: Iterable[Node], cluster_id: str | None = None) -> None:
+        """Returns when every one of the nodes is listened for. Raises OSError: no port can be had.
+
+        Args:
+            cluster_id: of the cluster that named them; None: not told.
+        """
+        nodes = tuple(nodes)
+        self._check_room({node.node_id for node in nodes})
+        is_news = cluster_id not in (None, self._cluster_id)
+        if is_news:
+            self._belong_to(cluster_id)
         changed = [node for node in nodes if not self._is_current(node)]
-        self._check_room({node.node_id for node in changed})
         for node in changed:
             self._learn(node)
-        if changed:
+        if changed or is_news:
             await self._save()
 
     def advertised(self, node_id: int) -> Address:
@@ -121,6 +132,16 @@ class Nodes:
             NodeListener(number, str(self.upstream(number) or "unknown"), str(listener), self._usual[number])
             for number, listener in list(self._listening.items())
         ]
+
+    def _belong_to(self, cluster_id: str | None) -> None:
+        """Nodes of another cluster are not those that are known by their numbers: clients must not meet these."""
+        before, self._cluster_id = self._cluster_id, cluster_id
+        if before is None:
+            return
+        self._known = {number: KnownNode(None, node.port) for number, node in self._known.items()}
+        if cluster_id not in self._intruders:
+            self._intruders.add(str(cluster_id))
+            log(WARNING, "another cluster answers: its nodes take the known ones' places", was=before, now=cluster_id)
 
     def _check_room(self, wanted: set[int]) -> None:
         """A listener is kept for ever, so one mad answer must not take the files that connections need."""
@@ -205,7 +226,7 @@ class Nodes:
             # a broker may give itself any number; one below 0 has no place of its own at the next start
             nodes = {number: node for number, node in self._known.items() if number >= 0}
             try:
-                await trio.to_thread.run_sync(write_state, path, nodes)
+                await trio.to_thread.run_sync(write_state, path, State(nodes, self._cluster_id))
             except OSError as error:
                 log(WARNING, "state file can't be written", path=path, reason=error.strerror)
 

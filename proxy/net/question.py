@@ -7,7 +7,7 @@ brokers ask for a login the answer never comes; then the proxy learns its nodes 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import trio
 
@@ -33,9 +33,14 @@ class NoAnswer(Exception):
         self.reached = reached
 
 
-async def ask_for_nodes(
-    upstream: tuple[Address, ...], dial: Callable[[Address], Awaitable[Stream]]
-) -> tuple[Node, ...]:
+class Told(NamedTuple):
+    """What a broker says of its cluster. `cluster_id`: None if it doesn't say (before 0.10.1)."""
+
+    nodes: tuple[Node, ...]
+    cluster_id: str | None
+
+
+async def ask_for_nodes(upstream: tuple[Address, ...], dial: Callable[[Address], Awaitable[Stream]]) -> Told:
     """The cluster's nodes, from the first bootstrap server that tells them.
 
     Raises:
@@ -55,13 +60,13 @@ async def ask_for_nodes(
     raise NoAnswer("; ".join(reasons), reached)
 
 
-async def _ask(stream: Stream) -> tuple[Node, ...]:
+async def _ask(stream: Stream) -> Told:
     try:
         versions = await _exchange(stream, API_VERSIONS, 0, {})
         _, answer = _decoded(versions, API_VERSIONS, 0)
         version = _metadata_version(answer)
         frame = await _exchange(stream, METADATA, version, _question(version))
-        return addresses.nodes_in(METADATA, version, frame)
+        return Told(addresses.nodes_in(METADATA, version, frame), addresses.cluster_in(METADATA, version, frame))
     finally:
         stream.close()
 

@@ -105,7 +105,8 @@ class Held:
         key, version = self._api
         if key == API_VERSIONS:
             return api_versions.reduce(version, frame)
-        await self._nodes.ensure(addresses.nodes_in(key, version, frame))
+        cluster_id = addresses.cluster_in(key, version, frame)
+        await self._nodes.ensure(addresses.nodes_in(key, version, frame), cluster_id)
         return addresses.splice(key, version, frame, self._nodes.advertised)
 
     def release(self) -> None:

@@ -79,8 +79,8 @@ class Upstreams:
 
     async def _ask(self) -> bool:
         try:
-            found = await ask_for_nodes(self._settings.upstream, self._dial)
-            await self._nodes.ensure(found)
+            told = await ask_for_nodes(self._settings.upstream, self._dial)
+            await self._nodes.ensure(told.nodes, told.cluster_id)
         except NoAnswer as error:
             self.reached = error.reached
             self._say(str(error))

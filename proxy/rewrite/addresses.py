@@ -28,6 +28,9 @@ PRODUCE, FETCH, METADATA, FIND_COORDINATOR, DESCRIBE_CLUSTER, SHARE_FETCH, SHARE
 # FindCoordinator's node id in an entry that names no node.
 NO_NODE = -1
 
+# The first Metadata response that says its cluster's id.
+NAMED_CLUSTER = 2
+
 # DescribeCluster's endpoint type of a list of controllers (1: brokers).
 CONTROLLERS = 2
 
@@ -188,6 +191,18 @@ def nodes_in(api_key: int, api_version: int, frame: Buffer) -> tuple[Node, ...]:
     return tuple(dict.fromkeys(place.node for place in found.nodes))
 
 
+def cluster_in(api_key: int, api_version: int, frame: Buffer) -> str | None:
+    """The id of the cluster that a response (the bytes behind its length) is about; None: it doesn't say.
+
+    Errors: WireError when the frame can't be read.
+    """
+    if api_key != METADATA or api_version < NAMED_CLUSTER:
+        return None
+    found = _cluster_reader(api_version)(frame, response_head(frame, api_key, api_version).body)
+    cluster_id: str | None = found["cluster_id"][0][0]
+    return cluster_id or None
+
+
 def splice(api_key: int, api_version: int, frame: Buffer, advertised: Advertised) -> bytes:
     """A response (the bytes behind its length) with the advertised addresses in it, and its new length in front.
 
@@ -267,3 +282,11 @@ def _reader(api_key: int, api_version: int) -> tuple[AddressField, tuple[str, st
     if row.nodes == "node_endpoints":
         also.append("tags")
     return row, row.paths, codec.project((*row.paths, *also))
+
+
+@cache
+def _cluster_reader(api_version: int) -> Projection:
+    codec = catalog.codec("response", METADATA, api_version)
+    if codec is None:
+        raise Malformed("no rewrite of addresses exists", api="Metadata", version=api_version)
+    return codec.project(("cluster_id",))

@@ -29,6 +29,7 @@ class Broker:
     def __init__(self, nodes: Iterable[Node] | None = None, newest_metadata: int = 12) -> None:
         self.nodes = nodes
         self.newest_metadata = newest_metadata
+        self.cluster_id: str | None = None
         # (api key, version) of each request, and the frames themselves
         self.asked: list[tuple[int, int]] = []
         self.frames: list[bytes] = []
@@ -37,6 +38,8 @@ class Broker:
         # answers anything else than the two questions; None closes the connection
         self.answer: Answer = self.pong
         self.speaks = True
+        # tells its nodes to nobody, as where brokers ask for a login
+        self.is_reticent = False
         self.address = Address(HOST, 0)
         self._scope = trio.CancelScope()
 
@@ -79,7 +82,7 @@ class Broker:
             await stream.send_all(told)
 
     async def _told(self, key: int, version: int, correlation_id: int) -> bytes | None:
-        if not self.speaks:
+        if not self.speaks or (self.is_reticent and key in (API_VERSIONS, METADATA)):
             return None
         if key == API_VERSIONS:
             keys = [{"api_key": METADATA, "min_version": 0, "max_version": self.newest_metadata}]
@@ -87,7 +90,8 @@ class Broker:
         if key == METADATA:
             nodes = [Node(1, self.address.host, self.address.port)] if self.nodes is None else self.nodes
             brokers = [{"node_id": node.node_id, "host": node.host, "port": node.port} for node in nodes]
-            return framed(catalog.encode_response(key, version, correlation_id, {"brokers": brokers}))
+            body = {"brokers": brokers} | ({"cluster_id": self.cluster_id} if version >= 2 else {})
+            return framed(catalog.encode_response(key, version, correlation_id, body))
         return await self.answer(key, version, correlation_id)
 
 

@@ -19,6 +19,7 @@ from proxy.net.nodes import Nodes
 from proxy.net.observer import Opened
 from proxy.net.relay import Relay, Shared
 from proxy.net.room import Room
+from proxy.net.state import State
 from proxy.net.streams import Stream
 from proxy.rewrite.nodes import Address
 from tests.proxy.net.peers import HOST, PATIENCE, Peer, connected
@@ -163,7 +164,7 @@ async def relaying(
     watcher = watcher or Watcher()
     chosen = settings(advertise=advertise, **others)
     listeners = Listeners()
-    nodes = Nodes(chosen, listeners.serve, {}, watcher)
+    nodes = Nodes(chosen, listeners.serve, State(), watcher)
     traffic = Traffic()
     shared = Shared(chosen, nodes, traffic, held or HeldBytes(1 << 28), watcher, Room(watcher))
     client, inner = connected(buffers=buffers)

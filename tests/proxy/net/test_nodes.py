@@ -14,7 +14,7 @@ import trio
 
 from proxy.config import BadSetting, ClusterSettings
 from proxy.net.nodes import Nodes, bind
-from proxy.net.state import KnownNode, read_state
+from proxy.net.state import KnownNode, State, read_state
 from proxy.rewrite.nodes import Address, Node
 from tests.proxy.net.peers import HOST
 from tests.proxy.net.relays import BROKER, Listeners, Watcher, listens, settings
@@ -38,7 +38,7 @@ def watcher() -> Watcher:
 @pytest.fixture
 def make(listeners: Listeners, watcher: Watcher) -> Make:
     def make(chosen: ClusterSettings | None = None, known: dict[int, KnownNode] | None = None) -> Nodes:
-        return Nodes(chosen or settings(), listeners.serve, known or {}, watcher)
+        return Nodes(chosen or settings(), listeners.serve, State(known or {}), watcher)
 
     return make
 
@@ -48,7 +48,7 @@ def restarted(listeners: Listeners, state: Path, **others: Any) -> Nodes:
     listeners.close()
     listeners.opened.clear()
     known = read_state(state)
-    remembered = {number: node.port for number, node in known.items() if node.port is not None}
+    remembered = {number: node.port for number, node in known.nodes.items() if node.port is not None}
     return Nodes(settings(remembered=remembered, state=state, **others), listeners.serve, known, None)
 
 
@@ -100,6 +100,45 @@ async def test_nodes_keep_their_ports_over_a_restart_in_any_order(order, make, l
     for node in order:
         await again.ensure([node])
     assert listeners.ports == before
+
+
+async def test_another_cluster_in_the_old_ones_place_keeps_its_ports_and_nothing_else(
+    make, listeners, tmp_path, caplog
+):
+    state = tmp_path / "nodes.json"
+    await make(settings(state=state)).ensure([ONE, TWO], "first")
+    ports = dict(listeners.ports)
+    again = restarted(listeners, state)
+    again.listen_for_known()
+    assert again.upstream(2) == TWO.address
+    moved = Node(1, "other-1.invalid", 9092)
+    await again.ensure([moved], "second")
+    assert listeners.ports == ports
+    assert (again.upstream(1), again.upstream(2)) == (moved.address, None)
+    assert read_state(state) == State({1: KnownNode(moved.address, ports[1]), 2: KnownNode(None, ports[2])}, "second")
+    (warning,) = [record for record in caplog.records if "another cluster" in record.message]
+    assert warning.keys == {"was": "first", "now": "second"}
+
+
+async def test_the_same_cluster_is_no_news_nor_one_that_does_not_say_its_id(make, tmp_path, caplog):
+    state = tmp_path / "nodes.json"
+    nodes = make(settings(state=state))
+    await nodes.ensure([ONE])
+    await nodes.ensure([ONE], "first")
+    assert read_state(state).cluster_id == "first"
+    state.unlink()
+    await nodes.ensure([ONE], "first")
+    await nodes.ensure([ONE])
+    assert nodes.upstream(1) == ONE.address
+    assert not state.exists()
+    assert "another cluster" not in caplog.text
+
+
+async def test_two_clusters_that_take_turns_are_said_once_each(make, caplog):
+    nodes = make()
+    for cluster_id in ["first", "second"] * 5:
+        await nodes.ensure([ONE], cluster_id)
+    assert caplog.text.count("another cluster") == 2
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations([ONE, TWO, THREE])))
@@ -209,7 +248,7 @@ async def test_a_node_without_an_address_that_can_be_is_listened_for_and_unknown
     await nodes.ensure([node])
     assert nodes.advertised(1).host == HOST
     assert nodes.upstream(1) is None
-    assert read_state(state)[1].upstream is None
+    assert read_state(state).nodes[1].upstream is None
     await nodes.ensure([node])
 
 
@@ -217,7 +256,7 @@ async def test_a_node_with_an_id_below_0_does_not_spoil_the_state(make, tmp_path
     state = tmp_path / "nodes.json"
     nodes = make(settings(state=state))
     await nodes.ensure([Node(-1, "up", 9092), ONE])
-    assert set(read_state(state)) == {1}
+    assert set(read_state(state).nodes) == {1}
 
 
 async def test_a_state_that_cannot_be_written_is_said_and_harms_nobody(make, caplog, tmp_path):
@@ -234,7 +273,7 @@ async def test_states_are_written_in_turn(make, tmp_path, monkeypatch):
     async with trio.open_nursery() as nursery:
         for node in (ONE, TWO, THREE):
             nursery.start_soon(nodes.ensure, [node])
-    assert set(read_state(state)) == {1, 2, 3}
+    assert set(read_state(state).nodes) == {1, 2, 3}
 
 
 async def test_a_sidecars_broker_that_advertises_the_proxy_is_the_one_it_was_started_for(make):

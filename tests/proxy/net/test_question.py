@@ -28,7 +28,7 @@ async def test_a_broker_tells_the_nodes_of_its_cluster(nursery):
         streams.append(await dialled(address))
         return streams[0]
 
-    assert await ask_for_nodes((address,), kept) == NODES
+    assert (await ask_for_nodes((address,), kept)).nodes == NODES
     with trio.fail_after(20):
         while broker.open:
             await wait_all_tasks_blocked(0.005)
@@ -49,14 +49,22 @@ async def test_it_is_asked_for_no_topics_and_to_create_none(nursery):
 @pytest.mark.parametrize("newest", [0, 1, 3, 4, 8, 9, 13, 99])
 async def test_it_is_asked_in_the_newest_version_that_both_know(newest, nursery):
     broker = Broker(NODES, newest_metadata=newest)
-    assert await ask_for_nodes((await broker.start(nursery),), dialled) == NODES
+    assert (await ask_for_nodes((await broker.start(nursery),), dialled)).nodes == NODES
     assert broker.asked[1] == (METADATA, min(newest, catalog.versions(METADATA)[-1]))
+    nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(("newest", "told"), [(0, None), (1, None), (2, "A" * 22), (13, "A" * 22)])
+async def test_it_says_whose_nodes_they_are_where_its_version_can(newest, told, nursery):
+    broker = Broker(NODES, newest_metadata=newest)
+    broker.cluster_id = "A" * 22
+    assert (await ask_for_nodes((await broker.start(nursery),), dialled)).cluster_id == told
     nursery.cancel_scope.cancel()
 
 
 async def test_the_next_bootstrap_server_is_asked_when_one_is_down(nursery):
     broker = Broker(NODES)
-    assert await ask_for_nodes((NOWHERE, await broker.start(nursery)), dialled) == NODES
+    assert (await ask_for_nodes((NOWHERE, await broker.start(nursery)), dialled)).nodes == NODES
     nursery.cancel_scope.cancel()
 
 
@@ -118,5 +126,5 @@ async def test_an_answer_may_come_byte_by_byte(nursery):
 
     (listener,) = await trio.open_tcp_listeners(0, host=HOST)
     nursery.start_soon(trio.serve_listeners, speak, [listener])
-    assert await ask_for_nodes((Address(*listener.socket.getsockname()),), dialled) == NODES[:1]
+    assert (await ask_for_nodes((Address(*listener.socket.getsockname()),), dialled)).nodes == NODES[:1]
     nursery.cancel_scope.cancel()

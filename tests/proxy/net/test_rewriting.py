@@ -12,6 +12,7 @@ from proxy.net.cluster import routes
 from proxy.net.held import SMALL, HeldBytes
 from proxy.net.nodes import Nodes
 from proxy.net.rewriting import Held, TooLarge, Walked, is_rewritten, rewriter
+from proxy.net.state import State
 from proxy.rewrite.addresses import FETCH, METADATA
 from proxy.rewrite.nodes import Address, Node
 from proxy.wire import catalog
@@ -32,7 +33,7 @@ def listeners() -> Listeners:
 
 @pytest.fixture
 async def nodes(listeners: Listeners) -> AsyncIterator[Nodes]:
-    yield Nodes(settings(), listeners.serve, {}, Watcher())
+    yield Nodes(settings(), listeners.serve, State(), Watcher())
     listeners.close()
 
 
@@ -123,7 +124,7 @@ async def test_a_large_fetch_answer_that_names_nobody_stays_as_it_is(nodes, held
 
 @pytest.mark.parametrize("advertised", ["a", "x" * 200])
 async def test_a_tail_has_its_length_whatever_is_advertised(advertised, listeners, held):
-    nodes = Nodes(settings(advertise=advertised), listeners.serve, {}, None)
+    nodes = Nodes(settings(advertise=advertised), listeners.serve, State(), None)
     frame = fetched([NODE], bytes(300 * 1024))
     out = await feed(rewriter(exchange(FETCH, 16, frame), nodes, held, LIMIT), cut(frame, 65_536))
     assert len(out) == len(frame)

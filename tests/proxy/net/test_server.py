@@ -20,7 +20,7 @@ from proxy.net import server
 from proxy.net.cluster import LINGER_SECONDS
 from proxy.net.nodes import bind
 from proxy.net.relay import Relay
-from proxy.net.state import read_state
+from proxy.net.state import read_state, remembering
 from proxy.rewrite.addresses import METADATA
 from proxy.rewrite.nodes import Address, Node
 from proxy.wire import catalog
@@ -183,11 +183,25 @@ async def test_nodes_keep_their_ports_over_a_restart(broker, tmp_path):
         proxy.stop()
         await proxy.ends_with(0)
     broker.nodes = [Node(number, HOST, broker.address.port) for number in (3, 1)]
-    remembered = {number: node.port for number, node in read_state(state).items()}
+    remembered = {number: node.port for number, node in read_state(state).nodes.items()}
     async with proxying(settings(broker.address, state=state, remembered=remembered)) as proxy:
         assert {number: proxy.cluster.nodes.advertised(number).port for number in (1, 2, 3)} == ports
         await ping(await proxy.client(2))
         assert len(proxy.watcher.seen("node")) == 3
+
+
+async def test_a_restarted_proxy_serves_clients_that_remember_its_ports_before_nodes_are_named(broker, tmp_path):
+    state = tmp_path / "nodes.json"
+    broker.nodes = [Node(number, HOST, broker.address.port) for number in (1, 2)]
+    async with proxying(settings(broker.address, state=state)) as proxy:
+        await proxy.nodes(1, 2)
+        remembered = proxy.cluster.nodes.advertised(2)
+        proxy.stop()
+        await proxy.ends_with(0)
+    broker.is_reticent = True
+    async with proxying(remembering(settings(broker.address, state=state))):
+        client = Peer(await trio.open_tcp_stream(remembered.host, remembered.port))
+        await ping(client)
 
 
 async def test_a_sidecar_reaches_its_broker_behind_its_own_address(broker):

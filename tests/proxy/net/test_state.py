@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.config import BadSetting
-from proxy.net.state import KnownNode, read_state, remembering, write_state
+from proxy.net.state import KnownNode, State, read_state, remembering, write_state
 from proxy.rewrite.nodes import Address
 from tests.proxy.net.relays import settings
 
@@ -18,43 +18,47 @@ known = st.builds(
 )
 
 
-@given(nodes=st.dictionaries(st.integers(0, 2**31 - 1), known), ports=st.lists(st.integers(1, 65535), unique=True))
-def test_what_is_written_is_read_back(tmp_path_factory, nodes, ports):
+@given(
+    nodes=st.dictionaries(st.integers(0, 2**31 - 1), known),
+    ports=st.lists(st.integers(1, 65535), unique=True),
+    cluster_id=st.none() | st.text(),
+)
+def test_what_is_written_is_read_back(tmp_path_factory, nodes, ports, cluster_id):
     path = tmp_path_factory.getbasetemp() / "written.json"
     nodes = {
         number: KnownNode(node.upstream, port)
         for (number, node), port in zip(nodes.items(), [*ports, *[None] * len(nodes)], strict=False)
     }
-    write_state(path, nodes)
-    assert read_state(path) == nodes
+    write_state(path, State(nodes, cluster_id))
+    assert read_state(path) == State(nodes, cluster_id)
 
 
 def test_without_a_file_no_node_is_known(tmp_path: Path):
-    assert read_state(None) == {}
-    assert read_state(tmp_path / "none.json") == {}
+    assert read_state(None) == State()
+    assert read_state(tmp_path / "none.json") == State()
     (tmp_path / "file").touch()
-    assert read_state(tmp_path / "file" / "none.json") == {}
+    assert read_state(tmp_path / "file" / "none.json") == State()
 
 
 def test_the_folder_is_made_and_nothing_else_left_in_it(tmp_path: Path):
     path = tmp_path / "state" / "nodes.json"
-    write_state(path, {1: KnownNode(Address("b", 9092))})
-    write_state(path, {2: KnownNode(Address("b", 9092), 40123)})
-    assert read_state(path) == {2: KnownNode(Address("b", 9092), 40123)}
+    write_state(path, State({1: KnownNode(Address("b", 9092))}))
+    write_state(path, State({2: KnownNode(Address("b", 9092), 40123)}))
+    assert read_state(path) == State({2: KnownNode(Address("b", 9092), 40123)})
     assert list(path.parent.iterdir()) == [path]
 
 
 def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch):
     path = tmp_path / "nodes.json"
-    write_state(path, {1: KnownNode(Address("b", 9092))})
+    write_state(path, State({1: KnownNode(Address("b", 9092))}))
 
     def full(*arguments: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.replace", full)
     with pytest.raises(OSError, match="No space"):
-        write_state(path, {2: KnownNode(Address("b", 9092))})
-    assert read_state(path) == {1: KnownNode(Address("b", 9092))}
+        write_state(path, State({2: KnownNode(Address("b", 9092))}))
+    assert read_state(path) == State({1: KnownNode(Address("b", 9092))})
 
 
 @pytest.mark.parametrize(
@@ -95,6 +99,12 @@ def test_a_file_that_is_no_text_is_something_else_too(tmp_path: Path, content: b
         read_state(path)
 
 
+def test_a_file_from_before_clusters_said_their_id_is_read(tmp_path: Path):
+    path = tmp_path / "nodes.json"
+    path.write_text(json.dumps({"format": 1, "nodes": {"1": {"upstream": "b:1"}}}))
+    assert read_state(path) == State({1: KnownNode(Address("b", 1))})
+
+
 def test_a_folder_in_the_files_place_is_named(tmp_path: Path):
     with pytest.raises(ValueError, match="Is a directory"):
         read_state(tmp_path)
@@ -102,7 +112,7 @@ def test_a_folder_in_the_files_place_is_named(tmp_path: Path):
 
 def test_settings_remember_the_ports_that_were_picked(tmp_path: Path):
     path = tmp_path / "nodes.json"
-    write_state(path, {1: KnownNode(Address("b1", 9092), 40123), 2: KnownNode(Address("b2", 9092))})
+    write_state(path, State({1: KnownNode(Address("b1", 9092), 40123), 2: KnownNode(Address("b2", 9092))}))
     assert remembering(settings(state=path)).ports.remembered == {1: 40123}
     assert remembering(settings(state=tmp_path / "none.json")).remembered == {}
 

@@ -10,6 +10,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from proxy.conversation import Cause
 from proxy.net.nodes import Nodes, bind
+from proxy.net.state import State
 from proxy.net.streams import Stream
 from proxy.net.upstreams import Upstreams
 from proxy.rewrite.nodes import Address, Node
@@ -31,7 +32,7 @@ async def listeners() -> AsyncIterator[Listeners]:
 def make(listeners):
     def make(*upstream: Address, **others: Any) -> tuple[Upstreams, Nodes]:
         chosen = settings(*upstream, **others)
-        nodes = Nodes(chosen, listeners.serve, {}, None)
+        nodes = Nodes(chosen, listeners.serve, State(), None)
         return Upstreams(chosen, nodes), nodes
 
     return make
