@@ -7,19 +7,22 @@ starts without pyarrow. Commands that are not the proxy are imported when called
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from logging import WARNING
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import click
 
 from proxy.config import BadSetting, ProxySettings
-from proxy.log import log_to_stderr
+from proxy.log import log, log_to_stderr
 from proxy.settings.load import Loaded, load
+from proxy.settings.reload import reloaded
 from proxy.settings.sources import CONFIG
+from proxy.settings.wording import dotted
 
 if TYPE_CHECKING:
     from proxy.net import Observer
@@ -183,18 +186,32 @@ def proxy(config: Path | None, **flags: Any) -> None:
         raise Wrong(*error.lines) from error
     log_to_stderr(loaded.proxy.log.level, loaded.proxy.log.format)
     try:
-        sys.exit(_run_proxy(loaded))
+        sys.exit(_run_proxy(loaded, _reloading(loaded, config, flags)))
     except BadSetting as error:
         raise Wrong(*loaded.retold(error)) from error
 
 
-def _run_proxy(loaded: Loaded) -> int:
+def _run_proxy(loaded: Loaded, reload: Callable[[], ProxySettings]) -> int:
     from proxy import net
 
     # what is wrong with a state file is said before a capture is begun
     settings = replace(loaded.proxy, clusters=tuple(map(net.remembering, loaded.proxy.clusters)))
     observer, child = _recorder(loaded.capture, settings) if loaded.capture is not None else (None, None)
-    return net.run(settings, observer, child, _say_ready)
+    return net.run(settings, observer, child, _say_ready, reload)
+
+
+def _reloading(loaded: Loaded, config: Path | None, flags: dict[str, Any]) -> Callable[[], ProxySettings]:
+    """What SIGHUP does: the same sources are read again, and what can change at once does."""
+
+    def reload() -> ProxySettings:
+        nonlocal loaded
+        loaded, waiting = reloaded(loaded, load(config, flags))
+        log_to_stderr(loaded.proxy.log.level, loaded.proxy.log.format)
+        for place in waiting:
+            log(WARNING, "a setting changes with the next start only", key=dotted(place))
+        return loaded.proxy
+
+    return reload
 
 
 def _recorder(settings: CaptureSettings, proxy: ProxySettings) -> tuple[Observer, Sequence[str] | None]:

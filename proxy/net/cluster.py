@@ -115,7 +115,7 @@ class Cluster:
     def listen(self) -> Address:
         """Opens all listeners that are known by now; returns the bootstrap one's address. Raises BadSetting."""
         for warning in self._settings.ports.warnings:
-            log(WARNING, warning)
+            log(WARNING, warning, cluster=self.name)
         try:
             listening = self._listen()
             self.nodes.listen_for_known()

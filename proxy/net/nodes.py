@@ -8,7 +8,8 @@ from __future__ import annotations
 import errno
 import resource
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from logging import INFO, WARNING
 from typing import Protocol
 
@@ -95,6 +96,17 @@ class Nodes:
                 raise BadSetting(self._cannot_listen(node_id, error)) from error
             self._tell(node_id, self.upstream(node_id), listener)
 
+    def grow(self, named: Mapping[int, Address]) -> None:
+        """Takes listeners in that are named for nodes; a node that has another one already keeps it."""
+        self._ports = replace(self._ports, named=named)
+        for node_id in named.keys() - self._listening.keys():
+            try:
+                listener = self._listen(node_id)
+            except OSError as error:
+                log(WARNING, self._cannot_listen(node_id, error), cluster=self._settings.name)
+            else:
+                self._tell(node_id, self.upstream(node_id), listener)
+
     @property
     def are_known(self) -> bool:
         """Whether any node's broker is known."""
@@ -141,7 +153,8 @@ class Nodes:
         self._known = {number: KnownNode(None, node.port) for number, node in self._known.items()}
         if cluster_id not in self._intruders:
             self._intruders.add(str(cluster_id))
-            log(WARNING, "another cluster answers: its nodes take the known ones' places", was=before, now=cluster_id)
+            told = "another cluster answers: its nodes take the known ones' places"
+            log(WARNING, told, cluster=self._settings.name, was=before, now=cluster_id)
 
     def _check_room(self, wanted: set[int]) -> None:
         """A listener is kept for ever, so one mad answer must not take the files that connections need."""
@@ -164,7 +177,7 @@ class Nodes:
         listener = self._listen(node.node_id)
         upstream = self._upstream_of(node)
         self._known[node.node_id] = KnownNode(upstream, self._picked.get(node.node_id))
-        log(INFO, "node found", node=node.node_id, upstream=upstream, listener=listener)
+        log(INFO, "node found", cluster=self._settings.name, node=node.node_id, upstream=upstream, listener=listener)
         self._tell(node.node_id, upstream, listener)
 
     def _tell(self, node_id: int, upstream: Address | None, listener: Address) -> None:
@@ -180,7 +193,15 @@ class Nodes:
         port = sock.getsockname()[1]
         self._usual[node_id] = wanted.ports[0] in (0, port)
         if not self._usual[node_id]:
-            log(WARNING, "node did not get its usual port", node=node_id, usual=wanted.ports[0], port=port)
+            cluster = self._settings.name
+            log(
+                WARNING,
+                "node did not get its usual port",
+                cluster=cluster,
+                node=node_id,
+                usual=wanted.ports[0],
+                port=port,
+            )
         if port == self._ports.remembered.get(node_id) or port not in wanted.ports:
             self._picked[node_id] = port
         self._listening[node_id] = Address(wanted.host, port)
@@ -198,7 +219,8 @@ class Nodes:
             try:
                 return bind(Address(host, port))
             except OSError as error:
-                log(WARNING, "port can't be had", node=node_id, port=port, reason=error.strerror)
+                cluster = self._settings.name
+                log(WARNING, "port can't be had", cluster=cluster, node=node_id, port=port, reason=error.strerror)
         return self._bind_any(node_id, host)
 
     def _bind_any(self, node_id: int, host: str) -> socket.socket:

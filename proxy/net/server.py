@@ -11,7 +11,7 @@ import resource
 import signal
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
-from logging import INFO
+from logging import ERROR, INFO
 
 import trio
 
@@ -31,6 +31,9 @@ EXIT_CLEAN, EXIT_CUT_OFF = 0, 1
 # the clusters' bootstrap listeners by name, and the admin page's address
 Ready = Callable[[Mapping[str, Address], Address | None], None]
 
+# what is in effect from now on; raises BadSetting, and everything stays as it is
+Reload = Callable[[], ProxySettings]
+
 
 def _nobody(listening: Mapping[str, Address], metrics: Address | None) -> None:
     """Nobody wants to know."""
@@ -41,6 +44,7 @@ def run(
     observer: Observer | None = None,
     child: Sequence[str] | None = None,
     ready: Ready = _nobody,
+    reload: Reload | None = None,
 ) -> int:
     """Runs a proxy until SIGTERM or SIGINT.
 
@@ -48,6 +52,7 @@ def run(
         observer: is told of every byte; closed at the end.
         child: a command to keep running meanwhile.
         ready: called once, when everything listens.
+        reload: called at each SIGHUP.
 
     Returns:
         0; 1 when the deadline of the drain cut something off.
@@ -57,7 +62,7 @@ def run(
     """
     _allow_many_connections()
     try:
-        return trio.run(Proxy(settings, observer, child, ready).run)
+        return trio.run(Proxy(settings, observer, child, ready, reload).run)
     except BaseExceptionGroup as group:
         # what turns out to be wrong inside nurseries comes out wrapped
         wrong = _first(group, BadSetting)
@@ -90,18 +95,20 @@ class Proxy:
         observer: Observer | None = None,
         child: Sequence[str] | None = None,
         ready: Ready = _nobody,
+        reload: Reload | None = None,
     ) -> None:
         self._settings = settings
         self._observer = observer
         self._child = child
         self._ready = ready
+        self._reload = reload
         self._stopping = trio.Event()
         self._hurried = trio.Event()
         self.clusters: tuple[Cluster, ...] = ()
 
     async def run(self) -> int:
         """See the function of the same name."""
-        with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
             async with trio.open_nursery() as attention:
                 attention.start_soon(self._heed, signals)
                 try:
@@ -115,10 +122,26 @@ class Proxy:
         return code
 
     async def _heed(self, signals: AsyncIterator[int]) -> None:
-        """The first signal stops the proxy, the second one hurries it, more change nothing."""
+        """The first signal stops the proxy, the second one hurries it, more change nothing. SIGHUP stops nothing."""
         async for number in signals:
+            if number == signal.SIGHUP:
+                self._read_settings_again()
+                continue
             log(INFO, "stopping", signal=signal.Signals(number).name)
             (self._hurried if self._stopping.is_set() else self._stopping).set()
+
+    def _read_settings_again(self) -> None:
+        if self._reload is None:
+            return
+        try:
+            self._settings = self._reload()
+        except BadSetting as error:
+            for line in error.lines:
+                log(ERROR, "settings stay as they are", reason=line)
+            return
+        for cluster, chosen in zip(self.clusters, self._settings.clusters, strict=True):
+            cluster.nodes.grow(chosen.nodes)
+        log(INFO, "settings were read again")
 
     async def _serve_until_drained(self) -> int:
         async with trio.open_nursery() as connections:

@@ -40,7 +40,7 @@ class Upstreams:
         """The broker's side of connection `number`, or why there is none. `node_id`: None is bootstrap."""
         candidates = self._settings.upstream if node_id is None else await self._of_node(node_id)
         if not candidates:
-            log(WARNING, "node is not known", connection=number, node=node_id)
+            log(WARNING, "node is not known", cluster=self._settings.name, connection=number, node=node_id)
             return Cause.UNKNOWN_NODE
         for address in candidates:
             try:
@@ -88,7 +88,7 @@ class Upstreams:
             self._say(f"no listener can be had: {error.strerror}")
         except Exception:
             # an answer that nobody thought of must not end the proxy
-            log(ERROR, "fault while the cluster was asked for its nodes", trace=True)
+            log(ERROR, "fault while the cluster was asked for its nodes", trace=True, cluster=self._settings.name)
         else:
             self._reason = ""
             return True
@@ -96,7 +96,8 @@ class Upstreams:
 
     def _say(self, reason: str) -> None:
         """Says why the nodes are not known: aloud when that is news."""
-        log(DEBUG if reason == self._reason else WARNING, "the cluster's nodes are not known yet", reason=reason)
+        level = DEBUG if reason == self._reason else WARNING
+        log(level, "the cluster's nodes are not known yet", cluster=self._settings.name, reason=reason)
         self._reason = reason
 
     async def _of_node(self, node_id: int) -> tuple[Address, ...]:
@@ -118,10 +119,10 @@ class Upstreams:
         except PeerLost as error:
             if address not in self._down:
                 self._down.add(address)
-                log(WARNING, "upstream is down", upstream=address, reason=error)
+                log(WARNING, "upstream is down", cluster=self._settings.name, upstream=address, reason=error)
             raise
         self.reached = True
         if address in self._down:
             self._down.remove(address)
-            log(INFO, "upstream is back", upstream=address)
+            log(INFO, "upstream is back", cluster=self._settings.name, upstream=address)
         return broker

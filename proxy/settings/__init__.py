@@ -7,6 +7,7 @@ sources.py      file, environment, flags: what was given, and where
 reader.py       what was given -> values, or everything that is wrong with it
 wording.py      how a wrong setting is said, in the words of where it was given
 load.py         all of it together
+reload.py       what changes while the proxy runs
 risks.py        what is allowed and may be regretted
 show.py         what is in effect, and where it comes from
 reference.py    docs/settings.md

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from proxy import cli
-from proxy.config import ClusterSettings, ProxySettings
+from proxy.config import BadSetting, ClusterSettings, ProxySettings
 from proxy.log import JsonFormatter
 from proxy.net.nodes import bind
 from proxy.rewrite.nodes import Address
@@ -38,9 +38,11 @@ class Run:
         self.settings: list[ProxySettings] = []
         self.observer: Any = None
         self.child: Sequence[str] | None = None
+        self.reload: Any = None
 
-    def __call__(self, settings: ProxySettings, observer: Any, child: Any, ready: Any) -> int:
+    def __call__(self, settings: ProxySettings, observer: Any, child: Any, ready: Any, reload: Any) -> int:
         self.settings.append(settings)
+        self.reload = reload
         self.observer, self.child = observer, child
         ready({"main": Address("127.0.0.1", 9092)}, Address("127.0.0.1", 9464))
         if observer is not None:
@@ -329,7 +331,7 @@ def test_a_state_file_that_cannot_be_read_is_said_before_a_capture_is_begun(file
 
 
 def test_each_cluster_says_where_it_listens(monkeypatch, file):
-    def run(settings: ProxySettings, observer: Any, child: Any, ready: Any) -> int:
+    def run(settings: ProxySettings, observer: Any, child: Any, ready: Any, reload: Any) -> int:
         ready({cluster.name: cluster.listen for cluster in settings.clusters}, None)
         return 0
 
@@ -358,3 +360,22 @@ def test_the_log_is_written_as_the_settings_say(run, file):
     (handler,) = logging.getLogger().handlers
     assert isinstance(handler.formatter, JsonFormatter)
     assert logging.getLogger("kafka-wiretap").level == logging.WARNING
+
+
+def test_a_hangup_has_the_same_file_read_again(run, file, capsys):
+    assert proxy("--config", file, "--upstream", "b2:9092").exit_code == 0
+    file.write_text(file.read_text().replace('"3s"', '"4s"').replace(":0", ":1") + '[log]\nlevel = "debug"\n')
+    again = run.reload()
+    assert again.drain_seconds == 4
+    assert again.clusters[0].upstream == (Address("b2", 9092),)
+    assert again.clusters[0].listen == Address("127.0.0.1", 0)
+    assert logging.getLogger("kafka-wiretap").level == logging.DEBUG
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith("a setting changes with the next start only  key=clusters.east.listen")
+
+
+def test_a_file_that_has_become_wrong_is_said_when_it_is_read_again(run, file):
+    assert proxy("--config", file).exit_code == 0
+    file.write_text("drian = 3\n" + file.read_text())
+    with pytest.raises(BadSetting, match="drian is no setting"):
+        run.reload()

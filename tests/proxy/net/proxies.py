@@ -13,7 +13,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from proxy.config import MAIN, ClusterSettings
 from proxy.net.cluster import Cluster
-from proxy.net.server import Proxy
+from proxy.net.server import Proxy, Reload
 from proxy.rewrite.nodes import Address
 from tests.proxy.net.peers import PATIENCE, Peer
 from tests.proxy.net.relays import Watcher, whole
@@ -68,7 +68,11 @@ class Running:
 
 @asynccontextmanager
 async def proxying(
-    *chosen: ClusterSettings, watcher: Watcher | None = None, child: Sequence[str] | None = None, **others: Any
+    *chosen: ClusterSettings,
+    watcher: Watcher | None = None,
+    child: Sequence[str] | None = None,
+    reload: Reload | None = None,
+    **others: Any,
 ) -> AsyncIterator[Running]:
     """A proxy that accepts connections within `with`. `others`: what is not a cluster's."""
     watcher, ready = watcher or Watcher(), trio.Event()
@@ -78,7 +82,7 @@ async def proxying(
         running.listeners, running.metrics = listening, metrics
         ready.set()
 
-    proxy = Proxy(whole(*chosen, **others), watcher, child, say_ready)
+    proxy = Proxy(whole(*chosen, **others), watcher, child, say_ready, reload)
     async with trio.open_nursery() as nursery:
         running = Running(proxy, watcher, {}, None)
 

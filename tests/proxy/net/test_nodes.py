@@ -186,7 +186,7 @@ async def test_a_usual_port_that_is_taken_gives_way_to_another_named_in_log_and_
     assert row.listener == str(nodes.advertised(1))
     warning = next(record for record in caplog.records if "usual port" in record.message)
     assert warning.levelno == logging.WARNING
-    assert warning.keys == {"node": 1, "usual": base + 1, "port": nodes.advertised(1).port}
+    assert warning.keys == {"cluster": "main", "node": 1, "usual": base + 1, "port": nodes.advertised(1).port}
 
 
 async def test_a_port_picked_freely_is_no_other_nodes(make, listeners, monkeypatch):
@@ -335,3 +335,29 @@ def test_a_port_is_free_again_as_soon_as_its_listener_has_closed():
             accepted, _ = sock.accept()
             accepted.close()
     bind(Address(HOST, port)).close()
+
+
+async def test_a_listener_for_another_node_is_opened_while_it_runs(make, listeners, watcher):
+    nodes = make(settings(named={1: Address(HOST, 0)}))
+    nodes.listen_for_known()
+    nodes.grow({1: Address(HOST, 0), 7: Address(HOST, 0)})
+    assert listeners.opened.keys() == {1, 7}
+    assert [event[1] for event in watcher.seen("node")] == [1, 7]
+    await nodes.ensure([Node(7, "up-7.invalid", 9092)])
+    assert nodes.advertised(7) == Address(HOST, listeners.ports[7])
+
+
+async def test_a_node_that_has_a_listener_keeps_it(make, listeners):
+    nodes = make()
+    await nodes.ensure([ONE])
+    before = nodes.advertised(1)
+    nodes.grow({1: Address(HOST, 9)})
+    assert nodes.advertised(1) == before
+    assert listeners.opened.keys() == {1}
+
+
+async def test_a_listener_that_cannot_be_opened_while_it_runs_is_said(make, listeners, caplog):
+    nodes = make()
+    nodes.grow({7: Address("192.0.2.1", 9094)})
+    assert "--node 7=192.0.2.1:9094 can't be listened on" in caplog.text
+    assert not listeners.opened

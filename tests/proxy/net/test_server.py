@@ -14,7 +14,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from proxy import net
-from proxy.config import BadSetting
+from proxy.config import BadSetting, ProxySettings
 from proxy.conversation import Cause, Direction
 from proxy.net import server
 from proxy.net.cluster import LINGER_SECONDS
@@ -674,3 +674,41 @@ async def test_the_admin_page_may_be_served_everywhere(broker):
     async with proxying(settings(broker.address), metrics=Address("*", 0)) as proxy:
         proxy.metrics = Address(HOST, proxy.metrics.port)
         assert (await page(proxy, "/livez"))[0] == 200
+
+
+# settings that are read again
+
+
+async def read_again() -> None:
+    signal.raise_signal(signal.SIGHUP)
+    await wait_all_tasks_blocked(0.01)
+
+
+async def test_new_settings_change_what_cuts_no_connection(broker):
+    before = settings(broker.address)
+    grown = settings(broker.address, named={7: Address(HOST, 0)})
+    async with proxying(before, drain_seconds=60, reload=lambda: whole(grown, drain_seconds=0)) as proxy:
+        client = await proxy.client()
+        await ping(client)
+        await read_again()
+        await proxy.nodes(7)
+        await ping(client)
+        assert proxy.proxy._settings.drain_seconds == 0
+
+
+async def test_wrong_settings_change_nothing(broker, caplog):
+    def reload() -> ProxySettings:
+        raise BadSetting("drian is no setting; right would be drain", "metrics = 1 is no text")
+
+    async with proxying(settings(broker.address), drain_seconds=60, reload=reload) as proxy:
+        await read_again()
+        await ping(await proxy.client())
+        assert proxy.proxy._settings.drain_seconds == 60
+    assert caplog.text.count("settings stay as they are") == 2
+
+
+async def test_a_hangup_without_settings_to_read_again_ends_nothing(broker):
+    async with proxying(settings(broker.address)) as proxy:
+        await read_again()
+        await ping(await proxy.client())
+        assert not proxy.finished.is_set()
