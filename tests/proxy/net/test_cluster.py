@@ -49,7 +49,7 @@ async def brokers(nursery: trio.Nursery) -> tuple[Broker, Broker]:
 @asynccontextmanager
 async def proxying_both(brokers: tuple[Broker, Broker]) -> AsyncIterator[Running]:
     east, west = (settings(broker.address, name=name) for broker, name in zip(brokers, ("east", "west"), strict=True))
-    async with proxying(east, west, metrics=Address(HOST, 0)) as proxy:
+    async with proxying(east, west, metrics=Address(HOST, 0), drain_seconds=1e9) as proxy:
         yield proxy
 
 
@@ -85,30 +85,33 @@ async def test_connections_are_counted_for_their_cluster_and_numbered_over_all(b
         assert [(one.connection, one.cluster) for one in facts] == [(1, "west"), (2, "west"), (3, "east")]
 
 
-async def test_all_clusters_drain_and_the_answers_in_flight_arrive(brokers: tuple[Broker, Broker]):
+@pytest.mark.parametrize(("late", "idle"), [("east", "west"), ("west", "east")])
+async def test_an_answer_in_flight_is_waited_for_in_whichever_cluster_it_is(late, idle, brokers):
+    broker = dict(zip(("east", "west"), brokers, strict=True))[late]
+    answered = trio.Event()
+
+    async def answer(key: int, version: int, correlation_id: int) -> bytes:
+        await answered.wait()
+        return response(correlation_id, b"late")
+
+    broker.answer = answer
     async with proxying_both(brokers) as two:
-        answered = trio.Event()
-
-        async def answer(key: int, version: int, correlation_id: int) -> bytes:
-            await answered.wait()
-            return response(correlation_id, b"late")
-
-        clients = []
-        for broker, name in zip(brokers, ("east", "west"), strict=True):
-            broker.answer = answer
-            client = await two.client(cluster=name)
-            await client.say(PING)
-            clients.append(client)
+        served = await two.client(cluster=idle)
+        await served.say(PING)
+        await served.hears(response(1, idle.encode()))
+        client = await two.client(cluster=late)
+        await client.say(PING)
         with trio.fail_after(PATIENCE):
-            while not all(HEARTBEAT in [key for key, _ in broker.asked] for broker in brokers):
+            while HEARTBEAT not in [key for key, _ in broker.asked]:
                 await wait_all_tasks_blocked(0.005)
         two.stop()
+        await served.hears_the_end()
+        served.close()
         await wait_all_tasks_blocked(0.01)
         assert not two.finished.is_set()
         answered.set()
-        for client in clients:
-            await client.hears(response(1, b"late"))
-            client.close()
+        await client.hears(response(1, b"late"))
+        client.close()
         await two.ends_with(0)
 
 
