@@ -70,7 +70,7 @@ def test_counters_are_rated_and_gauges_are_not(expression: str, legend: str) -> 
 def test_every_expression_follows_the_variables(expression: str, legend: str) -> None:
     for selector in selectors(expression):
         assert "instance" in selector.labels
-        assert ("api" in selector.labels) == ("api" in SERIES[selector.name])
+        assert selector.labels & {"api", "cluster"} == SERIES[selector.name] & {"api", "cluster"}
     assert set(re.findall(r"\$\{?(\w+)", expression)) <= VARIABLES.keys() | {"__rate_interval", "__range"}
 
 
@@ -86,12 +86,12 @@ def test_every_metric_is_shown_somewhere() -> None:
     assert unshown == {"kafka_wiretap_build_info"}
 
 
-@pytest.mark.parametrize("name", ["datasource", "instance", "api"])
+@pytest.mark.parametrize("name", ["datasource", "instance", "cluster", "api"])
 def test_what_is_looked_at_can_be_chosen(name: str) -> None:
     assert name in VARIABLES
 
 
-@pytest.mark.parametrize("name", ["instance", "api"])
+@pytest.mark.parametrize("name", ["instance", "cluster", "api"])
 def test_a_variables_choices_come_from_a_series_that_has_them(name: str) -> None:
     found = re.fullmatch(r"label_values\((\w+)(\{.*\})?, (\w+)\)", VARIABLES[name]["query"]["query"])
     assert found
@@ -101,6 +101,7 @@ def test_a_variables_choices_come_from_a_series_that_has_them(name: str) -> None
 def test_everything_asks_the_chosen_data_source() -> None:
     asking = [
         VARIABLES["instance"],
+        VARIABLES["cluster"],
         VARIABLES["api"],
         *GRAPHS,
         *(part for panel in GRAPHS for part in panel["targets"]),
