@@ -178,7 +178,10 @@ def proxy(config: Path | None, **flags: Any) -> None:
       kafka-wiretap proxy --config wiretap.toml
 
     Each broker gets a listener of its own, so a client reaches the broker it means. SIGTERM lets exchanges in flight
-    finish. Exit code 0; 1 when --drain was too short for them; 2 for a wrong setting.
+    finish; SIGHUP has the settings read again. The environment says all settings, too, for example
+    KAFKA_WIRETAP_CLUSTERS__MAIN__UPSTREAM: docs/settings.md lists them.
+
+    Exit code 0; 1 when --drain was too short; 2 for a wrong setting.
     """
     try:
         loaded = load(config, flags)

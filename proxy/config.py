@@ -16,7 +16,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
-from proxy.rewrite.nodes import WILDCARDS, Address, PortMap
+from proxy.rewrite.nodes import WILDCARDS, Address, Misplaced, PortMap
 from proxy.settings.addresses import ADDRESS, BROKERS, HOST
 from proxy.settings.keys import Key, wrong_values
 from proxy.settings.kinds import INTEGER, LIMIT, MIB, PATH, SECONDS, TIMEOUT, choice
@@ -150,8 +150,8 @@ class ClusterSettings:
         try:
             places = (self.listen, self.advertise, dict(self.nodes), self.node_ports, self.node_count)
             object.__setattr__(self, "ports", PortMap(*places, remembered=dict(self.remembered)))
-        except ValueError as error:
-            wrong.append(str(error))
+        except Misplaced as error:
+            wrong += error.lines
         if wrong:
             raise BadSetting(*wrong, cluster=self.name)
 

@@ -12,7 +12,7 @@ What is worth remembering is only a port that was picked freely (the 0 in `Wante
 flags, and a changed flag should move them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv6Address
 from itertools import combinations
@@ -71,9 +71,17 @@ class Wanted(NamedTuple):
     host: str
 
 
+class Misplaced(ValueError):
+    """Rules for places that can't be: each argument is a line that names the flag and a right example."""
+
+    def __init__(self, *lines: str) -> None:
+        super().__init__("\n".join(lines))
+        self.lines = lines
+
+
 @dataclass(frozen=True, slots=True)
 class PortMap:
-    """The places of one cluster's nodes. A wrong combination is a ValueError that names the flag and a right example.
+    """The places of one cluster's nodes. A wrong combination is `Misplaced`.
 
     Args:
         bootstrap: the bootstrap listener (`--listen`).
@@ -97,10 +105,9 @@ class PortMap:
     _owners: Mapping[int, int] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._check_hosts()
-        self._check_range()
-        self._check_named()
-        self._check_remembered()
+        wrong = [*self._wrong_hosts(), *self._wrong_range(), *self._wrong_named(), *self._wrong_remembered()]
+        if wrong:
+            raise Misplaced(*wrong)
         kept, warnings = self._reconciled()
         owners = {port: node_id for node_id, port in kept.items()}
         owners |= {address.port: node_id for node_id, address in self.named.items() if address.port}
@@ -133,62 +140,58 @@ class PortMap:
         """Whether a freely picked port is another node's: better to pick again, or that node may lose its place."""
         return self._owners.get(port, self._usual_owner(port, node_id)) != node_id
 
-    def _check_hosts(self) -> None:
+    def _wrong_hosts(self) -> Iterator[str]:
         if self.advertise is not None and not _is_dialled(self.advertise):
-            raise ValueError(
+            yield (
                 f"--advertise {self.advertise} is no host that a client can dial; "
                 "right would be --advertise proxy.example.org, without a port"
             )
         listeners = {f"--listen {self.bootstrap}": self.bootstrap} | self._flags()
         for flag, address in listeners.items():
             if address.host in WILDCARDS and self.advertise is None:
-                raise ValueError(
+                yield (
                     f"{flag} listens on every interface, so clients must be told a host; "
                     "right would be adding --advertise proxy.example.org"
                 )
 
-    def _check_range(self) -> None:
+    def _wrong_range(self) -> Iterator[str]:
         if self.count < 0:
-            raise ValueError(f"--node-count {self.count} is below 0; right would be --node-count 1000")
+            yield f"--node-count {self.count} is below 0; right would be --node-count 1000"
         if self.base is None:
             return
         if self.base not in PORTS or self.base + self.count > PORTS.stop:
-            raise ValueError(
+            yield (
                 f"--node-ports {self.base} with --node-count {self.count} needs ports outside 1 to 65535; "
                 "right would be --node-ports 19000 --node-count 1000"
             )
         if self.bootstrap.port in self.usual:
-            raise ValueError(
+            yield (
                 f"--node-ports {self.base} sets aside {_shown(self.usual)}, among them --listen {self.bootstrap}; "
                 f"right would be {_clear_of(self.bootstrap.port, self.count)}"
             )
 
-    def _check_named(self) -> None:
+    def _wrong_named(self) -> Iterator[str]:
         for (flag, address), node_id in zip(self._flags().items(), self.named, strict=True):
             if node_id < 0:
-                raise ValueError(f"{flag}: node ids start at 0; right would be --node 0={address}")
+                yield f"{flag}: node ids start at 0; right would be --node 0={address}"
             if _clash(address, self.bootstrap):
-                raise ValueError(
-                    f"{flag} is the bootstrap listener, --listen {self.bootstrap}; give the node a port of its own"
-                )
+                yield f"{flag} is the bootstrap listener, --listen {self.bootstrap}; give the node a port of its own"
             if self.base is not None and self._usual_owner(address.port, node_id) != node_id:
-                raise ValueError(
+                yield (
                     f"{flag} takes the port that --node-ports {self.base} keeps for node {address.port - self.base}; "
                     f"right would be a port outside {_shown(self.usual)}"
                 )
         for (flag, address), (other, taken) in combinations(self._flags().items(), 2):
             if _clash(address, taken):
-                raise ValueError(f"{flag} and {other} are the same listener; give each node a port of its own")
+                yield f"{flag} and {other} are the same listener; give each node a port of its own"
 
-    def _check_remembered(self) -> None:
+    def _wrong_remembered(self) -> Iterator[str]:
         owners: dict[int, int] = {}
         for node_id, port in self.remembered.items():
             if node_id < 0 or port not in PORTS:
-                raise ValueError(
-                    f"the state file gives node {node_id} port {port}; right would be a port from 1 to 65535"
-                )
+                yield f"the state file gives node {node_id} port {port}; right would be a port from 1 to 65535"
             if owners.setdefault(port, node_id) != node_id:
-                raise ValueError(
+                yield (
                     f"the state file gives port {port} to node {owners[port]} and to node {node_id}; "
                     "remove one of the two from it, for example"
                 )

@@ -71,6 +71,9 @@ class Reader:
                 self._say(f"{shown} = {wording.toml(given.raw)} stands where a table belongs; right would be [{shown}]")
             elif place not in self._keys:
                 self._unknown(place, given)
+        for place, given in self._source.beaten:
+            if place in self._keys:
+                self._check(self._keys[place], place, given)
         for place in sorted(self._source.tables):
             if place in self._keys:
                 right = f"{wording.dotted(place)} = {wording.toml(self._keys[place].example)}"
@@ -95,13 +98,17 @@ class Reader:
             self.effective.append(Effective(place, known.key, known.default, From.DEFAULT, ""))
 
     def _value(self, key: Key, place: Place, given: Given) -> Any:
+        value = self._check(key, place, given)
+        self.effective.append(Effective(place, key, value, given.by, given.where))
+        return value
+
+    def _check(self, key: Key, place: Place, given: Given) -> Any:
+        """The value; None if it is none, which is said."""
         try:
-            value = key.kind.read(given.raw)
+            return key.kind.read(given.raw)
         except Misread as error:
             self.wrong.append(wording.wrong_value(place, key, given, str(error)))
             return None
-        self.effective.append(Effective(place, key, value, given.by, given.where))
-        return value
 
     def _table(self, known: Known, place: Place, names: Kind) -> dict[Any, Any]:
         """A table of values that all are of one kind."""

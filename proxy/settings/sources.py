@@ -62,14 +62,21 @@ class Given(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What one source says. `tables`: those that are there, even with nothing in them."""
+    """What one source says, or several.
+
+    Args:
+        tables: those that are there, even with nothing in them.
+        beaten: what was given, too, and something else wins over.
+    """
 
     given: dict[Place, Given] = field(default_factory=dict)
     tables: frozenset[Place] = frozenset()
+    beaten: tuple[tuple[Place, Given], ...] = ()
 
     def over(self, other: Source) -> Source:
         """Both; where they say different things, this one."""
-        return Source(other.given | self.given, other.tables | self.tables)
+        beaten = ((place, given) for place, given in other.given.items() if place in self.given)
+        return Source(other.given | self.given, other.tables | self.tables, (*other.beaten, *beaten))
 
     def clusters(self) -> list[str]:
         """The names of the clusters of which something is said, in their order."""

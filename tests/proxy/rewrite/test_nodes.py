@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.rewrite.nodes import Address, Node, PortMap
+from proxy.rewrite.nodes import Address, Misplaced, Node, PortMap
 
 LISTEN = Address("127.0.0.1", 9092)
 
@@ -205,3 +205,17 @@ def test_two_nodes_are_never_offered_the_same_port(
     offered = [port for node_id in order for port in ports.wanted(node_id).ports if port]
     assert len(offered) == len(set(offered))
     assert LISTEN.port not in offered
+
+
+def test_everything_that_is_wrong_is_said_at_once() -> None:
+    with pytest.raises(Misplaced) as error:
+        PortMap(Address("0.0.0.0", 9092), None, {-1: Address("*", 9092)}, 65_000, remembered={1: 0})
+    assert [line.split(" ")[0] for line in error.value.lines] == [
+        "--listen",
+        "--node",
+        "--node-ports",
+        "--node",
+        "--node",
+        "the",
+    ]
+    assert str(error.value).splitlines() == list(error.value.lines)

@@ -274,3 +274,8 @@ def test_the_recorder_is_left_alone_unless_something_is_to_be_recorded(tmp_path)
     command = [sys.executable, "-c", script, str(tmp_path / "wiretap.toml")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_wrong_value_is_said_even_where_another_one_wins(tmp_path):
+    said = lines(tmp_path, "drain = 'soon'\n" + BASIC, {"drain": "3"}, DRAIN="later")
+    assert [line.split(" is ")[0] for line in said] == ['drain = "soon"', "KAFKA_WIRETAP_DRAIN='later'"]
