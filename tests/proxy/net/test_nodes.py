@@ -117,7 +117,7 @@ async def test_another_cluster_in_the_old_ones_place_keeps_its_ports_and_nothing
     assert (again.upstream(1), again.upstream(2)) == (moved.address, None)
     assert read_state(state) == State({1: KnownNode(moved.address, ports[1]), 2: KnownNode(None, ports[2])}, "second")
     (warning,) = [record for record in caplog.records if "another cluster" in record.message]
-    assert warning.keys == {"was": "first", "now": "second"}
+    assert warning.keys == {"cluster": "main", "was": "first", "now": "second"}
 
 
 async def test_the_same_cluster_is_no_news_nor_one_that_does_not_say_its_id(make, tmp_path, caplog):
