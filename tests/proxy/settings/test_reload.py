@@ -48,6 +48,12 @@ def test_a_node_that_is_new_is_taken_in(settings):
     assert reloaded(found, new) == (found, ())
 
 
+def test_a_node_is_taken_in_by_its_own_cluster(settings):
+    two = BASIC + '[clusters.west]\nupstream = "a:1"\nlisten = "127.0.0.2:1"\n'
+    found, _ = reloaded(settings(two), settings(two + 'nodes.51 = "127.0.0.2:9051"\n'))
+    assert [[*cluster.nodes] for cluster in found.proxy.clusters] == [[50], [51]]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "places"),
     [
