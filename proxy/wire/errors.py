@@ -5,6 +5,9 @@ close the connection). Each error names the message, its version and the offset 
 known.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class WireError(ValueError):
     """Bytes and message don't fit. `offset` counts from the start of the buffer that was read; None where encoding
@@ -31,3 +34,14 @@ class Truncated(WireError):
 
 class Malformed(WireError):
     """The bytes, or the values to encode, can't be that message."""
+
+
+@contextmanager
+def naming(api: str, version: int | None = None) -> Iterator[None]:
+    """Errors raised within, by what knows bytes and no messages, get the message's name and version."""
+    try:
+        yield
+    except WireError as fault:
+        if fault.api is None:
+            fault.api, fault.version = api, version
+        raise

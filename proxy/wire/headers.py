@@ -16,8 +16,8 @@ from collections.abc import Callable
 from struct import Struct, error
 from typing import NamedTuple
 
-from proxy.wire.apis import API_VERSIONS, CONTROLLED_SHUTDOWN, first_flexible
-from proxy.wire.errors import Malformed, Truncated, WireError
+from proxy.wire.apis import API_VERSIONS, CONTROLLED_SHUTDOWN, api_name, first_flexible
+from proxy.wire.errors import Malformed, Truncated, WireError, naming
 from proxy.wire.primitives import Buffer, read_tags
 
 
@@ -74,11 +74,11 @@ def request_head(frame: Buffer) -> RequestHead:
     end = len(frame)
     body = 10 + size if size > 0 else 10
     if body > end or size < -1:
-        raise _no_client_id(size, end)
+        raise _no_client_id(api_key, api_version, size, end)
     client_id = None if size < 0 else _text(frame[10:body])
     if api_version >= first_flexible(api_key):
         # nearly always the tag buffer is the one byte 0
-        body = body + 1 if body < end and not frame[body] else read_tags(frame, body)[1]
+        body = body + 1 if body < end and not frame[body] else _behind_tags(frame, body, api_key, api_version)
     return _request_head(RequestHead, (api_key, api_version, correlation_id, client_id, body))
 
 
@@ -92,14 +92,27 @@ def _short_head(frame: Buffer) -> RequestHead:
         raise Truncated(f"{len(frame)} bytes are no request's head", offset=len(frame))
     api_key, api_version, correlation_id = _read_fixed(frame)
     if request_header_version(api_key, api_version):
-        raise Truncated("the bytes end before the client id", offset=len(frame))
+        reason = "the bytes end before the client id"
+        raise Truncated(reason, api=_named(api_key), version=api_version, offset=len(frame))
     return RequestHead(api_key, api_version, correlation_id, None, _FIXED.size)
 
 
-def _no_client_id(size: int, end: int) -> WireError:
+def _no_client_id(api_key: int, api_version: int, size: int, end: int) -> WireError:
+    api = _named(api_key)
     if size < -1:
-        return Malformed(f"a client id of {size} bytes", offset=8)
-    return Truncated(f"the bytes end inside a client id of {size} bytes", offset=end)
+        return Malformed(f"a client id of {size} bytes", api=api, version=api_version, offset=8)
+    reason = f"the bytes end inside a client id of {size} bytes"
+    return Truncated(reason, api=api, version=api_version, offset=end)
+
+
+def _named(api_key: int) -> str:
+    """What errors call it."""
+    return api_name(api_key) or f"api {api_key}"
+
+
+def _behind_tags(frame: Buffer, at: int, api_key: int, api_version: int) -> int:
+    with naming(_named(api_key), api_version):
+        return read_tags(frame, at)[1]
 
 
 def response_head(frame: Buffer, api_key: int, api_version: int) -> ResponseHead:
@@ -109,18 +122,19 @@ def response_head(frame: Buffer, api_key: int, api_version: int) -> ResponseHead
     """
     end = len(frame)
     if end < 4:
-        raise Truncated(f"{end} bytes are no response's head", offset=end)
+        reason = f"{end} bytes are no response's head"
+        raise Truncated(reason, api=_named(api_key), version=api_version, offset=end)
     (correlation_id,) = _read_correlation(frame)
     body = 4
     if api_version >= first_flexible(api_key) and api_key != API_VERSIONS:
-        body = 5 if end > 4 and not frame[4] else read_tags(frame, 4)[1]
+        body = 5 if end > 4 and not frame[4] else _behind_tags(frame, 4, api_key, api_version)
     return _response_head(ResponseHead, (correlation_id, body))
 
 
 def write_request_head(api_key: int, api_version: int, correlation_id: int, client_id: str | None) -> bytes:
     """A request's head, without the frame's length.
 
-    Errors: Malformed for numbers out of range or a client id of more than 32767 bytes.
+    Errors: Malformed for numbers out of range, and a client id of more than 32767 bytes or that UTF-8 can't hold.
     """
     version = request_header_version(api_key, api_version)
     try:
@@ -129,13 +143,17 @@ def write_request_head(api_key: int, api_version: int, correlation_id: int, clie
         name = b"" if client_id is None else client_id.encode()
         size = -1 if client_id is None else len(name)
         return _WITH_SIZE.pack(api_key, api_version, correlation_id, size) + name + b"\0" * (version == 2)
-    except error as fault:
-        raise Malformed(f"a head that doesn't fit: {fault}") from fault
+    except (error, UnicodeEncodeError) as fault:
+        raise _unfit(fault, api_key, api_version) from fault
 
 
 def write_response_head(api_key: int, api_version: int, correlation_id: int) -> bytes:
-    """A response's head, without the frame's length."""
+    """A response's head, without the frame's length. Errors: Malformed for numbers out of range."""
     try:
         return _CORRELATION.pack(correlation_id) + b"\0" * response_header_version(api_key, api_version)
     except error as fault:
-        raise Malformed(f"a head that doesn't fit: {fault}") from fault
+        raise _unfit(fault, api_key, api_version) from fault
+
+
+def _unfit(fault: Exception, api_key: int, api_version: int) -> Malformed:
+    return Malformed(f"a head that doesn't fit: {fault}", api=_named(api_key), version=api_version)

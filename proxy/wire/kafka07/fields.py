@@ -1,28 +1,16 @@
 """What requests, responses and messages of 0.7 are made of: big-endian integers, topics, blocks with a length.
 
 Offsets in and out, as in `primitives`. Nothing here lets `struct.error` out: bytes that end early are Truncated, values
-that don't fit are Malformed, and `naming` says which message it was.
+that don't fit are Malformed; the callers say which message it was (`errors.naming`).
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from struct import Struct, error
 from typing import Any
 
-from proxy.wire.errors import Malformed, Truncated, WireError
+from proxy.wire.errors import Malformed, Truncated
 from proxy.wire.primitives import Buffer
 
 INT16, INT32, INT64 = Struct(">h"), Struct(">i"), Struct(">q")
-
-
-@contextmanager
-def naming(api: str) -> Iterator[None]:
-    """Errors raised within get the message's name."""
-    try:
-        yield
-    except WireError as fault:
-        fault.api = fault.api or api
-        raise
 
 
 def take(layout: Struct, buf: Buffer, at: int) -> tuple[Any, ...]:

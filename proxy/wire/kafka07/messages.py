@@ -26,8 +26,8 @@ from struct import Struct
 from typing import NamedTuple
 from zlib import crc32
 
-from proxy.wire.errors import Malformed, WireError
-from proxy.wire.kafka07.fields import INT32, naming, put, put_block
+from proxy.wire.errors import Malformed, WireError, naming
+from proxy.wire.kafka07.fields import INT32, put, put_block
 from proxy.wire.primitives import Buffer
 from proxy.wire.records.compression import DEFAULT_LIMIT, compress, decompress
 from proxy.wire.records.kinds import CODECS, Codec

@@ -20,12 +20,11 @@ from enum import IntEnum
 from struct import Struct
 from typing import ClassVar, NamedTuple, TypeVar
 
-from proxy.wire.errors import Malformed
+from proxy.wire.errors import Malformed, naming
 from proxy.wire.kafka07.fields import (
     INT16,
     INT32,
     at_end,
-    naming,
     put,
     put_block,
     put_topic,

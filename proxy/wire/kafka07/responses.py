@@ -17,8 +17,8 @@ from enum import IntEnum
 from struct import Struct
 from typing import NamedTuple
 
-from proxy.wire.errors import Malformed, Truncated
-from proxy.wire.kafka07.fields import INT16, INT32, INT64, at_end, naming, put, put_block, take, take_block
+from proxy.wire.errors import Malformed, Truncated, naming
+from proxy.wire.kafka07.fields import INT16, INT32, INT64, at_end, put, put_block, take, take_block
 from proxy.wire.kafka07.requests import Fetch, MultiFetch, Offsets, Request, UnknownRequest
 from proxy.wire.primitives import Buffer
 

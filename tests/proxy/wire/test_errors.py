@@ -1,6 +1,6 @@
 import pytest
 
-from proxy.wire.errors import Malformed, Truncated, WireError
+from proxy.wire.errors import Malformed, Truncated, WireError, naming
 
 
 @pytest.mark.parametrize("kind", [Truncated, Malformed])
@@ -13,3 +13,10 @@ def test_an_error_says_what_is_known() -> None:
     assert str(Malformed("why")) == "why"
     assert str(Malformed("why", offset=0)) == "at byte 0: why"
     assert str(Malformed("why", api="Fetch", version=0)) == "Fetch v0: why"
+
+
+def test_the_innermost_name_stays() -> None:
+    with pytest.raises(Malformed, match=r"^inner: so$"), naming("outer", 3), naming("inner"):
+        raise Malformed("so")
+    with pytest.raises(Truncated, match=r"^outer v3 at byte 4: so$"), naming("outer", 3):
+        raise Truncated("so", offset=4)

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.wire import apis
-from proxy.wire.errors import Malformed, Truncated
+from proxy.wire.errors import Malformed, Truncated, WireError
 from proxy.wire.headers import (
     RequestHead,
     ResponseHead,
@@ -109,10 +109,28 @@ def test_a_client_id_of_negative_length_is_malformed() -> None:
 def test_heads_that_do_not_fit_are_not_written() -> None:
     with pytest.raises(Malformed):
         write_request_head(3, 0, 1, "x" * 40000)
+    with pytest.raises(Malformed, match="surrogates not allowed"):
+        write_request_head(3, 0, 1, "\udc80")
     with pytest.raises(Malformed):
         write_request_head(70000, 0, 1, None)
     with pytest.raises(Malformed):
         write_response_head(3, 0, 1 << 40)
+
+
+def test_errors_name_the_api_and_the_version_as_soon_as_they_are_known() -> None:
+    head = b"\0\x03\0\x0c\0\0\0\x01"
+    for frame, offset in ((head, 8), (head + b"\x7f\xff", 10), (head + b"\xff\xfe", 8), (head + b"\0\0\x80", 11)):
+        with pytest.raises(WireError) as caught:
+            request_head(frame)
+        assert (caught.value.api, caught.value.version, caught.value.offset) == ("Metadata", 12, offset)
+    for answer in (b"", b"\0\0\0\x01", b"\0\0\0\x01\x80"):
+        with pytest.raises(WireError) as caught:
+            response_head(answer, 3, 12)
+        assert (caught.value.api, caught.value.version, caught.value.offset) == ("Metadata", 12, len(answer))
+    with pytest.raises(WireError, match=r"^api 1000 v2 at byte 8: "):
+        request_head(b"\x03\xe8\0\x02\0\0\0\x01\xff\xfe")
+    with pytest.raises(WireError, match=r"^Metadata v12: a head that doesn't fit"):
+        write_response_head(3, 12, 1 << 40)
 
 
 @given(st.integers(-(2**31), 2**31 - 1), st.none() | st.text(max_size=20), st.sampled_from([0, 9]))

@@ -12,7 +12,6 @@ from proxy.wire.kafka07.fields import (
     INT32,
     INT64,
     at_end,
-    naming,
     put,
     put_block,
     put_topic,
@@ -76,9 +75,3 @@ def test_bytes_behind_the_end_are_malformed() -> None:
     with pytest.raises(Malformed, match="1 bytes behind") as caught:
         at_end(b"abc", 2)
     assert caught.value.offset == 2
-
-
-def test_the_innermost_name_stays() -> None:
-    with pytest.raises(Malformed) as caught, naming("outer"), naming("inner"):
-        raise Malformed("so")
-    assert caught.value.api == "inner"
