@@ -65,7 +65,7 @@ def log_record(topic: str | None, key: bytes | None, value: bytes | None, contro
     """A record's `key` and `value`: embedded messages where the topic or the control batch says so, else the bytes."""
     try:
         if control:
-            found: embedded.LogRecord | None = embedded.decode_control(key or b"", value)
+            found: embedded.LogRecord | None = embedded.decode_control(key, value)
         else:
             found = embedded.decode_record(topic or "", key, value)
     except WireError as error:

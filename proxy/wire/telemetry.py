@@ -14,7 +14,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from proxy.wire.errors import Malformed
+from proxy.wire.errors import Malformed, naming
 from proxy.wire.records.compression import DEFAULT_LIMIT, decompress
 from proxy.wire.records.kinds import CODECS, Codec
 
@@ -33,11 +33,12 @@ def decode(push: Mapping[str, Any], *, limit: int = DEFAULT_LIMIT) -> Values:
     """
     codec, data = codec_of(push["compression_type"]), push["metrics"]
     metrics, broken = _otlp()
-    plain = decompress(codec, data, limit) if data else b""
-    try:
-        return _plain(metrics.FromString(plain))
-    except broken as error:
-        raise Malformed(f"no OTLP metrics: {error}") from None
+    with naming("PushTelemetry"):
+        plain = decompress(codec, data, limit) if data else b""
+        try:
+            return _plain(metrics.FromString(plain))
+        except broken as error:
+            raise Malformed(f"no OTLP metrics: {error}") from None
 
 
 def codec_of(compression_type: int) -> Codec:

@@ -14,7 +14,7 @@ from typing import Any
 
 from proxy.wire.catalog import Codec
 from proxy.wire.embedded.schemas import codec, versions
-from proxy.wire.errors import Truncated, WireError
+from proxy.wire.errors import Truncated, WireError, naming
 from proxy.wire.primitives import Buffer
 
 Values = dict[str, Any]
@@ -109,7 +109,9 @@ def decode_blob(name: str, data: Buffer) -> Embedded | Unknown:
     Errors: Truncated, Malformed; ValueError for a name that the catalog lacks.
     """
     _must_be_known(name)
-    return decode_at(name, read_int16(data), data, _INT16.size)
+    with naming(name):
+        version = read_int16(data)
+    return decode_at(name, version, data, _INT16.size)
 
 
 def encode_blob(name: str, version: int, values: Mapping[str, Any]) -> bytes:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from proxy.wire.embedded.blobs import Embedded, Unknown, decode_at, decode_blob, read_int16
 from proxy.wire.embedded.schemas import numbered
+from proxy.wire.errors import naming
 from proxy.wire.primitives import Buffer, read_uvarint
 
 INT16_SIZE = 2
@@ -52,15 +53,18 @@ def decode_record(topic: str, key: Buffer | None, value: Buffer | None) -> LogRe
     Errors: Truncated, Malformed.
     """
     read = LOGS.get(topic)
-    return read(topic, key, value) if read else None
+    if read is None:
+        return None
+    with naming(topic):
+        return read(topic, key, value)
 
 
-def decode_control(key: Buffer, value: Buffer | None) -> LogRecord:
+def decode_control(key: Buffer | None, value: Buffer | None) -> LogRecord:
     """What a record of a control batch holds. Its key holds a type alone: 0 abort, 1 commit, ... (`CONTROL_TYPES`).
 
-    Errors: Truncated, Malformed.
+    Errors: Truncated (for a key of null, too), Malformed.
     """
-    found = decode_blob("ControlRecordTypeSchema", key)
+    found = decode_blob("ControlRecordTypeSchema", key or b"")
     if value is None:
         return LogRecord(found, None)
     if isinstance(found, Unknown):
@@ -68,7 +72,9 @@ def decode_control(key: Buffer, value: Buffer | None) -> LogRecord:
     name = CONTROL_TYPES.get(found.values["type"])
     if name is None:
         return LogRecord(found, Unknown(None, found.values["type"], None))
-    return LogRecord(found, decode_at(name, read_int16(value), value, INT16_SIZE if name == MARKER else 0))
+    with naming(name):
+        version = read_int16(value)
+    return LogRecord(found, decode_at(name, version, value, INT16_SIZE if name == MARKER else 0))
 
 
 def _coordinator(topic: str, key: Buffer | None, value: Buffer | None) -> LogRecord:

@@ -7,7 +7,7 @@ Words of this room:
     message      a record of magic 0 or 1; a run of them is a message set
     wrapper      a message whose value is a compressed message set
     codec        none, gzip, snappy, lz4, zstd
-    control      records that brokers write: ends of transactions, changes of leader
+    control      records that brokers write: ends of transactions, changes of leader (`embedded.decode_control`)
     tombstone    a record whose value is None
     partial      what a Fetch response cuts off at its end: no error. (A FetchSnapshot's pieces begin anywhere, too:
                  join them by their positions first.)
@@ -20,22 +20,16 @@ Words of this room:
     [b'v']
 
 `batches` reads headers alone; `read` all records; `read_batch` those of one. Bytes that can't be read raise `Malformed`
-with their offset, and nothing else; a batch unfolds to at most `limit` bytes. Memory beside that: a few hundred records
-at a time. Not imported with `proxy.wire`, and codec libraries only when their codec is met.
+with its offset, `api` "records" and the magic as `version`, and nothing else; a batch unfolds to at most `limit` bytes.
+Memory beside that: a few hundred records at a time. Not imported with `proxy.wire`, and codec libraries only when their
+codec is met.
 """
 
 from proxy.wire.records.batch import Batch, batches, partial
 from proxy.wire.records.compression import DEFAULT_LIMIT, compress, decompress
 from proxy.wire.records.kinds import Codec, ControlType, TimestampType
 from proxy.wire.records.reading import read, read_batch, verify
-from proxy.wire.records.record import (
-    EndMarker,
-    Record,
-    control_key,
-    control_type,
-    end_marker,
-    end_marker_value,
-)
+from proxy.wire.records.record import Record, control_key
 from proxy.wire.records.write import (
     end_marker_batch,
     with_base_offset,
@@ -49,17 +43,13 @@ __all__ = [
     "Batch",
     "Codec",
     "ControlType",
-    "EndMarker",
     "Record",
     "TimestampType",
     "batches",
     "compress",
     "control_key",
-    "control_type",
     "decompress",
-    "end_marker",
     "end_marker_batch",
-    "end_marker_value",
     "partial",
     "read",
     "read_batch",

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
 
-from proxy.wire.errors import Malformed
+from proxy.wire.errors import Malformed, naming
 from proxy.wire.primitives import Buffer
 from proxy.wire.records.kinds import (
     CODECS,
@@ -26,6 +26,8 @@ from proxy.wire.records.kinds import (
     TimestampType,
 )
 
+# what errors say instead of an api; their version is the magic
+NAME = "records"
 # offset, size: what stands before the bytes that the size counts
 LOG_OVERHEAD = 12
 # the first place from which the format is known
@@ -102,16 +104,18 @@ class Batch(NamedTuple):
 def batches(buf: Buffer, at: int = 0, end: int | None = None) -> Iterator[Batch]:
     """The batches that stand whole in `buf[at:end]`, in their order. Errors: Malformed, with the offset."""
     end = len(buf) if end is None else min(end, len(buf))
-    while (stop := whole(buf, at, end)) is not None:
-        yield header(buf, at, stop)
-        at = stop
+    with naming(NAME):
+        while (stop := whole(buf, at, end)) is not None:
+            yield header(buf, at, stop)
+            at = stop
 
 
 def partial(buf: Buffer, at: int = 0, end: int | None = None) -> int:
     """How many bytes at the end of `buf[at:end]` are an incomplete batch; 0 for none. Errors: Malformed."""
     end = len(buf) if end is None else min(end, len(buf))
-    while (stop := whole(buf, at, end)) is not None:
-        at = stop
+    with naming(NAME):
+        while (stop := whole(buf, at, end)) is not None:
+            at = stop
     return max(0, end - at)
 
 
@@ -133,7 +137,7 @@ def header(buf: Buffer, start: int, end: int) -> Batch:
     if magic == 2:
         return _batch_header(buf, start, end)
     if magic > 2:
-        raise Malformed(f"magic {magic}: 0, 1 and 2 are known", offset=start + MAGIC_AT)
+        raise Malformed(f"magic {magic}: 0, 1 and 2 are known", api=NAME, version=magic, offset=start + MAGIC_AT)
     return _message_header(buf, start, end, magic)
 
 
@@ -143,10 +147,11 @@ def _batch_header(buf: Buffer, start: int, end: int) -> Batch:
     offset, _, leader_epoch, magic, crc, attributes, delta, base_timestamp, max_timestamp = fields[:9]
     producer_id, epoch, sequence, count = fields[9:]
     if delta < 0 or count < 0:
-        raise Malformed(f"a batch of {count} records, the last offset {delta} behind its first", offset=start)
+        reason = f"a batch of {count} records, the last offset {delta} behind its first"
+        raise Malformed(reason, api=NAME, version=2, offset=start)
     last = offset + delta
     if last >= INT64_END:
-        raise Malformed("an offset of more than 64 bits", offset=start)
+        raise Malformed("an offset of more than 64 bits", api=NAME, version=2, offset=start)
     times = base_timestamp, max_timestamp
     producer = producer_id, epoch, sequence
     return Batch(start, end, magic, offset, last, attributes, crc, leader_epoch, *times, *producer, count)
@@ -163,4 +168,5 @@ def _message_header(buf: Buffer, start: int, end: int, magic: int) -> Batch:
 
 def _check_room(start: int, end: int, magic: int, smallest: int) -> None:
     if end - start < smallest:
-        raise Malformed(f"{end - start} bytes for magic {magic}, which has {smallest} at least", offset=start + 8)
+        reason = f"{end - start} bytes for magic {magic}, which has {smallest} at least"
+        raise Malformed(reason, api=NAME, version=magic, offset=start + 8)

@@ -7,10 +7,11 @@ batch, so what goes beyond it meets an IndexError; and each record must end wher
 
 from collections.abc import Iterator
 
-from proxy.wire.errors import Malformed
+from proxy.wire.errors import Malformed, Truncated
 from proxy.wire.records.batch import Batch
 from proxy.wire.records.kinds import TimestampType
 from proxy.wire.records.record import CHUNK, Headers, Raw, int64, with_control
+from proxy.wire.varints import read_signed
 
 # Tables, since CPython looks a number up in a third of the time that shifting it takes; by a varint's first byte:
 # the number from 0 on that it says alone, None if it doesn't
@@ -24,7 +25,6 @@ HIGH = tuple(byte << 6 for byte in range(128))
 ZIGZAG = tuple(byte >> 1 ^ -(byte & 1) for byte in range(128))
 # the length -1
 NULL = 1
-VARINT_BYTES, VARLONG_BYTES = 5, 10
 # A timestamp farther from both ends of 64 bits can't wrap by a delta that the loop reads in place.
 TAME = 1 << 62
 
@@ -86,7 +86,7 @@ def _fill(out: list[Raw], data: bytes, at: int, count: int, base_offset: int, ba
                 timestamp = low[byte] + high[more]
                 at += 3
             else:
-                timestamp, at = _varint(data, at + 1, VARLONG_BYTES)
+                timestamp, at = read_signed(64, data, at + 1)
                 timestamp = int64(base_timestamp + timestamp) - base_timestamp
             byte = data[at]
             if (offset := short[byte]) is not None:
@@ -122,34 +122,20 @@ def _fill(out: list[Raw], data: bytes, at: int, count: int, base_offset: int, ba
             if at != end:
                 raise Malformed(f"a record's length leads to byte {end}, its fields to {at}", offset=start)
             append((base_offset + offset, base_timestamp + timestamp, key, value, headers, create, None))
-    except IndexError:
+    except (IndexError, Truncated):
         raise Malformed("a record goes beyond the end of its batch", offset=start) from None
     return at
 
 
-def _varint(data: bytes, at: int, most: int) -> tuple[int, int]:
-    """A zigzag varint of at most `most` bytes and the offset behind it."""
-    value = 0
-    for place in range(most):
-        byte = data[at + place]
-        value |= (byte & 127) << 7 * place
-        if byte < 128:
-            bits = 32 if most == VARINT_BYTES else 64
-            if value >> bits:
-                raise Malformed(f"a varint of more than {bits} bits", offset=at)
-            return value >> 1 ^ -(value & 1), at + place + 1
-    raise Malformed(f"a varint of more than {most} bytes", offset=at)
-
-
 def _length(data: bytes, start: int) -> tuple[int, int]:
-    value, at = _varint(data, start, VARINT_BYTES)
+    value, at = read_signed(32, data, start)
     if value < 0:
         raise Malformed(f"{value} where a number from 0 on must stand", offset=start)
     return value, at
 
 
 def _bytes(data: bytes, start: int) -> tuple[bytes | None, int]:
-    size, at = _varint(data, start, VARINT_BYTES)
+    size, at = read_signed(32, data, start)
     if size == -1:
         return None, at
     if not 0 <= size <= len(data) - at:

@@ -6,10 +6,10 @@ is told then, and in words the place in what was unfolded.
 
 from collections.abc import Iterator
 
-from proxy.wire.errors import Malformed, WireError
+from proxy.wire.errors import Malformed, WireError, naming
 from proxy.wire.primitives import Buffer
 from proxy.wire.records import message_set
-from proxy.wire.records.batch import BATCH_CRC_FROM, BATCH_HEAD, Batch, header, whole
+from proxy.wire.records.batch import BATCH_CRC_FROM, BATCH_HEAD, NAME, Batch, header, whole
 from proxy.wire.records.batch_records import chunks
 from proxy.wire.records.checksums import crc32c
 from proxy.wire.records.compression import DEFAULT_LIMIT, decompress
@@ -36,22 +36,24 @@ def read_batch(buf: Buffer, batch: Batch, *, limit: int = DEFAULT_LIMIT, check_c
 
 
 def _all_chunks(buf: Buffer, at: int, end: int, limit: int, check_crc: bool) -> Iterator[list[Raw]]:
-    while (stop := whole(buf, at, end)) is not None:
-        batch = header(buf, at, stop)
-        if batch.magic < 2 and batch.codec is Codec.NONE:
-            run, at = message_set.plain_run(buf, at, end, batch.magic, check_crc)
-            if run:
-                yield run
-                continue
-        yield from _chunks(buf, batch, limit, check_crc)
-        at = stop
+    with naming(NAME):
+        while (stop := whole(buf, at, end)) is not None:
+            batch = header(buf, at, stop)
+            if batch.magic < 2 and batch.codec is Codec.NONE:
+                run, at = message_set.plain_run(buf, at, end, batch.magic, check_crc)
+                if run:
+                    yield run
+                    continue
+            yield from _chunks(buf, batch, limit, check_crc)
+            at = stop
 
 
 def _chunks(buf: Buffer, batch: Batch, limit: int, check_crc: bool) -> Iterator[list[Raw]]:
     if check_crc:
         verify(buf, batch)
     if batch.magic < 2:
-        yield _messages(buf, batch, limit, check_crc)
+        with naming(NAME, batch.magic):
+            yield _messages(buf, batch, limit, check_crc)
         return
     try:
         yield from chunks(_payload(buf, batch, limit), batch)
@@ -61,12 +63,13 @@ def _chunks(buf: Buffer, batch: Batch, limit: int, check_crc: bool) -> Iterator[
 
 def verify(buf: Buffer, batch: Batch) -> None:
     """The batch's checksum. Errors: Malformed, with the batch's offset."""
-    if batch.magic < 2:
-        message_set.check_crc32(buf, batch)
-        return
-    found = crc32c(memoryview(buf)[batch.start + BATCH_CRC_FROM : batch.end])
-    if found != batch.crc:
-        raise Malformed(f"CRC-32C {found:08x}, the batch says {batch.crc:08x}", offset=batch.start)
+    with naming(NAME, batch.magic):
+        if batch.magic < 2:
+            message_set.check_crc32(buf, batch)
+            return
+        found = crc32c(memoryview(buf)[batch.start + BATCH_CRC_FROM : batch.end])
+        if found != batch.crc:
+            raise Malformed(f"CRC-32C {found:08x}, the batch says {batch.crc:08x}", offset=batch.start)
 
 
 def _payload(buf: Buffer, batch: Batch, limit: int) -> bytes:
@@ -91,6 +94,7 @@ def _placed(error: WireError, batch: Batch, payload_from: int) -> Malformed:
     """An error whose offset counts in the plain records, told for the buffer."""
     if batch.codec is Codec.NONE:
         inside = error.offset or 0
-        return Malformed(error.reason, offset=batch.start + payload_from + inside)
+        return Malformed(error.reason, api=NAME, version=batch.magic, offset=batch.start + payload_from + inside)
     where = "" if error.offset is None else f", at byte {error.offset} of what they unfold to"
-    return Malformed(f"in {batch.codec.value} records{where}: {error.reason}", offset=batch.start)
+    reason = f"in {batch.codec.value} records{where}: {error.reason}"
+    return Malformed(reason, api=NAME, version=batch.magic, offset=batch.start)

@@ -1,12 +1,12 @@
-"""One record, whatever format it came in; and what the brokers' own records say.
+"""One record, whatever format it came in; and whether it is one of the brokers' own. What those hold, `embedded` says.
 
-Source: Kafka's `DefaultRecord`, `ControlRecordType`, `EndTransactionMarker`; KIP-82 (headers), KIP-98 (control).
+Source: Kafka's `DefaultRecord`, `ControlRecordType`; KIP-82 (headers), KIP-98 (control).
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain
-from struct import Struct, error
+from struct import Struct
 from typing import NamedTuple
 
 from proxy.wire.errors import Malformed
@@ -17,7 +17,6 @@ Headers = tuple[tuple[str, bytes | None], ...]
 # Records made before they are handed on: enough to leave a loop rarely, few enough for the caches.
 CHUNK = 256
 CONTROL_KEY = Struct(">hh")
-END_MARKER = Struct(">hi")
 
 
 class Record(NamedTuple):
@@ -46,13 +45,6 @@ def as_records(chunks: Iterable[Iterable[Raw]]) -> Iterator[Record]:
     return map(_record, chain.from_iterable(chunks))
 
 
-class EndMarker(NamedTuple):
-    """What an ABORT or COMMIT carries: the coordinator's epoch."""
-
-    version: int
-    coordinator_epoch: int
-
-
 def control_type(key: bytes | None) -> ControlType:
     """What a control record is, by its key: int16 version, int16 type. Errors: Malformed."""
     if key is None or len(key) < CONTROL_KEY.size:
@@ -68,21 +60,6 @@ def control_key(kind: ControlType) -> bytes:
     if kind is ControlType.UNKNOWN:
         raise ValueError("an UNKNOWN control record has no number to write")
     return CONTROL_KEY.pack(0, CONTROL_TYPES.index(kind))
-
-
-def end_marker(value: bytes | None) -> EndMarker:
-    """An ABORT's or COMMIT's value read; later versions only add to it. Errors: Malformed."""
-    if value is None or len(value) < END_MARKER.size:
-        raise Malformed("an end marker of less than 6 bytes")
-    return EndMarker(*END_MARKER.unpack_from(value))
-
-
-def end_marker_value(coordinator_epoch: int) -> bytes:
-    """An ABORT's or COMMIT's value, version 0. Errors: Malformed for an epoch that is no int32."""
-    try:
-        return END_MARKER.pack(0, coordinator_epoch)
-    except error as fault:
-        raise Malformed(f"no end marker can hold that: {fault}") from None
 
 
 def with_control(raw: Raw) -> Raw:

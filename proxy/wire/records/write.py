@@ -10,12 +10,13 @@ import struct
 from collections.abc import Sequence
 from struct import Struct
 
-from proxy.wire.errors import Malformed
+from proxy.wire.errors import Malformed, naming
 from proxy.wire.primitives import Buffer, uvarint
 from proxy.wire.records.batch import (
     BATCH_CRC_FROM,
     BATCH_HEAD,
     LOG_OVERHEAD,
+    NAME,
     NO_PRODUCER,
     NO_TIMESTAMP,
     Batch,
@@ -34,7 +35,8 @@ from proxy.wire.records.kinds import (
     ControlType,
     TimestampType,
 )
-from proxy.wire.records.record import Headers, Record, control_key, end_marker_value, int64
+from proxy.wire.records.record import Headers, Record, control_key, int64
+from proxy.wire.varints import signed
 
 CRC = Struct(">I")
 CRC_AT = 17
@@ -43,6 +45,8 @@ LEADER_EPOCH = Struct(">i")
 LEADER_EPOCH_AT = 12
 PRODUCER = Struct(">qhi")
 PRODUCER_AT = 43
+# what ends a transaction: version, the coordinator's epoch
+END_MARKER = Struct(">hi")
 MESSAGE = Struct(">bb")
 INT32 = Struct(">i")
 INT64 = Struct(">q")
@@ -52,6 +56,7 @@ SMALL = tuple(uvarint(value << 1) for value in range(1024))
 NULL = INT32.pack(-1)
 
 
+@naming(NAME, 2)
 def write_batch(
     records: Sequence[Record],
     *,
@@ -79,41 +84,39 @@ def write_batch(
     """
     base = base_offset if base_offset is not None else records[0].offset if records else 0
     last = last_offset if last_offset is not None else records[-1].offset if records else base
-    first_timestamp = records[0].timestamp if records else NO_TIMESTAMP
-    base_timestamp = first_timestamp if delete_horizon is None else delete_horizon
-    largest = max((record.timestamp for record in records), default=NO_TIMESTAMP)
-    attributes = (
-        CODECS.index(codec)
-        | (LOG_APPEND_BIT if timestamp_type is TimestampType.LOG_APPEND else 0)
-        | (TRANSACTIONAL_BIT if transactional else 0)
-        | (CONTROL_BIT if control else 0)
-        | (DELETE_HORIZON_BIT if delete_horizon is not None else 0)
-    )
     if last < (records[-1].offset if records else base):
         raise Malformed(f"a batch whose last offset, {last}, is before that of its last record")
-    plain = b"".join(_record(record, base, base_timestamp) for record in records)
-    payload = compress(codec, plain, level) if records else b""
+    base_timestamp = delete_horizon
+    if base_timestamp is None:
+        base_timestamp = records[0].timestamp if records else NO_TIMESTAMP
+    if max_timestamp is None:
+        max_timestamp = max((record.timestamp for record in records), default=NO_TIMESTAMP)
+    attributes = (
+        CODECS.index(codec)
+        | LOG_APPEND_BIT * (timestamp_type is TimestampType.LOG_APPEND)
+        | TRANSACTIONAL_BIT * transactional
+        | CONTROL_BIT * control
+        | DELETE_HORIZON_BIT * (delete_horizon is not None)
+    )
+    payload = _payload(records, base, base_timestamp, codec, level)
+    size = BATCH_HEAD.size - LOG_OVERHEAD + len(payload)
+    times = base_timestamp, max_timestamp
+    producer = producer_id, producer_epoch, base_sequence
     try:
-        head = BATCH_HEAD.pack(
-            base,
-            BATCH_HEAD.size - LOG_OVERHEAD + len(payload),
-            leader_epoch,
-            2,
-            0,
-            attributes,
-            last - base,
-            base_timestamp,
-            largest if max_timestamp is None else max_timestamp,
-            producer_id,
-            producer_epoch,
-            base_sequence,
-            len(records),
-        )
+        head = BATCH_HEAD.pack(base, size, leader_epoch, 2, 0, attributes, last - base, *times, *producer, len(records))
     except struct.error as error:
         raise Malformed(f"no batch can hold that: {error}") from None
     return _summed(bytearray(head + payload))
 
 
+def _payload(
+    records: Sequence[Record], base_offset: int, base_timestamp: int, codec: Codec, level: int | None
+) -> bytes:
+    plain = b"".join(_record(record, base_offset, base_timestamp) for record in records)
+    return compress(codec, plain, level) if records else b""
+
+
+@naming(NAME, 2)
 def end_marker_batch(
     kind: ControlType,
     *,
@@ -131,13 +134,20 @@ def end_marker_batch(
     if kind not in (ControlType.ABORT, ControlType.COMMIT):
         raise ValueError(f"{kind} ends no transaction")
     return write_batch(
-        [Record(offset, timestamp, control_key(kind), end_marker_value(coordinator_epoch))],
+        [Record(offset, timestamp, control_key(kind), _end_marker(coordinator_epoch))],
         transactional=True,
         control=True,
         producer_id=producer_id,
         producer_epoch=producer_epoch,
         leader_epoch=leader_epoch,
     )
+
+
+def _end_marker(coordinator_epoch: int) -> bytes:
+    try:
+        return END_MARKER.pack(0, coordinator_epoch)
+    except struct.error as error:
+        raise Malformed(f"no end marker can hold that: {error}") from None
 
 
 def _record(record: Record, base_offset: int, base_timestamp: int) -> bytes:
@@ -158,7 +168,10 @@ def _record(record: Record, base_offset: int, base_timestamp: int) -> bytes:
 
 
 def _headers(headers: Headers) -> bytes:
-    fields = [_sized(name.encode()) + _sized(value) for name, value in headers]
+    try:
+        fields = [_sized(name.encode()) + _sized(value) for name, value in headers]
+    except UnicodeEncodeError as error:
+        raise Malformed(f"a header's name that doesn't fit: {error}") from None
     return _varint(len(fields)) + b"".join(fields)
 
 
@@ -173,16 +186,7 @@ def _varint(value: int) -> bytes:
 
 def _signed(value: int) -> bytes:
     """A number of 64 bits as a zigzag varint; what is larger wraps."""
-    if 0 <= value < len(SMALL):
-        return SMALL[value]
-    value = int64(value)
-    left = value << 1 ^ value >> 63
-    out = bytearray()
-    while left > 127:
-        out.append(left & 127 | 128)
-        left >>= 7
-    out.append(left)
-    return bytes(out)
+    return SMALL[value] if 0 <= value < len(SMALL) else signed(64, int64(value))
 
 
 def _summed(batch: bytearray) -> bytes:
@@ -190,6 +194,7 @@ def _summed(batch: bytearray) -> bytes:
     return bytes(batch)
 
 
+@naming(NAME, 2)
 def with_base_offset(batch: Buffer, base_offset: int, leader_epoch: int | None = None) -> bytes:
     """One whole batch of magic 2 as a broker appends it there; the checksum covers neither.
 
@@ -206,6 +211,7 @@ def with_base_offset(batch: Buffer, base_offset: int, leader_epoch: int | None =
     return bytes(out)
 
 
+@naming(NAME, 2)
 def with_producer(batch: Buffer, producer_id: int, producer_epoch: int, base_sequence: int) -> bytes:
     """One whole batch of magic 2 as another producer sends it, its checksum computed anew. Errors: Malformed."""
     out = _one(batch)
@@ -238,10 +244,23 @@ def write_message_set(
     """A message set of magic 0 or 1: a message for each record, in a wrapper if `codec` compresses them.
 
     Args: log_append_time: ms, told for every record where `timestamp_type` is LOG_APPEND; None for the largest.
-    Errors: Malformed for what the format can't hold: headers, zstd, a compressed set of nothing.
+    Errors: Malformed for what the format can't hold: headers, zstd, a compressed set of nothing; ValueError for any
+    other magic.
     """
     if magic not in (0, 1):
         raise ValueError(f"message sets have magic 0 or 1, not {magic}")
+    with naming(NAME, magic):
+        return _message_set(records, magic, codec, level, timestamp_type, log_append_time)
+
+
+def _message_set(
+    records: Sequence[Record],
+    magic: int,
+    codec: Codec,
+    level: int | None,
+    timestamp_type: TimestampType,
+    log_append_time: int | None,
+) -> bytes:
     attributes = LOG_APPEND_BIT if magic and timestamp_type is TimestampType.LOG_APPEND else 0
     stamp = log_append_time if attributes else None
     if codec is Codec.NONE:

@@ -130,7 +130,7 @@ def test_no_metrics_are_an_empty_dict(compression_type: int) -> None:
 @pytest.mark.parametrize("compression_type", [-128, -1, 5, 7, 99])
 def test_an_unknown_codec_is_malformed(compression_type: int) -> None:
     assert telemetry.codec_of(compression_type) is Codec.UNKNOWN
-    with pytest.raises(Malformed, match="unknown codec"):
+    with pytest.raises(Malformed, match=r"^PushTelemetry: an unknown codec"):
         telemetry.decode(push(compression_type, b"?"))
 
 
@@ -144,7 +144,7 @@ def test_more_metrics_than_the_limit_are_malformed(compression_type: int) -> Non
 
 
 def test_bytes_that_are_no_metrics_are_malformed() -> None:
-    with pytest.raises(Malformed, match="no OTLP metrics: "):
+    with pytest.raises(Malformed, match=r"^PushTelemetry: no OTLP metrics: "):
         telemetry.decode(push(0, payload().SerializeToString()[:-1]))
 
 

@@ -111,7 +111,7 @@ def log_of(cluster: KafkaCluster, topic: str) -> list[LogRecord]:
     for data in files(cluster, topic):
         for record in records.read(data):
             one = (
-                decode_control(record.key or b"", record.value)
+                decode_control(record.key, record.value)
                 if record.control
                 else decode_record(topic, record.key, record.value)
             )
@@ -222,7 +222,7 @@ def test_a_transaction_is_read_as_the_tool_shows_it(kafka_one: KafkaCluster, nam
 
 def test_control_records_of_a_topic_say_how_its_transactions_ended(kafka_one: KafkaCluster, names: Names) -> None:
     for data in files(kafka_one, names.topic):
-        ends = [decode_control(one.key or b"", one.value) for one in records.read(data) if one.control]
+        ends = [decode_control(one.key, one.value) for one in records.read(data) if one.control]
         assert [one.key.values for one in ends if isinstance(one.key, Embedded)] == [{"type": 0}, {"type": 1}]
         assert all(isinstance(one.value, Embedded) and one.value.name == "EndTxnMarker" for one in ends)
 

@@ -127,10 +127,18 @@ def test_a_control_record_of_a_later_type_is_unknown() -> None:
 
 @pytest.mark.parametrize("topic", sorted(LOGS))
 def test_bytes_that_end_too_early_are_truncated(topic: str) -> None:
-    with pytest.raises(Truncated):
+    with pytest.raises(Truncated, match=f"^{topic} at byte [01]: "):
         decode_record(topic, b"\0", b"")
     with pytest.raises(Truncated):
         decode_record(topic, int16s(0) + b"\0", b"\x01\0\0")
+
+
+def test_a_control_record_that_ends_too_early_is_truncated() -> None:
+    for key in (None, b"", b"\0"):
+        with pytest.raises(Truncated, match=r"^ControlRecordTypeSchema at byte"):
+            decode_control(key, b"")
+    with pytest.raises(Truncated, match=r"^EndTxnMarker at byte 1: "):
+        decode_control(int16s(0, 1), b"\0")
 
 
 @settings(max_examples=200, deadline=None)

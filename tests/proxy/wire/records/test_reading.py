@@ -15,7 +15,6 @@ from proxy.wire.records import (
     TimestampType,
     batches,
     control_key,
-    end_marker,
     end_marker_batch,
     partial,
     read,
@@ -128,7 +127,7 @@ def test_the_end_of_a_transaction_is_told_as_what_it_is(kind: ControlType) -> No
     assert (batch.control, batch.transactional, batch.producer_id, batch.producer_epoch) == (True, True, 5, 1)
     (record,) = read(data)
     assert (record.offset, record.timestamp, record.control) == (9, 1000, kind)
-    assert end_marker(record.value).coordinator_epoch == 42
+    assert (record.key, record.value) == (control_key(kind), b"\0\0\0\0\0\x2a")
 
 
 def test_control_records_of_every_kind_are_told() -> None:
@@ -143,6 +142,18 @@ def test_a_control_record_without_a_type_is_malformed() -> None:
     with pytest.raises(Malformed, match="less than 4 bytes") as caught:
         list(read(write_batch([Record(0)], control=True)))
     assert caught.value.offset is not None
+
+
+@pytest.mark.parametrize("magic", [0, 1, 2])
+def test_errors_name_the_format(magic: int) -> None:
+    data = write_batch([Record(0, 5)]) if magic == 2 else write_message_set([Record(0)], magic=magic)
+    short = bytearray(data)
+    short[8:12] = (5).to_bytes(4, "big")
+    for damaged in (short, data[:-1] + b"?"):
+        with pytest.raises(Malformed) as caught:
+            list(read(damaged))
+        assert (caught.value.api, caught.value.version) == ("records", magic)
+        assert caught.value.offset in (0, 8)
 
 
 @pytest.mark.parametrize("codec", BATCH_CODECS)
@@ -176,7 +187,7 @@ def test_an_error_among_plain_records_has_its_place_in_the_buffer() -> None:
     broken = data[: second + 4] + b"\x3d" + data[second + 5 :]
     with pytest.raises(Malformed) as caught:
         list(read(broken, check_crc=False))
-    assert str(caught.value) == f"at byte {second + 4}: a field of -31 bytes"
+    assert str(caught.value) == f"records v2 at byte {second + 4}: a field of -31 bytes"
 
 
 def test_an_error_among_compressed_records_has_the_batchs_place_and_tells_its_own() -> None:
@@ -186,7 +197,7 @@ def test_an_error_among_compressed_records_has_the_batchs_place_and_tells_its_ow
     with pytest.raises(Malformed) as caught:
         list(read(data, check_crc=False))
     reason = "in gzip records, at byte 7 of what they unfold to: a record goes beyond the end of its batch"
-    assert str(caught.value) == f"at byte {len(before)}: {reason}"
+    assert str(caught.value) == f"records v2 at byte {len(before)}: {reason}"
 
 
 def test_the_limit_is_one_of_each_batch() -> None:

@@ -1,9 +1,9 @@
 import pytest
 
 from proxy.wire.errors import Malformed
-from proxy.wire.records import ControlType, EndMarker, Record, control_key, control_type, end_marker, end_marker_value
+from proxy.wire.records import ControlType, Record, control_key
 from proxy.wire.records.kinds import CONTROL_TYPES
-from proxy.wire.records.record import as_records, int64
+from proxy.wire.records.record import as_records, control_type, int64
 
 
 def test_chunks_of_tuples_become_records() -> None:
@@ -45,22 +45,8 @@ def test_keys_are_written_as_they_are_read() -> None:
         control_key(ControlType.UNKNOWN)
 
 
-def test_a_marker_carries_the_coordinators_epoch() -> None:
-    assert end_marker_value(5) == b"\0\0\0\0\0\5"
-    assert end_marker(b"\0\1\0\0\0\5 more") == EndMarker(1, 5)
-    for value in (None, b"\0\0\0\0\0"):
-        with pytest.raises(Malformed):
-            end_marker(value)
-
-
 @pytest.mark.parametrize(
     ("value", "wrapped"), [(5, 5), (-5, -5), (1 << 63, -(1 << 63)), (-(1 << 63) - 1, (1 << 63) - 1)]
 )
 def test_sums_wrap_at_64_bits(value: int, wrapped: int) -> None:
     assert int64(value) == wrapped
-
-
-@pytest.mark.parametrize("epoch", [2**31, -(2**31) - 1])
-def test_an_epoch_that_does_not_fit_a_marker_is_malformed(epoch: int) -> None:
-    with pytest.raises(Malformed, match="no end marker can hold that"):
-        end_marker_value(epoch)
