@@ -1,7 +1,7 @@
 """Bytes as people have them become frames."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.tools.frames import Asked, octets, octets_of, told
@@ -15,6 +15,7 @@ METADATA, API_VERSIONS, SASL = 3, 18, 36
 REQUEST = catalog.encode_request(METADATA, 12, 7, "me", {"topics": None})
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=30), st.sampled_from(["{:02x}", "{:02X} ", "\\x{:02x}", "0x{:02x}, ", "{:02x}:", "{:02x}\n"]))
 def test_hex_is_read_however_it_is_written(data: bytes, form: str) -> None:
     assert octets("".join(form.format(byte) for byte in data)) == data
@@ -26,6 +27,7 @@ def test_what_is_no_hex_says_why(text: str, why: str) -> None:
         octets(text)
 
 
+@settings(deadline=None)
 @given(messages())
 def test_the_bytes_of_a_frame_are_never_taken_for_hex(drawn: tuple[catalog.Codec, dict[str, object]]) -> None:
     codec, values = drawn
