@@ -16,6 +16,7 @@ from proxy.wire.compile.decoder import decoder
 from proxy.wire.compile.encoder import encoder
 from proxy.wire.compile.projector import projector
 from proxy.wire.compile.walker import walker
+from proxy.wire.errors import Malformed, WireError
 from proxy.wire.headers import (
     RequestHead,
     ResponseHead,
@@ -74,19 +75,25 @@ class UnknownMessage:
 class Walk:
     """Steps over a message that arrives in pieces, up to one of its fields. Keeps no bytes, whatever their size."""
 
-    def __init__(self, pieces: Generator[int | None, Buffer, None]):
-        self._pieces = pieces
+    def __init__(self, pieces: Generator[int | None, Buffer, None], api: str, version: int):
+        self._pieces, self._api, self._version = pieces, api, version
+        self._fed = 0
         next(pieces)
 
     def feed(self, chunk: Buffer) -> int | None:
         """The offset in `chunk` where the field begins (len(chunk) if with the next one's first byte); None: feed on.
 
-        Errors: Malformed; ValueError once the walk has answered.
+        Errors: Malformed, its offset counted over all chunks; ValueError once the walk has answered.
         """
         try:
-            return self._pieces.send(chunk)
+            found = self._pieces.send(chunk)
         except StopIteration:
             raise ValueError("this walk has answered already") from None
+        except WireError as fault:
+            at = self._fed + (fault.offset or 0)
+            raise Malformed(fault.reason, api=self._api, version=self._version, offset=at) from None
+        self._fed += len(chunk)
+        return found
 
 
 class Codec:
@@ -149,7 +156,7 @@ class Codec:
         begin = self._walks.get((stop, header))
         if begin is None:
             begin = self._walks[stop, header] = walker(self.message, self.version, stop, header)
-        return Walk(begin())
+        return Walk(begin(), self.message.api, self.version)
 
 
 @lru_cache(MOST_CACHED)

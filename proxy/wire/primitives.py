@@ -30,21 +30,22 @@ def read_uvarint(buf: Buffer, at: int) -> tuple[int, int]:
         second = buf[at + 1]
         if second < 0x80:
             return first & 0x7F | second << 7, at + 2
-        return _long_uvarint(buf, at)
+        return read_groups(32, buf, at)
     except IndexError:
         raise Truncated("the bytes end inside a varint", offset=len(buf)) from None
 
 
-def _long_uvarint(buf: Buffer, start: int) -> tuple[int, int]:
-    value = 0
-    for place in range(UVARINT_BYTES):
+def read_groups(bits: int, buf: Buffer, start: int) -> tuple[int, int]:
+    """`bits` bits in groups of 7, from 0 on, and the offset behind them. Errors: Malformed; IndexError at the end."""
+    value, most = 0, -(-bits // 7)
+    for place in range(most):
         byte = buf[start + place]
         value |= (byte & 0x7F) << 7 * place
         if byte < 0x80:
-            if value > UVARINT_MAX:
-                raise Malformed("a varint of more than 32 bits", offset=start)
+            if value >> bits:
+                raise Malformed(f"a varint of more than {bits} bits", offset=start)
             return value, start + place + 1
-    raise Malformed("a varint of more than 5 bytes", offset=start)
+    raise Malformed(f"a varint of more than {most} bytes", offset=start)
 
 
 def uvarint(value: int, width: int = 0) -> bytes:

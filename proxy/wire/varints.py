@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Sequence
 from struct import Struct, error
 
 from proxy.wire.errors import Malformed, Truncated
-from proxy.wire.primitives import Buffer
+from proxy.wire.primitives import Buffer, read_groups
 
 Reader = Callable[[int, Buffer, int], tuple[int, int]]
 
@@ -35,28 +35,16 @@ def _read(bits: int, buf: Buffer, at: int) -> tuple[int, int]:
             return value, at + 2
         value += (buf[at + 2] << 14) - (1 << 14)
         if value < 1 << 16 or bits == 16:
-            return (value, at + 3) if value < 1 << 16 else _read_any(bits, buf, at)
+            return (value, at + 3) if value < 1 << 16 else read_groups(bits, buf, at)
         if value < 1 << 21:
             return value, at + 3
         value += (buf[at + 3] << 21) - (1 << 21)
         if value < 1 << 28:
             return value, at + 4
         value += (buf[at + 4] << 28) - (1 << 28)
-        return (value, at + 5) if value < 1 << 32 else _read_any(bits, buf, at)
+        return (value, at + 5) if value < 1 << 32 else read_groups(bits, buf, at)
     except IndexError:
         raise Truncated("the bytes end inside a varint", offset=len(buf)) from None
-
-
-def _read_any(bits: int, buf: Buffer, start: int) -> tuple[int, int]:
-    value, most = 0, -(-bits // 7)
-    for place in range(most):
-        byte = buf[start + place]
-        value |= (byte & 0x7F) << 7 * place
-        if byte < 0x80:
-            if value >> bits:
-                raise Malformed(f"a varint of more than {bits} bits", offset=start)
-            return value, start + place + 1
-    raise Malformed(f"a varint of more than {most} bytes", offset=start)
 
 
 def read_unsigned(bits: int, buf: Buffer, at: int) -> tuple[int, int]:
@@ -110,7 +98,7 @@ def skip(most: int, buf: Buffer, at: int) -> int:
 def split(most: int, buf: Buffer, at: int, size: int) -> Generator[None, Buffer, tuple[Buffer, int, int]]:
     """Steps over what is left, behind its first byte, of an integer that several chunks may share.
 
-    Returns the chunk, the offset in it behind the integer, and its size. Errors: Malformed.
+    Returns the chunk, the offset in it behind the integer, and its size. Errors: Malformed, at the end.
     """
     for _ in range(most - 1):
         while at >= size:
@@ -120,7 +108,7 @@ def split(most: int, buf: Buffer, at: int, size: int) -> Generator[None, Buffer,
         at += 1
         if buf[at - 1] < 0x80:
             return buf, at, size
-    raise Malformed(f"a varint of more than {most} bytes")
+    raise Malformed(f"a varint of more than {most} bytes", offset=at)
 
 
 def unsigned(bits: int, value: int) -> bytes:

@@ -192,7 +192,7 @@ Place = tuple[int, Buffer, int, int]
 
 
 def split_uvarint(n: int, buf: Buffer, at: int, size: int) -> Generator[None, Buffer, Place]:
-    """The rest of a varint whose first byte, `n`, says that more follow."""
+    """The rest of a varint whose first byte, `n`, says that more follow. Errors: Malformed, at the end."""
     first = bytes([n])
     while first[-1] > 0x7F and len(first) < 5:
         while at >= size:
@@ -201,7 +201,10 @@ def split_uvarint(n: int, buf: Buffer, at: int, size: int) -> Generator[None, Bu
             size = len(buf)
         first += bytes([buf[at]])
         at += 1
-    value, _ = read_uvarint(first, 0)
+    try:
+        value, _ = read_uvarint(first, 0)
+    except Malformed as fault:
+        raise Malformed(fault.reason, offset=at) from None
     return value, buf, at, size
 
 

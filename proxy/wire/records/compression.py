@@ -136,6 +136,13 @@ def _member(data: memoryview, at: int, out: Output) -> int:
     return at - len(unpacker.unused_data)
 
 
+def inside(data: memoryview, at: int, what: str) -> int:
+    """`at` itself, if that is no place behind the end. Errors: Malformed."""
+    if at > len(data):
+        raise Malformed(f"a {what} that does not end")
+    return at
+
+
 def next_piece(data: memoryview, at: int, what: str) -> tuple[memoryview, int]:
     """The next bytes to feed and the offset behind them; Malformed where there are none."""
     piece = data[at : at + PIECE]

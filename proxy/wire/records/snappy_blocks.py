@@ -7,8 +7,9 @@ the magic, as snappy-java does.
 
 from proxy.wire.errors import Malformed, WireError
 from proxy.wire.primitives import read_uvarint
-from proxy.wire.records.compression import Output, library
+from proxy.wire.records.compression import Output, inside, library
 
+WHAT = "snappy stream"
 MAGIC = b"\x82SNAPPY\0"
 HEADER = MAGIC + (1).to_bytes(4, "big") + (1).to_bytes(4, "big")
 # what Java compresses at a time
@@ -24,17 +25,11 @@ def decompress(data: memoryview, out: Output) -> None:
     at = 0
     while at < len(data):
         if data[at : at + len(MAGIC)] == MAGIC:
-            at = _inside(data, at + len(HEADER))
+            at = inside(data, at + len(HEADER), WHAT)
             continue
-        start = _inside(data, at + 4)
-        at = _inside(data, start + int.from_bytes(data[at:start], "big"))
+        start = inside(data, at + 4, WHAT)
+        at = inside(data, start + int.from_bytes(data[at:start], "big"), WHAT)
         out.add(_block(data[start:at], out))
-
-
-def _inside(data: memoryview, at: int) -> int:
-    if at > len(data):
-        raise Malformed("snappy blocks that do not end")
-    return at
 
 
 def _block(block: memoryview, out: Output) -> bytes:

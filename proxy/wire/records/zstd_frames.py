@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from proxy.wire.errors import Malformed
-from proxy.wire.records.compression import Output, library
+from proxy.wire.records.compression import Output, inside, library
 
+WHAT = "zstd frame"
 MAGIC = 0xFD2FB528
 # sixteen magics of frames that carry no data
 SKIPPABLE = 0x184D2A50
@@ -36,7 +37,7 @@ def decompress(data: memoryview, out: Output) -> None:
 def _frame(data: memoryview, at: int, out: Output, context: Any) -> int:
     """The frame at `at` unfolded; the offset behind it."""
     if _number(data, at, 4) & ~15 == SKIPPABLE:
-        return _inside(data, at + 8 + _number(data, at + 4, 4))
+        return inside(data, at + 8 + _number(data, at + 4, 4), WHAT)
     unpacker = context.decompressobj()
     try:
         for end in _pieces(data, at):
@@ -62,23 +63,17 @@ def _pieces(data: memoryview, at: int) -> Iterator[int]:
             raise Malformed("no zstd frame: a block of the reserved type")
         at += BLOCK_HEAD + (1 if kind == RLE else size)
         at += 4 if last and flags & HAS_CHECKSUM else 0
-        yield _inside(data, at)
+        yield inside(data, at, WHAT)
 
 
 def _header_end(data: memoryview, at: int, flags: int) -> int:
     single = flags & SINGLE_SEGMENT
     size = CONTENT_SIZE_BYTES[flags >> 6] or (1 if single else 0)
-    return _inside(data, at + (0 if single else 1) + DICTIONARY_BYTES[flags & 3] + size)
+    return inside(data, at + (0 if single else 1) + DICTIONARY_BYTES[flags & 3] + size, WHAT)
 
 
 def _number(data: memoryview, at: int, size: int) -> int:
-    return int.from_bytes(data[at : _inside(data, at + size)], "little")
-
-
-def _inside(data: memoryview, at: int) -> int:
-    if at > len(data):
-        raise Malformed("a zstd frame that does not end")
-    return at
+    return int.from_bytes(data[at : inside(data, at + size, WHAT)], "little")
 
 
 def compress(data: bytes, level: int | None) -> bytes:

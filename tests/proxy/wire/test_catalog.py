@@ -110,6 +110,15 @@ def test_a_walk_answers_once() -> None:
         walk.feed(b"\0")
 
 
+def test_a_walks_error_has_its_place_in_all_that_was_fed() -> None:
+    frame = b"\0\0\0\1" + b"\0" + b"\0\0\0\0" + b"\xff" * 5
+    for size in range(1, len(frame) + 1):
+        walk = catalog.walk_response(METADATA, 12, "controller_id")
+        with pytest.raises(Malformed) as caught:
+            _ = [walk.feed(frame[at : at + size]) for at in range(0, len(frame), size)]
+        assert (caught.value.api, caught.value.version, caught.value.offset) == ("Metadata", 12, len(frame))
+
+
 def test_a_walk_needs_a_known_message_and_a_place_to_stop() -> None:
     with pytest.raises(ValueError, match="no response of api 3 version 99"):
         catalog.walk_response(METADATA, 99, "brokers")
