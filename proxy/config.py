@@ -16,7 +16,9 @@ from itertools import combinations
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
-from proxy.rewrite.nodes import WILDCARDS, Address, Misplaced, PortMap
+from proxy.rewrite.names import TemplateMap
+from proxy.rewrite.nodes import WILDCARDS, Address, Misplaced, NodeMap
+from proxy.rewrite.ports import PortMap
 from proxy.settings.addresses import ADDRESS, BROKERS, HOST
 from proxy.settings.keys import Key, wrong_values
 from proxy.settings.kinds import INTEGER, LIMIT, MIB, PATH, SECONDS, TIMEOUT, choice
@@ -54,6 +56,13 @@ class Format(StrEnum):
     JSON = "json"
 
 
+class MappingKind(StrEnum):
+    """How clients tell nodes apart."""
+
+    PORTS = "ports"
+    TEMPLATE = "template"
+
+
 @dataclass(frozen=True, slots=True)
 class LogSettings:
     """The log on standard error."""
@@ -74,7 +83,7 @@ class ClusterSettings:
         name: the label of its metrics.
         remembered: node id -> port, from the state file.
 
-    `ports`: which listener stands for which node.
+    `node_map`: which listener stands for which node, and what clients are told of it.
     """
 
     upstream: Annotated[
@@ -86,7 +95,14 @@ class ClusterSettings:
     ]
     advertise: Annotated[
         str | None,
-        Key(HOST, "advertise", "What clients are told to dial.", "proxy.example.org", unset="the host of `listen`"),
+        Key(
+            HOST,
+            "advertise",
+            "What clients are told to dial: a host; with `template` a name for each node, "
+            "`broker-{node_id}.example.org:9092`, and the port of `listen` where none is said.",
+            "proxy.example.org",
+            unset="the host of `listen`",
+        ),
     ] = None
     node_ports: Annotated[
         int | None,
@@ -96,6 +112,47 @@ class ClusterSettings:
     nodes: Annotated[
         Mapping[int, Address],
         Key(ADDRESS, "nodes", "The listener of one node, by its id.", "127.0.0.1:9094", unset="none", each=INTEGER),
+    ] = field(default_factory=dict)
+    mapping: Annotated[
+        MappingKind,
+        Key(
+            choice(MappingKind),
+            "mapping",
+            "How clients tell nodes apart: by a port for each, or by a name made of the id, `template`, "
+            "where each proxy stands for one node or some, and others for the rest.",
+            "template",
+        ),
+    ] = MappingKind.PORTS
+    own_node: Annotated[
+        int | None,
+        Key(
+            INTEGER,
+            "own_node",
+            "With `template`: the node that `listen` is the listener of, and whose broker `upstream` is.",
+            3,
+            unset="none",
+        ),
+    ] = None
+    advertise_ports: Annotated[
+        int | None,
+        Key(
+            INTEGER,
+            "advertise_ports",
+            "With `ports`: clients are told this port + N where node N listens on `node_ports` + N.",
+            31100,
+            unset="the ports that are listened on",
+        ),
+    ] = None
+    advertised: Annotated[
+        Mapping[int, Address],
+        Key(
+            ADDRESS,
+            "advertised",
+            "With `ports`: what clients are told of one node, by its id.",
+            "kafka-1.example.org:443",
+            unset="none",
+            each=INTEGER,
+        ),
     ] = field(default_factory=dict)
     state: Annotated[
         Path | None,
@@ -143,13 +200,12 @@ class ClusterSettings:
     ] = 30
     name: str = MAIN
     remembered: Mapping[int, int] = field(default_factory=dict)
-    ports: PortMap = field(init=False)
+    node_map: NodeMap = field(init=False)
 
     def __post_init__(self) -> None:
-        wrong = [*wrong_values(self), *self._wrong_upstream()]
+        wrong = [*wrong_values(self), *self._wrong_upstream(), *self._wrong_mapping()]
         try:
-            places = (self.listen, self.advertise, dict(self.nodes), self.node_ports, self.node_count)
-            object.__setattr__(self, "ports", PortMap(*places, remembered=dict(self.remembered)))
+            object.__setattr__(self, "node_map", self._made_map())
         except Misplaced as error:
             wrong += error.lines
         if wrong:
@@ -159,6 +215,23 @@ class ClusterSettings:
     def limits(self) -> FrameLimits:
         """The longest frames that are let through."""
         return FrameLimits(self.request_limit, self.response_limit)
+
+    def _made_map(self) -> NodeMap:
+        if self.mapping is MappingKind.TEMPLATE:
+            return TemplateMap(self.listen, self.advertise, self.own_node, self.nodes)
+        places = (self.listen, self.advertise, self.nodes, self.node_ports, self.node_count, self.remembered)
+        return PortMap(*places, told=self.advertised, told_base=self.advertise_ports)
+
+    def _wrong_mapping(self) -> Iterator[str]:
+        """Keys that only another mapping has a use for."""
+        if self.mapping is MappingKind.PORTS:
+            needless: dict[str, object] = {"own_node": self.own_node}
+        else:
+            needless = {"--node-ports": self.node_ports, "advertise_ports": self.advertise_ports}
+            needless |= {f"advertised.{node_id}": address for node_id, address in self.advertised.items()}
+        for key, value in needless.items():
+            if value is not None:
+                yield f"{key} {value} means nothing with mapping {self.mapping}; right would be leaving one of them out"
 
     def _wrong_upstream(self) -> Iterator[str]:
         if self.listen in self.upstream:
@@ -228,7 +301,7 @@ class _Place(NamedTuple):
 def _places(cluster: ClusterSettings) -> list[_Place]:
     single = (cluster.listen, *cluster.nodes.values())
     places = [_Place(address.host, range(address.port, address.port + 1)) for address in single if address.port]
-    return [*places, _Place(cluster.listen.host, cluster.ports.usual)] if cluster.ports.usual else places
+    return [*places, _Place(cluster.listen.host, cluster.node_map.usual)] if cluster.node_map.usual else places
 
 
 def _clashes(one: ClusterSettings, other: ClusterSettings) -> Iterator[str]:

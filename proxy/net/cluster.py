@@ -114,7 +114,7 @@ class Cluster:
 
     def listen(self) -> Address:
         """Opens all listeners that are known by now; returns the bootstrap one's address. Raises BadSetting."""
-        for warning in self._settings.ports.warnings:
+        for warning in self._settings.node_map.warnings:
             log(WARNING, warning, cluster=self.name)
         try:
             listening = self._listen()
@@ -134,9 +134,12 @@ class Cluster:
                 "for example --listen 127.0.0.1:19092"
             ) from error
         listening = Address(wanted.host, sock.getsockname()[1])
-        self.nodes.add_own(sock, listening, Address(self._settings.advertise or wanted.host, listening.port))
+        places = self._settings.node_map
+        self.nodes.add_own(sock, listening, places.called(listening))
+        if places.own is not None:
+            self.nodes.adopt(places.own, listening)
         listener = trio.SocketListener(trio.socket.from_stdlib_socket(sock))
-        self._common.accepting.start_soon(self._serve, listener, None)
+        self._common.accepting.start_soon(self._serve, listener, places.own)
         return listening
 
     def drain(self) -> None:

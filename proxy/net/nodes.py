@@ -8,8 +8,7 @@ from __future__ import annotations
 import errno
 import resource
 import socket
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable
 from logging import INFO, WARNING
 from typing import Protocol
 
@@ -19,7 +18,7 @@ from proxy.config import BadSetting, ClusterSettings
 from proxy.log import log
 from proxy.metrics.collector import NodeListener
 from proxy.net.state import KnownNode, State, write_state
-from proxy.rewrite.nodes import WILDCARDS, Address, Node, PortMap
+from proxy.rewrite.nodes import WILDCARDS, Address, Node, NodeMap
 
 # connections that may wait to be accepted
 BACKLOG = 1024
@@ -53,7 +52,7 @@ class Nodes:
         reserved: tuple[range, ...] = (),
     ) -> None:
         self._settings = settings
-        self._ports: PortMap = settings.ports
+        self._map: NodeMap = settings.node_map
         self._serve = serve
         self._watcher = watcher
         self._known = dict(state.nodes)
@@ -87,19 +86,25 @@ class Nodes:
         numbers = await _numbers(address.host)
         return bool(numbers & hosts) or bool(hosts & WILDCARDS and any(map(_is_local, numbers)))
 
+    def adopt(self, node_id: int, listening: Address) -> None:
+        """The bootstrap listener is this node's: its broker is the one that the proxy was started for."""
+        self._listening[node_id], self._usual[node_id] = listening, True
+        self._known[node_id] = KnownNode(self._settings.upstream[0])
+        self._tell(node_id, self._settings.upstream[0], listening)
+
     def listen_for_known(self) -> None:
         """Opens the listeners of the state file's nodes, and of those that were named. Raises BadSetting."""
-        for node_id in {**self._known, **self._ports.named}:
+        for node_id in {**self._known, **self._map.named}:
             try:
                 listener = self._listen(node_id)
             except OSError as error:
                 raise BadSetting(self._cannot_listen(node_id, error)) from error
             self._tell(node_id, self.upstream(node_id), listener)
 
-    def grow(self, named: Mapping[int, Address]) -> None:
-        """Takes listeners in that are named for nodes; a node that has another one already keeps it."""
-        self._ports = replace(self._ports, named=named)
-        for node_id in named.keys() - self._listening.keys():
+    def grow(self, places: NodeMap) -> None:
+        """Takes in listeners that are named for nodes; a node that has another one already keeps it."""
+        self._map = places
+        for node_id in places.named.keys() - self._listening.keys():
             try:
                 listener = self._listen(node_id)
             except OSError as error:
@@ -113,7 +118,7 @@ class Nodes:
         return any(node.upstream is not None for node in self._known.values())
 
     async def ensure(self, nodes: Iterable[Node], cluster_id: str | None = None) -> None:
-        """Returns when every one of the nodes is listened for. Raises OSError: no port can be had.
+        """Returns when every one of the nodes is listened for, if it is this proxy's. Raises OSError: no port.
 
         Args:
             cluster_id: of the cluster that named them; None: not told.
@@ -130,8 +135,12 @@ class Nodes:
             await self._save()
 
     def advertised(self, node_id: int) -> Address:
-        """What clients are told of a node that `ensure` has seen."""
-        return self._ports.advertised(node_id, self._listening[node_id].port)
+        """What clients are told of a node that `ensure` has seen. Raises OSError: the mapping has nothing to tell."""
+        listening = self._listening.get(node_id)
+        try:
+            return self._map.advertised(node_id, listening.port if listening else None)
+        except ValueError as error:
+            raise OSError(errno.EADDRNOTAVAIL, str(error)) from error
 
     def upstream(self, node_id: int) -> Address | None:
         """Where a node's broker is; None while that is not known."""
@@ -164,12 +173,14 @@ class Nodes:
 
     def _is_current(self, node: Node) -> bool:
         known = self._known.get(node.node_id)
-        return known is not None and node.node_id in self._listening and known.upstream == self._upstream_of(node)
+        if known is None or known.upstream != self._upstream_of(node):
+            return False
+        return node.node_id in self._listening or self._map.wanted(node.node_id) is None
 
     def _upstream_of(self, node: Node) -> Address | None:
         """Where a broker advertises the proxy itself (a sidecar's), it is the one that the proxy was started for."""
         address = node.address
-        if address in self._own:
+        if address in self._own or node.node_id == self._map.own:
             return self._settings.upstream[0]
         return address if _can_be_dialled(address) else None
 
@@ -180,15 +191,15 @@ class Nodes:
         log(INFO, "node found", cluster=self._settings.name, node=node.node_id, upstream=upstream, listener=listener)
         self._tell(node.node_id, upstream, listener)
 
-    def _tell(self, node_id: int, upstream: Address | None, listener: Address) -> None:
-        if self._watcher is not None:
+    def _tell(self, node_id: int, upstream: Address | None, listener: Address | None) -> None:
+        if self._watcher is not None and listener is not None:
             self._watcher.node(node_id, str(upstream or "unknown"), str(listener), self._settings.name)
 
-    def _listen(self, node_id: int) -> Address:
-        """The node's listener, which is opened if it isn't yet. Raises OSError."""
-        if node_id in self._listening:
-            return self._listening[node_id]
-        wanted = self._ports.wanted(node_id)
+    def _listen(self, node_id: int) -> Address | None:
+        """The node's listener, which is opened if it isn't yet; None: another proxy's node. Raises OSError."""
+        wanted = self._map.wanted(node_id)
+        if node_id in self._listening or wanted is None:
+            return self._listening.get(node_id)
         sock = self._bind(node_id, wanted.ports, wanted.host)
         port = sock.getsockname()[1]
         self._usual[node_id] = wanted.ports[0] in (0, port)
@@ -202,7 +213,7 @@ class Nodes:
                 usual=wanted.ports[0],
                 port=port,
             )
-        if port == self._ports.remembered.get(node_id) or port not in wanted.ports:
+        if self._map.is_kept(port, node_id):
             self._picked[node_id] = port
         self._listening[node_id] = Address(wanted.host, port)
         self.add_own(sock, self._listening[node_id], self.advertised(node_id))
@@ -210,7 +221,7 @@ class Nodes:
         return self._listening[node_id]
 
     def _cannot_listen(self, node_id: int, error: OSError) -> str:
-        named = self._ports.named.get(node_id)
+        named = self._map.named.get(node_id)
         flag = f"--node {node_id}={named}" if named else f"--listen {self._settings.listen} for node {node_id}"
         return f"{flag} can't be listened on ({error.strerror}); right would be an address of this machine"
 
@@ -221,7 +232,7 @@ class Nodes:
             except OSError as error:
                 cluster = self._settings.name
                 log(WARNING, "port can't be had", cluster=cluster, node=node_id, port=port, reason=error.strerror)
-        return self._bind_any(node_id, host)
+        return bind(Address(host, ports[-1])) if ports[-1] else self._bind_any(node_id, host)
 
     def _bind_any(self, node_id: int, host: str) -> socket.socket:
         """A free port, but no other node's: that node might come yet."""
@@ -237,7 +248,7 @@ class Nodes:
                 sock.close()
 
     def _is_anothers(self, port: int, node_id: int) -> bool:
-        return self._ports.is_set_aside(port, node_id) or any(port in ports for ports in self._reserved)
+        return self._map.is_set_aside(port, node_id) or any(port in ports for ports in self._reserved)
 
     async def _save(self) -> None:
         """Writes the state file. In turn: an older state must not replace a newer one."""

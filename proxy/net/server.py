@@ -140,7 +140,7 @@ class Proxy:
                 log(ERROR, "settings stay as they are", reason=line)
             return
         for cluster, chosen in zip(self.clusters, self._settings.clusters, strict=True):
-            cluster.nodes.grow(chosen.nodes)
+            cluster.nodes.grow(chosen.node_map)
         log(INFO, "settings were read again")
 
     async def _serve_until_drained(self) -> int:
@@ -165,7 +165,7 @@ class Proxy:
         common = Common(itertools.count(1), held, self._observer, room, self._stopping, accepting, connections)
         chosen = self._settings.clusters
         return tuple(
-            Cluster(one, common, tuple(other.ports.usual for other in chosen if other is not one)) for one in chosen
+            Cluster(one, common, tuple(other.node_map.usual for other in chosen if other is not one)) for one in chosen
         )
 
     async def _accept_until_stopped(self, admin: Server | None, connections: trio.Nursery) -> None:

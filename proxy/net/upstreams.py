@@ -38,6 +38,7 @@ class Upstreams:
 
     async def connect(self, number: int, node_id: int | None) -> Stream | Cause:
         """The broker's side of connection `number`, or why there is none. `node_id`: None is bootstrap."""
+        is_bootstrap = node_id is None or node_id == self._settings.node_map.own
         candidates = self._settings.upstream if node_id is None else await self._of_node(node_id)
         if not candidates:
             log(WARNING, "node is not known", cluster=self._settings.name, connection=number, node=node_id)
@@ -47,7 +48,7 @@ class Upstreams:
                 return await self._dial(address)
             except PeerLost as error:
                 log(DEBUG, "connection without upstream", connection=number, node=node_id, reason=error)
-        if node_id is None:
+        if is_bootstrap:
             self.reached = False
         self._doubt.set()
         return Cause.UPSTREAM_DOWN
@@ -102,6 +103,8 @@ class Upstreams:
 
     async def _of_node(self, node_id: int) -> tuple[Address, ...]:
         """Where a node's broker is; where that is not known the cluster is asked, once."""
+        if node_id == self._settings.node_map.own:
+            return self._settings.upstream
         if self._nodes.upstream(node_id) is None:
             await self.ask()
         known = self._nodes.upstream(node_id)

@@ -92,7 +92,7 @@ def test_every_flag_reaches_the_settings(run, tmp_path):
     )  # fmt: skip
     (cluster,) = settings.clusters
     assert cluster.advertise == "proxy.example.org"
-    assert cluster.ports.usual == range(19100, 19150)
+    assert cluster.node_map.usual == range(19100, 19150)
     assert cluster.nodes == {1: Address("127.0.0.1", 9094), 2: Address("127.0.0.1", 0)}
     assert cluster.state == state
     assert settings.metrics == Address("127.0.0.1", 9464)
@@ -103,7 +103,7 @@ def test_ports_of_the_state_file_are_remembered(run, tmp_path):
     state = tmp_path / "nodes.json"
     nodes = {"1": {"upstream": "b1:9092", "port": 40123}, "2": {"upstream": "b2:9092"}}
     state.write_text(json.dumps({"format": 1, "nodes": nodes}))
-    assert cluster_told(run, "--state", state).ports.remembered == {1: 40123}
+    assert cluster_told(run, "--state", state).node_map.remembered == {1: 40123}
 
 
 def test_it_says_where_it_listens(run):

@@ -5,12 +5,13 @@ from typing import Any
 import pytest
 
 from proxy import config
-from proxy.config import BadSetting, ClusterSettings, LogSettings, ProxySettings
+from proxy.config import BadSetting, ClusterSettings, LogSettings, MappingKind, ProxySettings
 from proxy.rewrite.nodes import Address
 from proxy.wire.framing import FrameLimits
 
 LISTEN = Address("127.0.0.1", 19092)
 BROKER = Address("broker-1", 9092)
+TEMPLATE = MappingKind.TEMPLATE
 
 
 def cluster(*upstream: Address, listen: Address = LISTEN, **others: Any) -> ClusterSettings:
@@ -24,9 +25,41 @@ def wrong(error: pytest.ExceptionInfo[BadSetting]) -> tuple[str, ...]:
 
 
 def test_a_cluster_knows_the_places_of_its_nodes():
-    ports = cluster(node_ports=19100, node_count=3, nodes={7: Address("127.0.0.1", 9094)}, remembered={9: 40123}).ports
-    assert ports.bootstrap == LISTEN
+    nodes = {7: Address("127.0.0.1", 9094)}
+    ports = cluster(node_ports=19100, node_count=3, nodes=nodes, remembered={9: 40123}, advertise_ports=31100).node_map
     assert [ports.wanted(number).ports[0] for number in (1, 7, 9)] == [19101, 9094, 40123]
+    assert ports.advertised(1, 19101) == Address("127.0.0.1", 31101)
+
+
+def test_a_cluster_tells_what_its_table_says_of_single_nodes():
+    told = Address("kafka-1.example.org", 443)
+    assert cluster(advertised={1: told}).node_map.advertised(1, 9094) == told
+
+
+def test_a_cluster_of_names_listens_for_the_nodes_that_are_its_own():
+    nodes = {4: Address("127.0.0.1", 9094)}
+    names = cluster(mapping=TEMPLATE, advertise="broker-{node_id}:9092", own_node=3, nodes=nodes).node_map
+    assert names.own == 3
+    assert [names.wanted(number) for number in (1, 3, 4)] == [None, None, ((9094,), "127.0.0.1")]
+    assert names.advertised(1, None) == Address("broker-1", 9092)
+
+
+@pytest.mark.parametrize(
+    ("values", "line"),
+    [
+        ({"own_node": 3}, "own_node 3 means nothing with mapping ports"),
+        ({"own_node": 0}, "own_node 0 means nothing with mapping ports"),
+        ({"mapping": TEMPLATE, "node_ports": 19100}, "--node-ports 19100 means nothing with mapping template"),
+        ({"mapping": TEMPLATE, "advertise_ports": 1}, "advertise_ports 1 means nothing with mapping template"),
+        ({"mapping": TEMPLATE, "advertised": {1: BROKER}}, "advertised.1 broker-1:9092 means nothing with mapping"),
+        ({"mapping": TEMPLATE}, "--listen 127.0.0.1:19092 has no name to tell"),
+        ({"advertised": {1: Address("a", 0)}}, "advertised.1 a:0 is nothing to dial"),
+    ],
+)
+def test_a_key_that_the_mapping_has_no_use_for_is_said(values: Mapping[str, Any], line: str):
+    with pytest.raises(BadSetting) as error:
+        cluster(**values)
+    assert wrong(error)[0].startswith(line)
 
 
 def test_the_longest_frames_are_those_of_the_wire_unless_said_otherwise():

@@ -340,7 +340,7 @@ def test_a_port_is_free_again_as_soon_as_its_listener_has_closed():
 async def test_a_listener_for_another_node_is_opened_while_it_runs(make, listeners, watcher):
     nodes = make(settings(named={1: Address(HOST, 0)}))
     nodes.listen_for_known()
-    nodes.grow({1: Address(HOST, 0), 7: Address(HOST, 0)})
+    nodes.grow(settings(named={1: Address(HOST, 0), 7: Address(HOST, 0)}).node_map)
     assert listeners.opened.keys() == {1, 7}
     assert [event[1] for event in watcher.seen("node")] == [1, 7]
     await nodes.ensure([Node(7, "up-7.invalid", 9092)])
@@ -351,13 +351,13 @@ async def test_a_node_that_has_a_listener_keeps_it(make, listeners):
     nodes = make()
     await nodes.ensure([ONE])
     before = nodes.advertised(1)
-    nodes.grow({1: Address(HOST, 9)})
+    nodes.grow(settings(named={1: Address(HOST, 9)}).node_map)
     assert nodes.advertised(1) == before
     assert listeners.opened.keys() == {1}
 
 
 async def test_a_listener_that_cannot_be_opened_while_it_runs_is_said(make, listeners, caplog):
     nodes = make()
-    nodes.grow({7: Address("192.0.2.1", 9094)})
+    nodes.grow(settings(named={7: Address("192.0.2.1", 9094)}).node_map)
     assert "--node 7=192.0.2.1:9094 can't be listened on" in caplog.text
     assert not listeners.opened

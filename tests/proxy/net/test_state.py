@@ -113,7 +113,7 @@ def test_a_folder_in_the_files_place_is_named(tmp_path: Path):
 def test_settings_remember_the_ports_that_were_picked(tmp_path: Path):
     path = tmp_path / "nodes.json"
     write_state(path, State({1: KnownNode(Address("b1", 9092), 40123), 2: KnownNode(Address("b2", 9092))}))
-    assert remembering(settings(state=path)).ports.remembered == {1: 40123}
+    assert remembering(settings(state=path)).node_map.remembered == {1: 40123}
     assert remembering(settings(state=tmp_path / "none.json")).remembered == {}
 
 

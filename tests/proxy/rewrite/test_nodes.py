@@ -1,14 +1,10 @@
-"""Where a node is listened on, what clients are told, and which settings are refused."""
-
-from typing import Any
+"""Addresses as people write them, and which can be dialled."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.rewrite.nodes import Address, Misplaced, Node, PortMap
-
-LISTEN = Address("127.0.0.1", 9092)
+from proxy.rewrite.nodes import Address, Node, clash, is_dialled
 
 
 @pytest.mark.parametrize(
@@ -54,168 +50,26 @@ def test_a_node_knows_its_address() -> None:
     assert Node(1, "broker-1", 9092).address == Address("broker-1", 9092)
 
 
-def test_without_settings_node_n_stands_n_behind_the_port_after_the_bootstrap() -> None:
-    ports = PortMap(LISTEN)
-    assert ports.wanted(1) == ((9094, 0), "127.0.0.1")
-    assert ports.advertised(1, 9094) == Address("127.0.0.1", 9094)
+@pytest.mark.parametrize("host", ["broker-1", "10.0.0.1", "::1", "xn--a.example", "a_b"])
+def test_a_name_or_an_address_can_be_dialled(host: str) -> None:
+    assert is_dialled(host)
 
 
-@pytest.mark.parametrize("node_id", [-1, 1000, 2**31 - 1])
-def test_a_node_outside_the_range_gets_any_free_port(node_id: int) -> None:
-    assert PortMap(LISTEN).wanted(node_id).ports == (0,)
-
-
-def test_the_last_node_of_the_range_still_has_a_usual_port() -> None:
-    assert PortMap(LISTEN, base=20000, count=3).wanted(2).ports == (20002, 0)
-    assert PortMap(LISTEN, base=20000, count=3).wanted(3).ports == (0,)
-
-
-def test_the_default_range_ends_where_ports_end() -> None:
-    ports = PortMap(Address("127.0.0.1", 65533))
-    assert ports.wanted(1).ports == (65535, 0)
-    assert ports.wanted(2).ports == (0,)
-
-
-def test_with_a_bootstrap_port_still_to_be_picked_no_node_has_a_usual_port() -> None:
-    assert PortMap(Address("127.0.0.1", 0)).wanted(1).ports == (0,)
-
-
-def test_a_named_node_stands_where_it_was_named_whatever_is_remembered() -> None:
-    ports = PortMap(LISTEN, named={7: Address("127.0.0.2", 7000)}, remembered={7: 7001})
-    assert ports.wanted(7) == ((7000, 0), "127.0.0.2")
-    assert ports.advertised(7, 7000) == Address("127.0.0.2", 7000)
-    assert ports.warnings == ("node 7 does not keep port 7001 of the state file: --node 7=127.0.0.2:7000 wins",)
-
-
-def test_a_node_named_with_any_port_keeps_the_one_remembered() -> None:
-    ports = PortMap(LISTEN, named={7: Address("127.0.0.2", 0)}, remembered={7: 7001})
-    assert ports.wanted(7) == ((7001, 0), "127.0.0.2")
-    assert ports.warnings == ()
-
-
-def test_a_remembered_port_comes_before_the_usual_one() -> None:
-    ports = PortMap(LISTEN, remembered={1: 45000})
-    assert ports.wanted(1).ports == (45000, 9094, 0)
-    assert ports.warnings == ()
-
-
-def test_a_port_that_another_node_was_given_is_not_tried() -> None:
-    ports = PortMap(LISTEN, named={7: Address("127.0.0.1", 9094)}, remembered={8: 9095})
-    assert ports.wanted(1).ports == (0,)
-    assert ports.wanted(2).ports == (0,)
-    assert ports.wanted(3).ports == (9096, 0)
-
-
-def test_a_flag_that_takes_a_remembered_port_wins_and_says_so() -> None:
-    ports = PortMap(LISTEN, named={7: Address("127.0.0.1", 45000)}, remembered={1: 45000, 2: 9092})
-    assert ports.wanted(1).ports == (9094, 0)
-    assert ports.remembered == {}
-    assert ports.warnings == (
-        "node 1 does not keep port 45000 of the state file: --node 7=127.0.0.1:45000 wins",
-        "node 2 does not keep port 9092 of the state file: --listen 127.0.0.1:9092 wins",
-    )
-
-
-def test_a_freely_picked_port_is_told_from_one_set_aside_for_another_node() -> None:
-    ports = PortMap(LISTEN, named={7: Address("127.0.0.1", 7000)}, remembered={8: 8000})
-    assert [port for port in (7000, 8000, 9094, 12000) if ports.is_set_aside(port, 1)] == [7000, 8000]
-    assert [port for port in (7000, 8000, 9094, 12000) if ports.is_set_aside(port, 2)] == [7000, 8000, 9094]
-
-
-def test_clients_are_told_the_advertised_host() -> None:
-    ports = PortMap(Address("0.0.0.0", 9092), advertise="proxy.example", named={7: Address("127.0.0.2", 7000)})
-    assert ports.wanted(1) == ((9094, 0), "0.0.0.0")
-    assert ports.advertised(1, 9094) == Address("proxy.example", 9094)
-    assert ports.advertised(7, 7000) == Address("proxy.example", 7000)
+@pytest.mark.parametrize("host", ["", "*", "0.0.0.0", "::", "a b", "a:1", "[::1]", "a/b", "b-{node_id}", "x" * 256])
+def test_nothing_else_can_be_dialled(host: str) -> None:
+    assert not is_dialled(host)
 
 
 @pytest.mark.parametrize(
-    ("settings", "complaint"),
+    ("one", "other", "clashes"),
     [
-        (
-            {"bootstrap": Address("0.0.0.0", 9092)},
-            "--listen 0.0.0.0:9092 listens on every .* --advertise proxy.example",
-        ),
-        ({"bootstrap": Address("::", 9092)}, "--listen .* right would be adding --advertise"),
-        (
-            {"named": {1: Address("0.0.0.0", 7000)}},
-            "--node 1=0.0.0.0:7000 listens on every .* --advertise proxy.example",
-        ),
-        ({"advertise": "0.0.0.0"}, "--advertise 0.0.0.0 .* right would be --advertise proxy.example"),
-        ({"advertise": "proxy:9092"}, "--advertise proxy:9092 .* without a port"),
-        ({"advertise": ""}, "--advertise .* right would be"),
-        ({"advertise": "x" * 256}, "--advertise .* right would be"),
-        ({"count": -1}, "--node-count -1 .* right would be --node-count 1000"),
-        ({"base": 0}, "--node-ports 0 .* right would be --node-ports 19000"),
-        ({"base": 64537}, "--node-ports 64537 with --node-count 1000 .* right would be --node-ports 19000"),
-        ({"base": 9000}, "--node-ports 9000 .* right would be --node-ports 9093 --node-count 1000"),
-        (
-            {"base": 64000, "bootstrap": Address("127.0.0.1", 64999)},
-            "--node-ports 64000 .* right would be --node-ports 63999 --node-count 1000",
-        ),
-        ({"named": {-1: Address("127.0.0.1", 7000)}}, "--node -1=.* right would be --node 0=127.0.0.1:7000"),
-        ({"named": {1: LISTEN}}, "--node 1=127.0.0.1:9092 is the bootstrap listener"),
-        (
-            {"named": {1: Address("127.0.0.1", 7000), 2: Address("127.0.0.1", 7000)}},
-            "--node 1=127.0.0.1:7000 and --node 2=127.0.0.1:7000 are the same listener",
-        ),
-        (
-            {"named": {1: Address("0.0.0.0", 7000), 2: Address("127.0.0.1", 7000)}, "advertise": "proxy"},
-            "--node 1=0.0.0.0:7000 and --node 2=127.0.0.1:7000 are the same listener",
-        ),
-        (
-            {"base": 20000, "named": {1: Address("127.0.0.1", 20002)}},
-            "--node 1=127.0.0.1:20002 takes the port that --node-ports 20000 keeps for node 2",
-        ),
-        ({"remembered": {1: 0}}, "the state file gives node 1 port 0"),
-        ({"remembered": {1: 65536}}, "the state file gives node 1 port 65536"),
-        ({"remembered": {-1: 9000}}, "the state file gives node -1"),
-        ({"remembered": {1: 45000, 2: 45000}}, "the state file gives port 45000 to node 1 and to node 2"),
+        ("127.0.0.1:1", "127.0.0.1:1", True),
+        ("127.0.0.1:1", "127.0.0.1:2", False),
+        ("127.0.0.1:1", "127.0.0.2:1", False),
+        ("127.0.0.1:1", "0.0.0.0:1", True),
+        ("127.0.0.1:0", "127.0.0.1:0", False),
     ],
 )
-def test_a_wrong_setting_is_refused_by_its_name_with_a_right_example(settings: dict[str, Any], complaint: str) -> None:
-    with pytest.raises(ValueError, match=complaint):
-        PortMap(**({"bootstrap": LISTEN} | settings))
-
-
-def test_settings_that_only_look_wrong_are_accepted() -> None:
-    assert PortMap(LISTEN, base=64536).usual.stop == 65536
-    assert PortMap(LISTEN, base=9093).usual.start == 9093
-    assert PortMap(LISTEN, base=20000, named={2: Address("127.0.0.1", 20002)}).wanted(2).ports == (20002, 0)
-    assert PortMap(LISTEN, advertise="::1").advertised(1, 9094) == Address("::1", 9094)
-    PortMap(LISTEN, named={1: Address("127.0.0.2", 9092), 2: Address("127.0.0.3", 9092)})
-    PortMap(Address("127.0.0.1", 0), named={1: Address("127.0.0.1", 0), 2: Address("127.0.0.1", 0)})
-
-
-@given(
-    remembered=st.dictionaries(st.integers(0, 30), st.integers(9090, 9130), max_size=10),
-    named=st.dictionaries(st.integers(0, 30), st.integers(9093, 9130), max_size=5),
-    order=st.permutations(range(12)),
-)
-def test_two_nodes_are_never_offered_the_same_port(
-    remembered: dict[int, int], named: dict[int, int], order: list[int]
-) -> None:
-    distinct = {port: node_id for node_id, port in remembered.items()}
-    given_ports = {port: node_id for node_id, port in named.items()}
-    ports = PortMap(
-        LISTEN,
-        named={node_id: Address("127.0.0.1", port) for port, node_id in given_ports.items()},
-        remembered={node_id: port for port, node_id in distinct.items()},
-    )
-    offered = [port for node_id in order for port in ports.wanted(node_id).ports if port]
-    assert len(offered) == len(set(offered))
-    assert LISTEN.port not in offered
-
-
-def test_everything_that_is_wrong_is_said_at_once() -> None:
-    with pytest.raises(Misplaced) as error:
-        PortMap(Address("0.0.0.0", 9092), None, {-1: Address("*", 9092)}, 65_000, remembered={1: 0})
-    assert [line.split(" ")[0] for line in error.value.lines] == [
-        "--listen",
-        "--node",
-        "--node-ports",
-        "--node",
-        "--node",
-        "the",
-    ]
-    assert str(error.value).splitlines() == list(error.value.lines)
+def test_two_listeners_of_one_port_clash_where_their_hosts_meet(one: str, other: str, clashes: bool) -> None:
+    assert clash(Address.parse(one), Address.parse(other)) is clashes
+    assert clash(Address.parse(other), Address.parse(one)) is clashes

@@ -10,7 +10,7 @@ import pytest
 
 import proxy
 import recorder
-from proxy.config import BadSetting, ClusterSettings, Format, Level, LogSettings, ProxySettings
+from proxy.config import BadSetting, ClusterSettings, Format, Level, LogSettings, MappingKind, ProxySettings
 from proxy.rewrite.nodes import Address
 from proxy.settings.keys import Known, Place, keys_of
 from proxy.settings.load import Loaded, load
@@ -34,6 +34,9 @@ node_ports = 19200
 node_count = 50
 state = "nodes.json"
 nodes.1 = "127.0.0.1:9094"
+mapping = "ports"
+advertise_ports = 31100
+advertised.7 = "proxy-7.example.org:443"
 limits = { request = "1MiB", response = "2MiB", hold = "3MiB" }
 timeouts = { dial = "1s", half_close = "2s" }
 [capture]
@@ -62,6 +65,11 @@ OTHERS: dict[str, Any] = {
     "segment": "1MiB",
     "segment_age": "3s",
     "compactor": False,
+}
+# what a key has no meaning without
+WITH = {
+    "mapping": 'advertise = "broker-{node_id}:9092"\nown_node = 3\n',
+    "own_node": 'advertise = "broker-{node_id}:9092"\nmapping = "template"\n',
 }
 SECTIONS: tuple[tuple[Place, type], ...] = (
     ((), ProxySettings),
@@ -100,6 +108,10 @@ def test_a_file_says_everything(tmp_path):
                 19200,
                 50,
                 {1: Address("127.0.0.1", 9094)},
+                MappingKind.PORTS,
+                None,
+                31100,
+                {7: Address("proxy-7.example.org", 443)},
                 Path("nodes.json"),
                 1 << 20,
                 2 << 20,
@@ -125,7 +137,9 @@ def test_a_file_says_everything(tmp_path):
 
 
 def test_a_file_of_all_keys_leaves_nothing_to_defaults(tmp_path):
-    assert {one.by for one in loaded(tmp_path, ALL).effective} == {From.FILE}
+    left = [one.place[-1] for one in loaded(tmp_path, ALL).effective if one.by is not From.FILE]
+    # the one that is for another mapping
+    assert left == ["own_node"]
 
 
 def one_more(place: Place, known: Known) -> tuple[str, Any]:
@@ -138,7 +152,7 @@ def one_more(place: Place, known: Known) -> tuple[str, Any]:
 
 def without(place: Place) -> str:
     """A file without this key."""
-    text = BASIC + ("[capture]\nfolder = 'first'\n" if place[0] == "capture" else "")
+    text = BASIC + ("[capture]\nfolder = 'first'\n" if place[0] == "capture" else WITH.get(place[-1], ""))
     return "\n".join(line for line in text.splitlines() if not line.startswith(place[-1] + " ")) + "\n"
 
 

@@ -1,0 +1,178 @@
+"""A host name for each node, made of its id: `broker-{node_id}.example.org`.
+
+For a proxy beside each broker (a sidecar, a pod of its own): every proxy tells the same names, and each listens for its
+own node or a few. What a proxy does not listen for, another one does; so nothing is opened for it here, and its name is
+told all the same. Which address a name leads to is said by whoever runs the proxies: DNS, a service, a balancer.
+
+A name stands for one node only: `node_of` is the exact inverse of `host`.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address
+from itertools import combinations
+from types import MappingProxyType
+
+from proxy.rewrite.nodes import PORTS, Address, Misplaced, Wanted, clash
+
+PLACEHOLDER = "{node_id}"
+# Kafka's node ids are int32
+LARGEST_ID = 2**31 - 1
+# Limits of DNS (RFC 1035), less the dot at the end that nobody writes.
+NAME_LIMIT = 253
+_LABEL = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
+_ID = re.compile(r"0|[1-9][0-9]{0,9}")
+EXAMPLE = f"--advertise broker-{PLACEHOLDER}.example.org:9092"
+
+
+@dataclass(frozen=True, slots=True)
+class HostPattern:
+    """A host with `{node_id}` in it. An IPv4 address has room for ids up to 255: 127.0.0.{node_id}."""
+
+    text: str
+
+    def __post_init__(self) -> None:
+        if self.text.count(PLACEHOLDER) != 1:
+            raise ValueError(f"must hold {PLACEHOLDER} once")
+        if self._is_numeric:
+            if not (_is_ipv4(self._filled(0)) and _is_ipv4(self._filled(255))):
+                raise ValueError("is no IPv4 address for every node id up to 255")
+        elif not (_is_name(self._filled(0)) and _is_name(self._filled(LARGEST_ID))):
+            raise ValueError("is no host name for every node id")
+
+    def host(self, node_id: int) -> str:
+        """The node's host. Raises ValueError: there is none for this id."""
+        if not 0 <= node_id <= (255 if self._is_numeric else LARGEST_ID):
+            raise ValueError(f"node {node_id} has no place in {self.text}")
+        return self._filled(node_id)
+
+    def node_of(self, host: str) -> int | None:
+        """Whose host this is, in small or capital letters; None: no node's."""
+        before, _, after = self.text.lower().partition(PLACEHOLDER)
+        host = host.lower()
+        number = host[len(before) : len(host) - len(after)]
+        if not _ID.fullmatch(number) or host != before + number + after or int(number) > LARGEST_ID:
+            return None
+        return int(number)
+
+    @property
+    def _is_numeric(self) -> bool:
+        """Programs take a host whose last part is a number for an IP address."""
+        return self._filled(0).rpartition(".")[2].isdigit()
+
+    def _filled(self, node_id: int) -> str:
+        return self.text.replace(PLACEHOLDER, str(node_id))
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateMap:
+    """The places of one cluster's nodes. A wrong combination is `Misplaced`.
+
+    Args:
+        bootstrap: the bootstrap listener (`--listen`).
+        advertise: what clients are told of a node (`--advertise`): a `HostPattern`, and a port; without one, the
+            bootstrap listener's.
+        own: the node whose listener is the bootstrap one (`own_node`); None: it is no node's.
+        named: listeners of other nodes that this proxy stands for (`--node N=HOST:PORT`).
+    """
+
+    bootstrap: Address
+    advertise: str | None
+    own: int | None = None
+    named: Mapping[int, Address] = field(default_factory=dict)
+    pattern: HostPattern = field(init=False, repr=False, compare=False)
+    port: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        host, port = self._read_advertise()
+        object.__setattr__(self, "pattern", host)
+        object.__setattr__(self, "port", port)
+        object.__setattr__(self, "named", MappingProxyType(dict(self.named)))
+        wrong = [*self._wrong_listened_for(), *self._wrong_places()]
+        if wrong:
+            raise Misplaced(*wrong)
+
+    @property
+    def usual(self) -> range:
+        """No ports are set aside: each is named."""
+        return range(0)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """There is nothing to give way."""
+        return ()
+
+    def wanted(self, node_id: int) -> Wanted | None:
+        """A named node's place, and no other: who dials its name arrives there. None: another proxy's node."""
+        named = self.named.get(node_id)
+        return Wanted((named.port,), named.host) if named else None
+
+    def advertised(self, node_id: int, port: int | None) -> Address:
+        """What clients are told of a node, wherever it is listened on. Raises ValueError: its id has no name."""
+        return Address(self.pattern.host(node_id), self.port)
+
+    def called(self, bootstrap: Address) -> Address:
+        """The own node's name; without one, nobody has said it."""
+        return bootstrap if self.own is None else self.advertised(self.own, None)
+
+    def is_set_aside(self, port: int, node_id: int) -> bool:
+        """No port is."""
+        return False
+
+    def is_kept(self, port: int, node_id: int) -> bool:
+        """Names stay; which port they lead to is no business of clients."""
+        return False
+
+    def _read_advertise(self) -> tuple[HostPattern, int]:
+        if self.advertise is None:
+            raise Misplaced(f"--listen {self.bootstrap} has no name to tell; right would be adding {EXAMPLE}")
+        host, colon, port = self.advertise.rpartition(":") if ":" in self.advertise else (self.advertise, "", "")
+        if colon and not (port.isascii() and port.isdigit() and int(port) in PORTS):
+            raise Misplaced(f"--advertise {self.advertise} has no port between 1 and 65535; right would be {EXAMPLE}")
+        if not colon and not self.bootstrap.port:
+            raise Misplaced(f"--advertise {self.advertise} has no port, nor has --listen; right would be {EXAMPLE}")
+        try:
+            return HostPattern(host), int(port) if colon else self.bootstrap.port
+        except ValueError as error:
+            raise Misplaced(f"--advertise {self.advertise} {error}; right would be {EXAMPLE}") from error
+
+    def _wrong_listened_for(self) -> Iterator[str]:
+        if self.own is None and not self.named:
+            yield (
+                f"--listen {self.bootstrap} is no node's, nor is any other listener; right would be adding own_node 3"
+            )
+        if self.own is not None and self.own in self.named:
+            yield (
+                f"--node {self.own}={self.named[self.own]} and own_node {self.own} are two listeners of one node; "
+                f"right would be own_node {self.own} alone"
+            )
+        for node_id in (*self.named, *([] if self.own is None else [self.own])):
+            try:
+                self.pattern.host(node_id)
+            except ValueError as error:
+                yield f"--advertise {self.advertise}: {error}; right would be {EXAMPLE}"
+
+    def _wrong_places(self) -> Iterator[str]:
+        flags = {f"--node {node_id}={address}": address for node_id, address in self.named.items()}
+        for flag, address in flags.items():
+            if clash(address, self.bootstrap):
+                yield (
+                    f"{flag} is the bootstrap listener, --listen {self.bootstrap}; "
+                    f"right would be own_node {flag.removeprefix('--node ').partition('=')[0]} instead"
+                )
+        for (flag, address), (other, taken) in combinations(flags.items(), 2):
+            if clash(address, taken):
+                yield f"{flag} and {other} are the same listener; give each node a port of its own"
+
+
+def _is_name(host: str) -> bool:
+    return len(host) <= NAME_LIMIT and all(_LABEL.fullmatch(label) for label in host.split("."))
+
+
+def _is_ipv4(host: str) -> bool:
+    try:
+        IPv4Address(host)
+    except ValueError:
+        return False
+    return True

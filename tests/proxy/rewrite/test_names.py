@@ -1,0 +1,179 @@
+"""Names made of node ids, and a proxy that stands for some nodes while others stand for the rest."""
+
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from proxy.rewrite.names import LARGEST_ID, HostPattern, TemplateMap
+from proxy.rewrite.nodes import Address
+
+LISTEN = Address("0.0.0.0", 9092)
+ADVERTISE = "broker-{node_id}.example:9093"
+PATTERN = HostPattern("broker-{node_id}.example")
+
+ids = st.integers(0, LARGEST_ID)
+around = st.from_regex(r"[a-z0-9]([a-z0-9.-]{0,8}[a-z0-9])?|", fullmatch=True)
+
+
+# --- the pattern -----------------------------------------------------------------------------------------------------
+
+
+def test_a_node_has_the_host_with_its_id() -> None:
+    assert PATTERN.host(3) == "broker-3.example"
+    assert HostPattern("{node_id}.kafka.example").host(LARGEST_ID) == "2147483647.kafka.example"
+    assert HostPattern("127.0.{node_id}.1").host(255) == "127.0.255.1"
+
+
+@given(around, around, ids)
+def test_a_host_says_whose_it_is(before: str, after: str, node_id: int) -> None:
+    try:
+        pattern = HostPattern(before + "{node_id}" + after)
+        host = pattern.host(node_id)
+    except ValueError:
+        assume(False)
+    assert pattern.node_of(host) == pattern.node_of(host.upper()) == node_id
+
+
+@given(ids, st.text("broke-0123456789.xampl", max_size=24))
+def test_a_host_is_a_nodes_only_if_the_node_has_that_very_host(node_id: int, text: str) -> None:
+    for host in (text, f"broker-{text}.example", f"broker-{node_id}{text}"):
+        found = PATTERN.node_of(host)
+        assert found is None or PATTERN.host(found) == host
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "",
+        "broker-.example",
+        "broker-x.example",
+        "broker-01.example",
+        "broker-+1.example",
+        "broker--1.example",
+        "broker-1.example.",
+        "broker-1.exampl",
+        "xbroker-1.example",
+        "broker-1.2.example",
+        "broker-2147483648.example",
+        "broker-\u0661.example",
+        "broker-example",
+    ],
+)
+def test_what_is_no_nodes_host_is_nobodys(host: str) -> None:
+    assert PATTERN.node_of(host) is None
+
+
+def test_before_and_behind_do_not_share_characters() -> None:
+    assert HostPattern("a.a{node_id}a.a").node_of("a.a.a") is None
+    assert HostPattern("1{node_id}1.a").node_of("1.a") is None
+    assert HostPattern("1{node_id}1.a").node_of("101.a") == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "node_id"), [("broker-{node_id}", -1), ("b-{node_id}", 2**31), ("127.0.0.{node_id}", 256)]
+)
+def test_an_id_without_a_host_is_an_error(text: str, node_id: int) -> None:
+    with pytest.raises(ValueError, match=f"node {node_id} has no place in"):
+        HostPattern(text).host(node_id)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "broker.example",
+        "{node_id}-{node_id}.example",
+        "broker-{nodeid}.example",
+        "",
+        "broker_{node_id}..example",
+        ".{node_id}",
+        "-{node_id}.example",
+        "broker-{node_id}-.example",
+        "bro ker-{node_id}",
+        "brökér-{node_id}",
+        "*.{node_id}.example",
+        "[fd00::{node_id}]",
+        "x" * 54 + "{node_id}.example",
+        "x." * 122 + "{node_id}",
+        "{node_id}",
+        "broker.{node_id}",
+        "127.0.{node_id}",
+        "127.0.0.1{node_id}",
+        "127.0.0.{node_id}5",
+    ],
+)
+def test_a_pattern_that_is_no_host_for_some_id_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"once|no host name|no IPv4"):
+        HostPattern(text)
+
+
+def test_a_pattern_may_be_as_long_as_names_may_be() -> None:
+    assert len(HostPattern("x" * 53 + "{node_id}.example").host(LARGEST_ID).partition(".")[0]) == 63
+    assert len(HostPattern("x." * 121 + "{node_id}x").host(LARGEST_ID)) == 253
+
+
+# --- the map ---------------------------------------------------------------------------------------------------------
+
+
+def test_every_node_is_told_by_its_name_and_one_port() -> None:
+    places = TemplateMap(LISTEN, ADVERTISE, own=3)
+    assert [places.advertised(node_id, None) for node_id in (1, 3)] == [
+        Address("broker-1.example", 9093),
+        Address("broker-3.example", 9093),
+    ]
+    assert places.advertised(3, 9092) == Address("broker-3.example", 9093)
+
+
+def test_without_a_port_to_tell_it_is_that_of_the_listener() -> None:
+    assert TemplateMap(LISTEN, "broker-{node_id}", own=3).advertised(1, None) == Address("broker-1", 9092)
+
+
+def test_only_named_nodes_are_listened_for() -> None:
+    places = TemplateMap(LISTEN, ADVERTISE, own=3, named={4: Address("0.0.0.0", 9094)})
+    assert places.wanted(4) == ((9094,), "0.0.0.0")
+    assert places.wanted(3) is places.wanted(1) is None
+
+
+def test_nothing_is_set_aside_kept_or_warned_of() -> None:
+    places = TemplateMap(LISTEN, ADVERTISE, named={4: Address("0.0.0.0", 0)})
+    assert not places.usual
+    assert not places.warnings
+    assert not places.is_set_aside(9094, 4)
+    assert not places.is_kept(45000, 4)
+
+
+def test_the_bootstrap_listener_is_called_by_the_own_nodes_name() -> None:
+    assert TemplateMap(LISTEN, ADVERTISE, own=3).called(LISTEN) == Address("broker-3.example", 9093)
+    assert TemplateMap(LISTEN, ADVERTISE, named={4: Address("0.0.0.0", 1)}).called(LISTEN) == LISTEN
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        (
+            {"advertise": None},
+            "--listen 0.0.0.0:9092 has no name to tell; right would be adding --advertise",
+        ),
+        (
+            {"advertise": "broker:9092"},
+            "--advertise broker:9092 must hold {node_id} once; right would be --adv",
+        ),
+        ({"advertise": "broker-{node_id}:0"}, "--advertise broker-{node_id}:0 has no port between 1 and 65535; right"),
+        ({"advertise": "broker-{node_id}:"}, "--advertise broker-{node_id}: has no port between"),
+        ({"advertise": "broker-{node_id}:65536"}, "--advertise .* has no port between"),
+        ({"advertise": "broker-{node_id}:x"}, "--advertise .* has no port between"),
+        ({"advertise": "-{node_id}:1"}, "--advertise -{node_id}:1 is no host name for every node id; right would be"),
+        ({"advertise": "b-{node_id}", "bootstrap": Address("h", 0)}, "--advertise .* has no port, nor has --listen"),
+        ({"own": None}, "--listen 0.0.0.0:9092 is no node's, .* right would be adding own_node 3"),
+        ({"own": -1}, "--advertise .* node -1 has no place"),
+        ({"advertise": "127.0.0.{node_id}:1", "own": 256}, "--advertise .* node 256 has no place"),
+        ({"named": {2**31: Address("h", 1)}}, "--advertise .* node 2147483648 has no place"),
+        ({"named": {3: Address("h", 1)}}, "--node 3=h:1 and own_node 3 are two listeners .* right would be own_node 3"),
+        ({"named": {4: LISTEN}}, "--node 4=0.0.0.0:9092 is the bootstrap listener, .* right would be own_node 4"),
+        ({"named": {4: Address("h", 1), 5: Address("h", 1)}}, "--node 4=h:1 and --node 5=h:1 are the same listener"),
+    ],
+)
+def test_a_wrong_setting_is_refused_by_its_name_with_a_right_example(settings: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        TemplateMap(**({"bootstrap": LISTEN, "advertise": ADVERTISE, "own": 3} | settings))
