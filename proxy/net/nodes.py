@@ -90,7 +90,6 @@ class Nodes:
         """The bootstrap listener is this node's: its broker is the one that the proxy was started for."""
         self._listening[node_id], self._usual[node_id] = listening, True
         self._known[node_id] = KnownNode(self._settings.upstream[0])
-        self._tell(node_id, self._settings.upstream[0], listening)
 
     def listen_for_known(self) -> None:
         """Opens the listeners of the state file's nodes, and of those that were named. Raises BadSetting."""

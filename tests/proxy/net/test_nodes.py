@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import trio
 
-from proxy.config import BadSetting, ClusterSettings
+from proxy.config import BadSetting, ClusterSettings, MappingKind
 from proxy.net.nodes import Nodes, bind
 from proxy.net.state import KnownNode, State, read_state
 from proxy.rewrite.nodes import Address, Node
@@ -283,6 +283,82 @@ async def test_a_sidecars_broker_that_advertises_the_proxy_is_the_one_it_was_sta
     assert nodes.upstream(1) == BROKER
     assert nodes.upstream(2) == BROKER
     assert nodes.upstream(3) == THREE.address
+
+
+# names made of node ids: some nodes are this proxy's, the rest are others'
+
+
+def named(**others: Any) -> ClusterSettings:
+    return settings(mapping=MappingKind.TEMPLATE, advertise="kafka-{node_id}.example.org:9092", **others)
+
+
+async def test_nothing_is_opened_for_another_proxys_node_and_its_name_is_told(make, listeners, watcher):
+    nodes = make(named(own_node=1))
+    await nodes.ensure([ONE, TWO])
+    assert not listeners.opened
+    assert nodes.advertised(2) == Address("kafka-2.example.org", 9092)
+    assert [row.node_id for row in nodes.listeners()] == []
+    assert not watcher.seen("node")
+
+
+async def test_the_bootstrap_listener_stands_for_the_own_node(make, listeners, watcher):
+    nodes = make(named(own_node=1))
+    nodes.adopt(1, Address(HOST, 9092))
+    nodes.listen_for_known()
+    await nodes.ensure([ONE, TWO])
+    assert not listeners.opened
+    assert [(row.node_id, row.upstream, row.listener) for row in nodes.listeners()] == [
+        (1, str(BROKER), f"{HOST}:9092")
+    ]
+    assert watcher.seen("node") == [("node", 1, str(BROKER), f"{HOST}:9092")]
+    assert nodes.advertised(1) == Address("kafka-1.example.org", 9092)
+
+
+async def test_the_own_nodes_broker_is_the_upstream_whatever_the_cluster_says(make):
+    nodes = make(named(own_node=1))
+    nodes.adopt(1, Address(HOST, 9092))
+    await nodes.ensure([Node(1, "elsewhere.invalid", 1)])
+    assert nodes.upstream(1) == BROKER
+
+
+async def test_a_named_node_is_listened_for_beside_the_own_one(make, listeners):
+    base = free_base()
+    nodes = make(named(own_node=1, named={2: Address(HOST, base)}))
+    nodes.listen_for_known()
+    await nodes.ensure([TWO])
+    assert listeners.ports == {2: base}
+    assert nodes.advertised(2) == Address("kafka-2.example.org", 9092)
+    assert nodes.upstream(2) == TWO.address
+
+
+async def test_a_named_nodes_port_that_is_taken_is_a_bad_setting_as_its_name_leads_to_no_other(make):
+    with bind(Address(HOST, 0)) as sock:
+        port = sock.getsockname()[1]
+        with pytest.raises(BadSetting, match=f"--node 2={HOST}:{port} can't be listened on"):
+            make(named(named={2: Address(HOST, port)})).listen_for_known()
+
+
+async def test_a_node_whose_id_has_no_name_cannot_be_advertised(make):
+    nodes = make(settings(mapping=MappingKind.TEMPLATE, advertise="127.0.0.{node_id}:9092", own_node=1))
+    await nodes.ensure([Node(256, "up.invalid", 9092)])
+    with pytest.raises(OSError, match="node 256 has no place in"):
+        nodes.advertised(256)
+
+
+async def test_known_nodes_of_other_proxies_stay_theirs_over_a_restart(make, listeners, tmp_path):
+    state = tmp_path / "nodes.json"
+    await make(named(own_node=1, state=state)).ensure([ONE, TWO])
+    again = make(named(own_node=1, state=state), dict(read_state(state).nodes))
+    again.listen_for_known()
+    assert not listeners.opened
+    assert again.upstream(2) == TWO.address
+
+
+async def test_a_broker_that_advertises_a_name_of_the_template_is_not_dialled_by_it(make):
+    nodes = make(named(own_node=1))
+    with bind(Address(HOST, 0)) as sock:
+        nodes.add_own(sock, Address("kafka-1.example.org", 9092))
+        assert await nodes.leads_back(Address("kafka-1.example.org", 9092))
 
 
 @pytest.mark.parametrize(

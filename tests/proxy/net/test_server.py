@@ -14,7 +14,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from proxy import net
-from proxy.config import BadSetting, ProxySettings
+from proxy.config import BadSetting, MappingKind, ProxySettings
 from proxy.conversation import Cause, Direction
 from proxy.net import server
 from proxy.net.cluster import LINGER_SECONDS
@@ -25,6 +25,7 @@ from proxy.rewrite.addresses import METADATA
 from proxy.rewrite.nodes import Address, Node
 from proxy.wire import catalog
 from proxy.wire.framing import framed
+from tests.brokers.ports import reserved_range
 from tests.proxy.conversation.script import HEARTBEAT, request, response
 from tests.proxy.net.cluster import Broker
 from tests.proxy.net.peers import HOST, PATIENCE, Peer
@@ -213,6 +214,52 @@ async def test_a_sidecar_reaches_its_broker_behind_its_own_address(broker):
         await client.hear_frame()
         await ping(await proxy.client(1))
         assert proxy.cluster.traffic.connections_opened == 2
+
+
+async def test_proxies_for_a_broker_each_tell_the_others_names(nursery):
+    brokers = {number: Broker() for number in (1, 2, 3)}
+    for broker in brokers.values():
+        await broker.start(nursery)
+    nodes = [Node(number, HOST, broker.address.port) for number, broker in brokers.items()]
+    for broker in brokers.values():
+        broker.nodes = nodes
+    hosts = {number: f"127.66.20.{number}" for number in brokers}
+    with reserved_range(tuple(hosts.values()), 1) as port:
+        template = {"mapping": MappingKind.TEMPLATE, "advertise": f"127.66.20.{{node_id}}:{port}"}
+        sidecars = [
+            settings(broker.address, listen=Address(hosts[number], port), own_node=number, name=str(number), **template)
+            for number, broker in brokers.items()
+        ]
+        async with proxying(*sidecars) as proxy:
+            for number, broker in brokers.items():
+                client = Peer(await trio.open_tcp_stream(hosts[number], port))
+                await client.say(ASK_METADATA)
+                told = read(METADATA, 12, await client.hear_frame())["brokers"]
+                assert {node["node_id"]: (node["host"], node["port"]) for node in told} == {
+                    number: (host, port) for number, host in hosts.items()
+                }
+                await ping(client)
+                assert broker.asked.count((HEARTBEAT, 3)) == 1
+                assert [row.node_id for row in proxy.of(str(number)).nodes.listeners()] == [number]
+            assert [event[1].node for event in proxy.watcher.seen("opened")] == [1, 2, 3]
+
+
+async def test_the_broker_beside_a_proxy_is_reached_before_it_has_said_who_it_is(broker):
+    broker.is_reticent = True
+    sidecar = settings(broker.address, mapping=MappingKind.TEMPLATE, advertise="kafka-{node_id}:9092", own_node=3)
+    async with proxying(sidecar) as proxy:
+        stream = await trio.open_tcp_stream(proxy.listening.host, proxy.listening.port)
+        await ping(Peer(stream))
+
+
+async def test_a_node_that_the_template_has_no_name_for_is_not_told(broker):
+    broker.nodes = [Node(256, HOST, broker.address.port)]
+    sidecar = settings(broker.address, mapping=MappingKind.TEMPLATE, advertise="127.0.0.{node_id}:9092", own_node=3)
+    async with proxying(sidecar) as proxy:
+        client = Peer(await trio.open_tcp_stream(proxy.listening.host, proxy.listening.port))
+        await client.say(ASK_METADATA)
+        await client.hears_the_end()
+        assert await closed(proxy) == {"not_rewritable": 1}
 
 
 # how it stops
