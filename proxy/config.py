@@ -207,7 +207,7 @@ class ClusterSettings:
         try:
             object.__setattr__(self, "node_map", self._made_map())
         except Misplaced as error:
-            wrong += error.lines
+            wrong += [f"clusters.{self.name}.{line}" if line.startswith("advertise") else line for line in error.lines]
         if wrong:
             raise BadSetting(*wrong, cluster=self.name)
 
@@ -225,13 +225,16 @@ class ClusterSettings:
     def _wrong_mapping(self) -> Iterator[str]:
         """Keys that only another mapping has a use for."""
         if self.mapping is MappingKind.PORTS:
-            needless: dict[str, object] = {"own_node": self.own_node}
+            needless = {"own_node": self.own_node is not None}
         else:
-            needless = {"--node-ports": self.node_ports, "advertise_ports": self.advertise_ports}
-            needless |= {f"advertised.{node_id}": address for node_id, address in self.advertised.items()}
-        for key, value in needless.items():
-            if value is not None:
-                yield f"{key} {value} means nothing with mapping {self.mapping}; right would be leaving one of them out"
+            of_ports = {"node_ports": self.node_ports, "advertise_ports": self.advertise_ports}
+            needless = {key: value is not None for key, value in of_ports.items()} | {
+                "advertised": bool(self.advertised)
+            }
+        for key, is_said in needless.items():
+            if is_said:
+                where = f"clusters.{self.name}"
+                yield f'{where}.{key} means nothing with mapping = "{self.mapping}"; right would be leaving one out'
 
     def _wrong_upstream(self) -> Iterator[str]:
         if self.listen in self.upstream:

@@ -140,12 +140,12 @@ class TemplateMap:
     def _wrong_listened_for(self) -> Iterator[str]:
         if self.own is None and not self.named:
             yield (
-                f"--listen {self.bootstrap} is no node's, nor is any other listener; right would be adding own_node 3"
+                f"--listen {self.bootstrap} is no node's, nor is any other listener; right would be adding own_node = 3"
             )
         if self.own is not None and self.own in self.named:
             yield (
-                f"--node {self.own}={self.named[self.own]} and own_node {self.own} are two listeners of one node; "
-                f"right would be own_node {self.own} alone"
+                f"--node {self.own}={self.named[self.own]} and own_node = {self.own} are two listeners of one node; "
+                f"right would be own_node = {self.own} alone"
             )
         for node_id in (*self.named, *([] if self.own is None else [self.own])):
             try:
@@ -159,7 +159,7 @@ class TemplateMap:
             if clash(address, self.bootstrap):
                 yield (
                     f"{flag} is the bootstrap listener, --listen {self.bootstrap}; "
-                    f"right would be own_node {flag.removeprefix('--node ').partition('=')[0]} instead"
+                    f"right would be own_node = {flag.removeprefix('--node ').partition('=')[0]} instead"
                 )
         for (flag, address), (other, taken) in combinations(flags.items(), 2):
             if clash(address, taken):

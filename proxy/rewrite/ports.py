@@ -161,11 +161,11 @@ class PortMap:
     def _wrong_told(self) -> Iterator[str]:
         """What clients are told; keys that are no flags are named as a file has them."""
         for node_id, address in self.told.items():
-            key = f"advertised.{node_id} {address}"
+            key = f'advertised.{node_id} = "{address}"'
             if node_id < 0:
-                yield f"{key}: node ids start at 0; right would be advertised.0 {address}"
+                yield f'{key}: node ids start at 0; right would be advertised.0 = "{address}"'
             if not is_dialled(address.host) or not address.port:
-                yield f"{key} is nothing to dial; right would be advertised.{node_id} proxy.example:9094"
+                yield f'{key} is nothing to dial; right would be advertised.{node_id} = "proxy.example:9094"'
             owner = self._told_owner(address)
             if owner not in (None, node_id):
                 yield f"{key} is told of node {owner}; right would be an address of its own for each"
@@ -175,11 +175,11 @@ class PortMap:
     def _wrong_told_base(self) -> Iterator[str]:
         if self.told_base is None:
             return
-        key = f"advertise_ports {self.told_base}"
+        key = f"advertise_ports = {self.told_base}"
         if not self.usual:
             yield f"{key} stands for no listeners' ports; right would be adding --node-ports 19100"
         elif self.told_base not in PORTS or self._told_ports[-1] not in PORTS:
-            yield (f"{key} for {len(self.usual)} nodes goes beyond port 65535; right would be advertise_ports 31100")
+            yield (f"{key} for {len(self.usual)} nodes goes beyond port 65535; right would be advertise_ports = 31100")
 
     def _told_owner(self, address: Address) -> int | None:
         """Of which node clients are told this by rule."""

@@ -47,13 +47,16 @@ def test_a_cluster_of_names_listens_for_the_nodes_that_are_its_own():
 @pytest.mark.parametrize(
     ("values", "line"),
     [
-        ({"own_node": 3}, "own_node 3 means nothing with mapping ports"),
-        ({"own_node": 0}, "own_node 0 means nothing with mapping ports"),
-        ({"mapping": TEMPLATE, "node_ports": 19100}, "--node-ports 19100 means nothing with mapping template"),
-        ({"mapping": TEMPLATE, "advertise_ports": 1}, "advertise_ports 1 means nothing with mapping template"),
-        ({"mapping": TEMPLATE, "advertised": {1: BROKER}}, "advertised.1 broker-1:9092 means nothing with mapping"),
+        ({"own_node": 3}, 'clusters.main.own_node means nothing with mapping = "ports"; '),
+        ({"own_node": 0}, "clusters.main.own_node means"),
+        (
+            {"mapping": TEMPLATE, "node_ports": 19100},
+            'clusters.main.node_ports means nothing with mapping = "template"; ',
+        ),
+        ({"mapping": TEMPLATE, "advertise_ports": 1}, "clusters.main.advertise_ports means"),
+        ({"mapping": TEMPLATE, "advertised": {1: BROKER}}, "clusters.main.advertised means"),
         ({"mapping": TEMPLATE}, "--listen 127.0.0.1:19092 has no name to tell"),
-        ({"advertised": {1: Address("a", 0)}}, "advertised.1 a:0 is nothing to dial"),
+        ({"advertised": {1: Address("a", 0)}}, 'clusters.main.advertised.1 = "a:0" is nothing to dial; '),
     ],
 )
 def test_a_key_that_the_mapping_has_no_use_for_is_said(values: Mapping[str, Any], line: str):
