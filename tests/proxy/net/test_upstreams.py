@@ -8,6 +8,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from proxy.config import MappingKind
 from proxy.conversation import Cause
 from proxy.net.nodes import Nodes, bind
 from proxy.net.state import State
@@ -19,6 +20,7 @@ from tests.proxy.net.peers import HOST
 from tests.proxy.net.relays import Listeners, settings
 
 NOWHERE = Address(HOST, 1)
+SIDECAR = {"mapping": MappingKind.TEMPLATE, "advertise": "kafka-{node_id}:9092", "own_node": 3}
 
 
 @pytest.fixture
@@ -70,6 +72,20 @@ async def test_a_client_of_a_node_reaches_the_nodes_broker(make, broker):
     upstreams, nodes = make(NOWHERE)
     await nodes.ensure([Node(4, broker.address.host, broker.address.port)])
     assert await connected(upstreams, 4) == str(broker.address)
+
+
+async def test_the_own_nodes_brokers_are_the_bootstrap_ones_which_need_not_tell_who_they_are(make, broker):
+    broker.is_reticent = True
+    upstreams, _ = make(NOWHERE, broker.address, **SIDECAR)
+    assert await connected(upstreams, 3) == str(broker.address)
+    assert await connected(upstreams, 4) is Cause.UNKNOWN_NODE
+
+
+async def test_without_its_broker_an_own_node_means_that_nobody_is_there(make):
+    upstreams, _ = make(NOWHERE, **SIDECAR)
+    upstreams.reached = True
+    assert await connected(upstreams, 3) is Cause.UPSTREAM_DOWN
+    assert not upstreams.reached
 
 
 async def test_a_node_that_is_down_does_not_mean_that_nobody_is_there(make, broker):

@@ -213,6 +213,12 @@ def test_a_table_says_what_clients_are_told_of_single_nodes() -> None:
     assert ports.advertised(2, 9095) == Address("127.0.0.1", 31102)
 
 
+def test_a_node_may_be_told_where_another_would_be_that_was_named_elsewhere() -> None:
+    there = Address("127.0.0.1", 9095)
+    ports = PortMap(LISTEN, named={2: Address("127.0.0.1", 7000)}, told={1: there})
+    assert (ports.advertised(1, 9094), ports.advertised(2, 7000)) == (there, Address("127.0.0.1", 7000))
+
+
 def test_a_port_that_clients_dial_for_a_node_is_not_picked_for_another() -> None:
     ports = PortMap(LISTEN, told_base=31100)
     assert [port for port in (31099, 31100, 31101, 32099, 32100) if ports.is_set_aside(port, 5000)] == [
