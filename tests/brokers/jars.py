@@ -3,7 +3,8 @@
 `kafka_home()` is the folder whose `libs/` is a whole Kafka: broker, command line tools and what they log with.
 KAFKA_HOME names another one (an unpacked distribution has the same `libs/`). Otherwise Maven copies the jars into the
 user's cache, once; each is checked against the list of names and SHA-256 sums beside this file, and the folder gets
-its final name only when all of them are right.
+its final name only when all of them are right. `kafka_home(release)` is the same for the other releases of `RELEASES`,
+of which KAFKA_HOME has no say.
 
 `clients_jar(version)` is the `kafka-clients` jar of one of the releases that `kafka-clients.sha256` lists, for tests
 that compare with Kafka's own code; they are kept and checked in the same manner, one by one, and KAFKA_HOME has no say.
@@ -19,17 +20,47 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
+# the newest release of which Maven Central has everything
 VERSION = "4.3.1"
-SUMS = Path(__file__).with_name(f"kafka-{VERSION}.sha256")
 CLIENTS_SUMS = Path(__file__).with_name("kafka-clients.sha256")
 
-# kafka-tools: the console tools. log4j-slf4j-impl: without it brokers and tools would log nothing at all.
-ARTIFACTS = (
-    ("org.apache.kafka", "kafka_2.13", VERSION),
-    ("org.apache.kafka", "kafka-tools", VERSION),
-    ("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4"),
-)
+
+class Artifact(NamedTuple):
+    """What Maven is asked for, by "group:name"; `without`: those that come with it and can't be had, or not be used."""
+
+    name: str
+    version: str
+    without: tuple[str, ...] = ()
+
+
+# log4j 1.2 asks for them, and Maven Central may not give them
+_NOT_FREE = ("com.sun.jmx:jmxri", "com.sun.jdmk:jmxtools", "javax.jms:jms")
+# Without these a release's brokers and tools would log nothing at all; the others bring one.
+_LOG4J2 = Artifact("org.apache.logging.log4j:log4j-slf4j-impl", "2.25.4")
+_SLF4J_SIMPLE = Artifact("org.slf4j:slf4j-simple", "1.7.36")
+# was a part of Java up to 10
+_JAXB = Artifact("javax.xml.bind:jaxb-api", "2.3.1")
+
+# kafka-tools: the console tools, which were in Kafka's own jar before 3.0.
+RELEASES = {
+    "0.8.2.2": (Artifact("org.apache.kafka:kafka_2.10", "0.8.2.2", _NOT_FREE),),
+    "0.10.2.2": (Artifact("org.apache.kafka:kafka_2.10", "0.10.2.2", _NOT_FREE), _JAXB),
+    "0.11.0.3": (Artifact("org.apache.kafka:kafka_2.11", "0.11.0.3", _NOT_FREE), _JAXB),
+    "2.8.2": (Artifact("org.apache.kafka:kafka_2.12", "2.8.2"), _SLF4J_SIMPLE),
+    "3.9.2": (Artifact("org.apache.kafka:kafka_2.13", "3.9.2"), _SLF4J_SIMPLE),
+    VERSION: (
+        Artifact("org.apache.kafka:kafka_2.13", VERSION),
+        Artifact("org.apache.kafka:kafka-tools", VERSION),
+        _LOG4J2,
+    ),
+    # Not whole: Maven Central has neither kafka-tools nor kafka-tools-api of it. The broker does without.
+    "4.4.0": (
+        Artifact("org.apache.kafka:kafka_2.13", "4.4.0", ("org.apache.kafka:kafka-tools-api",)),
+        _LOG4J2,
+    ),
+}
 
 _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 <modelVersion>4.0.0</modelVersion>
@@ -37,22 +68,24 @@ _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 <dependencies>{}</dependencies>
 </project>
 """
-_DEPENDENCY = "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
+_DEPENDENCY = "<dependency>{}<version>{}</version><exclusions>{}</exclusions></dependency>"
+_EXCLUSION = "<exclusion>{}</exclusion>"
+_NAME = "<groupId>{}</groupId><artifactId>{}</artifactId>"
 
 
 @cache
-def kafka_home() -> Path:
+def kafka_home(release: str = VERSION) -> Path:
     """The folder whose `libs/` holds Kafka's jars. RuntimeError says what to do when they can't be had."""
-    if override := os.environ.get("KAFKA_HOME"):
+    if release == VERSION and (override := os.environ.get("KAFKA_HOME")):
         home = Path(override)
         if not list(home.glob("libs/kafka-clients-*.jar")):
             raise RuntimeError(f"KAFKA_HOME={override} has no libs/kafka-clients-*.jar: it should be an unpacked Kafka")
         return home
-    home = cache_folder() / f"kafka-{VERSION}"
+    home = cache_folder() / f"kafka-{release}"
     if not home.is_dir():
         with locked("kafka"):
             if not home.is_dir():
-                _install(home)
+                _install(home, release)
     return home
 
 
@@ -83,9 +116,9 @@ def copy_clients(version: str, folder: Path) -> Path:
     return jar
 
 
-def class_path() -> str:
+def class_path(release: str = VERSION) -> str:
     """Kafka's jars one by one (the JVM's class archive wants no wildcard)."""
-    return os.pathsep.join(map(str, sorted(kafka_home().glob("libs/*.jar"))))
+    return os.pathsep.join(map(str, sorted(kafka_home(release).glob("libs/*.jar"))))
 
 
 @cache
@@ -114,38 +147,43 @@ def locked(name: str) -> Iterator[None]:
         yield
 
 
-def _install(home: Path) -> None:
+def _install(home: Path, release: str) -> None:
     with tempfile.TemporaryDirectory(prefix=".kafka-", dir=home.parent) as scratch:
         folder = Path(scratch, "kafka")
-        _copy_jars(Path(scratch), folder / "libs")
-        _verify(folder / "libs")
+        if said := _copy_jars(release, Path(scratch), folder / "libs") or _faults(release, folder / "libs"):
+            raise RuntimeError(f"Apache Kafka {release} can't be had, and KAFKA_HOME names no other: {said}")
         folder.rename(home)
 
 
-def _copy_jars(scratch: Path, libs: Path) -> None:
+def _copy_jars(release: str, scratch: Path, libs: Path) -> str:
     goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={libs}"]
-    if said := _maven(scratch, ARTIFACTS, goal):
-        raise RuntimeError(_no_kafka(said))
+    return _maven(scratch, RELEASES[release], goal)
 
 
-def _maven(scratch: Path, artifacts: Sequence[tuple[str, str, str]], goal: list[str]) -> str:
+def _maven(scratch: Path, artifacts: Sequence[Artifact], goal: list[str]) -> str:
     """Runs Maven on a project that needs these artifacts; what went wrong, or nothing."""
     maven = shutil.which("mvn")
     if not maven:
         return "Maven (mvn) is not installed; `make setup` does that"
     pom = scratch / "pom.xml"
-    pom.write_text(_POM.format("".join(_DEPENDENCY.format(*artifact) for artifact in artifacts)))
+    pom.write_text(_POM.format("".join(map(_dependency, artifacts))))
     # --strict-checksums: a wrong checksum is an error, not a warning
     options = ["--batch-mode", "--quiet", "--strict-checksums", "--file", str(pom)]
     done = subprocess.run([maven, *options, *goal], capture_output=True, text=True, timeout=600)
     return f"Maven says:\n{(done.stdout + done.stderr).strip()[-2000:]}" if done.returncode else ""
 
 
-def _verify(libs: Path) -> None:
-    expected, found = _sums(SUMS), {jar.name: _sha256(jar) for jar in libs.iterdir()}
+def _dependency(artifact: Artifact) -> str:
+    exclusions = (_EXCLUSION.format(_NAME.format(*name.split(":"))) for name in artifact.without)
+    return _DEPENDENCY.format(_NAME.format(*artifact.name.split(":")), artifact.version, "".join(exclusions))
+
+
+def _faults(release: str, libs: Path) -> str:
+    """What is wrong with the jars, or nothing."""
+    sums = Path(__file__).with_name(f"kafka-{release}.sha256")
+    expected, found = _sums(sums), {jar.name: _sha256(jar) for jar in libs.iterdir()}
     wrong = sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
-    if wrong:
-        raise RuntimeError(_no_kafka(f"these jars are missing, extra or not as {SUMS.name} has them: {wrong}"))
+    return f"these jars are missing, extra or not as {sums.name} has them: {wrong}" if wrong else ""
 
 
 def _sums(file: Path) -> dict[str, str]:
@@ -155,7 +193,3 @@ def _sums(file: Path) -> dict[str, str]:
 
 def _sha256(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
-
-
-def _no_kafka(reason: str) -> str:
-    return f"Apache Kafka {VERSION} can't be had, and KAFKA_HOME names no other: {reason}"

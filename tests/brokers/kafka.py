@@ -1,4 +1,4 @@
-"""Apache Kafka 4.3.1 in KRaft mode on loopback: one node, or three, each a JVM of its own.
+"""Apache Kafka in KRaft mode on loopback (4.3.1 unless told otherwise): one node, or three, each a JVM of its own.
 
 Every node is broker and controller, and has four listeners:
 
@@ -25,7 +25,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tests.brokers import children
-from tests.brokers.jars import cache_folder, class_path, java, kafka_home, locked
+from tests.brokers.jars import VERSION, cache_folder, class_path, java, kafka_home, locked
 from tests.brokers.metadata import Metadata, ask_metadata
 from tests.brokers.ports import Reserved
 from tests.brokers.waiting import wait_for
@@ -160,6 +160,9 @@ class KafkaCluster:
     Start it on a thread that lives as long as it may: see `children`.
     """
 
+    # on the listeners that a tap stands before
+    is_asked_by_clients_only = True
+
     def __init__(
         self,
         nodes: int = 1,
@@ -167,6 +170,7 @@ class KafkaCluster:
         folder: Path,
         settings: Mapping[str, object] | None = None,
         jvm_options: Sequence[str] | None = None,
+        release: str = VERSION,
     ) -> None:
         """Reserve every port and write nothing yet.
 
@@ -174,11 +178,11 @@ class KafkaCluster:
             folder: made, used and removed again.
             settings: added to server.properties, over this module's.
             jvm_options: for the brokers; default: start from the class archive.
+            release: one of `jars.RELEASES` that can do without ZooKeeper; only the default one has a class archive.
         """
-        self._folder = folder
+        self._folder, self.release = folder, release
         self._settings = dict(settings or {})
-        archived = f"-XX:SharedArchiveFile={class_archive('broker')}" if jvm_options is None else ""
-        self._jvm_options = jvm_options if jvm_options is not None else (archived,)
+        self._jvm_options = self._archive("broker") if jvm_options is None else jvm_options
         self._cluster_id = _uuid()
         self.nodes = {number: self._node(number) for number in range(1, nodes + 1)}
 
@@ -308,11 +312,14 @@ class KafkaCluster:
 
     def console_command(self, tool: str, *arguments: str) -> list[str]:
         """The argv of a console tool, for one that has to run beside something else (`children.spawn`)."""
-        return [*self.untrained(tool, f"-XX:SharedArchiveFile={class_archive('tool')}"), *arguments]
+        return [*self.untrained(tool, *self._archive("tool")), *arguments]
 
     def untrained(self, tool: str, *jvm_options: str) -> list[str]:
         """The argv of a console tool that starts without a class archive, up to its arguments."""
-        return [*_jvm(self._folder, "WARN", "SYSTEM_ERR"), *jvm_options, CONSOLE_TOOLS[tool]]
+        return [*self._jvm("WARN", "SYSTEM_ERR"), *jvm_options, CONSOLE_TOOLS[tool]]
+
+    def _archive(self, user: str) -> Sequence[str]:
+        return [f"-XX:SharedArchiveFile={class_archive(user)}"] if self.release == VERSION else ()
 
     def _format(self) -> None:
         """Format node 1's folder with Kafka's tool and copy it: one JVM instead of one a node."""
@@ -344,18 +351,18 @@ class KafkaCluster:
         return "".join(f"{key}={value}\n" for key, value in (settings | self._settings).items())
 
     def _launch(self, node: Node) -> None:
-        command = [*_jvm(self._folder, "INFO", "SYSTEM_OUT"), *self._jvm_options]
+        command = [*self._jvm("INFO", "SYSTEM_OUT"), *self._jvm_options]
         server = ["kafka.Kafka", str(node.folder / "server.properties")]
         node.child = children.spawn([*command, *server], output=node.folder / "server.log")
 
-
-def _jvm(folder: Path, level: str, target: str) -> list[str]:
-    """The start of a JVM's argv. The long class path stands in a file, so that messages with an argv can be read."""
-    logging, arguments = folder / f"log4j2-{level}.properties", folder / f"{level}.args"
-    if not arguments.exists():
-        logging.write_text(_LOGGING.format(level=level, target=target))
-        arguments.write_text("\n".join([*JVM, f"-Dlog4j2.configurationFile={logging}", "-cp", class_path()]))
-    return [java(), f"@{arguments}"]
+    def _jvm(self, level: str, target: str) -> list[str]:
+        """The start of a JVM's argv. The class path is long: it stands in a file, so that messages can be read."""
+        logging, arguments = self._folder / f"log4j2-{level}.properties", self._folder / f"{level}.args"
+        if not arguments.exists():
+            logging.write_text(_LOGGING.format(level=level, target=target))
+            options = [*JVM, f"-Dlog4j2.configurationFile={logging}", "-cp", class_path(self.release)]
+            arguments.write_text("\n".join(options))
+        return [java(), f"@{arguments}"]
 
 
 def class_archive(user: str) -> Path:

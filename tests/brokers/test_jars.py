@@ -61,6 +61,31 @@ def test_a_wrong_jar_leaves_no_folder_behind(monkeypatch: pytest.MonkeyPatch, tm
     assert not list((tmp_path / "cache" / "kafka-wiretap").glob("*kafka-*"))
 
 
+NO_JARS = 'for last; do :; done; mkdir -p "${last#*=}"'
+
+
+def test_other_releases_are_kept_beside_it_whatever_kafka_home_says(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("KAFKA_HOME", str(tmp_path))
+    pom = tmp_path / "pom"
+    stand_in_for_maven(monkeypatch, tmp_path / "bin", f'cat "$5" > {pom}; {NO_JARS}')
+    monkeypatch.setattr(jars, "_faults", lambda *_: "")
+    home = jars.kafka_home("0.10.2.2")
+    assert home == tmp_path / "cache" / "kafka-wiretap" / "kafka-0.10.2.2"
+    asked = pom.read_text()
+    assert "<artifactId>kafka_2.10</artifactId><version>0.10.2.2</version>" in asked
+    assert "<exclusion><groupId>javax.jms</groupId><artifactId>jms</artifactId></exclusion>" in asked
+
+
+def test_a_release_with_wrong_jars_leaves_no_folder_behind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    stand_in_for_maven(monkeypatch, tmp_path / "bin", NO_JARS)
+    for release in jars.RELEASES:
+        with pytest.raises(RuntimeError, match=rf"Kafka {release} can't be had.* not as kafka-{release}.sha256 has"):
+            jars.kafka_home(release)
+    assert not list((tmp_path / "cache" / "kafka-wiretap").glob("*kafka-*"))
+
+
 UNPACK_CLIENTS = 'for last; do :; done; mkdir -p "${last#*=}"; echo good > "${last#*=}/kafka-clients-1.2.3.jar"'
 
 

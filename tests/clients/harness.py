@@ -19,7 +19,7 @@ from tests.brokers.ports import reserved_range
 from tests.brokers.waiting import wait_for
 from tests.clients.checks import check_capture, check_no_leak, check_transparent
 from tests.clients.streams import Conversation
-from tests.clients.tap import Tap
+from tests.clients.tap import LAST_BYTES_SECONDS, Tap
 
 LISTEN_HOST = "127.88.18.1"
 ADVERTISED_HOST = "127.99.1.1"
@@ -41,6 +41,7 @@ class Proxied:
         *,
         advertise: str = ADVERTISED_HOST,
         login: bool = False,
+        sidecar: bool = False,
         record: bool = True,
         options: Sequence[str] = (),
     ) -> None:
@@ -50,18 +51,21 @@ class Proxied:
             folder: gets the capture, the taps' files and the proxy's log.
             advertise: what clients are told to dial: any spelling of a loopback IPv4 address but 127.88.18.1.
             login: stand before the listener that wants SASL.
+            sidecar: the cluster's only broker, started later, advertises `bootstrap`.
             options: more of the proxy's.
         """
         self.cluster, self.folder, self.advertise = cluster, folder, advertise
         self.capture = folder / "capture"
-        self._login, self._record, self._options = login, record, options
+        self._login, self._sidecar, self._record, self._options = login, sidecar, record, options
 
     def __enter__(self) -> "Proxied":
         with ExitStack() as stack:
             dialled = socket.gethostbyname(self.advertise)
             self.port = stack.enter_context(reserved_range((LISTEN_HOST, dialled), PORTS))
             ports = range(self.port, self.port + PORTS)
-            self._far = stack.enter_context(Tap(self.cluster.tap_routes, self.folder / "brokers"))
+            patience = LAST_BYTES_SECONDS if self.cluster.is_asked_by_clients_only else 1
+            far = Tap(self.cluster.tap_routes, self.folder / "brokers", patience=patience)
+            self._far = stack.enter_context(far)
             self._start_proxy()
             stack.callback(self.stop)
             routes = {f"{dialled}:{port}": f"{LISTEN_HOST}:{port}" for port in ports}
@@ -82,6 +86,8 @@ class Proxied:
     def advertised(self) -> dict[str, str]:
         """A broker's "host:port" -> what clients are told instead."""
         nodes = self.cluster.nodes.values()
+        if self._sidecar:
+            return {self.bootstrap: f"{self.advertise}:{self.port + 1}"}
         upstream = {node.number: str(node.login if self._login else node.tapped) for node in nodes}
         return {upstream[number]: f"{self.advertise}:{self.port + number}" for number in upstream}
 

@@ -24,7 +24,6 @@ from tests.brokers import children
 
 ROOT = Path(__file__).resolve().parents[2]
 CHUNK_BYTES = 1 << 18
-# for what is still under way once both sides have been told to end, all connections together
 LAST_BYTES_SECONDS = 10
 
 
@@ -44,15 +43,17 @@ class Tap:
     Args:
         routes: where to listen -> where to connect, as "host:port" both.
         folder: for the files; made here.
+        patience: seconds for what is still under way once both sides have been told to end, all connections together.
     """
 
-    def __init__(self, routes: Mapping[str, str], folder: Path) -> None:
+    def __init__(self, routes: Mapping[str, str], folder: Path, *, patience: float = LAST_BYTES_SECONDS) -> None:
         self._routes = dict(routes)
         self._folder = folder
+        self._patience = patience
 
     def __enter__(self) -> "Tap":
         self._folder.mkdir(parents=True)
-        command = [sys.executable, "-m", __name__, str(self._folder), json.dumps(self._routes)]
+        command = [sys.executable, "-m", __name__, str(self._folder), json.dumps(self._routes), str(self._patience)]
         self._child = children.spawn(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         if not self._child.stdout.readline():
             raise RuntimeError(f"the tap ended with exit code {self._child.wait()}; its stderr says why")
@@ -82,7 +83,7 @@ class Tap:
         ]
 
 
-def _serve(folder: Path, routes: Mapping[str, str]) -> None:
+def _serve(folder: Path, routes: Mapping[str, str], patience: float) -> None:
     """The child: relays until its stdin ends, then waits a moment for what is under way."""
     relays: list[threading.Thread] = []
     numbers = count(1)
@@ -92,7 +93,7 @@ def _serve(folder: Path, routes: Mapping[str, str]) -> None:
         threading.Thread(target=accept, daemon=True).start()
     print("ready", flush=True)
     sys.stdin.read()
-    deadline = time.monotonic() + LAST_BYTES_SECONDS
+    deadline = time.monotonic() + patience
     for relay in relays:
         relay.join(max(0, deadline - time.monotonic()))
 
@@ -144,4 +145,4 @@ def _address(text: str) -> tuple[str, int]:
 
 
 if __name__ == "__main__":
-    _serve(Path(sys.argv[1]), json.loads(sys.argv[2]))
+    _serve(Path(sys.argv[1]), json.loads(sys.argv[2]), float(sys.argv[3]))

@@ -122,7 +122,7 @@ def uses_many_topics(bootstrap: str, count: int = 200) -> None:
         assert set(topics) <= admin.list_topics(timeout=PATIENCE).topics.keys()
         reader = consumer(bootstrap)
         reader.assign([TopicPartition(topic, 0, OFFSET_BEGINNING) for topic in topics])
-        assert sorted(_read(reader, count)) == sorted(topic.encode() for topic in topics)
+        assert sorted(read(reader, count)) == sorted(topic.encode() for topic in topics)
     finally:
         _all_done(admin.delete_topics(topics))
 
@@ -152,10 +152,11 @@ def consume(bootstrap: str, topic: str, count: int, **settings: Any) -> list[byt
     """The topic's first `count` values."""
     reader = consumer(bootstrap, **{"auto.offset.reset": "earliest"} | settings)
     reader.subscribe([topic])
-    return _read(reader, count)
+    return read(reader, count)
 
 
-def _read(reader: Consumer, count: int) -> list[bytes]:
+def read(reader: Consumer, count: int) -> list[bytes]:
+    """The next `count` values of what it has subscribed to or was assigned; the reader is closed then."""
     seen: list[bytes] = []
     deadline = time.monotonic() + PATIENCE
     while len(seen) < count:

@@ -1,0 +1,186 @@
+"""Brokers from 0.8 to the newest, each with a client of its own time and with the current ones that still talk to it.
+
+Beside what `harness.proxied` checks: every frame that passed is one that the catalog reads and writes again byte for
+byte, its records are found, in the format of its time, and none was passed on without being understood.
+
+Who does not talk to whom, with a proxy or without: Kafka's own clients ask for 2.1 at least since 4.0; aiokafka needs
+ApiVersions, which brokers have since 0.10, and sends 0.10 the records of 0.11. Of 4.4.0 Maven Central has the broker
+and the clients, but not the tools.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proxy.wire import catalog, records
+from proxy.wire.headers import request_head, response_head
+from tests.brokers.jars import VERSION
+from tests.brokers.kafka import KafkaCluster
+from tests.brokers.zookeeper import ZookeeperCluster
+from tests.clients.checks import captured_connections
+from tests.clients.harness import proxied
+from tests.clients.streams import Conversation, Request, Response
+from tests.clients.workloads import CODECS, round_trip
+
+pytestmark = pytest.mark.real
+
+PRODUCE, FETCH, LEADER_AND_ISR, UPDATE_METADATA, CONTROLLED_SHUTDOWN = 0, 1, 4, 6, 7
+BEFORE_ZSTD = ("none", "gzip", "snappy", "lz4")
+NEWEST = "4.4.0"
+WITHOUT_ZOOKEEPER = (VERSION, NEWEST)
+
+# the current ones; a release stands for Kafka's own Java clients of it
+PYTHON = ("librdkafka", "kafka_python", "aiokafka")
+TODAY = (*PYTHON, VERSION)
+TALK = {
+    "0.8.2.2": ("own", *PYTHON[:2]),
+    "0.10.2.2": ("own", *PYTHON[:2]),
+    "0.11.0.3": ("own", *PYTHON),
+    "2.8.2": ("own", *TODAY),
+    "3.9.2": ("own", *TODAY),
+    VERSION: ("own", *PYTHON),
+    NEWEST: ("own", *TODAY),
+}
+# clients of other times than the broker's; those before 2.1 talk to brokers up to 3.9, which convert their records
+ACROSS = [("2.8.2", NEWEST), ("3.9.2", NEWEST), (VERSION, NEWEST), ("3.9.2", "2.8.2"), (VERSION, "2.8.2")]
+ACROSS += [(NEWEST, "2.8.2"), ("2.8.2", "0.10.2.2"), ("3.9.2", "0.10.2.2"), ("3.9.2", "0.11.0.3")]
+EACH_ALONE = [(release, client) for release in TALK for client in TALK[release]] + ACROSS
+# of the records that a client or a broker writes, up to that release
+MAGIC = {"0.8.2.2": 0, "0.10.2.2": 1}
+
+# sends its records, and returns their values
+Work = Callable[[str], set[bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """A running one, and what clients do on it."""
+
+    cluster: KafkaCluster | ZookeeperCluster
+    release: str
+
+    def work(self, client: str) -> Work:
+        codecs = BEFORE_ZSTD if {self.release, client} & {*MAGIC, "0.11.0.3"} else CODECS
+        if client == "own" and self.release == "0.8.2.2":
+            return partial(round_trip.tools_of_0_8, self.cluster, codecs=codecs)
+        if client in PYTHON:
+            return partial(getattr(round_trip, client), release=self.release, codecs=codecs)
+        of = self.release if client == "own" else client
+        return partial(round_trip.kafka_clients, of, codecs=codecs)
+
+    def magic(self, client: str) -> int:
+        return min(MAGIC.get(self.release, 2), MAGIC.get(client, 2))
+
+
+@pytest.fixture(scope="module")
+def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    release, folder = request.param, tmp_path_factory.mktemp("kafka") / request.param
+    if release == VERSION:
+        yield Broker(request.getfixturevalue("kafka_one"), release)
+    elif release in WITHOUT_ZOOKEEPER:
+        with KafkaCluster(1, folder=folder, release=release) as cluster:
+            yield Broker(cluster, release)
+    else:
+        with ZookeeperCluster(release, folder=folder) as cluster:
+            yield Broker(cluster, release)
+
+
+@pytest.mark.parametrize("broker", TALK, indirect=True)
+def test_clients_of_its_time_and_of_today_pass(broker: Broker, tmp_path: Path) -> None:
+    passes(broker, TALK[broker.release], tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("broker", "client"), EACH_ALONE, indirect=["broker"])
+def test_each_client_passes_alone(broker: Broker, client: str, tmp_path: Path) -> None:
+    passes(broker, [client], tmp_path)
+
+
+def passes(broker: Broker, clients: Sequence[str], folder: Path) -> None:
+    sent: set[tuple[int, bytes]] = set()
+    with proxied(broker.cluster, folder) as proxy:
+        for client in clients:
+            sent |= {(broker.magic(client), value) for value in broker.work(client)(proxy.bootstrap)}
+    for side in proxy.conversations():
+        check_understood(side)
+        assert written(side) == fetched(side) == sent
+    notes = {row["note"] for rows in captured_connections(proxy.capture).values() for row in rows}
+    assert notes == {None}
+
+
+def test_brokers_that_advertise_the_proxy_are_found_through_zookeeper(tmp_path: Path) -> None:
+    """A sidecar: consumers of 0.8 have the brokers' addresses from ZooKeeper, and so has the controller."""
+    cluster = ZookeeperCluster("0.8.2.2", folder=tmp_path / "kafka")
+    with proxied(cluster, tmp_path / "proxy", sidecar=True) as proxy:
+        cluster.advertised = proxy.bootstrap
+        with cluster:
+            sent = round_trip.consumer_of_zookeeper(cluster, proxy.bootstrap)
+    near, _ = proxy.conversations()
+    check_understood(near)
+    assert fetched(near) == written(near) == {(0, value) for value in sent}
+    assert {LEADER_AND_ISR, UPDATE_METADATA} <= {request.head[0] for talk in near for request in talk.requests}
+
+
+@pytest.mark.parametrize("release", ["0.10.2.2", "3.9.2"])
+def test_what_brokers_tell_each_other_is_understood(release: str, tmp_path: Path) -> None:
+    with ZookeeperCluster(release, folder=tmp_path / "kafka") as cluster:
+        round_trip.librdkafka(cluster.direct_bootstrap, release, ["none"])
+        told = [Conversation(one) for one in cluster.between_brokers()]
+    check_understood(told)
+    asked = {request.head[0] for talk in told for request in talk.requests}
+    assert {LEADER_AND_ISR, UPDATE_METADATA, CONTROLLED_SHUTDOWN} <= asked
+
+
+# --- what was understood ------------------------------------------------------------------------------
+
+
+def check_understood(conversations: Sequence[Conversation]) -> None:
+    """Every frame is in the catalog, is read to its end, and is written again as it was."""
+    for conversation in conversations:
+        for request in conversation.requests:
+            head = request_head(request.frame)
+            codec = catalog.codec("request", head.api_key, head.api_version)
+            _check_codec(codec, request.frame, head.body)
+        for response in conversation.responses:
+            codec = catalog.codec_of_response(response.frame, response.api_key, response.api_version)
+            start = response_head(response.frame, response.api_key, response.api_version).body
+            _check_codec(codec, response.frame, start)
+
+
+def _check_codec(codec: catalog.Codec | None, frame: bytes, start: int) -> None:
+    assert codec is not None, frame[:20]
+    values, end = codec.decode(frame, start)
+    assert end == len(frame), codec
+    assert codec.encode(values) == frame[start:], codec
+
+
+def written(conversations: Sequence[Conversation]) -> set[tuple[int, bytes | None]]:
+    """(magic, value) of the records in all Produce requests."""
+    asked = (request for talk in conversations for request in talk.requests if request.head[0] == PRODUCE)
+    return {found for request in asked for found in _records(_request_body(request), "topic_data", "partition_data")}
+
+
+def fetched(conversations: Sequence[Conversation]) -> set[tuple[int, bytes | None]]:
+    """The same of all Fetch responses."""
+    answers = (response for talk in conversations for response in talk.responses if response.api_key == FETCH)
+    return {found for response in answers for found in _records(_response_body(response), "responses", "partitions")}
+
+
+def _request_body(request: Request) -> dict[str, Any]:
+    return catalog.decode_request(request.frame)[1]
+
+
+def _response_body(response: Response) -> dict[str, Any]:
+    return catalog.decode_response(response.frame, response.api_key, response.api_version)[1]
+
+
+def _records(body: dict[str, Any], topics: str, partitions: str) -> Iterator[tuple[int, bytes | None]]:
+    for topic in body[topics]:
+        for partition in topic[partitions]:
+            data = partition["records"] or b""
+            for batch in records.batches(data):
+                yield from ((batch.magic, record.value) for record in records.read_batch(data, batch))
