@@ -35,7 +35,7 @@ class Listed(NamedTuple):
 
 def listed() -> list[Listed]:
     """All apis, ascending by key."""
-    return [_listed(key) for key in apis.apis()]
+    return [_listed(key) for key in apis.api_keys()]
 
 
 def _listed(key: int) -> Listed:

@@ -23,7 +23,7 @@ def api_key(text: str) -> int:
     for one in (_plain(text), _plain(text).removesuffix("request").removesuffix("response")):
         if one in names:
             return names[one]
-    raise UnknownName(unknown("API", text, [str(catalog.api_name(key)) for key in catalog.apis()]))
+    raise UnknownName(unknown("API", text, [str(catalog.api_name(key)) for key in catalog.api_keys()]))
 
 
 def api_or_embedded(text: str) -> int | str:
@@ -42,7 +42,7 @@ def api_or_embedded(text: str) -> int | str:
 
 def every_name() -> list[str]:
     """All apis by Kafka's names, then all embedded messages."""
-    return [*(str(catalog.api_name(key)) for key in catalog.apis()), *embedded.names()]
+    return [*(str(catalog.api_name(key)) for key in catalog.api_keys()), *embedded.names()]
 
 
 def unknown(what: str, text: str, names: list[str]) -> str:
@@ -54,7 +54,7 @@ def unknown(what: str, text: str, names: list[str]) -> str:
 
 @cache
 def _keys_by_plain_name() -> dict[str, int]:
-    return {_plain(str(catalog.api_name(key))): key for key in catalog.apis()}
+    return {_plain(str(catalog.api_name(key))): key for key in catalog.api_keys()}
 
 
 def _plain(name: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from proxy.tools.tree import Masked
-from proxy.wire.error_codes import error
+from proxy.wire.error_codes import kafka_error
 
 INDENT = "  "
 
@@ -55,7 +55,7 @@ def _scalar(name: str, value: Any, most: int) -> str:
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if name.endswith("error_code") and value:
-        return f"{value} {error(value).name}"
+        return f"{value} {kafka_error(value).name}"
     return str(value) if not isinstance(value, str) else _text(value)
 
 

@@ -10,7 +10,7 @@ Words of this room:
     walk        a projection's little sister for bytes that arrive in pieces: where does a field begin?
     opaque      what the catalog lacks: `UnknownMessage`, a value and no error
 
-What others use, all of it in `catalog` but for heads and errors:
+What others use:
 
     >>> from proxy import wire
     >>> frame = wire.encode_request(3, 12, correlation_id=7, client_id="me", values={"topics": None})
@@ -19,13 +19,17 @@ What others use, all of it in `catalog` but for heads and errors:
     >>> head, values = wire.decode_request(frame)
     >>> wire.codec("response", 3, 12).project(("brokers.host", "brokers.port"))
     <function project at ...>
+    >>> wire.marked("response", 3, 12, "node_id")[:2]
+    ('brokers.node_id', 'controller_id')
+    >>> wire.kafka_error(6)
+    KafkaError(code=6, name='NOT_LEADER_OR_FOLLOWER', retriable=True)
 
 Bytes that can't be read raise `WireError` (`Truncated`, `Malformed`), with api, version and offset, and nothing else.
 A caller that asks for a message or a field that does not exist gets a plain ValueError. Buffers are bytes, bytearray or
 memoryview.
 """
 
-from proxy.wire.apis import api_key, api_name, is_flexible, known, versions
+from proxy.wire.apis import api_key, api_keys, api_name, is_flexible, known, versions
 from proxy.wire.catalog import (
     Codec,
     UnknownMessage,
@@ -41,11 +45,14 @@ from proxy.wire.catalog import (
     secrets,
     walk_response,
 )
+from proxy.wire.error_codes import KafkaError, kafka_error
 from proxy.wire.errors import Malformed, Truncated, WireError
 from proxy.wire.headers import RequestHead, ResponseHead, request_head, response_head
+from proxy.wire.primitives import uuid_text
 
 __all__ = [
     "Codec",
+    "KafkaError",
     "Malformed",
     "RequestHead",
     "ResponseHead",
@@ -54,6 +61,7 @@ __all__ = [
     "Walk",
     "WireError",
     "api_key",
+    "api_keys",
     "api_name",
     "codec",
     "codec_of_response",
@@ -62,12 +70,14 @@ __all__ = [
     "encode_request",
     "encode_response",
     "is_flexible",
+    "kafka_error",
     "known",
     "marked",
     "may_hold_secrets",
     "request_head",
     "response_head",
     "secrets",
+    "uuid_text",
     "versions",
     "walk_response",
 ]

@@ -52,7 +52,7 @@ def message(kind: Kind, key: int) -> Message | None:
     return getattr(found, kind) if found else None
 
 
-def apis() -> tuple[int, ...]:
+def api_keys() -> tuple[int, ...]:
     """All known api keys, ascending."""
     return tuple(_names())
 
@@ -65,7 +65,7 @@ def api_name(key: int) -> str | None:
 
 @cache
 def _keys() -> dict[str, int]:
-    return {found.name: key for key in apis() if (found := api(key))}
+    return {found.name: key for key in api_keys() if (found := api(key))}
 
 
 def api_key(name: str) -> int | None:

@@ -11,7 +11,7 @@ from struct import Struct
 from typing import Any
 
 from proxy.wire import apis as _apis
-from proxy.wire.apis import Kind, api_key, api_name, apis, is_flexible, known, versions
+from proxy.wire.apis import Kind, api_key, api_keys, api_name, is_flexible, known, versions
 from proxy.wire.compile.decoder import decoder
 from proxy.wire.compile.encoder import encoder
 from proxy.wire.compile.projector import projector
@@ -26,7 +26,7 @@ from proxy.wire.headers import (
     write_request_head,
     write_response_head,
 )
-from proxy.wire.language import MASKED, Field, Message
+from proxy.wire.language import MARKS, MASKED, Field, Message
 from proxy.wire.primitives import Buffer
 
 __all__ = [
@@ -34,8 +34,8 @@ __all__ = [
     "UnknownMessage",
     "Walk",
     "api_key",
+    "api_keys",
     "api_name",
-    "apis",
     "codec",
     "codec_of_response",
     "decode_request",
@@ -237,10 +237,17 @@ def _must(kind: Kind, key: int, version: int) -> Codec:
 
 
 @lru_cache(MOST_CACHED)
-def marked(kind: Kind, key: int, version: int, marks: frozenset[str]) -> tuple[str, ...]:
-    """The paths of this version's fields that carry one of the marks, in wire order of their declaration."""
+def marked(kind: Kind, key: int, version: int, *marks: str) -> tuple[str, ...]:
+    """The paths of this version's fields that carry one of the marks, as they are declared; () for an unknown message.
+
+    Marks are those of `messages/README.md`: "node_id", "topic_name", "topic_id", "group_id", "address", "secret", ...
+
+    Errors: ValueError for any other.
+    """
+    if not MARKS.issuperset(marks):
+        raise ValueError(f"{', '.join(set(marks) - MARKS)}: marks are {', '.join(sorted(MARKS))}")
     message = _apis.message(kind, key)
-    return tuple(_marked(message.fields, version, marks, "")) if message else ()
+    return tuple(_marked(message.fields, version, frozenset(marks), "")) if message else ()
 
 
 def _marked(fields: tuple[Field, ...], version: int, marks: frozenset[str], above: str) -> list[str]:
@@ -254,7 +261,7 @@ def _marked(fields: tuple[Field, ...], version: int, marks: frozenset[str], abov
 
 def secrets(kind: Kind, key: int, version: int) -> tuple[str, ...]:
     """The paths that no capture may keep: credentials, and config values, which may be some. () for most messages."""
-    return marked(kind, key, version, SECRET_MARKS)
+    return marked(kind, key, version, *MASKED)
 
 
 @lru_cache(MOST_CACHED)

@@ -23,7 +23,7 @@ Projection = Callable[[Buffer, int], dict[str, list[tuple[int, int, int]]]]
 
 def apis_with_errors() -> list[int]:
     """Keys of the catalog's APIs whose responses hold an error code in any version."""
-    return [key for key in catalog.apis() if any(error_paths(key, version) for version in catalog.versions(key))]
+    return [key for key in catalog.api_keys() if any(error_paths(key, version) for version in catalog.versions(key))]
 
 
 @cache

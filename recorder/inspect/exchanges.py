@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from proxy.wire.error_codes import error
+from proxy.wire.error_codes import kafka_error
 from proxy.wire.error_paths import error_codes
 from recorder.capture import frames as c
 from recorder.capture.outcome import Outcome
@@ -51,7 +51,7 @@ def error_names(response: Mapping[str, Any]) -> list[str]:
         return []
     masked = response[c.MASKED]
     codes = error_codes(body, key, version, masked_from=masked[0]["start"] if masked else None)
-    return [error(code).name for code in dict.fromkeys(codes or [])]
+    return [kafka_error(code).name for code in dict.fromkeys(codes or [])]
 
 
 def pairs(rows: Iterable[Row]) -> Iterator[Pair]:

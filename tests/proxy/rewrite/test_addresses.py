@@ -88,7 +88,7 @@ def test_every_row_is_rewritten_from_its_first_version_on() -> None:
 
 
 def test_all_other_apis_carry_none() -> None:
-    others = set(catalog.apis()) - {row.api_key for row in ADDRESSES}
+    others = set(catalog.api_keys()) - {row.api_key for row in ADDRESSES}
     assert len(others) > 80
     assert all(newest(key) is None and not carries(key, 0) for key in [*others, 10_000, -1])
 
@@ -168,7 +168,7 @@ def test_addresses_that_only_controllers_send_are_kept_from_clients_by_version()
 
 
 def messages() -> Iterator[Message]:
-    for key in catalog.apis():
+    for key in catalog.api_keys():
         for kind in ("request", "response"):
             codec = catalog.codec(kind, key, catalog.versions(key)[-1])
             assert codec

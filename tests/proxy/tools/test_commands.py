@@ -36,9 +36,9 @@ def failed(code: int, *arguments: object) -> str:
 
 def test_list_has_a_line_for_every_api() -> None:
     lines = ok("list").splitlines()
-    assert len(lines) == 3 + len(catalog.apis()) + len(embedded.names())
+    assert len(lines) == 3 + len(catalog.api_keys()) + len(embedded.names())
     assert lines[4].split() == ["3", "Metadata", "0-13", "9+"]
-    assert len(json.loads(ok("list", "--json"))["apis"]) == len(catalog.apis())
+    assert len(json.loads(ok("list", "--json"))["apis"]) == len(catalog.api_keys())
     assert ok("list", "--markdown").startswith("# APIs and versions\n")
 
 

@@ -18,7 +18,7 @@ from proxy.wire.language import OPEN_END, parse
 
 def test_every_api_is_listed_once_with_all_its_versions() -> None:
     rows = as_json()["apis"]
-    assert [row["key"] for row in rows] == list(catalog.apis())
+    assert [row["key"] for row in rows] == list(catalog.api_keys())
     for row in rows:
         known = catalog.versions(row["key"])
         assert (row["first"], row["last"], row["name"]) == (known[0], known[-1], catalog.api_name(row["key"]))

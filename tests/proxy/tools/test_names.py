@@ -12,7 +12,7 @@ def test_a_name_is_found_in_any_spelling(text: str) -> None:
 
 
 def test_every_api_is_found_by_its_name_and_its_key() -> None:
-    for key in catalog.apis():
+    for key in catalog.api_keys():
         name = str(catalog.api_name(key))
         assert (api_key(name), api_key(name.upper()), api_key(f"{name}Request"), api_key(str(key))) == (key,) * 4
 

@@ -4,11 +4,11 @@ from proxy.wire import apis
 
 
 def test_all_keys_from_0_to_94_are_known() -> None:
-    assert apis.apis() == tuple(range(95))
+    assert apis.api_keys() == tuple(range(95))
 
 
 def test_names_and_keys_lead_to_each_other() -> None:
-    for key in apis.apis():
+    for key in apis.api_keys():
         name = apis.api_name(key)
         assert name is not None
         assert apis.api_key(name) == key
@@ -35,7 +35,7 @@ def test_versions_are_the_union_of_all_releases(key: int, versions: range) -> No
 
 
 def test_request_and_response_agree_on_key_name_versions_and_flexibility() -> None:
-    for key in apis.apis():
+    for key in apis.api_keys():
         found = apis.api(key)
         assert found is not None
         request, response = found

@@ -205,9 +205,12 @@ def test_what_most_messages_carry_is_no_secret() -> None:
 
 
 def test_marks_tell_what_a_field_names() -> None:
-    assert catalog.marked("response", METADATA, 0, frozenset(["address"])) == ("brokers.host", "brokers.port")
-    assert "topics.topic_id" in catalog.marked("response", METADATA, 12, frozenset(["topic_id"]))
-    assert catalog.marked("request", 8, 2, frozenset(["group_id"])) == ("group_id",)
+    assert catalog.marked("response", METADATA, 0, "address") == ("brokers.host", "brokers.port")
+    assert "topics.topic_id" in catalog.marked("response", METADATA, 12, "topic_id")
+    assert catalog.marked("request", 8, 2, "group_id") == ("group_id",)
+    assert catalog.marked("request", 8, 2, "group_id", "topic_name") == ("group_id", "topics.name")
+    with pytest.raises(ValueError, match="adress: marks are address, "):
+        catalog.marked("response", METADATA, 0, "adress")
 
 
 NAMES = {
@@ -224,19 +227,19 @@ def test_a_field_of_that_name_is_marked_in_every_message(name: str) -> None:
     for kind, key, version in EVERY_MESSAGE:
         codec = must_codec(kind, key, version)
         paths = [path for path in field_paths(layout(codec.message, version)) if path.rpartition(".")[2] == name]
-        assert set(paths) <= set(catalog.marked(kind, key, version, frozenset([NAMES[name]]))), codec
+        assert set(paths) <= set(catalog.marked(kind, key, version, NAMES[name])), codec
 
 
 def test_every_address_that_a_client_dials_is_marked() -> None:
-    address = frozenset(["address"])
-    marked = {(key, catalog.marked("response", key, catalog.versions(key)[-1], address)) for key in catalog.apis()}
+    newest = [(key, catalog.versions(key)[-1]) for key in catalog.api_keys()]
+    marked = {(key, catalog.marked("response", key, version, "address")) for key, version in newest}
     pairs = ("host", "port")
     expected = {0: "node_endpoints", 1: "node_endpoints", 3: "brokers", 10: "coordinators", 60: "brokers"}
     expected |= {78: "node_endpoints", 79: "node_endpoints"}
     assert {key: paths for key, paths in marked if paths} == {
         key: tuple(f"{list_}.{name}" for name in pairs) for key, list_ in expected.items()
     }
-    assert catalog.marked("response", 10, 0, address) == pairs
+    assert catalog.marked("response", 10, 0, "address") == pairs
 
 
 def test_the_room_opens_no_socket_and_no_event_loop() -> None:

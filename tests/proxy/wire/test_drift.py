@@ -175,7 +175,7 @@ def test_the_layout_kept_of_a_share_groups_summary_has_the_leaders_epoch() -> No
 def our_marks() -> dict[tuple[str, str], frozenset[str]]:
     """(message, path) -> marks."""
     found: dict[tuple[str, str], frozenset[str]] = {}
-    for key in apis.apis():
+    for key in apis.api_keys():
         for kind in KINDS:
             message = our_message(kind, key)
             found |= {(message.name, path): field.marks for path, field in our_fields(message.fields)}
@@ -206,7 +206,7 @@ def test_marks_are_kafkas_entity_types() -> None:
 
 
 def test_every_uuid_of_a_topic_is_marked() -> None:
-    for key in apis.apis():
+    for key in apis.api_keys():
         for kind in KINDS:
             for path, field in our_fields(our_message(kind, key).fields):
                 of_topic = field.element == "uuid" and "topic" in path.split(".")[-1]

@@ -2,14 +2,14 @@
 
 import pytest
 
-from proxy.wire.error_codes import ERRORS, KafkaError, error
+from proxy.wire.error_codes import ERRORS, KafkaError, kafka_error
 from tests.java.kafka_json import kafka_json_of
 
 
 def test_codes_have_the_names_of_kafka() -> None:
-    assert error(0) == KafkaError(0, "NONE", False)
-    assert error(6) == KafkaError(6, "NOT_LEADER_OR_FOLLOWER", True)
-    assert error(79).name == "MEMBER_ID_REQUIRED"
+    assert kafka_error(0) == KafkaError(0, "NONE", False)
+    assert kafka_error(6) == KafkaError(6, "NOT_LEADER_OR_FOLLOWER", True)
+    assert kafka_error(79).name == "MEMBER_ID_REQUIRED"
 
 
 def test_the_codes_run_from_minus_one_without_a_hole() -> None:
@@ -21,7 +21,7 @@ def test_no_two_codes_share_a_name() -> None:
 
 
 def test_a_code_newer_than_the_table_keeps_its_number() -> None:
-    assert error(32000) == KafkaError(32000, "ERROR_32000", False)
+    assert kafka_error(32000) == KafkaError(32000, "ERROR_32000", False)
 
 
 @pytest.mark.real

@@ -22,7 +22,7 @@ from proxy.wire.language import Field
 from tests.proxy.wire.interpreter import Reader, Writer
 from tests.strategies import KINDS, at_path, field_paths, messages, must_codec, values_of
 
-every_api = pytest.mark.parametrize("key", catalog.apis(), ids=lambda key: catalog.api_name(key) or str(key))
+every_api = pytest.mark.parametrize("key", catalog.api_keys(), ids=lambda key: catalog.api_name(key) or str(key))
 FEW, MANY = 2, 40
 FEW_BYTES, MANY_BYTES = 150, 3000
 

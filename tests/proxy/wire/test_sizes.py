@@ -15,7 +15,7 @@ from proxy.wire.language import parse
 from proxy.wire.sizes import BEST, Sizes, reencoded, sizes
 from tests.strategies import EVERY_MESSAGE, field_paths, messages, must_codec, values_of
 
-every_api = pytest.mark.parametrize("key", catalog.apis(), ids=lambda key: catalog.api_name(key) or str(key))
+every_api = pytest.mark.parametrize("key", catalog.api_keys(), ids=lambda key: catalog.api_name(key) or str(key))
 METADATA = 3
 
 
@@ -147,3 +147,9 @@ def test_an_unknown_encoding_is_an_error() -> None:
     codec = must_codec("request", METADATA, 12)
     with pytest.raises(ValueError, match="zigzag"):
         sizes(codec.message, 12, {}, "zigzag")
+
+
+def test_a_version_that_the_message_lacks_is_an_error() -> None:
+    codec = must_codec("request", METADATA, 12)
+    with pytest.raises(ValueError, match="MetadataRequest has no version 99"):
+        sizes(codec.message, 99, {}, BEST)
