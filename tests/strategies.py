@@ -27,7 +27,9 @@ JAVA_TAGS = UNKNOWN_TAGS[:-1]  # Java reads a tag's number as a signed one
 UNKNOWN_TAGS_CHANCE = 0.1
 
 KINDS: tuple[Kind, ...] = ("request", "response")
-EVERY_MESSAGE = [(kind, key, version) for key in catalog.api_keys() for version in catalog.versions(key) for kind in KINDS]
+EVERY_MESSAGE = [
+    (kind, key, version) for key in catalog.api_keys() for version in catalog.versions(key) for kind in KINDS
+]
 
 
 class Values:

@@ -43,8 +43,8 @@ def sizes(message: Message, version: int, values: Mapping[str, Any], encoding: s
     `encoding`: "fixed", "signed", "unsigned" (an `Encoding` is one of these), or "best": for each path the one that
     takes the fewest bytes over all its values; of equals fixed, then unsigned.
 
-    Errors: ValueError for an unknown encoding or a version that the message lacks. Values that don't fit the message are
-    not found; encode them for that.
+    Errors: ValueError for an unknown encoding or a version that the message lacks. Values that don't fit the message
+    are not found; encode them for that.
     """
     if version not in message.versions:
         raise ValueError(f"{message.name} has no version {version}")
