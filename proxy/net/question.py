@@ -1,12 +1,14 @@
 """The proxy's own question: who are the cluster's nodes? Asked at the start, and when a client wants a node not known.
 
-ApiVersions v0, then Metadata for no topics, on a connection of its own that is neither recorded nor counted. Where the
-brokers ask for a login the answer never comes; then the proxy learns its nodes from the first client's answers.
+ApiVersions v0, then Metadata for no topics, on a connection of its own that is neither recorded nor counted. Brokers
+before 0.10 close it at the first question: they are asked again, for Metadata alone. Where the brokers ask for a login
+the answer never comes; then the proxy learns its nodes from the first client's answers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import trio
@@ -33,6 +35,10 @@ class NoAnswer(Exception):
         self.reached = reached
 
 
+class NotAnswered(PeerLost):
+    """The broker closed the connection at a question."""
+
+
 class Told(NamedTuple):
     """What a broker says of its cluster. `cluster_id`: None if it doesn't say (before 0.10.1)."""
 
@@ -52,7 +58,7 @@ async def ask_for_nodes(upstream: tuple[Address, ...], dial: Callable[[Address],
             stream = await dial(address)
             reached = True
             with trio.fail_after(ANSWER_SECONDS):
-                return await _ask(stream)
+                return await _ask(stream, partial(dial, address))
         except (PeerLost, WireError) as error:
             reasons.append(str(error))
         except trio.TooSlowError:
@@ -60,15 +66,22 @@ async def ask_for_nodes(upstream: tuple[Address, ...], dial: Callable[[Address],
     raise NoAnswer("; ".join(reasons), reached)
 
 
-async def _ask(stream: Stream) -> Told:
+async def _ask(stream: Stream, dial_again: Callable[[], Awaitable[Stream]]) -> Told:
     try:
-        versions = await _exchange(stream, API_VERSIONS, 0, {})
-        _, answer = _decoded(versions, API_VERSIONS, 0)
-        version = _metadata_version(answer)
-        frame = await _exchange(stream, METADATA, version, _question(version))
-        return Told(addresses.nodes_in(METADATA, version, frame), addresses.cluster_in(METADATA, version, frame))
+        try:
+            versions = await _exchange(stream, API_VERSIONS, 0, {})
+        except NotAnswered:
+            stream.close()
+            stream = await dial_again()
+            return await _told(stream, 0)
+        return await _told(stream, _metadata_version(_decoded(versions, API_VERSIONS, 0)[1]))
     finally:
         stream.close()
+
+
+async def _told(stream: Stream, version: int) -> Told:
+    frame = await _exchange(stream, METADATA, version, _question(version))
+    return Told(addresses.nodes_in(METADATA, version, frame), addresses.cluster_in(METADATA, version, frame))
 
 
 def _question(version: int) -> dict[str, Any]:
@@ -101,7 +114,7 @@ async def _exchange(stream: Stream, key: int, version: int, values: dict[str, An
     while len(received) < 4 or len(received) < 4 + _size(received):
         chunk = await stream.receive()
         if not chunk:
-            raise PeerLost(f"{stream.peer} closed the connection instead of answering; does it ask for a login?")
+            raise NotAnswered(f"{stream.peer} closed the connection instead of answering; does it ask for a login?")
         received += chunk
     return received[4:]
 

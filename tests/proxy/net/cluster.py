@@ -40,6 +40,8 @@ class Broker:
         self.speaks = True
         # tells its nodes to nobody, as where brokers ask for a login
         self.is_reticent = False
+        # knows no ApiVersions and closes the connection, as brokers before 0.10
+        self.is_old = False
         self.address = Address(HOST, 0)
         self._scope = trio.CancelScope()
 
@@ -83,6 +85,8 @@ class Broker:
 
     async def _told(self, key: int, version: int, correlation_id: int) -> bytes | None:
         if not self.speaks or (self.is_reticent and key in (API_VERSIONS, METADATA)):
+            return None
+        if self.is_old and key == API_VERSIONS:
             return None
         if key == API_VERSIONS:
             keys = [{"api_key": METADATA, "min_version": 0, "max_version": self.newest_metadata}]

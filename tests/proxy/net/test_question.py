@@ -8,6 +8,7 @@ from proxy.net.question import ANSWER_SECONDS, LONGEST_ANSWER, NoAnswer, ask_for
 from proxy.net.streams import Stream, dial
 from proxy.rewrite.nodes import Address, Node
 from proxy.wire import catalog
+from proxy.wire.framing import framed
 from tests.proxy.net.cluster import API_VERSIONS, METADATA, Broker
 from tests.proxy.net.peers import HOST
 
@@ -59,6 +60,34 @@ async def test_it_says_whose_nodes_they_are_where_its_version_can(newest, told, 
     broker = Broker(NODES, newest_metadata=newest)
     broker.cluster_id = "A" * 22
     assert (await ask_for_nodes((await broker.start(nursery),), dialled)).cluster_id == told
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_broker_that_knows_no_versions_is_asked_in_the_first(nursery):
+    broker = Broker(NODES)
+    broker.is_old = True
+    assert await ask_for_nodes((await broker.start(nursery),), dialled) == (NODES, None)
+    assert broker.asked == [(API_VERSIONS, 0), (METADATA, 0)]
+    with trio.fail_after(20):
+        while broker.open:
+            await wait_all_tasks_blocked(0.005)
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_broker_that_tells_its_versions_and_not_its_nodes_is_not_asked_again(nursery):
+    asked = []
+
+    async def speak(stream: trio.SocketStream) -> None:
+        asked.append(await stream.receive_some())
+        await stream.send_all(framed(catalog.encode_response(API_VERSIONS, 0, 0, {"api_keys": []})))
+        asked.append(await stream.receive_some())
+        await stream.aclose()
+
+    (listener,) = await trio.open_tcp_listeners(0, host=HOST)
+    nursery.start_soon(trio.serve_listeners, speak, [listener])
+    with pytest.raises(NoAnswer, match="does it ask for a login"):
+        await ask_for_nodes((Address(*listener.socket.getsockname()),), dialled)
+    assert len(asked) == 2
     nursery.cancel_scope.cancel()
 
 

@@ -15,7 +15,7 @@ from proxy.net.state import State
 from proxy.net.streams import Stream
 from proxy.net.upstreams import Upstreams
 from proxy.rewrite.nodes import Address, Node
-from tests.proxy.net.cluster import METADATA, Broker
+from tests.proxy.net.cluster import API_VERSIONS, METADATA, Broker
 from tests.proxy.net.peers import HOST
 from tests.proxy.net.relays import Listeners, settings
 
@@ -179,12 +179,12 @@ async def test_the_question_is_asked_until_somebody_answers(make, nursery, autoj
     await trio.sleep(100)
     assert upstreams.reached
     assert not nodes.are_known
-    asked = broker.connections
+    asked = broker.asked.count((API_VERSIONS, 0))
     assert 5 < asked < 12
     broker.speaks = True
     await trio.sleep(100)
     assert nodes.upstream(1) == address
-    assert broker.connections <= asked + 2
+    assert broker.asked.count((API_VERSIONS, 0)) <= asked + 2
     warnings = [record for record in caplog.records if record.levelno == logging.WARNING]
     assert len(warnings) == 1
     nursery.cancel_scope.cancel()
