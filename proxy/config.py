@@ -22,6 +22,7 @@ from proxy.rewrite.ports import PortMap
 from proxy.settings.addresses import ADDRESS, BROKERS, HOST
 from proxy.settings.keys import Key, wrong_values
 from proxy.settings.kinds import INTEGER, LIMIT, MIB, PATH, SECONDS, TIMEOUT, choice
+from proxy.tls.settings import ListenerTls, UpstreamTls, wrong_together
 from proxy.wire.framing import FrameLimits
 
 LIMITS = FrameLimits()
@@ -81,6 +82,8 @@ class ClusterSettings:
 
     Args:
         name: the label of its metrics.
+        tls: towards clients; None: plaintext.
+        upstream_tls: towards brokers; None: plaintext.
         remembered: node id -> port, from the state file.
 
     `node_map`: which listener stands for which node, and what clients are told of it.
@@ -198,12 +201,18 @@ class ClusterSettings:
             "30s",
         ),
     ] = 30
+    tls_seconds: Annotated[
+        float, Key(TIMEOUT, "timeouts.tls", "How long a TLS handshake may take, with clients and with brokers.", "10s")
+    ] = 10
     name: str = MAIN
+    tls: ListenerTls | None = None
+    upstream_tls: UpstreamTls | None = None
     remembered: Mapping[int, int] = field(default_factory=dict)
     node_map: NodeMap = field(init=False)
 
     def __post_init__(self) -> None:
         wrong = [*wrong_values(self), *self._wrong_upstream(), *self._wrong_mapping()]
+        wrong += wrong_together(self.tls, self.upstream_tls, f"clusters.{self.name}")
         try:
             object.__setattr__(self, "node_map", self._made_map())
         except Misplaced as error:

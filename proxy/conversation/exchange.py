@@ -43,6 +43,7 @@ class Cause(StrEnum):
     UNEXPECTED_RESPONSE = "unexpected_response"
     UNSUPPORTED_VERSION = "unsupported_version"
     NOT_REWRITABLE = "not_rewritable"
+    TLS_HANDSHAKE = "tls_handshake"
     UNKNOWN_NODE = "unknown_node"
     UPSTREAM_DOWN = "upstream_down"
     DRAINED = "drained"

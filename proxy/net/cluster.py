@@ -26,9 +26,11 @@ from proxy.net.rewriting import is_rewritten
 from proxy.net.room import Room
 from proxy.net.state import read_state
 from proxy.net.streams import Stream, accepted
+from proxy.net.tls import NoHandshake, towards_client
 from proxy.net.upstreams import Upstreams
 from proxy.rewrite import addresses, api_versions
 from proxy.rewrite.nodes import Address
+from proxy.tls.contexts import credentials
 from proxy.wire import catalog
 from proxy.wire.apis import Kind
 
@@ -104,8 +106,10 @@ class Cluster:
             state = read_state(settings.state)
         except ValueError as error:
             raise BadSetting(str(error), cluster=self.name) from error
+        self._credentials, upstream = credentials(settings)
+        self._refusal = ""
         self.nodes = Nodes(settings, self._serve_node, state, common.observer, reserved)
-        self.upstreams = Upstreams(settings, self.nodes)
+        self.upstreams = Upstreams(settings, self.nodes, upstream)
         self._shared = Shared(settings, self.nodes, self.traffic, common.held, common.observer, common.room)
         self._relays: set[Relay] = set()
         # connections that have not ended, and the end of one of them
@@ -173,7 +177,7 @@ class Cluster:
             while True:
                 try:
                     sock, peer = await listener.socket.accept()
-                    client = accepted(sock, str(Address(*peer[:2])))
+                    client = towards_client(accepted(sock, str(Address(*peer[:2]))), self._credentials)
                 except ConnectionAbortedError:
                     continue
                 except OSError as error:
@@ -216,16 +220,26 @@ class Cluster:
     async def _connected(
         self, number: int, client: Stream, talk: Conversation, node_id: int | None, listener: str
     ) -> Cause:
+        try:
+            await client.handshake(self._settings.tls_seconds)
+        except NoHandshake as reason:
+            self._say_refused(client, listener, str(reason))
+            return Cause.TLS_HANDSHAKE
         broker = await self.upstreams.connect(number, node_id)
         if isinstance(broker, Cause):
             return broker
-        facts = Opened(
-            number, time.monotonic_ns(), listener, client.peer, node_id, broker.peer, tls=False, cluster=self.name
-        )
+        at = (number, time.monotonic_ns(), listener, client.peer, node_id, broker.peer)
+        facts = Opened(*at, client.is_tls, self.name, client.principal)
         try:
             return await self._relayed(Relay(number, client, broker, talk, self._shared), talk, facts)
         finally:
             broker.close()
+
+    def _say_refused(self, client: Stream, listener: str, reason: str) -> None:
+        """Says why a client is not let in: aloud when that is news."""
+        level = DEBUG if reason == self._refusal else WARNING
+        log(level, "no TLS with a client", listener=listener, client=client.peer, reason=reason)
+        self._refusal = reason
 
     async def _relayed(self, relay: Relay, talk: Conversation, facts: Opened) -> Cause:
         observer = self._common.observer

@@ -15,7 +15,10 @@ from proxy.conversation import Cause, Conversation, Direction, Step
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A client's connection with the broker's connection opened for it. Times are `time.monotonic_ns()`."""
+    """A client's connection with the broker's connection opened for it. Times are `time.monotonic_ns()`.
+
+    `tls`: whether the client speaks it. `principal`: the subject of the certificate that it has shown.
+    """
 
     connection: int
     at_ns: int
@@ -25,6 +28,7 @@ class Opened:
     upstream: str
     tls: bool
     cluster: str
+    principal: str | None = None
 
 
 class Observer(Protocol):

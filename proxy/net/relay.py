@@ -33,6 +33,7 @@ from proxy.net.observer import Observer
 from proxy.net.rewriting import FrameRewriter, Passed, TooLarge, is_rewritten, rewriter
 from proxy.net.room import Room
 from proxy.net.streams import RECEIVE_SIZE, PeerLost, Stream
+from proxy.net.tls import HANDSHAKE
 from proxy.rewrite import api_versions
 from proxy.wire.errors import WireError
 
@@ -177,6 +178,8 @@ class Relay:
         while self._made > MOST_MADE or self._is_owed_too_much():
             await self._until_passed()
         if step.cause is not None:
+            if step.cause is Cause.BAD_LENGTH and chunk.startswith(HANDSHAKE) and not self._client.is_tls:
+                log(WARNING, "client speaks TLS, and this port is for plaintext", client=self._client.peer)
             await self._refuse(step.cause)
 
     def _is_owed_too_much(self) -> bool:
@@ -219,11 +222,13 @@ class Relay:
         # the beginning of a head: nobody can tell what it was to be, but the client has sent it
         if held := self._talk.requests_side.held:
             await self._broker.send([held])
-        with trio.move_on_after(shared.settings.half_close_seconds):
-            await self._until_settled()
-        self._broker.send_eof()
+        if self._client.half_closes:
+            with trio.move_on_after(shared.settings.half_close_seconds):
+                await self._until_settled()
         # a broker closes its side now; one that is stuck must not keep the connection for ever
-        await trio.sleep(shared.settings.half_close_seconds)
+        with trio.move_on_after(shared.settings.half_close_seconds):
+            await self._broker.send_eof()
+            await trio.sleep_forever()
         self._end(Cause.CLIENT_CLOSED)
 
     def _is_settled(self) -> bool:

@@ -32,7 +32,11 @@ class Stream:
     `receive` gives up the processor at least once in each call, `send` only when the peer is slow.
     """
 
-    __slots__ = ("_socket", "_woken", "is_waiting", "peer")
+    __slots__ = ("_socket", "_woken", "is_waiting", "peer", "principal", "server_name")
+
+    # whether the peer may end what it sends and take answers still
+    half_closes = True
+    is_tls = False
 
     def __init__(self, sock: socket.socket, peer: str) -> None:
         sock.setblocking(False)
@@ -45,6 +49,16 @@ class Stream:
         # whether the task that receives has nothing in hand and waits for the peer
         self.is_waiting = False
         self.peer = peer
+        # what TLS tells of a client: the name it asked for (SNI), and the subject of its certificate
+        self.server_name: str | None = None
+        self.principal: str | None = None
+
+    async def handshake(self, seconds: float) -> None:
+        """What must be agreed on before anything is sent: nothing. Raises PeerLost: it takes longer, or fails."""
+
+    def given_up(self) -> socket.socket:
+        """The socket, which is somebody else's from now on."""
+        return socket.socket(fileno=self._socket.detach())
 
     async def receive(self, most: int = RECEIVE_SIZE) -> bytes | None:
         """The next chunk, of `most` bytes at most, b"" at the peer's end of stream, None if `wake` was called.
@@ -122,7 +136,7 @@ class Stream:
                 self._check_open()
             rest = rest[self._send_now(rest) :]
 
-    def send_eof(self) -> None:
+    async def send_eof(self) -> None:
         """Ends what is sent; receiving goes on."""
         try:
             self._socket.shutdown(socket.SHUT_WR)
@@ -136,7 +150,7 @@ class Stream:
         the answer, for example, of a broker that has closed the connection while its client was still sending.
         """
         with trio.move_on_after(seconds), suppress(PeerLost):
-            self.send_eof()
+            await self.send_eof()
             while await self.receive() != b"":
                 pass
 

@@ -16,7 +16,9 @@ from proxy.log import log
 from proxy.net.nodes import Nodes
 from proxy.net.question import NoAnswer, ask_for_nodes
 from proxy.net.streams import PeerLost, Stream, dial
+from proxy.net.tls import towards_broker
 from proxy.rewrite.nodes import Address
+from proxy.tls.contexts import Credentials
 
 # pauses between two questions that nobody answered, in seconds
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
@@ -25,9 +27,10 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 class Upstreams:
     """Who to connect a client to, and whether there is anybody. `reached`: a bootstrap server was, when last tried."""
 
-    def __init__(self, settings: ClusterSettings, nodes: Nodes) -> None:
+    def __init__(self, settings: ClusterSettings, nodes: Nodes, credentials: Credentials | None = None) -> None:
         self.reached = False
         self._settings = settings
+        self._credentials = credentials
         self._nodes = nodes
         self._down: set[Address] = set()
         self._asking = trio.Lock()
@@ -118,7 +121,7 @@ class Upstreams:
         try:
             if await self._nodes.leads_back(address):
                 raise PeerLost(f"{address} leads back to this proxy")
-            broker = await dial(address, self._settings.dial_seconds)
+            broker = await self._connection(address)
         except PeerLost as error:
             if address not in self._down:
                 self._down.add(address)
@@ -129,3 +132,9 @@ class Upstreams:
             self._down.remove(address)
             log(INFO, "upstream is back", cluster=self._settings.name, upstream=address)
         return broker
+
+    async def _connection(self, address: Address) -> Stream:
+        settings = self._settings
+        plain = await dial(address, settings.dial_seconds)
+        name = settings.upstream_tls and settings.upstream_tls.server_name
+        return await towards_broker(plain, self._credentials, name or address.host, settings.tls_seconds)

@@ -29,12 +29,20 @@ def check(file: Path | None) -> None:
 
     Exit code 0: a proxy would start with it, as far as can be known without ports and brokers; 2: it wouldn't.
     """
-    from proxy.settings.risks import risks
+    from proxy.settings.risks import notes, risks
+    from proxy.tls.contexts import credentials
 
     loaded = _loaded(file)
+    try:
+        for cluster in loaded.proxy.clusters:
+            credentials(cluster)
+    except BadSetting as error:
+        raise _wrong(error) from error
     for risk in risks(loaded):
         click.echo(f"warning: {risk}")
-    clusters = ", ".join(cluster.name for cluster in loaded.proxy.clusters)
+    for note in notes(loaded):
+        click.echo(f"note: {note}")
+    clusters = ", ".join(one.name for one in loaded.proxy.clusters)
     click.echo(f"{file or 'the environment'} is right: {clusters}")
 
 
@@ -62,9 +70,13 @@ def _loaded(file: Path | None) -> Loaded:
     try:
         return load(file)
     except BadSetting as error:
-        for line in error.lines:
-            click.echo(line, err=True)
-        raise click.exceptions.Exit(EXIT_WRONG) from error
+        raise _wrong(error) from error
+
+
+def _wrong(error: BadSetting) -> click.exceptions.Exit:
+    for line in error.lines:
+        click.echo(line, err=True)
+    return click.exceptions.Exit(EXIT_WRONG)
 
 
 COMMANDS: dict[str, click.Command] = {"config": config}

@@ -105,6 +105,13 @@ def _path(raw: Any) -> Path:
     return Path(text(raw))
 
 
+def _password(raw: Any) -> str:
+    """Any text, as it is: blanks may be part of it."""
+    if not isinstance(raw, str):
+        raise Misread("is no text")
+    return raw
+
+
 def _above_zero(kind: Kind) -> Kind:
     def read(raw: Any) -> Any:
         value = kind.read(raw)
@@ -122,6 +129,7 @@ SECONDS = Kind('seconds, or text such as "500ms", "10s", "2m"', _seconds, _writt
 TIMEOUT = _above_zero(SECONDS)
 SWITCH = Kind("true or false", _switch, bool)
 PATH = Kind("a path", _path, str)
+PASSWORD = Kind("a text", _password, str)
 
 
 def choice(names: type[StrEnum]) -> Kind:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from proxy.config import BadSetting, ClusterSettings, LogSettings, ProxySettings, default_state_file
 from proxy.settings import wording
+from proxy.settings.keys import Place
 from proxy.settings.reader import Effective, Reader
 from proxy.settings.sources import CAPTURE, CLUSTERS, Source, environment_source, file_source, flag_source
+from proxy.tls.settings import ListenerTls, UpstreamTls
 
 if TYPE_CHECKING:
     from recorder.capture.session import CaptureSettings
 
-LOG = "log"
+LOG, TLS, UPSTREAM = "log", "tls", "upstream"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +61,9 @@ def load(
     reader = Reader(source, in_file=file is not None)
     values = reader.values(ProxySettings)
     log = reader.section(LogSettings, (LOG,))
-    clusters = [reader.section(ClusterSettings, (CLUSTERS, name), name=name) for name in source.clusters()]
+    clusters = [_cluster(reader, source, name) for name in source.clusters()]
     capture = _capture(reader, source)
-    reader.finish([(CAPTURE,), (CLUSTERS,)])
+    reader.finish([(CAPTURE,), (CLUSTERS,), *_tls_tables(source)])
     folder = capture.folder if capture is not None else None
     found = tuple(_with_state(cluster, folder, environment) for cluster in clusters if cluster is not None)
     if reader.wrong:
@@ -72,6 +74,32 @@ def load(
     if made is None:
         raise BadSetting(*reader.wrong)
     return Loaded(made, capture, _completed(reader.effective, made), file)
+
+
+def _cluster(reader: Reader, source: Source, name: str) -> ClusterSettings | None:
+    """A cluster's settings, with TLS on the sides of which something is said."""
+    listener, upstream = None, None
+    wrong = len(reader.wrong)
+    if _is_said(source, (CLUSTERS, name, TLS), but=UPSTREAM):
+        listener = reader.section(ListenerTls, (CLUSTERS, name, TLS))
+    if _is_said(source, (CLUSTERS, name, TLS, UPSTREAM)):
+        upstream = reader.section(UpstreamTls, (CLUSTERS, name, TLS, UPSTREAM))
+    both = {"tls": listener, "upstream_tls": upstream if upstream is not None and upstream.on else None}
+    made: ClusterSettings | None = reader.section(ClusterSettings, (CLUSTERS, name), name=name, **both)
+    return made if len(reader.wrong) == wrong else None
+
+
+def _is_said(source: Source, section: Place, but: str = "") -> bool:
+    """Whether anything is said of a section, besides of one of its tables; that it stands there is enough."""
+    size = len(section)
+    below = (place[size:] for place in {*source.given, *source.tables} if place[:size] == section)
+    said = [*below]
+    return any(place[:1] != (but,) for place in said if place) or said == [()]
+
+
+def _tls_tables(source: Source) -> Iterator[Place]:
+    for name in source.clusters():
+        yield from ((CLUSTERS, name, TLS), (CLUSTERS, name, TLS, UPSTREAM))
 
 
 def _capture(reader: Reader, source: Source) -> CaptureSettings | None:

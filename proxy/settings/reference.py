@@ -8,6 +8,7 @@ from proxy.config import ClusterSettings, LogSettings, ProxySettings
 from proxy.settings.keys import Known, Place, keys_of
 from proxy.settings.sources import CAPTURE, CLUSTERS, FLAGS, flag_of, variable_of
 from proxy.settings.wording import dotted, toml
+from proxy.tls.settings import ListenerTls, UpstreamTls
 
 HEAD = """\
 # Settings
@@ -32,12 +33,20 @@ the environment, the environment over the file, the file over the default.
   turn out to have: those of `listen` and `nodes`, and the whole range of `node_ports` and `node_count`.
 """
 
-# heading, where its keys stand, what is said first
+# heading, where its keys stand
 SECTIONS: tuple[tuple[str, Place, type], ...] = (
     ("At the top", (), ProxySettings),
     ("[log]", ("log",), LogSettings),
     ("[clusters.NAME]", (CLUSTERS, "main"), ClusterSettings),
+    ("[clusters.NAME.tls]", (CLUSTERS, "main", "tls"), ListenerTls),
+    ("[clusters.NAME.tls.upstream]", (CLUSTERS, "main", "tls", "upstream"), UpstreamTls),
 )
+# said first
+FIRST = {
+    "[clusters.NAME.tls]": "Clients speak plaintext without it.\n",
+    "[clusters.NAME.tls.upstream]": "Brokers are spoken to in plaintext without it.\n",
+    "[capture]": "Nothing is recorded without it.\n",
+}
 ROWS = "| key | value | default | what it does | flag |\n|---|---|---|---|---|"
 
 
@@ -52,8 +61,8 @@ def _lines() -> Iterator[str]:
     yield HEAD
     for heading, place, settings in (*SECTIONS, ("[capture]", (CAPTURE,), CaptureSettings)):
         yield f"## {heading}"
-        if heading == "[capture]":
-            yield "Nothing is recorded without it.\n"
+        if heading in FIRST:
+            yield FIRST[heading]
         yield ROWS
         for known in keys_of(settings).values():
             yield _row(known, place)

@@ -16,6 +16,11 @@ _REQUEST_TIMEOUT = 30
 _LOOPBACK = ("127.", "localhost", "::1")
 
 
+def _is_ours(host: str) -> bool:
+    """Whether only this machine reaches the host."""
+    return host.startswith(_LOOPBACK)
+
+
 class Risk(NamedTuple):
     """When a warning is due, for which key, and what it says."""
 
@@ -27,7 +32,7 @@ class Risk(NamedTuple):
 OF_ALL = (
     Risk(
         "metrics",
-        lambda proxy: proxy.metrics is not None and not proxy.metrics.host.startswith(_LOOPBACK),
+        lambda proxy: proxy.metrics is not None and not _is_ours(proxy.metrics.host),
         "is open to everybody who reaches that address: brokers' addresses and traffic by API can be read there",
     ),
     Risk("drain", lambda proxy: proxy.drain_seconds == 0, "cuts exchanges in flight off at every stop"),
@@ -60,6 +65,32 @@ OF_A_CLUSTER = (
         "is shorter than clients wait (request.timeout.ms, 30 s by default): answers of one that half-closes are lost",
     ),
 )
+OF_A_CLUSTERS_TLS = (
+    Risk(
+        "tls",
+        lambda cluster: cluster.tls is None and cluster.upstream_tls is not None and not _is_ours(cluster.listen.host),
+        "is not set: what brokers are told over TLS, passwords too, comes to the proxy in plaintext",
+    ),
+    Risk(
+        "tls.client_ca",
+        lambda cluster: cluster.tls is not None and cluster.tls.client_ca is not None,
+        "asks clients for certificates, which end at the proxy: brokers see the proxy's (tls.upstream.certificate) or "
+        "none, so ACLs for clients' own names need SASL",
+    ),
+    Risk(
+        "tls.upstream.insecure_any_host_will_do",
+        lambda cluster: cluster.upstream_tls is not None and cluster.upstream_tls.any_host,
+        "lets whoever has any certificate of these CAs stand in for the brokers: read and change all traffic",
+    ),
+    Risk(
+        "tls.upstream.anyone_may_use_it",
+        lambda cluster: cluster.upstream_tls is not None
+        and cluster.upstream_tls.certificate is not None
+        and cluster.upstream_tls.anyone_may_use_it
+        and (cluster.tls is None or cluster.tls.lets_anyone_in),
+        "gives everybody who reaches the listener all that brokers allow the proxy's certificate",
+    ),
+)
 OF_THE_CAPTURE = (
     Risk(
         "capture.when_full",
@@ -74,11 +105,21 @@ OF_THE_CAPTURE = (
 )
 
 
+def notes(loaded: Loaded) -> Iterator[str]:
+    """What follows from there being a proxy, and is no setting's fault."""
+    for cluster in loaded.proxy.clusters:
+        host = cluster.advertise or cluster.listen.host
+        yield (
+            f"clusters.{cluster.name}: clients that log in with GSSAPI ask for a ticket for the host that they dial; "
+            f"brokers need a key for it, kafka/{host}"
+        )
+
+
 def risks(loaded: Loaded) -> Iterator[str]:
     """A line for each, beginning with the key."""
     yield from _taken(OF_ALL, loaded.proxy, "")
     for cluster in loaded.proxy.clusters:
-        yield from _taken(OF_A_CLUSTER, cluster, f"clusters.{cluster.name}.")
+        yield from _taken(OF_A_CLUSTER + OF_A_CLUSTERS_TLS, cluster, f"clusters.{cluster.name}.")
     if loaded.capture is not None:
         yield from _taken(OF_THE_CAPTURE, loaded.capture, "")
 

@@ -95,6 +95,7 @@ class Tap:
             "upstream": facts.upstream,
             "tls": facts.tls,
             "cluster": facts.cluster,
+            "principal": facts.principal,
         }
         entry = (int(Kind.OPENED), 0, facts.connection, 0, facts.at_ns, _json(told), ())
         line = self._lines[facts.connection] = Line(facts.connection, talk, entry)

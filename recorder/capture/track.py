@@ -44,7 +44,8 @@ class Track:
         self.facts = facts
         self.broken: dict[str, Any] | None = None
         self.sequence = 0
-        self.principal: str | None = None
+        # of the client's certificate, until somebody logs in
+        self.principal: str | None = facts.get("principal")
         # client ids of requests in flight that are not the usual one of the connection
         self.clients: dict[int, str | None] = {}
         self.usual_client = _NO_CLIENT

@@ -165,6 +165,7 @@ def test_whatever_ended_in_the_middle_of_something_sent_is_closed_gently():
         Cause.UNEXPECTED_RESPONSE,
         Cause.UNSUPPORTED_VERSION,
         Cause.NOT_REWRITABLE,
+        Cause.TLS_HANDSHAKE,
         Cause.DRAINED,
         Cause.PROXY_FAULT,
     } == LINGERING

@@ -240,7 +240,7 @@ async def test_a_peer_that_goes_while_it_is_sent_to_says_so(ends, nursery):
 
 async def test_after_the_end_of_what_is_sent_receiving_goes_on(ends):
     stream, peer = ends
-    stream.send_eof()
+    await stream.send_eof()
     await peer.hears_the_end()
     await peer.say(b"still here")
     assert await stream.receive() == b"still here"
@@ -252,7 +252,7 @@ async def test_ending_towards_a_peer_that_has_gone_says_so(ends):
     with pytest.raises(PeerLost):
         await stream.receive()
     with pytest.raises(PeerLost):
-        stream.send_eof()
+        await stream.send_eof()
 
 
 async def test_finishing_lets_the_peer_take_what_was_sent_while_it_sends_itself(ends, nursery):

@@ -38,7 +38,7 @@ mapping = "ports"
 advertise_ports = 31100
 advertised.7 = "proxy-7.example.org:443"
 limits = { request = "1MiB", response = "2MiB", hold = "3MiB" }
-timeouts = { dial = "1s", half_close = "2s" }
+timeouts = { dial = "1s", half_close = "2s", tls = "3s" }
 [capture]
 folder = "capture"
 queue = "4MiB"
@@ -59,6 +59,7 @@ OTHERS: dict[str, Any] = {
     "limits.hold": "1MiB",
     "timeouts.dial": "3s",
     "timeouts.half_close": "3s",
+    "timeouts.tls": "3s",
     "queue": "1MiB",
     "spool": "1MiB",
     "when_full": "wait",
@@ -118,6 +119,7 @@ def test_a_file_says_everything(tmp_path):
                 3 << 20,
                 1,
                 2,
+                3,
             ),
         ),
         Address("127.0.0.1", 9464),

@@ -87,6 +87,15 @@ def test_a_login_is_followed_and_never_decided_again(log: Log) -> None:
     assert len(event_rows(log.folder, "login")) == 3
 
 
+def test_a_certificates_subject_is_who_it_is_until_somebody_logs_in(tmp_path: Path) -> None:
+    log = Log(tmp_path)
+    log.facts(Kind.OPENED, {"client": "c:1", "node": 2, "tls": True, "principal": "CN=orders"})
+    log.feed(Kind.BYTES, METADATA.request)
+    log.facts(Kind.LOGIN, {"principal": "alice", "mechanism": "PLAIN"})
+    log.feed(Kind.BYTES, METADATA.request)
+    assert [row["principal"] for row in log.rows()] == ["CN=orders", "alice"]
+
+
 def test_a_hole_drops_the_frame_that_it_cuts_and_a_resync_goes_on(log: Log) -> None:
     other = Conversation(log.assembly.routes)
     other.requests(METADATA.request * 3, 1)

@@ -60,13 +60,14 @@ def test_what_is_said_of_a_connection_is_in_the_log(tap_of: TapOf, tmp_path: Pat
     tap = tap_of(cluster="prod")
     talk = Talk(3, [])
     player = Player(tap)
-    player.open(talk, at_ns=5)
+    player.open(talk, at_ns=5, principal="CN=orders")
     tap.half_closed(3, Direction.REQUEST, 6)
     tap.node(2, "10.0.0.2:9092", "127.0.0.1:9095", "east")
     tap.closed(3, Cause.BROKER_RESET, 7)
     tap.close()
     opened, half, node, closed, _ = log_entries(spool_of(tmp_path, tap))
-    assert opened.facts()["client"] == talk.client
+    told = opened.facts()
+    assert (told["client"], told["tls"], told["principal"]) == (talk.client, True, "CN=orders")
     assert (half.kind, half.direction, half.mono_ns) == (Kind.END_OF_STREAM, 0, 6)
     assert node.facts() == {"node_id": 2, "upstream": "10.0.0.2:9092", "listener": "127.0.0.1:9095", "cluster": "east"}
     assert closed.facts() == {"cause": "broker_reset"}

@@ -65,6 +65,7 @@ class Opened:
     upstream: str
     tls: bool
     cluster: str | None
+    principal: str | None = None
 
 
 def framed(frame: bytes) -> bytes:
@@ -169,9 +170,12 @@ class Player:
         self.talks: dict[int, Conversation] = {}
         self.now = 0
 
-    def open(self, talk: Talk, at_ns: int = 1, cluster: str | None = None) -> Conversation:
+    def open(
+        self, talk: Talk, at_ns: int = 1, cluster: str | None = None, principal: str | None = None
+    ) -> Conversation:
         conversation = self.talks[talk.connection] = Conversation(recording_routes())
-        facts = Opened(talk.connection, at_ns, talk.listener, talk.client, talk.node, "10.0.0.1:9092", False, cluster)
+        peers = (talk.listener, talk.client, talk.node, "10.0.0.1:9092")
+        facts = Opened(talk.connection, at_ns, *peers, principal is not None, cluster, principal)
         self.observer.opened(facts, conversation)
         return conversation
 

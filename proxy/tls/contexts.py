@@ -1,0 +1,193 @@
+"""OpenSSL's contexts, made of files that may change: the next connection has what is in them then.
+
+A file that has changed is seen by its inode, time and size when a connection begins. What can't be used is said once,
+and what there was before stays; connections keep what they began with.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections.abc import Callable
+from logging import ERROR, INFO
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from proxy.config import BadSetting, ClusterSettings
+from proxy.log import log
+from proxy.tls.settings import Clients, ListenerTls, UpstreamTls, Version
+
+_VERSIONS = {Version.TLS_1_2: ssl.TLSVersion.TLSv1_2, Version.TLS_1_3: ssl.TLSVersion.TLSv1_3}
+# inode, time and size of each file; None where there is none
+_Signature = tuple[tuple[int, int, int] | None, ...]
+_Side = TypeVar("_Side", ListenerTls, UpstreamTls)
+
+
+class BadCertificate(ValueError):
+    """A file that no TLS can be made of. `key`: the setting that names it."""
+
+    def __init__(self, key: str, path: Path, reason: str) -> None:
+        super().__init__(f'{key} = "{path}" can\'t be used ({reason})')
+        self.key = key
+
+
+class NamedObject(ssl.SSLObject):
+    """`asked_for`: the server name that a client has asked for (SNI)."""
+
+    asked_for: str | None = None
+
+
+class Credentials:
+    """A context that follows its files.
+
+    Raises:
+        BadCertificate: it can't be made at the start.
+    """
+
+    def __init__(self, make: Callable[[], ssl.SSLContext], *paths: Path | None) -> None:
+        self._make = make
+        self._paths = tuple(path for path in paths if path is not None)
+        # before the files are read: what changes meanwhile is seen the next time
+        self._signature = self._sign()
+        self._context = make()
+
+    def context(self) -> ssl.SSLContext:
+        """For the next connection."""
+        signature = self._sign()
+        if signature != self._signature:
+            self._signature = signature
+            self._renew()
+        return self._context
+
+    def _renew(self) -> None:
+        try:
+            self._context = self._make()
+        except BadCertificate as error:
+            log(ERROR, "changed certificates can't be used: those from before stay", reason=error)
+        else:
+            log(INFO, "certificates have changed", files=", ".join(map(str, self._paths)))
+
+    def _sign(self) -> _Signature:
+        return tuple(_signature(path) for path in self._paths)
+
+
+class Sides(NamedTuple):
+    """What TLS is spoken with: towards clients, towards brokers. None: it isn't."""
+
+    listener: Credentials | None
+    upstream: Credentials | None
+
+
+def credentials(cluster: ClusterSettings) -> Sides:
+    """What a cluster's settings name.
+
+    Raises:
+        BadSetting: a file can't be used.
+    """
+    prefix = f"clusters.{cluster.name}.tls"
+    return Sides(
+        _of(cluster.tls, _listener_context, cluster.name, prefix),
+        _of(cluster.upstream_tls, _upstream_context, cluster.name, f"{prefix}.upstream"),
+    )
+
+
+def _of(
+    settings: _Side | None, make: Callable[[_Side], ssl.SSLContext], cluster: str, prefix: str
+) -> Credentials | None:
+    if settings is None:
+        return None
+    try:
+        return Credentials(lambda: make(settings), *settings.files)
+    except BadCertificate as error:
+        right = f'{prefix}.{error.key} = "/etc/wiretap/{error.key}.pem"'
+        line = f"{prefix}.{error}; right would be a PEM file of that kind, {right}"
+        raise BadSetting(line, cluster=cluster) from error
+
+
+def _listener_context(settings: ListenerTls) -> ssl.SSLContext:
+    context = _context(ssl.PROTOCOL_TLS_SERVER, settings.minimum)
+    context.options |= ssl.OP_CIPHER_SERVER_PREFERENCE
+    _load_chain(context, settings.certificate, settings.key, settings.key_password)
+    if settings.client_ca is not None:
+        _load_ca(context, settings.client_ca, "client_ca")
+        required = settings.clients is Clients.REQUIRED
+        context.verify_mode = ssl.CERT_REQUIRED if required else ssl.CERT_OPTIONAL
+    context.sslobject_class = NamedObject
+    # the type of the callback's object is that of the line above
+    context.sni_callback = _note_name
+    return context
+
+
+def _upstream_context(settings: UpstreamTls) -> ssl.SSLContext:
+    context = _context(ssl.PROTOCOL_TLS_CLIENT, settings.minimum)
+    context.check_hostname = not settings.any_host
+    if settings.ca is not None:
+        _load_ca(context, settings.ca, "ca")
+    else:
+        context.load_default_certs()
+    if settings.certificate is not None:
+        _load_chain(context, settings.certificate, settings.key, settings.key_password)
+    return context
+
+
+def _context(protocol: int, minimum: Version) -> ssl.SSLContext:
+    context = ssl.SSLContext(protocol)
+    context.minimum_version = _VERSIONS[minimum]
+    # brokers refuse it too; compressed TLS tells secrets by its length
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+    return context
+
+
+def _note_name(tls: ssl.SSLObject | ssl.SSLSocket, name: str | None, context: ssl.SSLContext) -> None:
+    if isinstance(tls, NamedObject) and name is not None:
+        tls.asked_for = name.rstrip(".").lower()
+
+
+def _load_chain(context: ssl.SSLContext, certificate: Path, key: Path | None, password: str | None) -> None:
+    for name, path in (("certificate", certificate), ("key", key)):
+        if path is not None:
+            _check_readable(name, path)
+    try:
+        # without a password OpenSSL would ask for one on the terminal
+        context.load_cert_chain(certificate, key, password if password is not None else _no_password)
+    except (ssl.SSLError, ValueError, OSError) as error:
+        raise BadCertificate("key" if key is not None else "certificate", key or certificate, why(error)) from error
+
+
+def _no_password() -> str:
+    raise ValueError("it is encrypted, and key_password is not set")
+
+
+def _load_ca(context: ssl.SSLContext, path: Path, name: str) -> None:
+    _check_readable(name, path)
+    try:
+        context.load_verify_locations(path)
+    except (ssl.SSLError, OSError) as error:
+        raise BadCertificate(name, path, why(error)) from error
+
+
+def _check_readable(name: str, path: Path) -> None:
+    """OpenSSL would not say which of the files it is."""
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        raise BadCertificate(name, path, error.strerror or str(error)) from error
+
+
+def _signature(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def why(error: Exception) -> str:
+    """What OpenSSL has to say, in a few words and without its own line numbers."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return str(error.verify_message)
+    if isinstance(error, ssl.SSLError) and error.reason:
+        return error.reason.replace("_", " ").lower()
+    if isinstance(error, ssl.SSLError):
+        return "OpenSSL can't read it"
+    return str(error)

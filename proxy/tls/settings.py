@@ -1,0 +1,187 @@
+"""What may be set about TLS, towards clients and towards brokers. Without these sections there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+from proxy.settings.addresses import HOST
+from proxy.settings.keys import Key
+from proxy.settings.kinds import PASSWORD, PATH, SWITCH, choice
+
+
+class Version(StrEnum):
+    """The oldest version of TLS that is spoken."""
+
+    TLS_1_2 = "1.2"
+    TLS_1_3 = "1.3"
+
+
+class Clients(StrEnum):
+    """Whether a client must show a certificate, or may."""
+
+    REQUIRED = "required"
+    OPTIONAL = "optional"
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerTls:
+    """TLS towards clients, on all listeners of a cluster."""
+
+    certificate: Annotated[
+        Path,
+        Key(
+            PATH,
+            "certificate",
+            "The proxy's certificate and those between it and the CA, PEM. It must be good for every name that clients "
+            "dial. Read again when it changes.",
+            "/etc/wiretap/proxy.pem",
+        ),
+    ]
+    key: Annotated[
+        Path | None,
+        Key(PATH, "key", "Its private key, PEM.", "/etc/wiretap/proxy.key", unset="in the file of `certificate`"),
+    ] = None
+    key_password: Annotated[
+        str | None,
+        Key(PASSWORD, "key_password", "What the private key is encrypted with.", "...", unset="none", secret=True),
+    ] = None
+    client_ca: Annotated[
+        Path | None,
+        Key(
+            PATH,
+            "client_ca",
+            "Clients whose certificates are signed by one of these CAs are let in, PEM.",
+            "/etc/wiretap/clients-ca.pem",
+            unset="anyone is let in, and nobody is asked for a certificate",
+        ),
+    ] = None
+    clients: Annotated[
+        Clients,
+        Key(
+            choice(Clients),
+            "clients",
+            "Whether a client must show a certificate; `optional` lets clients in that show none.",
+            "optional",
+        ),
+    ] = Clients.REQUIRED
+    minimum: Annotated[Version, Key(choice(Version), "minimum", "The oldest version of TLS that is spoken.", "1.3")] = (
+        Version.TLS_1_2
+    )
+
+    @property
+    def files(self) -> tuple[Path | None, ...]:
+        """What is read, and read again when it changes."""
+        return (self.certificate, self.key, self.client_ca)
+
+    @property
+    def lets_anyone_in(self) -> bool:
+        """Whether a client needs no certificate."""
+        return self.client_ca is None or self.clients is Clients.OPTIONAL
+
+    def wrong(self, prefix: str) -> Iterator[str]:
+        """A line for everything that does not fit together. `prefix`: how the section is called."""
+        if self.clients is Clients.OPTIONAL and self.client_ca is None:
+            yield (
+                f"{prefix}.clients is {self.clients.value}, but nobody is asked for a certificate; "
+                f'right would be {prefix}.client_ca = "/etc/wiretap/clients-ca.pem" too'
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamTls:
+    """TLS towards brokers."""
+
+    on: Annotated[
+        bool, Key(SWITCH, "on", "Whether brokers are spoken to over TLS.", True, unset="true where this section stands")
+    ] = True
+    ca: Annotated[
+        Path | None,
+        Key(
+            PATH,
+            "ca",
+            "The CAs that sign brokers' certificates, PEM. Read again when it changes.",
+            "/etc/wiretap/brokers-ca.pem",
+            unset="those of the system",
+        ),
+    ] = None
+    certificate: Annotated[
+        Path | None,
+        Key(
+            PATH,
+            "certificate",
+            "The proxy's certificate towards brokers (mTLS), PEM. To them, every client is then whom it names.",
+            "/etc/wiretap/upstream.pem",
+            unset="none is shown",
+        ),
+    ] = None
+    key: Annotated[
+        Path | None,
+        Key(PATH, "key", "Its private key, PEM.", "/etc/wiretap/upstream.key", unset="in the file of `certificate`"),
+    ] = None
+    key_password: Annotated[
+        str | None,
+        Key(PASSWORD, "key_password", "What the private key is encrypted with.", "...", unset="none", secret=True),
+    ] = None
+    server_name: Annotated[
+        str | None,
+        Key(
+            HOST,
+            "server_name",
+            "The name that brokers are asked for (SNI), and that their certificates must have.",
+            "kafka.example.org",
+            unset="the host that is dialled",
+        ),
+    ] = None
+    minimum: Annotated[Version, Key(choice(Version), "minimum", "The oldest version of TLS that is spoken.", "1.3")] = (
+        Version.TLS_1_2
+    )
+    any_host: Annotated[
+        bool,
+        Key(
+            SWITCH,
+            "insecure_any_host_will_do",
+            "A certificate of any host that these CAs have signed is taken for the broker's: whoever has one can read "
+            "and change all traffic.",
+            False,
+        ),
+    ] = False
+    anyone_may_use_it: Annotated[
+        bool,
+        Key(
+            SWITCH,
+            "anyone_may_use_it",
+            "Clients that show no certificate of their own may act as the proxy's: must be said where a listener lets "
+            "anyone in and `certificate` is set.",
+            False,
+        ),
+    ] = False
+
+    @property
+    def files(self) -> tuple[Path | None, ...]:
+        """What is read, and read again when it changes."""
+        return (self.certificate, self.key, self.ca)
+
+    def wrong(self, prefix: str) -> Iterator[str]:
+        """A line for everything that does not fit together. `prefix`: how the section is called."""
+        if self.key is not None and self.certificate is None:
+            yield f'{prefix}.key has no certificate; right would be {prefix}.certificate = "/etc/wiretap/upstream.pem"'
+
+
+def wrong_together(listener: ListenerTls | None, upstream: UpstreamTls | None, prefix: str) -> Iterator[str]:
+    """A line for everything that is wrong with both. `prefix`: the cluster, "clusters.main"."""
+    if listener is not None:
+        yield from listener.wrong(f"{prefix}.tls")
+    if upstream is None:
+        return
+    yield from upstream.wrong(f"{prefix}.tls.upstream")
+    anyone = listener is None or listener.lets_anyone_in
+    if upstream.certificate is not None and anyone and not upstream.anyone_may_use_it:
+        yield (
+            f"{prefix}.tls.upstream.certificate makes every client that reaches the listener whom it names, and the "
+            f"listener lets anyone in; right would be {prefix}.tls.client_ca with clients required, or, if that is "
+            f"meant, {prefix}.tls.upstream.anyone_may_use_it = true"
+        )

@@ -1,0 +1,102 @@
+"""A certificate's subject as Kafka has it: the name of a principal, `CN=orders,OU=Shop,O=Example,C=DE`.
+
+RFC 2253 as Java's `X500Principal.getName` writes it: the last part first, keywords for the types that the RFC names,
+others as an OID with the value's bytes in hexadecimal. Reads DER no further than to the subject.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+_KEYWORDS = {
+    "2.5.4.3": "CN",
+    "2.5.4.6": "C",
+    "2.5.4.7": "L",
+    "2.5.4.8": "ST",
+    "2.5.4.9": "STREET",
+    "2.5.4.10": "O",
+    "2.5.4.11": "OU",
+    "0.9.2342.19200300.100.1.25": "DC",
+    "0.9.2342.19200300.100.1.1": "UID",
+}
+# the version of a certificate, which those of version 1 do without
+_VERSION = 0xA0
+# tags of texts: UTF8, printable, T61, IA5, general and BMP strings. Java reads all of them as UTF-8, and so does this
+_TEXTS = frozenset((0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1E))
+_ESCAPED = ',=+<>#;"\\'
+
+
+def subject(certificate: bytes) -> str | None:
+    """The subject of a certificate in DER; None if it can't be read."""
+    try:
+        return ",".join(_part(rdn) for _, rdn in reversed(list(_elements(_name(certificate)))))
+    except (IndexError, ValueError, StopIteration):
+        return None
+
+
+def _name(certificate: bytes) -> bytes:
+    """The subject's own bytes: serial number, algorithm, issuer and times stand in front of it."""
+    _, whole = next(_elements(certificate))
+    _, signed = next(_elements(whole))
+    fields = [value for tag, value in _elements(signed) if tag != _VERSION]
+    return fields[4]
+
+
+def _part(rdn: bytes) -> str:
+    return "+".join(_pair(pair) for _, pair in _elements(rdn))
+
+
+def _pair(pair: bytes) -> str:
+    (_, oid), (tag, value) = _elements(pair)
+    name = _dotted(oid)
+    keyword = _KEYWORDS.get(name)
+    if keyword is None or tag not in _TEXTS:
+        return f"{keyword or name}=#{(bytes([tag]) + _length(len(value)) + value).hex()}"
+    return f"{keyword}={_escaped(value.decode(errors='replace'))}"
+
+
+def _escaped(text: str) -> str:
+    plain = "".join(_escaped_character(character) for character in text)
+    inner = plain.strip(" \r")
+    before = len(plain) - len(plain.lstrip(" \r"))
+    edges = [plain[:before], plain[before + len(inner) :]]
+    lead, trail = ("".join(f"\\{blank}" for blank in edge) for edge in edges)
+    return lead + inner + trail
+
+
+def _escaped_character(character: str) -> str:
+    if character == "\0":
+        return "\\00"
+    return f"\\{character}" if character in _ESCAPED else character
+
+
+def _dotted(oid: bytes) -> str:
+    numbers, number = [], 0
+    for byte in oid:
+        number = number << 7 | byte & 0x7F
+        if not byte & 0x80:
+            numbers.append(number)
+            number = 0
+    first = min(numbers[0] // 40, 2)
+    return ".".join(map(str, (first, numbers[0] - 40 * first, *numbers[1:])))
+
+
+def _elements(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """(tag, value) of each element in a row. Raises ValueError: one is cut short."""
+    at = 0
+    while at < len(data):
+        tag, size, at = data[at], data[at + 1], at + 2
+        if size & 0x80:
+            count = size & 0x7F
+            size, at = int.from_bytes(data[at : at + count], "big"), at + count
+        if at + size > len(data):
+            raise ValueError("cut short")
+        yield tag, data[at : at + size]
+        at += size
+
+
+def _length(size: int) -> bytes:
+    if size < 0x80:
+        return bytes([size])
+    digits = size.to_bytes((size.bit_length() + 7) // 8, "big")
+    return bytes([0x80 | len(digits)]) + digits

@@ -1,0 +1,40 @@
+"""Certificates made for a test: CAs, and what they sign, as PEM files."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import trustme
+
+HOST_NAMES = ("localhost", "127.0.0.1")
+
+
+@dataclass(frozen=True, slots=True)
+class Pem:
+    """A certificate with its key, in one file."""
+
+    path: Path
+    der: bytes
+
+
+class Authority:
+    """A CA with a folder for what it signs. `path`: its own certificate."""
+
+    def __init__(self, folder: Path, name: str = "ca") -> None:
+        self._ca = trustme.CA(organization_name=name)
+        self._folder = folder
+        self.path = folder / f"{name}.pem"
+        self._ca.cert_pem.write_to_path(self.path)
+
+    def signs(self, file: str, *hosts: str, **subject: Any) -> Pem:
+        """`subject`: parts of it, as trustme calls them (common_name, organization_name, organization_unit_name)."""
+        made = self._ca.issue_cert(*(hosts or HOST_NAMES), **subject)
+        path = self._folder / f"{file}.pem"
+        # as deployments replace files: at once
+        new = path.with_suffix(".new")
+        made.private_key_and_cert_chain_pem.write_to_path(new)
+        new.replace(path)
+        return Pem(path, ssl.PEM_cert_to_DER_cert(made.cert_chain_pems[0].bytes().decode()))

@@ -1,0 +1,280 @@
+"""Whole proxies with TLS on one side, on the other, on both; and what comes to a port that is not meant for it."""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from pathlib import Path
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from proxy.tls.settings import Clients, ListenerTls, UpstreamTls
+from tests.certificates import Authority
+from tests.proxy.conversation.script import HEARTBEAT, request, response
+from tests.proxy.net.cluster import Broker
+from tests.proxy.net.peers import HOST, PATIENCE, Peer
+from tests.proxy.net.proxies import Running, proxying
+from tests.proxy.net.relays import settings
+from tests.proxy.net.tls_peers import Certificates, TlsPeer, broker_context, certificates, client_context
+
+PING = request(HEARTBEAT, 3, 1)
+PONG = response(1, b"pong")
+LARGE = 5 * 1024 * 1024
+
+
+class TlsBroker(Broker):
+    """A broker on a TLS port."""
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        super().__init__()
+        self.context = context
+
+    async def _connection(self, stream: trio.SocketStream) -> None:
+        spoken = trio.SSLStream(stream, self.context, server_side=True, https_compatible=True)
+        await super()._connection(spoken)
+
+
+@pytest.fixture(scope="module")
+def signed(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return certificates(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture
+async def plain(nursery: trio.Nursery) -> Broker:
+    broker = Broker()
+    await broker.start(nursery)
+    return broker
+
+
+@pytest.fixture
+async def secure(nursery: trio.Nursery, signed: Certificates) -> TlsBroker:
+    """It asks for a certificate."""
+    broker = TlsBroker(broker_context(signed.broker, signed.ca))
+    await broker.start(nursery)
+    return broker
+
+
+def shown(signed: Certificates, **others: object) -> UpstreamTls:
+    return UpstreamTls(ca=signed.ca.path, certificate=signed.proxy, anyone_may_use_it=True, **others)
+
+
+async def tls_client(
+    proxy: Running, signed: Certificates, node_id: int | None = None, certificate: Path | None = None
+) -> TlsPeer:
+    plain = await proxy.client(node_id)
+    return TlsPeer(plain.stream, client_context(signed.ca, certificate), asks_for=HOST)
+
+
+async def asks(client: Peer) -> None:
+    await client.say(PING)
+    await client.hears(PONG)
+
+
+async def closed(proxy: Running, **causes: int) -> None:
+    """Returns once so many connections have ended for these causes."""
+    with trio.fail_after(PATIENCE):
+        while proxy.closes() != causes:
+            await wait_all_tasks_blocked(0.005)
+
+
+def reasons(caplog: pytest.LogCaptureFixture, message: str) -> list[str]:
+    found = [record for record in caplog.records if record.message == message and record.levelno >= logging.WARNING]
+    return [str(record.keys.get("reason", "")) for record in found]
+
+
+async def test_clients_speak_tls_and_brokers_do_not(plain, signed):
+    async with proxying(settings(plain.address, tls=ListenerTls(signed.proxy))) as proxy:
+        await proxy.nodes(1)
+        for node_id in (None, 1):
+            client = await tls_client(proxy, signed, node_id)
+            await asks(client)
+            await client.ends()
+        await closed(proxy, client_closed=2)
+        facts = [event[1] for event in proxy.watcher.seen("opened")]
+        assert [(one.tls, one.principal) for one in facts] == [(True, None)] * 2
+
+
+async def test_brokers_speak_tls_and_clients_do_not(secure, signed):
+    """The proxy's own question goes over TLS too."""
+    async with proxying(settings(secure.address, upstream_tls=shown(signed))) as proxy:
+        await proxy.nodes(1)
+        for node_id in (None, 1):
+            client = await proxy.client(node_id)
+            await asks(client)
+            await client.finish()
+            await client.hears_the_end()
+        await closed(proxy, client_closed=2)
+        assert not any(event[1].tls for event in proxy.watcher.seen("opened"))
+
+
+async def test_both_speak_tls_and_show_certificates(secure, signed):
+    tls = ListenerTls(signed.proxy, client_ca=signed.ca.path)
+    async with proxying(settings(secure.address, tls=tls, upstream_tls=shown(signed))) as proxy:
+        client = await tls_client(proxy, signed, certificate=signed.client)
+        await asks(client)
+        (facts,) = [event[1] for event in proxy.watcher.seen("opened")]
+        assert facts.principal.startswith("CN=client,")
+        client.close()
+
+
+async def test_frames_longer_than_records_pass_both_ways(secure, signed):
+    async def echo(key: int, version: int, correlation_id: int) -> bytes:
+        return response(correlation_id, b"y" * LARGE)
+
+    secure.answer = echo
+    async with proxying(settings(secure.address, tls=ListenerTls(signed.proxy), upstream_tls=shown(signed))) as proxy:
+        client = await tls_client(proxy, signed)
+        async with trio.open_nursery() as both:
+            both.start_soon(client.say, request(HEARTBEAT, 3, 1, b"x" * LARGE))
+            assert (await client.hear_frame())[4:] == b"y" * LARGE
+        assert secure.frames[-1].endswith(b"x" * LARGE)
+        client.close()
+
+
+async def test_what_a_client_sent_before_its_end_reaches_the_broker_and_its_answer_nobody(plain, signed):
+    """The broker is told of the end at once: nobody waits for what it still owes."""
+    never = trio.Event()
+
+    async def late(key: int, version: int, correlation_id: int) -> bytes:
+        await never.wait()
+        return PONG
+
+    plain.answer = late
+    async with proxying(settings(plain.address, tls=ListenerTls(signed.proxy))) as proxy:
+        client = await tls_client(proxy, signed)
+        await client.say(PING)
+        await client.ends()
+        with trio.fail_after(PATIENCE):
+            while (HEARTBEAT, 3) not in plain.asked:
+                await wait_all_tasks_blocked(0.005)
+        never.set()
+        await closed(proxy, client_closed=1)
+
+
+async def test_a_stop_lets_what_is_in_flight_be_answered_and_says_the_end(plain, signed):
+    asked, go_on = trio.Event(), trio.Event()
+
+    async def late(key: int, version: int, correlation_id: int) -> bytes:
+        asked.set()
+        await go_on.wait()
+        return PONG
+
+    plain.answer = late
+    async with proxying(settings(plain.address, tls=ListenerTls(signed.proxy))) as proxy:
+        client = await tls_client(proxy, signed)
+        client.stream._https_compatible = False
+        await client.say(PING)
+        await asked.wait()
+        proxy.stop()
+        go_on.set()
+        await client.hears(PONG)
+        await client.hears_the_end()
+        client.close()
+        await proxy.ends_with(0)
+        assert proxy.closes() == {"drained": 1}
+
+
+async def test_connections_live_on_while_certificates_change(plain, tmp_path):
+    signed = certificates(tmp_path)
+    async with proxying(settings(plain.address, tls=ListenerTls(signed.proxy))) as proxy:
+        old = await tls_client(proxy, signed)
+        await asks(old)
+        signed.ca.signs("proxy", common_name="the new one")
+        new = await tls_client(proxy, signed)
+        await asks(new)
+        signed.proxy.write_text("broken")
+        newest = await tls_client(proxy, signed)
+        for client in (old, new, newest):
+            await asks(client)
+        names = [dict(pair for (pair,) in client.stream.getpeercert()["subject"]) for client in (old, new, newest)]
+        assert [name["commonName"] for name in names] == ["proxy", "the new one", "the new one"]
+        for client in (old, new, newest):
+            client.close()
+
+
+# who is not let in
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (PING, "the client speaks plaintext, and this port is for TLS"),
+        (b"GET / HTTP/1.1\r\n\r\n", "the peer does not speak TLS"),
+        (b"", "the peer closed the connection during the TLS handshake; this is a TLS port"),
+    ],
+)
+async def test_what_speaks_no_tls_is_closed_counted_and_said_once(plain, signed, caplog, said, reason):
+    async with proxying(settings(plain.address, tls=ListenerTls(signed.proxy))) as proxy:
+        for _ in range(3):
+            client = await proxy.client()
+            await client.say(said)
+            await client.finish()
+            await client.hear_all()
+            client.close()
+        await closed(proxy, tls_handshake=3)
+        assert reasons(caplog, "no TLS with a client") == [reason]
+        assert not any(record.exc_info for record in caplog.records)
+        assert proxy.watcher.seen("opened") == []
+
+
+async def test_a_client_of_tls_on_a_plaintext_port_is_named_in_the_log(plain, signed, caplog):
+    async with proxying(settings(plain.address)) as proxy:
+        client = await tls_client(proxy, signed)
+        with pytest.raises(trio.BrokenResourceError):
+            await client.stream.do_handshake()
+        client.close()
+        await closed(proxy, bad_length=1)
+        assert len(reasons(caplog, "client speaks TLS, and this port is for plaintext")) == 1
+
+
+async def test_a_client_that_says_nothing_is_closed_in_time(plain, signed, autojump_clock):
+    async with proxying(settings(plain.address, tls=ListenerTls(signed.proxy), tls_seconds=3)) as proxy:
+        client = await proxy.client()
+        await client.hears_the_end()
+        client.close()
+        await closed(proxy, tls_handshake=1)
+
+
+async def test_no_broker_is_dialled_for_who_is_not_let_in(plain, signed):
+    tls = ListenerTls(signed.proxy, client_ca=signed.ca.path, clients=Clients.REQUIRED)
+    async with proxying(settings(plain.address, tls=tls)) as proxy:
+        await proxy.nodes(1)
+        before = plain.connections
+        client = await tls_client(proxy, signed)
+        await client.stream.do_handshake()
+        with pytest.raises(trio.BrokenResourceError):
+            await client.stream.receive_some()
+        client.close()
+        await closed(proxy, tls_handshake=1)
+        assert plain.connections == before
+
+
+async def test_a_stop_during_a_handshake_waits_no_longer_than_the_drain(plain, signed):
+    async with proxying(settings(plain.address, tls=ListenerTls(signed.proxy)), drain_seconds=0.01) as proxy:
+        client = await proxy.client()
+        with trio.fail_after(PATIENCE):
+            while not proxy.cluster.traffic.connections_opened:
+                await wait_all_tasks_blocked(0.005)
+        proxy.stop()
+        await proxy.ends_with(0)
+        client.close()
+
+
+@pytest.mark.parametrize(
+    ("tls", "reason"),
+    [
+        (lambda signed, other: UpstreamTls(ca=other.path), "self-signed certificate in certificate chain"),
+        (lambda signed, other: shown(signed, server_name="kafka.example.org"), "Hostname mismatch"),
+    ],
+)
+async def test_a_broker_that_is_another_is_down_for_that_reason(secure, signed, tmp_path, caplog, tls, reason):
+    upstream = tls(signed, Authority(tmp_path, "other"))
+    async with proxying(settings(secure.address, upstream_tls=upstream)) as proxy:
+        client = await proxy.client()
+        await client.hears_the_end()
+        client.close()
+        await closed(proxy, upstream_down=1)
+        (said,) = reasons(caplog, "upstream is down")
+        assert reason in said

@@ -1,0 +1,93 @@
+"""Peers that speak TLS with trio's own stream, and certificates for both sides; none of the code under test."""
+
+from __future__ import annotations
+
+import ssl
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import trio
+
+from proxy.net.streams import Stream
+from proxy.tls.contexts import Credentials, credentials
+from proxy.tls.settings import ListenerTls, UpstreamTls
+from tests.certificates import Authority
+from tests.proxy.net.peers import Peer, connected
+from tests.proxy.net.relays import settings
+
+
+class TlsPeer(Peer):
+    """A client or a broker that speaks TLS."""
+
+    def __init__(self, sock: trio.SocketStream, context: ssl.SSLContext, *, asks_for: str | None = None) -> None:
+        super().__init__(sock)
+        self.below = sock
+        server = context.protocol is ssl.PROTOCOL_TLS_SERVER
+        self.stream = trio.SSLStream(sock, context, server_side=server, server_hostname=asks_for, https_compatible=True)
+
+    async def ends(self) -> None:
+        """Says TLS' own end, and nothing of TCP's."""
+        # trio's own way to say it waits for the other side's end too
+        with suppress(ssl.SSLWantReadError):
+            self.stream._ssl_object.unwrap()
+        await self.says_what_is_left()
+
+    async def says_what_is_left(self) -> None:
+        """Trio's stream keeps the alert to itself when a handshake fails."""
+        with suppress(trio.BrokenResourceError):
+            await self.below.send_all(self.stream._outgoing.read())
+
+    def close(self) -> None:
+        self.below.socket.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Certificates:
+    """A CA and what it has signed."""
+
+    ca: Authority
+    proxy: Path
+    client: Path
+    broker: Path
+
+
+def certificates(folder: Path) -> Certificates:
+    ca = Authority(folder)
+    proxy, client, broker = (ca.signs(name, common_name=name).path for name in ("proxy", "client", "broker"))
+    return Certificates(ca, proxy, client, broker)
+
+
+def client_context(ca: Authority, certificate: Path | None = None) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=ca.path)
+    if certificate is not None:
+        context.load_cert_chain(certificate)
+    return context
+
+
+def broker_context(certificate: Path, client_ca: Authority | None = None) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    if client_ca is not None:
+        context.load_verify_locations(client_ca.path)
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def listening(tls: ListenerTls) -> Credentials:
+    """What a listener with these settings speaks TLS with."""
+    made = credentials(settings(tls=tls)).listener
+    assert made is not None
+    return made
+
+
+def dialling(tls: UpstreamTls) -> Credentials:
+    """Likewise, towards brokers."""
+    made = credentials(settings(upstream_tls=tls)).upstream
+    assert made is not None
+    return made
+
+
+def plain_pair(buffers: int = 0) -> tuple[Stream, trio.SocketStream]:
+    one, other = connected(buffers=buffers)
+    return Stream(one, "peer"), trio.SocketStream(trio.socket.from_stdlib_socket(other))

@@ -1,0 +1,156 @@
+"""Contexts made of files that are missing, wrong, and changed."""
+
+from __future__ import annotations
+
+import logging
+import os
+import ssl
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+
+from proxy.config import BadSetting
+from proxy.tls.contexts import Credentials, credentials
+from proxy.tls.settings import ListenerTls, UpstreamTls, Version
+from tests.certificates import Authority
+from tests.proxy.net.relays import settings
+
+MINIMA = {Version.TLS_1_2: ssl.TLSVersion.TLSv1_2, Version.TLS_1_3: ssl.TLSVersion.TLSv1_3}
+
+
+@pytest.fixture
+def ca(tmp_path: Path) -> Authority:
+    return Authority(tmp_path)
+
+
+def listener(tls: ListenerTls) -> Credentials:
+    made = credentials(settings(tls=tls, name="orders")).listener
+    assert made is not None
+    return made
+
+
+def refused(**sides: ListenerTls | UpstreamTls) -> str:
+    with pytest.raises(BadSetting) as error:
+        credentials(settings(name="orders", **sides))
+    assert error.value.cluster == "orders"
+    (line,) = error.value.lines
+    return line
+
+
+def split(ca: Authority, folder: Path, name: str, password: bytes | None = None) -> tuple[Path, Path]:
+    """A certificate and its key in files of their own."""
+    both = ca.signs(name).path.read_bytes()
+    key = serialization.load_pem_private_key(both, None)
+    kept = serialization.NoEncryption() if password is None else serialization.BestAvailableEncryption(password)
+    files = folder / f"{name}.crt", folder / f"{name}.key"
+    files[0].write_bytes(both[both.index(b"-----BEGIN CERT") :])
+    files[1].write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, kept))
+    return files
+
+
+def test_without_tls_there_is_nothing():
+    assert credentials(settings()) == (None, None)
+
+
+def test_a_certificate_that_is_not_there_is_named_with_its_setting(tmp_path):
+    path = tmp_path / "none.pem"
+    assert refused(tls=ListenerTls(path)) == (
+        f'clusters.orders.tls.certificate = "{path}" can\'t be used (No such file or directory); right would be '
+        'a PEM file of that kind, clusters.orders.tls.certificate = "/etc/wiretap/certificate.pem"'
+    )
+
+
+def test_each_file_is_named_with_its_own_setting(tmp_path, ca):
+    path, good = tmp_path / "none.pem", ca.signs("good").path
+    assert "orders.tls.key = " in refused(tls=ListenerTls(good, path))
+    assert "orders.tls.client_ca = " in refused(tls=ListenerTls(good, client_ca=path))
+    assert "orders.tls.upstream.ca = " in refused(upstream_tls=UpstreamTls(ca=path))
+    shown = UpstreamTls(certificate=path, anyone_may_use_it=True)
+    assert "orders.tls.upstream.certificate = " in refused(upstream_tls=shown)
+
+
+def test_files_that_are_no_pem_are_refused(tmp_path, ca):
+    path = tmp_path / "text.pem"
+    path.write_text("not a certificate")
+    assert "can't be used" in refused(tls=ListenerTls(path))
+    assert "no certificate or crl found" in refused(upstream_tls=UpstreamTls(ca=path))
+
+
+def test_a_key_of_another_certificate_is_refused(tmp_path, ca):
+    certificate, _ = split(ca, tmp_path, "one")
+    _, key = split(ca, tmp_path, "other")
+    assert "key values mismatch" in refused(tls=ListenerTls(certificate, key))
+
+
+def test_an_encrypted_key_opens_with_its_password_and_nobody_is_asked_for_it(tmp_path, ca):
+    certificate, key = split(ca, tmp_path, "one", b"the password")
+    assert "it is encrypted, and key_password is not set" in refused(tls=ListenerTls(certificate, key))
+    assert "can't be used" in refused(tls=ListenerTls(certificate, key, "another"))
+    assert listener(ListenerTls(certificate, key, "the password"))
+
+
+@pytest.mark.parametrize("minimum", list(Version))
+def test_the_oldest_version_is_the_one_that_was_set(ca, minimum):
+    tls, upstream = ListenerTls(ca.signs("one").path, minimum=minimum), UpstreamTls(ca.path, minimum=minimum)
+    for side in credentials(settings(tls=tls, upstream_tls=upstream)):
+        assert side.context().minimum_version is MINIMA[minimum]
+
+
+def test_brokers_are_checked_by_the_systems_cas_where_none_is_named():
+    made = credentials(settings(upstream_tls=UpstreamTls())).upstream
+    assert made is not None
+    context = made.context()
+    assert context.verify_mode is ssl.CERT_REQUIRED
+    assert context.check_hostname
+
+
+def test_files_that_stay_are_read_once(ca):
+    made = listener(ListenerTls(ca.signs("one").path, client_ca=ca.path))
+    assert made.context() is made.context()
+
+
+def test_a_changed_file_makes_a_new_context_and_says_so(tmp_path, ca, caplog):
+    caplog.set_level(logging.INFO)
+    certificate, key = split(ca, tmp_path, "one")
+    made = listener(ListenerTls(certificate, key, client_ca=ca.path))
+    before = made.context()
+    split(ca, tmp_path, "one")
+    after = made.context()
+    assert after is not before
+    assert made.context() is after
+    assert [record.message for record in caplog.records] == ["certificates have changed"]
+
+
+def test_a_file_replaced_within_a_tick_of_the_clock_is_seen_by_its_inode(tmp_path, ca):
+    pem = ca.signs("one").path
+    made = listener(ListenerTls(pem))
+    before, at = made.context(), pem.stat().st_mtime_ns
+    ca.signs("one")
+    os.utime(pem, ns=(at, at))
+    assert made.context() is not before
+
+
+def test_what_can_no_longer_be_used_is_said_once_and_the_old_stays(ca, caplog):
+    pem = ca.signs("one").path
+    made = listener(ListenerTls(pem))
+    before = made.context()
+    pem.write_text("half a certifi")
+    assert [made.context(), made.context()] == [before, before]
+    (record,) = caplog.records
+    assert record.message == "changed certificates can't be used: those from before stay"
+    pem.unlink()
+    assert made.context() is before
+    ca.signs("one")
+    assert made.context() is not before
+
+
+def test_a_key_that_comes_after_its_certificate_is_waited_for(tmp_path, ca):
+    certificate, key = split(ca, tmp_path, "one")
+    made = listener(ListenerTls(certificate, key))
+    before = made.context()
+    new_certificate, new_key = split(ca, tmp_path, "two")
+    new_certificate.replace(certificate)
+    assert made.context() is before
+    new_key.replace(key)
+    assert made.context() is not before
