@@ -10,7 +10,8 @@ Every node is broker and controller, and has four listeners:
 | QUORUM   | 127.0.0.1:port      | -                   | controllers                                                  |
 
 The advertised hosts occur nowhere else on the machine, are dialled without DNS, and a proxy can advertise something
-shorter (127.1) or longer (127.177.117.117). A class archive made on first use brings the start down to some seconds.
+shorter (127.1) or longer (127.177.117.117). The TAPPED port is the same for all nodes, so that a proxy for each of them
+can stand there (127.77.17.{node_id}). A class archive made on first use brings the start down to some seconds.
 """
 
 import shutil
@@ -27,7 +28,7 @@ from tempfile import TemporaryDirectory
 from tests.brokers import children
 from tests.brokers.jars import VERSION, cache_folder, class_path, java, kafka_home, locked
 from tests.brokers.metadata import Metadata, ask_metadata
-from tests.brokers.ports import Reserved
+from tests.brokers.ports import Reserved, same_port
 from tests.brokers.waiting import wait_for
 
 __all__ = ["CONSOLE_TOOLS", "KafkaCluster", "kafka_home"]
@@ -184,10 +185,11 @@ class KafkaCluster:
         self._settings = dict(settings or {})
         self._jvm_options = self._archive("broker") if jvm_options is None else jvm_options
         self._cluster_id = _uuid()
-        self.nodes = {number: self._node(number) for number in range(1, nodes + 1)}
+        tapped = same_port([TAPPED_HOST.format(number) for number in range(1, nodes + 1)])
+        self.nodes = {number: self._node(number, port) for number, port in enumerate(tapped, 1)}
 
-    def _node(self, number: int) -> Node:
-        tapped, login = (Reserved(TAPPED_HOST.format(number)) for _ in range(2))
+    def _node(self, number: int, tapped: Reserved) -> Node:
+        login = Reserved(TAPPED_HOST.format(number))
         behind_tapped, behind_login, quorum = (Reserved("127.0.0.1") for _ in range(3))
         ports = [Reserved(DIRECT_HOST.format(number)), tapped, behind_tapped, login, behind_login, quorum]
         return Node(number, self._folder / f"node-{number}", *ports)

@@ -7,7 +7,7 @@ the one process that was told the number listen on it, again and again.
 
 import random
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 # Below the range from which Linux takes the ports of outgoing connections (32768 and up).
@@ -33,6 +33,19 @@ class Reserved:
 
     def release(self) -> None:
         self._socket.close()
+
+
+def same_port(hosts: Sequence[str]) -> list[Reserved]:
+    """One port that is free on every one of the hosts."""
+    for _ in range(200):
+        held = [Reserved(hosts[0])]
+        with suppress(OSError):
+            held.extend(Reserved(host, held[0].port) for host in hosts[1:])
+        if len(held) == len(hosts):
+            return held
+        for one in held:
+            one.release()
+    raise RuntimeError(f"no port that is free on {', '.join(hosts)}")
 
 
 @contextmanager

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from tests.brokers.ports import Reserved, reserved_range
+from tests.brokers.ports import Reserved, reserved_range, same_port
 
 
 def test_a_reserved_port_can_be_listened_on_again_and_again() -> None:
@@ -20,6 +20,28 @@ def test_a_reserved_port_is_refused_to_others() -> None:
     with socket.socket() as other, pytest.raises(OSError, match="in use"):
         other.bind((port.host, port.port))
     port.release()
+
+
+def test_one_port_is_free_on_every_host_and_kept_on_all() -> None:
+    held = same_port(["127.0.0.1", "127.0.0.2", "127.0.0.3"])
+    assert [one.host for one in held] == ["127.0.0.1", "127.0.0.2", "127.0.0.3"]
+    assert len({one.port for one in held}) == 1
+    for one in held:
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind((one.host, one.port))
+        one.release()
+
+
+def test_a_port_that_somebody_has_on_one_of_the_hosts_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    free = Reserved("127.0.0.1")
+    with socket.create_server(("127.0.0.2", 0)) as taken:
+        picks = iter([taken.getsockname()[1], free.port])
+        reserve = Reserved.__init__
+        monkeypatch.setattr(Reserved, "__init__", lambda self, host, port=0: reserve(self, host, port or next(picks)))
+        held = same_port(["127.0.0.1", "127.0.0.2"])
+    assert [one.port for one in held] == [free.port, free.port]
+    for one in (free, *held):
+        one.release()
 
 
 def test_a_range_is_free_on_every_host_and_given_back() -> None:

@@ -1,0 +1,112 @@
+"""A proxy beside each broker: each listens for one node, and tells clients the names of all.
+
+Two ways to run them: clients dial addresses that lead to the proxies (a service, a balancer: a tap here), while the
+brokers advertise their own; or the brokers advertise the proxies themselves.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from subprocess import Popen
+from typing import Any
+
+import pytest
+
+from tests.brokers import children
+from tests.brokers.kafka import TAPPED_HOST, KafkaCluster
+from tests.brokers.metadata import ask_metadata
+from tests.brokers.ports import reserved_range
+from tests.brokers.waiting import wait_for
+from tests.clients.checks import check_no_leak, check_transparent, is_own_question
+from tests.clients.harness import PROGRAM, READY_SECONDS, STOP_SECONDS
+from tests.clients.streams import Conversation
+from tests.clients.tap import Tap
+from tests.clients.workloads import confluent, java
+
+pytestmark = pytest.mark.real
+
+ADVERTISED, LISTENED = "127.66.20.{}", "127.88.20.{}"
+NODES = (1, 2, 3)
+Workload = Callable[[KafkaCluster, str], None]
+
+
+def with_librdkafka(cluster: KafkaCluster, bootstrap: str) -> None:
+    confluent.produces_and_consumes(bootstrap)
+    confluent.rebalances_a_group(bootstrap, "classic")
+
+
+def with_java(cluster: KafkaCluster, bootstrap: str) -> None:
+    java.produces_and_consumes(cluster, bootstrap)
+    java.rebalances_a_group(cluster, bootstrap, "consumer")
+
+
+@pytest.mark.parametrize("work", [with_librdkafka, with_java])
+def test_clients_reach_every_node_by_the_name_that_its_proxy_is_known_by(
+    kafka_three: KafkaCluster, tmp_path: Path, work: Workload
+) -> None:
+    hosts = [template.format(node) for template in (ADVERTISED, LISTENED) for node in NODES]
+    with ExitStack() as stack:
+        port = stack.enter_context(reserved_range(tuple(hosts), 1))
+        told = {node: f"{ADVERTISED.format(node)}:{port}" for node in NODES}
+        listeners = {node: f"{LISTENED.format(node)}:{port}" for node in NODES}
+        tapped = {node: str(kafka_three.nodes[node].tapped) for node in NODES}
+        far = stack.enter_context(Tap(kafka_three.tap_routes, tmp_path / "brokers"))
+        stack.enter_context(sidecars(tmp_path, listeners, tapped, f"{ADVERTISED.format('{node_id}')}:{port}"))
+        near = stack.enter_context(Tap({told[node]: listeners[node] for node in NODES}, tmp_path / "clients"))
+        # each node alone is enough to find the others
+        for node in NODES:
+            assert told_by(told[node]) == told
+        work(kafka_three, told[2])
+    clients, brokers = ([Conversation(one) for one in tap.connections()] for tap in (near, far))
+    check_transparent(clients, brokers, {tapped[node]: told[node] for node in NODES})
+    check_no_leak(clients)
+    reached = Counter(one.dialled for one in brokers if not is_own_question(one))
+    assert reached == Counter(tapped[node] for node in NODES for one in clients if one.dialled == told[node])
+    assert reached.keys() == {*tapped.values()}
+
+
+@pytest.mark.parametrize("work", [with_librdkafka, with_java])
+def test_brokers_may_advertise_the_proxies_themselves(
+    kafka_three: KafkaCluster, tmp_path: Path, work: Workload
+) -> None:
+    told = {node: str(kafka_three.nodes[node].tapped) for node in NODES}
+    bound = {node: str(kafka_three.nodes[node].behind_tapped) for node in NODES}
+    with sidecars(tmp_path, told, bound, f"{TAPPED_HOST.format('{node_id}')}:{kafka_three.nodes[1].tapped.port}"):
+        for node in NODES:
+            assert told_by(told[node]) == told
+        work(kafka_three, told[3])
+
+
+def told_by(address: str) -> dict[int, str]:
+    """Node id -> address, as the proxy there tells it."""
+    host, _, port = address.partition(":")
+    return {node: f"{host}:{port}" for node, (host, port) in ask_metadata(host, int(port)).brokers.items()}
+
+
+@contextmanager
+def sidecars(folder: Path, listeners: dict[int, str], brokers: dict[int, str], advertise: str) -> Iterator[None]:
+    """A proxy for each node: where it listens, and which broker is its own. They end well."""
+    proxies: dict[int, Popen[Any]] = {}
+    try:
+        for node, listener in listeners.items():
+            settings = folder / f"{node}.toml"
+            settings.write_text(
+                f'[clusters.main]\nupstream = ["{brokers[node]}"]\nlisten = "{listener}"\nmapping = "template"\n'
+                f'advertise = "{advertise}"\nown_node = {node}\nstate = "{folder}/{node}.json"\n'
+            )
+            command = [*PROGRAM, "proxy", "--config", str(settings)]
+            proxies[node] = children.spawn(command, output=folder / f"{node}.log")
+        for node in proxies:
+            wait_for(partial(_is_listening, folder, node), f"the proxy of node {node} to listen", seconds=READY_SECONDS)
+        yield
+    finally:
+        codes = {node: children.stop(proxy, seconds=STOP_SECONDS) for node, proxy in proxies.items()}
+    logs = "".join((folder / f"{node}.log").read_text() for node in proxies)
+    assert codes == dict.fromkeys(listeners, 0), logs[-3000:]
+    assert "Traceback" not in logs, logs[-5000:]
+
+
+def _is_listening(folder: Path, node: int) -> bool:
+    return "listening on" in (folder / f"{node}.log").read_text()
