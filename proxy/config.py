@@ -21,7 +21,7 @@ from proxy.rewrite.nodes import WILDCARDS, Address, Misplaced, NodeMap
 from proxy.rewrite.ports import PortMap
 from proxy.settings.addresses import ADDRESS, BROKERS, HOST
 from proxy.settings.keys import Key, wrong_values
-from proxy.settings.kinds import INTEGER, LIMIT, MIB, PATH, SECONDS, TIMEOUT, choice
+from proxy.settings.kinds import INTEGER, LIMIT, MIB, PATH, SECONDS, SWITCH, TIMEOUT, choice
 from proxy.tls.settings import ListenerTls, UpstreamTls, wrong_together
 from proxy.wire.framing import FrameLimits
 
@@ -167,6 +167,15 @@ class ClusterSettings:
             unset="beside the capture, or in your state folder; nothing is kept for a listener on port 0",
         ),
     ] = None
+    hide_unknown: Annotated[
+        bool,
+        Key(
+            SWITCH,
+            "hide_unknown",
+            "Brokers' answers to ApiVersions lose what the proxy can't decode: vendors' own APIs, from key 10000 on.",
+            True,
+        ),
+    ] = False
     request_limit: Annotated[
         int,
         Key(

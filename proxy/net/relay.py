@@ -321,7 +321,10 @@ class Relay:
             self._release()
             assert mark.exchange is not None
             shared = self._shared
-            self._rewriter = rewriter(mark.exchange, shared.nodes, shared.held, shared.settings.hold_limit)
+            how = shared.settings
+            self._rewriter = rewriter(
+                mark.exchange, shared.nodes, shared.held, how.hold_limit, hide_unknown=how.hide_unknown
+            )
         assert self._rewriter is not None
         return await self._rewriter.feed(piece, last=mark.last)
 

@@ -47,8 +47,10 @@ def is_rewritten(api_key: int, api_version: int) -> bool:
     return api_key == API_VERSIONS or addresses.carries(api_key, api_version)
 
 
-def rewriter(exchange: Exchange, nodes: Nodes, held: HeldBytes, hold_limit: int) -> FrameRewriter:
-    """For the response of an exchange for which `is_rewritten`.
+def rewriter(
+    exchange: Exchange, nodes: Nodes, held: HeldBytes, hold_limit: int, *, hide_unknown: bool = False
+) -> FrameRewriter:
+    """For the response of an exchange for which `is_rewritten`. `hide_unknown`: as in `api_versions.reduce`.
 
     Raises:
         TooLarge: it must be held, and is larger than `hold_limit`.
@@ -57,7 +59,7 @@ def rewriter(exchange: Exchange, nodes: Nodes, held: HeldBytes, hold_limit: int)
     if addresses.walked(key, version) and size > HOLD_WALKED_BELOW:
         return Walked(key, version, size, nodes, held, hold_limit)
     _check(size, hold_limit)
-    return Held(key, version, size, nodes, held)
+    return Held(key, version, size, nodes, held, hide_unknown)
 
 
 def _check(size: int, hold_limit: int) -> None:
@@ -86,8 +88,11 @@ class Reservation:
 class Held:
     """Waits for the whole frame, then splices."""
 
-    def __init__(self, api_key: int, api_version: int, size: int, nodes: Nodes, held: HeldBytes) -> None:
+    def __init__(
+        self, api_key: int, api_version: int, size: int, nodes: Nodes, held: HeldBytes, hide_unknown: bool
+    ) -> None:
         self._api = api_key, api_version
+        self._hide_unknown = hide_unknown
         self._size = size
         self._nodes = nodes
         self._share = Reservation(held)
@@ -104,7 +109,7 @@ class Held:
     async def _whole(self, frame: memoryview) -> bytes:
         key, version = self._api
         if key == API_VERSIONS:
-            return api_versions.reduce(version, frame)
+            return api_versions.reduce(version, frame, hide_unknown=self._hide_unknown)
         cluster_id = addresses.cluster_in(key, version, frame)
         await self._nodes.ensure(addresses.nodes_in(key, version, frame), cluster_id)
         return addresses.splice(key, version, frame, self._nodes.advertised)

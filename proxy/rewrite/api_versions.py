@@ -2,8 +2,8 @@
 
 A version can be passed on when its responses are known to carry no address, or when the rewrite exists. Everything
 else of Kafka's own is cut: an api that the catalog lacks is removed, and so is one of which no version is left.
-Vendors' apis pass as they are. The answer is edited in place: minimum and maximum are overwritten, whole elements
-removed; throttle time, features and unknown tags keep the broker's bytes.
+Vendors' apis pass as they are, unless they are to be hidden. The answer is edited in place: minimum and maximum are
+overwritten, whole elements removed; throttle time, features and unknown tags keep the broker's bytes.
 Minimums stay: every response that carries addresses is rewritten from its first version on, and versions below those
 the catalog decodes are passed on all the same (Produce 0, which brokers announce for old clients: KAFKA-18659).
 Source: KIP-35, KIP-511 (error 35 with version 0's body).
@@ -51,11 +51,12 @@ class _Offer(NamedTuple):
     end: int
 
 
-def reduce(api_version: int, frame: Buffer) -> bytes:
+def reduce(api_version: int, frame: Buffer, *, hide_unknown: bool = False) -> bytes:
     """An ApiVersions response (the bytes behind its length) without what can't be passed on; its new length in front.
 
     Args:
         api_version: the request's. An answer with error 35 has version 0's body, whatever was asked for.
+        hide_unknown: leave out what can be passed on, but not decoded.
     Errors: WireError when it can't be read.
     """
     body = response_head(frame, API_VERSIONS, api_version).body
@@ -64,7 +65,8 @@ def reduce(api_version: int, frame: Buffer) -> bytes:
     offers = _offers_of_refusal(frame, body) if refused else _offers(version, frame, body)
     if not offers:
         return _COUNT.pack(len(frame)) + bytes(frame)
-    elements = [_element(frame, offer) for offer in offers if passable(offer.key, offer.versions)]
+    told = [offer for offer in offers if not (hide_unknown and offer.key >= FIRST_VENDOR_KEY)]
+    elements = [_element(frame, offer) for offer in told if passable(offer.key, offer.versions)]
     count = uvarint(len(elements) + 1) if catalog.is_flexible(API_VERSIONS, version) else _COUNT.pack(len(elements))
     pieces = [frame[: body + _ERROR.size], count, *elements, frame[offers[-1].end :]]
     return _COUNT.pack(sum(map(len, pieces))) + b"".join(pieces)

@@ -571,6 +571,22 @@ async def test_api_versions_is_reduced_to_what_can_be_passed_on():
     assert offer["max_version"] == catalog.versions(METADATA)[-1]
 
 
+@pytest.mark.parametrize(("hide", "told"), [(False, [METADATA, script.VENDOR]), (True, [METADATA])])
+async def test_a_vendors_apis_are_hidden_where_that_is_wished(hide, told):
+    offers = {"api_keys": [{"api_key": key, "max_version": 1} for key in (METADATA, script.VENDOR)]}
+    strange = request(script.VENDOR, 7, 1, b"whatever")
+    async with relaying(hide_unknown=hide) as talk:
+        await talk.client.say(ask(API_VERSIONS, 3))
+        await talk.broker.hear_frame()
+        await talk.broker.say(answer(API_VERSIONS, 3, offers))
+        assert [offer["api_key"] for offer in read(API_VERSIONS, 3, await talk.client.hear_frame())["api_keys"]] == told
+        # a client that asks all the same is not kept from it
+        await talk.client.say(strange)
+        await talk.broker.hears(strange)
+        await talk.broker.say(pong(1))
+        await talk.client.hears(pong(1))
+
+
 async def test_a_clients_check_that_it_meets_the_node_it_means_passes_untouched():
     # KIP-1242: it names cluster and node, which keep their ids; error 129 says that it has met another
     meant = {"client_software_name": "tests", "client_software_version": "1", "cluster_id": "A" * 22, "node_id": 7}

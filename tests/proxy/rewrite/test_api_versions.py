@@ -57,6 +57,21 @@ def test_the_broker_offers_and_the_client_is_told(
     assert offers_in(version, reduced) == [first, *([told] if told else []), last]
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_can_not_be_decoded_is_hidden_where_that_is_wished(version: int) -> None:
+    kept, vendors = [(12, 0, 4), (0, 0, 13)], [(10_000, 3, 9), (32_767, 0, 0)]
+    frame = answer(version, [vendors[0], *kept, vendors[1]])
+    assert offers_in(version, reduce(version, frame, hide_unknown=True)) == kept
+    assert offers_in(version, reduce(version, frame)) == [vendors[0], *kept, vendors[1]]
+
+
+def test_what_is_not_hidden_can_be_decoded() -> None:
+    everything = [(key, 0, 99) for key in (*range(-5, 200), 9_999, 10_000, 10_001, 32_767)]
+    offered = offers_in(0, reduce(0, answer(0, everything), hide_unknown=True))
+    assert all(catalog.known(key, version) for key, low, high in offered for version in range(low, high + 1))
+    assert {key for key, _, _ in offered} == {*catalog.api_keys()} - {82}
+
+
 def test_every_version_that_the_catalog_holds_is_passed_on_unless_controllers_alone_speak_it() -> None:
     cut = {key for key in catalog.api_keys() if passable(key, catalog.versions(key)) != catalog.versions(key)}
     assert cut == {52, 53, 54, 59, 82}

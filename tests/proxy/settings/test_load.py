@@ -33,6 +33,7 @@ advertise = "proxy.example.org"
 node_ports = 19200
 node_count = 50
 state = "nodes.json"
+hide_unknown = true
 nodes.1 = "127.0.0.1:9094"
 mapping = "ports"
 advertise_ports = 31100
@@ -114,6 +115,7 @@ def test_a_file_says_everything(tmp_path):
                 31100,
                 {7: Address("proxy-7.example.org", 443)},
                 Path("nodes.json"),
+                True,
                 1 << 20,
                 2 << 20,
                 3 << 20,
