@@ -26,7 +26,13 @@ RECORDS = {
     ("response", FETCH): "responses.partitions.records",
 }
 # zstd last: the old formats don't have it
-CODECS = (records.Codec.NONE, records.Codec.GZIP, records.Codec.SNAPPY, records.Codec.LZ4, records.Codec.ZSTD)
+CODECS = (
+    records.Compression.NONE,
+    records.Compression.GZIP,
+    records.Compression.SNAPPY,
+    records.Compression.LZ4,
+    records.Compression.ZSTD,
+)
 # RFC 4616, RFC 5802, RFC 7628: their own examples, or as long
 TOKENS = (
     b"\0tim\0tanstaaftanstaaf",
@@ -116,7 +122,7 @@ def _made() -> Iterator[Input]:
 
 def _old() -> dict[str, bytes]:
     messages = kafka07.messages.message_set([b"one", b"two"])
-    packed = kafka07.messages.compressed(messages, records.Codec.GZIP)
+    packed = kafka07.messages.compressed(messages, records.Compression.GZIP)
     produce, fetch = kafka07.Produce("t", 0, packed), kafka07.Fetch("t", 0, 7, 1000)
     requests = (produce, fetch, kafka07.MultiFetch((fetch, fetch)), kafka07.MultiProduce((produce,)))
     asked = {request.type.name.lower(): kafka07.encode_request(request) for request in requests}

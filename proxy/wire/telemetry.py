@@ -16,7 +16,7 @@ from typing import Any
 
 from proxy.wire.errors import Malformed, naming
 from proxy.wire.records.compression import DEFAULT_LIMIT, decompress
-from proxy.wire.records.kinds import CODECS, Codec
+from proxy.wire.records.kinds import CODECS, Compression
 
 Values = dict[str, Any]
 
@@ -41,9 +41,9 @@ def decode(push: Mapping[str, Any], *, limit: int = DEFAULT_LIMIT) -> Values:
             raise Malformed(f"no OTLP metrics: {error}") from None
 
 
-def codec_of(compression_type: int) -> Codec:
+def codec_of(compression_type: int) -> Compression:
     """The codec of that number; UNKNOWN for one that Kafka doesn't have."""
-    return CODECS[compression_type] if 0 <= compression_type < len(CODECS) else Codec.UNKNOWN
+    return CODECS[compression_type] if 0 <= compression_type < len(CODECS) else Compression.UNKNOWN
 
 
 @cache

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from proxy.wire.records import Codec, ControlType, Record, TimestampType
+from proxy.wire.records import Compression, ControlType, Record, TimestampType
 from tests.java.jvm import Jvm, KafkaError
 
 __all__ = ["JavaBatch", "KafkaError", "KafkaRecords", "kafka_records_of"]
@@ -61,7 +61,7 @@ class KafkaRecords:
         records: Sequence[Record],
         *,
         magic: int = 2,
-        codec: Codec = Codec.NONE,
+        codec: Compression = Compression.NONE,
         timestamp_type: TimestampType = TimestampType.CREATE,
         base_offset: int | None = None,
         **settings: Any,
@@ -120,7 +120,7 @@ def _question(record: Record) -> dict[str, Any]:
 
 def _batch(found: dict[str, Any]) -> JavaBatch:
     types = {name: kind for kind, name in TIMESTAMP_TYPES.items()}
-    found |= {"timestamp_type": types[found["timestamp_type"]], "codec": Codec(found["codec"])}
+    found |= {"timestamp_type": types[found["timestamp_type"]], "codec": Compression(found["codec"])}
     return JavaBatch(found, [_record(one, found["timestamp_type"]) for one in found.pop("records")])
 
 

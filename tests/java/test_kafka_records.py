@@ -2,7 +2,7 @@
 
 import pytest
 
-from proxy.wire.records import Codec, ControlType, Record, TimestampType
+from proxy.wire.records import Compression, ControlType, Record, TimestampType
 from tests.java.kafka_records import KafkaError, kafka_records_of
 
 pytestmark = pytest.mark.real
@@ -19,7 +19,7 @@ def test_a_message_is_written_and_read(release: str) -> None:
     assert data == MESSAGE
     (found,) = java.read(data)
     assert found.records == [Record(3, value=b"v", timestamp_type=TimestampType.NONE)]
-    assert (found.header["magic"], found.header["codec"], found.header["size"]) == (0, Codec.NONE, len(MESSAGE))
+    assert (found.header["magic"], found.header["codec"], found.header["size"]) == (0, Compression.NONE, len(MESSAGE))
 
 
 @pytest.mark.parametrize("release", RELEASES)
@@ -42,6 +42,6 @@ def test_a_control_record_is_told_by_its_key() -> None:
 
 def test_what_a_release_lacks_is_an_error() -> None:
     with pytest.raises(KafkaError, match="zstd"):
-        kafka_records_of("0.10.2.2").write([Record(0)], magic=1, codec=Codec.ZSTD)
+        kafka_records_of("0.10.2.2").write([Record(0)], magic=1, codec=Compression.ZSTD)
     with pytest.raises(KafkaError, match="magic"):
         kafka_records_of("0.10.2.2").write([Record(0)], magic=2)

@@ -30,7 +30,7 @@ from proxy.wire.errors import Malformed, WireError, naming
 from proxy.wire.kafka07.fields import INT32, put, put_block
 from proxy.wire.primitives import Buffer
 from proxy.wire.records.compression import DEFAULT_LIMIT, compress, decompress
-from proxy.wire.records.kinds import CODECS, Codec
+from proxy.wire.records.kinds import CODECS, Compression
 
 NAME = "0.7 message"
 COMPRESSION_MASK = 0x03
@@ -53,10 +53,10 @@ class Message(NamedTuple):
     payload: bytes
 
     @property
-    def codec(self) -> Codec:
+    def codec(self) -> Compression:
         """NONE, GZIP or SNAPPY; UNKNOWN for the number 3, which 0.7 doesn't have."""
         code = self.attributes & COMPRESSION_MASK
-        return CODECS[code] if code < COMPRESSION_MASK else Codec.UNKNOWN
+        return CODECS[code] if code < COMPRESSION_MASK else Compression.UNKNOWN
 
     @property
     def intact(self) -> bool:
@@ -194,7 +194,7 @@ def _magic(magic: int, at: int) -> int:
     return magic
 
 
-def message(payload: bytes, *, magic: int = 1, codec: Codec = Codec.NONE) -> bytes:
+def message(payload: bytes, *, magic: int = 1, codec: Compression = Compression.NONE) -> bytes:
     """One message as a log has it, its length in front. `payload` is written as it is: with a codec it must be
     compressed already (`compressed` does both).
 
@@ -209,13 +209,13 @@ def message_set(payloads: Iterable[bytes], *, magic: int = 1) -> bytes:
     return b"".join(message(payload, magic=magic) for payload in payloads)
 
 
-def compressed(messages: bytes, codec: Codec) -> bytes:
+def compressed(messages: bytes, codec: Compression) -> bytes:
     """The messages as one: a wrapper of magic 1. Errors: as `message`."""
     _attributes(1, codec)
     return message(compress(codec, messages), codec=codec)
 
 
-def _attributes(magic: int, codec: Codec) -> tuple[int, ...]:
+def _attributes(magic: int, codec: Compression) -> tuple[int, ...]:
     """The byte that magic 1 alone has."""
     if not 0 <= magic < len(_HEADS) or codec not in CODECS[: COMPRESSION_MASK if magic else 1]:
         raise ValueError(f"no message of 0.7 has magic {magic} and is compressed with {codec.value}")

@@ -6,14 +6,14 @@ Words of this room:
     batch        records with one header before them (magic 2), maybe compressed as one block
     message      a record of magic 0 or 1; a run of them is a message set
     wrapper      a message whose value is a compressed message set
-    codec        none, gzip, snappy, lz4, zstd
+    codec        how records are compressed, a `Compression`: none, gzip, snappy, lz4, zstd
     control      records that brokers write: ends of transactions, changes of leader (`embedded.decode_control`)
     tombstone    a record whose value is None
     partial      what a Fetch response cuts off at its end: no error. (A FetchSnapshot's pieces begin anywhere, too:
                  join them by their positions first.)
 
     >>> from proxy.wire import records
-    >>> data = records.write_batch([records.Record(7, key=b"k", value=b"v")], codec=records.Codec.GZIP)
+    >>> data = records.write_batch([records.Record(7, key=b"k", value=b"v")], codec=records.Compression.GZIP)
     >>> [batch.last_offset for batch in records.batches(data)]
     [7]
     >>> [record.value for record in records.read(data)]
@@ -27,7 +27,7 @@ codec is met.
 
 from proxy.wire.records.batch import Batch, batches, partial
 from proxy.wire.records.compression import DEFAULT_LIMIT, compress, decompress
-from proxy.wire.records.kinds import Codec, ControlType, TimestampType
+from proxy.wire.records.kinds import Compression, ControlType, TimestampType
 from proxy.wire.records.reading import read, read_batch, verify
 from proxy.wire.records.record import Record, control_key
 from proxy.wire.records.write import (
@@ -41,7 +41,7 @@ from proxy.wire.records.write import (
 __all__ = [
     "DEFAULT_LIMIT",
     "Batch",
-    "Codec",
+    "Compression",
     "ControlType",
     "Record",
     "TimestampType",

@@ -22,7 +22,7 @@ from proxy.wire.records.kinds import (
     DELETE_HORIZON_BIT,
     LOG_APPEND_BIT,
     TRANSACTIONAL_BIT,
-    Codec,
+    Compression,
     TimestampType,
 )
 
@@ -74,7 +74,7 @@ class Batch(NamedTuple):
     count: int | None  # type: ignore[assignment]
 
     @property
-    def codec(self) -> Codec:
+    def codec(self) -> Compression:
         """How its records are compressed; UNKNOWN for the three numbers that no Kafka uses."""
         return CODECS[self.attributes & 7]
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from proxy.wire.errors import Malformed
 from proxy.wire.primitives import Buffer
-from proxy.wire.records.kinds import Codec
+from proxy.wire.records.kinds import Compression
 
 # Sixty times what a broker takes as a message's size by default.
 DEFAULT_LIMIT = 64 << 20
@@ -56,7 +56,7 @@ def library(name: str) -> Any:
         raise ModuleNotFoundError(f"records of this codec need the package {PACKAGES[name]}", name=name) from error
 
 
-def decompress(codec: Codec, data: Buffer, limit: int = DEFAULT_LIMIT, *, magic: int = 2) -> bytes:
+def decompress(codec: Compression, data: Buffer, limit: int = DEFAULT_LIMIT, *, magic: int = 2) -> bytes:
     """The plain records in `data`. `magic`: of the batch, since lz4 in magic 0 has a header checksum of its own.
 
     Errors: Malformed (damaged, cut off, or more than `limit` bytes), ModuleNotFoundError.
@@ -64,51 +64,51 @@ def decompress(codec: Codec, data: Buffer, limit: int = DEFAULT_LIMIT, *, magic:
     out = Output(limit)
     view = memoryview(data)
     match codec:
-        case Codec.NONE:
+        case Compression.NONE:
             out.add(bytes(view))
-        case Codec.GZIP:
+        case Compression.GZIP:
             gunzip(view, out)
-        case Codec.SNAPPY:
+        case Compression.SNAPPY:
             from proxy.wire.records import snappy_blocks
 
             snappy_blocks.decompress(view, out)
-        case Codec.LZ4:
+        case Compression.LZ4:
             from proxy.wire.records import lz4_frames
 
             lz4_frames.decompress(view, out, magic)
-        case Codec.ZSTD:
+        case Compression.ZSTD:
             from proxy.wire.records import zstd_frames
 
             zstd_frames.decompress(view, out)
-        case Codec.UNKNOWN:
+        case Compression.UNKNOWN:
             raise Malformed("an unknown codec")
     return out.joined()
 
 
-def compress(codec: Codec, data: bytes, level: int | None = None, *, magic: int = 2) -> bytes:
+def compress(codec: Compression, data: bytes, level: int | None = None, *, magic: int = 2) -> bytes:
     """`data` as Kafka's own clients would write it. `level`: the codec's own measure, None for its default.
 
     Errors: ValueError for UNKNOWN; what the codec's library says of a level that it lacks; ModuleNotFoundError.
     """
     match codec:
-        case Codec.NONE:
+        case Compression.NONE:
             return data
-        case Codec.GZIP:
+        case Compression.GZIP:
             packer = zlib.compressobj(-1 if level is None else level, wbits=GZIP_BITS)
             return packer.compress(data) + packer.flush()
-        case Codec.SNAPPY:
+        case Compression.SNAPPY:
             from proxy.wire.records import snappy_blocks
 
             return snappy_blocks.compress(data)
-        case Codec.LZ4:
+        case Compression.LZ4:
             from proxy.wire.records import lz4_frames
 
             return lz4_frames.compress(data, level, magic)
-        case Codec.ZSTD:
+        case Compression.ZSTD:
             from proxy.wire.records import zstd_frames
 
             return zstd_frames.compress(data, level)
-        case Codec.UNKNOWN:
+        case Compression.UNKNOWN:
             raise ValueError("records can't be written in an unknown codec")
 
 

@@ -6,7 +6,7 @@ Source: Kafka's `CompressionType`, `TimestampType`, `ControlRecordType`.
 from enum import Enum
 
 
-class Codec(Enum):
+class Compression(Enum):
     """How the records of a batch are compressed (bits 0-2 of its attributes); zstd never in magic 0 and 1."""
 
     NONE = "none"
@@ -38,8 +38,17 @@ class ControlType(Enum):
     UNKNOWN = "unknown"
 
 
-# attributes & 7 -> Codec
-CODECS = (Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD, Codec.UNKNOWN, Codec.UNKNOWN, Codec.UNKNOWN)
+# attributes & 7 -> Compression
+CODECS = (
+    Compression.NONE,
+    Compression.GZIP,
+    Compression.SNAPPY,
+    Compression.LZ4,
+    Compression.ZSTD,
+    Compression.UNKNOWN,
+    Compression.UNKNOWN,
+    Compression.UNKNOWN,
+)
 # the type in a control record's key -> ControlType
 CONTROL_TYPES = tuple(kind for kind in ControlType if kind is not ControlType.UNKNOWN)
 

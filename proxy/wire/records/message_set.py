@@ -22,7 +22,7 @@ from proxy.wire.records.batch import (
 )
 from proxy.wire.records.checksums import crc32
 from proxy.wire.records.compression import decompress
-from proxy.wire.records.kinds import LOG_APPEND_BIT, Codec, TimestampType
+from proxy.wire.records.kinds import LOG_APPEND_BIT, Compression, TimestampType
 from proxy.wire.records.record import CHUNK, Raw
 
 SIZE = Struct(">i")
@@ -100,7 +100,7 @@ def plain_run(buf: Buffer, at: int, end: int, magic: int, check_crc: bool) -> tu
 
 def unwrapped(wrapper: Batch, value: bytes | None, limit: int, check_crc: bool) -> list[Raw]:
     """The records in a wrapper's value. Errors: Malformed, its offset counted in the plain set."""
-    if wrapper.codec is Codec.ZSTD:
+    if wrapper.codec is Compression.ZSTD:
         raise Malformed("zstd in a message set: only batches of magic 2 have it")
     if value is None:
         raise Malformed("a compressed message without a value")
@@ -128,7 +128,7 @@ def _why_not(wrapper: Batch, plain: bytes, at: int) -> Malformed:
     inner = next(batches(plain, at), None)
     if inner is None:
         return Malformed("a compressed message set that is cut off", offset=at)
-    if inner.magic != wrapper.magic or inner.codec is not Codec.NONE:
+    if inner.magic != wrapper.magic or inner.codec is not Compression.NONE:
         return Malformed("a wrapper holds plain messages of its own magic alone", offset=at)
     message(plain, inner)
     return bad_crc32(plain, inner)

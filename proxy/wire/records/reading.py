@@ -13,7 +13,7 @@ from proxy.wire.records.batch import BATCH_CRC_FROM, BATCH_HEAD, NAME, Batch, he
 from proxy.wire.records.batch_records import chunks
 from proxy.wire.records.checksums import crc32c
 from proxy.wire.records.compression import DEFAULT_LIMIT, decompress
-from proxy.wire.records.kinds import Codec
+from proxy.wire.records.kinds import Compression
 from proxy.wire.records.record import Raw, Record, as_records
 
 
@@ -39,7 +39,7 @@ def _all_chunks(buf: Buffer, at: int, end: int, limit: int, check_crc: bool) -> 
     with naming(NAME):
         while (stop := whole(buf, at, end)) is not None:
             batch = header(buf, at, stop)
-            if batch.magic < 2 and batch.codec is Codec.NONE:
+            if batch.magic < 2 and batch.codec is Compression.NONE:
                 run, at = message_set.plain_run(buf, at, end, batch.magic, check_crc)
                 if run:
                     yield run
@@ -75,14 +75,14 @@ def verify(buf: Buffer, batch: Batch) -> None:
 def _payload(buf: Buffer, batch: Batch, limit: int) -> bytes:
     view = memoryview(buf)[batch.start + BATCH_HEAD.size : batch.end]
     # an empty batch that the log cleaner left has nothing to unfold
-    if batch.codec is Codec.NONE or not batch.count:
+    if batch.codec is Compression.NONE or not batch.count:
         return bytes(view)
     return decompress(batch.codec, view, limit)
 
 
 def _messages(buf: Buffer, batch: Batch, limit: int, check_crc: bool) -> list[Raw]:
     raw = message_set.message(buf, batch)
-    if batch.codec is Codec.NONE:
+    if batch.codec is Compression.NONE:
         return [raw]
     try:
         return message_set.unwrapped(batch, raw[3], limit, check_crc)
@@ -92,7 +92,7 @@ def _messages(buf: Buffer, batch: Batch, limit: int, check_crc: bool) -> list[Ra
 
 def _placed(error: WireError, batch: Batch, payload_from: int) -> Malformed:
     """An error whose offset counts in the plain records, told for the buffer."""
-    if batch.codec is Codec.NONE:
+    if batch.codec is Compression.NONE:
         inside = error.offset or 0
         return Malformed(error.reason, api=NAME, version=batch.magic, offset=batch.start + payload_from + inside)
     where = "" if error.offset is None else f", at byte {error.offset} of what they unfold to"

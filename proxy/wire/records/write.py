@@ -31,7 +31,7 @@ from proxy.wire.records.kinds import (
     DELETE_HORIZON_BIT,
     LOG_APPEND_BIT,
     TRANSACTIONAL_BIT,
-    Codec,
+    Compression,
     ControlType,
     TimestampType,
 )
@@ -62,7 +62,7 @@ def write_batch(
     *,
     base_offset: int | None = None,
     last_offset: int | None = None,
-    codec: Codec = Codec.NONE,
+    codec: Compression = Compression.NONE,
     level: int | None = None,
     timestamp_type: TimestampType = TimestampType.CREATE,
     max_timestamp: int | None = None,
@@ -110,7 +110,7 @@ def write_batch(
 
 
 def _payload(
-    records: Sequence[Record], base_offset: int, base_timestamp: int, codec: Codec, level: int | None
+    records: Sequence[Record], base_offset: int, base_timestamp: int, codec: Compression, level: int | None
 ) -> bytes:
     plain = b"".join(_record(record, base_offset, base_timestamp) for record in records)
     return compress(codec, plain, level) if records else b""
@@ -236,7 +236,7 @@ def write_message_set(
     records: Sequence[Record],
     *,
     magic: int = 1,
-    codec: Codec = Codec.NONE,
+    codec: Compression = Compression.NONE,
     level: int | None = None,
     timestamp_type: TimestampType = TimestampType.CREATE,
     log_append_time: int | None = None,
@@ -256,16 +256,16 @@ def write_message_set(
 def _message_set(
     records: Sequence[Record],
     magic: int,
-    codec: Codec,
+    codec: Compression,
     level: int | None,
     timestamp_type: TimestampType,
     log_append_time: int | None,
 ) -> bytes:
     attributes = LOG_APPEND_BIT if magic and timestamp_type is TimestampType.LOG_APPEND else 0
     stamp = log_append_time if attributes else None
-    if codec is Codec.NONE:
+    if codec is Compression.NONE:
         return b"".join(_message(record, magic, attributes, record.offset, stamp) for record in records)
-    if codec is Codec.ZSTD or not records:
+    if codec is Compression.ZSTD or not records:
         raise Malformed("zstd in a message set, or a compressed set of nothing")
     base = records[0].offset if magic else 0
     plain = b"".join(_message(record, magic, 0, record.offset - base, None) for record in records)

@@ -23,7 +23,7 @@ def test_only_as_many_records_are_told_as_were_asked_for() -> None:
 
 
 def test_headers_tell_what_there_is_and_nothing_that_there_is_not() -> None:
-    (told,) = opened_records(batch(2, codec=records.Codec.GZIP), 0, sides)
+    (told,) = opened_records(batch(2, codec=records.Compression.GZIP), 0, sides)
     assert (told["magic"], told["codec"], told["count"]) == (2, "gzip", 2)
     assert not {"producer_id", "transactional", "control", "base_sequence"} & told.keys()
 

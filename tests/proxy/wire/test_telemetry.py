@@ -17,7 +17,7 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 
 from proxy.wire import telemetry
 from proxy.wire.errors import Malformed
-from proxy.wire.records import Codec, compress
+from proxy.wire.records import Compression, compress
 from proxy.wire.records.kinds import CODECS
 from tests.brokers.jars import class_path, java
 from tests.brokers.kafka import JVM
@@ -129,7 +129,7 @@ def test_no_metrics_are_an_empty_dict(compression_type: int) -> None:
 
 @pytest.mark.parametrize("compression_type", [-128, -1, 5, 7, 99])
 def test_an_unknown_codec_is_malformed(compression_type: int) -> None:
-    assert telemetry.codec_of(compression_type) is Codec.UNKNOWN
+    assert telemetry.codec_of(compression_type) is Compression.UNKNOWN
     with pytest.raises(Malformed, match=r"^PushTelemetry: an unknown codec"):
         telemetry.decode(push(compression_type, b"?"))
 

@@ -27,7 +27,7 @@ from proxy.wire.kafka07 import (
     request_head,
     response_head,
 )
-from proxy.wire.records.kinds import Codec
+from proxy.wire.records.kinds import Compression
 from tests.brokers.kafka07 import Kafka07Broker
 
 # what shows how much a message takes
@@ -89,7 +89,12 @@ def test_a_log_is_read_whole_over_cut_ends_and_segments(broker: Kafka07Broker) -
 
 def test_compressed_messages_are_read_from_the_log(broker: Kafka07Broker) -> None:
     sets = [messages.message_set(PAYLOADS[n : n + 10]) for n in range(0, 40, 10)]
-    wrapped = [messages.compressed(sets[0], Codec.GZIP), sets[1], messages.compressed(sets[2], Codec.SNAPPY), sets[3]]
+    wrapped = [
+        messages.compressed(sets[0], Compression.GZIP),
+        sets[1],
+        messages.compressed(sets[2], Compression.SNAPPY),
+        sets[3],
+    ]
     exchange(broker, *(Produce("clicks", 0, one) for one in wrapped), Offsets("clicks", 0, LATEST, 1))
     for max_size in (1, 150, 10_000):
         assert read_log(broker, "clicks", max_size) == PAYLOADS

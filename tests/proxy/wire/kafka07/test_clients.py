@@ -79,7 +79,7 @@ def test_what_the_clients_ask_is_read_and_written_alike(client: str, call: str, 
 def test_a_codec_that_prozess_only_claims_is_malformed() -> None:
     request = produced(PROZESS, "'snappy', 0")
     (wrapper,) = messages.shallow(request.messages)
-    assert (wrapper.codec, wrapper.payload, wrapper.intact) == (messages.Codec.SNAPPY, b"snappy, it says", True)
+    assert (wrapper.codec, wrapper.payload, wrapper.intact) == (messages.Compression.SNAPPY, b"snappy, it says", True)
     with pytest.raises(messages.Malformed, match="snappy"):
         list(messages.read(request.messages))
 

@@ -22,7 +22,7 @@ from proxy.wire.kafka07.messages import (
     shallow,
     tail,
 )
-from proxy.wire.records.kinds import Codec
+from proxy.wire.records.kinds import Compression
 from tests.proxy.wire.kafka07.values import hostile, integer, sized
 
 PAYLOADS = st.lists(st.tuples(st.binary(max_size=20), st.integers(0, 1)), max_size=6)
@@ -165,19 +165,19 @@ def test_nested_messages_have_the_wrappers_place_and_the_last_one_leads_behind_i
 def test_wrappers_are_shown_as_they_stand_on_demand() -> None:
     wrapper = gzipped(obvious(b"a"), obvious(b"b"))
     (one,) = shallow(wrapper, 70)
-    assert (one.codec, one.offset, one.next_offset) == (Codec.GZIP, 70, 70 + len(wrapper))
+    assert (one.codec, one.offset, one.next_offset) == (Compression.GZIP, 70, 70 + len(wrapper))
     assert gzip.decompress(one.payload) == obvious(b"a") + obvious(b"b")
 
 
-@given(st.lists(st.binary(max_size=40), max_size=5), st.sampled_from([Codec.GZIP, Codec.SNAPPY]))
-def test_what_is_compressed_is_read_again(payloads: list[bytes], codec: Codec) -> None:
+@given(st.lists(st.binary(max_size=40), max_size=5), st.sampled_from([Compression.GZIP, Compression.SNAPPY]))
+def test_what_is_compressed_is_read_again(payloads: list[bytes], codec: Compression) -> None:
     wrapper = compressed(message_set(payloads), codec)
     assert [one.payload for one in read(wrapper)] == payloads
     assert [one.codec for one in shallow(wrapper)] == [codec]
 
 
 def test_gzip_is_what_gzip_reads() -> None:
-    (one,) = shallow(compressed(message_set([b"a", b"b"]), Codec.GZIP))
+    (one,) = shallow(compressed(message_set([b"a", b"b"]), Compression.GZIP))
     assert gzip.decompress(one.payload) == obvious(b"a") + obvious(b"b")
 
 
@@ -189,13 +189,13 @@ def test_snappy_may_come_as_one_bare_block() -> None:
 def test_only_two_bits_of_the_attributes_say_how_it_is_compressed() -> None:
     payload = gzip.compress(obvious(b"a"))
     (wrapper,) = shallow(obvious(payload, attributes=0x7D))
-    assert (wrapper.attributes, wrapper.codec) == (0x7D, Codec.GZIP)
+    assert (wrapper.attributes, wrapper.codec) == (0x7D, Compression.GZIP)
     assert [one.payload for one in read(obvious(payload, attributes=0x7D))] == [b"a"]
 
 
 def test_a_codec_that_is_not_there_is_malformed_once_it_matters() -> None:
     log = obvious(b"a") + obvious(b"?", attributes=3)
-    assert [one.codec for one in shallow(log)] == [Codec.NONE, Codec.UNKNOWN]
+    assert [one.codec for one in shallow(log)] == [Compression.NONE, Compression.UNKNOWN]
     with pytest.raises(Malformed, match="codec") as caught:
         list(read(log))
     assert caught.value.offset == len(obvious(b"a"))
@@ -242,13 +242,15 @@ def test_a_bomb_stops_at_the_limit_however_it_is_packed() -> None:
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize(("magic", "codec"), [(2, Codec.NONE), (-1, Codec.NONE), (0, Codec.GZIP), (1, Codec.LZ4)])
-def test_what_0_7_does_not_have_is_not_written(magic: int, codec: Codec) -> None:
+@pytest.mark.parametrize(
+    ("magic", "codec"), [(2, Compression.NONE), (-1, Compression.NONE), (0, Compression.GZIP), (1, Compression.LZ4)]
+)
+def test_what_0_7_does_not_have_is_not_written(magic: int, codec: Compression) -> None:
     with pytest.raises(ValueError, match="no message"):
         message(b"", magic=magic, codec=codec)
 
 
-@pytest.mark.parametrize("codec", [Codec.LZ4, Codec.ZSTD, Codec.UNKNOWN])
-def test_messages_are_not_compressed_with_later_codecs(codec: Codec) -> None:
+@pytest.mark.parametrize("codec", [Compression.LZ4, Compression.ZSTD, Compression.UNKNOWN])
+def test_messages_are_not_compressed_with_later_codecs(codec: Compression) -> None:
     with pytest.raises(ValueError, match="no message"):
         compressed(b"", codec)

@@ -3,7 +3,7 @@
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from proxy.wire.records import Codec, Record
+from proxy.wire.records import Compression, Record
 
 # on a busy machine any example may take long
 untimed = settings(deadline=None)
@@ -19,8 +19,8 @@ HEADERS = st.lists(st.tuples(NAMES, st.none() | st.binary(max_size=70)), max_siz
 TIMES = st.integers(1_700_000_000_000, 1_700_000_010_000) | INT64
 # small steps mostly: a log has few holes
 STEPS = st.integers(1, 2) | st.integers(1, 20_000)
-MESSAGE_CODECS = [Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4]
-BATCH_CODECS = [*MESSAGE_CODECS, Codec.ZSTD]
+MESSAGE_CODECS = [Compression.NONE, Compression.GZIP, Compression.SNAPPY, Compression.LZ4]
+BATCH_CODECS = [*MESSAGE_CODECS, Compression.ZSTD]
 
 
 @st.composite

@@ -8,13 +8,13 @@ from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
 from hypothesis import given
 
-from proxy.wire.records import Codec, Record, TimestampType, batches, read, write_batch, write_message_set
+from proxy.wire.records import Compression, Record, TimestampType, batches, read, write_batch, write_message_set
 from tests.proxy.wire.records.samples import BATCH_CODECS, MESSAGE_CODECS, few, record_lists
 
 LARGE = 1 << 24
 NUMBERS = {codec: number for number, codec in enumerate(BATCH_CODECS)}
 # it does not know the header checksum that lz4 has in magic 0
-SETS = [case for case in product([0, 1], MESSAGE_CODECS) if case != (0, Codec.LZ4)]
+SETS = [case for case in product([0, 1], MESSAGE_CODECS) if case != (0, Compression.LZ4)]
 every_batch_codec = pytest.mark.parametrize("codec", BATCH_CODECS)
 every_set = pytest.mark.parametrize(("magic", "codec"), SETS)
 
@@ -39,7 +39,7 @@ def theirs(data: bytes) -> list[tuple[object, ...]]:
 @every_batch_codec
 @few
 @given(record_lists(smallest=1, tame=True))
-def test_its_batches_are_read(codec: Codec, records: list[Record]) -> None:
+def test_its_batches_are_read(codec: Compression, records: list[Record]) -> None:
     base = records[0].offset
     builder = DefaultRecordBatchBuilder(2, NUMBERS[codec], True, 77, 3, 41, LARGE)
     for record in records:
@@ -54,7 +54,7 @@ def test_its_batches_are_read(codec: Codec, records: list[Record]) -> None:
 @every_batch_codec
 @few
 @given(record_lists(smallest=1, tame=True))
-def test_it_reads_our_batches(codec: Codec, records: list[Record]) -> None:
+def test_it_reads_our_batches(codec: Compression, records: list[Record]) -> None:
     data = write_batch(records, codec=codec)
     assert theirs(data) == [told(record) for record in records]
 
@@ -73,7 +73,7 @@ def test_plain_batches_are_the_same_bytes(records: list[Record]) -> None:
 @every_set
 @few
 @given(record_lists(headers=False, smallest=1, tame=True))
-def test_its_message_sets_are_read(magic: int, codec: Codec, records: list[Record]) -> None:
+def test_its_message_sets_are_read(magic: int, codec: Compression, records: list[Record]) -> None:
     builder = LegacyRecordBatchBuilder(magic, NUMBERS[codec], LARGE)
     for place, record in enumerate(records):
         builder.append(place, record.timestamp, record.key, record.value)
@@ -87,14 +87,14 @@ def test_its_message_sets_are_read(magic: int, codec: Codec, records: list[Recor
 @every_set
 @few
 @given(record_lists(headers=False, smallest=1, tame=True))
-def test_it_reads_our_message_sets(magic: int, codec: Codec, records: list[Record]) -> None:
+def test_it_reads_our_message_sets(magic: int, codec: Compression, records: list[Record]) -> None:
     data = write_message_set(records, magic=magic, codec=codec)
     expected = records if magic else [record._replace(timestamp=-1) for record in records]
     assert theirs(data) == [told(record) for record in expected]
 
 
 @pytest.mark.parametrize("codec", MESSAGE_CODECS)
-def test_both_tell_the_log_append_time(codec: Codec) -> None:
+def test_both_tell_the_log_append_time(codec: Compression) -> None:
     records = [Record(5, 1000, b"k", b"v"), Record(6, 2000, None, b"w")]
     kind = TimestampType.LOG_APPEND
     for data in (

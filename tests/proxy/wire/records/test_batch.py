@@ -5,7 +5,7 @@ from struct import pack
 import pytest
 
 from proxy.wire.errors import Malformed
-from proxy.wire.records import Codec, Record, TimestampType, batches, partial, write_batch, write_message_set
+from proxy.wire.records import Compression, Record, TimestampType, batches, partial, write_batch, write_message_set
 from tests.proxy.wire.records.samples import plain_records
 
 
@@ -40,12 +40,12 @@ def test_a_header_is_told_field_by_field() -> None:
 @pytest.mark.parametrize(
     ("attributes", "word", "value"),
     [
-        (0, "codec", Codec.NONE),
-        (1, "codec", Codec.GZIP),
-        (2, "codec", Codec.SNAPPY),
-        (3, "codec", Codec.LZ4),
-        (4, "codec", Codec.ZSTD),
-        (7, "codec", Codec.UNKNOWN),
+        (0, "codec", Compression.NONE),
+        (1, "codec", Compression.GZIP),
+        (2, "codec", Compression.SNAPPY),
+        (3, "codec", Compression.LZ4),
+        (4, "codec", Compression.ZSTD),
+        (7, "codec", Compression.UNKNOWN),
         (0, "timestamp_type", TimestampType.CREATE),
         (8, "timestamp_type", TimestampType.LOG_APPEND),
         (16, "transactional", True),
@@ -69,15 +69,15 @@ def test_a_message_is_a_batch_of_its_own() -> None:
     assert (one.start, one.last_offset) == (zero.end, 9)
     first, _ = batches(write_message_set(records, magic=1))
     assert (first.magic, first.base_timestamp, first.max_timestamp) == (1, 1000, 1000)
-    assert (first.timestamp_type, first.codec, first.producer_id) == (TimestampType.CREATE, Codec.NONE, -1)
+    assert (first.timestamp_type, first.codec, first.producer_id) == (TimestampType.CREATE, Compression.NONE, -1)
     assert not first.transactional
     assert not first.control
     assert first.delete_horizon is None
 
 
 def test_a_wrapper_does_not_tell_what_it_holds() -> None:
-    (found,) = batches(write_message_set([Record(7), Record(9)], codec=Codec.GZIP))
-    assert (found.codec, found.base_offset, found.last_offset, found.count) == (Codec.GZIP, None, 9, None)
+    (found,) = batches(write_message_set([Record(7), Record(9)], codec=Compression.GZIP))
+    assert (found.codec, found.base_offset, found.last_offset, found.count) == (Compression.GZIP, None, 9, None)
 
 
 def test_formats_follow_each_other() -> None:

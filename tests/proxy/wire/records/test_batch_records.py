@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from proxy.wire.errors import Malformed
 from proxy.wire.primitives import uvarint
-from proxy.wire.records import Codec, Record, TimestampType, batches, read, write_batch
+from proxy.wire.records import Compression, Record, TimestampType, batches, read, write_batch
 from proxy.wire.records.batch_records import chunks
 from proxy.wire.records.record import CHUNK
 from tests.proxy.wire.records import twin
@@ -25,8 +25,10 @@ def one(body: bytes, *, size: bytes | None = None, count: int = 1) -> list[Recor
 
 
 @untimed
-@given(record_lists(), st.sampled_from([Codec.NONE, Codec.GZIP]), st.sampled_from(list(TimestampType)[1:]))
-def test_the_flat_loop_reads_what_its_slow_twin_reads(records: list[Record], codec: Codec, kind: TimestampType) -> None:
+@given(record_lists(), st.sampled_from([Compression.NONE, Compression.GZIP]), st.sampled_from(list(TimestampType)[1:]))
+def test_the_flat_loop_reads_what_its_slow_twin_reads(
+    records: list[Record], codec: Compression, kind: TimestampType
+) -> None:
     data = write_batch(records, codec=codec, timestamp_type=kind)
     assert list(read(data)) == twin.read_batch(data)
 

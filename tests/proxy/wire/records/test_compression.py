@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.wire.errors import Malformed, WireError
-from proxy.wire.records import DEFAULT_LIMIT, Codec, compress, decompress
+from proxy.wire.records import DEFAULT_LIMIT, Compression, compress, decompress
 from proxy.wire.records.compression import Output, next_piece
 from tests.proxy.wire.records.samples import BATCH_CODECS, few
 
@@ -30,27 +30,27 @@ PAYLOADS = st.binary(max_size=300) | st.builds(
 )
 
 # name -> how others compress
-OTHERS: dict[str, tuple[Codec, Callable[[bytes], bytes]]] = {
-    "gzip": (Codec.GZIP, gzip.compress),
-    "gzip with a name and a comment": (Codec.GZIP, lambda data: bytes(cramjam.gzip.compress(data))),
-    "bare snappy": (Codec.SNAPPY, lambda data: bytes(cramjam.snappy.compress_raw(data))),
-    "lz4": (Codec.LZ4, lz4.frame.compress),
-    "lz4, its blocks linked": (Codec.LZ4, lambda data: lz4.frame.compress(data, block_linked=True, block_size=7)),
+OTHERS: dict[str, tuple[Compression, Callable[[bytes], bytes]]] = {
+    "gzip": (Compression.GZIP, gzip.compress),
+    "gzip with a name and a comment": (Compression.GZIP, lambda data: bytes(cramjam.gzip.compress(data))),
+    "bare snappy": (Compression.SNAPPY, lambda data: bytes(cramjam.snappy.compress_raw(data))),
+    "lz4": (Compression.LZ4, lz4.frame.compress),
+    "lz4, its blocks linked": (Compression.LZ4, lambda data: lz4.frame.compress(data, block_linked=True, block_size=7)),
     "lz4 with checksums": (
-        Codec.LZ4,
+        Compression.LZ4,
         lambda data: lz4.frame.compress(data, content_checksum=True, block_checksum=True, store_size=False),
     ),
-    "lz4 of cramjam": (Codec.LZ4, lambda data: bytes(cramjam.lz4.compress(data))),
-    "zstd": (Codec.ZSTD, zstandard.compress),
-    "zstd of cramjam": (Codec.ZSTD, lambda data: bytes(cramjam.zstd.compress(data))),
-    "zstd, tight": (Codec.ZSTD, zstandard.ZstdCompressor(level=19, write_checksum=True).compress),
-    "zstd without its size": (Codec.ZSTD, zstandard.ZstdCompressor(write_content_size=False).compress),
+    "lz4 of cramjam": (Compression.LZ4, lambda data: bytes(cramjam.lz4.compress(data))),
+    "zstd": (Compression.ZSTD, zstandard.compress),
+    "zstd of cramjam": (Compression.ZSTD, lambda data: bytes(cramjam.zstd.compress(data))),
+    "zstd, tight": (Compression.ZSTD, zstandard.ZstdCompressor(level=19, write_checksum=True).compress),
+    "zstd without its size": (Compression.ZSTD, zstandard.ZstdCompressor(write_content_size=False).compress),
 }
 
-READERS: dict[Codec, Callable[[bytes], bytes]] = {
-    Codec.GZIP: gzip.decompress,
-    Codec.LZ4: lambda data: bytes(cramjam.lz4.decompress(data)),
-    Codec.ZSTD: lambda data: bytes(cramjam.zstd.decompress(data)),
+READERS: dict[Compression, Callable[[bytes], bytes]] = {
+    Compression.GZIP: gzip.decompress,
+    Compression.LZ4: lambda data: bytes(cramjam.lz4.decompress(data)),
+    Compression.ZSTD: lambda data: bytes(cramjam.zstd.decompress(data)),
 }
 
 
@@ -66,7 +66,7 @@ def peak_of(run: Callable[[], object]) -> int:
 
 @few
 @given(st.sampled_from(BATCH_CODECS), PAYLOADS, st.sampled_from([0, 1, 2]))
-def test_what_is_compressed_unfolds_again(codec: Codec, data: bytes, magic: int) -> None:
+def test_what_is_compressed_unfolds_again(codec: Compression, data: bytes, magic: int) -> None:
     assert decompress(codec, memoryview(compress(codec, data, magic=magic)), magic=magic) == data
 
 
@@ -81,7 +81,7 @@ def test_what_others_compress_is_read(name: str, data: bytes) -> None:
 @pytest.mark.parametrize("codec", READERS)
 @few
 @given(PAYLOADS)
-def test_others_read_what_is_compressed(codec: Codec, data: bytes) -> None:
+def test_others_read_what_is_compressed(codec: Compression, data: bytes) -> None:
     assert READERS[codec](compress(codec, data)) == data
 
 
@@ -93,26 +93,26 @@ def test_several_members_are_one_payload(name: str) -> None:
 
 
 @pytest.mark.parametrize("codec", PACKED)
-def test_levels_are_the_codecs_own(codec: Codec) -> None:
+def test_levels_are_the_codecs_own(codec: Compression) -> None:
     data = bytes(Random(2).choices(b"abcdefg ", k=50_000))
     for level in (1, 9):
         assert decompress(codec, compress(codec, data, level)) == data
-    assert (compress(codec, data, 9) == compress(codec, data, 1)) is (codec is Codec.SNAPPY)
+    assert (compress(codec, data, 9) == compress(codec, data, 1)) is (codec is Compression.SNAPPY)
 
 
 @pytest.mark.parametrize("codec", PACKED)
-def test_no_part_of_a_payload_is_taken_for_all_of_it(codec: Codec) -> None:
+def test_no_part_of_a_payload_is_taken_for_all_of_it(codec: Compression) -> None:
     whole = compress(codec, Random(3).randbytes(500) + b"tail" * 500)
     for cut in range(len(whole)):
         # snappy's framing may end behind any block: that is all that can be seen of it
-        if codec is Codec.SNAPPY and cut == 16:
+        if codec is Compression.SNAPPY and cut == 16:
             continue
         with pytest.raises(Malformed):
             decompress(codec, whole[:cut])
 
 
 @pytest.mark.parametrize("codec", PACKED)
-def test_bytes_behind_a_payload_are_malformed(codec: Codec) -> None:
+def test_bytes_behind_a_payload_are_malformed(codec: Compression) -> None:
     for behind in (b"\0", b"garbage, longer than any header"):
         with pytest.raises(Malformed):
             decompress(codec, compress(codec, b"data") + behind)
@@ -121,7 +121,7 @@ def test_bytes_behind_a_payload_are_malformed(codec: Codec) -> None:
 @pytest.mark.parametrize("codec", PACKED)
 @few
 @given(st.data())
-def test_damaged_payloads_unfold_or_are_malformed(codec: Codec, data: st.DataObject) -> None:
+def test_damaged_payloads_unfold_or_are_malformed(codec: Compression, data: st.DataObject) -> None:
     whole = bytearray(compress(codec, b"some text " * 40))
     for _ in range(data.draw(st.integers(1, 4))):
         whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
@@ -132,19 +132,19 @@ def test_damaged_payloads_unfold_or_are_malformed(codec: Codec, data: st.DataObj
 @pytest.mark.parametrize("codec", PACKED)
 @few
 @given(st.binary(max_size=100))
-def test_noise_is_malformed_or_small(codec: Codec, noise: bytes) -> None:
+def test_noise_is_malformed_or_small(codec: Compression, noise: bytes) -> None:
     with suppress(Malformed):
         assert len(decompress(codec, noise, MEGABYTE)) <= MEGABYTE
 
 
-def zeros(codec: Codec) -> bytes:
+def zeros(codec: Compression) -> bytes:
     """400 MiB of zeros in little: frames of the codecs' own, repeated where they may be."""
     packed = compress(codec, bytes(100 * MEGABYTE), 9)
     return packed * 4
 
 
 @pytest.mark.parametrize("codec", PACKED)
-def test_a_bomb_is_stopped_at_the_limit_and_costs_no_more(codec: Codec) -> None:
+def test_a_bomb_is_stopped_at_the_limit_and_costs_no_more(codec: Compression) -> None:
     bomb = zeros(codec)
     decompress(codec, compress(codec, b"imports first"))
     for limit in (MEGABYTE, 8 * MEGABYTE):
@@ -155,7 +155,7 @@ def test_a_bomb_is_stopped_at_the_limit_and_costs_no_more(codec: Codec) -> None:
 
 
 @pytest.mark.parametrize("codec", BATCH_CODECS)
-def test_the_limit_itself_is_allowed(codec: Codec) -> None:
+def test_the_limit_itself_is_allowed(codec: Compression) -> None:
     data = Random(4).randbytes(1000) * 300
     packed = compress(codec, data)
     assert decompress(codec, packed, len(data)) == data
@@ -165,7 +165,7 @@ def test_the_limit_itself_is_allowed(codec: Codec) -> None:
 
 def test_many_small_members_take_no_longer_than_their_bytes() -> None:
     """A megabyte of empty members: what stands behind each one is not copied each time (that would take minutes)."""
-    for codec in (Codec.GZIP, Codec.LZ4, Codec.ZSTD):
+    for codec in (Compression.GZIP, Compression.LZ4, Compression.ZSTD):
         empty = compress(codec, b"")
         assert decompress(codec, empty * (MEGABYTE // len(empty))) == b""
 
@@ -197,20 +197,22 @@ def test_output_counts_before_it_keeps() -> None:
 
 def test_an_unknown_codec_is_malformed_to_read_and_an_error_to_write() -> None:
     with pytest.raises(Malformed, match="unknown codec"):
-        decompress(Codec.UNKNOWN, b"data")
+        decompress(Compression.UNKNOWN, b"data")
     with pytest.raises(ValueError, match="unknown codec"):
-        compress(Codec.UNKNOWN, b"data")
+        compress(Compression.UNKNOWN, b"data")
 
 
 @pytest.mark.parametrize(
     ("codec", "module", "package"),
     [
-        (Codec.SNAPPY, "snappy", "python-snappy"),
-        (Codec.LZ4, "lz4.frame", "lz4"),
-        (Codec.ZSTD, "zstandard", "zstandard"),
+        (Compression.SNAPPY, "snappy", "python-snappy"),
+        (Compression.LZ4, "lz4.frame", "lz4"),
+        (Compression.ZSTD, "zstandard", "zstandard"),
     ],
 )
-def test_a_missing_library_is_named(codec: Codec, module: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_is_named(
+    codec: Compression, module: str, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     packed = compress(codec, b"data")
     monkeypatch.setitem(sys.modules, module, None)
     for run in (lambda: compress(codec, b"data"), lambda: decompress(codec, packed)):

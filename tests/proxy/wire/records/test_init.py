@@ -19,7 +19,7 @@ def test_codec_libraries_are_imported_when_their_codec_is_met() -> None:
         assert "proxy.wire.records" not in sys.modules
         from proxy.wire import records
         assert not set(sys.modules) & set({CODEC_LIBRARIES})
-        data = records.write_batch([records.Record(0)], codec=records.Codec.LZ4)
+        data = records.write_batch([records.Record(0)], codec=records.Compression.LZ4)
         assert set(sys.modules) & set({CODEC_LIBRARIES}) == {{"lz4", "crc32c"}}
     """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

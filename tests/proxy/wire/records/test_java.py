@@ -13,13 +13,13 @@ import pytest
 
 from proxy.wire import embedded, records
 from proxy.wire.errors import Malformed
-from proxy.wire.records import Codec, ControlType, Record, TimestampType
+from proxy.wire.records import Compression, ControlType, Record, TimestampType
 from tests.java.kafka_records import JavaBatch, KafkaError, KafkaRecords, kafka_records_of
 
 pytestmark = pytest.mark.real
 
 MAGICS = {"4.3.1": (0, 1, 2), "3.9.2": (0, 1, 2), "0.10.2.2": (0, 1)}
-CODECS = [codec for codec in Codec if codec is not Codec.UNKNOWN]
+CODECS = [codec for codec in Compression if codec is not Compression.UNKNOWN]
 APPENDED = 1_700_000_000_999
 SEEDS = range(3)
 
@@ -27,7 +27,7 @@ SEEDS = range(3)
 class Case(NamedTuple):
     release: str
     magic: int
-    codec: Codec
+    codec: Compression
     timestamp_type: TimestampType
 
     def __str__(self) -> str:
@@ -37,7 +37,7 @@ class Case(NamedTuple):
 def possible(case: Case) -> bool:
     """Zstandard came with magic 2, timestamps with magic 1."""
     stamped = case.timestamp_type is not TimestampType.NONE
-    return (case.codec is not Codec.ZSTD or case.magic == 2) and stamped == (case.magic > 0)
+    return (case.codec is not Compression.ZSTD or case.magic == 2) and stamped == (case.magic > 0)
 
 
 CASES = [
@@ -136,7 +136,7 @@ def test_bytes_are_javas_but_for_what_a_library_makes_of_them(case: Case) -> Non
     """
     written = some_records(Random(str(case)), case.magic)
     mine, theirs = ours(case, written), javas(case, written)
-    if case.codec is Codec.NONE:
+    if case.codec is Compression.NONE:
         assert mine == theirs
     elif case.magic != 1 or case.timestamp_type is TimestampType.CREATE:
         assert unfolded(case, mine) == unfolded(case, theirs)

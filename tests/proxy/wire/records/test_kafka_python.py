@@ -7,7 +7,7 @@ from hypothesis import given
 from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 
 from proxy.wire.records import (
-    Codec,
+    Compression,
     ControlType,
     Record,
     batches,
@@ -21,7 +21,7 @@ from tests.proxy.wire.records.samples import BATCH_CODECS, MESSAGE_CODECS, few, 
 LARGE = 1 << 24
 NUMBERS = {codec: number for number, codec in enumerate(BATCH_CODECS)}
 # for lz4 in magic 0 it needs a package of its own: see test_lz4_frames
-SETS = [case for case in product([0, 1], MESSAGE_CODECS) if case != (0, Codec.LZ4)]
+SETS = [case for case in product([0, 1], MESSAGE_CODECS) if case != (0, Compression.LZ4)]
 CASES = [*SETS, *product([2], BATCH_CODECS)]
 every_case = pytest.mark.parametrize(("magic", "codec"), CASES)
 
@@ -34,7 +34,7 @@ def kept(records: list[Record], magic: int) -> list[Record]:
 @every_case
 @few
 @given(record_lists(smallest=1, tame=True))
-def test_its_records_are_read(magic: int, codec: Codec, records: list[Record]) -> None:
+def test_its_records_are_read(magic: int, codec: Compression, records: list[Record]) -> None:
     records = kept(records, magic)
     builder = MemoryRecordsBuilder(magic, NUMBERS[codec], LARGE)
     for record in records:
@@ -51,7 +51,7 @@ def test_its_records_are_read(magic: int, codec: Codec, records: list[Record]) -
 @every_case
 @few
 @given(record_lists(smallest=1, tame=True))
-def test_it_reads_our_records(magic: int, codec: Codec, records: list[Record]) -> None:
+def test_it_reads_our_records(magic: int, codec: Compression, records: list[Record]) -> None:
     records = kept(records, magic)
     data = write_batch(records, codec=codec) if magic == 2 else write_message_set(records, magic=magic, codec=codec)
     found = []
@@ -76,7 +76,7 @@ def test_it_reads_our_ends_of_transactions(kind: ControlType) -> None:
 @given(record_lists(smallest=2, tame=True))
 def test_both_tell_the_same_of_a_header(records: list[Record]) -> None:
     data = write_batch(
-        records, producer_id=77, producer_epoch=3, base_sequence=41, transactional=True, codec=Codec.GZIP
+        records, producer_id=77, producer_epoch=3, base_sequence=41, transactional=True, codec=Compression.GZIP
     )
     (ours,), (theirs,) = batches(data), MemoryRecords(data)
     assert (ours.base_offset, ours.last_offset) == (theirs.base_offset, theirs.base_offset + theirs.last_offset_delta)

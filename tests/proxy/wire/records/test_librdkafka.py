@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from proxy import wire
 from proxy.wire.records import (
-    Codec,
+    Compression,
     Record,
     TimestampType,
     batches,
@@ -35,7 +35,7 @@ every_set = pytest.mark.parametrize(
 )
 
 
-def produce(bootstrap: str, topic: str, codec: Codec, records: list[Record]) -> None:
+def produce(bootstrap: str, topic: str, codec: Compression, records: list[Record]) -> None:
     """By librdkafka, to partition 0, as one batch if it can."""
     failed = []
     producer = Producer(
@@ -105,7 +105,7 @@ def fetch(bootstrap: str, topic: str) -> bytes:
 
 
 @every_batch_codec
-def test_its_batches_are_read_from_a_fetch(codec: Codec, mock_three: MockCluster) -> None:
+def test_its_batches_are_read_from_a_fetch(codec: Compression, mock_three: MockCluster) -> None:
     topic = f"theirs-{codec.value}"
     produce(mock_three.bootstrap, topic, codec, RECORDS)
     data = fetch(mock_three.bootstrap, topic)
@@ -115,7 +115,7 @@ def test_its_batches_are_read_from_a_fetch(codec: Codec, mock_three: MockCluster
 
 
 @every_batch_codec
-def test_it_reads_our_batches(codec: Codec, mock_three: MockCluster) -> None:
+def test_it_reads_our_batches(codec: Compression, mock_three: MockCluster) -> None:
     topic = f"ours-{codec.value}"
     data = write_batch(RECORDS, codec=codec)
     partition = {"index": 0, "records": data}
@@ -132,7 +132,7 @@ def test_it_reads_our_batches(codec: Codec, mock_three: MockCluster) -> None:
 
 
 @every_set
-def test_its_message_sets_are_read(magic: int, codec: Codec) -> None:
+def test_its_message_sets_are_read(magic: int, codec: Compression) -> None:
     with one_broker(magic) as broker:
         produce(f"127.0.0.1:{broker.port}", TOPIC, codec, BARE)
     data = b"".join(broker.produced)
@@ -147,7 +147,7 @@ def test_its_message_sets_are_read(magic: int, codec: Codec) -> None:
 
 
 @every_set
-def test_it_reads_our_message_sets(magic: int, codec: Codec) -> None:
+def test_it_reads_our_message_sets(magic: int, codec: Compression) -> None:
     with one_broker(magic, write_message_set(BARE, magic=magic, codec=codec)) as broker:
         found = consume(f"127.0.0.1:{broker.port}", TOPIC, len(BARE))
     assert [(one.offset(), one.key(), one.value()) for one in found] == [
@@ -159,9 +159,11 @@ def test_it_reads_our_message_sets(magic: int, codec: Codec) -> None:
 
 def test_it_reads_formats_that_follow_each_other() -> None:
     count = len(BARE)
-    served = write_message_set(BARE, magic=0, codec=Codec.GZIP)
-    served += write_message_set([record._replace(offset=record.offset + count) for record in BARE], codec=Codec.SNAPPY)
-    served += write_batch([record._replace(offset=record.offset + 2 * count) for record in BARE], codec=Codec.LZ4)
+    served = write_message_set(BARE, magic=0, codec=Compression.GZIP)
+    served += write_message_set(
+        [record._replace(offset=record.offset + count) for record in BARE], codec=Compression.SNAPPY
+    )
+    served += write_batch([record._replace(offset=record.offset + 2 * count) for record in BARE], codec=Compression.LZ4)
     with one_broker(2, served) as broker:
         found = consume(f"127.0.0.1:{broker.port}", TOPIC, 3 * count)
     assert [one.offset() for one in found] == [one.offset for one in read(served)] == list(range(3 * count))

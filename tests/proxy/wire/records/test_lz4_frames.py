@@ -6,7 +6,7 @@ import lz4.frame
 import pytest
 
 from proxy.wire.errors import Malformed
-from proxy.wire.records import Codec, compress, decompress
+from proxy.wire.records import Compression, compress, decompress
 from proxy.wire.records.lz4_frames import xxh32
 
 # flags, largest block and header checksum that Kafka writes; the last one as the frame format's own examples have it
@@ -36,7 +36,7 @@ def test_the_header_checksum_is_the_librarys(size: int, block_size: int, store_s
 
 
 def test_frames_are_written_as_java_writes_them() -> None:
-    frame = compress(Codec.LZ4, b"data" * 50_000)
+    frame = compress(Compression.LZ4, b"data" * 50_000)
     assert frame.startswith(RIGHT)
     found = lz4.frame.get_frame_info(frame)
     assert found["block_size"] == 65536
@@ -53,32 +53,35 @@ class Digest:
 
 def test_magic_0_has_the_wrong_header_checksum_as_kafka_python_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka.codec, "xxhash", SimpleNamespace(xxh32=Digest))
-    frame = compress(Codec.LZ4, b"data" * 100, magic=0)
+    frame = compress(Compression.LZ4, b"data" * 100, magic=0)
     assert frame[6] != RIGHT[6]
     assert kafka.codec.lz4_decode_old_kafka(frame) == b"data" * 100
     theirs = kafka.codec.lz4_encode_old_kafka(b"data" * 100)
     assert theirs[6] == frame[6]
-    assert decompress(Codec.LZ4, theirs, magic=0) == b"data" * 100
+    assert decompress(Compression.LZ4, theirs, magic=0) == b"data" * 100
 
 
 def test_magic_0_takes_either_checksum_in_every_frame() -> None:
-    right, wrong = compress(Codec.LZ4, b"right "), compress(Codec.LZ4, b"wrong ", magic=0)
+    right, wrong = compress(Compression.LZ4, b"right "), compress(Compression.LZ4, b"wrong ", magic=0)
     sized = lz4.frame.compress(b"sized", store_size=True)
     damaged = sized[:14] + bytes([sized[14] ^ 0xFF]) + sized[15:]
-    assert decompress(Codec.LZ4, wrong + right + wrong + damaged, magic=0) == b"right ".join([b"wrong "] * 2) + b"sized"
+    assert (
+        decompress(Compression.LZ4, wrong + right + wrong + damaged, magic=0)
+        == b"right ".join([b"wrong "] * 2) + b"sized"
+    )
 
 
 def test_from_magic_1_on_the_wrong_checksum_is_malformed() -> None:
-    wrong = compress(Codec.LZ4, b"data", magic=0)
+    wrong = compress(Compression.LZ4, b"data", magic=0)
     for magic in (1, 2):
         with pytest.raises(Malformed, match="no lz4 frame"):
-            decompress(Codec.LZ4, wrong, magic=magic)
+            decompress(Compression.LZ4, wrong, magic=magic)
 
 
 @pytest.mark.parametrize("cut", range(12))
 def test_a_header_of_magic_0_that_is_cut_off_is_malformed(cut: int) -> None:
     with pytest.raises(Malformed, match="lz4 frame"):
-        decompress(Codec.LZ4, compress(Codec.LZ4, b"data", magic=0)[:cut], magic=0)
+        decompress(Compression.LZ4, compress(Compression.LZ4, b"data", magic=0)[:cut], magic=0)
 
 
 def test_a_size_that_a_frame_only_claims_costs_no_memory() -> None:
@@ -86,4 +89,4 @@ def test_a_size_that_a_frame_only_claims_costs_no_memory() -> None:
     frame[6:14] = (1 << 62).to_bytes(8, "little")
     frame[14] = xxh32(bytes(frame[4:14])) >> 8 & 0xFF
     with pytest.raises(Malformed, match="no lz4 frame"):
-        decompress(Codec.LZ4, bytes(frame))
+        decompress(Compression.LZ4, bytes(frame))

@@ -7,7 +7,7 @@ from zlib import crc32
 import pytest
 
 from proxy.wire.errors import Malformed
-from proxy.wire.records import Codec, Record, TimestampType, read, write_message_set
+from proxy.wire.records import Compression, Record, TimestampType, read, write_message_set
 from proxy.wire.records.record import CHUNK
 
 NONE, CREATE, APPEND = TimestampType.NONE, TimestampType.CREATE, TimestampType.LOG_APPEND
@@ -154,7 +154,7 @@ def test_sets_are_written_byte_for_byte_as_here() -> None:
 def test_a_written_wrapper_holds_relative_offsets_in_magic_1_and_absolute_ones_in_magic_0(
     magic: int, value_at: int, inside: tuple[int, int]
 ) -> None:
-    data = write_message_set([Record(5, 2000, b"k", b"v"), Record(8, 1000)], magic=magic, codec=Codec.GZIP)
+    data = write_message_set([Record(5, 2000, b"k", b"v"), Record(8, 1000)], magic=magic, codec=Compression.GZIP)
     plain = gzip.decompress(data[value_at:])
     first, second = inside
     assert plain == message(magic, first, b"v", key=b"k", timestamp=2000) + message(magic, second, None, timestamp=1000)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from proxy.wire.errors import Malformed, WireError
 from proxy.wire.records import (
-    Codec,
+    Compression,
     ControlType,
     Record,
     TimestampType,
@@ -71,13 +71,13 @@ def test_a_part_of_a_buffer_is_read_as_if_it_were_all(kind: type) -> None:
 
 @untimed
 @given(record_lists(headers=False, smallest=1), st.sampled_from([0, 1]), st.sampled_from(MESSAGE_CODECS))
-def test_message_sets_are_read_as_they_were_written(records: list[Record], magic: int, codec: Codec) -> None:
+def test_message_sets_are_read_as_they_were_written(records: list[Record], magic: int, codec: Compression) -> None:
     assert list(read(write_message_set(records, magic=magic, codec=codec))) == with_time(records, magic)
 
 
 @untimed
 @given(record_lists(), st.sampled_from(BATCH_CODECS))
-def test_batches_are_read_as_they_were_written(records: list[Record], codec: Codec) -> None:
+def test_batches_are_read_as_they_were_written(records: list[Record], codec: Compression) -> None:
     assert list(read(write_batch(records, codec=codec))) == records
 
 
@@ -104,7 +104,7 @@ def test_a_compacted_batch_covers_more_offsets_than_it_has_records() -> None:
 
 
 @pytest.mark.parametrize("codec", BATCH_CODECS)
-def test_a_batch_of_nothing_is_kept_for_its_producer(codec: Codec) -> None:
+def test_a_batch_of_nothing_is_kept_for_its_producer(codec: Compression) -> None:
     data = write_batch([], base_offset=10, last_offset=19, codec=codec, producer_id=5, producer_epoch=1)
     (batch,) = batches(data)
     assert (batch.base_offset, batch.last_offset, batch.count, batch.producer_id) == (10, 19, 0, 5)
@@ -157,7 +157,7 @@ def test_errors_name_the_format(magic: int) -> None:
 
 
 @pytest.mark.parametrize("codec", BATCH_CODECS)
-def test_a_checksum_that_does_not_fit_is_malformed_wherever_the_damage_is(codec: Codec) -> None:
+def test_a_checksum_that_does_not_fit_is_malformed_wherever_the_damage_is(codec: Compression) -> None:
     before = write_batch([Record(0)])
     data = write_batch(plain_records(5), codec=codec)
     for place in range(21, len(data)):
@@ -192,7 +192,7 @@ def test_an_error_among_plain_records_has_its_place_in_the_buffer() -> None:
 
 def test_an_error_among_compressed_records_has_the_batchs_place_and_tells_its_own() -> None:
     before = write_batch([Record(0)])
-    data = bytearray(before + write_batch([Record(0)], codec=Codec.GZIP))
+    data = bytearray(before + write_batch([Record(0)], codec=Compression.GZIP))
     BATCH_HEAD.pack_into(data, len(before), *BATCH_HEAD.unpack_from(data, len(before))[:-1], 2)
     with pytest.raises(Malformed) as caught:
         list(read(data, check_crc=False))
@@ -201,12 +201,12 @@ def test_an_error_among_compressed_records_has_the_batchs_place_and_tells_its_ow
 
 
 def test_the_limit_is_one_of_each_batch() -> None:
-    data = write_batch([Record(0, value=bytes(1000))], codec=Codec.ZSTD) * 3
+    data = write_batch([Record(0, value=bytes(1000))], codec=Compression.ZSTD) * 3
     size = 1000 + 9
     assert len(list(read(data, limit=size))) == 3
     with pytest.raises(Malformed, match=f"in zstd records: the records unfold to more than {size - 1} bytes"):
         list(read(data, limit=size - 1))
-    wrapped = write_message_set([Record(0, value=bytes(1000))], codec=Codec.GZIP)
+    wrapped = write_message_set([Record(0, value=bytes(1000))], codec=Compression.GZIP)
     with pytest.raises(Malformed, match="in gzip records: the records unfold to more than 1000 bytes"):
         list(read(wrapped, limit=1000))
     # what is not compressed has arrived already
@@ -237,11 +237,11 @@ def test_huge_counts_cost_no_memory() -> None:
 
 def test_memory_stays_within_the_records_times_a_constant() -> None:
     """The smallest records and headers that there are, out of next to nothing: a chunk, and what unfolded."""
-    list(read(write_batch([Record(0)], codec=Codec.ZSTD)))
-    records = write_batch([Record(0, 0)] * 40_000, codec=Codec.ZSTD)
+    list(read(write_batch([Record(0)], codec=Compression.ZSTD)))
+    records = write_batch([Record(0, 0)] * 40_000, codec=Compression.ZSTD)
     assert peak_of(records) < ALLOWANCE
     # two bytes become a tuple of two and its place in another
-    headers = write_batch([Record(0, 0, headers=(("", None),) * 20_000)], codec=Codec.ZSTD)
+    headers = write_batch([Record(0, 0, headers=(("", None),) * 20_000)], codec=Compression.ZSTD)
     assert peak_of(headers) < ALLOWANCE + 20_000 * 100
 
 

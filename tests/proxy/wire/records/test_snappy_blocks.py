@@ -3,7 +3,7 @@ import pytest
 
 from proxy.wire.errors import Malformed
 from proxy.wire.primitives import uvarint
-from proxy.wire.records import Codec, compress, decompress
+from proxy.wire.records import Compression, compress, decompress
 
 # as snappy-java's SnappyCodec has it
 HEADER = bytes.fromhex("82534e4150505900 00000001 00000001")
@@ -18,26 +18,26 @@ def framed(*blocks: bytes) -> bytes:
 
 
 def test_blocks_in_javas_framing_follow_each_other() -> None:
-    assert decompress(Codec.SNAPPY, HEADER + framed(b"one ", b"two ", b"three")) == b"one two three"
+    assert decompress(Compression.SNAPPY, HEADER + framed(b"one ", b"two ", b"three")) == b"one two three"
 
 
 def test_headers_may_repeat_where_streams_were_concatenated() -> None:
     data = HEADER + framed(b"one ") + HEADER + HEADER + framed(b"two") + HEADER
-    assert decompress(Codec.SNAPPY, data) == b"one two"
+    assert decompress(Compression.SNAPPY, data) == b"one two"
 
 
 def test_versions_of_the_framing_are_not_looked_at() -> None:
     other = HEADER.replace(b"\0\0\0\1", b"\0\0\0\2")
-    assert decompress(Codec.SNAPPY, other + framed(b"data")) == b"data"
+    assert decompress(Compression.SNAPPY, other + framed(b"data")) == b"data"
 
 
 def test_a_block_without_framing_is_read() -> None:
-    assert decompress(Codec.SNAPPY, raw(b"librdkafka " * 5000)) == b"librdkafka " * 5000
+    assert decompress(Compression.SNAPPY, raw(b"librdkafka " * 5000)) == b"librdkafka " * 5000
 
 
 def test_what_is_written_has_javas_framing_and_block_size() -> None:
     data = bytes(range(256)) * 300
-    written = compress(Codec.SNAPPY, data)
+    written = compress(Compression.SNAPPY, data)
     assert written.startswith(HEADER)
     sizes, at = [], len(HEADER)
     while at < len(written):
@@ -63,4 +63,4 @@ def test_what_is_written_has_javas_framing_and_block_size() -> None:
 )
 def test_what_is_no_snappy_is_malformed(data: bytes, reason: str) -> None:
     with pytest.raises(Malformed, match=reason):
-        decompress(Codec.SNAPPY, data)
+        decompress(Compression.SNAPPY, data)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from proxy.wire.errors import Malformed
 from proxy.wire.records import (
-    Codec,
+    Compression,
     ControlType,
     Record,
     TimestampType,
@@ -109,8 +109,8 @@ def test_what_no_batch_can_hold_is_malformed(records: list[Record], fields: dict
 def test_what_no_message_set_can_hold_is_malformed() -> None:
     for records, fields in [
         ([Record(0, headers=(("h", b""),))], {}),
-        ([Record(0)], {"codec": Codec.ZSTD}),
-        ([], {"codec": Codec.GZIP}),
+        ([Record(0)], {"codec": Compression.ZSTD}),
+        ([], {"codec": Compression.GZIP}),
         ([Record(1 << 63)], {}),
         ([Record(0, 1 << 63)], {}),
     ]:
@@ -122,7 +122,7 @@ def test_what_no_message_set_can_hold_is_malformed() -> None:
 
 
 @pytest.mark.parametrize("codec", BATCH_CODECS)
-def test_a_batch_moves_to_another_offset_with_its_checksum_and_records(codec: Codec) -> None:
+def test_a_batch_moves_to_another_offset_with_its_checksum_and_records(codec: Compression) -> None:
     data = write_batch(plain_records(5), codec=codec)
     moved = with_base_offset(memoryview(data), 1 << 40, leader_epoch=6)
     assert (moved[8:12], moved[16:]) == (data[8:12], data[16:])
@@ -134,7 +134,7 @@ def test_a_batch_moves_to_another_offset_with_its_checksum_and_records(codec: Co
 
 
 @pytest.mark.parametrize("codec", BATCH_CODECS)
-def test_another_producers_batch_has_the_same_records_and_a_checksum_that_fits(codec: Codec) -> None:
+def test_another_producers_batch_has_the_same_records_and_a_checksum_that_fits(codec: Compression) -> None:
     data = write_batch(plain_records(5), codec=codec)
     expected = write_batch(plain_records(5), codec=codec, producer_id=9, producer_epoch=8, base_sequence=7)
     assert with_producer(bytearray(data), 9, 8, 7) == expected

@@ -2,7 +2,7 @@ import pytest
 import zstandard
 
 from proxy.wire.errors import Malformed
-from proxy.wire.records import Codec, compress, decompress
+from proxy.wire.records import Compression, compress, decompress
 
 MAGIC = bytes.fromhex("28b52ffd")
 SKIPPED = bytes.fromhex("532a4d18 03000000") + b"abc"
@@ -17,26 +17,29 @@ def block(kind: int, size: int, data: bytes, *, last: bool = False) -> bytes:
 
 
 def test_what_is_written_has_no_content_size_as_javas_has_none() -> None:
-    assert zstandard.get_frame_parameters(compress(Codec.ZSTD, b"data")).content_size == zstandard.CONTENTSIZE_UNKNOWN
+    assert (
+        zstandard.get_frame_parameters(compress(Compression.ZSTD, b"data")).content_size
+        == zstandard.CONTENTSIZE_UNKNOWN
+    )
 
 
 def test_raw_and_repeated_blocks_are_read() -> None:
     data = frame(block(0, 3, b"abc"), block(1, 5, b"x"), block(0, 0, b"", last=True))
-    assert decompress(Codec.ZSTD, data) == b"abcxxxxx"
+    assert decompress(Compression.ZSTD, data) == b"abcxxxxx"
 
 
 @pytest.mark.parametrize("size", [0, 200, 300, 70_000])
 @pytest.mark.parametrize("checksum", [True, False])
 def test_headers_of_every_size_are_walked(size: int, checksum: bool) -> None:
     packer = zstandard.ZstdCompressor(write_checksum=checksum)
-    assert decompress(Codec.ZSTD, packer.compress(bytes(size)) * 2) == bytes(2 * size)
+    assert decompress(Compression.ZSTD, packer.compress(bytes(size)) * 2) == bytes(2 * size)
 
 
 def test_frames_to_be_skipped_are() -> None:
-    data = compress(Codec.ZSTD, b"data")
-    assert decompress(Codec.ZSTD, SKIPPED + data + SKIPPED) == b"data"
+    data = compress(Compression.ZSTD, b"data")
+    assert decompress(Compression.ZSTD, SKIPPED + data + SKIPPED) == b"data"
     with pytest.raises(Malformed, match="does not end"):
-        decompress(Codec.ZSTD, SKIPPED[:-1])
+        decompress(Compression.ZSTD, SKIPPED[:-1])
 
 
 @pytest.mark.parametrize(
@@ -58,10 +61,10 @@ def test_frames_to_be_skipped_are() -> None:
 )
 def test_what_is_no_zstd_is_malformed(data: bytes, reason: str) -> None:
     with pytest.raises(Malformed, match=reason):
-        decompress(Codec.ZSTD, data)
+        decompress(Compression.ZSTD, data)
 
 
 def test_a_size_that_a_frame_only_claims_costs_no_memory() -> None:
     data = frame(block(0, 3, b"abc", last=True), flags=0xC0, head=b"\x58" + (1 << 62).to_bytes(8, "little"))
     with pytest.raises(Malformed, match="no zstd frame"):
-        decompress(Codec.ZSTD, data)
+        decompress(Compression.ZSTD, data)
