@@ -21,7 +21,7 @@ from proxy.rewrite.nodes import WILDCARDS, Address, Misplaced, NodeMap
 from proxy.rewrite.ports import PortMap
 from proxy.settings.addresses import ADDRESS, BROKERS, HOST
 from proxy.settings.keys import Key, wrong_values
-from proxy.settings.kinds import INTEGER, LIMIT, MIB, PATH, SECONDS, SWITCH, TIMEOUT, choice
+from proxy.settings.kinds import COUNT, INTEGER, LIMIT, MIB, PATH, SECONDS, SWITCH, TIMEOUT, choice
 from proxy.tls.settings import ListenerTls, UpstreamTls, wrong_together
 from proxy.wire.framing import FrameLimits
 
@@ -62,6 +62,14 @@ class MappingKind(StrEnum):
 
     PORTS = "ports"
     TEMPLATE = "template"
+
+
+class ProxyHeader(StrEnum):
+    """The header of the PROXY protocol that a connection begins with."""
+
+    OFF = "off"
+    ONE = "v1"
+    TWO = "v2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +221,69 @@ class ClusterSettings:
     tls_seconds: Annotated[
         float, Key(TIMEOUT, "timeouts.tls", "How long a TLS handshake may take, with clients and with brokers.", "10s")
     ] = 10
+    idle_seconds: Annotated[
+        float | None,
+        Key(
+            TIMEOUT,
+            "timeouts.idle",
+            "After how long a connection is closed on which nothing moves. While an answer is owed it is never.",
+            "15m",
+            unset="never: brokers end idle connections themselves (connections.max.idle.ms, 10 minutes by default)",
+        ),
+    ] = None
+    keepalive_seconds: Annotated[
+        float,
+        Key(
+            TIMEOUT,
+            "timeouts.keepalive",
+            "After how much silence a peer's machine is asked whether it is still there; one that does not answer for "
+            "as long again is lost.",
+            "2m",
+        ),
+    ] = 60
+    connection_limit: Annotated[
+        int | None,
+        Key(
+            COUNT,
+            "limits.connections",
+            "Connections of this cluster's clients at the same time; those above are closed at once.",
+            2000,
+            unset="as many as files may be open",
+        ),
+    ] = None
+    address_limit: Annotated[
+        int | None,
+        Key(
+            COUNT,
+            "limits.connections_per_address",
+            "Likewise, from one IP address of clients.",
+            200,
+            unset="any number",
+        ),
+    ] = None
+    accept_proxy: Annotated[
+        bool,
+        Key(
+            SWITCH,
+            "proxy_protocol.accept",
+            "Whether clients' connections begin with a header of the PROXY protocol (v1 or v2), which a load balancer "
+            "puts there: then each one must. The address in it is the client's in log, capture and limits.",
+            True,
+        ),
+    ] = False
+    header_seconds: Annotated[
+        float, Key(TIMEOUT, "proxy_protocol.timeout", "How long such a header may take to come.", "3s")
+    ] = 5
+    send_proxy: Annotated[
+        ProxyHeader,
+        Key(
+            choice(ProxyHeader),
+            "proxy_protocol.send",
+            "The header that brokers are sent first, with the client's address. They must expect it: Kafka itself does "
+            "not, a load balancer in front of it may.",
+            "v2",
+        ),
+    ] = ProxyHeader.OFF
     name: str = MAIN
     tls: ListenerTls | None = None
     upstream_tls: UpstreamTls | None = None
@@ -277,6 +348,25 @@ class ProxySettings:
         Key(LIMIT, "held", "Bytes of responses held to be rewritten, in all connections together.", "256MiB"),
     ] = 256 * MIB
     log: LogSettings = LogSettings()
+    stalled_seconds: Annotated[
+        float,
+        Key(
+            TIMEOUT,
+            "stalled",
+            "While others wait for their share of `held`: how long one may be kept without a byte moving.",
+            "1m",
+        ),
+    ] = 30
+    connection_limit: Annotated[
+        int | None,
+        Key(
+            COUNT,
+            "connections",
+            "Connections of all clusters' clients at the same time; those above are closed at once.",
+            5000,
+            unset="as many as files may be open",
+        ),
+    ] = None
 
     def __post_init__(self) -> None:
         wrong = [*wrong_values(self), *self._wrong_names(), *self._wrong_places()]

@@ -8,6 +8,10 @@ nodes.py        a listener for each node, opened before it is advertised
 upstreams.py    the brokers: dialled for clients, asked for their nodes
 question.py     the question itself
 streams.py      a TCP connection as a stream of chunks
+door.py         how many are let in
+greeting.py     the PROXY protocol's header, read from a client's connection
+proxy_protocol.py   the header itself: bytes and addresses
+idle.py         the end of connections over which nothing goes
 held.py         the limit on bytes held in all connections
 state.py        the file that keeps nodes and ports over restarts
 room.py         where sockets wait for the recorder

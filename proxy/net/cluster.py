@@ -18,14 +18,18 @@ from proxy.conversation import Cause, Conversation, Routes
 from proxy.conversation.routes import API_VERSIONS, SASL_HANDSHAKE
 from proxy.log import log
 from proxy.metrics.traffic import Traffic
+from proxy.net.door import Full, Limit
+from proxy.net.greeting import Gone, NoHeader, read_header
 from proxy.net.held import HeldBytes
+from proxy.net.idle import end_idle
 from proxy.net.nodes import Nodes, bind
 from proxy.net.observer import Observer, Opened
+from proxy.net.proxy_protocol import Route
 from proxy.net.relay import Relay, Shared
 from proxy.net.rewriting import is_rewritten
 from proxy.net.room import Room
 from proxy.net.state import read_state
-from proxy.net.streams import Stream, accepted
+from proxy.net.streams import PeerLost, Stream, accepted
 from proxy.net.tls import NoHandshake, towards_client
 from proxy.net.upstreams import Upstreams
 from proxy.rewrite import addresses, api_versions
@@ -45,7 +49,16 @@ LINGERING = frozenset(Cause) - {
     Cause.UNKNOWN_NODE,
     Cause.UPSTREAM_DOWN,
     Cause.DRAIN_DEADLINE,
+    Cause.CLIENT_LOST,
+    Cause.STALLED,
+    Cause.TOO_MANY_CONNECTIONS,
+    Cause.BAD_PROXY_HEADER,
 }
+# after these the broker may have answers on their way that nobody reads: closed with them unread, its connection is
+# reset, and requests that it has not taken yet (acks=0) are lost
+FLUSHED = frozenset(
+    (Cause.CLIENT_RESET, Cause.CLIENT_LOST, Cause.STALLED, Cause.UNEXPECTED_RESPONSE, Cause.NOT_REWRITABLE)
+)
 
 
 def routes() -> Routes:
@@ -78,6 +91,7 @@ class Common:
     Args:
         numbers: of connections.
         held: the limit on bytes held in all connections.
+        limit: that of connections.
         room: where sockets wait for the observer.
         stopping: set once the proxy is to stop.
         accepting: the nursery that ends then.
@@ -86,6 +100,7 @@ class Common:
 
     numbers: Iterator[int]
     held: HeldBytes
+    limit: Limit
     observer: Observer | None
     room: Room | None
     stopping: trio.Event
@@ -111,6 +126,8 @@ class Cluster:
         self.nodes = Nodes(settings, self._serve_node, state, common.observer, reserved)
         self.upstreams = Upstreams(settings, self.nodes, upstream)
         self._shared = Shared(settings, self.nodes, self.traffic, common.held, common.observer, common.room)
+        self._limit = Limit(settings.connection_limit, self.name)
+        self._address_limit = Limit(settings.address_limit, self.name)
         self._relays: set[Relay] = set()
         # connections that have not ended, and the end of one of them
         self._open = 0
@@ -126,6 +143,8 @@ class Cluster:
         except BadSetting as error:
             raise BadSetting(*error.lines, cluster=self.name) from error
         self._common.accepting.start_soon(self.upstreams.keep_asking)
+        if self._settings.idle_seconds is not None:
+            self._common.accepting.start_soon(end_idle, self._relays, self._settings.idle_seconds)
         return listening
 
     def _listen(self) -> Address:
@@ -177,7 +196,9 @@ class Cluster:
             while True:
                 try:
                     sock, peer = await listener.socket.accept()
-                    client = towards_client(accepted(sock, str(Address(*peer[:2]))), self._credentials)
+                    route = Route(Address(*peer[:2]), Address(*sock.getsockname()[:2]))
+                    plain = accepted(sock, str(route.client), self._settings.keepalive_seconds)
+                    client = towards_client(plain, self._credentials)
                 except ConnectionAbortedError:
                     continue
                 except OSError as error:
@@ -188,12 +209,12 @@ class Cluster:
                     continue
                 refused = 0
                 self._open += 1
-                self._common.connections.start_soon(self._connection, client, node_id, here)
+                self._common.connections.start_soon(self._connection, client, route, node_id, here)
 
-    async def _connection(self, client: Stream, node_id: int | None, listener: str) -> None:
+    async def _connection(self, client: Stream, route: Route, node_id: int | None, listener: str) -> None:
         """One client, from its first byte to its last."""
         try:
-            cause = await self._served(client, node_id, listener)
+            cause = await self._served(client, route, node_id, listener)
             if cause in LINGERING:
                 await client.finish(LINGER_SECONDS)
         finally:
@@ -201,14 +222,17 @@ class Cluster:
             self._open -= 1
             self._ended.set()
 
-    async def _served(self, client: Stream, node_id: int | None, listener: str) -> Cause:
+    async def _served(self, client: Stream, route: Route, node_id: int | None, listener: str) -> Cause:
         """The work of a connection, and its account. Whatever goes wrong in it ends it alone."""
         number, talk = next(self._common.numbers), Conversation(self._routes, self._settings.limits)
         # what is left of it if it is cancelled
         cause = Cause.DRAIN_DEADLINE
         self.traffic.opened()
         try:
-            cause = await self._connected(number, client, talk, node_id, listener)
+            with self._common.limit.place(), self._limit.place():
+                cause = await self._let_in(number, client, route, talk, node_id, listener)
+        except* Full:
+            cause = Cause.TOO_MANY_CONNECTIONS
         except* Exception:
             cause = Cause.PROXY_FAULT
             log(ERROR, "fault in a connection", trace=True, connection=number)
@@ -217,28 +241,49 @@ class Cluster:
             log(DEBUG, "connection closed", connection=number, client=client.peer, node=node_id, cause=cause)
         return cause
 
+    async def _let_in(
+        self, number: int, client: Stream, route: Route, talk: Conversation, node_id: int | None, listener: str
+    ) -> Cause:
+        """Finds out who the client is, then goes on with it."""
+        if self._settings.accept_proxy:
+            try:
+                route = await read_header(client, self._settings.header_seconds) or route
+            except Gone:
+                return Cause.CLIENT_CLOSED
+            except PeerLost:
+                return Cause.CLIENT_RESET
+            except NoHeader as reason:
+                self._say_refused("no header of the PROXY protocol", client, listener, str(reason))
+                return Cause.BAD_PROXY_HEADER
+            client.peer = str(route.client)
+        with self._address_limit.place(route.client.host):
+            return await self._connected(number, client, route, talk, node_id, listener)
+
     async def _connected(
-        self, number: int, client: Stream, talk: Conversation, node_id: int | None, listener: str
+        self, number: int, client: Stream, route: Route, talk: Conversation, node_id: int | None, listener: str
     ) -> Cause:
         try:
             await client.handshake(self._settings.tls_seconds)
         except NoHandshake as reason:
-            self._say_refused(client, listener, str(reason))
+            self._say_refused("no TLS with a client", client, listener, str(reason))
             return Cause.TLS_HANDSHAKE
-        broker = await self.upstreams.connect(number, node_id)
+        broker = await self.upstreams.connect(number, node_id, route)
         if isinstance(broker, Cause):
             return broker
         at = (number, time.monotonic_ns(), listener, client.peer, node_id, broker.peer)
         facts = Opened(*at, client.is_tls, self.name, client.principal)
         try:
-            return await self._relayed(Relay(number, client, broker, talk, self._shared), talk, facts)
+            cause = await self._relayed(Relay(number, client, broker, talk, self._shared), talk, facts)
+            if cause in FLUSHED:
+                await broker.finish(LINGER_SECONDS)
+            return cause
         finally:
             broker.close()
 
-    def _say_refused(self, client: Stream, listener: str, reason: str) -> None:
+    def _say_refused(self, event: str, client: Stream, listener: str, reason: str) -> None:
         """Says why a client is not let in: aloud when that is news."""
         level = DEBUG if reason == self._refusal else WARNING
-        log(level, "no TLS with a client", listener=listener, client=client.peer, reason=reason)
+        log(level, event, listener=listener, client=client.peer, reason=reason)
         self._refusal = reason
 
     async def _relayed(self, relay: Relay, talk: Conversation, facts: Opened) -> Cause:

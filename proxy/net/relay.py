@@ -27,7 +27,7 @@ from proxy.config import ClusterSettings
 from proxy.conversation import Cause, Conversation, Direction, Edit, Exchange, FrameKind, Mark, Step
 from proxy.log import log
 from proxy.metrics.traffic import Traffic
-from proxy.net.held import HeldBytes
+from proxy.net.held import HeldBytes, Share
 from proxy.net.nodes import Nodes
 from proxy.net.observer import Observer
 from proxy.net.rewriting import FrameRewriter, Passed, TooLarge, is_rewritten, rewriter
@@ -41,7 +41,7 @@ clock = time.monotonic_ns
 
 
 # how a connection may end after the client's end of stream, or after something it is cut off for
-GOODBYES = (Cause.CLIENT_RESET, Cause.BROKER_RESET, Cause.BROKER_CLOSED)
+GOODBYES = (Cause.CLIENT_RESET, Cause.CLIENT_LOST, Cause.BROKER_RESET, Cause.BROKER_LOST, Cause.BROKER_CLOSED)
 # so many answers of the proxy's own may wait for their turn before no more is read: no broker slows such a client down
 MOST_MADE = 64
 # a broker takes few requests before it answers; one that takes them all and answers none must not fill the memory
@@ -85,6 +85,8 @@ class Relay:
         # a chunk of the broker has been read and not yet been sent; who waits for it to be
         self._passing = False
         self._passed: trio.Event | None = None
+        # while it waits for the recorder, no peer is to blame
+        self._waits_for_room = False
         # answers of the proxy's own that have not been sent
         self._made = 0
         self._rewriter: FrameRewriter | None = None
@@ -115,6 +117,24 @@ class Relay:
         waits = self._state is ClientSide.FINISHED or (self._client.is_waiting and self._at_boundary())
         return self._cause is not None or (waits and self._is_settled())
 
+    @property
+    def progress(self) -> int | None:
+        """See `Holder`."""
+        return None if self._waits_for_room else sum(self._talk.offsets) + self._client.taken + self._broker.taken
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nobody waits for an answer, or takes one; a request may have begun."""
+        return self._state is ClientSide.OPEN and self._is_settled()
+
+    def stall(self) -> None:
+        """Others wait for what it holds, and it does not move."""
+        self._end(Cause.STALLED)
+
+    def idle(self) -> None:
+        """Nothing has moved for as long as it may."""
+        self._end(Cause.IDLE)
+
     def drain(self) -> None:
         """Stop at the next frame boundary, once what is in flight is answered."""
         if self.is_idle:
@@ -136,10 +156,10 @@ class Relay:
         except PeerLost as lost:
             # a broker that is gone may have left answers behind: the other task reads them, and ends when it must
             if lost.stream is self._client:
-                self._end(Cause.CLIENT_RESET)
-            elif isinstance(lost.__cause__, ConnectionResetError):
+                self._end(self._loss(lost))
+            elif lost.vanished or isinstance(lost.__cause__, ConnectionResetError):
                 # it is reported once: the other task will read an end of stream
-                self._broker_end = Cause.BROKER_RESET
+                self._broker_end = self._loss(lost)
 
     async def _pass_requests(self) -> None:
         while most := self._may_read():
@@ -191,7 +211,9 @@ class Relay:
         """Has the observer take a chunk before it is sent on; this is where a socket waits for a slow disk."""
         observer.arrived(self.connection, direction, chunk, at_ns, step)
         if observer.full and self._shared.room is not None:
+            self._waits_for_room = True
             await self._shared.room.wait()
+            self._waits_for_room = False
 
     async def _refuse(self, cause: Cause) -> None:
         """Ends the connection as a broker would: what came before the bad frame is answered first."""
@@ -252,7 +274,12 @@ class Relay:
         try:
             await self._pass_responses()
         except PeerLost as lost:
-            self._end(Cause.CLIENT_RESET if lost.stream is self._client else Cause.BROKER_RESET)
+            self._end(self._loss(lost))
+
+    def _loss(self, lost: PeerLost) -> Cause:
+        if lost.stream is self._client:
+            return Cause.CLIENT_LOST if lost.vanished else Cause.CLIENT_RESET
+        return Cause.BROKER_LOST if lost.vanished else Cause.BROKER_RESET
 
     async def _pass_responses(self) -> None:
         while (chunk := await self._broker.receive()) != b"":
@@ -321,10 +348,8 @@ class Relay:
             self._release()
             assert mark.exchange is not None
             shared = self._shared
-            how = shared.settings
-            self._rewriter = rewriter(
-                mark.exchange, shared.nodes, shared.held, how.hold_limit, hide_unknown=how.hide_unknown
-            )
+            share, how = Share(shared.held, self), shared.settings
+            self._rewriter = rewriter(mark.exchange, shared.nodes, share, how.hold_limit, hide_unknown=how.hide_unknown)
         assert self._rewriter is not None
         return await self._rewriter.feed(piece, last=mark.last)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from proxy.conversation import Exchange
-from proxy.net.held import HeldBytes
+from proxy.net.held import Share
 from proxy.net.nodes import Nodes
 from proxy.rewrite import addresses, api_versions, equal_length
 from proxy.wire import catalog
@@ -48,18 +48,22 @@ def is_rewritten(api_key: int, api_version: int) -> bool:
 
 
 def rewriter(
-    exchange: Exchange, nodes: Nodes, held: HeldBytes, hold_limit: int, *, hide_unknown: bool = False
+    exchange: Exchange, nodes: Nodes, share: Share, hold_limit: int, *, hide_unknown: bool = False
 ) -> FrameRewriter:
-    """For the response of an exchange for which `is_rewritten`. `hide_unknown`: as in `api_versions.reduce`.
+    """For the response of an exchange for which `is_rewritten`.
+
+    Args:
+        share: what is held is held as this.
+        hide_unknown: as in `api_versions.reduce`.
 
     Raises:
         TooLarge: it must be held, and is larger than `hold_limit`.
     """
     key, version, size = exchange.api_key, exchange.api_version, exchange.response_size
     if addresses.walked(key, version) and size > HOLD_WALKED_BELOW:
-        return Walked(key, version, size, nodes, held, hold_limit)
+        return Walked(key, version, size, nodes, share, hold_limit)
     _check(size, hold_limit)
-    return Held(key, version, size, nodes, held, hide_unknown)
+    return Held(key, version, size, nodes, share, hide_unknown)
 
 
 def _check(size: int, hold_limit: int) -> None:
@@ -67,35 +71,17 @@ def _check(size: int, hold_limit: int) -> None:
         raise TooLarge(f"{size} bytes of a response must be held, and the limit is {hold_limit}")
 
 
-class Reservation:
-    """A frame's share of what may be held."""
-
-    def __init__(self, held: HeldBytes) -> None:
-        self._held = held
-        self._size = 0
-
-    async def take(self, size: int) -> None:
-        """Waits until `size` bytes may be held."""
-        await self._held.reserve(size)
-        self._size = size
-
-    def release(self) -> None:
-        """Gives it back; nothing happens the second time."""
-        self._held.release(self._size)
-        self._size = 0
-
-
 class Held:
     """Waits for the whole frame, then splices."""
 
     def __init__(
-        self, api_key: int, api_version: int, size: int, nodes: Nodes, held: HeldBytes, hide_unknown: bool
+        self, api_key: int, api_version: int, size: int, nodes: Nodes, share: Share, hide_unknown: bool
     ) -> None:
         self._api = api_key, api_version
         self._hide_unknown = hide_unknown
         self._size = size
         self._nodes = nodes
-        self._share = Reservation(held)
+        self._share = share
         self._frame = bytearray()
 
     async def feed(self, piece: memoryview, *, last: bool) -> Passed:
@@ -121,12 +107,10 @@ class Held:
 class Walked:
     """Lets the frame through up to where the endpoints may stand, holds the rest, and rewrites it at equal length."""
 
-    def __init__(
-        self, api_key: int, api_version: int, size: int, nodes: Nodes, held: HeldBytes, hold_limit: int
-    ) -> None:
+    def __init__(self, api_key: int, api_version: int, size: int, nodes: Nodes, share: Share, hold_limit: int) -> None:
         self._api = api_key, api_version
         self._nodes = nodes
-        self._share = Reservation(held)
+        self._share = share
         self._limit = hold_limit
         # bytes still to come: of the length, and of all
         self._length_left = LENGTH.size

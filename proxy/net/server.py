@@ -21,6 +21,7 @@ from proxy.metrics.admin import Server, admin_app, serve_admin
 from proxy.metrics.collector import ClusterNumbers, registry
 from proxy.net.children import look_after
 from proxy.net.cluster import Cluster, Common
+from proxy.net.door import Limit
 from proxy.net.held import HeldBytes
 from proxy.net.observer import Observer
 from proxy.net.room import Room
@@ -161,8 +162,9 @@ class Proxy:
 
     def _make_clusters(self, accepting: trio.Nursery, connections: trio.Nursery) -> tuple[Cluster, ...]:
         room = Room(self._observer) if self._observer is not None else None
-        held = HeldBytes(self._settings.held_in_all)
-        common = Common(itertools.count(1), held, self._observer, room, self._stopping, accepting, connections)
+        held = HeldBytes(self._settings.held_in_all, self._settings.stalled_seconds)
+        limit = Limit(self._settings.connection_limit, "all clusters")
+        common = Common(itertools.count(1), held, limit, self._observer, room, self._stopping, accepting, connections)
         chosen = self._settings.clusters
         return tuple(
             Cluster(one, common, tuple(other.node_map.usual for other in chosen if other is not one)) for one in chosen

@@ -5,6 +5,7 @@ Errors of the socket become `PeerLost`, so that nothing behind this file knows a
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 from collections.abc import Iterable
@@ -16,6 +17,12 @@ from proxy.rewrite.nodes import Address
 
 # 16 KiB reads move a quarter of what these do; a chunk is what a connection holds in memory, twice
 RECEIVE_SIZE = 256 * 1024
+# what reading or sending says once a machine has not answered for long
+VANISHED = frozenset({errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN})
+# seconds of silence after which a peer's machine is asked whether it is there; so many times, then it is lost
+KEEPALIVE, PROBES = 60.0, 6
+# what Linux takes at most
+LONGEST_KEEPALIVE = 32767
 
 
 class PeerLost(Exception):
@@ -25,6 +32,11 @@ class PeerLost(Exception):
         super().__init__(str(reason))
         self.stream = stream
 
+    @property
+    def vanished(self) -> bool:
+        """Whether the peer's machine answers no more, or can't be reached any more."""
+        return isinstance(self.__cause__, OSError) and self.__cause__.errno in VANISHED
+
 
 class Stream:
     """One side of a relay. One task receives, one task sends.
@@ -32,7 +44,7 @@ class Stream:
     `receive` gives up the processor at least once in each call, `send` only when the peer is slow.
     """
 
-    __slots__ = ("_socket", "_woken", "is_waiting", "peer", "principal", "server_name")
+    __slots__ = ("_socket", "_woken", "is_waiting", "peer", "principal", "server_name", "taken")
 
     # whether the peer may end what it sends and take answers still
     half_closes = True
@@ -48,6 +60,8 @@ class Stream:
         self._woken = False
         # whether the task that receives has nothing in hand and waits for the peer
         self.is_waiting = False
+        # bytes that a peer has taken slowly, in pieces
+        self.taken = 0
         self.peer = peer
         # what TLS tells of a client: the name it asked for (SNI), and the subject of its certificate
         self.server_name: str | None = None
@@ -134,7 +148,9 @@ class Stream:
                 await trio.lowlevel.wait_writable(self._socket)
             except trio.ClosedResourceError:
                 self._check_open()
-            rest = rest[self._send_now(rest) :]
+            sent = self._send_now(rest)
+            self.taken += sent
+            rest = rest[sent:]
 
     async def send_eof(self) -> None:
         """Ends what is sent; receiving goes on."""
@@ -161,8 +177,22 @@ class Stream:
             self._socket.close()
 
 
-async def dial(address: Address, timeout: float) -> Stream:
+def _keep_alive(sock: socket.socket, after: float) -> None:
+    """Has the kernel ask a silent peer's machine whether it is there, and for as long again until it is lost."""
+    seconds = min(max(1, round(after)), LONGEST_KEEPALIVE)
+    options = (("TCP_KEEPIDLE", seconds), ("TCP_KEEPINTVL", max(1, seconds // PROBES)), ("TCP_KEEPCNT", PROBES))
+    with suppress(OSError):
+        for option, value in options:
+            # not every system has them
+            if hasattr(socket, option):
+                sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+
+
+async def dial(address: Address, timeout: float, *, greeting: bytes = b"", keepalive: float = KEEPALIVE) -> Stream:
     """A connection to a broker: to the first of the host's addresses that accepts one.
+
+    Args:
+        greeting: what the peer is sent first.
 
     Raises:
         PeerLost: it could not be reached within `timeout` seconds.
@@ -170,11 +200,24 @@ async def dial(address: Address, timeout: float) -> Stream:
     try:
         with trio.fail_after(timeout):
             opened = await trio.open_tcp_stream(address.host, address.port)
+            # the stream object is given up; its socket lives on in ours
+            sock = _detached(opened.socket)
+            _keep_alive(sock, keepalive)
+            stream = Stream(sock, str(address))
+            await _greet(stream, greeting)
     # a broker may call itself anything: names that no resolver takes, ports that there aren't
     except (OSError, trio.TooSlowError, UnicodeError, OverflowError) as error:
         raise PeerLost(f"{address} can't be reached: {_reason(error)}") from error
-    # the stream object is given up; its socket lives on in ours
-    return Stream(_detached(opened.socket), str(address))
+    return stream
+
+
+async def _greet(stream: Stream, greeting: bytes) -> None:
+    try:
+        if greeting:
+            await stream.send([greeting])
+    except BaseException:
+        stream.close()
+        raise
 
 
 def _reason(error: Exception) -> str:
@@ -190,9 +233,11 @@ def _reason(error: Exception) -> str:
     return str(cause)
 
 
-def accepted(sock: trio.socket.SocketType, peer: str) -> Stream:
+def accepted(sock: trio.socket.SocketType, peer: str, keepalive: float = KEEPALIVE) -> Stream:
     """A client's connection that a listener has accepted."""
-    return Stream(_detached(sock), peer)
+    detached = _detached(sock)
+    _keep_alive(detached, keepalive)
+    return Stream(detached, peer)
 
 
 def _detached(sock: trio.socket.SocketType) -> socket.socket:

@@ -14,6 +14,7 @@ from proxy.config import ClusterSettings
 from proxy.conversation import Cause
 from proxy.log import log
 from proxy.net.nodes import Nodes
+from proxy.net.proxy_protocol import Route, header
 from proxy.net.question import NoAnswer, ask_for_nodes
 from proxy.net.streams import PeerLost, Stream, dial
 from proxy.net.tls import towards_broker
@@ -39,8 +40,13 @@ class Upstreams:
         self._doubt = trio.Event()
         self._reason = ""
 
-    async def connect(self, number: int, node_id: int | None) -> Stream | Cause:
-        """The broker's side of connection `number`, or why there is none. `node_id`: None is bootstrap."""
+    async def connect(self, number: int, node_id: int | None, route: Route | None = None) -> Stream | Cause:
+        """The broker's side of connection `number`, or why there is none.
+
+        Args:
+            node_id: None is bootstrap.
+            route: of the client's connection; None: it is the proxy's own.
+        """
         is_bootstrap = node_id is None or node_id == self._settings.node_map.own
         candidates = self._settings.upstream if node_id is None else await self._of_node(node_id)
         if not candidates:
@@ -48,7 +54,7 @@ class Upstreams:
             return Cause.UNKNOWN_NODE
         for address in candidates:
             try:
-                return await self._dial(address)
+                return await self._dial(address, route)
             except PeerLost as error:
                 log(DEBUG, "connection without upstream", connection=number, node=node_id, reason=error)
         if is_bootstrap:
@@ -116,12 +122,12 @@ class Upstreams:
         # the broker of a sidecar, which calls itself by a name of the proxy
         return self._settings.upstream if await self._nodes.leads_back(known) else (known,)
 
-    async def _dial(self, address: Address) -> Stream:
-        """A connection to the broker at this address. Raises PeerLost."""
+    async def _dial(self, address: Address, route: Route | None = None) -> Stream:
+        """A connection to the broker at this address, for a client or the proxy itself. Raises PeerLost."""
         try:
             if await self._nodes.leads_back(address):
                 raise PeerLost(f"{address} leads back to this proxy")
-            broker = await self._connection(address)
+            broker = await self._connection(address, route)
         except PeerLost as error:
             if address not in self._down:
                 self._down.add(address)
@@ -133,8 +139,9 @@ class Upstreams:
             log(INFO, "upstream is back", cluster=self._settings.name, upstream=address)
         return broker
 
-    async def _connection(self, address: Address) -> Stream:
+    async def _connection(self, address: Address, route: Route | None) -> Stream:
         settings = self._settings
-        plain = await dial(address, settings.dial_seconds)
+        greeting = header(settings.send_proxy, route)
+        plain = await dial(address, settings.dial_seconds, greeting=greeting, keepalive=settings.keepalive_seconds)
         name = settings.upstream_tls and settings.upstream_tls.server_name
         return await towards_broker(plain, self._credentials, name or address.host, settings.tls_seconds)

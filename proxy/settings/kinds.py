@@ -122,7 +122,15 @@ def _above_zero(kind: Kind) -> Kind:
     return replace(kind, read=read)
 
 
+def _count(raw: Any) -> int:
+    number = _integer(raw)
+    if number < 1:
+        raise Misread("lets nobody in")
+    return number
+
+
 INTEGER = Kind("a whole number", _integer, int)
+COUNT = Kind("a whole number above 0", _count, int)
 SIZE = Kind('bytes, or text such as "64MiB"', _size, _written_size)
 LIMIT = _above_zero(SIZE)
 SECONDS = Kind('seconds, or text such as "500ms", "10s", "2m"', _seconds, _written_seconds)

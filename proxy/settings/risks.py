@@ -49,6 +49,11 @@ OF_A_CLUSTER = (
         "is another port at every start: clients that remember the old one are turned away",
     ),
     Risk(
+        "proxy_protocol.accept",
+        lambda cluster: cluster.accept_proxy,
+        "believes whoever connects: only the load balancer may be able to reach these listeners",
+    ),
+    Risk(
         "limits.request",
         lambda cluster: cluster.request_limit < _BROKERS_LIMIT,
         "is below what brokers take (socket.request.max.bytes, 100 MiB by default): "

@@ -166,7 +166,7 @@ async def relaying(
     listeners = Listeners()
     nodes = Nodes(chosen, listeners.serve, State(), watcher)
     traffic = Traffic()
-    shared = Shared(chosen, nodes, traffic, held or HeldBytes(1 << 28), watcher, Room(watcher))
+    shared = Shared(chosen, nodes, traffic, held or HeldBytes(1 << 28, 30), watcher, Room(watcher))
     client, inner = connected(buffers=buffers)
     outer, broker = connected(buffers=buffers)
     talk = Conversation(routes(), chosen.limits)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
 from proxy import net
-from proxy.config import BadSetting
+from proxy.config import BadSetting, ProxyHeader
 from proxy.conversation import Cause
 from proxy.net.cluster import LINGERING, routes
 from proxy.net.nodes import bind
+from proxy.net.proxy_protocol import Reader, Route, header
 from proxy.rewrite import api_versions
 from proxy.rewrite.addresses import METADATA
 from proxy.rewrite.nodes import Address, Node
@@ -22,7 +25,7 @@ from proxy.wire import catalog
 from proxy.wire.framing import api_word, framed
 from tests.proxy.conversation.script import HEARTBEAT, request, response
 from tests.proxy.net.cluster import Broker
-from tests.proxy.net.peers import HOST, PATIENCE
+from tests.proxy.net.peers import HOST, PATIENCE, Peer
 from tests.proxy.net.proxies import Running, proxying
 from tests.proxy.net.relays import settings, whole
 from tests.proxy.rewrite.responses import read
@@ -166,9 +169,215 @@ def test_whatever_ended_in_the_middle_of_something_sent_is_closed_gently():
         Cause.UNSUPPORTED_VERSION,
         Cause.NOT_REWRITABLE,
         Cause.TLS_HANDSHAKE,
+        Cause.BROKER_LOST,
+        Cause.IDLE,
         Cause.DRAINED,
         Cause.PROXY_FAULT,
     } == LINGERING
+
+
+# who is let in
+
+
+async def ended(proxy: Running, *causes: Cause) -> None:
+    """Returns once connections have ended for these causes, each for one."""
+    expected = {cause.value: causes.count(cause) for cause in causes}
+    with trio.fail_after(PATIENCE):
+        while sum(proxy.closes().values()) < len(causes):
+            await wait_all_tasks_blocked(0.005)
+    assert proxy.closes() == expected
+
+
+@pytest.fixture
+async def broker(nursery: trio.Nursery) -> Broker:
+    broker = Broker()
+    await broker.start(nursery)
+    return broker
+
+
+PONG = response(1, b"pong")
+
+
+async def ping(client: Peer) -> None:
+    await client.say(PING)
+    await client.hears(PONG)
+
+
+@pytest.mark.parametrize("where", ["a cluster's", "everybody's", "an address'"])
+async def test_connections_above_the_limit_are_closed_at_once_and_let_in_when_there_is_room(where, broker, caplog):
+    limits = {"connection_limit": 2} if where == "a cluster's" else {"address_limit": 2} if "address" in where else {}
+    others = {"connection_limit": 2} if where == "everybody's" else {}
+    async with proxying(settings(broker.address, **limits), **others) as proxy:
+        inside = [await proxy.client() for _ in range(2)]
+        for client in inside:
+            await ping(client)
+        for _ in range(2):
+            await (await proxy.client()).hears_the_end()
+        await ended(proxy, *[Cause.TOO_MANY_CONNECTIONS] * 2)
+        assert [one.message for one in caplog.records].count("too many connections") == 1
+        inside[0].close()
+        await ended(proxy, *[Cause.TOO_MANY_CONNECTIONS] * 2, Cause.CLIENT_CLOSED)
+        await ping(await proxy.client())
+        await ping(inside[1])
+
+
+async def test_a_limit_is_its_clusters_own(brokers: tuple[Broker, Broker]):
+    east, west = brokers
+    one, two = settings(east.address, name="east", connection_limit=1), settings(west.address, name="west")
+    async with proxying(one, two) as proxy:
+        first = await proxy.client(cluster="east")
+        await first.say(PING)
+        await first.hears(response(1, b"east"))
+        for _ in range(3):
+            other = await proxy.client(cluster="west")
+            await other.say(PING)
+            await other.hears(response(1, b"west"))
+        await (await proxy.client(cluster="east")).hears_the_end()
+
+
+async def test_an_idle_connection_is_ended_and_one_that_waits_for_an_answer_is_not(broker: Broker):
+    may_answer = trio.Event()
+
+    async def answer(key: int, version: int, correlation_id: int) -> bytes:
+        if correlation_id == 2:
+            await may_answer.wait()
+        return response(correlation_id, b"pong")
+
+    broker.answer = answer
+    async with proxying(settings(broker.address, idle_seconds=0.08)) as proxy:
+        polling, idle = await proxy.client(), await proxy.client()
+        await polling.say(request(HEARTBEAT, 3, 2))
+        await ping(idle)
+        await idle.hears_the_end()
+        idle.close()
+        await ended(proxy, Cause.IDLE)
+        may_answer.set()
+        await polling.hears(response(2, b"pong"))
+
+
+# for whom a balancer connects
+
+CLIENT = Address("192.0.2.7", 50123)
+ROUTE = Route(CLIENT, Address("198.51.100.1", 9092))
+BOTH = pytest.mark.parametrize("version", [ProxyHeader.ONE, ProxyHeader.TWO])
+
+
+def opened(proxy: Running) -> list[Any]:
+    return [facts for _, facts in proxy.watcher.seen("opened")]
+
+
+@BOTH
+async def test_the_client_is_who_the_header_names(version: ProxyHeader, broker: Broker, caplog):
+    caplog.set_level(logging.DEBUG)
+    async with proxying(settings(broker.address, accept_proxy=True)) as proxy:
+        client = await proxy.client()
+        await client.say(header(version, ROUTE), PING)
+        await client.hears(PONG)
+        assert [facts.client for facts in opened(proxy)] == [str(CLIENT)]
+        client.close()
+        await ended(proxy, Cause.CLIENT_CLOSED)
+    (record,) = [record for record in caplog.records if record.message == "connection closed"]
+    assert record.keys["client"] == str(CLIENT)
+
+
+@BOTH
+async def test_a_balancers_own_connection_is_served_under_its_own_address(version: ProxyHeader, broker: Broker):
+    async with proxying(settings(broker.address, accept_proxy=True)) as proxy:
+        client = await proxy.client()
+        await client.say(header(version, None), PING)
+        await client.hears(PONG)
+        (facts,) = opened(proxy)
+        assert facts.client == f"{HOST}:{client.stream.socket.getsockname()[1]}"
+
+
+async def test_the_nodes_listeners_expect_a_header_too(broker: Broker):
+    async with proxying(settings(broker.address, accept_proxy=True)) as proxy:
+        await proxy.nodes(1)
+        client = await proxy.client(1)
+        await client.say(header(ProxyHeader.TWO, ROUTE), PING)
+        await client.hears(PONG)
+
+
+async def test_without_a_header_nobody_is_let_in_and_no_broker_dialled(broker: Broker, caplog):
+    async with proxying(settings(broker.address, accept_proxy=True)) as proxy:
+        await proxy.nodes(1)
+        before = broker.connections
+        for _ in range(3):
+            client = await proxy.client()
+            await client.say(PING)
+            assert await _end_of(client) == b""
+        await ended(proxy, *[Cause.BAD_PROXY_HEADER] * 3)
+        assert broker.connections == before
+    assert [one.message for one in caplog.records].count("no header of the PROXY protocol") == 1
+    assert not any(record.exc_info for record in caplog.records)
+
+
+async def _end_of(client: Peer) -> bytes:
+    """What comes before the end, which may be a reset."""
+    try:
+        return await client.hear_all()
+    except trio.BrokenResourceError:
+        return b""
+
+
+async def test_a_header_that_does_not_come_is_waited_for_no_longer_than_told(broker: Broker):
+    async with proxying(settings(broker.address, accept_proxy=True, header_seconds=0.05)) as proxy:
+        client = await proxy.client()
+        await client.say(header(ProxyHeader.TWO, ROUTE)[:-1])
+        await client.hears_the_end()
+        await ended(proxy, Cause.BAD_PROXY_HEADER)
+
+
+async def test_a_look_whether_somebody_listens_is_no_fault(broker: Broker):
+    async with proxying(settings(broker.address, accept_proxy=True)) as proxy:
+        (await proxy.client()).close()
+        await ended(proxy, Cause.CLIENT_CLOSED)
+        (await proxy.client()).reset()
+        await ended(proxy, Cause.CLIENT_CLOSED, Cause.CLIENT_RESET)
+
+
+async def test_a_limit_for_each_address_is_for_the_clients_behind_a_balancer(broker: Broker):
+    async with proxying(settings(broker.address, accept_proxy=True, address_limit=1)) as proxy:
+        one, two, one_again = [await proxy.client() for _ in range(3)]
+        for client, number in ((one, 1), (two, 2), (one_again, 1)):
+            await client.say(header(ProxyHeader.TWO, Route(Address(f"192.0.2.{number}", 1), CLIENT)))
+            if client is not one_again:
+                await ping(client)
+        await one_again.hears_the_end()
+        await ended(proxy, Cause.TOO_MANY_CONNECTIONS)
+
+
+@pytest.fixture
+async def behind(nursery: trio.Nursery) -> tuple[Address, list[tuple[Route | None, bytes]]]:
+    """What stands in front of a broker and reads headers: its address, the headers, and what came behind them."""
+    came: list[tuple[Route | None, bytes]] = []
+
+    async def serve(stream: trio.SocketStream) -> None:
+        reader = Reader()
+        while reader.missing:
+            reader.feed(await stream.receive_some(reader.missing))
+        came.append((reader.route, await stream.receive_some()))
+
+    listeners = await nursery.start(
+        trio.serve_tcp,
+        serve,
+        0,
+    )
+    return Address(HOST, listeners[0].socket.getsockname()[1]), came
+
+
+@BOTH
+@pytest.mark.parametrize("accepts", [False, True])
+async def test_brokers_are_sent_the_client_first(accepts: bool, version: ProxyHeader, behind):
+    address, came = behind
+    async with proxying(settings(address, send_proxy=version, accept_proxy=accepts)) as proxy:
+        client = await proxy.client()
+        await client.say(*([header(ProxyHeader.ONE, ROUTE)] if accepts else []), PING)
+        await client.hears_the_end()
+        own = Route(Address(*client.stream.socket.getsockname()), proxy.listening)
+    # the proxy's own question names nobody
+    assert {route for route, _ in came} == {None, ROUTE if accepts else own}
+    assert {behind for route, behind in came if route} == {PING}
 
 
 # which frames are what

@@ -1,82 +1,164 @@
 import pytest
 import trio
-from trio.testing import wait_all_tasks_blocked
+from trio.testing import MockClock, wait_all_tasks_blocked
 
-from proxy.net.held import SMALL, HeldBytes
+from proxy.net.held import SMALL, HeldBytes, Share
 
 SIZE = SMALL + 1
+SECONDS = 30
+
+
+class Connection:
+    """Who holds. `moves`: whether a byte comes or goes each time that somebody looks."""
+
+    def __init__(self, held: HeldBytes, *, moves: bool = False, waits_for_proxy: bool = False) -> None:
+        self.share = Share(held, self)
+        self.ended = False
+        self._moves = moves
+        self._waits_for_proxy = waits_for_proxy
+        self._moved = 0
+
+    @property
+    def progress(self) -> int | None:
+        self._moved += self._moves
+        return None if self._waits_for_proxy else self._moved
+
+    def stall(self) -> None:
+        self.ended = True
+        self.share.release()
 
 
 async def holds(held: HeldBytes, size: int) -> bool:
     """Whether so much can be held without waiting."""
     with trio.CancelScope() as scope:
         scope.cancel()
-        await held.reserve(size)
+        wanted = Connection(held).share
+        await wanted.take(size)
+        wanted.release()
         return True
     return False
 
 
+async def holder(held: HeldBytes, size: int = SIZE, **kind: bool) -> Connection:
+    connection = Connection(held, **kind)
+    await connection.share.take(size)
+    return connection
+
+
 @pytest.fixture
 def held() -> HeldBytes:
-    return HeldBytes(3 * SIZE)
+    return HeldBytes(3 * SIZE, SECONDS)
 
 
 async def test_frames_within_the_limit_do_not_wait(held):
     for _ in range(3):
-        await held.reserve(SIZE)
+        await holder(held)
 
 
 async def test_a_frame_over_the_limit_waits_until_another_is_released(held, nursery):
-    for _ in range(3):
-        await held.reserve(SIZE)
+    first, *_ = [await holder(held) for _ in range(3)]
     reserved = trio.Event()
 
     async def one_more() -> None:
-        await held.reserve(SIZE)
+        await holder(held)
         reserved.set()
 
     nursery.start_soon(one_more)
     await wait_all_tasks_blocked()
     assert not reserved.is_set()
-    held.release(SIZE)
+    first.share.release()
     await reserved.wait()
 
 
 async def test_what_was_released_is_enough_for_one_of_those_who_wait(held, nursery):
-    await held.reserve(3 * SIZE)
+    first = await holder(held, 3 * SIZE)
     reserved = []
 
-    async def one_more(number: int) -> None:
-        await held.reserve(2 * SIZE)
-        reserved.append(number)
+    async def one_more() -> None:
+        reserved.append(await holder(held, 2 * SIZE))
 
-    nursery.start_soon(one_more, 1)
-    nursery.start_soon(one_more, 2)
+    nursery.start_soon(one_more)
+    nursery.start_soon(one_more)
     await wait_all_tasks_blocked()
-    held.release(3 * SIZE)
+    first.share.release()
     await wait_all_tasks_blocked()
-    assert len(reserved) == 1
-    held.release(2 * SIZE)
+    (second,) = reserved
+    second.share.release()
     await wait_all_tasks_blocked()
-    assert sorted(reserved) == [1, 2]
+    assert len(reserved) == 2
 
 
 async def test_a_frame_that_no_limit_allows_is_let_through_alone(held):
-    await held.reserve(100 * SIZE)
+    huge = await holder(held, 100 * SIZE)
     assert not await holds(held, SIZE)
-    held.release(100 * SIZE)
+    huge.share.release()
     assert await holds(held, SIZE)
 
 
 async def test_small_frames_never_wait(held):
-    await held.reserve(3 * SIZE)
-    await held.reserve(SMALL)
-    held.release(SMALL)
+    await holder(held, 3 * SIZE)
+    small = await holder(held, SMALL)
+    small.share.release()
     assert not await holds(held, SIZE)
 
 
 async def test_who_gives_up_waiting_holds_nothing(held):
-    await held.reserve(3 * SIZE)
+    first = await holder(held, 3 * SIZE)
     assert not await holds(held, SIZE)
-    held.release(3 * SIZE)
-    await held.reserve(3 * SIZE)
+    first.share.release()
+    await holder(held, 3 * SIZE)
+
+
+async def test_a_share_is_given_back_once(held):
+    first, second = await holder(held), await holder(held, 2 * SIZE)
+    first.share.release()
+    first.share.release()
+    assert await holds(held, SIZE)
+    second.share.release()
+    assert await holds(held, 3 * SIZE)
+
+
+# who keeps what others wait for
+
+
+async def test_who_does_not_move_while_others_wait_is_ended(held, autojump_clock: MockClock):
+    stuck, moving = await holder(held, 2 * SIZE), await holder(held, moves=True)
+    await holder(held)
+    assert trio.current_time() == pytest.approx(SECONDS)
+    assert (stuck.ended, moving.ended) == (True, False)
+
+
+async def test_who_moves_is_waited_for_however_slow_it_is(held, autojump_clock: MockClock):
+    slow = await holder(held, 3 * SIZE, moves=True)
+    with trio.move_on_after(100 * SECONDS) as patience:
+        await holder(held)
+    assert patience.cancelled_caught
+    assert not slow.ended
+
+
+async def test_who_waits_for_the_proxy_itself_is_not_blamed(held, autojump_clock: MockClock):
+    recorded = await holder(held, 3 * SIZE, waits_for_proxy=True)
+    with trio.move_on_after(10 * SECONDS):
+        await holder(held)
+    assert not recorded.ended
+
+
+async def test_who_holds_what_nobody_wants_is_left_alone(held, autojump_clock: MockClock):
+    stuck = await holder(held)
+    await trio.sleep(100 * SECONDS)
+    await holder(held)
+    assert not stuck.ended
+
+
+async def test_who_has_just_begun_to_hold_is_given_its_time(held, nursery, autojump_clock: MockClock):
+    first, second, third = await holder(held, 3 * SIZE), Connection(held), Connection(held)
+    nursery.start_soon(second.share.take, 3 * SIZE)
+    await wait_all_tasks_blocked()
+    nursery.start_soon(third.share.take, 3 * SIZE)
+    await trio.sleep(SECONDS - 1)
+    first.share.release()
+    await trio.sleep(SECONDS)
+    assert second.share.size or third.share.size
+    assert not any(one.ended for one in (second, third))
+    await trio.sleep(2)
+    assert second.ended or third.ended

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import errno
 import itertools
 import random
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -14,7 +16,7 @@ from proxy.config import MIB
 from proxy.conversation import Cause, Direction
 from proxy.net.held import HeldBytes
 from proxy.net.relay import MOST_MADE
-from proxy.net.streams import RECEIVE_SIZE, PeerLost
+from proxy.net.streams import RECEIVE_SIZE, PeerLost, Stream
 from proxy.rewrite import api_versions
 from proxy.rewrite.addresses import FETCH, FIND_COORDINATOR, METADATA, PRODUCE
 from proxy.rewrite.nodes import Address, Node
@@ -300,6 +302,35 @@ async def test_a_reset_of_the_broker_that_sending_finds_first_is_a_reset_too():
         await wait_all_tasks_blocked(0.01)
         await talk.broker.finish()
         await talk.ends_with(Cause.BROKER_RESET)
+
+
+@pytest.mark.parametrize(("side", "cause"), [("_client", Cause.CLIENT_LOST), ("_broker", Cause.BROKER_LOST)])
+async def test_a_machine_that_answers_no_more_is_lost(side, cause, monkeypatch):
+    # as its kernel says once so many probes of keepalive had no answer
+    monkeypatch.setattr(Stream, "receive", silent(Stream.receive, side))
+    async with relaying() as talk:
+        await talk.ends_with(cause)
+
+
+def silent(receive: Callable[..., Any], side: str) -> Callable[..., Any]:
+    async def lost(self: Stream, *most: int) -> bytes | None:
+        if self.peer != side.removeprefix("_"):
+            return await receive(self, *most)
+        raise PeerLost("Connection timed out", self) from TimeoutError(errno.ETIMEDOUT, "Connection timed out")
+
+    return lost
+
+
+async def test_a_brokers_machine_that_only_sending_finds_lost_is_lost(monkeypatch):
+    async with relaying() as talk:
+
+        async def lost(self: Stream, pieces: Any) -> None:
+            talk.broker.close()
+            raise PeerLost("No route to host", self) from OSError(errno.EHOSTUNREACH, "No route to host")
+
+        monkeypatch.setattr(Stream, "send", lost)
+        await talk.client.say(ping(1))
+        await talk.ends_with(Cause.BROKER_LOST)
 
 
 async def test_a_client_that_goes_while_it_is_answered_has_reset_the_connection():
@@ -711,8 +742,12 @@ def large_metadata() -> bytes:
     return answer(METADATA, 12, {"brokers": [{"node_id": 7, "host": UPSTREAM * 9, "port": 1}] * 3000})
 
 
+# makes such an answer longer than what sockets take
+LONG_NAME = ".".join(["a" * 60] * 4)
+
+
 async def test_large_answers_that_are_held_share_a_limit():
-    large, limit = large_metadata(), HeldBytes(600 * 1024)
+    large, limit = large_metadata(), HeldBytes(600 * 1024, 30)
     assert 300 * 1024 < len(large) < 600 * 1024
     async with relaying(held=limit) as one, relaying(held=limit) as two:
         for talk in (one, two):
@@ -731,7 +766,7 @@ async def test_large_answers_that_are_held_share_a_limit():
 
 
 async def test_the_share_of_a_connection_that_ends_is_free_again():
-    large, limit = large_metadata(), HeldBytes(600 * 1024)
+    large, limit = large_metadata(), HeldBytes(600 * 1024, 30)
     for _ in range(2):
         async with relaying(held=limit) as talk:
             await talk.client.say(ask(METADATA, 12))
@@ -740,8 +775,94 @@ async def test_the_share_of_a_connection_that_ends_is_free_again():
             await wait_all_tasks_blocked(0.02)
             talk.client.reset()
             await talk.ends_with(Cause.CLIENT_RESET)
-    with trio.fail_after(1):
-        await limit.reserve(600 * 1024)
+    assert limit._held == 0
+
+
+async def test_a_client_that_takes_nothing_of_what_others_wait_for_is_ended(autojump_clock):
+    large, limit = large_metadata(), HeldBytes(600 * 1024, 5)
+    async with relaying(held=limit, buffers=SMALL, advertise=LONG_NAME) as stuck, relaying(held=limit) as other:
+        for talk in (stuck, other):
+            await talk.client.say(ask(METADATA, 12))
+            await talk.broker.hear_frame()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(stuck.broker.say, large)
+            await wait_all_tasks_blocked(0.02)
+            # nobody wants what it holds
+            await trio.sleep(100)
+            assert not stuck.finished.is_set()
+            await other.broker.say(large)
+            await stuck.ends_with(Cause.STALLED)
+            await other.client.hear_frame()
+
+
+async def test_a_broker_that_never_ends_the_answer_that_others_wait_for_is_ended(autojump_clock):
+    large, limit = large_metadata(), HeldBytes(600 * 1024, 5)
+    async with relaying(held=limit) as stuck, relaying(held=limit) as other:
+        for talk in (stuck, other):
+            await talk.client.say(ask(METADATA, 12))
+            await talk.broker.hear_frame()
+        await stuck.broker.say(large[:-1])
+        await wait_all_tasks_blocked(0.02)
+        await other.broker.say(large)
+        await stuck.ends_with(Cause.STALLED)
+        await other.client.hear_frame()
+
+
+async def test_a_client_that_takes_a_little_at_a_time_keeps_its_answer(autojump_clock):
+    large, limit = large_metadata(), HeldBytes(600 * 1024, 5)
+    async with relaying(held=limit, buffers=SMALL, advertise=LONG_NAME) as slow, relaying(held=limit) as other:
+        for talk in (slow, other):
+            await talk.client.say(ask(METADATA, 12))
+            await talk.broker.hear_frame()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(slow.broker.say, large)
+            await wait_all_tasks_blocked(0.02)
+            nursery.start_soon(other.broker.say, large)
+            size = int.from_bytes(await slow.client.hear(4))
+            for at in range(0, size, 32 * 1024):
+                await slow.client.hear(min(32 * 1024, size - at))
+                await trio.sleep(1)
+            await other.client.hear_frame()
+            assert not slow.finished.is_set()
+
+
+async def test_who_waits_for_the_recorder_waits_for_no_peer():
+    watcher, room = Watcher(lambda direction, chunk: setattr(watcher, "full", True)), threading.Event()
+
+    def wait() -> None:
+        room.wait(20)
+        watcher.full = False
+
+    watcher.waits = wait
+    async with relaying(watcher) as talk:
+        assert talk.relay.progress == 0
+        await talk.client.say(ping(1))
+        await wait_all_tasks_blocked(0.01)
+        assert talk.relay.progress is None
+        room.set()
+        await talk.broker.hears(ping(1))
+        assert talk.relay.progress == len(ping(1))
+
+
+async def test_a_connection_is_quiet_when_no_answer_is_owed():
+    async with relaying() as talk:
+        assert talk.relay.is_quiet
+        await talk.client.say(ping(1))
+        await talk.broker.hears(ping(1))
+        assert not talk.relay.is_quiet
+        await talk.broker.say(pong(1)[:-1])
+        await talk.client.hears(pong(1)[:-1])
+        assert not talk.relay.is_quiet
+        await talk.broker.say(pong(1)[-1:])
+        await talk.client.hears(pong(1)[-1:])
+        await wait_all_tasks_blocked()
+        assert talk.relay.is_quiet
+        # nobody is asked while a request has only begun
+        await talk.client.say(ping(2)[:-1])
+        await talk.broker.hears(ping(2)[:-1])
+        assert talk.relay.is_quiet
+        talk.relay.idle()
+        await talk.ends_with(Cause.IDLE)
 
 
 @pytest.mark.parametrize("direction", Direction)

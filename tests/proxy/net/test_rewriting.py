@@ -9,7 +9,7 @@ import pytest
 from proxy.conversation import Exchange
 from proxy.net import rewriting
 from proxy.net.cluster import routes
-from proxy.net.held import SMALL, HeldBytes
+from proxy.net.held import SMALL, HeldBytes, Share
 from proxy.net.nodes import Nodes
 from proxy.net.rewriting import Held, TooLarge, Walked, is_rewritten, rewriter
 from proxy.net.state import State
@@ -37,9 +37,22 @@ async def nodes(listeners: Listeners) -> AsyncIterator[Nodes]:
     listeners.close()
 
 
+class Nobody:
+    """A connection that is never in anybody's way."""
+
+    progress = None
+
+    def stall(self) -> None:
+        raise AssertionError("it moves")
+
+
+def share_of(held: HeldBytes) -> Share:
+    return Share(held, Nobody())
+
+
 @pytest.fixture
-def held() -> HeldBytes:
-    return HeldBytes(4 * SMALL)
+def share() -> Share:
+    return share_of(HeldBytes(4 * SMALL, 30))
 
 
 def exchange(key: int, version: int, frame: bytes) -> Exchange:
@@ -82,9 +95,9 @@ def test_anything_else_is_not(case):
 
 @pytest.mark.parametrize("size", [1, 7, 100_000])
 @pytest.mark.parametrize("case", CARRYING, ids=labelled)
-async def test_a_small_answer_is_held_and_leaves_whole(case, size, nodes, held, listeners):
+async def test_a_small_answer_is_held_and_leaves_whole(case, size, nodes, share, listeners):
     frame = framed(response(*case, values(*case, [NODE])))
-    subject = rewriter(exchange(*case, frame), nodes, held, LIMIT)
+    subject = rewriter(exchange(*case, frame), nodes, share, LIMIT)
     assert isinstance(subject, Held)
     pieces = cut(frame, size)
     for piece in pieces[:-1]:
@@ -96,19 +109,19 @@ async def test_a_small_answer_is_held_and_leaves_whole(case, size, nodes, held, 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 64, 1000])
 @pytest.mark.parametrize("case", WALKED, ids=labelled)
-async def test_a_walked_answer_is_the_same_however_it_is_cut(case, size, nodes, held, listeners, monkeypatch):
+async def test_a_walked_answer_is_the_same_however_it_is_cut(case, size, nodes, share, listeners, monkeypatch):
     monkeypatch.setattr(rewriting, "HOLD_WALKED_BELOW", 10)
     frame = framed(response(*case, values(*case, [NODE])))
-    subject = rewriter(exchange(*case, frame), nodes, held, LIMIT)
+    subject = rewriter(exchange(*case, frame), nodes, share, LIMIT)
     assert isinstance(subject, Walked)
     out = await feed(subject, cut(frame, size))
     assert len(out) == len(frame)
     assert is_replaced(*case, frame, out, listeners)
 
 
-async def test_a_large_fetch_answer_leaves_as_it_comes(nodes, held, listeners):
+async def test_a_large_fetch_answer_leaves_as_it_comes(nodes, share, listeners):
     frame = fetched([NODE], random.Random(0).randbytes(300 * 1024))
-    subject = rewriter(exchange(FETCH, 16, frame), nodes, held, LIMIT)
+    subject = rewriter(exchange(FETCH, 16, frame), nodes, share, LIMIT)
     for at in range(0, 300 * 1024, 4096):
         passed = await subject.feed(memoryview(frame)[at : at + 4096], last=False)
         assert passed == (4096, b"")
@@ -117,16 +130,16 @@ async def test_a_large_fetch_answer_leaves_as_it_comes(nodes, held, listeners):
     assert is_replaced(FETCH, 16, frame, frame[: 300 * 1024] + rest, listeners)
 
 
-async def test_a_large_fetch_answer_that_names_nobody_stays_as_it_is(nodes, held):
+async def test_a_large_fetch_answer_that_names_nobody_stays_as_it_is(nodes, share):
     frame = fetched([], bytes(300 * 1024))
-    assert await feed(rewriter(exchange(FETCH, 16, frame), nodes, held, LIMIT), cut(frame, 50_000)) == frame
+    assert await feed(rewriter(exchange(FETCH, 16, frame), nodes, share, LIMIT), cut(frame, 50_000)) == frame
 
 
 @pytest.mark.parametrize("advertised", ["a", "x" * 200])
-async def test_a_tail_has_its_length_whatever_is_advertised(advertised, listeners, held):
+async def test_a_tail_has_its_length_whatever_is_advertised(advertised, listeners, share):
     nodes = Nodes(settings(advertise=advertised), listeners.serve, State(), None)
     frame = fetched([NODE], bytes(300 * 1024))
-    out = await feed(rewriter(exchange(FETCH, 16, frame), nodes, held, LIMIT), cut(frame, 65_536))
+    out = await feed(rewriter(exchange(FETCH, 16, frame), nodes, share, LIMIT), cut(frame, 65_536))
     assert len(out) == len(frame)
     assert b"up-7.invalid" not in out
     hosts = [node["host"] for node in read(FETCH, 16, out[4:])["node_endpoints"]]
@@ -135,49 +148,49 @@ async def test_a_tail_has_its_length_whatever_is_advertised(advertised, listener
 
 
 @pytest.mark.parametrize(("size", "way"), [(256 * 1024, Held), (256 * 1024 + 1, Walked)])
-async def test_up_to_256_kib_are_held(size, way, nodes, held):
+async def test_up_to_256_kib_are_held(size, way, nodes, share):
     empty = len(fetched([], b""))
     frame = fetched([], bytes(size + 4 - empty - 2))
     frame = framed(frame[4:])
     made = exchange(FETCH, 16, frame)
     made.response_size = size
-    assert type(rewriter(made, nodes, held, LIMIT)) is way
+    assert type(rewriter(made, nodes, share, LIMIT)) is way
 
 
-async def test_an_answer_over_the_hold_limit_is_too_large(nodes, held):
+async def test_an_answer_over_the_hold_limit_is_too_large(nodes, share):
     frame = framed(response(METADATA, 12, values(METADATA, 12, [NODE])))
     with pytest.raises(TooLarge, match=f"{len(frame) - 4} bytes .* limit is 10"):
-        rewriter(exchange(METADATA, 12, frame), nodes, held, 10)
+        rewriter(exchange(METADATA, 12, frame), nodes, share, 10)
 
 
-async def test_a_tail_over_the_hold_limit_is_too_large_before_it_has_come(nodes, held):
+async def test_a_tail_over_the_hold_limit_is_too_large_before_it_has_come(nodes, share):
     frame = fetched([NODE] * 100, bytes(300 * 1024))
-    subject = rewriter(exchange(FETCH, 16, frame), nodes, held, 100)
+    subject = rewriter(exchange(FETCH, 16, frame), nodes, share, 100)
     with pytest.raises(TooLarge):
         await subject.feed(memoryview(frame)[:-1000], last=False)
 
 
 @pytest.mark.parametrize("case", CARRYING, ids=labelled)
-async def test_an_answer_that_ends_amid_its_brokers_cannot_be_read(case, nodes, held):
+async def test_an_answer_that_ends_amid_its_brokers_cannot_be_read(case, nodes, share):
     whole = response(*case, values(*case, [NODE]))
     frame = framed(whole[: whole.index(b"invalid")])
     with pytest.raises(WireError):
-        await feed(rewriter(exchange(*case, frame), nodes, held, LIMIT), [frame])
+        await feed(rewriter(exchange(*case, frame), nodes, share, LIMIT), [frame])
 
 
 @pytest.mark.parametrize("missing", [1, 5, 20, 40, 400])
-async def test_a_large_answer_that_ends_too_early_cannot_be_read(missing, nodes, held):
+async def test_a_large_answer_that_ends_too_early_cannot_be_read(missing, nodes, share):
     frame = framed(fetched([NODE], bytes(300 * 1024))[4:-missing])
     with pytest.raises(WireError):
-        await feed(rewriter(exchange(FETCH, 16, frame), nodes, held, LIMIT), cut(frame, 65_536))
+        await feed(rewriter(exchange(FETCH, 16, frame), nodes, share, LIMIT), cut(frame, 65_536))
 
 
 async def test_a_large_held_answer_takes_its_share_until_it_is_released(nodes):
     nodes_named = [Node(number, "up.invalid" * 20, 9092) for number in range(2000)]
     frame = framed(response(METADATA, 12, values(METADATA, 12, nodes_named)))
     size = len(frame) - 4
-    held = HeldBytes(size)
-    subject = rewriter(exchange(METADATA, 12, frame), nodes, held, LIMIT)
+    held = HeldBytes(size, 30)
+    subject = rewriter(exchange(METADATA, 12, frame), nodes, share_of(held), LIMIT)
     await subject.feed(memoryview(frame)[:1000], last=False)
     assert held._held == size
     subject.release()
@@ -190,8 +203,8 @@ async def test_a_large_tail_takes_its_share_until_it_is_released(size, nodes):
     records = bytes(300 * 1024)
     frame = fetched([Node(7, "up-7.invalid" * 8, number) for number in range(3000)], records)
     tail = len(frame) - len(fetched([], records)) + 1
-    held = HeldBytes(len(frame))
-    subject = rewriter(exchange(FETCH, 16, frame), nodes, held, LIMIT)
+    held = HeldBytes(len(frame), 30)
+    subject = rewriter(exchange(FETCH, 16, frame), nodes, share_of(held), LIMIT)
     for piece in cut(frame[:-1], size):
         await subject.feed(memoryview(piece), last=False)
     assert held._held == tail > SMALL
@@ -199,9 +212,9 @@ async def test_a_large_tail_takes_its_share_until_it_is_released(size, nodes):
     assert held._held == 0
 
 
-async def test_api_versions_is_reduced(nodes, held):
+async def test_api_versions_is_reduced(nodes, share):
     offers = {"api_keys": [{"api_key": METADATA, "min_version": 0, "max_version": 99}]}
     frame = framed(response(API_VERSIONS, 3, offers))
-    out = await feed(rewriter(exchange(API_VERSIONS, 3, frame), nodes, held, LIMIT), cut(frame, 3))
+    out = await feed(rewriter(exchange(API_VERSIONS, 3, frame), nodes, share, LIMIT), cut(frame, 3))
     (offer,) = read(API_VERSIONS, 3, out[4:])["api_keys"]
     assert offer["max_version"] == catalog.versions(METADATA)[-1]

@@ -372,9 +372,9 @@ async def test_a_connection_that_reaches_its_broker_while_the_proxy_stops_ends_t
         await proxy.nodes(1)
         reached, real = trio.Event(), proxy.cluster.upstreams.connect
 
-        async def late(number: int, node_id: int | None) -> Any:
+        async def late(*asked: Any) -> Any:
             await reached.wait()
-            return await real(number, node_id)
+            return await real(*asked)
 
         monkeypatch.setattr(proxy.cluster.upstreams, "connect", late)
         client = await proxy.client()

@@ -1,5 +1,7 @@
+import errno
+import os
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 
 import pytest
 import trio
@@ -300,6 +302,75 @@ async def test_closing_twice_is_closing_once(ends, monkeypatch):
     stream.close()
     assert len(told) == 1
     await peer.hears_the_end()
+
+
+def options(sock: socket.socket) -> dict[str, int]:
+    tcp = {name: sock.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) for name in TCP_OPTIONS}
+    return tcp | {"SO_KEEPALIVE": sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)}
+
+
+TCP_OPTIONS = ("TCP_NODELAY", "TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT")
+
+
+@pytest.mark.parametrize(("keepalive", "idle", "between"), [(60, 60, 10), (0.2, 1, 1), (10**6, 32767, 5461)])
+async def test_small_frames_leave_at_once_and_silent_machines_are_asked(keepalive, idle, between, listener):
+    stream = await dial(Address(*listener.getsockname()), 10, keepalive=keepalive)
+    other, _ = listener.accept()
+    client = accepted(trio.socket.from_stdlib_socket(other), "client", keepalive)
+    for end in (stream, client):
+        found = options(end._socket)
+        assert found.pop("TCP_NODELAY")
+        assert found.pop("SO_KEEPALIVE")
+        assert found == {"TCP_KEEPIDLE": idle, "TCP_KEEPINTVL": between, "TCP_KEEPCNT": 6}
+        end.close()
+
+
+async def test_a_greeting_is_the_first_that_a_broker_hears(listener):
+    stream = await dial(Address(*listener.getsockname()), 10, greeting=b"PROXY UNKNOWN\r\n")
+    await stream.send([b"request"])
+    broker = Peer(listener.accept()[0])
+    await broker.hears(b"PROXY UNKNOWN\r\nrequest")
+    stream.close()
+    broker.close()
+
+
+async def test_a_broker_that_goes_while_it_is_greeted_cannot_be_reached(listener, monkeypatch):
+    async def lost(self: Stream, pieces: Iterable[bytes]) -> None:
+        raise PeerLost("Connection reset by peer", self)
+
+    monkeypatch.setattr(Stream, "send", lost)
+    with pytest.raises(PeerLost):
+        await dial(Address(*listener.getsockname()), 10, greeting=b"PROXY UNKNOWN\r\n")
+    broker = Peer(listener.accept()[0])
+    await broker.hears_the_end()
+    broker.close()
+
+
+@pytest.mark.parametrize(
+    ("reason", "vanished"),
+    [(errno.ETIMEDOUT, True), (errno.EHOSTUNREACH, True), (errno.ECONNRESET, False), (errno.EPIPE, False)],
+)
+async def test_a_machine_that_is_gone_is_told_from_a_peer_that_is(reason, vanished, ends, monkeypatch):
+    def fails(self: socket.socket, most: int) -> bytes:
+        raise OSError(reason, os.strerror(reason))
+
+    stream, _ = ends
+    broken = socket.socket(fileno=stream._socket.detach())
+    stream._socket = type("Broken", (socket.socket,), {"recv": fails})(fileno=broken.detach())
+    with pytest.raises(PeerLost) as lost:
+        await stream.receive()
+    assert lost.value.vanished is vanished
+
+
+async def test_what_a_slow_peer_takes_is_counted(ends, nursery):
+    stream, peer = ends
+    nursery.start_soon(stream.send, [bytes(MUCH)])
+    await wait_all_tasks_blocked(0.01)
+    before = stream.taken
+    await peer.hear(MUCH // 2)
+    await wait_all_tasks_blocked(0.01)
+    assert stream.taken > before
+    await peer.hear(MUCH // 2)
 
 
 async def test_a_socket_that_refuses_its_options_is_used_all_the_same():

@@ -10,7 +10,16 @@ import pytest
 
 import proxy
 import recorder
-from proxy.config import BadSetting, ClusterSettings, Format, Level, LogSettings, MappingKind, ProxySettings
+from proxy.config import (
+    BadSetting,
+    ClusterSettings,
+    Format,
+    Level,
+    LogSettings,
+    MappingKind,
+    ProxyHeader,
+    ProxySettings,
+)
 from proxy.rewrite.nodes import Address
 from proxy.settings.keys import Known, Place, keys_of
 from proxy.settings.load import Loaded, load
@@ -23,6 +32,8 @@ ALL = """\
 metrics = "127.0.0.1:9464"
 drain = "3s"
 held = "1MiB"
+stalled = "4s"
+connections = 100
 [log]
 level = "debug"
 format = "json"
@@ -38,8 +49,9 @@ nodes.1 = "127.0.0.1:9094"
 mapping = "ports"
 advertise_ports = 31100
 advertised.7 = "proxy-7.example.org:443"
-limits = { request = "1MiB", response = "2MiB", hold = "3MiB" }
-timeouts = { dial = "1s", half_close = "2s", tls = "3s" }
+limits = { request = "1MiB", response = "2MiB", hold = "3MiB", connections = 50, connections_per_address = 5 }
+timeouts = { dial = "1s", half_close = "2s", tls = "3s", idle = "4s", keepalive = "5s" }
+proxy_protocol = { accept = true, timeout = "6s", send = "v2" }
 [capture]
 folder = "capture"
 queue = "4MiB"
@@ -122,12 +134,21 @@ def test_a_file_says_everything(tmp_path):
                 1,
                 2,
                 3,
+                idle_seconds=4,
+                keepalive_seconds=5,
+                connection_limit=50,
+                address_limit=5,
+                accept_proxy=True,
+                header_seconds=6,
+                send_proxy=ProxyHeader.TWO,
             ),
         ),
         Address("127.0.0.1", 9464),
         3,
         1 << 20,
         LogSettings(Level.DEBUG, Format.JSON),
+        stalled_seconds=4,
+        connection_limit=100,
     )
     assert found.capture == CaptureSettings(
         folder=Path("capture"),

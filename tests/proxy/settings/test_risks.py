@@ -16,6 +16,7 @@ TAKEN = {
     "drain": "drain = 0",
     "held": 'held = "1MiB"',
     "listen": 'clusters.main.listen = "127.0.0.1:0"',
+    "proxy_protocol.accept": "clusters.main.proxy_protocol.accept = true",
     "limits.request": 'clusters.main.limits.request = "99MiB"',
     "limits.response": 'clusters.main.limits.response = "50MiB"',
     "timeouts.half_close": "clusters.main.timeouts.half_close = 29",

@@ -1,0 +1,160 @@
+"""The header in which a load balancer says for whom it connects: HAProxy's PROXY protocol, versions 1 and 2.
+
+Bytes in, addresses out; knows no socket. A reader is fed no more bytes than are surely the header's (`Reader.missing`),
+so that what comes behind it, a TLS handshake or Kafka's first request, stays where it is.
+
+    version 1   a line: "PROXY TCP4 192.0.2.1 198.51.100.1 56324 9092\r\n"; at most 107 bytes
+    version 2   signature, version and command, family, length, addresses, then TLVs, which nobody here needs
+
+Source: https://www.haproxy.org/download/2.9/doc/proxy-protocol.txt, sections 2.1 and 2.2.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import NamedTuple
+
+from proxy.config import ProxyHeader
+from proxy.rewrite.nodes import Address
+
+SIGNATURE = b"\r\n\r\n\0\r\nQUIT\n"
+# of version 2: signature, version and command, family and transport, length of the rest
+_FIXED = struct.Struct(">12sBBH")
+_LONGEST_LINE = 107
+_SHORTEST_LINE = len(b"PROXY UNKNOWN\r\n")
+_VERSION, _LOCAL, _PROXY = 0x20, 0x20, 0x21
+_TCP_OVER_4, _TCP_OVER_6 = 0x11, 0x21
+# families whose addresses say nothing here, and their sizes: unspecified, UNIX sockets
+_NAMELESS = {0x00: 0, 0x31: 216, 0x32: 216}
+# datagrams are the same but for their transport
+_WITH_ADDRESSES = {
+    _TCP_OVER_4: struct.Struct(">4s4sHH"),
+    0x12: struct.Struct(">4s4sHH"),
+    _TCP_OVER_6: struct.Struct(">16s16sHH"),
+    0x22: struct.Struct(">16s16sHH"),
+}
+_LINE = re.compile(rb"PROXY (TCP[46]) ([0-9A-Fa-f:.]+) ([0-9A-Fa-f:.]+) (0|[1-9][0-9]{0,4}) (0|[1-9][0-9]{0,4})\r\n")
+_LINE_WITHOUT = re.compile(rb"PROXY UNKNOWN(?: [^\r\n]*)?\r\n")
+
+
+class Malformed(ValueError):
+    """No header of the PROXY protocol; the message says why."""
+
+
+class Route(NamedTuple):
+    """Who has connected, and to what: IP addresses with ports."""
+
+    client: Address
+    listener: Address
+
+
+class Reader:
+    """One header on its way. `route` once it is whole: None if it names nobody, as a health check's."""
+
+    def __init__(self) -> None:
+        self.route: Route | None = None
+        # bytes that are surely to come; 0: the header is whole
+        self.missing = _SHORTEST_LINE
+        self._header = b""
+
+    def feed(self, piece: bytes) -> None:
+        """The next bytes, at most `missing`. Raises Malformed."""
+        self._header += piece
+        if self._header.startswith(SIGNATURE):
+            self._go_on_with_two()
+        elif SIGNATURE.startswith(self._header):
+            self.missing = _FIXED.size - len(self._header)
+        else:
+            self._go_on_with_one()
+
+    def _go_on_with_one(self) -> None:
+        line = self._header
+        if not line.startswith(b"PROXY "[: len(line)]):
+            raise Malformed("the first bytes are those of no header")
+        self.missing = 0 if line.endswith(b"\r\n") else 1 if line.endswith(b"\r") else 2
+        if not self.missing:
+            self.route = _read_line(line)
+        elif b"\n" in line or len(line) + self.missing > _LONGEST_LINE:
+            raise Malformed("a line that does not end where it must")
+        self.missing = max(self.missing, _SHORTEST_LINE - len(line))
+
+    def _go_on_with_two(self) -> None:
+        size = _FIXED.size
+        if len(self._header) >= _FIXED.size:
+            size += _FIXED.unpack_from(self._header)[3]
+        self.missing = size - len(self._header)
+        if not self.missing:
+            self.route = _read_binary(self._header)
+
+
+def _read_line(line: bytes) -> Route | None:
+    if _LINE_WITHOUT.fullmatch(line):
+        return None
+    found = _LINE.fullmatch(line)
+    if found is None:
+        raise Malformed("a line that names no two addresses")
+    kind, *texts = (group.decode() for group in found.groups())
+    client, listener, *ports = texts
+    try:
+        hosts = [(IPv4Address if kind == "TCP4" else IPv6Address)(text) for text in (client, listener)]
+    except ValueError as error:
+        raise Malformed(f"an address that is none of {kind}") from error
+    if max(map(int, ports)) > 0xFFFF:
+        raise Malformed("a port that there isn't")
+    return Route(*(Address(str(host), int(port)) for host, port in zip(hosts, ports, strict=True)))
+
+
+def _read_binary(header: bytes) -> Route | None:
+    _, command, family, size = _FIXED.unpack_from(header)
+    if command == _LOCAL:
+        return None
+    if command != _PROXY:
+        raise Malformed(f"version and command {command:#x}")
+    layout = _WITH_ADDRESSES.get(family)
+    if size < (layout.size if layout else _NAMELESS.get(family, 0)):
+        raise Malformed(f"{size} bytes are too few for family {family:#x}")
+    if layout is None:
+        if family in _NAMELESS:
+            return None
+        raise Malformed(f"family {family:#x}")
+    client, listener, *ports = layout.unpack_from(header, _FIXED.size)
+    return Route(Address(str(ip_address(client)), ports[0]), Address(str(ip_address(listener)), ports[1]))
+
+
+def header(version: ProxyHeader, route: Route | None) -> bytes:
+    """What to send before anything else. `route`: None for a connection of the proxy's own."""
+    if version is ProxyHeader.OFF:
+        return b""
+    return (_line if version is ProxyHeader.ONE else _binary)(route)
+
+
+def _line(route: Route | None) -> bytes:
+    if route is None:
+        return b"PROXY UNKNOWN\r\n"
+    client, listener = _numbers(route)
+    family = f"TCP{client.version}"
+    return f"PROXY {family} {client} {listener} {route.client.port} {route.listener.port}\r\n".encode()
+
+
+def _binary(route: Route | None) -> bytes:
+    if route is None:
+        return _FIXED.pack(SIGNATURE, _LOCAL, 0, 0)
+    client, listener = _numbers(route)
+    family = _TCP_OVER_4 if client.version == 4 else _TCP_OVER_6
+    layout = _WITH_ADDRESSES[family]
+    addresses = layout.pack(client.packed, listener.packed, route.client.port, route.listener.port)
+    return _FIXED.pack(SIGNATURE, _PROXY, family, layout.size) + addresses
+
+
+def _numbers(route: Route) -> tuple[IPv4Address | IPv6Address, IPv4Address | IPv6Address]:
+    """Both addresses, in one family, without the interface that stands behind a link-local one."""
+    client, listener = (ip_address(address.host.partition("%")[0]) for address in route)
+    if client.version == listener.version:
+        return client, listener
+    return _as_six(client), _as_six(listener)
+
+
+def _as_six(number: IPv4Address | IPv6Address) -> IPv6Address:
+    return number if isinstance(number, IPv6Address) else IPv6Address(f"::ffff:{number}")
