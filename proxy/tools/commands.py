@@ -97,6 +97,7 @@ def show(
     """
     from proxy.tools import schema
 
+    _check_show(function, paths, as_json)
     if isinstance(name, str):
         found = [_embedded(name, version)]
     else:
@@ -110,6 +111,13 @@ def show(
             click.echo(json.dumps(schema.as_json(codec.message, codec.version), indent=2))
         else:
             _print(schema.as_text(codec.message, codec.version))
+
+
+def _check_show(function: str | None, paths: tuple[str, ...], as_json: bool) -> None:
+    if paths and function not in ("project", "walk"):
+        raise click.UsageError("--path goes with --source project or --source walk")
+    if function and as_json:
+        raise click.UsageError("--source or --json, not both")
 
 
 _KINDS: tuple[Kind, ...] = ("request", "response")

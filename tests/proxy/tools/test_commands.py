@@ -64,6 +64,12 @@ def test_show_prints_the_source_that_was_written() -> None:
     assert "--path throttle_time_ms" in failed(1, "show", 3, "--response", "--source", "project")
 
 
+def test_options_of_show_that_do_not_go_together_are_refused() -> None:
+    assert "--path goes with --source" in failed(2, "show", "metadata", "--path", "brokers")
+    assert "--path goes with --source" in failed(2, "show", "metadata", "--source", "decode", "--path", "brokers")
+    assert "--source or --json, not both" in failed(2, "show", "metadata", "--source", "decode", "--json")
+
+
 def test_show_of_a_message_inside_messages() -> None:
     shown = ok("show", "consumer_protocol_assignment", 1)
     assert shown.startswith("ConsumerProtocolAssignment  version 1 of ")
