@@ -24,28 +24,31 @@ IDLE_SECONDS = 10
 # how long close() may have to wait
 POLL_SECONDS = 0.2
 
-Ready = Callable[[], tuple[bool, str]]
+# whether it is so, and in one line of text why (not); called in the page's thread
+Probe = Callable[[], tuple[bool, str]]
 
 
-def admin_app(registry: CollectorRegistry, ready: Ready) -> WSGIApplication:
+def admin_app(registry: CollectorRegistry, ready: Probe, alive: Probe) -> WSGIApplication:
     """A WSGI application of /metrics, /livez and /readyz; anything else is a 404.
 
     Args:
-        ready: whether the proxy can serve, and in one line of text why (not). Called in the page's thread.
+        ready: whether the proxy can serve.
+        alive: whether it does anything at all.
     """
     metrics = make_wsgi_app(registry)
 
-    def livez(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
-        return _text(start, "200 OK", "alive")
-
-    def readyz(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
-        is_ready, reasons = ready()
-        return _text(start, "200 OK" if is_ready else "503 Service Unavailable", reasons)
-
-    pages: dict[str, WSGIApplication] = {"/metrics": metrics, "/livez": livez, "/readyz": readyz}
+    pages: dict[str, WSGIApplication] = {"/metrics": metrics, "/livez": _probed(alive), "/readyz": _probed(ready)}
 
     def page(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
         return pages.get(environ["PATH_INFO"], _not_found)(environ, start)
+
+    return page
+
+
+def _probed(probe: Probe) -> WSGIApplication:
+    def page(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
+        is_so, reasons = probe()
+        return _text(start, "200 OK" if is_so else "503 Service Unavailable", reasons)
 
     return page
 

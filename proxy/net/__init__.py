@@ -13,6 +13,8 @@ greeting.py     the PROXY protocol's header, read from a client's connection
 proxy_protocol.py   the header itself: bytes and addresses
 idle.py         the end of connections over which nothing goes
 held.py         the limit on bytes held in all connections
+systemd.py      what the service manager is told
+pulse.py        whether the event loop runs
 state.py        the file that keeps nodes and ports over restarts
 room.py         where sockets wait for the recorder
 observer.py     who watches the bytes go by

@@ -24,10 +24,14 @@ from proxy.net.cluster import Cluster, Common
 from proxy.net.door import Limit
 from proxy.net.held import HeldBytes
 from proxy.net.observer import Observer
+from proxy.net.pulse import Pulse
 from proxy.net.room import Room
+from proxy.net.systemd import Systemd
 from proxy.rewrite.nodes import Address
 
 EXIT_CLEAN, EXIT_CUT_OFF = 0, 1
+# after the drain: clients that linger, and the recorder's last writes
+STOP_SECONDS = 30
 
 # the clusters' bootstrap listeners by name, and the admin page's address
 Ready = Callable[[Mapping[str, Address], Address | None], None]
@@ -105,6 +109,7 @@ class Proxy:
         self._reload = reload
         self._stopping = trio.Event()
         self._hurried = trio.Event()
+        self._systemd = Systemd()
         self.clusters: tuple[Cluster, ...] = ()
 
     async def run(self) -> int:
@@ -112,6 +117,7 @@ class Proxy:
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
             async with trio.open_nursery() as attention:
                 attention.start_soon(self._heed, signals)
+                attention.start_soon(self._systemd.keep_alive)
                 try:
                     code = await self._serve_until_drained()
                 finally:
@@ -126,9 +132,12 @@ class Proxy:
         """The first signal stops the proxy, the second one hurries it, more change nothing. SIGHUP stops nothing."""
         async for number in signals:
             if number == signal.SIGHUP:
+                self._systemd.reloading()
                 self._read_settings_again()
+                self._systemd.ready()
                 continue
             log(INFO, "stopping", signal=signal.Signals(number).name)
+            self._systemd.stopping(self._settings.drain_seconds + STOP_SECONDS)
             (self._hurried if self._stopping.is_set() else self._stopping).set()
 
     def _read_settings_again(self) -> None:
@@ -176,6 +185,7 @@ class Proxy:
             # it is looked after to the last: what it does goes on after the last connection
             connections.start_soon(look_after, self._child)
         self._ready(listening, Address(admin.host, admin.port) if admin else None)
+        self._systemd.ready()
         await self._stopping.wait()
 
     def _serve_admin(self) -> Server | None:
@@ -184,7 +194,7 @@ class Proxy:
             return None
         counters = self._observer.counters if self._observer is not None else None
         numbers = [ClusterNumbers(one.name, one.traffic, one.nodes.listeners) for one in self.clusters]
-        page = admin_app(registry(numbers, counters), self._is_ready)
+        page = admin_app(registry(numbers, counters), self._is_ready, Pulse().feel)
         try:
             return serve_admin(page, "" if where.host == "*" else where.host, where.port)
         except OSError as error:
@@ -200,7 +210,8 @@ class Proxy:
         for cluster in self.clusters:
             if not cluster.upstreams.reached:
                 of = f" of {cluster.name}" if len(self.clusters) > 1 else ""
-                reasons.append(f"no upstream broker{of} could be reached")
+                wanted = ", ".join(map(str, cluster.upstreams.bootstrap))
+                reasons.append(f"no upstream broker{of} could be reached ({wanted})")
         if self._observer is not None and self._observer.counters().get("failed"):
             reasons.append("the capture can't be written")
         return not reasons, "; ".join(reasons) or "ready"

@@ -30,6 +30,7 @@ class Upstreams:
 
     def __init__(self, settings: ClusterSettings, nodes: Nodes, credentials: Credentials | None = None) -> None:
         self.reached = False
+        self.bootstrap = settings.upstream
         self._settings = settings
         self._credentials = credentials
         self._nodes = nodes

@@ -13,7 +13,8 @@ from tests.proxy.metrics.scrape import one
 
 
 class State:
-    ready, reasons = True, "ready"
+    def __init__(self, reasons: str = "ready") -> None:
+        self.ready, self.reasons = True, reasons
 
     def __call__(self) -> tuple[bool, str]:
         return self.ready, self.reasons
@@ -30,8 +31,13 @@ def traffic() -> Traffic:
 
 
 @pytest.fixture
-def server(traffic: Traffic, state: State) -> Iterator[Server]:
-    with serve_admin(admin_app(registry(one(traffic)), state), "127.0.0.1", 0) as server:
+def life() -> State:
+    return State("alive")
+
+
+@pytest.fixture
+def server(traffic: Traffic, state: State, life: State) -> Iterator[Server]:
+    with serve_admin(admin_app(registry(one(traffic)), state, life), "127.0.0.1", 0) as server:
         yield server
 
 
@@ -63,6 +69,12 @@ def test_livez_says_alive_whether_ready_or_not(server: Server, state: State) -> 
     assert get(server, "/livez") == (200, "alive\n")
 
 
+def test_livez_says_why_not(server: Server, life: State) -> None:
+    life.ready, life.reasons = False, "the event loop\nis stuck"
+    assert get(server, "/livez") == (503, "the event loop is stuck\n")
+    assert get(server, "/readyz") == (200, "ready\n")
+
+
 def test_readyz_says_ready(server: Server) -> None:
     assert get(server, "/readyz") == (200, "ready\n")
 
@@ -91,7 +103,7 @@ def test_a_silent_peer_does_not_keep_others_waiting(server: Server) -> None:
 
 
 def test_after_close_nobody_listens(state: State) -> None:
-    server = serve_admin(admin_app(registry(one(Traffic())), state), "127.0.0.1", 0)
+    server = serve_admin(admin_app(registry(one(Traffic())), state, State("alive")), "127.0.0.1", 0)
     server.close()
     server.close()
     with pytest.raises(ConnectionRefusedError):
@@ -100,11 +112,11 @@ def test_after_close_nobody_listens(state: State) -> None:
 
 def test_a_taken_port_is_said_at_once(server: Server, state: State) -> None:
     with pytest.raises(OSError, match="in use"):
-        serve_admin(admin_app(registry(one(Traffic())), state), "127.0.0.1", server.port)
+        serve_admin(admin_app(registry(one(Traffic())), state, State("alive")), "127.0.0.1", server.port)
 
 
 def test_an_ipv6_address_is_served_too(state: State) -> None:
-    with serve_admin(admin_app(registry(one(Traffic())), state), "::1", 0) as server:
+    with serve_admin(admin_app(registry(one(Traffic())), state, State("alive")), "::1", 0) as server:
         assert get(server, "/livez")[0] == 200
 
 

@@ -122,7 +122,7 @@ async def test_a_proxy_is_ready_when_each_cluster_has_been_reached(brokers: tupl
     east = settings(brokers[0].address, name="east")
     async with proxying(east, settings(NOWHERE, name="west"), metrics=Address(HOST, 0)) as proxy:
         await proxy.nodes(1, cluster="east")
-        assert proxy.proxy._is_ready() == (False, "no upstream broker of west could be reached")
+        assert proxy.proxy._is_ready() == (False, f"no upstream broker of west could be reached ({NOWHERE})")
 
 
 async def test_a_port_picked_freely_is_none_of_another_clusters_range(brokers, monkeypatch):

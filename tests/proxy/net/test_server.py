@@ -688,11 +688,41 @@ async def test_a_proxy_is_ready_once_it_has_reached_upstream(nursery):
     broker.stop()
     await wait_all_tasks_blocked()
     async with proxying(settings(address), metrics=Address(HOST, 0)) as proxy:
-        assert await page(proxy, "/readyz") == (503, "no upstream broker could be reached\n")
+        assert await page(proxy, "/readyz") == (503, f"no upstream broker could be reached ({address})\n")
         assert await page(proxy, "/livez") == (200, "alive\n")
         await broker.start(nursery, port=address.port)
         await ping(await proxy.client())
         assert await page(proxy, "/readyz") == (200, "ready\n")
+
+
+async def test_the_admin_page_says_when_the_event_loop_is_stuck(broker):
+    async with proxying(settings(broker.address), metrics=Address(HOST, 0)) as proxy:
+        assert proxy.metrics is not None
+        asked = socket.create_connection((proxy.metrics.host, proxy.metrics.port), PATIENCE)
+        asked.sendall(b"GET /livez HTTP/1.0\r\n\r\n")
+        # the loop waits for the page, and does nothing else
+        answer = asked.makefile("rb").read()
+        asked.close()
+        assert b" 503 " in answer.splitlines()[0]
+        assert b"event loop" in answer
+        assert await page(proxy, "/livez") == (200, "alive\n")
+
+
+async def test_systemd_is_told_how_the_proxy_is(broker, tmp_path, monkeypatch):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(PATIENCE)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        monkeypatch.setenv("WATCHDOG_USEC", "1000000000")
+        async with proxying(settings(broker.address)) as proxy:
+            heard = [await trio.to_thread.run_sync(manager.recv, 4096) for _ in range(2)]
+            assert sorted(heard) == [b"READY=1", b"WATCHDOG=1"]
+            signal.raise_signal(signal.SIGHUP)
+            heard = [await trio.to_thread.run_sync(manager.recv, 4096) for _ in range(2)]
+            assert [message.split(b"\n")[0] for message in heard] == [b"RELOADING=1", b"READY=1"]
+            proxy.stop()
+            await proxy.ends_with(0)
+        assert manager.recv(4096) == b"STOPPING=1\nEXTEND_TIMEOUT_USEC=40000000"
 
 
 async def test_a_capture_that_cannot_be_written_is_not_ready(broker):
