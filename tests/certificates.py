@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import trustme
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 HOST_NAMES = ("localhost", "127.0.0.1")
 
@@ -35,6 +37,9 @@ class Authority:
         path = self._folder / f"{file}.pem"
         # as deployments replace files: at once
         new = path.with_suffix(".new")
-        made.private_key_and_cert_chain_pem.write_to_path(new)
+        key = serialization.load_pem_private_key(made.private_key_pem.bytes(), None)
+        # the only form that Java's brokers and clients read
+        pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        new.write_bytes(pem + b"".join(chain.bytes() for chain in made.cert_chain_pems))
         new.replace(path)
         return Pem(path, ssl.PEM_cert_to_DER_cert(made.cert_chain_pems[0].bytes().decode()))

@@ -22,6 +22,8 @@ from recorder.capture.writer import Item
 
 # what a connection may keep back: far above any honest login, far below what would hurt
 MOST_KEPT = 1024 * 1024
+# a SaslHandshake request: a head with a client id, and the name of a mechanism
+LONGEST_HANDSHAKE = 4096
 # what an entry costs beyond its bytes: what is kept back byte by byte must not fill the memory
 ENTRY_COST = 64
 # a stream offset that no stream reaches
@@ -241,8 +243,15 @@ class Line:
                 kept.mask(start, stop)
 
     def _read_handshake(self, mark: Mark, direction: Direction) -> None:
-        frame = self._frame(mark, direction) if mark.kind is FrameKind.REQUEST and mark.last else None
-        if frame is not None and mark.exchange is not None:
+        if mark.kind is not FrameKind.REQUEST:
+            return
+        if not mark.last:
+            # it names the mechanism, so its beginning must still be at hand when its end comes
+            if mark.end - mark.begin <= LONGEST_HANDSHAKE:
+                self._barrier[direction] = mark.begin
+            return
+        frame = self._frame(mark, direction)
+        if frame is not None:
             self._mechanism = sasl.handshake_mechanism(frame)
 
     def _frame(self, mark: Mark, direction: Direction) -> bytes | None:

@@ -40,6 +40,72 @@ def test_every_client_logs_in_and_no_secret_is_kept(kafka_three: KafkaCluster, t
     assert {row["principal"] for row in rows} == {None, USER, logins.SCRAM_USER}
 
 
+@pytest.fixture(scope="module")
+def kafka_strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    """One node that wants clients to log in again every two seconds (KIP-368), and takes unsigned tokens."""
+    module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+    bearer = f'{module} required unsecuredLoginStringClaim_sub="broker";'
+    settings = {
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,OAUTHBEARER",
+        "listener.name.login.oauthbearer.sasl.jaas.config": bearer,
+        "connections.max.reauth.ms": 2000,
+    }
+    with KafkaCluster(1, folder=tmp_path_factory.mktemp("kafka") / "strict", settings=settings) as cluster:
+        yield cluster
+
+
+def test_tokens_of_oauth_pass_and_name_their_subject(kafka_strict: KafkaCluster, tmp_path: Path) -> None:
+    topic = confluent.create_topic(kafka_strict.bootstrap, "oauth")
+    with proxied(kafka_strict, tmp_path, login=True) as proxy:
+        logins.confluent_logs_in(proxy.bootstrap, topic, logins.OAUTHBEARER)
+        logins.aiokafka_logs_in(proxy.bootstrap, topic, logins.OAUTHBEARER)
+        logins.kafka_python_logs_in(proxy.bootstrap, topic, logins.OAUTHBEARER)
+        logins.java_logs_in(kafka_strict, proxy.bootstrap, topic, logins.OAUTHBEARER, tmp_path)
+        assert proxy.stop() == 0
+        compact(proxy.capture)
+        _, far = proxy.conversations()
+    tokens = {token for talk in far for token in _secrets(talk) if b"auth=Bearer" in token}
+    rows = [row for rows in captured_connections(proxy.capture).values() for row in rows]
+    kept = b"".join(row["frame"] for row in rows)
+    assert tokens
+    assert not [token for token in tokens if token.split()[-1].strip(b"\1") in kept]
+    assert {row["principal"] for row in rows} == {None, logins.BEARER_USER}
+    assert {row["principal"] for row in rows if row["api"] == "Produce"} == {logins.BEARER_USER}
+
+
+@pytest.mark.parametrize("mechanism", [logins.PLAIN, logins.OAUTHBEARER])
+@pytest.mark.parametrize("client", ["confluent", "java"])
+def test_logging_in_again_passes_on_the_same_connection(
+    kafka_strict: KafkaCluster, tmp_path: Path, client: str, mechanism: str
+) -> None:
+    topic = confluent.create_topic(kafka_strict.bootstrap, "again")
+    with proxied(kafka_strict, tmp_path, login=True) as proxy:
+
+        def is_enough() -> bool:
+            near, _ = proxy.conversations()
+            return any(_logins(talk) >= 3 for talk in near)
+
+        if client == "confluent":
+            logins.confluent_stays_logged_in(proxy.bootstrap, topic, mechanism, is_enough)
+        else:
+            logins.java_stays_logged_in(kafka_strict, proxy.bootstrap, topic, mechanism, tmp_path)
+            assert is_enough()
+        assert proxy.stop() == 0
+        compact(proxy.capture)
+    user = {logins.PLAIN: USER, logins.OAUTHBEARER: logins.BEARER_USER}[mechanism]
+    connections = captured_connections(proxy.capture).values()
+    again = [rows for rows in connections if [row["api"] for row in rows].count("SaslAuthenticate") >= 6]
+    assert again
+    for rows in again:
+        kinds = {(row["kind"], row["note"]) for row in rows}
+        assert kinds == {("request", None), ("response", None)}
+        assert {row["principal"] for row in rows if row["api"] == "Produce"} <= {user}
+
+
+def _logins(talk: Conversation) -> int:
+    return sum(request.head[0] == SASL_AUTHENTICATE for request in talk.requests)
+
+
 def _secrets(talk: Conversation) -> Iterator[bytes]:
     """What passed the proxy and is nobody's business: logins' tokens either way, a new user's password."""
     for request in talk.requests:

@@ -1,12 +1,19 @@
 """Each client logs in, and works: PLAIN as the user that the brokers' settings have, SCRAM as one made for it."""
 
 import asyncio
+import json
+import time
+from base64 import urlsafe_b64encode
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from aiokafka import AIOKafkaProducer
+from aiokafka.abc import AbstractTokenProvider
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 from kafka import KafkaProducer
+from kafka.net.sasl.oauth import AbstractTokenProvider as KafkaPythonsTokenProvider
 
 from tests.brokers.kafka import PASSWORD, USER, KafkaCluster
 from tests.brokers.waiting import wait_for
@@ -14,6 +21,9 @@ from tests.clients.workloads import PATIENCE
 
 PLAIN, SCRAM = "PLAIN", "SCRAM-SHA-256"
 SCRAM_USER, SCRAM_PASSWORD = "bob", "secret-of-bob"
+OAUTHBEARER = "OAUTHBEARER"
+# the subject of tokens that clients sign nothing of; brokers of tests take them
+BEARER_USER = "carol"
 CREDENTIALS = {PLAIN: (USER, PASSWORD), SCRAM: (SCRAM_USER, SCRAM_PASSWORD)}
 # what no capture may hold, wherever it passed
 SECRETS = (PASSWORD.encode(), SCRAM_PASSWORD.encode())
@@ -43,35 +53,92 @@ def confluent_logs_in(bootstrap: str, topic: str, mechanism: str) -> None:
 
 def aiokafka_logs_in(bootstrap: str, topic: str, mechanism: str) -> None:
     async def produce() -> None:
-        async with AIOKafkaProducer(**_python(bootstrap, mechanism)) as producer:
+        bearer = {"sasl_oauth_token_provider": _ForAiokafka()} if mechanism == OAUTHBEARER else {}
+        async with AIOKafkaProducer(**_python(bootstrap, mechanism), **bearer) as producer:
             await producer.send_and_wait(topic, b"aiokafka")
 
     asyncio.run(produce())
 
 
 def kafka_python_logs_in(bootstrap: str, topic: str, mechanism: str) -> None:
-    producer = KafkaProducer(**_python(bootstrap, mechanism))
+    bearer = {"sasl_oauth_token_provider": _ForKafkaPython()} if mechanism == OAUTHBEARER else {}
+    producer = KafkaProducer(**_python(bootstrap, mechanism), **bearer)
     producer.send(topic, b"kafka-python").get(PATIENCE)
     producer.close()
 
 
 def java_logs_in(cluster: KafkaCluster, bootstrap: str, topic: str, mechanism: str, folder: Path) -> None:
-    user, password = CREDENTIALS[mechanism]
-    module = {PLAIN: "plain.PlainLoginModule", SCRAM: "scram.ScramLoginModule"}[mechanism]
-    jaas = f'org.apache.kafka.common.security.{module} required username="{user}" password="{password}";'
-    config = folder / f"{mechanism}.properties"
-    config.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism={mechanism}\nsasl.jaas.config={jaas}\n")
-    where = ["--bootstrap-server", bootstrap, "--topic", topic, "--command-config", str(config)]
+    where = ["--bootstrap-server", bootstrap, "--topic", topic, "--command-config", str(_java(mechanism, folder))]
     cluster.console("kafka-console-producer", *where, "--request-timeout-ms", str(PATIENCE * 1000), stdin="java\n")
 
 
+def confluent_stays_logged_in(bootstrap: str, topic: str, mechanism: str, is_enough: Callable[[], object]) -> None:
+    """Goes on producing over connections that brokers want logged in again and again."""
+    lost: list[object] = []
+    producer = Producer(_confluent(bootstrap, mechanism) | {"error_cb": lost.append})
+
+    def produce() -> bool:
+        producer.produce(topic, b"confluent")
+        assert producer.flush(PATIENCE) == 0
+        return bool(is_enough())
+
+    wait_for(produce, f"confluent to log in with {mechanism} again")
+    assert lost == []
+
+
+def java_stays_logged_in(cluster: KafkaCluster, bootstrap: str, topic: str, mechanism: str, folder: Path) -> None:
+    """Ten records a second for six seconds."""
+    config = _java(mechanism, folder)
+    pace = ["--max-messages", "60", "--throughput", "10", "--acks", "-1"]
+    where = ["--bootstrap-server", bootstrap, "--topic", topic, "--command-config", str(config)]
+    told = cluster.console("kafka-verifiable-producer", *where, *pace).stdout
+    assert '"sent":60,"acked":60' in told
+
+
+class _ForAiokafka(AbstractTokenProvider):
+    async def token(self) -> str:
+        return unsigned_token()
+
+
+class _ForKafkaPython(KafkaPythonsTokenProvider):
+    def token(self) -> str:
+        return unsigned_token()
+
+
+def unsigned_token() -> str:
+    """A JWT without a signature (RFC 7519), good for an hour."""
+    now = int(time.time())
+    parts = ({"alg": "none"}, {"sub": BEARER_USER, "iat": now, "exp": now + 3600})
+    return ".".join([*(urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts), ""])
+
+
 def _confluent(bootstrap: str, mechanism: str) -> dict[str, str]:
-    user, password = CREDENTIALS[mechanism]
-    login = {"sasl.mechanism": mechanism, "sasl.username": user, "sasl.password": password}
-    return {"bootstrap.servers": bootstrap, "security.protocol": "SASL_PLAINTEXT"} | login
+    if mechanism == OAUTHBEARER:
+        login = {"enable.sasl.oauthbearer.unsecure.jwt": "true", "sasl.oauthbearer.config": f"principal={BEARER_USER}"}
+    else:
+        user, password = CREDENTIALS[mechanism]
+        login = {"sasl.username": user, "sasl.password": password}
+    return {"bootstrap.servers": bootstrap, "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": mechanism} | login
 
 
-def _python(bootstrap: str, mechanism: str) -> dict[str, str]:
+def _java(mechanism: str, folder: Path) -> Path:
+    """A file of settings."""
+    module = {
+        PLAIN: "plain.PlainLoginModule",
+        SCRAM: "scram.ScramLoginModule",
+        OAUTHBEARER: "oauthbearer.OAuthBearerLoginModule",
+    }[mechanism]
+    user, password = CREDENTIALS.get(mechanism, ("", ""))
+    options = f'username="{user}" password="{password}"' if user else f'unsecuredLoginStringClaim_sub="{BEARER_USER}"'
+    jaas = f"org.apache.kafka.common.security.{module} required {options};"
+    config = folder / f"{mechanism}.properties"
+    config.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism={mechanism}\nsasl.jaas.config={jaas}\n")
+    return config
+
+
+def _python(bootstrap: str, mechanism: str) -> dict[str, Any]:
+    protocol = {"bootstrap_servers": bootstrap, "security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": mechanism}
+    if mechanism == OAUTHBEARER:
+        return protocol
     user, password = CREDENTIALS[mechanism]
-    login = {"sasl_mechanism": mechanism, "sasl_plain_username": user, "sasl_plain_password": password}
-    return {"bootstrap_servers": bootstrap, "security_protocol": "SASL_PLAINTEXT"} | login
+    return protocol | {"sasl_plain_username": user, "sasl_plain_password": password}

@@ -1,5 +1,6 @@
 """What a connection's recording holds back, masks and lets go."""
 
+import json
 import random
 
 import pytest
@@ -109,6 +110,20 @@ def test_who_logs_in_is_noted_before_the_token() -> None:
     (entry,) = recording.logins()
     assert b'"alice"' in entry[5]
     assert b"horse" not in entry[5]
+
+
+@pytest.mark.parametrize("size", [1, 20, 1000])
+def test_who_logs_in_again_on_the_same_connection_is_noted_again_and_no_secret_is_written(size: int) -> None:
+    """KIP-368. Brokers refuse another name, but that is theirs to say."""
+    recording = Recording()
+    log_in(recording, size)
+    other = b"\0bob\0battery-staple"
+    again = request(HANDSHAKE, 1, mechanism="PLAIN") + request(AUTHENTICATE, 2, auth_bytes=other)
+    for at in range(0, len(again), size):
+        recording.feed(REQUEST, again[at : at + size])
+    noted = [json.loads(entry[5]).get("principal") for entry in recording.logins()]
+    assert [name for name in noted if name] == ["alice", "bob"]
+    assert recording.stream(REQUEST) == blank(b"".join(CLIENT) + again, SECRET, other)
 
 
 def test_nothing_of_a_connection_is_written_behind_a_secret_that_is_not_whole() -> None:
