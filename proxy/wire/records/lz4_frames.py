@@ -17,16 +17,16 @@ HAS_CONTENT_SIZE, HAS_DICTIONARY = 1 << 3, 1
 def decompress(data: memoryview, out: Output, magic: int) -> None:
     at = 0
     while at < len(data) or not at:
-        if magic == 0:
-            data = _put_right(data, at)
-        at = _frame(data, at, out)
+        header = _put_right(data, at) if magic == 0 else b""
+        at = _frame(header, data, at + len(header), out)
 
 
-def _frame(data: memoryview, at: int, out: Output) -> int:
+def _frame(header: bytes, data: memoryview, at: int, out: Output) -> int:
+    """What stands behind the frame that goes on at `at`; of its header what has been read and put right."""
     unpacker = library("lz4.frame").LZ4FrameDecompressor()
+    piece: Buffer = header
     while not unpacker.eof:
-        piece: Buffer = b""
-        if unpacker.needs_input:
+        if unpacker.needs_input and not piece:
             piece, at = next_piece(data, at, "lz4 frame")
         try:
             plain = unpacker.decompress(piece, max_length=STEP)
@@ -35,6 +35,7 @@ def _frame(data: memoryview, at: int, out: Output) -> int:
         if not (plain or piece or unpacker.needs_input or unpacker.eof):
             raise Malformed("an lz4 frame that does not end")
         out.add(plain)
+        piece = b""
     return at - len(unpacker.unused_data or b"")
 
 
@@ -53,14 +54,13 @@ def compress(data: bytes, level: int | None, magic: int) -> bytes:
     return frame
 
 
-def _put_right(data: memoryview, at: int) -> memoryview:
+def _put_right(data: memoryview, at: int) -> bytes:
+    """The header of the frame at `at` with the right checksum; empty for what is no header, or is cut off."""
     end = _header_end(data, at)
     if data[at : at + len(MAGIC)] != MAGIC or end > len(data):
-        return data
-    right = _checksum(bytes(data[at + len(MAGIC) : end - 1]))
-    if data[end - 1] == right[0]:
-        return data
-    return memoryview(b"".join((data[: end - 1], right, data[end:])))
+        return b""
+    header = bytes(data[at : end - 1])
+    return header + _checksum(header[len(MAGIC) :])
 
 
 def _header_end(data: memoryview, at: int) -> int:

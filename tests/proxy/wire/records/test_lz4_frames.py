@@ -1,3 +1,4 @@
+import tracemalloc
 from dataclasses import dataclass
 from types import SimpleNamespace
 
@@ -69,6 +70,18 @@ def test_magic_0_takes_either_checksum_in_every_frame() -> None:
         decompress(Compression.LZ4, wrong + right + wrong + damaged, magic=0)
         == b"right ".join([b"wrong "] * 2) + b"sized"
     )
+
+
+def test_a_checksum_is_put_right_in_a_copy_of_the_header_alone() -> None:
+    """A copy of all that follows, for each of many small frames, would take time by the square of their number."""
+    data = compress(Compression.LZ4, b"", magic=0)[: len(RIGHT)] + b"\xff" * (4 << 20)
+    tracemalloc.start()
+    try:
+        with pytest.raises(Malformed, match="no lz4 frame"):
+            decompress(Compression.LZ4, data, magic=0)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_from_magic_1_on_the_wrong_checksum_is_malformed() -> None:
