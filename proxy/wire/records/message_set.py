@@ -136,7 +136,10 @@ def _why_not(wrapper: Batch, plain: bytes, at: int) -> Malformed:
 
 def _placed(wrapper: Batch, found: list[Raw]) -> list[Raw]:
     """With the offsets in the log, and the times that the wrapper tells."""
-    base = 0 if wrapper.magic == 0 or wrapper.last_offset == 0 else wrapper.last_offset - found[-1][0]
+    last = found[-1][0]
+    base = 0 if wrapper.magic == 0 or wrapper.last_offset == 0 else wrapper.last_offset - last
+    if base < 0:
+        raise Malformed(f"a wrapper at offset {wrapper.last_offset}, whose last message says {last}")
     kind = wrapper.timestamp_type
     if not -INT64_END <= base + min(one[0] for one in found) <= base + max(one[0] for one in found) < INT64_END:
         raise Malformed("an offset of more than 64 bits")

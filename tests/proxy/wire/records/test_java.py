@@ -247,3 +247,16 @@ def test_a_damaged_byte_is_found_by_both(case: Case) -> None:
         kafka_records_of(case.release).read(bytes(data))
     with pytest.raises(Malformed):
         list(records.read(data))
+
+
+@every_release_of_batches
+def test_a_wrapper_before_its_own_last_message_is_refused_by_both_unless_it_is_at_0(release: str) -> None:
+    data = records.write_message_set([Record(place, 5) for place in range(4)], magic=1, codec=Compression.GZIP)[8:]
+    for offset in (0, 3, 9):
+        (found,) = check_read_alike(kafka_records_of(release), offset.to_bytes(8, "big") + data)
+        assert len(found.records) == 4
+    for offset in (1, 2):
+        with pytest.raises(KafkaError, match="Found invalid wrapper offset"):
+            kafka_records_of(release).read(offset.to_bytes(8, "big") + data)
+        with pytest.raises(Malformed, match="a wrapper at offset"):
+            list(records.read(offset.to_bytes(8, "big") + data))

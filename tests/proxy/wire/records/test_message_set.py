@@ -101,6 +101,7 @@ def test_a_wrapper_that_a_broker_stamped_tells_the_time_of_all() -> None:
         ),
         (wrapper(1, 0, wrapper(1, 0, message(1, 0, b"v"))), "holds plain messages"),
         (wrapper(1, 0, message(1, 0, b"v", crc=1)), "CRC-32 .*, the message says 00000001"),
+        (wrapper(1, 1, message(1, 0, b"v"), message(1, 2, b"v")), "a wrapper at offset 1, whose last message says 2"),
         (wrapper(1, 5, message(1, 0, b"v") + message(1, -(1 << 63), b"v")), "more than 64 bits"),
     ],
 )
