@@ -16,7 +16,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
-from proxy.rewrite.names import TemplateMap
+from proxy.rewrite.names import SniMap, TemplateMap
 from proxy.rewrite.nodes import WILDCARDS, Address, Misplaced, NodeMap
 from proxy.rewrite.ports import PortMap
 from proxy.settings.addresses import ADDRESS, BROKERS, HOST
@@ -62,6 +62,15 @@ class MappingKind(StrEnum):
 
     PORTS = "ports"
     TEMPLATE = "template"
+    SNI = "sni"
+
+
+# keys that belong to other mappings
+_NEEDLESS = {
+    MappingKind.PORTS: ("own_node", "bootstrap_name"),
+    MappingKind.TEMPLATE: ("node_ports", "advertise_ports", "advertised", "bootstrap_name"),
+    MappingKind.SNI: ("node_ports", "advertise_ports", "advertised", "nodes", "own_node"),
+}
 
 
 class ProxyHeader(StrEnum):
@@ -109,7 +118,7 @@ class ClusterSettings:
         Key(
             HOST,
             "advertise",
-            "What clients are told to dial: a host; with `template` a name for each node, "
+            "What clients are told to dial: a host; with `template` and `sni` a name for each node, "
             "`broker-{node_id}.example.org:9092`, and the port of `listen` where none is said.",
             "proxy.example.org",
             unset="the host of `listen`",
@@ -129,8 +138,8 @@ class ClusterSettings:
         Key(
             choice(MappingKind),
             "mapping",
-            "How clients tell nodes apart: by a port for each, or by a name made of the id, `template`, "
-            "where each proxy stands for one node or some, and others for the rest.",
+            "How clients tell nodes apart: by a port for each, or by a name made of the id: `template`, where each "
+            "proxy stands for one node or some, and others for the rest; `sni`, one TLS port for all of them.",
             "template",
         ),
     ] = MappingKind.PORTS
@@ -141,6 +150,16 @@ class ClusterSettings:
             "own_node",
             "With `template`: the node that `listen` is the listener of, and whose broker `upstream` is.",
             3,
+            unset="none",
+        ),
+    ] = None
+    bootstrap_name: Annotated[
+        str | None,
+        Key(
+            HOST,
+            "bootstrap_name",
+            "With `sni`: the name by which clients find the cluster. It and all nodes' must lead to `listen`.",
+            "kafka.example.org",
             unset="none",
         ),
     ] = None
@@ -296,7 +315,9 @@ class ClusterSettings:
         try:
             object.__setattr__(self, "node_map", self._made_map())
         except Misplaced as error:
-            wrong += [f"clusters.{self.name}.{line}" if line.startswith("advertise") else line for line in error.lines]
+            # keys that are no flags: nobody else says whose they are
+            said = (line if line.startswith(("--", "the ")) else f"clusters.{self.name}.{line}" for line in error.lines)
+            wrong.extend(said)
         if wrong:
             raise BadSetting(*wrong, cluster=self.name)
 
@@ -308,22 +329,20 @@ class ClusterSettings:
     def _made_map(self) -> NodeMap:
         if self.mapping is MappingKind.TEMPLATE:
             return TemplateMap(self.listen, self.advertise, self.own_node, self.nodes)
+        if self.mapping is MappingKind.SNI:
+            return SniMap(self.listen, self.advertise, self.bootstrap_name)
         places = (self.listen, self.advertise, self.nodes, self.node_ports, self.node_count, self.remembered)
         return PortMap(*places, told=self.advertised, told_base=self.advertise_ports)
 
     def _wrong_mapping(self) -> Iterator[str]:
-        """Keys that only another mapping has a use for."""
-        if self.mapping is MappingKind.PORTS:
-            needless = {"own_node": self.own_node is not None}
-        else:
-            of_ports = {"node_ports": self.node_ports, "advertise_ports": self.advertise_ports}
-            needless = {key: value is not None for key, value in of_ports.items()} | {
-                "advertised": bool(self.advertised)
-            }
-        for key, is_said in needless.items():
-            if is_said:
-                where = f"clusters.{self.name}"
+        """Keys that only another mapping has a use for, and what is missing for this one."""
+        where = f"clusters.{self.name}"
+        for key in _NEEDLESS[self.mapping]:
+            if getattr(self, key) not in (None, {}):
                 yield f'{where}.{key} means nothing with mapping = "{self.mapping}"; right would be leaving one out'
+        if self.mapping is MappingKind.SNI and self.tls is None:
+            right = f'{where}.tls.certificate = "/etc/wiretap/proxy.pem"'
+            yield f'{where}.mapping = "sni" needs TLS towards clients; right would be adding {right}'
 
     def _wrong_upstream(self) -> Iterator[str]:
         if self.listen in self.upstream:

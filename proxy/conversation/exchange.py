@@ -44,6 +44,7 @@ class Cause(StrEnum):
     UNSUPPORTED_VERSION = "unsupported_version"
     NOT_REWRITABLE = "not_rewritable"
     TLS_HANDSHAKE = "tls_handshake"
+    UNKNOWN_NAME = "unknown_name"
     UNKNOWN_NODE = "unknown_node"
     UPSTREAM_DOWN = "upstream_down"
     CLIENT_LOST = "client_lost"

@@ -30,7 +30,7 @@ from proxy.net.rewriting import is_rewritten
 from proxy.net.room import Room
 from proxy.net.state import read_state
 from proxy.net.streams import PeerLost, Stream, accepted
-from proxy.net.tls import NoHandshake, towards_client
+from proxy.net.tls import NoHandshake, UnknownName, towards_client
 from proxy.net.upstreams import Upstreams
 from proxy.rewrite import addresses, api_versions
 from proxy.rewrite.nodes import Address
@@ -157,12 +157,9 @@ class Cluster:
                 "for example --listen 127.0.0.1:19092"
             ) from error
         listening = Address(wanted.host, sock.getsockname()[1])
-        places = self._settings.node_map
-        self.nodes.add_own(sock, listening, places.called(listening))
-        if places.own is not None:
-            self.nodes.adopt(places.own, listening)
+        self.nodes.bootstrap_at(sock, listening)
         listener = trio.SocketListener(trio.socket.from_stdlib_socket(sock))
-        self._common.accepting.start_soon(self._serve, listener, places.own)
+        self._common.accepting.start_soon(self._serve, listener, self._settings.node_map.own)
         return listening
 
     def drain(self) -> None:
@@ -266,7 +263,9 @@ class Cluster:
             await client.handshake(self._settings.tls_seconds)
         except NoHandshake as reason:
             self._say_refused("no TLS with a client", client, listener, str(reason))
-            return Cause.TLS_HANDSHAKE
+            return Cause.UNKNOWN_NAME if isinstance(reason, UnknownName) else Cause.TLS_HANDSHAKE
+        # the handshake has seen to it that somebody is meant
+        node_id = self._settings.node_map.meant(node_id, client.server_name)
         broker = await self.upstreams.connect(number, node_id, route)
         if isinstance(broker, Cause):
             return broker
@@ -283,7 +282,7 @@ class Cluster:
     def _say_refused(self, event: str, client: Stream, listener: str, reason: str) -> None:
         """Says why a client is not let in: aloud when that is news."""
         level = DEBUG if reason == self._refusal else WARNING
-        log(level, event, listener=listener, client=client.peer, reason=reason)
+        log(level, event, listener=listener, client=client.peer, asked_for=client.server_name, reason=reason)
         self._refusal = reason
 
     async def _relayed(self, relay: Relay, talk: Conversation, facts: Opened) -> Cause:

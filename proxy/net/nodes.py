@@ -60,6 +60,7 @@ class Nodes:
         # of clusters that took another's place: said once
         self._intruders: set[str] = set()
         self._reserved = reserved
+        self._bootstrap = settings.listen
         self._listening: dict[int, Address] = {}
         self._usual: dict[int, bool] = {}
         # ports that no rule gives and that are to be kept
@@ -86,10 +87,13 @@ class Nodes:
         numbers = await _numbers(address.host)
         return bool(numbers & hosts) or bool(hosts & WILDCARDS and any(map(_is_local, numbers)))
 
-    def adopt(self, node_id: int, listening: Address) -> None:
-        """The bootstrap listener is this node's: its broker is the one that the proxy was started for."""
-        self._listening[node_id], self._usual[node_id] = listening, True
-        self._known[node_id] = KnownNode(self._settings.upstream[0])
+    def bootstrap_at(self, sock: socket.socket, listening: Address) -> None:
+        """The bootstrap listener is there; it may be some nodes' too."""
+        self._bootstrap = listening
+        self.add_own(sock, listening, self._map.called(listening))
+        if self._map.own is not None:
+            # it is the broker that the proxy was started for
+            self._known[self._map.own] = KnownNode(self._settings.upstream[0])
 
     def listen_for_known(self) -> None:
         """Opens the listeners of the state file's nodes, and of those that were named. Raises BadSetting."""
@@ -174,7 +178,8 @@ class Nodes:
         known = self._known.get(node.node_id)
         if known is None or known.upstream != self._upstream_of(node):
             return False
-        return node.node_id in self._listening or self._map.wanted(node.node_id) is None
+        is_anothers = self._map.wanted(node.node_id) is None and not self._map.is_bootstraps(node.node_id)
+        return node.node_id in self._listening or is_anothers
 
     def _upstream_of(self, node: Node) -> Address | None:
         """Where a broker advertises the proxy itself (a sidecar's), it is the one that the proxy was started for."""
@@ -197,6 +202,9 @@ class Nodes:
     def _listen(self, node_id: int) -> Address | None:
         """The node's listener, which is opened if it isn't yet; None: another proxy's node. Raises OSError."""
         wanted = self._map.wanted(node_id)
+        if wanted is None and self._map.is_bootstraps(node_id):
+            self._listening[node_id], self._usual[node_id] = self._bootstrap, True
+            self._own.add(self.advertised(node_id))
         if node_id in self._listening or wanted is None:
             return self._listening.get(node_id)
         sock = self._bind(node_id, wanted.ports, wanted.host)

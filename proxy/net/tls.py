@@ -32,6 +32,10 @@ class NoHandshake(PeerLost):
     """The peer and the proxy do not come to speak TLS; the message says why. Close the connection."""
 
 
+class UnknownName(NoHandshake):
+    """The client asks for a server that the proxy does not stand for."""
+
+
 class TlsStream(Stream):
     """One side of a relay over TLS: `handshake` comes first.
 
@@ -92,7 +96,7 @@ class TlsStream(Stream):
                 # the peer is told why
                 with suppress(PeerLost):
                     await self._flush()
-                raise NoHandshake(self._why(error), self) from error
+                raise self._refusal(error) from error
             else:
                 return await self._flush()
             finally:
@@ -108,6 +112,11 @@ class TlsStream(Stream):
             whose = "this is a TLS port" if self._tls.server_side else "is it a plaintext port?"
             raise NoHandshake(f"the peer closed the connection during the TLS handshake; {whose}", self)
         self._incoming.write(data)
+
+    def _refusal(self, error: ssl.SSLError) -> NoHandshake:
+        if isinstance(self._tls, NamedObject) and self._tls.refusal:
+            return UnknownName(self._tls.refusal, self)
+        return NoHandshake(self._why(error), self)
 
     def _why(self, error: ssl.SSLError) -> str:
         """Which of the two sides got the port wrong, if that is it."""

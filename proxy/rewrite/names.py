@@ -1,8 +1,10 @@
 """A host name for each node, made of its id: `broker-{node_id}.example.org`.
 
-For a proxy beside each broker (a sidecar, a pod of its own): every proxy tells the same names, and each listens for its
-own node or a few. What a proxy does not listen for, another one does; so nothing is opened for it here, and its name is
-told all the same. Which address a name leads to is said by whoever runs the proxies: DNS, a service, a balancer.
+TemplateMap: for a proxy beside each broker (a sidecar, a pod of its own). Every proxy tells the same names, and each
+listens for its own node or a few. What a proxy does not listen for, another one does; so nothing is opened for it here,
+and its name is told all the same. SniMap: one TLS port for all nodes; clients say in the handshake whom they want.
+
+Which address a name leads to is said by whoever runs the proxies: DNS, a service, a balancer.
 
 A name stands for one node only: `node_of` is the exact inverse of `host`.
 """
@@ -35,7 +37,7 @@ class HostPattern:
     def __post_init__(self) -> None:
         if self.text.count(PLACEHOLDER) != 1:
             raise ValueError(f"must hold {PLACEHOLDER} once")
-        if self._is_numeric:
+        if self.is_numeric:
             if not (_is_ipv4(self._filled(0)) and _is_ipv4(self._filled(255))):
                 raise ValueError("is no IPv4 address for every node id up to 255")
         elif not (_is_name(self._filled(0)) and _is_name(self._filled(LARGEST_ID))):
@@ -43,7 +45,7 @@ class HostPattern:
 
     def host(self, node_id: int) -> str:
         """The node's host. Raises ValueError: there is none for this id."""
-        if not 0 <= node_id <= (255 if self._is_numeric else LARGEST_ID):
+        if not 0 <= node_id <= (255 if self.is_numeric else LARGEST_ID):
             raise ValueError(f"node {node_id} has no place in {self.text}")
         return self._filled(node_id)
 
@@ -57,8 +59,8 @@ class HostPattern:
         return int(number)
 
     @property
-    def _is_numeric(self) -> bool:
-        """Programs take a host whose last part is a number for an IP address."""
+    def is_numeric(self) -> bool:
+        """Whether the hosts are IP addresses: programs take each for one whose last part is a number."""
         return self._filled(0).rpartition(".")[2].isdigit()
 
     def _filled(self, node_id: int) -> str:
@@ -85,7 +87,7 @@ class TemplateMap:
     port: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        host, port = self._read_advertise()
+        host, port = _read_advertise(self.advertise, self.bootstrap)
         object.__setattr__(self, "pattern", host)
         object.__setattr__(self, "port", port)
         object.__setattr__(self, "named", MappingProxyType(dict(self.named)))
@@ -116,6 +118,14 @@ class TemplateMap:
         """The own node's name; without one, nobody has said it."""
         return bootstrap if self.own is None else self.advertised(self.own, None)
 
+    def is_bootstraps(self, node_id: int) -> bool:
+        """The own one."""
+        return node_id == self.own
+
+    def meant(self, node_id: int | None, server_name: str | None) -> int | None:
+        """The listener says it: whoever dials a name arrives there."""
+        return node_id
+
     def is_set_aside(self, port: int, node_id: int) -> bool:
         """No port is."""
         return False
@@ -123,19 +133,6 @@ class TemplateMap:
     def is_kept(self, port: int, node_id: int) -> bool:
         """Names stay; which port they lead to is no business of clients."""
         return False
-
-    def _read_advertise(self) -> tuple[HostPattern, int]:
-        if self.advertise is None:
-            raise Misplaced(f"--listen {self.bootstrap} has no name to tell; right would be adding {EXAMPLE}")
-        host, colon, port = self.advertise.rpartition(":") if ":" in self.advertise else (self.advertise, "", "")
-        if colon and not (port.isascii() and port.isdigit() and int(port) in PORTS):
-            raise Misplaced(f"--advertise {self.advertise} has no port between 1 and 65535; right would be {EXAMPLE}")
-        if not colon and not self.bootstrap.port:
-            raise Misplaced(f"--advertise {self.advertise} has no port, nor has --listen; right would be {EXAMPLE}")
-        try:
-            return HostPattern(host), int(port) if colon else self.bootstrap.port
-        except ValueError as error:
-            raise Misplaced(f"--advertise {self.advertise} {error}; right would be {EXAMPLE}") from error
 
     def _wrong_listened_for(self) -> Iterator[str]:
         if self.own is None and not self.named:
@@ -164,6 +161,111 @@ class TemplateMap:
         for (flag, address), (other, taken) in combinations(flags.items(), 2):
             if clash(address, taken):
                 yield f"{flag} and {other} are the same listener; give each node a port of its own"
+
+
+@dataclass(frozen=True, slots=True)
+class SniMap:
+    """One TLS listener for all of a cluster's nodes. A wrong combination is `Misplaced`.
+
+    Args:
+        bootstrap: the listener (`--listen`).
+        advertise: what clients are told of a node (`--advertise`): as for `TemplateMap`, but names only.
+        bootstrap_name: by which clients ask for no node in particular (`bootstrap_name`).
+    """
+
+    bootstrap: Address
+    advertise: str | None
+    bootstrap_name: str | None
+    pattern: HostPattern = field(init=False, repr=False, compare=False)
+    port: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        pattern, port = _read_advertise(self.advertise, self.bootstrap)
+        object.__setattr__(self, "pattern", pattern)
+        object.__setattr__(self, "port", port)
+        wrong = [*self._wrong_names()]
+        if wrong:
+            raise Misplaced(*wrong)
+
+    @property
+    def named(self) -> Mapping[int, Address]:
+        """No node has a listener of its own."""
+        return {}
+
+    @property
+    def own(self) -> int | None:
+        """No node is the upstream's alone."""
+        return None
+
+    @property
+    def usual(self) -> range:
+        """No ports are set aside."""
+        return range(0)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """There is nothing to give way."""
+        return ()
+
+    def wanted(self, node_id: int) -> Wanted | None:
+        """The bootstrap listener is all there is."""
+        return None
+
+    def advertised(self, node_id: int, port: int | None) -> Address:
+        """What clients are told of a node. Raises ValueError: its id has no name."""
+        return Address(self.pattern.host(node_id), self.port)
+
+    def called(self, bootstrap: Address) -> Address:
+        """By its own name, at the port that is told."""
+        return Address(self.bootstrap_name or bootstrap.host, self.port)
+
+    def is_bootstraps(self, node_id: int) -> bool:
+        """All are."""
+        return True
+
+    def meant(self, node_id: int | None, server_name: str | None) -> int | None:
+        """The node with that name; None: the bootstrap name. Raises ValueError: nobody has it."""
+        if server_name is None:
+            raise ValueError("the client asks for no name (SNI), so nobody knows which node it wants")
+        if server_name.lower() == (self.bootstrap_name or "").lower():
+            return None
+        found = self.pattern.node_of(server_name)
+        if found is None:
+            raise ValueError("the client asks for a name that is no node's, nor the bootstrap listener's")
+        return found
+
+    def is_set_aside(self, port: int, node_id: int) -> bool:
+        """No port is."""
+        return False
+
+    def is_kept(self, port: int, node_id: int) -> bool:
+        """Names stay."""
+        return False
+
+    def _wrong_names(self) -> Iterator[str]:
+        right = 'right would be bootstrap_name = "kafka.example.org"'
+        if self.pattern.is_numeric:
+            yield f"--advertise {self.advertise} is no name, and clients ask for names alone; right would be {EXAMPLE}"
+        if self.bootstrap_name is None:
+            yield f"--listen {self.bootstrap} has no name that clients find the cluster by; {right}"
+        elif not _is_name(self.bootstrap_name) or self.bootstrap_name.rpartition(".")[2].isdigit():
+            yield f'bootstrap_name = "{self.bootstrap_name}" is no host name; {right}'
+        elif (found := self.pattern.node_of(self.bootstrap_name)) is not None:
+            yield f'bootstrap_name = "{self.bootstrap_name}" is the name of node {found}; {right}'
+
+
+def _read_advertise(advertise: str | None, bootstrap: Address) -> tuple[HostPattern, int]:
+    if advertise is None:
+        raise Misplaced(f"--listen {bootstrap} has no name to tell; right would be adding {EXAMPLE}")
+    host, colon, port = advertise.rpartition(":") if ":" in advertise else (advertise, "", "")
+    if colon and not (port.isascii() and port.isdigit() and int(port) in PORTS):
+        raise Misplaced(f"--advertise {advertise} has no port between 1 and 65535; right would be {EXAMPLE}")
+    if not colon and not bootstrap.port:
+        raise Misplaced(f"--advertise {advertise} has no port, nor has --listen; right would be {EXAMPLE}")
+    try:
+        return HostPattern(host), int(port) if colon else bootstrap.port
+    except ValueError as error:
+        raise Misplaced(f"--advertise {advertise} {error}; right would be {EXAMPLE}") from error
 
 
 def _is_name(host: str) -> bool:

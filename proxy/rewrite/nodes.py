@@ -1,9 +1,10 @@
 """Node <-> listener <-> advertised address: the words for it, and what every mapping must answer.
 
-Knows the rules for who may stand where; never opens a port. Two mappings, each a value that is right once it exists:
+Knows the rules for who may stand where; never opens a port. The mappings, each a value that is right once it exists:
 
 ports.py    a port for each node: clients tell nodes apart by it
-names.py    a host name for each node, made of its id: this proxy listens for some, others for the rest
+names.py    a host name for each node, made of its id: this proxy listens for some and others for the rest, or it has
+            one TLS port for all of them and finds the node by the name that a client asks for
 """
 
 from collections.abc import Mapping
@@ -96,6 +97,15 @@ class NodeMap(Protocol):
 
     def called(self, bootstrap: Address) -> Address:
         """By which address clients know the bootstrap listener, which listens at `bootstrap`."""
+
+    def is_bootstraps(self, node_id: int) -> bool:
+        """Whether the bootstrap listener stands for this node."""
+
+    def meant(self, node_id: int | None, server_name: str | None) -> int | None:
+        """Whom a client of a node's listener (None: of the bootstrap one) wants that asks for this name over TLS.
+
+        ValueError: nobody has the name; the message says so, without it.
+        """
 
     def is_set_aside(self, port: int, node_id: int) -> bool:
         """Whether a freely picked port is another node's: better to pick again, or that node may lose its place."""

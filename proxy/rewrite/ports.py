@@ -102,6 +102,14 @@ class PortMap:
         """By which address clients know the bootstrap listener, as far as the settings say it."""
         return Address(self.advertise or bootstrap.host, bootstrap.port)
 
+    def is_bootstraps(self, node_id: int) -> bool:
+        """No node's."""
+        return False
+
+    def meant(self, node_id: int | None, server_name: str | None) -> int | None:
+        """The listener says it."""
+        return node_id
+
     def is_set_aside(self, port: int, node_id: int) -> bool:
         """Whether a freely picked port is another node's: better to pick again, or that node may lose its place."""
         if port in self._told_ports and port not in self.usual:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import os
 import ssl
 from collections.abc import Callable
+from functools import partial
 from logging import ERROR, INFO
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from proxy.config import BadSetting, ClusterSettings
 from proxy.log import log
+from proxy.rewrite.nodes import NodeMap
 from proxy.tls.settings import Clients, ListenerTls, UpstreamTls, Version
 
 _VERSIONS = {Version.TLS_1_2: ssl.TLSVersion.TLSv1_2, Version.TLS_1_3: ssl.TLSVersion.TLSv1_3}
@@ -32,9 +34,10 @@ class BadCertificate(ValueError):
 
 
 class NamedObject(ssl.SSLObject):
-    """`asked_for`: the server name that a client has asked for (SNI)."""
+    """`asked_for`: the server name that a client has asked for (SNI). `refusal`: why it can't be had."""
 
     asked_for: str | None = None
+    refusal: str = ""
 
 
 class Credentials:
@@ -86,7 +89,7 @@ def credentials(cluster: ClusterSettings) -> Sides:
     """
     prefix = f"clusters.{cluster.name}.tls"
     return Sides(
-        _of(cluster.tls, _listener_context, cluster.name, prefix),
+        _of(cluster.tls, lambda tls: _listener_context(tls, cluster.node_map), cluster.name, prefix),
         _of(cluster.upstream_tls, _upstream_context, cluster.name, f"{prefix}.upstream"),
     )
 
@@ -104,7 +107,7 @@ def _of(
         raise BadSetting(line, cluster=cluster) from error
 
 
-def _listener_context(settings: ListenerTls) -> ssl.SSLContext:
+def _listener_context(settings: ListenerTls, places: NodeMap) -> ssl.SSLContext:
     context = _context(ssl.PROTOCOL_TLS_SERVER, settings.minimum)
     context.options |= ssl.OP_CIPHER_SERVER_PREFERENCE
     _load_chain(context, settings.certificate, settings.key, settings.key_password)
@@ -114,7 +117,7 @@ def _listener_context(settings: ListenerTls) -> ssl.SSLContext:
         context.verify_mode = ssl.CERT_REQUIRED if required else ssl.CERT_OPTIONAL
     context.sslobject_class = NamedObject
     # the type of the callback's object is that of the line above
-    context.sni_callback = _note_name
+    context.sni_callback = partial(_note_name, places)
     return context
 
 
@@ -138,9 +141,19 @@ def _context(protocol: int, minimum: Version) -> ssl.SSLContext:
     return context
 
 
-def _note_name(tls: ssl.SSLObject | ssl.SSLSocket, name: str | None, context: ssl.SSLContext) -> None:
-    if isinstance(tls, NamedObject) and name is not None:
-        tls.asked_for = name.rstrip(".").lower()
+def _note_name(
+    places: NodeMap, tls: ssl.SSLObject | ssl.SSLSocket, name: str | None, context: ssl.SSLContext
+) -> int | None:
+    """Called with None if the client has asked for no name. Returns the alert that it gets, if any."""
+    if not isinstance(tls, NamedObject):
+        return None
+    tls.asked_for = None if name is None else name.rstrip(".").lower()
+    try:
+        places.meant(None, tls.asked_for)
+    except ValueError as error:
+        tls.refusal = str(error)
+        return ssl.ALERT_DESCRIPTION_UNRECOGNIZED_NAME
+    return None
 
 
 def _load_chain(context: ssl.SSLContext, certificate: Path, key: Path | None, password: str | None) -> None:

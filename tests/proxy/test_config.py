@@ -7,11 +7,13 @@ import pytest
 from proxy import config
 from proxy.config import BadSetting, ClusterSettings, LogSettings, MappingKind, ProxySettings
 from proxy.rewrite.nodes import Address
+from proxy.tls.settings import ListenerTls
 from proxy.wire.framing import FrameLimits
 
 LISTEN = Address("127.0.0.1", 19092)
 BROKER = Address("broker-1", 9092)
-TEMPLATE = MappingKind.TEMPLATE
+TEMPLATE, SNI = MappingKind.TEMPLATE, MappingKind.SNI
+TLS = ListenerTls(Path("proxy.pem"))
 
 
 def cluster(*upstream: Address, listen: Address = LISTEN, **others: Any) -> ClusterSettings:
@@ -44,6 +46,12 @@ def test_a_cluster_of_names_listens_for_the_nodes_that_are_its_own():
     assert names.advertised(1, None) == Address("broker-1", 9092)
 
 
+def test_a_cluster_of_one_port_finds_nodes_by_the_names_that_it_tells():
+    names = cluster(mapping=SNI, advertise="broker-{node_id}:9092", bootstrap_name="kafka", tls=TLS).node_map
+    assert names.meant(None, "broker-7") == 7
+    assert names.meant(None, "kafka") is None
+
+
 @pytest.mark.parametrize(
     ("values", "line"),
     [
@@ -55,6 +63,16 @@ def test_a_cluster_of_names_listens_for_the_nodes_that_are_its_own():
         ),
         ({"mapping": TEMPLATE, "advertise_ports": 1}, "clusters.main.advertise_ports means"),
         ({"mapping": TEMPLATE, "advertised": {1: BROKER}}, "clusters.main.advertised means"),
+        ({"mapping": TEMPLATE, "bootstrap_name": "a"}, "clusters.main.bootstrap_name means"),
+        ({"bootstrap_name": "a"}, "clusters.main.bootstrap_name means"),
+        ({"mapping": SNI, "nodes": {1: BROKER}, "tls": TLS}, "clusters.main.nodes means nothing with mapping"),
+        ({"mapping": SNI, "own_node": 0, "tls": TLS}, "clusters.main.own_node means"),
+        ({"mapping": SNI, "node_ports": 19100, "tls": TLS}, "clusters.main.node_ports means"),
+        ({"mapping": SNI}, 'clusters.main.mapping = "sni" needs TLS towards clients; right would be adding clusters.'),
+        (
+            {"mapping": SNI, "advertise": "b-{node_id}", "bootstrap_name": "b-1", "tls": TLS},
+            'clusters.main.bootstrap_name = "b-1" is the name of node 1; ',
+        ),
         ({"mapping": TEMPLATE}, "--listen 127.0.0.1:19092 has no name to tell"),
         ({"advertised": {1: Address("a", 0)}}, 'clusters.main.advertised.1 = "a:0" is nothing to dial; '),
     ],

@@ -171,6 +171,7 @@ def test_whatever_ended_in_the_middle_of_something_sent_is_closed_gently():
         Cause.TLS_HANDSHAKE,
         Cause.BROKER_LOST,
         Cause.IDLE,
+        Cause.UNKNOWN_NAME,
         Cause.DRAINED,
         Cause.PROXY_FAULT,
     } == LINGERING

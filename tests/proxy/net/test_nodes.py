@@ -16,6 +16,7 @@ from proxy.config import BadSetting, ClusterSettings, MappingKind
 from proxy.net.nodes import Nodes, bind
 from proxy.net.state import KnownNode, State, read_state
 from proxy.rewrite.nodes import Address, Node
+from proxy.tls.settings import ListenerTls
 from tests.proxy.net.peers import HOST
 from tests.proxy.net.relays import BROKER, Listeners, Watcher, listens, settings
 
@@ -294,7 +295,7 @@ def named(**others: Any) -> ClusterSettings:
 
 async def test_nothing_is_opened_for_another_proxys_node_and_its_name_is_told(make, listeners, watcher):
     nodes = make(named(own_node=1))
-    await nodes.ensure([ONE, TWO])
+    await nodes.ensure([TWO, THREE])
     assert not listeners.opened
     assert nodes.advertised(2) == Address("kafka-2.example.org", 9092)
     assert [row.node_id for row in nodes.listeners()] == []
@@ -303,7 +304,8 @@ async def test_nothing_is_opened_for_another_proxys_node_and_its_name_is_told(ma
 
 async def test_the_bootstrap_listener_stands_for_the_own_node(make, listeners, watcher):
     nodes = make(named(own_node=1))
-    nodes.adopt(1, Address(HOST, 9092))
+    with bind(Address(HOST, 0)) as sock:
+        nodes.bootstrap_at(sock, Address(HOST, 9092))
     nodes.listen_for_known()
     await nodes.ensure([ONE, TWO])
     assert not listeners.opened
@@ -316,7 +318,8 @@ async def test_the_bootstrap_listener_stands_for_the_own_node(make, listeners, w
 
 async def test_the_own_nodes_broker_is_the_upstream_whatever_the_cluster_says(make):
     nodes = make(named(own_node=1))
-    nodes.adopt(1, Address(HOST, 9092))
+    with bind(Address(HOST, 0)) as sock:
+        nodes.bootstrap_at(sock, Address(HOST, 9092))
     await nodes.ensure([Node(1, "elsewhere.invalid", 1)])
     assert nodes.upstream(1) == BROKER
 
@@ -357,8 +360,36 @@ async def test_known_nodes_of_other_proxies_stay_theirs_over_a_restart(make, lis
 async def test_a_broker_that_advertises_a_name_of_the_template_is_not_dialled_by_it(make):
     nodes = make(named(own_node=1))
     with bind(Address(HOST, 0)) as sock:
-        nodes.add_own(sock, Address("kafka-1.example.org", 9092))
+        nodes.bootstrap_at(sock, Address(HOST, 9093))
         assert await nodes.leads_back(Address("kafka-1.example.org", 9092))
+
+
+async def test_with_one_port_for_all_nodes_none_is_opened_and_each_has_its_name(make, listeners, watcher, tmp_path):
+    state = tmp_path / "nodes.json"
+    chosen = settings(
+        mapping=MappingKind.SNI,
+        advertise="kafka-{node_id}.example.org:443",
+        bootstrap_name="kafka.example.org",
+        tls=ListenerTls(Path("proxy.pem")),
+        state=state,
+    )
+    nodes = make(chosen)
+    with bind(Address(HOST, 0)) as sock:
+        nodes.bootstrap_at(sock, Address(HOST, 9092))
+    await nodes.ensure([ONE, TWO])
+    assert not listeners.opened
+    assert nodes.advertised(2) == Address("kafka-2.example.org", 443)
+    assert nodes.upstream(2) == TWO.address
+    assert [(row.node_id, row.listener) for row in nodes.listeners()] == [(1, f"{HOST}:9092"), (2, f"{HOST}:9092")]
+    assert [event[1:] for event in watcher.seen("node")] == [
+        (1, str(ONE.address), f"{HOST}:9092"),
+        (2, str(TWO.address), f"{HOST}:9092"),
+    ]
+    for own in ("kafka.example.org", "kafka-1.example.org", "kafka-2.example.org"):
+        assert await nodes.leads_back(Address(own, 443))
+    again = make(chosen, dict(read_state(state).nodes))
+    again.listen_for_known()
+    assert [row.node_id for row in again.listeners()] == [1, 2]
 
 
 @pytest.mark.parametrize(

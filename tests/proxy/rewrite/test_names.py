@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from proxy.rewrite.names import LARGEST_ID, HostPattern, TemplateMap
+from proxy.rewrite.names import LARGEST_ID, HostPattern, SniMap, TemplateMap
 from proxy.rewrite.nodes import Address
 
 LISTEN = Address("0.0.0.0", 9092)
@@ -113,7 +113,7 @@ def test_a_pattern_may_be_as_long_as_names_may_be() -> None:
     assert len(HostPattern("x." * 121 + "{node_id}x").host(LARGEST_ID)) == 253
 
 
-# --- the map ---------------------------------------------------------------------------------------------------------
+# --- a proxy for each broker, or for some ----------------------------------------------------------------------------
 
 
 def test_every_node_is_told_by_its_name_and_one_port() -> None:
@@ -177,3 +177,65 @@ def test_the_bootstrap_listener_is_called_by_the_own_nodes_name() -> None:
 def test_a_wrong_setting_is_refused_by_its_name_with_a_right_example(settings: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         TemplateMap(**({"bootstrap": LISTEN, "advertise": ADVERTISE, "own": 3} | settings))
+
+
+# --- one port for all nodes ------------------------------------------------------------------------------------------
+
+KAFKA = "kafka.example"
+
+
+def test_each_node_has_its_name_and_all_of_them_one_port() -> None:
+    places = SniMap(LISTEN, ADVERTISE, KAFKA)
+    assert [places.advertised(node_id, None) for node_id in (0, 7)] == [
+        Address("broker-0.example", 9093),
+        Address("broker-7.example", 9093),
+    ]
+    assert places.called(LISTEN) == Address(KAFKA, 9093)
+    assert places.is_bootstraps(7)
+    assert places.wanted(7) is places.own is None
+    assert not places.named
+    assert not places.usual
+    assert not places.warnings
+    assert not places.is_set_aside(9093, 7)
+    assert not places.is_kept(9093, 7)
+
+
+@given(ids)
+def test_who_asks_for_what_it_was_told_reaches_the_node_that_was_meant(node_id: int) -> None:
+    places = SniMap(LISTEN, ADVERTISE, KAFKA)
+    assert places.meant(None, places.advertised(node_id, None).host) == node_id
+
+
+def test_who_asks_for_the_bootstrap_name_means_no_node_in_particular() -> None:
+    assert SniMap(LISTEN, ADVERTISE, KAFKA).meant(None, "kafka.example") is None
+    assert SniMap(LISTEN, ADVERTISE, "KAFKA.example").meant(None, "kafka.EXAMPLE") is None
+
+
+@pytest.mark.parametrize(
+    "name", ["broker-.example", "broker-01.example", "x.kafka.example", "example", "", "127.0.0.1"]
+)
+def test_who_asks_for_another_name_means_nobody_and_the_reason_does_not_repeat_it(name: str) -> None:
+    with pytest.raises(ValueError, match=r"a name that is no node's, nor the bootstrap listener's$"):
+        SniMap(LISTEN, ADVERTISE, KAFKA).meant(None, name)
+
+
+def test_who_asks_for_no_name_means_nobody() -> None:
+    with pytest.raises(ValueError, match="asks for no name"):
+        SniMap(LISTEN, ADVERTISE, KAFKA).meant(None, None)
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        ({"advertise": None}, "--listen 0.0.0.0:9092 has no name to tell; right would be adding --advertise"),
+        ({"advertise": "broker:9092"}, "--advertise broker:9092 must hold {node_id} once; right would be --adv"),
+        ({"advertise": "127.0.0.{node_id}:1"}, "--advertise .* is no name, .* right would be --advertise broker-"),
+        ({"bootstrap_name": None}, '--listen .* has no name that .* right would be bootstrap_name = "kafka'),
+        ({"bootstrap_name": "kafka:9092"}, 'bootstrap_name = "kafka:9092" is no host name; right would be'),
+        ({"bootstrap_name": "127.0.0.1"}, 'bootstrap_name = "127.0.0.1" is no host name; right would be'),
+        ({"bootstrap_name": "Broker-3.example"}, "bootstrap_name = .* is the name of node 3; right would be"),
+    ],
+)
+def test_a_wrong_name_is_refused_with_a_right_example(settings: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        SniMap(**({"bootstrap": LISTEN, "advertise": ADVERTISE, "bootstrap_name": KAFKA} | settings))

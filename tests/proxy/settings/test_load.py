@@ -83,6 +83,7 @@ OTHERS: dict[str, Any] = {
 # what a key has no meaning without
 WITH = {
     "mapping": 'advertise = "broker-{node_id}:9092"\nown_node = 3\n',
+    "bootstrap_name": 'advertise = "broker-{node_id}:9092"\nmapping = "sni"\ntls.certificate = "proxy.pem"\n',
     "own_node": 'advertise = "broker-{node_id}:9092"\nmapping = "template"\n',
 }
 SECTIONS: tuple[tuple[Place, type], ...] = (
@@ -124,6 +125,7 @@ def test_a_file_says_everything(tmp_path):
                 {1: Address("127.0.0.1", 9094)},
                 MappingKind.PORTS,
                 None,
+                None,
                 31100,
                 {7: Address("proxy-7.example.org", 443)},
                 Path("nodes.json"),
@@ -163,8 +165,8 @@ def test_a_file_says_everything(tmp_path):
 
 def test_a_file_of_all_keys_leaves_nothing_to_defaults(tmp_path):
     left = [one.place[-1] for one in loaded(tmp_path, ALL).effective if one.by is not From.FILE]
-    # the one that is for another mapping
-    assert left == ["own_node"]
+    # those that are for other mappings
+    assert left == ["own_node", "bootstrap_name"]
 
 
 def one_more(place: Place, known: Known) -> tuple[str, Any]:
