@@ -86,7 +86,7 @@ def is_named(host: object) -> bool:
 
 @contextmanager
 def one_port(cluster: KafkaCluster, folder: Path) -> Iterator[tuple[str, Path]]:
-    """A proxy before the cluster: where clients begin, and the CA that they trust. It ends well; all nodes were used."""
+    """A proxy before the cluster: where clients begin, and the CA that they trust. All nodes are reached."""
     ca, listener = Authority(folder), Reserved(HOST)
     certificate = ca.signs("proxy", DOMAIN, f"*.{DOMAIN}").path
     brokers = [str(node.tapped) for node in cluster.nodes.values()]
