@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable
+from contextlib import nullcontext
 from pathlib import Path
 
 import click
@@ -37,6 +38,8 @@ def completed(_context: click.Context, _param: click.Parameter, begun: str) -> l
     return [CompletionItem(name) for name in names.every_name() if name.lower().startswith(begun.lower())]
 
 
+# as long as the longest response that a proxy lets through by default
+MOST_READ = 1 << 30
 RECORDS_HELP = "Of each field of record batches, show so many records."
 
 
@@ -178,7 +181,7 @@ def decode(
     Without --hex and --file it is read from standard input, raw or as hex. A request tells its own API and version; a
     response does not, so it needs --response. Bytes are {length, base64} and `text` where it can be read; record
     batches and messages inside messages are opened. An unknown API or version is shown as such, with its bytes. Exit
-    code 1 for bytes that can't be that message, with the API, the version and the offset.
+    code 1 for bytes that can't be that message, with the API, the version and the offset, and which frame of several.
     """
     from proxy.tools import frames, plain
     from proxy.tools.tree import Shown
@@ -187,19 +190,21 @@ def decode(
         raise click.UsageError("--hex or --file, not both")
     try:
         data = frames.octets(text) if text is not None else frames.octets_of(_read(file))
-        found = frames.told(data, frames.Asked(response_to, Shown(not show_secrets, records)))
+        for one in frames.told(data, frames.Asked(response_to, Shown(not show_secrets, records))):
+            click.echo(json.dumps(plain.as_json(one), indent=2, ensure_ascii=False))
     except (WireError, ValueError) as error:
         raise click.ClickException(str(error)) from error
-    for one in found:
-        click.echo(json.dumps(plain.as_json(one), indent=2, ensure_ascii=False))
 
 
 def _read(file: Path | None) -> bytes:
-    if file is not None:
-        return file.read_bytes()
-    if sys.stdin.isatty():
+    """All of the file or of standard input, which may be a device that never ends. Errors: ClickException."""
+    if file is None and sys.stdin.isatty():
         click.echo("reading a frame, raw or as hex; Ctrl-D ends it", err=True)
-    return sys.stdin.buffer.read()
+    with nullcontext(sys.stdin.buffer) if file is None else file.open("rb") as source:
+        data = source.read(MOST_READ + 1)
+    if len(data) > MOST_READ:
+        raise click.ClickException(f"more than {MOST_READ >> 20} MiB: nothing longer is read")
+    return data
 
 
 def _print(lines: Iterable[str]) -> None:

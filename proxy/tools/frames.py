@@ -7,6 +7,7 @@ all of it is told apart here. A frame's bytes never look like hex, since an api 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,8 @@ from proxy.wire.headers import RequestHead, ResponseHead, request_head, response
 
 # what people's tools put between the digits: tcpdump, Wireshark, xxd -p, Python, C
 _BETWEEN = re.compile(r"0x|\\x|[\s:,\"';]", re.IGNORECASE)
+# a response that is its correlation id alone
+SMALLEST = 4
 MASKED = Shown(mask=True)
 
 
@@ -48,23 +51,36 @@ def octets_of(data: bytes) -> bytes:
 
     Errors: none: what is not hex is taken as it is.
     """
+    if not data or b"\0" in data:
+        return data
     try:
-        return octets(data.decode("ascii")) if data else data
+        return octets(data.decode("ascii"))
     except ValueError:
         return data
 
 
-def told(data: bytes, asked: Asked) -> list[dict[str, Any]]:
+def told(data: bytes, asked: Asked) -> Iterator[dict[str, Any]]:
     """What each frame in `data` says: its head, `body` as a tree, `why` if there is something to say about it.
 
     A frame of an unknown api or version has no `body` but its bytes.
 
-    Errors: WireError.
+    Errors: WireError when such a frame is reached; of several it says which.
     """
-    frames = _split(data)
-    if frames is not None and (len(frames) > 1 or not _reads(data, asked)):
-        return [_told(frame, asked) for frame in frames]
-    return [_told(data, asked)]
+    frames = _frames(data, asked)
+    for number, frame in enumerate(frames, 1):
+        try:
+            yield _told(frame, asked)
+        except WireError as error:
+            error.reason += f" (frame {number} of {len(frames)})" if len(frames) > 1 else ""
+            raise
+
+
+def _frames(data: bytes, asked: Asked) -> list[bytes]:
+    """The frames behind their lengths, the last one perhaps cut off; all of it where nothing stands before it."""
+    frames, whole = _split(data)
+    if whole:
+        return frames if len(frames) > 1 or not _reads(data, asked) else [data]
+    return frames if len(frames) > 1 and _reads(frames[0], asked) and not _reads(data, asked) else [data]
 
 
 def _reads(frame: bytes, asked: Asked) -> bool:
@@ -76,16 +92,17 @@ def _reads(frame: bytes, asked: Asked) -> bool:
     return "why" not in found
 
 
-def _split(data: bytes) -> list[bytes] | None:
-    """The frames, if their lengths lead exactly to the end."""
+def _split(data: bytes) -> tuple[list[bytes], bool]:
+    """What stands behind lengths, and whether these lead exactly to the end; nothing where one is no frame's."""
     frames, at = [], 0
-    while at + 4 <= len(data):
+    while at + LENGTH.size <= len(data):
         (size,) = LENGTH.unpack_from(data, at)
-        if size < 0:
-            return None
-        frames.append(data[at + 4 : at + 4 + size])
-        at += 4 + size
-    return frames if frames and at == len(data) else None
+        if size < SMALLEST:
+            return [], False
+        at += LENGTH.size
+        frames.append(data[at : at + size])
+        at += size
+    return frames + ([data[at:]] if at < len(data) else []), at == len(data) > 0
 
 
 def _told(frame: bytes, asked: Asked) -> dict[str, Any]:

@@ -7,8 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner, Result
 
+from proxy.tools import commands
 from proxy.tools.commands import COMMANDS
 from proxy.wire import catalog, embedded
 from proxy.wire.framing import framed
@@ -106,6 +108,17 @@ def test_decode_says_where_bytes_are_wrong_and_fails() -> None:
     line = failed(1, "decode", "--hex", REQUEST[:-1].hex())
     assert re.fullmatch(r"Error: Metadata v12 at byte \d+: the bytes end before the message does", line)
     assert failed(1, "decode", "--hex", "xx") == "Error: no hex: 'x' stands in it"
+
+
+def test_of_several_frames_those_before_a_bad_one_are_printed() -> None:
+    done = run("decode", data=framed(REQUEST) + framed(REQUEST[:-1]))
+    assert (done.exit_code, json.loads(done.stdout)["client_id"]) == (1, "me")
+    assert done.stderr.endswith("the bytes end before the message does (frame 2 of 2)\n")
+
+
+def test_what_never_ends_is_not_read_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commands, "MOST_READ", 1 << 20)
+    assert failed(1, "decode", "--file", "/dev/zero") == "Error: more than 1 MiB: nothing longer is read"
 
 
 def test_an_unknown_api_is_a_value() -> None:

@@ -1,10 +1,13 @@
 """Bytes as people have them become frames."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.tools.frames import Asked, octets, octets_of, told
+from proxy.tools import frames
+from proxy.tools.frames import Asked, octets, octets_of
 from proxy.tools.tree import Masked, Shown
 from proxy.wire import catalog
 from proxy.wire.errors import WireError
@@ -13,6 +16,10 @@ from tests.strategies import messages
 
 METADATA, API_VERSIONS, SASL = 3, 18, 36
 REQUEST = catalog.encode_request(METADATA, 12, 7, "me", {"topics": None})
+
+
+def told(data: bytes, asked: Asked) -> list[dict[str, Any]]:
+    return list(frames.told(data, asked))
 
 
 @settings(deadline=None)
@@ -72,6 +79,19 @@ def test_an_error_tells_the_offset_in_the_frame() -> None:
         with pytest.raises(WireError) as caught:
             told(data, Asked())
         assert str(caught.value) == str(wanted.value)
+
+
+@pytest.mark.parametrize("last", [framed(REQUEST)[:-1], framed(REQUEST[:-1]), framed(REQUEST)[:3]])
+def test_of_several_frames_those_before_a_bad_one_are_told_and_which_it_is(last: bytes) -> None:
+    found = frames.told(framed(REQUEST) * 2 + last, Asked())
+    assert next(found) == next(found) == told(REQUEST, Asked())[0]
+    with pytest.raises(WireError, match=r"\(frame 3 of 3\)$"):
+        next(found)
+
+
+def test_a_length_too_small_for_any_frame_is_none() -> None:
+    (found,) = told(bytes(100), Asked())
+    assert (found["api"], found["api_version"]) == ("Produce", 0)
 
 
 def test_an_unknown_api_or_version_is_told_with_its_bytes() -> None:
