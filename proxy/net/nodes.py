@@ -105,8 +105,9 @@ class Nodes:
             self._tell(node_id, self.upstream(node_id), listener)
 
     def grow(self, places: NodeMap) -> None:
-        """Takes in listeners that are named for nodes; a node that has another one already keeps it."""
+        """Takes in what is new: listeners for nodes, of which each that has one keeps it, and what clients are told."""
         self._map = places
+        self._own.update(map(self.advertised, self._listening))
         for node_id in places.named.keys() - self._listening.keys():
             try:
                 listener = self._listen(node_id)

@@ -12,7 +12,8 @@ from proxy.settings.reader import Effective
 from proxy.settings.sources import CLUSTERS, From
 
 AT_ONCE = frozenset({("log", "level"), ("log", "format"), ("drain",)})
-NODES = "nodes"
+# tables by node id, which may grow
+NODES, ADVERTISED = "nodes", "advertised"
 
 
 class Reloaded(NamedTuple):
@@ -23,7 +24,7 @@ class Reloaded(NamedTuple):
 
 
 def reloaded(now: Loaded, new: Loaded) -> Reloaded:
-    """What of `new` can be had at once: how is logged and drained, and listeners of nodes that had none.
+    """What of `new` can be had at once: how is logged and drained, and what is said of nodes of which nothing was.
 
     Raises:
         BadSetting: that does not fit to what stays.
@@ -37,7 +38,11 @@ def reloaded(now: Loaded, new: Loaded) -> Reloaded:
         log=new.proxy.log,
         drain_seconds=new.proxy.drain_seconds,
         clusters=tuple(
-            replace(cluster, nodes={**cluster.nodes, **_added(cluster.name, taken, after)})
+            replace(
+                cluster,
+                nodes={**cluster.nodes, **_added(NODES, cluster.name, taken, after)},
+                advertised={**cluster.advertised, **_added(ADVERTISED, cluster.name, taken, after)},
+            )
             for cluster in now.proxy.clusters
         ),
     )
@@ -60,12 +65,12 @@ def _is_had_at_once(place: Place, before: dict[Place, Effective]) -> bool:
 
 
 def _is_node(place: Place) -> bool:
-    return len(place) == 4 and (place[0], place[2]) == (CLUSTERS, NODES)
+    return len(place) == 4 and place[0] == CLUSTERS and place[2] in (NODES, ADVERTISED)
 
 
 def _is_running(cluster: str, before: dict[Place, Effective]) -> bool:
     return (CLUSTERS, cluster, "listen") in before
 
 
-def _added(cluster: str, taken: set[Place], after: dict[Place, Effective]) -> dict[int, Address]:
-    return {int(place[3]): after[place].value for place in taken if _is_node(place) and place[1] == cluster}
+def _added(table: str, cluster: str, taken: set[Place], after: dict[Place, Effective]) -> dict[int, Address]:
+    return {int(place[3]): after[place].value for place in taken if place[:3] == (CLUSTERS, cluster, table)}

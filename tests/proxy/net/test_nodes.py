@@ -463,6 +463,15 @@ async def test_a_node_that_has_a_listener_keeps_it(make, listeners):
     assert listeners.opened.keys() == {1}
 
 
+async def test_what_clients_are_told_of_a_node_from_now_on_is_never_dialled(make):
+    nodes = make()
+    await nodes.ensure([ONE])
+    told = Address("kafka-1.example.org", 443)
+    nodes.grow(settings(advertised={1: told}).node_map)
+    assert nodes.advertised(1) == told
+    assert await nodes.leads_back(told)
+
+
 async def test_a_listener_that_cannot_be_opened_while_it_runs_is_said(make, listeners, caplog):
     nodes = make()
     nodes.grow(settings(named={7: Address("192.0.2.1", 9094)}).node_map)

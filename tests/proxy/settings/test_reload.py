@@ -48,6 +48,16 @@ def test_a_node_that_is_new_is_taken_in(settings):
     assert reloaded(found, new) == (found, ())
 
 
+def test_what_clients_are_told_of_a_new_node_is_taken_in_with_its_listener(settings):
+    new = settings(BASIC + '51 = "127.0.0.1:9051"\n[clusters.main.advertised]\n51 = "kafka-51.example:443"\n')
+    found, waiting = reloaded(settings(BASIC), new)
+    assert waiting == ()
+    assert found.proxy.clusters[0].node_map.advertised(51, 9051) == Address("kafka-51.example", 443)
+    assert reloaded(found, new) == (found, ())
+    found, waiting = reloaded(found, settings(BASIC + '51 = "127.0.0.1:9051"\n'))
+    assert waiting == (("clusters", "main", "advertised", "51"),)
+
+
 def test_a_node_is_taken_in_by_its_own_cluster(settings):
     two = BASIC + '[clusters.west]\nupstream = "a:1"\nlisten = "127.0.0.2:1"\n'
     found, _ = reloaded(settings(two), settings(two + 'nodes.51 = "127.0.0.2:9051"\n'))
