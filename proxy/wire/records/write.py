@@ -80,7 +80,7 @@ def write_batch(
     empty batch. base_offset, last_offset: what the batch covers, None for the first and last record's. level: the
     codec's own measure. timestamp_type: LOG_APPEND tells `max_timestamp` for every record. max_timestamp: None for the
     largest (ms). delete_horizon: ms. control: `records` are control records (`end_marker_batch` writes markers).
-    Errors: Malformed for what the format can't hold.
+    Errors: Malformed for what the format can't hold; those of `compress`.
     """
     base = base_offset if base_offset is not None else records[0].offset if records else 0
     last = last_offset if last_offset is not None else records[-1].offset if records else base
