@@ -25,10 +25,10 @@ def api(value: str | int) -> int:
         raise click.BadParameter(str(error)) from error
 
 
-def api_or_embedded(value: str | int) -> int | str:
-    """The key of an api, or the name of a message inside messages."""
+def api_or_embedded(value: str) -> tuple[int | str, Kind | None]:
+    """The key of an api, or the name of a message inside messages; and which of an api's messages was named."""
     try:
-        return names.api_or_embedded(str(value))
+        return names.api_or_embedded(value), names.kind(value)
     except names.UnknownName as error:
         raise click.BadParameter(str(error)) from error
 
@@ -78,7 +78,7 @@ def list_(form: str | None) -> None:
 
 
 @wire.command(short_help="The fields of a message, or the code written for it.")
-@click.argument("name", type=api_or_embedded, metavar="NAME", shell_complete=completed)
+@click.argument("named", type=api_or_embedded, metavar="NAME", shell_complete=completed)
 @click.argument("version", type=int, required=False)
 @click.option("--request", "kinds", flag_value="request", help="Only the request.")
 @click.option("--response", "kinds", flag_value="response", help="Only the response.")
@@ -91,9 +91,15 @@ def list_(form: str | None) -> None:
 @click.option("--path", "paths", multiple=True, help="With project or walk: a field, such as brokers.host. Repeatable.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a message.")
 def show(
-    name: int | str, version: int | None, kinds: str | None, function: str | None, paths: tuple[str, ...], as_json: bool
+    named: tuple[int | str, Kind | None],
+    version: int | None,
+    kinds: str | None,
+    function: str | None,
+    paths: tuple[str, ...],
+    as_json: bool,
 ) -> None:
-    """The request and the response of the API called NAME (in any case; or its key), or one message inside messages.
+    """The request and the response of the API called NAME (in any case; or its key), or one message: MetadataResponse,
+    or one inside messages.
 
     In VERSION, by default the newest. A line a field: its type ("?": may be null), default, tag, since which version,
     and what is known about its value.
@@ -101,10 +107,12 @@ def show(
     from proxy.tools import schema
 
     _check_show(function, paths, as_json)
+    name, kind = named
     if isinstance(name, str):
         found = [_embedded(name, version)]
     else:
-        found = [_codec(kind, name, version) for kind in (_KINDS if kinds is None else [_kind(kinds)])]
+        asked = _kind(kinds) if kinds else kind
+        found = [_codec(one, name, version) for one in ([asked] if asked else _KINDS)]
     for number, codec in enumerate(found):
         if number:
             click.echo()

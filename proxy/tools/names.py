@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from functools import cache
 
 from proxy.wire import catalog, embedded
+from proxy.wire.apis import Kind
 
 
 class UnknownName(ValueError):
@@ -38,6 +39,13 @@ def api_or_embedded(text: str) -> int | str:
         return api_key(text)
     except UnknownName:
         raise UnknownName(unknown("API or message", text, every_name())) from None
+
+
+def kind(text: str) -> Kind | None:
+    """Which message of an api that name is of: "request" for "metadata_request", None for "Metadata"."""
+    plain = _plain(text)
+    kinds: tuple[Kind, ...] = ("request", "response")
+    return next((one for one in kinds if plain.removesuffix(one) != plain and plain not in _keys_by_plain_name()), None)
 
 
 def every_name() -> list[str]:

@@ -59,6 +59,11 @@ def test_show_of_one_message_or_as_json() -> None:
     assert json.loads(ok("show", "fetch", 12, "--request", "--json"))["name"] == "FetchRequest"
 
 
+def test_show_of_a_request_or_a_response_by_its_own_name_prints_it_alone() -> None:
+    assert ok("show", "MetadataResponse", 12) == ok("show", "metadata", 12, "--response")
+    assert ok("show", "metadata_request", 12) == ok("show", "metadata", 12, "--request")
+
+
 def test_show_prints_the_source_that_was_written() -> None:
     assert ok("show", "api_versions", 3, "--response", "--source", "decode").startswith("def decode(buf, at):")
     walk = ok("show", 3, "--response", "--source", "walk", "--path", "topics")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from proxy.tools.names import UnknownName, api_key, api_or_embedded, every_name, unknown
+from proxy.tools.names import UnknownName, api_key, api_or_embedded, every_name, kind, unknown
 from proxy.wire import catalog, embedded
 
 
@@ -15,6 +15,16 @@ def test_every_api_is_found_by_its_name_and_its_key() -> None:
     for key in catalog.api_keys():
         name = str(catalog.api_name(key))
         assert (api_key(name), api_key(name.upper()), api_key(f"{name}Request"), api_key(str(key))) == (key,) * 4
+
+
+def test_a_name_may_say_which_message_of_the_api_is_meant() -> None:
+    assert (kind("MetadataResponse"), kind("metadata_request"), kind("Metadata"), kind("3")) == (
+        "response",
+        "request",
+        None,
+        None,
+    )
+    assert {kind(name) for name in every_name()} == {None}
 
 
 def test_a_number_is_taken_as_it_is() -> None:
