@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from tests.brokers import children
@@ -119,6 +119,7 @@ class Proxied:
 
     def check(self) -> None:
         """Stop, finish the capture, and hold all of it against what the taps saw."""
+        self._settle()
         assert self.stop() == 0, self.log[-3000:]
         self._near.close()
         self._far.close()
@@ -129,6 +130,14 @@ class Proxied:
             compact(self.capture)
             check_capture(self.capture, near, far)
         assert "Traceback" not in self.log, self.log[-5000:]
+
+    def _settle(self) -> None:
+        """Wait until all that clients sent has passed: a proxy that is told to stop reads no further.
+
+        What a proxy answers itself never passes, and what it loses doesn't; the checks tell them apart.
+        """
+        with suppress(TimeoutError):
+            wait_for(lambda: self._near.requested() <= self._far.requested(), "all requests to pass", seconds=5)
 
 
 def compact(capture: Path) -> None:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -81,6 +82,10 @@ class Tap:
             )
             for file in files
         ]
+
+    def requested(self) -> Counter[int]:
+        """How many bytes each dialling side has sent so far, with the number of connections that sent so many."""
+        return Counter(size for file in self._folder.glob("*.requests") if (size := file.stat().st_size))
 
 
 def _serve(folder: Path, routes: Mapping[str, str], patience: float) -> None:

@@ -1,7 +1,7 @@
 """The least work, for a broker of any age: records with each codec, to a topic that the broker makes, and back.
 
 Each function takes a bootstrap address, the broker's release and the codecs; it asserts that its client reads what it
-wrote, through a group where the broker has groups, and returns the values.
+wrote, as a group's member where the broker has those, and returns the values. Offsets are kept by brokers since 0.8.2.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import kafka
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import OFFSET_BEGINNING, TopicPartition
 from kafka import KafkaConsumer, KafkaProducer
@@ -46,8 +47,7 @@ def tools_of_0_8(cluster: ZookeeperCluster, bootstrap: str, codecs: Sequence[str
     for number, codec in enumerate(codecs):
         written = values(f"0.8 {codec}", EACH)
         which = ["--new-producer"] if number % 2 else []
-        stdin = b"".join(value + b"\n" for value in written)
-        cluster.console("kafka-console-producer", *where, *which, "--compression-codec", codec, stdin=stdin)
+        _write_with_0_8(cluster, *where, *which, "--compression-codec", codec, written=written)
         sent.update(written)
     from_the_beginning = ["--partition", "0", "--offset", "-2", "--no-wait-at-logend"]
     seen = cluster.console("kafka-simple-consumer-shell", *where, *from_the_beginning).encode().splitlines()
@@ -58,12 +58,19 @@ def tools_of_0_8(cluster: ZookeeperCluster, bootstrap: str, codecs: Sequence[str
 def consumer_of_zookeeper(cluster: ZookeeperCluster, bootstrap: str) -> set[bytes]:
     """0.8's producer and its consumer with a group, which has the brokers' addresses from ZooKeeper."""
     topic, sent = fresh("zookeeper"), values("zookeeper", EACH)
-    stdin = b"".join(value + b"\n" for value in sent)
-    cluster.console("kafka-console-producer", "--broker-list", bootstrap, "--topic", topic, stdin=stdin)
+    _write_with_0_8(cluster, "--broker-list", bootstrap, "--topic", topic, written=sent)
     where = ["--zookeeper", cluster.zookeeper, "--topic", topic, "--from-beginning"]
     until = ["--max-messages", str(EACH)]
     assert cluster.console("kafka-console-consumer", *where, *until).encode().splitlines() == sent
     return set(sent)
+
+
+def _write_with_0_8(cluster: ZookeeperCluster, *arguments: str, written: Sequence[bytes]) -> None:
+    """Each value is acknowledged: by default it is not, and lost while the new topic has no leader."""
+    acknowledged = ["--request-required-acks", "1", "--request-timeout-ms", str(PATIENCE * 1000)]
+    patient = ["--message-send-max-retries", "100"]
+    stdin = b"".join(value + b"\n" for value in written)
+    cluster.console("kafka-console-producer", *arguments, *acknowledged, *patient, stdin=stdin)
 
 
 def librdkafka(bootstrap: str, release: str, codecs: Sequence[str]) -> set[bytes]:
@@ -81,6 +88,10 @@ def librdkafka(bootstrap: str, release: str, codecs: Sequence[str]) -> set[bytes
         assert set(confluent.read(reader, len(sent))) == sent
     else:
         assert set(confluent.consume(bootstrap, topic, len(sent))) == sent
+    with closing(confluent.consumer(bootstrap, **old)) as member:
+        read = TopicPartition(topic, 0, len(sent))
+        member.commit(offsets=[read], asynchronous=False)
+        assert member.committed([read], timeout=PATIENCE)[0].offset == len(sent)
     return sent
 
 
@@ -97,10 +108,16 @@ def kafka_python(bootstrap: str, release: str, codecs: Sequence[str]) -> set[byt
             for promise in [producer.send(topic, value) for value in written]:
                 promise.get(PATIENCE)
         sent.update(written)
-    group = None if old else fresh("group")
     limits = {"auto_offset_reset": "earliest", "consumer_timeout_ms": PATIENCE * 1000}
-    with closing(KafkaConsumer(topic, bootstrap_servers=bootstrap, group_id=group, **limits, **old)) as reader:
+    with closing(KafkaConsumer(bootstrap_servers=bootstrap, group_id=fresh("group"), **limits, **old)) as reader:
+        where = kafka.TopicPartition(topic, 0)
+        if old:
+            reader.assign([where])
+        else:
+            reader.subscribe([topic])
         assert {message.value for message in islice(reader, len(sent))} == sent
+        reader.commit()
+        assert reader.committed(where) == len(sent)
     return sent
 
 
