@@ -63,8 +63,14 @@ class Login:
 
     def end(self, next_offsets: tuple[int, int], step: Step) -> None:
         """From these offsets on, one for each direction, there are frames again."""
+        self._counts = [0, 0]
         for direction in Direction:
             self._decide(Verdict(direction, next_offsets[direction], False, self.mechanism, True), step)
+
+    @property
+    def owed(self) -> bool:
+        """Whether the server owes a token. Only of these mechanisms can it be told: GSSAPI's last has no answer."""
+        return self.mechanism in SERVER_TOKENS and self._counts[Direction.REQUEST] > self._counts[Direction.RESPONSE]
 
     @property
     def open_ended(self) -> bool:

@@ -17,6 +17,7 @@ A broker that is gone ends it too, but not before what it had answered has been 
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from logging import WARNING
@@ -82,6 +83,8 @@ class Relay:
         self._goodbye = Cause.CLIENT_CLOSED
         # what it means when the broker sends no more
         self._broker_end = Cause.BROKER_CLOSED
+        # nobody takes answers any more, for this cause
+        self._gone: Cause | None = None
         # a chunk of the broker has been read and not yet been sent; who waits for it to be
         self._passing = False
         self._passed: trio.Event | None = None
@@ -237,6 +240,8 @@ class Relay:
 
     async def _client_finished(self) -> None:
         """The client sends no more: its end of stream is kept back until it has all its answers, or for so long."""
+        if self._gone is not None:
+            self._end(self._gone)
         self._finish(Cause.CLIENT_CLOSED)
         shared = self._shared
         if shared.observer is not None:
@@ -256,7 +261,7 @@ class Relay:
     def _is_settled(self) -> bool:
         """Whether no answer is owed or half passed on. A request that the client left incomplete will get none."""
         talk = self._talk
-        if self._passing or talk.responses_side.left:
+        if self._passing or talk.responses_side.left or talk.login.owed:
             return False
         owed = talk.in_flight
         return not owed or (len(owed) == 1 and owed[0] is talk.requests_side.open)
@@ -274,7 +279,16 @@ class Relay:
         try:
             await self._pass_responses()
         except PeerLost as lost:
+            if lost.stream is self._client and self._state is not ClientSide.FINISHED:
+                await self._client_gone(self._loss(lost))
             self._end(self._loss(lost))
+
+    async def _client_gone(self, cause: Cause) -> None:
+        """Answers are dropped while the other task passes on what the client had sent before it went (acks=0)."""
+        self._gone = cause
+        with trio.move_on_after(self._shared.settings.half_close_seconds), suppress(PeerLost):
+            while await self._broker.receive() != b"":
+                pass
 
     def _loss(self, lost: PeerLost) -> Cause:
         if lost.stream is self._client:

@@ -87,6 +87,33 @@ def test_tokens_are_told_from_frames(mechanism: str, size: int) -> None:
     assert not heard.talk.in_flight
 
 
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"])
+def test_between_a_token_and_the_servers_one_is_owed(mechanism: str) -> None:
+    heard, owed = Heard(Conversation(Routes.everything())), []
+    for side, data in said(mechanism):
+        heard.hear(side, data, 1)
+        owed.append(heard.talk.login.owed)
+    # the handshake and its answer first, a request and its answer last
+    assert owed == [False, False, *(side is CLIENT for side, _ in LOGINS[mechanism]), False, False]
+
+
+@pytest.mark.parametrize("mechanism", ["GSSAPI", "X-UNKNOWN"])
+def test_where_nobody_can_tell_no_token_is_owed(mechanism: str) -> None:
+    heard = Heard(Conversation(Routes.everything()))
+    for side, data in said(mechanism):
+        heard.hear(side, data, 1000)
+        assert not heard.talk.login.owed
+
+
+def test_what_comes_too_early_is_no_token_that_is_owed_after_the_login() -> None:
+    heard = Heard(Conversation(Routes.everything()))
+    for data in (handshake("PLAIN"), framed(b"\0user\0secret"), framed(b"more")):
+        heard.hear(CLIENT, data, 1000)
+    for data in (SHAKEN, framed(b"")):
+        heard.hear(BROKER, data, 1000)
+    assert not heard.talk.login.owed
+
+
 @pytest.mark.parametrize("mechanism", LOGINS)
 def test_who_reads_a_recording_follows_the_verdicts_and_needs_no_tokens(mechanism: str) -> None:
     """As the compactor does: told what starts where, it comes to the same frames from masked bytes."""

@@ -14,16 +14,17 @@ from trio.testing import wait_all_tasks_blocked
 
 from proxy import net
 from proxy.config import BadSetting, ProxyHeader
-from proxy.conversation import Cause
+from proxy.conversation import Cause, Direction
 from proxy.net.cluster import LINGERING, routes
 from proxy.net.nodes import bind
 from proxy.net.proxy_protocol import Reader, Route, header
+from proxy.net.upstreams import Upstreams
 from proxy.rewrite import api_versions
 from proxy.rewrite.addresses import METADATA
 from proxy.rewrite.nodes import Address, Node
 from proxy.wire import catalog
 from proxy.wire.framing import api_word, framed
-from tests.proxy.conversation.script import HEARTBEAT, request, response
+from tests.proxy.conversation.script import HEARTBEAT, produce, request, response
 from tests.proxy.net.cluster import Broker
 from tests.proxy.net.peers import HOST, PATIENCE, Peer
 from tests.proxy.net.proxies import Running, proxying
@@ -254,6 +255,35 @@ async def test_an_idle_connection_is_ended_and_one_that_waits_for_an_answer_is_n
         await ended(proxy, Cause.IDLE)
         may_answer.set()
         await polling.hears(response(2, b"pong"))
+
+
+# how a broker's connection ends
+
+
+async def test_requests_without_an_answer_reach_a_broker_that_is_slow_when_their_client_has_gone(monkeypatch):
+    monkeypatch.setattr(Upstreams, "keep_asking", lambda self: trio.sleep_forever())
+    with socket.socket() as listener:
+        # a broker with little room: the rest waits in the proxy's socket
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        listener.bind((HOST, 0))
+        listener.listen()
+        address = Address(*listener.getsockname())
+        async with proxying(settings(address, half_close_seconds=0.01)) as proxy:
+            client = await proxy.client()
+            broker = Peer((await trio.to_thread.run_sync(listener.accept))[0])
+            asked = PING + b"".join(produce(number, 2, acks=0, tail=bytes(1000)) for number in range(14))
+            await client.say(asked)
+            with trio.fail_after(PATIENCE):
+                while proxy.watcher.bytes[Direction.REQUEST] != asked:
+                    await wait_all_tasks_blocked(0.005)
+            client.reset()
+            await wait_all_tasks_blocked(0.02)
+            # an answer on its way, which nobody reads any more
+            await broker.say(PONG)
+            await wait_all_tasks_blocked(0.02)
+            assert await broker.hear_all() == asked
+            broker.close()
+            await ended(proxy, Cause.CLIENT_RESET)
 
 
 # for whom a balancer connects

@@ -208,6 +208,87 @@ def _take_now(peer: Peer) -> bytes:
     return peer.stream.socket._sock.recv(1)
 
 
+async def test_an_end_of_stream_is_kept_while_a_login_token_is_owed():
+    async with relaying() as talk:
+        await shake_hands(talk)
+        await talk.client.say(TOKEN)
+        await talk.client.finish()
+        await talk.broker.hears(TOKEN)
+        await wait_all_tasks_blocked(0.01)
+        with pytest.raises(BlockingIOError):
+            _take_now(talk.broker)
+        await talk.broker.say(framed(b""))
+        await talk.client.hears(framed(b""))
+        await talk.broker.hears_the_end()
+
+
+async def test_draining_waits_for_a_login_token_that_is_owed():
+    async with relaying() as talk:
+        await shake_hands(talk)
+        await talk.client.say(TOKEN)
+        await talk.broker.hears(TOKEN)
+        talk.relay.drain()
+        await wait_all_tasks_blocked(0.01)
+        assert not talk.finished.is_set()
+        await talk.broker.say(framed(b""))
+        await talk.client.hears(framed(b""))
+        await talk.ends_with(Cause.DRAINED)
+
+
+TOKEN = framed(b"\0user\0secret")
+
+
+async def shake_hands(talk: Relaying) -> None:
+    """Up to where the client's token comes."""
+    shake, shaken = request(17, 0, 1, b"\0\5PLAIN"), response(1, b"\0\0\0\0\0\0")
+    await talk.client.say(shake)
+    await talk.broker.hears(shake)
+    await talk.broker.say(shaken)
+    await talk.client.hears(shaken)
+
+
+async def test_what_a_client_sent_before_it_went_reaches_a_slow_broker(monkeypatch):
+    may_send, send = trio.Event(), Stream.send
+
+    async def slowly(self: Stream, pieces: Any) -> None:
+        if self.peer == "broker":
+            await may_send.wait()
+        await send(self, pieces)
+
+    async with relaying() as talk:
+        await talk.client.say(ping(1))
+        await talk.broker.hears(ping(1))
+        monkeypatch.setattr(Stream, "send", slowly)
+        frames = produce(2, 2, acks=0, tail=b"first"), produce(3, 2, acks=0, tail=b"second")
+        await talk.client.say(frames[0])
+        await wait_all_tasks_blocked(0.01)
+        await talk.client.say(frames[1])
+        talk.client.reset()
+        await wait_all_tasks_blocked(0.01)
+        # this answer finds out that the client has gone; what it had sent is still in hand, and in the socket
+        await talk.broker.say(pong(1))
+        await wait_all_tasks_blocked(0.01)
+        may_send.set()
+        await talk.broker.hears(*frames)
+        await talk.ends_with(Cause.CLIENT_RESET)
+
+
+async def test_a_broker_that_takes_nothing_keeps_no_client_that_has_gone(autojump_clock, monkeypatch):
+    async def never(self: Stream, pieces: Any) -> None:
+        if self.peer == "broker":
+            await trio.sleep_forever()
+        raise PeerLost("Connection reset by peer", self)
+
+    async with relaying(half_close_seconds=7) as talk:
+        await talk.client.say(ping(1))
+        await talk.broker.hears(ping(1))
+        monkeypatch.setattr(Stream, "send", never)
+        await talk.client.say(ping(2))
+        await talk.broker.say(pong(1))
+        await talk.ends_with(Cause.CLIENT_RESET)
+        assert trio.current_time() == pytest.approx(7)
+
+
 async def test_an_end_of_stream_is_kept_while_an_answer_has_only_begun():
     async with relaying() as talk:
         await talk.client.say(ping(1))
@@ -350,7 +431,7 @@ async def _say_until_lost(peer: Peer, frame: bytes) -> None:
 
 
 async def test_a_client_that_only_sending_finds_gone_has_reset_the_connection():
-    async with relaying() as talk:
+    async with relaying(half_close_seconds=0.01) as talk:
 
         async def is_gone(pieces: Any) -> None:
             raise PeerLost("gone", talk.relay._client)

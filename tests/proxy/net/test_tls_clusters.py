@@ -10,9 +10,10 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from proxy.config import MappingKind
+from proxy.config import MappingKind, ProxyHeader
+from proxy.net.proxy_protocol import Reader, Route, header
 from proxy.rewrite.addresses import METADATA
-from proxy.rewrite.nodes import Node
+from proxy.rewrite.nodes import Address, Node
 from proxy.tls.settings import Clients, ListenerTls, UpstreamTls
 from proxy.wire import catalog
 from proxy.wire.framing import framed
@@ -366,3 +367,77 @@ async def test_without_a_handshake_it_is_no_name_that_was_wrong(plain, wild):
 async def test_other_mappings_take_any_name(plain, wild):
     async with proxying(settings(plain.address, tls=ListenerTls(wild.proxy))) as proxy:
         await asks(await asking_for(proxy, wild, "other.test"))
+
+
+# behind a balancer
+
+
+@pytest.mark.parametrize("version", [ProxyHeader.ONE, ProxyHeader.TWO])
+async def test_a_balancers_header_comes_before_tls(plain, signed, version):
+    route = Route(Address("192.0.2.7", 50123), Address("198.51.100.1", 9092))
+    chosen = settings(plain.address, tls=ListenerTls(signed.proxy), accept_proxy=True)
+    async with proxying(chosen) as proxy:
+        sock = (await proxy.client()).stream
+        # the header and TLS' first bytes in one packet
+        client = TlsPeer(sock, client_context(signed.ca), asks_for=HOST)
+        held = HeldBack(sock, header(version, route))
+        client.stream.transport_stream = held
+        await asks(client)
+        (facts,) = (event[1] for event in proxy.watcher.seen("opened"))
+        assert (facts.client, facts.tls) == (str(route.client), True)
+
+
+class HeldBack(trio.abc.HalfCloseableStream):
+    """A stream whose first bytes have others in front of them."""
+
+    def __init__(self, below: trio.SocketStream, first: bytes) -> None:
+        self._below, self._first = below, first
+
+    async def send_all(self, data: bytes) -> None:
+        first, self._first = self._first, b""
+        await self._below.send_all(first + bytes(data))
+
+    async def wait_send_all_might_not_block(self) -> None:
+        await self._below.wait_send_all_might_not_block()
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        return await self._below.receive_some(max_bytes)
+
+    async def send_eof(self) -> None:
+        await self._below.send_eof()
+
+    async def aclose(self) -> None:
+        await self._below.aclose()
+
+
+async def test_without_a_header_there_is_no_handshake(plain, signed, caplog):
+    async with proxying(settings(plain.address, tls=ListenerTls(signed.proxy), accept_proxy=True)) as proxy:
+        client = await tls_client(proxy, signed)
+        with pytest.raises(trio.BrokenResourceError):
+            await client.stream.do_handshake()
+        await closed(proxy, bad_proxy_header=1)
+
+
+async def test_brokers_are_sent_the_header_before_tls(nursery, signed):
+    came: list[Route | None] = []
+
+    class Behind(TlsBroker):
+        """What ends TLS behind a balancer that reads headers."""
+
+        async def _connection(self, stream: trio.SocketStream) -> None:
+            reader = Reader()
+            while reader.missing:
+                reader.feed(await stream.receive_some(reader.missing))
+            came.append(reader.route)
+            await super()._connection(stream)
+
+    broker = Behind(broker_context(signed.broker, signed.ca))
+    await broker.start(nursery)
+    chosen = settings(broker.address, upstream_tls=shown(signed), send_proxy=ProxyHeader.TWO)
+    async with proxying(chosen) as proxy:
+        await proxy.nodes(1)
+        client = await proxy.client()
+        await asks(client)
+        own = Route(Address(*client.stream.socket.getsockname()), proxy.listening)
+        assert came[0] is None
+        assert came[-1] == own
