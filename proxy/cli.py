@@ -166,6 +166,7 @@ def _one_line(error: click.UsageError) -> str:
     show_default="10",
     help="How long exchanges in flight may take to finish after SIGTERM.",
 )
+@click.option("--workers", metavar="COUNT", show_default="1", help="Processes that pass the traffic on.")
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), show_default="info")
 def proxy(config: Path | None, **flags: Any) -> None:
     """Stand before a cluster: clients connect here, and never learn a broker's own address.
@@ -199,7 +200,9 @@ def _run_proxy(loaded: Loaded, reload: Callable[[], ProxySettings]) -> int:
 
     # what is wrong with a state file is said before a capture is begun
     settings = replace(loaded.proxy, clusters=tuple(map(net.remembering, loaded.proxy.clusters)))
-    observer, child = _recorder(loaded.capture, settings) if loaded.capture is not None else (None, None)
+    if settings.workers > 1:
+        return _run_workers(settings, loaded.capture, reload)
+    observer, child = recorder(loaded.capture, settings) if loaded.capture is not None else (None, None)
     return net.run(settings, observer, child, _say_ready, reload)
 
 
@@ -217,8 +220,25 @@ def _reloading(loaded: Loaded, config: Path | None, flags: dict[str, Any]) -> Ca
     return reload
 
 
-def _recorder(settings: CaptureSettings, proxy: ProxySettings) -> tuple[Observer, Sequence[str] | None]:
-    """The tap, and the command of its compactor."""
+def _run_workers(settings: ProxySettings, capture: CaptureSettings | None, reload: Callable[[], ProxySettings]) -> int:
+    """Each records on its own, with its part of what may wait in memory and on disk."""
+    from proxy.net.workers import run_workers
+    from proxy.worker import COMMAND
+
+    if capture is not None:
+        from recorder.capture.session import FolderError, check_writable
+
+        try:
+            check_writable(capture.folder)
+        except FolderError as error:
+            raise _not_a_capture(capture.folder, error) from error
+        share = -(-capture.queue // settings.workers), -(-capture.spool // settings.workers)
+        capture = replace(capture, queue=share[0], spool=share[1])
+    return run_workers(settings, COMMAND, capture, _say_ready, reload)
+
+
+def recorder(settings: CaptureSettings, proxy: ProxySettings) -> tuple[Observer, Sequence[str] | None]:
+    """The tap, and the command of its compactor. Raises BadSetting."""
     from recorder.capture.tap import compactor_command, open_tap
 
     folder = settings.folder
@@ -227,8 +247,12 @@ def _recorder(settings: CaptureSettings, proxy: ProxySettings) -> tuple[Observer
     try:
         tap = open_tap(folder, replace(settings, cluster=cluster))
     except OSError as error:
-        raise BadSetting(f"--record {folder}: {error}; right would be a folder of yours, --record capture") from error
+        raise _not_a_capture(folder, error) from error
     return tap, compactor_command(folder, tap.session) if settings.compactor else None
+
+
+def _not_a_capture(folder: Path, error: OSError) -> BadSetting:
+    return BadSetting(f"--record {folder}: {error}; right would be a folder of yours, --record capture")
 
 
 def _say_ready(listening: Mapping[str, Address], metrics: Address | None) -> None:

@@ -386,6 +386,10 @@ class ProxySettings:
             unset="as many as files may be open",
         ),
     ] = None
+    workers: Annotated[
+        int,
+        Key(COUNT, "workers", "Processes that pass the traffic on; no more than there are processors for them.", 4),
+    ] = 1
 
     def __post_init__(self) -> None:
         wrong = [*wrong_values(self), *self._wrong_names(), *self._wrong_places()]

@@ -9,6 +9,8 @@ import json
 import logging
 import sys
 import time
+from collections.abc import Mapping
+from types import MappingProxyType
 
 logger = logging.getLogger("kafka-wiretap")
 
@@ -19,39 +21,51 @@ def log(level: int, event: str, *, trace: bool = False, **keys: object) -> None:
         logger.log(level, event, extra={"keys": keys}, exc_info=trace)
 
 
-class KeyFormatter(logging.Formatter):
+class _Events(logging.Formatter):
+    """`always`: keys of every event."""
+
+    def __init__(self, always: Mapping[str, object] = MappingProxyType({})) -> None:
+        super().__init__()
+        self._always = always
+
+    def _keys(self, record: logging.LogRecord) -> dict[str, object]:
+        return {**self._always, **getattr(record, "keys", {})}
+
+
+class KeyFormatter(_Events):
     """`2026-11-21T12:00:00.123Z warning upstream is down  node=2 upstream=b2:9092`"""
 
     def format(self, record: logging.LogRecord) -> str:
-        keys = "".join(f" {name}={_quoted(value)}" for name, value in getattr(record, "keys", {}).items())
+        keys = "".join(f" {name}={_quoted(value)}" for name, value in self._keys(record).items())
         line = f"{_at(record)} {record.levelname.lower()} {record.getMessage()}"
         trace = "\n" + self.formatException(record.exc_info) if record.exc_info and record.exc_info[0] else ""
         return line + (" " + keys if keys else "") + trace
 
 
-class JsonFormatter(logging.Formatter):
+class JsonFormatter(_Events):
     """`{"at": "2026-11-21T12:00:00.123Z", "level": "warning", "event": "upstream is down", "node": 2}`"""
 
     def format(self, record: logging.LogRecord) -> str:
-        event = {"at": _at(record), "level": record.levelname.lower(), "event": record.getMessage()}
-        event |= {name: _plain(value) for name, value in getattr(record, "keys", {}).items() if name not in event}
+        event: dict[str, object] = {"at": _at(record), "level": record.levelname.lower(), "event": record.getMessage()}
+        event |= {name: _plain(value) for name, value in self._keys(record).items() if name not in event}
         if record.exc_info and record.exc_info[0]:
             event["trace"] = self.formatException(record.exc_info)
         return json.dumps(event)
 
 
-FORMATTERS: dict[str, type[logging.Formatter]] = {"text": KeyFormatter, "json": JsonFormatter}
+FORMATTERS: dict[str, type[_Events]] = {"text": KeyFormatter, "json": JsonFormatter}
 
 
-def log_to_stderr(level: str, written: str = "text") -> None:
+def log_to_stderr(level: str, written: str = "text", **always: object) -> None:
     """Sends the program's events to standard error.
 
     Args:
         level: from here on: "debug", "info", ...
         written: "text" or "json".
+        always: keys of every event.
     """
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(FORMATTERS[written]())
+    handler.setFormatter(FORMATTERS[written](always))
     root = logging.getLogger()
     root.handlers = [handler]
     # other libraries' chatter is not this program's

@@ -71,8 +71,13 @@ def registry(
     Args:
         recorder_counters: `Observer.counters` while something is recorded. Called in the scraping thread.
     """
+    return process_registry(WiretapCollector(clusters, recorder_counters))
+
+
+def process_registry(collector: Collector) -> CollectorRegistry:
+    """A registry of what this collects, and of this process (`process_*`)."""
     made = CollectorRegistry()
-    made.register(WiretapCollector(clusters, recorder_counters))
+    made.register(collector)
     ProcessCollector(registry=made)
     return made
 
@@ -85,10 +90,7 @@ class WiretapCollector(Collector):
         self._recorder_counters = recorder_counters
 
     def describe(self) -> Iterator[Family]:
-        """What may come: lets a scrape ask for some names only (`/metrics?name[]=...`)."""
-        return (
-            _histogram(metric) if metric.kind is Kind.HISTOGRAM else _family(metric, ()) for metric in table.METRICS
-        )
+        return _described()
 
     def collect(self) -> Iterator[Family]:
         """Every family with its samples, as they are now."""
@@ -99,6 +101,30 @@ class WiretapCollector(Collector):
         yield _family(table.NODE, (_node(one.name, node) for one in self._clusters for node in one.nodes()))
         if self._recorder_counters is not None:
             yield from _recorder(self._recorder_counters())
+
+
+class Gathered(Collector):
+    """Families that somebody gathers anew at each scrape."""
+
+    def __init__(self, gather: Callable[[], Iterable[Family]]) -> None:
+        self._gather = gather
+
+    def describe(self) -> Iterator[Family]:
+        return _described()
+
+    def collect(self) -> Iterable[Family]:
+        return self._gather()
+
+
+def _described() -> Iterator[Family]:
+    """What may come: lets a scrape ask for some names only (`/metrics?name[]=...`)."""
+    return (_histogram(metric) if metric.kind is Kind.HISTOGRAM else _family(metric, ()) for metric in table.METRICS)
+
+
+def worker_families(count: int, ends: int) -> Iterator[Family]:
+    """How the processes of a proxy fare that has several."""
+    yield _family(table.WORKERS, [((), count)])
+    yield _family(table.WORKER_ENDS, [((), ends)])
 
 
 def _version() -> str:

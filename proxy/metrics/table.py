@@ -78,6 +78,10 @@ NODE = _gauge(
 )
 BUILD = _gauge("build_info", "version python", "Always 1: what is running.")
 
+# there only with several workers
+WORKERS = _gauge("workers", "", "Processes that pass traffic on.")
+WORKER_ENDS = _counter("worker_ends_total", "", "Workers that ended while the proxy went on; each was replaced.")
+
 # the recorder; there only while something is recorded
 RECORDED_BYTES = _counter("recorder_bytes_total", "", "Bytes of traffic written to the log.")
 RECORDED_CHUNKS = _counter("recorder_chunks_total", "", "Chunks of traffic written to the log.")

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from logging import DEBUG, ERROR, WARNING
+from typing import Any
 
 import trio
 
@@ -28,13 +29,13 @@ from proxy.net.proxy_protocol import Route
 from proxy.net.relay import Relay, Shared
 from proxy.net.rewriting import is_rewritten
 from proxy.net.room import Room
-from proxy.net.state import read_state
+from proxy.net.state import State, read_state
 from proxy.net.streams import PeerLost, Stream, accepted
 from proxy.net.tls import NoHandshake, UnknownName, towards_client
 from proxy.net.upstreams import Upstreams
 from proxy.rewrite import addresses, api_versions
 from proxy.rewrite.nodes import Address
-from proxy.tls.contexts import credentials
+from proxy.tls.contexts import Credentials, credentials
 from proxy.wire import catalog
 from proxy.wire.apis import Kind
 
@@ -117,14 +118,10 @@ class Cluster:
         self._settings = settings
         self._common = common
         self._routes = routes()
-        try:
-            state = read_state(settings.state)
-        except ValueError as error:
-            raise BadSetting(str(error), cluster=self.name) from error
         self._credentials, upstream = credentials(settings)
         self._refusal = ""
-        self.nodes = Nodes(settings, self._serve_node, state, common.observer, reserved)
-        self.upstreams = Upstreams(settings, self.nodes, upstream)
+        self.nodes = self._make_nodes(reserved)
+        self.upstreams = self._make_upstreams(upstream)
         self._shared = Shared(settings, self.nodes, self.traffic, common.held, common.observer, common.room)
         self._limit = Limit(settings.connection_limit, self.name)
         self._address_limit = Limit(settings.address_limit, self.name)
@@ -132,6 +129,18 @@ class Cluster:
         # connections that have not ended, and the end of one of them
         self._open = 0
         self._ended = trio.Event()
+
+    def _make_nodes(self, reserved: tuple[range, ...]) -> Nodes:
+        return Nodes(self._settings, self.accept_on, self._read_state(), self._common.observer, reserved)
+
+    def _read_state(self) -> State:
+        try:
+            return read_state(self._settings.state)
+        except ValueError as error:
+            raise BadSetting(str(error), cluster=self.name) from error
+
+    def _make_upstreams(self, credentials: Credentials | None) -> Upstreams:
+        return Upstreams(self._settings, self.nodes, credentials)
 
     def listen(self) -> Address:
         """Opens all listeners that are known by now; returns the bootstrap one's address. Raises BadSetting."""
@@ -143,9 +152,13 @@ class Cluster:
         except BadSetting as error:
             raise BadSetting(*error.lines, cluster=self.name) from error
         self._common.accepting.start_soon(self.upstreams.keep_asking)
+        self.watch_idle()
+        return listening
+
+    def watch_idle(self) -> None:
+        """From now on connections on which nothing moves are ended, if that is wanted."""
         if self._settings.idle_seconds is not None:
             self._common.accepting.start_soon(end_idle, self._relays, self._settings.idle_seconds)
-        return listening
 
     def _listen(self) -> Address:
         wanted = self._settings.listen
@@ -158,8 +171,7 @@ class Cluster:
             ) from error
         listening = Address(wanted.host, sock.getsockname()[1])
         self.nodes.bootstrap_at(sock, listening)
-        listener = trio.SocketListener(trio.socket.from_stdlib_socket(sock))
-        self._common.accepting.start_soon(self._serve, listener, self._settings.node_map.own)
+        self.accept_on(trio.SocketListener(trio.socket.from_stdlib_socket(sock)), self._settings.node_map.own)
         return listening
 
     def drain(self) -> None:
@@ -178,8 +190,10 @@ class Cluster:
         """Whether nothing is lost if all connections end now."""
         return all(relay.is_idle for relay in self._relays)
 
-    def _serve_node(self, listener: trio.SocketListener, node_id: int) -> None:
-        """Accepts for a node from now on: the socket listens already, so nobody is turned away until the task runs."""
+    def accept_on(self, listener: trio.SocketListener, node_id: int | None) -> None:
+        """Accepts for a node, or None for bootstrap, from now on. The socket listens already, so nobody is
+        turned away until the task runs.
+        """
         if self._common.stopping.is_set():
             # an answer in flight names a new node: its listener is closed like all others
             listener.socket.close()
@@ -192,7 +206,7 @@ class Cluster:
         async with listener:
             while True:
                 try:
-                    sock, peer = await listener.socket.accept()
+                    sock, peer = await self._accept(listener)
                     route = Route(Address(*peer[:2]), Address(*sock.getsockname()[:2]))
                     plain = accepted(sock, str(route.client), self._settings.keepalive_seconds)
                     client = towards_client(plain, self._credentials)
@@ -207,6 +221,9 @@ class Cluster:
                 refused = 0
                 self._open += 1
                 self._common.connections.start_soon(self._connection, client, route, node_id, here)
+
+    async def _accept(self, listener: trio.SocketListener) -> tuple[trio.socket.SocketType, Any]:
+        return await listener.socket.accept()
 
     async def _connection(self, client: Stream, route: Route, node_id: int | None, listener: str) -> None:
         """One client, from its first byte to its last."""

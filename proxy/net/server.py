@@ -14,8 +14,9 @@ from contextlib import suppress
 from logging import ERROR, INFO
 
 import trio
+from prometheus_client import CollectorRegistry
 
-from proxy.config import BadSetting, ProxySettings
+from proxy.config import BadSetting, ClusterSettings, ProxySettings
 from proxy.log import log
 from proxy.metrics.admin import Server, admin_app, serve_admin
 from proxy.metrics.collector import ClusterNumbers, registry
@@ -40,7 +41,7 @@ Ready = Callable[[Mapping[str, Address], Address | None], None]
 Reload = Callable[[], ProxySettings]
 
 
-def _nobody(listening: Mapping[str, Address], metrics: Address | None) -> None:
+def nobody(listening: Mapping[str, Address], metrics: Address | None) -> None:
     """Nobody wants to know."""
 
 
@@ -48,7 +49,7 @@ def run(
     settings: ProxySettings,
     observer: Observer | None = None,
     child: Sequence[str] | None = None,
-    ready: Ready = _nobody,
+    ready: Ready = nobody,
     reload: Reload | None = None,
 ) -> int:
     """Runs a proxy until SIGTERM or SIGINT.
@@ -65,9 +66,14 @@ def run(
     Raises:
         BadSetting: an address can't be listened on.
     """
+    return run_it(Proxy(settings, observer, child, ready, reload))
+
+
+def run_it(proxy: Proxy) -> int:
+    """As `run`."""
     _allow_many_connections()
     try:
-        return trio.run(Proxy(settings, observer, child, ready, reload).run)
+        return trio.run(proxy.run)
     except BaseExceptionGroup as group:
         # what turns out to be wrong inside nurseries comes out wrapped
         wrong = _first(group, BadSetting)
@@ -99,7 +105,7 @@ class Proxy:
         settings: ProxySettings,
         observer: Observer | None = None,
         child: Sequence[str] | None = None,
-        ready: Ready = _nobody,
+        ready: Ready = nobody,
         reload: Reload | None = None,
     ) -> None:
         self._settings = settings
@@ -110,6 +116,8 @@ class Proxy:
         self._stopping = trio.Event()
         self._hurried = trio.Event()
         self._systemd = Systemd()
+        # of a connection
+        self._first_number = 1
         self.clusters: tuple[Cluster, ...] = ()
 
     async def run(self) -> int:
@@ -173,28 +181,34 @@ class Proxy:
         room = Room(self._observer) if self._observer is not None else None
         held = HeldBytes(self._settings.held_in_all, self._settings.stalled_seconds)
         limit = Limit(self._settings.connection_limit, "all clusters")
-        common = Common(itertools.count(1), held, limit, self._observer, room, self._stopping, accepting, connections)
+        numbers = itertools.count(self._first_number)
+        common = Common(numbers, held, limit, self._observer, room, self._stopping, accepting, connections)
         chosen = self._settings.clusters
         return tuple(
-            Cluster(one, common, tuple(other.node_map.usual for other in chosen if other is not one)) for one in chosen
+            self._make_cluster(one, common, tuple(other.node_map.usual for other in chosen if other is not one))
+            for one in chosen
         )
+
+    def _make_cluster(self, settings: ClusterSettings, common: Common, reserved: tuple[range, ...]) -> Cluster:
+        return Cluster(settings, common, reserved)
 
     async def _accept_until_stopped(self, admin: Server | None, connections: trio.Nursery) -> None:
         listening = {cluster.name: cluster.listen() for cluster in self.clusters}
-        if self._child is not None:
-            # it is looked after to the last: what it does goes on after the last connection
-            connections.start_soon(look_after, self._child)
+        await self._start_children(connections)
         self._ready(listening, Address(admin.host, admin.port) if admin else None)
         self._systemd.ready()
         await self._stopping.wait()
+
+    async def _start_children(self, connections: trio.Nursery) -> None:
+        if self._child is not None:
+            # it is looked after to the last: what it does goes on after the last connection
+            connections.start_soon(look_after, self._child)
 
     def _serve_admin(self) -> Server | None:
         where = self._settings.metrics
         if where is None:
             return None
-        counters = self._observer.counters if self._observer is not None else None
-        numbers = [ClusterNumbers(one.name, one.traffic, one.nodes.listeners) for one in self.clusters]
-        page = admin_app(registry(numbers, counters), self._is_ready, Pulse().feel)
+        page = admin_app(self._registry(), self._is_ready, Pulse().feel)
         try:
             return serve_admin(page, "" if where.host == "*" else where.host, where.port)
         except OSError as error:
@@ -202,6 +216,10 @@ class Proxy:
                 f"--metrics {where} can't be had ({error.strerror}); right would be a free port of this machine, "
                 "for example --metrics 127.0.0.1:9464"
             ) from error
+
+    def _registry(self) -> CollectorRegistry:
+        counters = self._observer.counters if self._observer is not None else None
+        return registry([ClusterNumbers(one.name, one.traffic, one.nodes.listeners) for one in self.clusters], counters)
 
     def _is_ready(self) -> tuple[bool, str]:
         reasons = []

@@ -60,8 +60,12 @@ class Upstreams:
                 log(DEBUG, "connection without upstream", connection=number, node=node_id, reason=error)
         if is_bootstrap:
             self.reached = False
-        self._doubt.set()
+        self.doubt()
         return Cause.UPSTREAM_DOWN
+
+    def doubt(self) -> None:
+        """A broker could not be reached: it may be elsewhere now."""
+        self._doubt.set()
 
     async def keep_asking(self) -> None:
         """Asks for the nodes at the start, and again whenever a broker could not be reached. Runs until cancelled."""

@@ -39,6 +39,7 @@ FLAGS: dict[str, tuple[str | None, ...]] = {
     "record_when_full": (CAPTURE, "when_full"),
     "metrics": ("metrics",),
     "drain": ("drain",),
+    "workers": ("workers",),
     "log_level": ("log", "level"),
 }
 

@@ -315,6 +315,9 @@ def idle_for(folder: Path, session: str) -> Callable[[], None]:
 
 def _take_over(folder: Path, session: str) -> None:
     """Compacts another session if its writer is gone and nobody is at it. What is wrong with it stays its own."""
+    if sessions.is_live(folder, session):
+        # another worker's: its own compactor is about to begin
+        return
     try:
         compact_session(folder, session)
     except Exception as error:

@@ -12,7 +12,7 @@ import struct
 import sys
 import threading
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -72,6 +72,8 @@ class _Connection(socketserver.StreamRequestHandler):
 class _Server(socketserver.ThreadingTCPServer):
     daemon_threads = True
     block_on_close = False
+    # clients come in crowds
+    request_queue_size = 128
 
 
 @contextmanager
@@ -136,6 +138,16 @@ class LiveProxy:
             ]
 
         return wait_for(running, "the compactor")[0]
+
+    def workers(self, other_than: Collection[int] = (), count: int = 2) -> list[psutil.Process]:
+        """The processes that do the work, once there are so many."""
+
+        def running() -> list[psutil.Process]:
+            children = psutil.Process(self.process.pid).children()
+            found = [one for one in children if one.pid not in other_than and "proxy.worker" in one.cmdline()]
+            return found if len(found) >= count else []
+
+        return wait_for(running, "the workers")
 
     def kill(self) -> None:
         self.process.kill()

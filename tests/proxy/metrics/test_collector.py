@@ -4,7 +4,14 @@ import pytest
 from prometheus_client.exposition import generate_latest
 
 from proxy.conversation.exchange import Cause, Direction, OpaqueReason
-from proxy.metrics.collector import NodeListener, registry
+from proxy.metrics.collector import (
+    Gathered,
+    NodeListener,
+    WiretapCollector,
+    process_registry,
+    registry,
+    worker_families,
+)
 from proxy.metrics.table import METRICS, RECORDER_COUNTERS, Kind, sample_names
 from proxy.metrics.traffic import Traffic
 from tests.proxy.metrics.exchanges import ASKED_NS, MICROSECOND, exchange, unanswered
@@ -38,7 +45,8 @@ def recorder_counters() -> dict[str, float]:
 
 
 def everything(traffic: Traffic):
-    return registry(one(busy(traffic), NODES), recorder_counters)
+    of_one = WiretapCollector(one(busy(traffic), NODES), recorder_counters)
+    return process_registry(Gathered(lambda: [*of_one.collect(), *worker_families(2, 1)]))
 
 
 def test_a_scrape_shows_the_table_no_more_and_no_less(traffic: Traffic) -> None:

@@ -34,6 +34,7 @@ drain = "3s"
 held = "1MiB"
 stalled = "4s"
 connections = 100
+workers = 3
 [log]
 level = "debug"
 format = "json"
@@ -151,6 +152,7 @@ def test_a_file_says_everything(tmp_path):
         LogSettings(Level.DEBUG, Format.JSON),
         stalled_seconds=4,
         connection_limit=100,
+        workers=3,
     )
     assert found.capture == CaptureSettings(
         folder=Path("capture"),

@@ -1,0 +1,102 @@
+"""`python -m bench.workers`: several workers against one process, small exchanges from many connections.
+
+Each connection is a load generator of its own that asks as fast as it is answered; so where there are no more
+processors than these and the broker keep busy, the rate says little, and the time that the proxy's processes had a
+processor says how much of the work was the workers' beyond one's.
+"""
+
+import argparse
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import psutil
+
+from bench import report
+from bench.contenders import ANY_PORT, KAFKA_WIRETAP, LISTENING
+from bench.processes import build, processor_ns, running
+
+PATIENCE_SECONDS = 60
+
+
+class Way(NamedTuple):
+    """A proxy with so many workers."""
+
+    workers: int
+    port: str
+    pid: int
+
+    def processor_ns(self) -> int:
+        """What its processes have had of processors, the parent and all workers."""
+        processes = [self.pid, *(child.pid for child in psutil.Process(self.pid).children())]
+        return sum(processor_ns(pid) for pid in processes)
+
+
+class Sample(NamedTuple):
+    """Exchanges a second, microseconds of a processor for each, and processors that the proxy kept busy."""
+
+    per_second: float
+    processor_us: float
+    processors: float
+
+
+@contextmanager
+def proxy(upstream: str, folder: Path, workers: int) -> Iterator[Way]:
+    where = ("--upstream", upstream, "--listen", ANY_PORT, "--state", folder / f"{workers}.state")
+    command = (*KAFKA_WIRETAP, "proxy", *where, "--workers", str(workers))
+    with running(command, folder / f"{workers}.log", LISTENING) as child:
+        yield Way(workers, child.said[2], child.pid)
+
+
+def measure(load: Path, way: Way, kind: str, connections: int, seconds: float) -> Sample:
+    before, begun = way.processor_ns(), time.monotonic()
+    command = [str(load), way.port, kind, str(seconds)]
+    loads = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(connections)]
+    said = [one.communicate(timeout=seconds + PATIENCE_SECONDS)[0].split() for one in loads]
+    took = time.monotonic() - begun
+    used = way.processor_ns() - before
+    if any(one.returncode for one in loads):
+        raise RuntimeError("a load generator has failed; its stderr says why")
+    exchanges = sum(int(words[1]) for words in said)
+    return Sample(exchanges / took, used / exchanges / 1e3, used / took / 1e9)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.workers", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=2)
+    parser.add_argument("--connections", type=int, default=16)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--kind", choices=["lone", "burst"], default="burst")
+    asked = parser.parse_args(arguments)
+    print("machine: " + report.machine())
+    with tempfile.TemporaryDirectory(prefix="kafka-wiretap-bench-") as name, ExitStack() as stack:
+        folder = Path(name)
+        programs = build(folder)
+        broker = stack.enter_context(running([programs.broker], folder / "broker.log", LISTENING))
+        upstream = f"{broker.said[1]}:{broker.said[2]}"
+        ways = [stack.enter_context(proxy(upstream, folder, count)) for count in (1, asked.workers)]
+        rounds: list[tuple[Sample, ...]] = []
+        for number in range(asked.rounds):
+            order = ways if number % 2 == 0 else ways[::-1]
+            found = {way: measure(programs.load, way, asked.kind, asked.connections, asked.seconds) for way in order}
+            rounds.append(tuple(found[way] for way in ways))
+    for index, way in enumerate(ways):
+        middle = Sample(*(statistics.median(column) for column in zip(*(one[index] for one in rounds), strict=True)))
+        print(
+            f"{way.workers} workers: {middle.per_second:,.0f} exchanges a second, {middle.processor_us:.2f} us of a "
+            f"processor each, {middle.processors:.2f} processors busy"
+        )
+    ratios = sorted(many.per_second / one.per_second for one, many in rounds)
+    print(f"ratio {statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,73 @@
+"""The numbers of several processes as those of one: told as plain lists, added up.
+
+Every number of `Traffic` is a count that only grows, so sums of them grow too, as long as those of processes that have
+ended stay in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from proxy.conversation.exchange import Cause, OpaqueReason
+from proxy.metrics.traffic import Row, Traffic
+
+# of the recorder's numbers, those that are states: they end with their process
+STATES = frozenset({"queue_bytes", "spool_bytes", "failed", "lag_bytes", "lag_seconds"})
+# states of which the worst is the whole's
+WORST = frozenset({"failed", "lag_seconds"})
+
+Told = dict[str, Any]
+
+
+def told(traffic: Traffic) -> Told:
+    """All numbers, in a form that JSON can hold."""
+    return {
+        "rows": [
+            [*labels, *(getattr(row, name) for name in Row.__slots__)] for labels, row in list(traffic.rows.items())
+        ],
+        "proxy_time": [[time.total_ns, time.buckets] for time in traffic.proxy_time],
+        "opaque_frames": {reason.value: count for reason, count in traffic.opaque_frames.items()},
+        "closes": {cause.value: count for cause, count in traffic.closes.items()},
+        "connections_opened": traffic.connections_opened,
+    }
+
+
+def add(traffic: Traffic, numbers: Told) -> None:
+    """Adds what another process has told."""
+    for api, version, *values in numbers["rows"]:
+        row = traffic.rows.setdefault((api, version), Row())
+        for name, value in zip(Row.__slots__, values, strict=True):
+            setattr(row, name, _sum(getattr(row, name), value))
+    for time, (total_ns, buckets) in zip(traffic.proxy_time, numbers["proxy_time"], strict=True):
+        time.total_ns += total_ns
+        time.buckets = _sum(time.buckets, buckets)
+    for reason, count in numbers["opaque_frames"].items():
+        traffic.opaque_frames[OpaqueReason(reason)] += count
+    for cause, count in numbers["closes"].items():
+        traffic.closes[Cause(cause)] += count
+    traffic.connections_opened += numbers["connections_opened"]
+
+
+def _sum(one: Any, other: Any) -> Any:
+    return [a + b for a, b in zip(one, other, strict=True)] if isinstance(one, list) else one + other
+
+
+def cut_off(numbers: Told) -> Told:
+    """The numbers of a process that has ended, whichever way: none of its connections is open any more."""
+    closes = dict(numbers["closes"])
+    closes[Cause.PROXY_FAULT.value] += numbers["connections_opened"] - sum(closes.values())
+    return {**numbers, "closes": closes}
+
+
+def recorded(living: Iterable[Mapping[str, float]], ended: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """The recorders' numbers together. `ended`: of processes that have ended; what they had counted stays."""
+    total: dict[str, float] = {}
+    for numbers in living:
+        for name, value in numbers.items():
+            before = total.get(name, 0)
+            total[name] = max(before, value) if name in WORST else before + value
+    for numbers in ended:
+        for name, value in numbers.items():
+            total[name] = total.get(name, 0) + (0 if name in STATES else value)
+    return total

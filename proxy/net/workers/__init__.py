@@ -1,0 +1,20 @@
+"""Several processes that stand for the same clusters: a parent that accepts nothing, and workers that do the work.
+
+The parent owns what there must be one of: listeners, node tables and state files, the question for nodes, the admin
+page. Workers are fresh processes that accept on the same listening sockets; what they can't know they ask the parent.
+
+job.py       what a worker is told before it begins
+channel.py   messages and sockets between the two
+calls.py     questions and answers over it
+force.py     keeps the workers running, and speaks to all of them
+balance.py   connections spread over the workers
+parent.py    the parent: a proxy whose connections are elsewhere
+worker.py    a worker: a proxy whose listeners come from elsewhere
+mirror.py    the node table and the brokers, as a worker sees them
+"""
+
+from proxy.net.workers.job import Job
+from proxy.net.workers.parent import run_workers
+from proxy.net.workers.worker import run_worker
+
+__all__ = ["Job", "run_worker", "run_workers"]

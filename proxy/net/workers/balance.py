@@ -1,0 +1,73 @@
+"""Connections spread over the workers: each knows how many the others have, and lets one that has fewer go first.
+
+Left to itself the worker that wakes first takes all that wait, again and again. The counts are in memory that all
+processes share, a number a worker, each written by its own worker alone; whoever has more than another waits a moment
+before it accepts. It never waits for long: a worker that hangs must not keep clients from the others.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+
+import trio
+
+# long enough for an idle process to wake up, and a small part of what a connection takes to be opened
+HESITATION = 0.001
+# a place that no worker has
+_NOBODY = (1 << 63) - 1
+
+
+class Places:
+    """How many connections each worker has. `descriptor`: of the memory, to be given to workers."""
+
+    def __init__(self, descriptor: int, count: int) -> None:
+        self.descriptor = descriptor
+        self._memory = mmap.mmap(descriptor, 8 * count)
+        self._numbers = memoryview(self._memory).cast("q")
+
+    @classmethod
+    def made(cls, count: int) -> Places:
+        """New ones, that nobody has."""
+        descriptor = os.memfd_create("connections")
+        os.truncate(descriptor, 8 * count)
+        places = cls(descriptor, count)
+        for place in range(count):
+            places.vacate(place)
+        return places
+
+    def vacate(self, place: int) -> None:
+        """Its worker has ended, or does not accept yet: nobody waits for it."""
+        self._numbers[place] = _NOBODY
+
+    def take(self, place: int) -> Place:
+        """For a worker: its own."""
+        return Place(self._numbers, place)
+
+
+class Place:
+    """A worker's count, beside the others'."""
+
+    def __init__(self, numbers: memoryview[int], place: int) -> None:
+        self._numbers = numbers
+        self._place = place
+        self._open = 0
+
+    def begin(self) -> None:
+        """From now on this worker accepts."""
+        self._numbers[self._place] = self._open
+
+    def opened(self) -> None:
+        """A connection more."""
+        self._open += 1
+        self._numbers[self._place] = self._open
+
+    def closed(self) -> None:
+        """A connection less."""
+        self._open -= 1
+        self._numbers[self._place] = self._open
+
+    async def turn(self) -> None:
+        """Returns at once if no other worker has fewer connections, else a moment later."""
+        if self._open > min(self._numbers):
+            await trio.sleep(HESITATION)

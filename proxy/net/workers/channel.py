@@ -1,0 +1,156 @@
+"""Messages and open sockets between two processes of this machine, over a Unix socket.
+
+A message is a JSON object behind its length (uint32). Sockets that go with one are passed with its first bytes
+(SCM_RIGHTS), and it says how many they are; so they arrive in the order of the messages, never later than these.
+"""
+
+from __future__ import annotations
+
+import array
+import json
+import socket
+import struct
+from collections import deque
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import trio
+
+_LENGTH = struct.Struct(">I")
+RECEIVE_SIZE = 256 * 1024
+# sockets that one message may bring; Linux takes 253 at a time
+MOST_SOCKETS = 16
+_SOCKETS = "sockets"
+
+
+class ChannelBroken(Exception):
+    """What came can't be understood, or sockets were lost on the way: the other process is of no use any more."""
+
+
+class Message(NamedTuple):
+    """What was said, and the sockets that came with it: they are the receiver's to close."""
+
+    said: dict[str, Any]
+    sockets: tuple[socket.socket, ...] = ()
+
+
+class _Outgoing(NamedTuple):
+    data: bytes
+    sockets: Sequence[socket.socket]
+
+
+class Channel:
+    """One end. `send` never waits: a task that runs `run` does; one other task receives."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        sock.setblocking(False)
+        self._socket = trio.socket.from_stdlib_socket(sock)
+        self._queue: deque[_Outgoing] = deque()
+        self._more = trio.Event()
+        self._sent = trio.Event()
+        self._received = bytearray()
+        self._sockets: deque[socket.socket] = deque()
+        self._gone = False
+
+    def send(self, said: Mapping[str, Any], sockets: Sequence[socket.socket] = ()) -> None:
+        """Says it as soon as the other side takes it. The sockets stay the caller's, open until then."""
+        if self._gone:
+            return
+        data = json.dumps({**said, _SOCKETS: len(sockets)} if sockets else said, separators=(",", ":")).encode()
+        # a copy of each: the caller may close its own before it is sent
+        self._queue.append(_Outgoing(_LENGTH.pack(len(data)) + data, [sock.dup() for sock in sockets]))
+        self._more.set()
+
+    async def run(self) -> None:
+        """Sends what there is to be sent, until cancelled or the other side is gone."""
+        try:
+            while True:
+                while self._queue:
+                    await self._send(self._queue[0])
+                    self._forget(self._queue.popleft())
+                self._sent.set()
+                self._more = trio.Event()
+                await self._more.wait()
+        except OSError:
+            # reading tells
+            return
+        finally:
+            self._gone = True
+            while self._queue:
+                self._forget(self._queue.popleft())
+            self._sent.set()
+
+    async def all_sent(self) -> None:
+        """Returns when the other side has been given everything, or is gone."""
+        while self._queue and not self._gone:
+            self._sent = trio.Event()
+            await self._sent.wait()
+
+    async def receive(self) -> Message | None:
+        """The next message; None: the other side is gone. Raises ChannelBroken."""
+        while (message := self._next()) is None:
+            if not await self._read():
+                return None
+        return message
+
+    def close(self) -> None:
+        """Ends it; sockets that nobody has received are closed too."""
+        self._gone = True
+        self._socket.close()
+        while self._sockets:
+            self._sockets.popleft().close()
+
+    async def _send(self, outgoing: _Outgoing) -> None:
+        rest = memoryview(outgoing.data)
+        if outgoing.sockets:
+            descriptors = array.array("i", [sock.fileno() for sock in outgoing.sockets])
+            rest = rest[await self._socket.sendmsg([rest], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)]) :]
+        while rest:
+            rest = rest[await self._socket.send(rest) :]
+
+    @staticmethod
+    def _forget(outgoing: _Outgoing) -> None:
+        for sock in outgoing.sockets:
+            sock.close()
+
+    async def _read(self) -> bool:
+        room = socket.CMSG_SPACE(MOST_SOCKETS * array.array("i").itemsize)
+        data: bytes = b""
+        # the other process was killed
+        with suppress(ConnectionResetError):
+            data, more, flags, _ = await self._socket.recvmsg(RECEIVE_SIZE, room)
+            self._sockets.extend(_sockets_in(more))
+            if flags & socket.MSG_CTRUNC:
+                raise ChannelBroken("sockets were lost: too many files are open")
+        self._received += data
+        return bool(data)
+
+    def _next(self) -> Message | None:
+        received = self._received
+        if len(received) < _LENGTH.size:
+            return None
+        end = _LENGTH.size + _LENGTH.unpack_from(received)[0]
+        if len(received) < end:
+            return None
+        try:
+            said = json.loads(received[_LENGTH.size : end])
+        except ValueError as error:
+            raise ChannelBroken(f"what was said makes no sense: {error}") from error
+        del received[:end]
+        count = said.pop(_SOCKETS, 0)
+        return Message(said, tuple(self._sockets.popleft() for _ in range(count)))
+
+
+def _sockets_in(more: Sequence[tuple[int, int, bytes]]) -> list[socket.socket]:
+    found = array.array("i")
+    for level, kind, data in more:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            found.frombytes(data[: len(data) - len(data) % found.itemsize])
+    return [socket.socket(fileno=descriptor) for descriptor in found]
+
+
+def channel_pair() -> tuple[Channel, socket.socket]:
+    """A channel, and the socket at its other end, which is for another process."""
+    here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    return Channel(here), there

@@ -1,0 +1,287 @@
+"""Keeps the workers running, and speaks to all of them.
+
+A worker that ends takes its own connections with it and nothing else: the others go on accepting on the same sockets,
+and another one takes its place, after a pause that grows when they keep ending. What it had counted stays counted.
+
+A worker has *joined* once it has said that it is there; from then on it is told what the others are told, and waited
+for. One that has ended is waited for no more, nor is for long one that hangs: clients that are sent to a node's port
+find the others there.
+"""
+
+from __future__ import annotations
+
+import itertools
+import socket
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from logging import ERROR, INFO, WARNING
+from typing import Protocol
+
+import trio
+
+from proxy.log import log
+from proxy.metrics import sums
+from proxy.metrics.traffic import Traffic
+from proxy.net.workers.calls import Answer, Calls, Heed, Said
+from proxy.net.workers.channel import ChannelBroken, Message, channel_pair
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 30.0
+# a worker that lived this long was well: the next pause is short again
+WELL_SECONDS = 60.0
+# a worker that has not done within this what it was told is not waited for
+SETTLE_SECONDS = 10.0
+# a scrape waits no longer for a worker's numbers; those that it told before count
+NUMBERS_SECONDS = 1.0
+# beyond the deadline of the drain, for what a worker's recorder has still to write; less than systemd is told
+STUCK_SECONDS = 20.0
+# between a process' end and its channel's
+LAST_WORDS_SECONDS = 1.0
+
+
+class WorkerProcess(Protocol):
+    """A worker's process, as `trio.Process` has it."""
+
+    async def wait(self) -> int:
+        """The exit code, once it has ended."""
+
+    def kill(self) -> None:
+        """Ends it at once."""
+
+
+# starts a worker with its number, its place, and its end of the channel. Raises OSError
+Start = Callable[[int, int, socket.socket], Awaitable[WorkerProcess]]
+
+
+class Link:
+    """One worker, as the parent sees it. `numbers`: what it has counted, as far as it has told."""
+
+    def __init__(self, number: int, calls: Calls) -> None:
+        self.number = number
+        self.calls = calls
+        self.process: WorkerProcess | None = None
+        self.joined = False
+        self.clusters: Mapping[str, sums.Told] = {}
+        self.recorder: Mapping[str, float] = {}
+        self._owed: list[Answer] = []
+
+    def tell(self, said: Said, sockets: Sequence[socket.socket] = ()) -> None:
+        """Tells it something that it is to do; `settled` waits for that."""
+        self._owed = [answer for answer in self._owed if not answer.is_here]
+        self._owed.append(self.calls.ask(said, sockets))
+
+    async def settled(self) -> None:
+        """Returns when it has done what it was told, or is gone."""
+        for answer in list(self._owed):
+            await answer.settled()
+
+    def counted(self, said: Said) -> None:
+        """Keeps what it says that it has counted. A counter never goes back."""
+        self.clusters = said["clusters"]
+        before = {name: value for name, value in self.recorder.items() if name not in sums.STATES}
+        self.recorder = {name: max(value, before.get(name, value)) for name, value in said["recorder"].items()}
+
+
+class Force:
+    """The workers of a proxy.
+
+    Args:
+        count: so many run.
+        start: starts a process.
+        heed: answers what workers ask.
+        greet: tells a worker that has joined what it has missed.
+        vacate: a place's worker has ended.
+    """
+
+    def __init__(
+        self,
+        count: int,
+        start: Start,
+        heed: Heed,
+        greet: Callable[[Link], None],
+        vacate: Callable[[int], None],
+    ) -> None:
+        self.ends = 0
+        self._count = count
+        self._start = start
+        self._heed = heed
+        self._greet = greet
+        self._vacate = vacate
+        self._numbers = itertools.count(1)
+        self._links: set[Link] = set()
+        self._stopping = trio.Event()
+        self._ended = trio.Event()
+        self._hopes = count
+        self._complete = trio.Event()
+        # what those had counted that have ended
+        self._traffic: dict[str, Traffic] = {}
+        self._recorded: list[Mapping[str, float]] = []
+        self._codes: list[int] = []
+
+    @property
+    def joined(self) -> list[Link]:
+        """Those that work, in the order of their numbers."""
+        return sorted((link for link in self._links if link.joined), key=lambda link: link.number)
+
+    async def run(self) -> None:
+        """Keeps workers running until `stop`; returns when the last one has ended."""
+        async with trio.open_nursery() as nursery:
+            for place in range(self._count):
+                nursery.start_soon(self._keep, place)
+        self._ended.set()
+
+    async def complete(self) -> None:
+        """Returns when as many have joined as there are to be, or have ended trying."""
+        await self._complete.wait()
+
+    def tell(self, said: Said, sockets: Sequence[socket.socket] = ()) -> None:
+        """Tells all that have joined something that they are to do."""
+        for link in self.joined:
+            link.tell(said, sockets)
+
+    async def settled(self) -> None:
+        """Returns when all have done what they were told."""
+        with trio.move_on_after(SETTLE_SECONDS) as patience:
+            for link in self.joined:
+                await link.settled()
+        if patience.cancelled_caught:
+            log(WARNING, "a worker does not answer; the others go on without it")
+
+    async def stop(self, seconds: float, hurried: trio.Event) -> bool:
+        """Has all workers drain; returns whether nothing was cut off. `seconds`: their own deadline."""
+        self._stopping.set()
+        for link in self._links:
+            if link.joined:
+                link.calls.tell({"do": "stop"})
+            else:
+                self._kill(link)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._hurry, hurried)
+            with trio.move_on_after(seconds + STUCK_SECONDS):
+                await self._ended.wait()
+            for link in self._links:
+                log(ERROR, "worker does not end; killed", worker=link.number)
+                self._kill(link)
+            await self._ended.wait()
+            nursery.cancel_scope.cancel()
+        return not any(self._codes)
+
+    async def count(self) -> None:
+        """Brings the numbers of all up to date, as far as they tell them in time."""
+        asked = [(link, link.calls.ask({"do": "count"})) for link in self.joined]
+        with trio.move_on_after(NUMBERS_SECONDS):
+            for link, answer in asked:
+                await _take(link, answer)
+
+    def traffic(self, cluster: str) -> Traffic:
+        """The traffic of all workers that there have been."""
+        total = Traffic()
+        sums.add(total, sums.told(self._traffic.get(cluster, Traffic())))
+        for link in self._links:
+            if cluster in link.clusters:
+                sums.add(total, link.clusters[cluster])
+        return total
+
+    def recorded(self) -> dict[str, float]:
+        """The recorders' numbers of all workers that there have been; {} if none records."""
+        return sums.recorded([link.recorder for link in self._links], self._recorded)
+
+    async def _hurry(self, hurried: trio.Event) -> None:
+        await hurried.wait()
+        for link in self._links:
+            link.calls.tell({"do": "hurry"})
+
+    async def _keep(self, place: int) -> None:
+        """Keeps one running."""
+        pause = FIRST_PAUSE
+        while not self._stopping.is_set():
+            started = trio.current_time()
+            number = next(self._numbers)
+            ended = await self._work(number, place)
+            self._vacate(place)
+            self._has_tried()
+            if self._stopping.is_set():
+                return
+            if trio.current_time() - started > WELL_SECONDS:
+                pause = FIRST_PAUSE
+            self.ends += 1
+            log(WARNING, "worker ended; another takes its place", worker=number, reason=ended, pause=pause)
+            with trio.move_on_after(pause):
+                await self._stopping.wait()
+            pause = min(pause * 2, LONGEST_PAUSE)
+
+    async def _work(self, number: int, place: int) -> str:
+        """One worker, from start to end. Returns how it ended."""
+        channel, theirs = channel_pair()
+
+        def now(message: Message) -> bool:
+            return self._now(link, message)
+
+        link = Link(number, Calls(channel, now, self._heed))
+        try:
+            with theirs:
+                link.process = await self._start(number, place, theirs)
+        except OSError as error:
+            channel.close()
+            return str(error)
+        self._links.add(link)
+        if self._stopping.is_set():
+            self._kill(link)
+        try:
+            code = await self._converse(link, link.process)
+        finally:
+            self._bury(link)
+        if link.joined and self._stopping.is_set():
+            self._codes.append(code)
+        return f"exit code {code}"
+
+    async def _converse(self, link: Link, process: WorkerProcess) -> int:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._hear, link)
+            code = await process.wait()
+            # what it said last may not have been read yet
+            nursery.cancel_scope.deadline = trio.current_time() + LAST_WORDS_SECONDS
+        return code
+
+    async def _hear(self, link: Link) -> None:
+        try:
+            await link.calls.run()
+        except* ChannelBroken as broken:
+            log(ERROR, "worker can't be understood; killed", worker=link.number, reason=broken.exceptions[0])
+            self._kill(link)
+
+    def _now(self, link: Link, message: Message) -> bool:
+        match message.said["do"]:
+            case "join":
+                self._greet(link)
+                link.joined = True
+                log(INFO, "worker works", worker=link.number)
+                self._has_tried()
+            case "counted":
+                link.counted(message.said)
+            case _:
+                return False
+        return True
+
+    def _has_tried(self) -> None:
+        self._hopes -= 1
+        if self._hopes == 0:
+            self._complete.set()
+
+    def _bury(self, link: Link) -> None:
+        """What it had counted stays, but that connections are open."""
+        self._links.discard(link)
+        for name, numbers in link.clusters.items():
+            sums.add(self._traffic.setdefault(name, Traffic()), sums.cut_off(numbers))
+        self._recorded = [sums.recorded((), [*self._recorded, link.recorder])]
+
+    @staticmethod
+    def _kill(link: Link) -> None:
+        if link.process is not None:
+            link.process.kill()
+
+
+async def _take(link: Link, answer: Answer) -> None:
+    try:
+        link.counted(await answer.wait())
+    except OSError:
+        # it has ended
+        return

@@ -1,0 +1,92 @@
+"""What a worker is told before it begins: settings as data, over its standard input.
+
+Limits that hold for all connections together are divided: a worker that would have to ask for each byte that it holds
+would wait for the parent where it should wait for a client.
+"""
+
+from __future__ import annotations
+
+import base64
+import copyreg
+import io
+import pickle
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import IO, Any
+
+from proxy.config import ProxySettings
+
+# connection numbers of a worker begin behind its own number and so many zeros: none is ever given twice
+CONNECTIONS = 10**12
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One worker's.
+
+    Args:
+        number: counts up over all workers that there have been.
+        place: from 0 on; that of a worker that has ended is another one's.
+        settings: of the whole proxy; those of the file that keep ports are in them.
+        recording: how to record, in words of the recorder's; None: nothing is recorded.
+    """
+
+    number: int
+    place: int
+    settings: ProxySettings
+    recording: Any = None
+
+    @property
+    def first_connection(self) -> int:
+        """The number of its first connection."""
+        return self.number * CONNECTIONS + 1
+
+    @property
+    def share(self) -> ProxySettings:
+        """The settings, with its part of what all workers have together."""
+        settings = self.settings
+        return replace(
+            settings,
+            clusters=tuple(
+                replace(cluster, connection_limit=self._part(cluster.connection_limit)) for cluster in settings.clusters
+            ),
+            connection_limit=self._part(settings.connection_limit),
+            held_in_all=self._part(settings.held_in_all),
+            metrics=None,
+            workers=1,
+        )
+
+    def _part(self, limit: int | None) -> Any:
+        return None if limit is None else -(-limit // self.settings.workers)
+
+    def dumped(self) -> bytes:
+        """As a worker's standard input has it."""
+        file = io.BytesIO()
+        _Pickler(file).dump(self)
+        return file.getvalue()
+
+
+class _Pickler(pickle.Pickler):
+    """Settings hold tables that nobody may change, which pickle does not know."""
+
+    dispatch_table = copyreg.dispatch_table | {MappingProxyType: lambda table: (_unchangeable, (dict(table),))}
+
+
+def _unchangeable(table: dict[Any, Any]) -> MappingProxyType[Any, Any]:
+    return MappingProxyType(table)
+
+
+def written(settings: ProxySettings) -> str:
+    """Settings that have changed, as a message has them."""
+    return base64.b64encode(Job(0, 0, settings).dumped()).decode()
+
+
+def read_share(text: str) -> ProxySettings:
+    """A worker's share of settings that have changed."""
+    return read_job(io.BytesIO(base64.b64decode(text))).share
+
+
+def read_job(file: IO[bytes]) -> Job:
+    """What a parent has written. Raises EOFError: it has ended."""
+    job: Job = pickle.load(file)
+    return job

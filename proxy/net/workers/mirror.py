@@ -1,0 +1,99 @@
+"""The node table and the brokers, as a worker sees them: the parent has the truth, here is what it has told.
+
+A response that names nodes as they were when the parent last opened their listeners passes without a question; any
+other waits until the parent, and every other worker, is ready for those who will dial what it names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import astuple
+from typing import Any
+
+import trio
+
+from proxy.config import ClusterSettings
+from proxy.net.nodes import Nodes
+from proxy.net.observer import Observer
+from proxy.net.state import State
+from proxy.net.upstreams import Upstreams
+from proxy.net.workers.calls import Calls
+from proxy.rewrite.nodes import Address, Node, NodeMap
+from proxy.tls.contexts import Credentials
+
+
+class Mirror(Nodes):
+    """A worker's node table. Listeners come from the parent (`add_own`); none is ever opened here."""
+
+    def __init__(self, settings: ClusterSettings, calls: Calls, observer: Observer | None) -> None:
+        super().__init__(settings, _opens_none, State(), observer)
+        self._name = settings.name
+        self._calls = calls
+        self._observer = observer
+        self._brokers: dict[int, str] = {}
+        self._advertised: dict[int, Address] = {}
+        # nodes, and the id of their cluster, for which nothing new is to be done
+        self._ensured: set[Node] = set()
+        self._ensured_for: str | None = None
+
+    def told(self, table: Mapping[str, Any]) -> None:
+        """Takes over the parent's table: node id -> broker ("" while not known), listener, what clients are told."""
+        self._ensured.clear()
+        self._ensured_for = None
+        before, self._brokers = self._brokers, {int(number): row[0] for number, row in table.items()}
+        self._own.update(Address.parse(row[2]) for row in table.values() if row[2])
+        if self._observer is None:
+            return
+        for number, (broker, listener, _) in table.items():
+            if before.get(int(number)) != broker:
+                self._observer.node(int(number), broker or "unknown", listener, self._name)
+
+    def grow(self, places: NodeMap) -> None:
+        """The parent does."""
+
+    async def ensure(self, nodes: Iterable[Node], cluster_id: str | None = None) -> None:
+        nodes = tuple(nodes)
+        if self._ensured.issuperset(nodes) and cluster_id in (None, self._ensured_for):
+            return
+        asked = {"do": "ensure", "cluster": self._name, "nodes": [astuple(node) for node in nodes]}
+        answer = await self._calls.ask(asked | {"cluster_id": cluster_id}).wait()
+        self._advertised |= {node.node_id: Address(*at) for node, at in zip(nodes, answer["advertised"], strict=True)}
+        if answer["current"]:
+            self._ensured.update(nodes)
+            self._ensured_for = cluster_id or self._ensured_for
+
+    def advertised(self, node_id: int) -> Address:
+        return self._advertised[node_id]
+
+    def upstream(self, node_id: int) -> Address | None:
+        broker = self._brokers.get(node_id)
+        return Address.parse(broker) if broker else None
+
+    @property
+    def are_known(self) -> bool:
+        return any(self._brokers.values())
+
+
+def _opens_none(listener: trio.SocketListener, node_id: int) -> None:
+    raise AssertionError("a worker opens no listener")
+
+
+class Distant(Upstreams):
+    """A worker's way to the brokers: it dials them itself, but the parent asks who they are."""
+
+    def __init__(
+        self, settings: ClusterSettings, nodes: Mirror, calls: Calls, credentials: Credentials | None = None
+    ) -> None:
+        super().__init__(settings, nodes, credentials)
+        self._name = settings.name
+        self._calls = calls
+
+    async def ask(self) -> bool:
+        try:
+            answer = await self._calls.ask({"do": "ask", "cluster": self._name}).wait()
+        except OSError:
+            return False
+        return bool(answer["answered"])
+
+    def doubt(self) -> None:
+        self._calls.tell({"do": "doubt", "cluster": self._name})

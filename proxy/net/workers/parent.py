@@ -1,0 +1,261 @@
+"""The parent of workers: a proxy whose connections are elsewhere.
+
+It binds every listener and hands it to all workers; a socket listens from the bind on, so no client is turned away. The
+answer to a worker that wants a node listened for waits until every worker accepts there.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import astuple
+from typing import Any
+
+import trio
+from prometheus_client import CollectorRegistry
+from prometheus_client.metrics_core import Metric as Family
+
+from proxy.config import ClusterSettings, ProxySettings
+from proxy.metrics.collector import ClusterNumbers, Gathered, WiretapCollector, process_registry, worker_families
+from proxy.net.cluster import Cluster, Common
+from proxy.net.nodes import Nodes
+from proxy.net.server import EXIT_CLEAN, EXIT_CUT_OFF, Proxy, Ready, Reload, nobody, run_it
+from proxy.net.workers.balance import Places
+from proxy.net.workers.calls import Said
+from proxy.net.workers.channel import Message
+from proxy.net.workers.force import Force, Link, WorkerProcess
+from proxy.net.workers.job import Job, written
+from proxy.rewrite.nodes import Address, Node, NodeMap
+
+# what systemd tells the parent is not for workers: they would speak in its place
+SYSTEMDS = ("NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC")
+
+
+def run_workers(
+    settings: ProxySettings,
+    command: Sequence[str],
+    recording: Any = None,
+    ready: Ready = nobody,
+    reload: Reload | None = None,
+) -> int:
+    """Runs a proxy of several processes until SIGTERM or SIGINT.
+
+    Args:
+        command: a worker's; it gets the numbers of two files, its end of the channel and the `Places`, and a `Job`
+            on standard input.
+        recording: how each is to record, handed on as it is.
+        ready: called once, when everything listens and the workers work.
+        reload: called at each SIGHUP.
+
+    Returns:
+        0; 1 when the deadline of the drain cut something off.
+
+    Raises:
+        BadSetting: an address can't be listened on.
+    """
+    return run_it(Parent(settings, command, recording, ready, reload))
+
+
+class Shared(Nodes):
+    """The node table that workers mirror: they are told when it has changed. `tell`: does so."""
+
+    tell: Callable[[], None]
+
+    async def ensure(self, nodes: Iterable[Node], cluster_id: str | None = None) -> None:
+        before = self.table()
+        await super().ensure(nodes, cluster_id)
+        if self.table() != before:
+            self.tell()
+
+    def grow(self, places: NodeMap) -> None:
+        before = self.table()
+        super().grow(places)
+        if self.table() != before:
+            self.tell()
+
+    def table(self) -> dict[str, list[str]]:
+        """Node id -> broker ("" while not known), listener, what clients are told ("" if there is nothing)."""
+        return {
+            str(row.node_id): [str(self.upstream(row.node_id) or ""), row.listener, self._told(row.node_id)]
+            for row in self.listeners()
+        }
+
+    def _told(self, node_id: int) -> str:
+        try:
+            return str(self.advertised(node_id))
+        except OSError:
+            return ""
+
+    def are_current(self, nodes: Iterable[Node]) -> bool:
+        """Whether these are listened for, and their brokers are where they are said to be."""
+        return all(map(self._is_current, nodes))
+
+
+class ParentCluster(Cluster):
+    """A cluster's listeners and its nodes, without its connections."""
+
+    def __init__(self, settings: ClusterSettings, common: Common, reserved: tuple[range, ...], workers: Force) -> None:
+        self._workers = workers
+        self._listeners: list[tuple[socket.socket, int | None]] = []
+        super().__init__(settings, common, reserved)
+
+    def _make_nodes(self, reserved: tuple[range, ...]) -> Nodes:
+        self._shared_nodes = Shared(self._settings, self.accept_on, self._read_state(), None, reserved)
+        self._shared_nodes.tell = self._tell_table
+        return self._shared_nodes
+
+    def accept_on(self, listener: trio.SocketListener, node_id: int | None) -> None:
+        sock = socket.socket(fileno=listener.socket.detach())
+        if self._common.stopping.is_set():
+            sock.close()
+            return
+        self._listeners.append((sock, node_id))
+        self._workers.tell(self._listening(sock, node_id), [sock])
+
+    def greet(self, link: Link) -> None:
+        """Tells a worker that has joined where to accept, and who is where."""
+        link.tell(self._table())
+        for sock, node_id in self._listeners:
+            link.tell(self._listening(sock, node_id), [sock])
+
+    def close_listeners(self) -> None:
+        """Workers have their own."""
+        for sock, _ in self._listeners:
+            sock.close()
+
+    async def ensure(self, nodes: Sequence[Node], cluster_id: str | None) -> Said:
+        """Has nodes listened for, by every worker. Raises OSError: no port can be had."""
+        await self.nodes.ensure(nodes, cluster_id)
+        await self._workers.settled()
+        advertised = [astuple(self.nodes.advertised(node.node_id)) for node in nodes]
+        return {"advertised": advertised, "current": self._shared_nodes.are_current(nodes)}
+
+    def _listening(self, sock: socket.socket, node_id: int | None) -> Said:
+        return {"do": "accept", "cluster": self.name, "node": node_id, "called": astuple(self._called(sock, node_id))}
+
+    def _called(self, sock: socket.socket, node_id: int | None) -> Address:
+        if node_id is not None:
+            return self.nodes.advertised(node_id)
+        return self._settings.node_map.called(Address(self._settings.listen.host, sock.getsockname()[1]))
+
+    def _tell_table(self) -> None:
+        self._workers.tell(self._table())
+
+    def _table(self) -> Said:
+        return {"do": "nodes", "cluster": self.name, "table": self._shared_nodes.table()}
+
+
+class Parent(Proxy):
+    """Everything that there is one of; see `run_workers` for the arguments."""
+
+    def __init__(
+        self,
+        settings: ProxySettings,
+        command: Sequence[str],
+        recording: Any = None,
+        ready: Ready = nobody,
+        reload: Reload | None = None,
+    ) -> None:
+        super().__init__(settings, ready=ready, reload=reload)
+        self._command = command
+        self._recording = recording
+        self._places = Places.made(settings.workers)
+        self._workers = Force(settings.workers, self._start, self._heed_worker, self._greet, self._places.vacate)
+        self._parents: list[ParentCluster] = []
+
+    def _make_cluster(self, settings: ClusterSettings, common: Common, reserved: tuple[range, ...]) -> Cluster:
+        made = ParentCluster(settings, common, reserved, self._workers)
+        self._parents.append(made)
+        return made
+
+    def _cluster(self, said: Said) -> ParentCluster:
+        (found,) = [cluster for cluster in self._parents if cluster.name == said["cluster"]]
+        return found
+
+    async def _start(self, number: int, place: int, sock: socket.socket) -> WorkerProcess:
+        files = [sock.fileno(), self._places.descriptor]
+        process = await trio.lowlevel.open_process(
+            [*self._command, *map(str, files)],
+            stdin=subprocess.PIPE,
+            pass_fds=files,
+            env={name: value for name, value in os.environ.items() if name not in SYSTEMDS},
+            # a Ctrl-C at the terminal reaches the parent, which tells the workers
+            start_new_session=True,
+        )
+        assert process.stdin is not None
+        # one that has ended already is found out by its exit code
+        with suppress(trio.BrokenResourceError):
+            async with process.stdin:
+                await process.stdin.send_all(Job(number, place, self._settings, self._recording).dumped())
+        return process
+
+    def _greet(self, link: Link) -> None:
+        for cluster in self._parents:
+            cluster.greet(link)
+
+    def _read_settings_again(self) -> None:
+        before = self._settings
+        super()._read_settings_again()
+        if self._settings is not before:
+            self._workers.tell({"do": "settings", "settings": written(self._settings)})
+
+    async def _heed_worker(self, message: Message) -> Said | None:
+        said = message.said
+        cluster = self._cluster(said)
+        match said["do"]:
+            case "ensure":
+                return await cluster.ensure([Node(*node) for node in said["nodes"]], said["cluster_id"])
+            case "ask":
+                return {"answered": await cluster.upstreams.ask()}
+            case "doubt":
+                cluster.upstreams.doubt()
+        return None
+
+    async def _start_children(self, connections: trio.Nursery) -> None:
+        connections.start_soon(self._workers.run)
+        async with trio.open_nursery() as waiting:
+            waiting.start_soon(self._give_up_when_stopped, waiting.cancel_scope)
+            await self._workers.complete()
+            waiting.cancel_scope.cancel()
+
+    async def _give_up_when_stopped(self, scope: trio.CancelScope) -> None:
+        await self._stopping.wait()
+        scope.cancel()
+
+    async def _drain(self) -> int:
+        for cluster in self._parents:
+            cluster.close_listeners()
+        clean = await self._workers.stop(self._settings.drain_seconds, self._hurried)
+        return EXIT_CLEAN if clean else EXIT_CUT_OFF
+
+    # the admin page; its requests are answered in threads
+
+    def _registry(self) -> CollectorRegistry:
+        self._token = trio.lowlevel.current_trio_token()
+        return process_registry(Gathered(self._gather))
+
+    def _gather(self) -> Iterator[Family]:
+        self._count_from_thread()
+        workers = self._workers
+        numbers = [ClusterNumbers(one.name, workers.traffic(one.name), one.nodes.listeners) for one in self._parents]
+        recorded = workers.recorded()
+        yield from WiretapCollector(numbers, (lambda: recorded) if recorded else None).collect()
+        yield from worker_families(len(workers.joined), workers.ends)
+
+    def _is_ready(self) -> tuple[bool, str]:
+        self._count_from_thread()
+        ready, text = super()._is_ready()
+        reasons = [] if ready else [text]
+        if not self._workers.joined:
+            reasons.append("no worker works")
+        if self._workers.recorded().get("failed"):
+            reasons.append("the capture can't be written")
+        return not reasons, "; ".join(reasons) or text
+
+    def _count_from_thread(self) -> None:
+        # a page that is asked for while the proxy ends shows what is known
+        with suppress(trio.RunFinishedError, trio.Cancelled):
+            trio.from_thread.run(self._workers.count, trio_token=self._token)

@@ -1,0 +1,175 @@
+"""A worker: a proxy whose listeners come from elsewhere.
+
+It drains when the parent says so, when it gets a signal of its own, and when the parent is gone: nobody would tell it
+of new nodes, and its ports are the next proxy's.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+from contextlib import suppress
+from logging import WARNING
+from typing import Any
+
+import trio
+
+from proxy.config import ClusterSettings, ProxySettings
+from proxy.log import log, log_to_stderr
+from proxy.metrics import sums
+from proxy.metrics.admin import Server
+from proxy.net.children import look_after
+from proxy.net.cluster import Cluster, Common
+from proxy.net.nodes import Nodes
+from proxy.net.observer import Observer
+from proxy.net.proxy_protocol import Route
+from proxy.net.server import Proxy, run_it
+from proxy.net.streams import Stream
+from proxy.net.upstreams import Upstreams
+from proxy.net.workers.balance import Place, Places
+from proxy.net.workers.calls import Calls, Said
+from proxy.net.workers.channel import Channel, Message
+from proxy.net.workers.job import Job, read_share
+from proxy.net.workers.mirror import Distant, Mirror
+from proxy.rewrite.nodes import Address
+from proxy.tls.contexts import Credentials
+
+# how long the parent may take to hear the last numbers
+LAST_WORDS_SECONDS = 1.0
+
+
+def run_worker(
+    job: Job,
+    files: tuple[int, int],
+    observer: Observer | None = None,
+    child: Sequence[str] | None = None,
+) -> int:
+    """Runs a worker until it is told to stop; see `proxy.net.run`. `files`: its end of the channel, `Places`."""
+    place = Places(files[1], job.settings.workers).take(job.place)
+    return run_it(Worker(job, socket.socket(fileno=files[0]), place, observer, child))
+
+
+class WorkerCluster(Cluster):
+    """A cluster's connections, without its listeners and nodes."""
+
+    def __init__(self, settings: ClusterSettings, common: Common, parent: Calls, place: Place) -> None:
+        self._parent = parent
+        self._place = place
+        self._sockets: dict[trio.SocketListener, socket.socket] = {}
+        super().__init__(settings, common)
+
+    def _make_nodes(self, reserved: tuple[range, ...]) -> Nodes:
+        self.mirror = Mirror(self._settings, self._parent, self._common.observer)
+        return self.mirror
+
+    def _make_upstreams(self, credentials: Credentials | None) -> Upstreams:
+        return Distant(self._settings, self.mirror, self._parent, credentials)
+
+    def accept_from_parent(self, sock: socket.socket, node_id: int | None, called: Address) -> None:
+        """Accepts on a socket that listens since the parent has bound it."""
+        self.mirror.add_own(sock, called)
+        listener = trio.SocketListener(trio.socket.from_stdlib_socket(sock))
+        self._sockets[listener] = sock
+        self.accept_on(listener, node_id)
+
+    async def _accept(self, listener: trio.SocketListener) -> tuple[trio.socket.SocketType, Any]:
+        while True:
+            await trio.lowlevel.wait_readable(listener.socket)
+            await self._place.turn()
+            # another worker may have been faster
+            with suppress(BlockingIOError):
+                sock, peer = self._sockets[listener].accept()
+                self._place.opened()
+                return trio.socket.from_stdlib_socket(sock), peer
+
+    async def _connection(self, client: Stream, route: Route, node_id: int | None, listener: str) -> None:
+        try:
+            await super()._connection(client, route, node_id, listener)
+        finally:
+            self._place.closed()
+
+
+class Worker(Proxy):
+    """One of the processes that do the work; see `run_worker` for the arguments."""
+
+    def __init__(
+        self,
+        job: Job,
+        sock: socket.socket,
+        place: Place,
+        observer: Observer | None = None,
+        child: Sequence[str] | None = None,
+    ) -> None:
+        super().__init__(job.share, observer, child)
+        self._place = place
+        self._number = job.number
+        self._first_number = job.first_connection
+        self._parent = Calls(Channel(sock), self._heed_now, self._heed_parent)
+        self._workers: list[WorkerCluster] = []
+
+    async def run(self) -> int:
+        """See `run_worker`."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._listen_to_parent)
+            code = await super().run()
+            self._parent.tell({"do": "counted", **await self._counted()})
+            with trio.move_on_after(LAST_WORDS_SECONDS):
+                await self._parent.all_sent()
+            nursery.cancel_scope.cancel()
+        return code
+
+    async def _listen_to_parent(self) -> None:
+        await self._parent.run()
+        log(WARNING, "stopping: the proxy that this is a worker of is gone")
+        self._stopping.set()
+
+    def _make_cluster(self, settings: ClusterSettings, common: Common, reserved: tuple[range, ...]) -> Cluster:
+        made = WorkerCluster(settings, common, self._parent, self._place)
+        self._workers.append(made)
+        return made
+
+    async def _accept_until_stopped(self, admin: Server | None, connections: trio.Nursery) -> None:
+        if self._child is not None:
+            connections.start_soon(look_after, self._child)
+        for cluster in self.clusters:
+            cluster.watch_idle()
+        self._place.begin()
+        self._parent.tell({"do": "join"})
+        await self._stopping.wait()
+
+    def _heed_now(self, message: Message) -> bool:
+        said = message.said
+        match said["do"]:
+            case "stop":
+                self._stopping.set()
+            case "hurry":
+                self._stopping.set()
+                self._hurried.set()
+            case "accept":
+                self._cluster(said).accept_from_parent(message.sockets[0], said["node"], Address(*said["called"]))
+            case "settings":
+                self._take_over(read_share(said["settings"]))
+            case "nodes":
+                self._cluster(said).mirror.told(said["table"])
+            case _:
+                return False
+        return True
+
+    def _take_over(self, settings: ProxySettings) -> None:
+        """What the parent has read at a SIGHUP."""
+        log_to_stderr(settings.log.level, settings.log.format, worker=self._number)
+        self._reload = lambda: settings
+        self._read_settings_again()
+
+    async def _heed_parent(self, message: Message) -> Said | None:
+        return await self._counted() if message.said["do"] == "count" else None
+
+    def _cluster(self, said: Said) -> WorkerCluster:
+        (found,) = [cluster for cluster in self._workers if cluster.name == said["cluster"]]
+        return found
+
+    async def _counted(self) -> Said:
+        recorder: dict[str, float] = {}
+        if self._observer is not None:
+            recorder = dict(await trio.to_thread.run_sync(self._observer.counters))
+        return {"clusters": {one.name: sums.told(one.traffic) for one in self.clusters}, "recorder": recorder}

@@ -1,0 +1,44 @@
+"""A worker's process: started by the parent with two files that they share, and told the rest over standard input.
+
+    python -m proxy.worker CHANNEL PLACES
+
+As much the outermost ring as the command line: it connects the recorder with the proxy, for the parent's settings.
+"""
+
+from __future__ import annotations
+
+import sys
+from logging import ERROR
+
+from proxy.cli import recorder
+from proxy.config import BadSetting
+from proxy.log import log, log_to_stderr
+from proxy.net.workers import Job, run_worker
+from proxy.net.workers.job import read_job
+
+COMMAND = (sys.executable, "-m", "proxy.worker")
+
+
+def main() -> int:
+    """Exit code 0; 1 when something was cut off; 2 for a capture that can't be begun."""
+    channel, places = map(int, sys.argv[1:])
+    try:
+        job = read_job(sys.stdin.buffer)
+    except EOFError:
+        # the parent was killed before it had said a word
+        return 0
+    log_to_stderr(job.settings.log.level, job.settings.log.format, worker=job.number)
+    try:
+        return _work(job, (channel, places))
+    except BadSetting as error:
+        log(ERROR, "worker can't begin", reason=error)
+        return 2
+
+
+def _work(job: Job, files: tuple[int, int]) -> int:
+    observer, child = (None, None) if job.recording is None else recorder(job.recording, job.settings)
+    return run_worker(job, files, observer, child)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

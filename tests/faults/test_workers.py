@@ -1,0 +1,350 @@
+"""Several workers as users run them: killed one by one or all at once, what is not theirs goes on."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from proxy.wire import catalog
+from proxy.wire.framing import framed
+from recorder.capture import frames as c
+from recorder.capture import session as sessions
+from tests.brokers.mock import MockCluster
+from tests.brokers.waiting import wait_for
+from tests.faults.live import HOST, METADATA, PATIENCE, LiveProxy, Load, Talk, Where, answer, broker, mixed, read_frame
+from tests.faults.live import request as asks
+from tests.recorder.capture.looks import event_rows, frame_rows
+
+pytestmark = pytest.mark.real
+
+SMALL = mixed((5, 5, 300), 12)
+CONNECTIONS = 60
+
+
+@contextmanager
+def running(folder: Path, *more: str, upstream: Where | None = None) -> Iterator[LiveProxy]:
+    """Two workers in front of a broker, recording."""
+    with broker() as own:
+        flags = ("--workers", "2", "--record-when-full", "wait", "--log-level", "debug", *more)
+        proxy = LiveProxy(upstream or own, folder / "capture", folder / "proxy.log", *flags)
+        try:
+            yield proxy
+        finally:
+            proxy.kill()
+
+
+def log_of(folder: Path) -> list[str]:
+    return (folder / "proxy.log").read_text().splitlines()
+
+
+def worker_of(client: str, folder: Path) -> str:
+    """The number of the worker that had a connection, as the log says it."""
+    (line,) = [line for line in log_of(folder) if "connection closed" in line and f"client={client} " in line]
+    return line.partition("worker=")[2].split()[0]
+
+
+class Client:
+    """One connection that asks and waits for its answer."""
+
+    def __init__(self, where: Where) -> None:
+        self.sock = socket.create_connection(where, PATIENCE)
+        self.stream = self.sock.makefile("rb")
+        self.name = "{}:{}".format(*self.sock.getsockname())
+        self.asked = 0
+
+    def exchange(self) -> None:
+        sent = asks(random.Random(self.asked), self.asked, 5)
+        self.asked += 1
+        self.sock.sendall(sent)
+        assert framed(read_frame(self.stream)) == answer(sent[4:])
+
+    def is_served(self) -> bool:
+        try:
+            self.exchange()
+        except (EOFError, OSError):
+            return False
+        return True
+
+    def close(self) -> None:
+        self.stream.close()
+        self.sock.close()
+
+
+def connected(where: Where, count: int = CONNECTIONS) -> list[Client]:
+    clients = [Client(where) for _ in range(count)]
+    for client in clients:
+        client.exchange()
+    return clients
+
+
+def closed(*clients: Client) -> None:
+    for client in clients:
+        client.close()
+
+
+def test_connections_spread_over_the_workers_and_one_page_counts_them_all(tmp_path: Path) -> None:
+    with running(tmp_path) as proxy:
+        nodes = proxy.nodes()
+        clients = connected(proxy.listening) + connected(nodes[1])
+        assert proxy.metric("connections") == len(clients)
+        assert proxy.metric("workers") == 2
+        assert proxy.metric("worker_ends_total") == 0
+        # besides the client that asked for the nodes
+        assert proxy.metric("exchanges_total") == len(clients) + 1
+        closed(*clients)
+        wait_for(lambda: not proxy.metric("connections"), "the connections' ends")
+        spread = Counter(worker_of(client.name, tmp_path) for client in clients)
+        assert set(spread) == {"1", "2"}
+        # by turns; a little less, since a busy machine may keep a worker from its turn
+        assert min(spread.values()) > len(clients) // 5
+        assert proxy.stop() == 0
+
+
+def test_numbers_of_connections_are_unique_over_workers_and_what_follows_them(tmp_path: Path) -> None:
+    with running(tmp_path) as proxy:
+        first = connected(proxy.listening, 20)
+        for worker in proxy.workers():
+            worker.kill()
+        dead = [worker.pid for worker in psutil.Process(proxy.process.pid).children()]
+        closed(*first)
+        proxy.workers(other_than=dead)
+        closed(*connected(proxy.listening, 20))
+        assert proxy.stop() == 0
+        capture = tmp_path / "capture"
+        wait_for(lambda: not sessions.sessions(capture), "the sessions' ends")
+        numbers = [row["connection"] for row in event_rows(capture, "opened")]
+        assert len(numbers) == len(set(numbers)) == 40
+        assert {number // 10**12 for number in numbers} <= {1, 2, 3, 4}
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_killed_worker_takes_only_its_own_connections_and_nothing_is_lost_or_doubled(
+    seed: int, tmp_path: Path
+) -> None:
+    folder = tmp_path / "capture"
+    with running(tmp_path) as proxy:
+        nodes = [*proxy.nodes().values()]
+        loads = [Load([node] * 3, SMALL, seed) for node in (*nodes, proxy.listening)]
+        loads[0].reach(300_000)
+        victim, other = random.Random(seed).sample(proxy.workers(), 2)
+        victim.kill()
+        # those of the other one go on, and the next ones find the new worker too
+        proxy.workers(other_than=[victim.pid])
+        wait_for(lambda: proxy.metric("workers") == 2, "the new worker")
+        for load in loads:
+            load.stop()
+        assert other.is_running()
+        assert proxy.metric("worker_ends_total") == 1
+        talks = [talk for load in loads for talk in load.talks]
+        went_on = [talk for talk in talks if talk.answered == len(talk.sent)]
+        cut_off = [talk for talk in talks if talk.answered < len(talk.sent)]
+        assert went_on
+        assert cut_off
+        assert proxy.metric("connections_closed_total") == proxy.metric("connections_opened_total")
+        again = connected(proxy.listening, 20)
+        assert {worker.pid for worker in proxy.workers()} & {other.pid}
+        closed(*again)
+        assert proxy.stop() == 0
+    wait_for(lambda: not sessions.sessions(folder), "the sessions' ends")
+    assert len({row[c.SESSION] for row in event_rows(folder, "session")}) == 3
+    rows = frame_rows(folder)
+    for talk in went_on:
+        assert_recorded(rows, talk, talk.answered)
+    for talk in cut_off:
+        assert_recorded(rows, talk, 0)
+    assert event_rows(folder, "gap") == []
+
+
+def assert_recorded(rows: list[dict], talk: Talk, least: int) -> None:
+    """The capture holds the beginning of both streams, byte for byte, each frame once."""
+    found = [row for row in rows if row["client"] == talk.client and not (row["note"] or "").startswith("cut")]
+    assert len({(row["session"], row["connection"]) for row in found}) <= 1
+    assert [row["sequence"] for row in found] == list(range(len(found)))
+    requests = [row["frame"] for row in found if row["kind"] == "request"]
+    responses = [row["frame"] for row in found if row["kind"] == "response"]
+    assert requests == [sent[4:] for sent in talk.sent[: len(requests)]]
+    assert responses == [answer(sent[4:])[4:] for sent in talk.sent[: len(responses)]]
+    assert min(len(requests), len(responses)) >= least
+
+
+def test_a_node_that_one_worker_names_is_reached_through_all_at_once(tmp_path: Path) -> None:
+    with MockCluster(3) as cluster:
+        host, _, port = cluster.bootstrap.split(",")[0].rpartition(":")
+        with running(tmp_path, upstream=(host, int(port))) as proxy:
+            named = nodes_of(proxy.listening, 3)
+            for where in (*named.values(), *named.values()):
+                # each answers for the whole cluster
+                assert nodes_of(where, 3) == named
+            assert proxy.stop() == 0
+
+
+def nodes_of(where: Where, count: int) -> dict[int, Where]:
+    with socket.create_connection(where, PATIENCE) as sock, sock.makefile("rb") as stream:
+        sock.sendall(framed(catalog.encode_request(METADATA, 9, 7, "asks", {"topics": []})))
+        decoded = catalog.decode_response(read_frame(stream), METADATA, 9)
+    assert isinstance(decoded, tuple)
+    found = {one["node_id"]: (one["host"], one["port"]) for one in decoded[1]["brokers"]}
+    assert len(found) == count
+    return found
+
+
+def test_sigterm_lets_what_is_in_flight_finish(tmp_path: Path) -> None:
+    with running(tmp_path) as proxy:
+        load = Load([*proxy.nodes().values()] * 4, mixed((5,), 3))
+        load.reach(10_000)
+        workers = proxy.workers()
+        assert proxy.stop() == 0
+        load.stop()
+        assert not any(worker.is_running() for worker in workers)
+    wait_for(lambda: not sessions.sessions(tmp_path / "capture"), "the sessions' ends")
+    rows = frame_rows(tmp_path / "capture")
+    for talk in load.talks:
+        kinds = Counter(row["kind"] for row in rows if row["client"] == talk.client)
+        # what the proxy had taken was answered, and the client has the answers
+        assert kinds["request"] == kinds["response"] == talk.answered
+
+
+@contextmanager
+def silent_broker() -> Iterator[Where]:
+    """Accepts, and never answers."""
+    with socket.create_server((HOST, 0)) as listener:
+        yield listener.getsockname()
+
+
+def test_what_the_deadline_cuts_off_is_the_exit_code(tmp_path: Path) -> None:
+    with silent_broker() as upstream, running(tmp_path, "--drain", "0.2", upstream=upstream) as proxy:
+        client = asking(proxy)
+        assert proxy.stop() == 1
+        client.close()
+
+
+def test_a_second_signal_hurries_all(tmp_path: Path) -> None:
+    with silent_broker() as upstream, running(tmp_path, "--drain", "600", upstream=upstream) as proxy:
+        client = asking(proxy)
+        for count in (1, 2):
+            proxy.process.send_signal(signal.SIGTERM)
+            wait_for(lambda count=count: heard(tmp_path) == count, "the signal to be heard")
+        assert proxy.process.wait(PATIENCE) == 1
+        client.close()
+
+
+def heard(folder: Path) -> int:
+    """Signals that the parent has had."""
+    return sum("info stopping  signal=" in line for line in log_of(folder))
+
+
+def asking(proxy: LiveProxy) -> Client:
+    """One whose request the broker has, and will not answer."""
+    client = Client(proxy.listening)
+    client.sock.sendall(asks(random.Random(0), 0, 5))
+    wait_for(lambda: proxy.metric("connections") and proxy.metric("recorder_bytes_total"), "the request")
+    return client
+
+
+def test_a_ctrl_c_at_the_terminal_stops_all_of_them(tmp_path: Path) -> None:
+    with running(tmp_path) as proxy:
+        clients = connected(proxy.listening, 4)
+        workers = proxy.workers()
+        os.killpg(proxy.process.pid, signal.SIGINT)
+        assert proxy.process.wait(PATIENCE) == 0
+        assert not any(worker.is_running() for worker in workers)
+        closed(*clients)
+
+
+def test_a_signal_to_every_process_at_once_is_one_stop(tmp_path: Path) -> None:
+    with silent_broker() as upstream, running(tmp_path, "--drain", "0.5", upstream=upstream) as proxy:
+        client = asking(proxy)
+        for process in (*proxy.workers(), proxy.process):
+            process.send_signal(signal.SIGTERM)
+        # nobody was hurried: the deadline has passed
+        assert proxy.process.wait(PATIENCE) == 1
+        client.close()
+
+
+def test_workers_end_with_a_parent_that_is_killed_and_the_next_proxy_has_the_ports(tmp_path: Path) -> None:
+    with running(tmp_path) as proxy:
+        clients = connected(proxy.listening, 10)
+        workers = proxy.workers()
+        proxy.kill()
+        _, left = psutil.wait_procs(workers, timeout=PATIENCE)
+        assert left == []
+        # their idle connections ended in order
+        assert [client.stream.read() for client in clients] == [b""] * len(clients)
+        closed(*clients)
+        with broker() as upstream:
+            port = str(proxy.listening[1])
+            again = LiveProxy(upstream, tmp_path / "capture", tmp_path / "again.log", "--listen", f"{HOST}:{port}")
+            try:
+                closed(*connected(again.listening, 2))
+            finally:
+                again.kill()
+        # the next proxy's own may be left
+        wait_for(lambda: len(sessions.sessions(tmp_path / "capture")) <= 1, "the end of what the workers had begun")
+
+
+def test_a_second_proxy_on_the_same_ports_is_refused(tmp_path: Path) -> None:
+    with running(tmp_path) as proxy, broker() as upstream:
+        listen, up = (f"{HOST}:{where[1]}" for where in (proxy.listening, upstream))
+        program = [sys.executable, "-c", "from proxy.cli import main; main()", "proxy", "--upstream", up]
+        second = [*program, "--listen", listen, "--workers", "2", "--state", str(tmp_path / "second")]
+        refused = subprocess.run(second, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        assert refused.returncode == 2
+        assert f"--listen {listen} can't be had" in refused.stderr
+        closed(*connected(proxy.listening, 4))
+
+
+def test_a_worker_that_is_told_to_stop_drains_and_is_replaced(tmp_path: Path) -> None:
+    with running(tmp_path) as proxy:
+        clients = connected(proxy.listening, 20)
+        first, other = proxy.workers()
+        first.terminate()
+        first.wait(PATIENCE)
+        proxy.workers(other_than=[first.pid])
+        served = [client.is_served() for client in clients]
+        assert any(served)
+        assert not all(served)
+        assert other.is_running()
+        closed(*clients)
+        assert proxy.stop() == 0
+
+
+def test_a_capture_that_can_not_be_written_is_said_at_the_start(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    program = [sys.executable, "-c", "from proxy.cli import main; main()", "proxy", "--upstream", f"{HOST}:1"]
+    flags = ["--listen", f"{HOST}:0", "--workers", "2", "--record", str(tmp_path / "file" / "capture")]
+    refused = subprocess.run([*program, *flags], capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert refused.returncode == 2
+    assert "--record" in refused.stderr
+
+
+def test_settings_that_change_reach_every_worker(tmp_path: Path) -> None:
+    file = tmp_path / "wiretap.toml"
+    file.write_text('[log]\nlevel = "info"\n')
+    with broker() as upstream:
+        # the file says how loud, flags the rest
+        proxy = LiveProxy(
+            upstream, tmp_path / "capture", tmp_path / "proxy.log", "--workers", "2", "--config", str(file)
+        )
+        try:
+            file.write_text('[log]\nlevel = "debug"\n')
+            proxy.process.send_signal(signal.SIGHUP)
+            again = "settings were read again"
+            wait_for(lambda: sum(again in line for line in log_of(tmp_path)) == 3, "all to read them")
+            clients = connected(proxy.listening, 10)
+            closed(*clients)
+            spoke = "debug connection closed  worker="
+            wait_for(lambda: sum(spoke in line for line in log_of(tmp_path)) == 10, "what is logged now")
+            assert proxy.stop() == 0
+        finally:
+            proxy.kill()

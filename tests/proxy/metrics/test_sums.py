@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.conversation.exchange import Cause, Direction, OpaqueReason
+from proxy.metrics import sums
+from proxy.metrics.collector import registry
+from proxy.metrics.traffic import Traffic
+from tests.proxy.metrics.exchanges import HEARTBEAT, MICROSECOND, UNKNOWN_API, exchange, unanswered
+from tests.proxy.metrics.scrape import one, samples
+
+EVENTS = st.one_of(
+    st.tuples(st.just("opened")),
+    st.tuples(st.just("closed"), st.sampled_from(Cause)),
+    st.tuples(st.just("opaque"), st.sampled_from(OpaqueReason)),
+    st.tuples(st.just("proxied"), st.sampled_from(Direction), st.integers(0, 10**10)),
+    st.tuples(st.just("finished"), st.sampled_from([HEARTBEAT, 3, UNKNOWN_API]), st.integers(0, 10**11)),
+    st.tuples(st.just("one_way"), st.sampled_from([0, UNKNOWN_API])),
+    st.tuples(st.just("unanswered"), st.sampled_from([0, UNKNOWN_API])),
+)
+
+
+def count(traffic: Traffic, event: tuple) -> None:
+    name, *facts = event
+    if name == "finished":
+        done = exchange(facts[0], latency_ns=facts[1], transfer_ns=MICROSECOND)
+        traffic.finished([done], done.response_last_ns + MICROSECOND)
+    elif name in ("one_way", "unanswered"):
+        getattr(traffic, name)([unanswered(facts[0])])
+    elif name == "opaque":
+        traffic.opaque(facts)
+    else:
+        getattr(traffic, name)(*facts)
+
+
+def scraped(traffic: Traffic) -> dict:
+    return samples(registry(one(traffic)))
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), EVENTS), max_size=30))
+def test_the_sum_of_several_processes_is_what_one_would_have_counted(events):
+    parts, whole, total = [Traffic() for _ in range(3)], Traffic(), Traffic()
+    for index, event in events:
+        count(parts[index], event)
+        count(whole, event)
+    for part in parts:
+        sums.add(total, json.loads(json.dumps(sums.told(part))))
+    assert scraped(total) == scraped(whole)
+
+
+def test_everything_that_is_counted_is_told():
+    assert {*sums.told(Traffic())} == {name for name in vars(Traffic()) if not name.startswith("_")}
+
+
+def test_what_was_told_is_not_changed_by_adding_to_it():
+    told, total = sums.told(Traffic()), Traffic()
+    for _ in range(2):
+        sums.add(total, told)
+    total.proxied(Direction.REQUEST, 1)
+    assert told == sums.told(Traffic())
+
+
+def test_no_connection_of_a_process_that_has_ended_is_open():
+    traffic, total = Traffic(), Traffic()
+    for _ in range(3):
+        traffic.opened()
+    traffic.closed(Cause.CLIENT_CLOSED)
+    sums.add(total, sums.cut_off(sums.told(traffic)))
+    scrape = scraped(total)
+    assert scrape["connections", frozenset({("cluster", "main")})] == 0
+    assert total.closes[Cause.PROXY_FAULT] == 2
+    assert traffic.closes[Cause.PROXY_FAULT] == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "whole"),
+    [("gaps", 1 + 2 + 4), ("recorded_bytes", 1 + 2 + 4), ("queue_bytes", 1 + 2), ("lag_seconds", 2), ("failed", 2)],
+)
+def test_recorders_counts_are_added_and_states_end_with_their_process(name, whole):
+    assert sums.recorded([{name: 1.0}, {name: 2.0}], [{name: 4.0}])[name] == whole
+
+
+def test_a_state_is_shown_while_nobody_is_in_it():
+    assert sums.recorded([], [{"failed": 1.0, "gaps": 2.0}]) == {"failed": 0.0, "gaps": 2.0}
+
+
+def test_without_recorders_there_is_nothing():
+    assert sums.recorded([{}], [{}]) == {}

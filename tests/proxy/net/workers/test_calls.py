@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import errno
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from proxy.net.workers.calls import Calls, Gone
+from proxy.net.workers.channel import Channel, Message, channel_pair
+
+
+class Side:
+    """One that notes what it is told at once, and answers what it is asked as it is told to."""
+
+    def __init__(self, channel: Channel) -> None:
+        self.heard: list[dict[str, Any]] = []
+        self.calls = Calls(channel, self._now, self._heed)
+        self.may_answer = trio.Event()
+        self.may_answer.set()
+        self._life = trio.CancelScope()
+
+    async def run(self) -> None:
+        with self._life:
+            await self.calls.run()
+
+    def end(self) -> None:
+        self._life.cancel()
+
+    def _now(self, message: Message) -> bool:
+        self.heard.append(message.said)
+        return "at once" in message.said
+
+    async def _heed(self, message: Message) -> dict[str, Any] | None:
+        await self.may_answer.wait()
+        match message.said.get("do"):
+            case "double":
+                return {"doubled": 2 * message.said["number"]}
+            case "fail":
+                raise OSError(errno.EADDRINUSE, "in use")
+            case "break":
+                raise ZeroDivisionError
+        return None
+
+
+@pytest.fixture
+async def sides(nursery: trio.Nursery) -> AsyncIterator[tuple[Side, Side]]:
+    here, there = channel_pair()
+    both = Side(here), Side(Channel(there))
+    for side in both:
+        nursery.start_soon(side.run)
+    yield both
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_question_is_answered(sides):
+    assert (await sides[0].calls.ask({"do": "double", "number": 21}).wait())["doubled"] == 42
+    assert (await sides[1].calls.ask({"do": "double", "number": 4}).wait())["doubled"] == 8
+
+
+async def test_each_question_gets_its_own_answer(sides):
+    asked = [sides[0].calls.ask({"do": "double", "number": number}) for number in range(20)]
+    assert [(await answer.wait())["doubled"] for answer in asked] == [2 * number for number in range(20)]
+
+
+async def test_what_is_told_is_heard_before_a_later_questions_answer(sides):
+    sides[1].calls.tell({"at once": 1})
+    await sides[1].calls.ask({"at once": 2}).wait()
+    assert [said["at once"] for said in sides[0].heard] == [1, 2]
+
+
+async def test_what_is_done_at_once_is_answered_too(sides):
+    answer = sides[0].calls.ask({"at once": True})
+    assert not answer.is_here
+    await answer.settled()
+    assert answer.is_here
+
+
+async def test_what_could_not_be_had_is_an_error_of_the_asker(sides):
+    with pytest.raises(OSError, match="in use") as caught:
+        await sides[0].calls.ask({"do": "fail"}).wait()
+    assert caught.value.errno == errno.EADDRINUSE
+
+
+async def test_a_fault_is_logged_and_answered(sides, caplog):
+    with pytest.raises(OSError, match="fault"):
+        await sides[0].calls.ask({"do": "break"}).wait()
+    assert "fault between the proxy's processes" in caplog.text
+    assert (await sides[0].calls.ask({"do": "double", "number": 1}).wait())["doubled"] == 2
+
+
+async def test_who_waits_for_an_answer_hears_that_the_other_is_gone(sides, nursery):
+    sides[1].may_answer = trio.Event()
+    answer = sides[0].calls.ask({"do": "double", "number": 1})
+    await wait_all_tasks_blocked()
+    sides[1].end()
+    with pytest.raises(Gone):
+        await answer.wait()
+    await answer.settled()
+
+
+async def test_nobody_waits_for_one_that_is_gone_already(sides):
+    sides[1].end()
+    await wait_all_tasks_blocked(0.01)
+    with pytest.raises(Gone):
+        await sides[0].calls.ask({"do": "double", "number": 1}).wait()

@@ -1,0 +1,358 @@
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from proxy.conversation import Cause
+from proxy.metrics import sums
+from proxy.metrics.traffic import Traffic
+from proxy.net.workers import force as forces
+from proxy.net.workers.calls import Calls
+from proxy.net.workers.channel import Channel, Message
+from proxy.net.workers.force import Force, Link
+
+KILLED = -9
+
+
+class Worker:
+    """A worker of the test's own, and its process."""
+
+    def __init__(self, number: int, place: int, sock: socket.socket) -> None:
+        self.number, self.place = number, place
+        self.told: list[dict[str, Any]] = []
+        self.traffic = Traffic()
+        self.recorder: dict[str, float] = {}
+        self.does_what_it_is_told = True
+        self.ends_when_told = True
+        self.code = 0
+        self.killed = False
+        self._ended = trio.Event()
+        self._life = trio.CancelScope()
+        self._calls = Calls(Channel(sock.dup()), self._now, self._heed)
+
+    async def run(self) -> None:
+        with self._life:
+            await self._calls.run()
+
+    def join(self) -> None:
+        self._calls.tell({"do": "join"})
+
+    def say_counts(self) -> None:
+        self._calls.tell({"do": "counted", **self._counted()})
+
+    def ask(self, said: dict[str, Any]) -> Any:
+        return self._calls.ask(said)
+
+    def end(self, code: int = 0) -> None:
+        self.code = code
+        self._life.cancel()
+        self._ended.set()
+
+    async def wait(self) -> int:
+        await self._ended.wait()
+        return self.code
+
+    def kill(self) -> None:
+        self.killed = True
+        self.end(KILLED)
+
+    def _now(self, message: Message) -> bool:
+        self.told.append(message.said)
+        if message.said["do"] in ("stop", "hurry") and self.ends_when_told:
+            self.end(self.code)
+        return self.does_what_it_is_told and message.said["do"] != "count"
+
+    async def _heed(self, message: Message) -> dict[str, Any]:
+        if not self.does_what_it_is_told:
+            await trio.sleep_forever()
+        return self._counted()
+
+    def _counted(self) -> dict[str, Any]:
+        return {"clusters": {"main": sums.told(self.traffic)}, "recorder": self.recorder}
+
+
+class Team:
+    """A force of such workers."""
+
+    def __init__(self, nursery: trio.Nursery) -> None:
+        self.workers: list[Worker] = []
+        self.greeted: list[int] = []
+        self.vacated: list[int] = []
+        self.cannot_start: OSError | None = None
+        self.force = Force(2, self._start, self._heed, self._greet, self.vacated.append)
+        self._nursery = nursery
+        self._started = trio.Event()
+        nursery.start_soon(self.force.run)
+
+    async def _start(self, number: int, place: int, sock: socket.socket) -> Worker:
+        if self.cannot_start is not None:
+            raise self.cannot_start
+        worker = Worker(number, place, sock)
+        self.workers.append(worker)
+        self._started.set()
+        self._nursery.start_soon(worker.run)
+        return worker
+
+    async def _heed(self, message: Message) -> dict[str, Any]:
+        return {"said": message.said["number"]}
+
+    def _greet(self, link: Link) -> None:
+        self.greeted.append(link.number)
+        link.tell({"do": "greet"})
+
+    async def working(self) -> list[Worker]:
+        """Once all that have been started have joined."""
+        await wait_all_tasks_blocked()
+        for worker in self.workers:
+            worker.join()
+        await self.force.complete()
+        await wait_all_tasks_blocked()
+        return self.workers
+
+    async def replaced(self) -> Worker:
+        """The next one, once it has joined."""
+        self._started = trio.Event()
+        await self._started.wait()
+        self.workers[-1].join()
+        await wait_all_tasks_blocked()
+        return self.workers[-1]
+
+
+@pytest.fixture
+async def team(nursery: trio.Nursery) -> AsyncIterator[Team]:
+    yield Team(nursery)
+    nursery.cancel_scope.cancel()
+
+
+def seconds() -> float:
+    return trio.current_time()
+
+
+async def test_as_many_run_as_there_are_to_be(team, autojump_clock):
+    workers = await team.working()
+    assert [(worker.number, worker.place) for worker in sorted(workers, key=lambda one: one.number)] in (
+        [(1, 0), (2, 1)],
+        [(1, 1), (2, 0)],
+    )
+    assert [link.number for link in team.force.joined] == [1, 2]
+
+
+async def test_one_that_joins_is_told_first_what_it_has_missed(team, autojump_clock):
+    workers = await team.working()
+    team.force.tell({"do": "more"})
+    await team.force.settled()
+    assert [[said["do"] for said in worker.told] for worker in workers] == [["greet", "more"]] * 2
+
+
+async def test_one_that_has_not_joined_is_told_nothing(team, autojump_clock):
+    await wait_all_tasks_blocked()
+    team.force.tell({"do": "more"})
+    await team.force.settled()
+    assert [worker.told for worker in team.workers] == [[], []]
+
+
+async def test_all_have_done_what_they_were_told_when_it_is_settled(team, nursery, autojump_clock):
+    workers = await team.working()
+    slow = workers[1]
+    slow.does_what_it_is_told = False
+    team.force.tell({"do": "more"})
+    before = seconds()
+    await team.force.settled()
+    assert workers[0].told[-1]["do"] == "more"
+    assert seconds() - before == pytest.approx(forces.SETTLE_SECONDS)
+
+
+async def test_nobody_waits_for_a_worker_that_ends(team, nursery, autojump_clock):
+    workers = await team.working()
+    workers[1].does_what_it_is_told = False
+    team.force.tell({"do": "more"})
+    nursery.start_soon(end_soon, workers[1])
+    before = seconds()
+    await team.force.settled()
+    assert seconds() - before == pytest.approx(1)
+
+
+async def end_soon(worker: Worker) -> None:
+    await trio.sleep(1)
+    worker.end(KILLED)
+
+
+async def test_one_that_ends_is_replaced_and_its_place_is_taken(team, caplog, autojump_clock):
+    workers = await team.working()
+    gone = workers[0]
+    gone.end(KILLED)
+    new = await team.replaced()
+    assert (new.number, new.place) == (3, gone.place)
+    assert team.vacated == [gone.place]
+    assert sorted(team.greeted) == [1, 2, 3]
+    assert team.force.ends == 1
+    assert "worker ended; another takes its place" in caplog.text
+
+
+async def test_the_pause_grows_while_workers_keep_ending(team, autojump_clock):
+    workers = await team.working()
+    worker, pauses = workers[0], []
+    for _ in range(12):
+        worker.end(1)
+        before = seconds()
+        worker = await team.replaced()
+        pauses.append(seconds() - before)
+    assert pauses[:3] == pytest.approx([forces.FIRST_PAUSE, 2 * forces.FIRST_PAUSE, 4 * forces.FIRST_PAUSE])
+    assert pauses[-1] == pytest.approx(forces.LONGEST_PAUSE)
+    await trio.sleep(forces.WELL_SECONDS + 1)
+    worker.end(1)
+    before = seconds()
+    await team.replaced()
+    assert seconds() - before == pytest.approx(forces.FIRST_PAUSE)
+
+
+async def test_one_that_can_not_be_started_is_tried_again(team, caplog, autojump_clock):
+    team.cannot_start = OSError(12, "no memory")
+    await team.force.complete()
+    assert team.workers == []
+    team.cannot_start = None
+    await team.replaced()
+    assert "no memory" in caplog.records[0].keys["reason"]
+
+
+async def test_one_that_makes_no_sense_is_killed(team, nursery, caplog, autojump_clock):
+    workers = await team.working()
+    channel = workers[0]._calls._channel
+    await channel._socket.send(b"\0\0\0\x03{x}")
+    await wait_all_tasks_blocked()
+    assert workers[0].killed
+    assert "worker can't be understood" in caplog.text
+
+
+async def test_what_workers_ask_is_answered(team, autojump_clock):
+    workers = await team.working()
+    asked = [worker.ask({"do": "say", "number": worker.number}) for worker in workers]
+    assert [(await answer.wait())["said"] for answer in asked] == [worker.number for worker in workers]
+
+
+async def test_counts_of_all_are_added(team, autojump_clock):
+    for worker in await team.working():
+        worker.traffic.opened()
+        worker.recorder = {"recorded_bytes": 10.0, "queue_bytes": 1.0}
+    await team.force.count()
+    assert team.force.traffic("main").connections_opened == 2
+    assert team.force.recorded() == {"recorded_bytes": 20.0, "queue_bytes": 2.0}
+    assert team.force.traffic("another").connections_opened == 0
+
+
+async def test_what_one_had_counted_that_has_ended_stays_and_its_connections_are_closed(team, autojump_clock):
+    gone, _ = await team.working()
+    gone.traffic.opened()
+    gone.recorder = {"gaps": 3.0, "queue_bytes": 7.0}
+    await team.force.count()
+    gone.end(KILLED)
+    await team.replaced()
+    await team.force.count()
+    assert team.force.traffic("main").connections_opened == 1
+    assert team.force.traffic("main").closes[Cause.PROXY_FAULT] == 1
+    assert team.force.recorded() == {"gaps": 3.0, "queue_bytes": 0.0}
+
+
+async def test_last_counts_are_heard(team, autojump_clock):
+    gone, _ = await team.working()
+    gone.traffic.opened()
+    gone.traffic.closed(Cause.CLIENT_CLOSED)
+    gone.say_counts()
+    await wait_all_tasks_blocked()
+    gone.end()
+    await wait_all_tasks_blocked()
+    assert team.force.traffic("main").closes[Cause.CLIENT_CLOSED] == 1
+
+
+async def test_a_recorders_counts_never_go_back(team, autojump_clock):
+    worker, _ = await team.working()
+    for recorder in ({"compacted_frames": 5.0, "lag_bytes": 9.0}, {"compacted_frames": 0.0, "lag_bytes": 0.0}):
+        worker.recorder = recorder
+        await team.force.count()
+    assert team.force.recorded() == {"compacted_frames": 5.0, "lag_bytes": 0.0}
+
+
+async def test_a_scrape_does_not_wait_for_one_that_hangs(team, autojump_clock):
+    well, hangs = await team.working()
+    hangs.traffic.opened()
+    await team.force.count()
+    hangs.does_what_it_is_told = False
+    hangs.traffic.opened()
+    well.traffic.opened()
+    before = seconds()
+    await team.force.count()
+    assert seconds() - before == pytest.approx(forces.NUMBERS_SECONDS)
+    assert team.force.traffic("main").connections_opened == 2
+
+
+async def test_it_stops_when_all_have_ended(team, autojump_clock):
+    workers = await team.working()
+    assert await team.force.stop(10, trio.Event())
+    assert [worker.told[-1]["do"] for worker in workers] == ["stop", "stop"]
+    assert len(team.workers) == 2
+
+
+async def test_what_one_cut_off_was_cut_off(team, autojump_clock):
+    workers = await team.working()
+    workers[1].code = 1
+    assert not await team.force.stop(10, trio.Event())
+
+
+async def test_one_that_died_earlier_is_no_reason(team, autojump_clock):
+    workers = await team.working()
+    workers[0].end(KILLED)
+    await team.replaced()
+    assert await team.force.stop(10, trio.Event())
+
+
+async def test_all_are_hurried(team, nursery, autojump_clock):
+    workers = await team.working()
+    hurried = trio.Event()
+    workers[0].ends_when_told = workers[1].ends_when_told = False
+    nursery.start_soon(hurry, workers, hurried)
+    assert await team.force.stop(10, hurried)
+    assert [worker.told[-1]["do"] for worker in workers] == ["hurry", "hurry"]
+
+
+async def hurry(workers: list[Worker], hurried: trio.Event) -> None:
+    await wait_all_tasks_blocked()
+    for worker in workers:
+        worker.ends_when_told = True
+    hurried.set()
+
+
+async def test_one_that_does_not_end_is_killed(team, caplog, autojump_clock):
+    workers = await team.working()
+    workers[0].ends_when_told = False
+    before = seconds()
+    assert not await team.force.stop(10, trio.Event())
+    assert seconds() - before == pytest.approx(10 + forces.STUCK_SECONDS)
+    assert workers[0].killed
+    assert not workers[1].killed
+    assert "worker does not end; killed" in caplog.text
+
+
+async def test_one_that_has_not_joined_has_nothing_to_end(team, autojump_clock):
+    await wait_all_tasks_blocked()
+    assert await team.force.stop(10, trio.Event())
+    assert [worker.killed for worker in team.workers] == [True, True]
+
+
+async def test_during_a_pause_nobody_waits(team, autojump_clock):
+    workers = await team.working()
+    workers[0].end(1)
+    await wait_all_tasks_blocked()
+    before = seconds()
+    assert await team.force.stop(10, trio.Event())
+    assert seconds() - before < forces.FIRST_PAUSE
+
+
+@pytest.fixture(autouse=True)
+def _everything_is_logged(caplog):
+    caplog.set_level(logging.INFO, logger="kafka-wiretap")

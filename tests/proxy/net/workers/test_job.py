@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from proxy.config import Format, Level, LogSettings, ProxySettings
+from proxy.net.workers.job import Job, read_job
+from proxy.rewrite.nodes import Address
+from recorder.capture.session import CaptureSettings
+from tests.proxy.net.relays import settings
+
+SETTINGS = ProxySettings(
+    (
+        settings(name="east", named={7: Address("127.0.0.1", 19107)}, remembered={3: 40_000}, state=Path("nodes")),
+        settings(name="west", advertise="proxy.example.org"),
+    ),
+    Address("127.0.0.1", 0),
+    3,
+    1001,
+    LogSettings(Level.DEBUG, Format.JSON),
+    4,
+)
+
+
+def test_a_worker_reads_what_the_parent_has_written():
+    job = Job(3, 1, SETTINGS, CaptureSettings(folder=Path("capture")))
+    assert read_job(io.BytesIO(job.dumped())) == job
+
+
+def test_settings_cannot_be_changed_on_the_other_side_either():
+    read = read_job(io.BytesIO(Job(1, 0, SETTINGS).dumped())).settings.clusters[0].node_map
+    assert read == SETTINGS.clusters[0].node_map
+    with pytest.raises(TypeError):
+        read.named[8] = Address("127.0.0.1", 1)
+
+
+def test_a_parent_that_has_ended_has_written_nothing():
+    with pytest.raises(EOFError):
+        read_job(io.BytesIO())
+
+
+def test_connections_of_different_workers_have_different_numbers():
+    first, second = Job(1, 0, SETTINGS), Job(2, 0, SETTINGS)
+    assert (first.first_connection, second.first_connection) == (1_000_000_000_001, 2_000_000_000_001)
+
+
+def test_a_worker_may_hold_its_part_and_serves_no_page():
+    share = Job(1, 0, SETTINGS).share
+    assert share.held_in_all == 251
+    assert share.metrics is None
+    assert share.clusters == SETTINGS.clusters
+    assert share.drain_seconds == 3

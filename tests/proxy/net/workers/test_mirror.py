@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import errno
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from proxy.net.workers.calls import Calls
+from proxy.net.workers.channel import Channel, Message, channel_pair
+from proxy.net.workers.mirror import Distant, Mirror
+from proxy.rewrite.nodes import Address, Node
+from tests.proxy.net.relays import Watcher, settings
+
+ONE, TWO = Node(1, "up-1.invalid", 9092), Node(2, "up-2.invalid", 9092)
+MOVED = Node(1, "up-9.invalid", 9092)
+TABLE = {"1": ["up-1.invalid:9092", "127.0.0.1:9094", "own.invalid:9094"], "2": ["", "127.0.0.1:9095", ""]}
+
+
+class Parent:
+    """Notes what it is asked, and answers as the test wants it."""
+
+    def __init__(self, channel: Channel) -> None:
+        self.asked: list[dict[str, Any]] = []
+        self.current = True
+        self.wrong: OSError | None = None
+        self.may_answer = trio.Event()
+        self.may_answer.set()
+        self.calls = Calls(channel, lambda message: False, self._heed)
+
+    async def _heed(self, message: Message) -> dict[str, Any]:
+        self.asked.append(message.said)
+        await self.may_answer.wait()
+        if self.wrong is not None:
+            raise self.wrong
+        if message.said["do"] == "ensure":
+            advertised = [["proxy.invalid", 9092 + node[0]] for node in message.said["nodes"]]
+            return {"advertised": advertised, "current": self.current}
+        return {"answered": True}
+
+
+class Worker:
+    def __init__(self, channel: Channel) -> None:
+        self.watcher = Watcher()
+        self.calls = Calls(channel, lambda message: True, self._heeds_nothing)
+        self.mirror = Mirror(settings(), self.calls, self.watcher)
+        self.brokers = Distant(settings(), self.mirror, self.calls)
+
+    async def _heeds_nothing(self, message: Message) -> None:
+        raise AssertionError
+
+
+@pytest.fixture
+async def two(nursery: trio.Nursery) -> AsyncIterator[tuple[Parent, Worker]]:
+    here, there = channel_pair()
+    parent, worker = Parent(here), Worker(Channel(there))
+    nursery.start_soon(parent.calls.run)
+    nursery.start_soon(worker.calls.run)
+    yield parent, worker
+    nursery.cancel_scope.cancel()
+
+
+@pytest.fixture
+def parent(two: tuple[Parent, Worker]) -> Parent:
+    return two[0]
+
+
+@pytest.fixture
+def worker(two: tuple[Parent, Worker]) -> Worker:
+    return two[1]
+
+
+async def test_nodes_are_ensured_when_the_parent_says_so(parent, worker, nursery):
+    parent.may_answer = trio.Event()
+    done = trio.Event()
+
+    async def ensure() -> None:
+        await worker.mirror.ensure([ONE, TWO], "an-id")
+        done.set()
+
+    nursery.start_soon(ensure)
+    await wait_all_tasks_blocked(0.01)
+    assert not done.is_set()
+    parent.may_answer.set()
+    await done.wait()
+    assert worker.mirror.advertised(2) == Address("proxy.invalid", 9094)
+    (asked,) = parent.asked
+    assert asked["nodes"] == [[1, "up-1.invalid", 9092], [2, "up-2.invalid", 9092]]
+    assert asked["cluster_id"] == "an-id"
+
+
+async def test_what_the_parent_knows_it_is_not_asked_again(parent, worker):
+    await worker.mirror.ensure([ONE, TWO], "an-id")
+    await worker.mirror.ensure([TWO], "an-id")
+    await worker.mirror.ensure([ONE])
+    assert len(parent.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("node", "cluster_id"), [(MOVED, "an-id"), (TWO, "an-id"), (ONE, "another-id")], ids=["moved", "new", "intruder"]
+)
+async def test_what_is_news_the_parent_is_asked(node, cluster_id, parent, worker):
+    await worker.mirror.ensure([ONE], "an-id")
+    await worker.mirror.ensure([node], cluster_id)
+    assert len(parent.asked) == 2
+
+
+async def test_after_a_change_the_parent_is_asked_again(parent, worker):
+    await worker.mirror.ensure([ONE])
+    worker.mirror.told(TABLE)
+    await worker.mirror.ensure([ONE])
+    assert len(parent.asked) == 2
+
+
+async def test_an_answer_that_was_overtaken_is_not_kept(parent, worker):
+    parent.current = False
+    await worker.mirror.ensure([ONE])
+    await worker.mirror.ensure([ONE])
+    assert len(parent.asked) == 2
+
+
+async def test_a_node_for_which_no_port_can_be_had_is_the_parents_error(parent, worker):
+    parent.wrong = OSError(errno.EMFILE, "too many nodes")
+    with pytest.raises(OSError, match="too many nodes"):
+        await worker.mirror.ensure([ONE])
+    parent.wrong = None
+    await worker.mirror.ensure([ONE])
+
+
+async def test_brokers_are_where_the_parent_says(worker):
+    assert not worker.mirror.are_known
+    worker.mirror.told(TABLE)
+    assert worker.mirror.are_known
+    assert worker.mirror.upstream(1) == Address("up-1.invalid", 9092)
+    assert worker.mirror.upstream(2) is None
+    assert worker.mirror.upstream(3) is None
+
+
+async def test_what_clients_are_told_leads_back(worker):
+    assert not await worker.mirror.leads_back(Address("own.invalid", 9094))
+    worker.mirror.told(TABLE)
+    assert await worker.mirror.leads_back(Address("own.invalid", 9094))
+
+
+async def test_the_observer_is_told_of_nodes_found_and_moved_once(worker):
+    for _ in range(2):
+        worker.mirror.told(TABLE)
+    worker.mirror.told(TABLE | {"1": ["up-9.invalid:9092", "127.0.0.1:9094", ""]})
+    assert worker.watcher.seen("node") == [
+        ("node", 1, "up-1.invalid:9092", "127.0.0.1:9094"),
+        ("node", 2, "unknown", "127.0.0.1:9095"),
+        ("node", 1, "up-9.invalid:9092", "127.0.0.1:9094"),
+    ]
+
+
+async def test_the_parent_asks_who_the_brokers_are(parent, worker):
+    assert await worker.brokers.ask()
+    assert [said["do"] for said in parent.asked] == ["ask"]
+
+
+async def test_without_the_parent_nobody_knows(parent, worker):
+    parent.wrong = OSError(errno.EIO, "a fault")
+    assert not await worker.brokers.ask()
+
+
+async def test_a_broker_that_can_not_be_reached_makes_the_parent_doubt(parent, worker):
+    worker.brokers.doubt()
+    await wait_all_tasks_blocked(0.01)
+    assert parent.asked == [{"do": "doubt", "cluster": "main"}]
