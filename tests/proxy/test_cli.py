@@ -16,6 +16,7 @@ from proxy.config import BadSetting, ClusterSettings, ProxySettings
 from proxy.log import JsonFormatter
 from proxy.net.nodes import bind
 from proxy.rewrite.nodes import Address
+from proxy.worker import COMMAND
 from recorder.capture.session import WhenFull
 
 BASIC = ("--upstream", "b1:9092,b2:9093", "--listen", "127.0.0.1:0")
@@ -126,6 +127,27 @@ def test_recording_opens_a_tap_and_its_compactor(run, tmp_path):
     assert run.child is not None
     assert run.child[:3] == [sys.executable, "-m", "recorder.capture.compactor"]
     assert run.observer.session in run.child
+
+
+def test_several_workers_each_record_with_their_part(run, monkeypatch, tmp_path):
+    heard: list[tuple[Any, ...]] = []
+    monkeypatch.setattr("proxy.net.workers.run_workers", lambda *told: heard.append(told) or 0)
+    folder = tmp_path / "capture"
+    sizes = ("--record-queue", "3MiB", "--record-spool", "1GiB")
+    assert proxy(*BASIC, "--workers", 3, "--record", folder, *sizes).exit_code == 0
+    ((settings, command, recording, _, reload),) = heard
+    assert run.settings == []
+    assert settings.workers == 3
+    assert command == COMMAND
+    assert (recording.folder, recording.queue, recording.spool) == (folder, 1 << 20, -(-(1 << 30) // 3))
+    assert reload().workers == 3
+
+
+def test_several_workers_need_a_capture_that_can_be_written(run, tmp_path):
+    (tmp_path / "file").write_text("")
+    result = proxy(*BASIC, "--workers", 2, "--record", tmp_path / "file" / "capture")
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"kafka-wiretap: --record {tmp_path}")
 
 
 def test_a_proxy_that_does_not_record_starts_without_the_recorder():

@@ -31,6 +31,15 @@ def test_an_event_is_one_line_with_time_level_and_keys(capsys):
     )
 
 
+@pytest.mark.parametrize(
+    ("written_as", "shown"), [("text", "event  worker=3 node=2"), ("json", '"worker": 3, "node": 2')]
+)
+def test_keys_of_every_event_come_first(written_as, shown, capsys):
+    log_to_stderr("info", written_as, worker=3)
+    log(logging.INFO, "event", node=2)
+    assert shown in written(capsys)[0]
+
+
 def test_an_event_without_keys_ends_with_its_name(capsys):
     log_to_stderr("info")
     log(logging.INFO, "stopped")

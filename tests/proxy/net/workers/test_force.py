@@ -10,71 +10,10 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from proxy.conversation import Cause
-from proxy.metrics import sums
-from proxy.metrics.traffic import Traffic
 from proxy.net.workers import force as forces
-from proxy.net.workers.calls import Calls
-from proxy.net.workers.channel import Channel, Message
+from proxy.net.workers.channel import Message
 from proxy.net.workers.force import Force, Link
-
-KILLED = -9
-
-
-class Worker:
-    """A worker of the test's own, and its process."""
-
-    def __init__(self, number: int, place: int, sock: socket.socket) -> None:
-        self.number, self.place = number, place
-        self.told: list[dict[str, Any]] = []
-        self.traffic = Traffic()
-        self.recorder: dict[str, float] = {}
-        self.does_what_it_is_told = True
-        self.ends_when_told = True
-        self.code = 0
-        self.killed = False
-        self._ended = trio.Event()
-        self._life = trio.CancelScope()
-        self._calls = Calls(Channel(sock.dup()), self._now, self._heed)
-
-    async def run(self) -> None:
-        with self._life:
-            await self._calls.run()
-
-    def join(self) -> None:
-        self._calls.tell({"do": "join"})
-
-    def say_counts(self) -> None:
-        self._calls.tell({"do": "counted", **self._counted()})
-
-    def ask(self, said: dict[str, Any]) -> Any:
-        return self._calls.ask(said)
-
-    def end(self, code: int = 0) -> None:
-        self.code = code
-        self._life.cancel()
-        self._ended.set()
-
-    async def wait(self) -> int:
-        await self._ended.wait()
-        return self.code
-
-    def kill(self) -> None:
-        self.killed = True
-        self.end(KILLED)
-
-    def _now(self, message: Message) -> bool:
-        self.told.append(message.said)
-        if message.said["do"] in ("stop", "hurry") and self.ends_when_told:
-            self.end(self.code)
-        return self.does_what_it_is_told and message.said["do"] != "count"
-
-    async def _heed(self, message: Message) -> dict[str, Any]:
-        if not self.does_what_it_is_told:
-            await trio.sleep_forever()
-        return self._counted()
-
-    def _counted(self) -> dict[str, Any]:
-        return {"clusters": {"main": sums.told(self.traffic)}, "recorder": self.recorder}
+from tests.proxy.net.workers.scripted import KILLED, Worker
 
 
 class Team:
@@ -223,8 +162,7 @@ async def test_one_that_can_not_be_started_is_tried_again(team, caplog, autojump
 
 async def test_one_that_makes_no_sense_is_killed(team, nursery, caplog, autojump_clock):
     workers = await team.working()
-    channel = workers[0]._calls._channel
-    await channel._socket.send(b"\0\0\0\x03{x}")
+    await workers[0].talk_nonsense()
     await wait_all_tasks_blocked()
     assert workers[0].killed
     assert "worker can't be understood" in caplog.text

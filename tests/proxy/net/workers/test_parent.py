@@ -1,0 +1,292 @@
+from __future__ import annotations
+
+import http.client
+import logging
+import signal
+import socket
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import pytest
+import trio
+from prometheus_client.parser import text_string_to_metric_families
+from trio.testing import wait_all_tasks_blocked
+
+from proxy.config import BadSetting, ProxySettings
+from proxy.net.nodes import bind
+from proxy.net.workers.job import read_share
+from proxy.net.workers.parent import Parent
+from proxy.rewrite.nodes import Address
+from tests.proxy.net.cluster import Broker
+from tests.proxy.net.peers import HOST, PATIENCE
+from tests.proxy.net.relays import ANY, settings, whole
+from tests.proxy.net.workers.scripted import KILLED, Worker
+
+MOVED = [7, "moved.invalid", 9092]
+NEW = [7, "new.invalid", 9092]
+
+
+class Scripted(Parent):
+    """A parent whose workers are the test's."""
+
+    def __init__(self, chosen: ProxySettings, nursery: trio.Nursery, ready: Any, reload: Any) -> None:
+        super().__init__(chosen, [], None, ready, reload)
+        self.workers: list[Worker] = []
+        self._nursery = nursery
+        self.joins = True
+
+    async def _start(self, number: int, place: int, sock: socket.socket) -> Worker:
+        worker = Worker(number, place, sock)
+        self.workers.append(worker)
+        self._nursery.start_soon(worker.run)
+        if self.joins:
+            worker.join()
+        return worker
+
+
+class Running:
+    def __init__(self, nursery: trio.Nursery, broker: Broker, **others: Any) -> None:
+        chosen = whole(settings(broker.address), metrics=ANY, workers=2, **others)
+        self.changed: ProxySettings | None = None
+        self.listening: Mapping[str, Address] = {}
+        self.metrics: Address | None = None
+        self.ready = trio.Event()
+        self.ended = trio.Event()
+        self.code: int | None = None
+        self.parent = Scripted(chosen, nursery, self._say_ready, lambda: self.changed)
+
+    @property
+    def workers(self) -> list[Worker]:
+        return self.parent.workers
+
+    async def run(self) -> None:
+        self.code = await self.parent.run()
+        self.ended.set()
+
+    def _say_ready(self, listening: Mapping[str, Address], metrics: Address | None) -> None:
+        self.listening, self.metrics = listening, metrics
+        self.ready.set()
+
+    async def ends_with(self, code: int) -> None:
+        signal.raise_signal(signal.SIGTERM)
+        with trio.fail_after(PATIENCE):
+            await self.ended.wait()
+        assert self.code == code
+
+    async def page(self, path: str) -> tuple[int, str]:
+        return await trio.to_thread.run_sync(self._page, path)
+
+    def _page(self, path: str) -> tuple[int, str]:
+        assert self.metrics is not None
+        connection = http.client.HTTPConnection(self.metrics.host, self.metrics.port, timeout=PATIENCE)
+        try:
+            connection.request("GET", path)
+            response = connection.getresponse()
+            return response.status, response.read().decode()
+        finally:
+            connection.close()
+
+    async def scrape(self) -> dict[str, float]:
+        _, text = await self.page("/metrics")
+        found = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+        return {sample.name.removeprefix("kafka_wiretap_"): sample.value for sample in found}
+
+
+def ensure(*nodes: list[Any]) -> dict[str, Any]:
+    return {"do": "ensure", "cluster": "main", "nodes": list(nodes), "cluster_id": None}
+
+
+@pytest.fixture
+async def broker(nursery: trio.Nursery) -> Broker:
+    broker = Broker()
+    await broker.start(nursery)
+    return broker
+
+
+@pytest.fixture
+async def running(nursery: trio.Nursery, broker: Broker) -> AsyncIterator[Running]:
+    running = Running(nursery, broker)
+    nursery.start_soon(running.run)
+    with trio.fail_after(PATIENCE):
+        await running.ready.wait()
+        # the broker's own node
+        while not all(node_of(worker, 1) for worker in running.workers):
+            await wait_all_tasks_blocked(0.005)
+    yield running
+    nursery.cancel_scope.cancel()
+
+
+def node_of(worker: Worker, node_id: int) -> list[str] | None:
+    """What the worker was told last of a node: broker, listener."""
+    return (worker.was_told("nodes") or [{"table": {}}])[-1]["table"].get(str(node_id))
+
+
+def accepts_for(worker: Worker) -> list[int | None]:
+    return [said["node"] for said in worker.was_told("accept")]
+
+
+async def test_every_worker_gets_every_listener(running):
+    for worker in running.workers:
+        assert accepts_for(worker) == [None, 1]
+        where = [sock.getsockname() for sock in worker.sockets]
+        assert where[0] == (running.listening["main"].host, running.listening["main"].port)
+
+
+async def test_workers_know_where_brokers_are(running, broker):
+    assert [node_of(worker, 1)[0] for worker in running.workers] == [str(broker.address)] * 2
+
+
+async def test_a_new_node_is_accepted_for_by_all_before_it_is_told(running):
+    asker, slow = running.workers
+    slow.does_what_it_is_told = False
+    answer = asker.ask(ensure(NEW))
+    await wait_all_tasks_blocked(0.02)
+    assert accepts_for(asker)[-1] == accepts_for(slow)[-1] == 7
+    assert not answer.is_here
+    slow.end(KILLED)
+    with trio.fail_after(PATIENCE):
+        said = await answer.wait()
+    assert said["current"]
+    assert said["advertised"] == [list(asker.sockets[-1].getsockname())]
+    # whoever dials it finds it open
+    with socket.create_connection(said["advertised"][0], PATIENCE):
+        pass
+
+
+async def test_a_node_that_another_worker_has_asked_for_is_waited_for_too(running):
+    one, other = running.workers
+    other.does_what_it_is_told = False
+    first = one.ask(ensure(NEW))
+    await wait_all_tasks_blocked(0.02)
+    second = one.ask(ensure(NEW))
+    await wait_all_tasks_blocked(0.02)
+    assert not first.is_here
+    assert not second.is_here
+
+
+async def test_a_node_that_moves_is_told_to_all_before_the_answer(running):
+    one, other = running.workers
+    for node in (NEW, MOVED):
+        await one.ask(ensure(node)).wait()
+        assert node_of(one, 7)[0] == node_of(other, 7)[0] == f"{node[1]}:9092"
+    assert accepts_for(other).count(7) == 1
+
+
+async def test_an_answer_that_another_one_has_overtaken_says_so(running):
+    one, other = running.workers
+    other.does_what_it_is_told = False
+    first = one.ask(ensure(NEW))
+    await wait_all_tasks_blocked(0.02)
+    second = one.ask(ensure(MOVED))
+    await wait_all_tasks_blocked(0.02)
+    other.end(KILLED)
+    assert not (await first.wait())["current"]
+    assert (await second.wait())["current"]
+
+
+async def test_a_worker_that_comes_later_learns_all_of_it(running):
+    gone = running.workers[0]
+    await gone.ask(ensure(NEW)).wait()
+    gone.end(KILLED)
+    with trio.fail_after(PATIENCE):
+        while len(running.workers) == 2:
+            await wait_all_tasks_blocked(0.01)
+    late = running.workers[-1]
+    await wait_all_tasks_blocked(0.02)
+    assert accepts_for(late) == [None, 1, 7]
+    assert node_of(late, 7)[0] == "new.invalid:9092"
+
+
+async def test_workers_have_the_brokers_asked(running, broker):
+    before = len(broker.asked)
+    assert (await running.workers[0].ask({"do": "ask", "cluster": "main"}).wait())["answered"]
+    assert len(broker.asked) > before
+
+
+async def test_a_doubt_has_the_brokers_asked_too(running, broker):
+    before = len(broker.asked)
+    running.workers[0].tell({"do": "doubt", "cluster": "main"})
+    with trio.fail_after(PATIENCE):
+        while len(broker.asked) == before:
+            await wait_all_tasks_blocked(0.01)
+
+
+async def test_one_page_shows_what_all_have_counted(running):
+    for worker in running.workers:
+        worker.traffic.opened()
+        worker.recorder = {"recorded_bytes": 5.0}
+    found = await running.scrape()
+    assert found["connections"] == 2
+    assert found["recorder_bytes_total"] == 10
+    assert found["node_info"] == 1
+    assert (found["workers"], found["worker_ends_total"]) == (2, 0)
+    assert "process_cpu_seconds_total" in found
+
+
+async def test_a_proxy_that_does_not_record_shows_no_recorder(running):
+    assert not [name for name in await running.scrape() if name.startswith("recorder")]
+
+
+async def test_it_is_ready_while_somebody_works(running):
+    assert await running.page("/readyz") == (200, "ready\n")
+    running.parent.joins = False
+    for worker in list(running.workers):
+        worker.end(KILLED)
+    await wait_all_tasks_blocked(0.02)
+    assert await running.page("/readyz") == (503, "no worker works\n")
+
+
+async def test_it_is_not_ready_while_one_can_not_record(running):
+    running.workers[1].recorder = {"failed": 1.0}
+    assert await running.page("/readyz") == (503, "the capture can't be written\n")
+
+
+async def test_workers_are_told_to_stop_and_nothing_listens(running):
+    await running.ends_with(0)
+    assert [worker.was_told("stop") for worker in running.workers] == [[{"do": "stop"}]] * 2
+    bind(running.listening["main"]).close()
+
+
+async def test_what_a_worker_has_cut_off_is_the_exit_code(running):
+    running.workers[0].code = 1
+    await running.ends_with(1)
+
+
+async def test_while_it_stops_new_nodes_get_no_listener(running):
+    worker = running.workers[0]
+    worker.ends_when_told = False
+    signal.raise_signal(signal.SIGTERM)
+    await wait_all_tasks_blocked(0.02)
+    await worker.ask(ensure(NEW)).wait()
+    assert 7 not in accepts_for(worker)
+    worker.end()
+    with trio.fail_after(PATIENCE):
+        await running.ended.wait()
+
+
+async def test_settings_that_change_are_told(running, broker):
+    running.changed = whole(
+        settings(broker.address, named={9: Address(HOST, 0)}), metrics=ANY, workers=2, drain_seconds=77
+    )
+    signal.raise_signal(signal.SIGHUP)
+    await wait_all_tasks_blocked(0.02)
+    for worker in running.workers:
+        (said,) = worker.was_told("settings")
+        assert read_share(said["settings"]).drain_seconds == 77
+        assert accepts_for(worker) == [None, 1, 9]
+        assert node_of(worker, 9)[0] == ""
+
+
+async def test_what_can_not_be_listened_on_is_said_before_any_worker_begins(nursery, broker):
+    with bind(Address(HOST, 0)) as taken:
+        chosen = whole(settings(broker.address, listen=Address(HOST, taken.getsockname()[1])), workers=2)
+        parent = Scripted(chosen, nursery, None, None)
+        with pytest.raises(BaseExceptionGroup) as caught:
+            await parent.run()
+        assert caught.value.subgroup(BadSetting) is not None
+        assert parent.workers == []
+
+
+@pytest.fixture(autouse=True)
+def _everything_is_logged(caplog):
+    caplog.set_level(logging.INFO, logger="kafka-wiretap")

@@ -1,0 +1,289 @@
+from __future__ import annotations
+
+import errno
+import signal
+import socket
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from proxy.conversation import Cause
+from proxy.net.nodes import bind
+from proxy.net.workers.balance import Places
+from proxy.net.workers.calls import Calls
+from proxy.net.workers.channel import Message, channel_pair
+from proxy.net.workers.job import Job, written
+from proxy.net.workers.worker import Worker
+from proxy.rewrite.addresses import METADATA
+from proxy.rewrite.nodes import Address, Node
+from proxy.wire import catalog
+from proxy.wire.framing import framed
+from tests.proxy.conversation.script import HEARTBEAT, request, response
+from tests.proxy.net.cluster import Broker
+from tests.proxy.net.peers import HOST, PATIENCE, Peer
+from tests.proxy.net.relays import Watcher, settings, whole
+from tests.proxy.rewrite.responses import read
+
+PING, PONG = request(HEARTBEAT, 3, 1), response(1, b"pong")
+ASK_METADATA = framed(catalog.encode_request(METADATA, 12, 77, "tests", {}))
+NUMBER, PLACE = 3, 1
+
+
+class Parent:
+    """The test's: notes what it hears, and answers what it is asked."""
+
+    def __init__(self, nursery: trio.Nursery, broker: Broker) -> None:
+        channel, there = channel_pair()
+        self.calls = Calls(channel, self._now, self._heed)
+        self.heard: list[dict[str, Any]] = []
+        self.may_answer = trio.Event()
+        self.may_answer.set()
+        self.wrong: OSError | None = None
+        self.settings = whole(settings(broker.address), workers=2)
+        self.watcher = Watcher()
+        self.places = Places.made(2)
+        place = self.places.take(PLACE)
+        self.worker = Worker(Job(NUMBER, PLACE, self.settings), there, place, self.watcher)
+        self.code: int | None = None
+        self.ended = trio.Event()
+        self._listeners: list[socket.socket] = []
+        self._life = trio.CancelScope()
+        nursery.start_soon(self._run)
+        nursery.start_soon(self._run_worker)
+
+    async def _run(self) -> None:
+        with self._life:
+            await self.calls.run()
+
+    async def _run_worker(self) -> None:
+        self.code = await self.worker.run()
+        self.ended.set()
+
+    def _now(self, message: Message) -> bool:
+        self.heard.append(message.said)
+        return message.said["do"] in ("join", "counted", "doubt")
+
+    async def _heed(self, message: Message) -> dict[str, Any]:
+        await self.may_answer.wait()
+        if self.wrong is not None:
+            raise self.wrong
+        if message.said["do"] == "ask":
+            return {"answered": False}
+        return {"advertised": [["proxy.invalid", node[0]] for node in message.said["nodes"]], "current": True}
+
+    def said(self, what: str) -> list[dict[str, Any]]:
+        return [said for said in self.heard if said["do"] == what]
+
+    async def hears(self, what: str) -> dict[str, Any]:
+        with trio.fail_after(PATIENCE):
+            while not self.said(what):
+                await wait_all_tasks_blocked(0.005)
+        return self.said(what)[-1]
+
+    async def hand_over(self, node_id: int | None = None) -> Address:
+        """A listener; returns once the worker accepts there."""
+        await self.hears("join")
+        sock = bind(Address(HOST, 0))
+        self._listeners.append(sock)
+        here = sock.getsockname()
+        await self.calls.ask(
+            {"do": "accept", "cluster": "main", "node": node_id, "called": ["called.invalid", 1]}, [sock]
+        ).wait()
+        return Address(*here)
+
+    def end(self) -> None:
+        self._life.cancel()
+        self.close()
+
+    def close(self) -> None:
+        for sock in self._listeners:
+            sock.close()
+
+    async def worker_ends_with(self, code: int) -> None:
+        with trio.fail_after(PATIENCE):
+            await self.ended.wait()
+        assert self.code == code
+
+
+@pytest.fixture
+async def broker(nursery: trio.Nursery) -> Broker:
+    broker = Broker()
+    await broker.start(nursery)
+    return broker
+
+
+@pytest.fixture
+async def parent(nursery: trio.Nursery, broker: Broker) -> AsyncIterator[Parent]:
+    parent = Parent(nursery, broker)
+    yield parent
+    parent.close()
+    nursery.cancel_scope.cancel()
+
+
+async def connected(where: Address) -> Peer:
+    return Peer(await trio.open_tcp_stream(where.host, where.port))
+
+
+async def ping(client: Peer) -> None:
+    await client.say(PING)
+    await client.hears(PONG)
+
+
+async def test_it_serves_clients_of_the_parents_listeners(parent):
+    client = await connected(await parent.hand_over())
+    await ping(client)
+    (opened,) = parent.watcher.seen("opened")
+    assert opened[1].connection == 3_000_000_000_001
+    assert opened[1].node is None
+
+
+async def test_nothing_is_accepted_before_the_parent_hands_a_listener_over(parent, broker):
+    await parent.hears("join")
+    assert not broker.connections
+
+
+async def test_a_nodes_clients_reach_the_nodes_broker(parent, broker):
+    where = await parent.hand_over(7)
+    parent.calls.tell({"do": "nodes", "cluster": "main", "table": {"7": [str(broker.address), str(where)]}})
+    await ping(await connected(where))
+    assert parent.watcher.seen("node") == [("node", 7, str(broker.address), str(where))]
+
+
+async def test_a_node_that_nobody_knows_is_asked_for(parent):
+    client = await connected(await parent.hand_over(7))
+    await client.hears_the_end()
+    assert len(parent.said("ask")) == 1
+
+
+async def test_what_the_listeners_are_called_is_never_dialled(parent, broker):
+    await parent.hand_over()
+    where = await parent.hand_over(7)
+    parent.calls.tell({"do": "nodes", "cluster": "main", "table": {"7": ["called.invalid:1", str(where)]}})
+    # a sidecar's own node: its broker is the one that the proxy was started for
+    await ping(await connected(where))
+
+
+async def test_a_response_waits_for_the_parent_before_it_names_nodes(parent, broker):
+    broker.nodes = [Node(7, "secret.invalid", 9092)]
+    client = await connected(await parent.hand_over())
+    parent.may_answer = trio.Event()
+    await client.say(ASK_METADATA)
+    asked = await parent.hears("ensure")
+    assert asked["nodes"] == [[7, "secret.invalid", 9092]]
+    await wait_all_tasks_blocked(0.02)
+    with trio.move_on_after(0) as waited:
+        await client.hear(1)
+    assert waited.cancelled_caught
+    parent.may_answer.set()
+    answer = read(METADATA, 12, await client.hear_frame())
+    assert [(one["host"], one["port"]) for one in answer["brokers"]] == [("proxy.invalid", 7)]
+
+
+async def test_a_node_for_which_the_parent_has_no_port_ends_the_connection(parent, broker):
+    broker.nodes = [Node(7, "secret.invalid", 9092)]
+    parent.wrong = OSError(errno.EMFILE, "too many nodes")
+    client = await connected(await parent.hand_over())
+    await client.say(ASK_METADATA)
+    await client.hears_the_end()
+    with trio.fail_after(PATIENCE):
+        while not parent.worker.clusters[0].traffic.closes[Cause.NOT_REWRITABLE]:
+            await wait_all_tasks_blocked(0.005)
+
+
+async def test_a_broker_that_is_down_is_the_parents_doubt(parent, broker):
+    where = await parent.hand_over(7)
+    parent.calls.tell({"do": "nodes", "cluster": "main", "table": {"7": [f"{HOST}:1", str(where)]}})
+    client = await connected(where)
+    await client.hears_the_end()
+    assert await parent.hears("doubt") == {"do": "doubt", "cluster": "main"}
+
+
+async def test_it_tells_its_counts_when_asked(parent):
+    await ping(await connected(await parent.hand_over()))
+    counted = await parent.calls.ask({"do": "count"}).wait()
+    assert counted["clusters"]["main"]["connections_opened"] == 1
+    assert counted["recorder"] == {"failed": 0}
+
+
+async def test_others_see_how_many_connections_it_has(parent):
+    counts = parent.places._numbers
+    where = await parent.hand_over()
+    assert counts[PLACE] == 0
+    clients = [await connected(where) for _ in range(2)]
+    for client in clients:
+        await ping(client)
+    assert counts[PLACE] == 2
+    clients[0].close()
+    with trio.fail_after(PATIENCE):
+        while counts[PLACE] != 1:
+            await wait_all_tasks_blocked(0.005)
+
+
+async def test_it_stops_when_it_is_told_and_says_its_last_counts(parent):
+    client = await connected(await parent.hand_over())
+    await ping(client)
+    parent.calls.tell({"do": "stop"})
+    await client.hears_the_end()
+    client.close()
+    await parent.worker_ends_with(0)
+    last = await parent.hears("counted")
+    assert last["clusters"]["main"]["closes"]["drained"] == 1
+    assert parent.watcher.seen("close")
+
+
+async def test_it_stops_when_the_parent_is_gone(parent, caplog):
+    client = await connected(await parent.hand_over())
+    await ping(client)
+    parent.end()
+    await client.hears_the_end()
+    client.close()
+    await parent.worker_ends_with(0)
+    assert "is gone" in caplog.text
+
+
+async def test_it_stops_by_a_signal_of_its_own(parent):
+    await parent.hand_over()
+    signal.raise_signal(signal.SIGTERM)
+    await parent.worker_ends_with(0)
+
+
+@pytest.mark.parametrize("first", ["stop", "signal"])
+async def test_a_signal_and_the_parents_word_are_one_stop_and_hurry_is_another(first, parent, broker):
+    broker.answer = never
+    client = await connected(await parent.hand_over())
+    await client.say(PING)
+    with trio.fail_after(PATIENCE):
+        while not broker.frames:
+            await wait_all_tasks_blocked(0.005)
+    if first == "signal":
+        signal.raise_signal(signal.SIGTERM)
+        await wait_all_tasks_blocked(0.02)
+    parent.calls.tell({"do": "stop"})
+    await wait_all_tasks_blocked(0.02)
+    assert not parent.ended.is_set()
+    parent.calls.tell({"do": "hurry"})
+    await parent.worker_ends_with(1)
+
+
+async def never(key: int, version: int, correlation_id: int) -> bytes | None:
+    await trio.sleep_forever()
+
+
+async def test_settings_that_have_changed_are_taken_over(parent, broker, monkeypatch):
+    said: list[tuple[Any, ...]] = []
+    monkeypatch.setattr("proxy.net.workers.worker.log_to_stderr", lambda *args, **keys: said.append((*args, keys)))
+    broker.answer = never
+    client = await connected(await parent.hand_over())
+    changed = whole(settings(broker.address), workers=2, drain_seconds=0)
+    await parent.calls.ask({"do": "settings", "settings": written(changed)}).wait()
+    assert said == [("info", "text", {"worker": NUMBER})]
+    await client.say(PING)
+    with trio.fail_after(PATIENCE):
+        while not broker.frames:
+            await wait_all_tasks_blocked(0.005)
+    parent.calls.tell({"do": "stop"})
+    # nothing is waited for any more
+    await parent.worker_ends_with(1)

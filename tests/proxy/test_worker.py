@@ -1,0 +1,58 @@
+"""A worker's process by itself: what it needs of its parent. With its parent: tests/faults/test_workers.py."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+from pathlib import Path
+
+from proxy.config import ClusterSettings, ProxySettings
+from proxy.net.workers.balance import Places
+from proxy.net.workers.job import Job
+from proxy.rewrite.nodes import Address
+from proxy.worker import COMMAND
+from recorder.capture.session import CaptureSettings
+
+ROOT = Path(__file__).resolve().parents[2]
+SETTINGS = ProxySettings((ClusterSettings((Address("127.0.0.1", 1),), Address("127.0.0.1", 0)),), workers=2)
+PATIENCE = 60
+
+
+def worker(told: bytes) -> subprocess.CompletedProcess[bytes]:
+    """A worker whose parent says so much and is gone."""
+    here, there = socket.socketpair()
+    files = there.fileno(), Places.made(2).descriptor
+    with here, there:
+        here.shutdown(socket.SHUT_RDWR)
+        command = [*COMMAND, *map(str, files)]
+        environment = os.environ | {"PYTHONPATH": str(ROOT)}
+        return subprocess.run(
+            command,
+            input=told,
+            capture_output=True,
+            pass_fds=files,
+            cwd=ROOT,
+            env=environment,
+            timeout=PATIENCE,
+            check=False,
+        )
+
+
+def test_it_ends_in_silence_if_its_parent_has_said_nothing():
+    done = worker(b"")
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_it_ends_in_order_if_its_parent_is_gone_before_it_begins():
+    done = worker(Job(5, 0, SETTINGS).dumped())
+    assert done.returncode == 0
+    assert b"is gone  worker=5" in done.stderr
+
+
+def test_a_capture_that_cannot_be_begun_is_said(tmp_path):
+    (tmp_path / "file").write_text("")
+    done = worker(Job(5, 0, SETTINGS, CaptureSettings(folder=tmp_path / "file" / "capture")).dumped())
+    assert done.returncode == 2
+    assert b"worker can't begin" in done.stderr
+    assert b"--record" in done.stderr
