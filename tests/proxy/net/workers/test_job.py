@@ -13,14 +13,21 @@ from tests.proxy.net.relays import settings
 
 SETTINGS = ProxySettings(
     (
-        settings(name="east", named={7: Address("127.0.0.1", 19107)}, remembered={3: 40_000}, state=Path("nodes")),
+        settings(
+            name="east",
+            named={7: Address("127.0.0.1", 19107)},
+            remembered={3: 40_000},
+            state=Path("nodes"),
+            connection_limit=7,
+        ),
         settings(name="west", advertise="proxy.example.org"),
     ),
     Address("127.0.0.1", 0),
     3,
     1001,
     LogSettings(Level.DEBUG, Format.JSON),
-    4,
+    connection_limit=100,
+    workers=3,
 )
 
 
@@ -48,7 +55,9 @@ def test_connections_of_different_workers_have_different_numbers():
 
 def test_a_worker_may_hold_its_part_and_serves_no_page():
     share = Job(1, 0, SETTINGS).share
-    assert share.held_in_all == 251
+    assert share.held_in_all == 334
     assert share.metrics is None
-    assert share.clusters == SETTINGS.clusters
+    assert share.connection_limit == 34
+    assert [cluster.connection_limit for cluster in share.clusters] == [3, None]
+    assert share.clusters[1] == SETTINGS.clusters[1]
     assert share.drain_seconds == 3

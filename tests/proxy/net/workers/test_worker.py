@@ -147,7 +147,7 @@ async def test_nothing_is_accepted_before_the_parent_hands_a_listener_over(paren
 
 async def test_a_nodes_clients_reach_the_nodes_broker(parent, broker):
     where = await parent.hand_over(7)
-    parent.calls.tell({"do": "nodes", "cluster": "main", "table": {"7": [str(broker.address), str(where)]}})
+    parent.calls.tell({"do": "nodes", "cluster": "main", "table": {"7": [str(broker.address), str(where), ""]}})
     await ping(await connected(where))
     assert parent.watcher.seen("node") == [("node", 7, str(broker.address), str(where))]
 
@@ -161,7 +161,7 @@ async def test_a_node_that_nobody_knows_is_asked_for(parent):
 async def test_what_the_listeners_are_called_is_never_dialled(parent, broker):
     await parent.hand_over()
     where = await parent.hand_over(7)
-    parent.calls.tell({"do": "nodes", "cluster": "main", "table": {"7": ["called.invalid:1", str(where)]}})
+    parent.calls.tell({"do": "nodes", "cluster": "main", "table": {"7": ["called.invalid:1", str(where), ""]}})
     # a sidecar's own node: its broker is the one that the proxy was started for
     await ping(await connected(where))
 
@@ -195,7 +195,7 @@ async def test_a_node_for_which_the_parent_has_no_port_ends_the_connection(paren
 
 async def test_a_broker_that_is_down_is_the_parents_doubt(parent, broker):
     where = await parent.hand_over(7)
-    parent.calls.tell({"do": "nodes", "cluster": "main", "table": {"7": [f"{HOST}:1", str(where)]}})
+    parent.calls.tell({"do": "nodes", "cluster": "main", "table": {"7": [f"{HOST}:1", str(where), ""]}})
     client = await connected(where)
     await client.hears_the_end()
     assert await parent.hears("doubt") == {"do": "doubt", "cluster": "main"}
