@@ -7,7 +7,8 @@ Source: Kafka's `DefaultRecordBatch`, `DefaultRecord`, `LegacyRecord`, `MemoryRe
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from struct import Struct
 
 from proxy.wire.errors import Malformed, naming
@@ -56,7 +57,16 @@ SMALL = tuple(uvarint(value << 1) for value in range(1024))
 NULL = INT32.pack(-1)
 
 
-@naming(NAME, 2)
+@contextmanager
+def _fitting(magic: int) -> Iterator[None]:
+    """What doesn't fit the format is Malformed within: a number too large, a text where bytes belong."""
+    with naming(NAME, magic):
+        try:
+            yield
+        except (struct.error, AttributeError, TypeError, UnicodeEncodeError) as error:
+            raise Malformed(f"no record or batch can hold that: {error}") from None
+
+
 def write_batch(
     records: Sequence[Record],
     *,
@@ -82,31 +92,34 @@ def write_batch(
     largest (ms). delete_horizon: ms. control: `records` are control records (`end_marker_batch` writes markers).
     Errors: Malformed for what the format can't hold; those of `compress`.
     """
-    base = base_offset if base_offset is not None else records[0].offset if records else 0
-    last = last_offset if last_offset is not None else records[-1].offset if records else base
-    if last < (records[-1].offset if records else base):
-        raise Malformed(f"a batch whose last offset, {last}, is before that of its last record")
-    base_timestamp = delete_horizon
-    if base_timestamp is None:
-        base_timestamp = records[0].timestamp if records else NO_TIMESTAMP
-    if max_timestamp is None:
-        max_timestamp = max((record.timestamp for record in records), default=NO_TIMESTAMP)
-    attributes = (
-        CODECS.index(codec)
-        | LOG_APPEND_BIT * (timestamp_type is TimestampType.LOG_APPEND)
-        | TRANSACTIONAL_BIT * transactional
-        | CONTROL_BIT * control
-        | DELETE_HORIZON_BIT * (delete_horizon is not None)
-    )
-    payload = _payload(records, base, base_timestamp, codec, level)
-    size = BATCH_HEAD.size - LOG_OVERHEAD + len(payload)
-    times = base_timestamp, max_timestamp
-    producer = producer_id, producer_epoch, base_sequence
-    try:
-        head = BATCH_HEAD.pack(base, size, leader_epoch, 2, 0, attributes, last - base, *times, *producer, len(records))
-    except struct.error as error:
-        raise Malformed(f"no batch can hold that: {error}") from None
-    return _summed(bytearray(head + payload))
+    with _fitting(2):
+        base = base_offset if base_offset is not None else records[0].offset if records else 0
+        last = last_offset if last_offset is not None else records[-1].offset if records else base
+        if last < (records[-1].offset if records else base):
+            raise Malformed(f"a batch whose last offset, {last}, is before that of its last record")
+        base_timestamp = delete_horizon
+        if base_timestamp is None:
+            base_timestamp = records[0].timestamp if records else NO_TIMESTAMP
+        if max_timestamp is None:
+            max_timestamp = max((record.timestamp for record in records), default=NO_TIMESTAMP)
+        attributes = (
+            _number(codec)
+            | LOG_APPEND_BIT * (timestamp_type is TimestampType.LOG_APPEND)
+            | TRANSACTIONAL_BIT * transactional
+            | CONTROL_BIT * control
+            | DELETE_HORIZON_BIT * (delete_horizon is not None)
+        )
+        payload = _payload(records, base, base_timestamp, codec, level)
+        size = BATCH_HEAD.size - LOG_OVERHEAD + len(payload)
+        rest = base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, len(records)
+        head = BATCH_HEAD.pack(base, size, leader_epoch, 2, 0, attributes, last - base, *rest)
+        return _summed(bytearray(head + payload))
+
+
+def _number(codec: Compression) -> int:
+    if codec is Compression.UNKNOWN:
+        raise Malformed("nobody can write records of an unknown codec")
+    return CODECS.index(codec)
 
 
 def _payload(
@@ -116,7 +129,6 @@ def _payload(
     return compress(codec, plain, level) if records else b""
 
 
-@naming(NAME, 2)
 def end_marker_batch(
     kind: ControlType,
     *,
@@ -133,21 +145,16 @@ def end_marker_batch(
     """
     if kind not in (ControlType.ABORT, ControlType.COMMIT):
         raise ValueError(f"{kind} ends no transaction")
+    with _fitting(2):
+        value = END_MARKER.pack(0, coordinator_epoch)
     return write_batch(
-        [Record(offset, timestamp, control_key(kind), _end_marker(coordinator_epoch))],
+        [Record(offset, timestamp, control_key(kind), value)],
         transactional=True,
         control=True,
         producer_id=producer_id,
         producer_epoch=producer_epoch,
         leader_epoch=leader_epoch,
     )
-
-
-def _end_marker(coordinator_epoch: int) -> bytes:
-    try:
-        return END_MARKER.pack(0, coordinator_epoch)
-    except struct.error as error:
-        raise Malformed(f"no end marker can hold that: {error}") from None
 
 
 def _record(record: Record, base_offset: int, base_timestamp: int) -> bytes:
@@ -168,10 +175,7 @@ def _record(record: Record, base_offset: int, base_timestamp: int) -> bytes:
 
 
 def _headers(headers: Headers) -> bytes:
-    try:
-        fields = [_sized(name.encode()) + _sized(value) for name, value in headers]
-    except UnicodeEncodeError as error:
-        raise Malformed(f"a header's name that doesn't fit: {error}") from None
+    fields = [_sized(name.encode()) + _sized(value) for name, value in headers]
     return _varint(len(fields)) + b"".join(fields)
 
 
@@ -194,31 +198,25 @@ def _summed(batch: bytearray) -> bytes:
     return bytes(batch)
 
 
-@naming(NAME, 2)
+@_fitting(2)
 def with_base_offset(batch: Buffer, base_offset: int, leader_epoch: int | None = None) -> bytes:
     """One whole batch of magic 2 as a broker appends it there; the checksum covers neither.
 
     Errors: Malformed.
     """
     out = _one(batch)
-    try:
-        OFFSET.pack_into(out, 0, base_offset)
-        if leader_epoch is not None:
-            LEADER_EPOCH.pack_into(out, LEADER_EPOCH_AT, leader_epoch)
-    except struct.error as error:
-        raise Malformed(f"no batch can hold that: {error}") from None
+    OFFSET.pack_into(out, 0, base_offset)
+    if leader_epoch is not None:
+        LEADER_EPOCH.pack_into(out, LEADER_EPOCH_AT, leader_epoch)
     header(out, 0, len(out))
     return bytes(out)
 
 
-@naming(NAME, 2)
+@_fitting(2)
 def with_producer(batch: Buffer, producer_id: int, producer_epoch: int, base_sequence: int) -> bytes:
     """One whole batch of magic 2 as another producer sends it, its checksum computed anew. Errors: Malformed."""
     out = _one(batch)
-    try:
-        PRODUCER.pack_into(out, PRODUCER_AT, producer_id, producer_epoch, base_sequence)
-    except struct.error as error:
-        raise Malformed(f"no batch can hold that: {error}") from None
+    PRODUCER.pack_into(out, PRODUCER_AT, producer_id, producer_epoch, base_sequence)
     return _summed(out)
 
 
@@ -249,7 +247,7 @@ def write_message_set(
     """
     if magic not in (0, 1):
         raise ValueError(f"message sets have magic 0 or 1, not {magic}")
-    with naming(NAME, magic):
+    with _fitting(magic):
         return _message_set(records, magic, codec, level, timestamp_type, log_append_time)
 
 
@@ -271,18 +269,15 @@ def _message_set(
     plain = b"".join(_message(record, magic, 0, record.offset - base, None) for record in records)
     largest = max(record.timestamp for record in records)
     wrapper = Record(records[-1].offset, largest, None, compress(codec, plain, level, magic=magic))
-    return _message(wrapper, magic, attributes | CODECS.index(codec), wrapper.offset, stamp)
+    return _message(wrapper, magic, attributes | _number(codec), wrapper.offset, stamp)
 
 
 def _message(record: Record, magic: int, attributes: int, offset: int, stamp: int | None) -> bytes:
     if record.headers:
         raise Malformed("headers in a message set: only batches of magic 2 have them")
-    try:
-        timestamp = INT64.pack(record.timestamp if stamp is None else stamp) if magic else b""
-        summed = b"".join((MESSAGE.pack(magic, attributes), timestamp, _classic(record.key), _classic(record.value)))
-        return OFFSET.pack(offset) + INT32.pack(CRC.size + len(summed)) + CRC.pack(crc32(summed)) + summed
-    except struct.error as error:
-        raise Malformed(f"no message can hold that: {error}") from None
+    timestamp = INT64.pack(record.timestamp if stamp is None else stamp) if magic else b""
+    summed = b"".join((MESSAGE.pack(magic, attributes), timestamp, _classic(record.key), _classic(record.value)))
+    return OFFSET.pack(offset) + INT32.pack(CRC.size + len(summed)) + CRC.pack(crc32(summed)) + summed
 
 
 def _classic(data: bytes | None) -> bytes:

@@ -99,6 +99,10 @@ def test_the_largest_timestamp_is_the_batchs_where_none_is_given() -> None:
         ([Record(0)], {"producer_epoch": 32768}),
         ([Record(0), Record(1 << 32)], {"last_offset": 1}),
         ([Record(0), Record(5)], {"last_offset": 4}),
+        ([Record(0, key="text")], {}),  # type: ignore[arg-type]
+        ([Record("0")], {}),  # type: ignore[arg-type]
+        ([Record(0, headers=((b"name", b""),))], {}),  # type: ignore[arg-type]
+        ([], {"codec": Compression.UNKNOWN}),
     ],
 )
 def test_what_no_batch_can_hold_is_malformed(records: list[Record], fields: dict[str, Any]) -> None:
@@ -113,6 +117,7 @@ def test_what_no_message_set_can_hold_is_malformed() -> None:
         ([], {"codec": Compression.GZIP}),
         ([Record(1 << 63)], {}),
         ([Record(0, 1 << 63)], {}),
+        ([Record(0, value="text")], {}),  # type: ignore[arg-type]
     ]:
         with pytest.raises(Malformed):
             write_message_set(records, **fields)  # type: ignore[arg-type]
