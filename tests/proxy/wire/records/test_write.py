@@ -50,7 +50,7 @@ def test_a_marker_is_written_byte_for_byte_as_here() -> None:
             ControlType.LEADER_CHANGE, offset=9, timestamp=0, producer_id=7, producer_epoch=4, coordinator_epoch=7
         )
     for epoch in (2**31, -(2**31) - 1):
-        with pytest.raises(Malformed, match=r"^records v2: no end marker can hold that"):
+        with pytest.raises(Malformed, match=r"^records v2: no record or batch can hold that"):
             end_marker_batch(commit, offset=9, timestamp=0, producer_id=7, producer_epoch=4, coordinator_epoch=epoch)
 
 
@@ -153,14 +153,14 @@ def test_only_one_whole_batch_of_magic_2_is_changed() -> None:
         with pytest.raises(Malformed):
             with_producer(wrong, 1, 2, 3)
     for change in (lambda: with_base_offset(data, 1 << 63), lambda: with_producer(data, 1, 32768, 0)):
-        with pytest.raises(Malformed, match="no batch can hold that"):
+        with pytest.raises(Malformed, match="no record or batch can hold that"):
             change()
     with pytest.raises(Malformed):
         with_base_offset(write_batch([Record(0), Record(1)]), (1 << 63) - 1)
 
 
 def test_errors_name_the_format() -> None:
-    with pytest.raises(Malformed, match=r"^records v2: a header's name that doesn't fit"):
+    with pytest.raises(Malformed, match=r"^records v2: no record or batch can hold that"):
         write_batch([Record(0, headers=(("\udc80", b""),))])
     for magic in (0, 1):
         with pytest.raises(Malformed, match=rf"^records v{magic}: headers in a message set"):
