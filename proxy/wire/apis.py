@@ -10,6 +10,7 @@ from proxy.wire.folder import Folder
 from proxy.wire.language import Message, parse
 
 Kind = Literal["request", "response"]
+KINDS: tuple[Kind, ...] = ("request", "response")
 
 MESSAGES = Folder("messages")
 FOLDER = MESSAGES.path
@@ -47,7 +48,9 @@ def api(key: int) -> Api | None:
 
 
 def message(kind: Kind, key: int) -> Message | None:
-    """The request's or the response's schema; None where the catalog lacks the key."""
+    """The request's or the response's schema; None where the catalog lacks the key. Errors: ValueError for a kind."""
+    if kind not in KINDS:
+        raise ValueError(f"a message of an api is a request or a response, not {kind!r}")
     found = api(key)
     return getattr(found, kind) if found else None
 

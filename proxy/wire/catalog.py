@@ -4,7 +4,7 @@ The entry of this room. Nothing is compiled before it is asked for (0.5 to 5 ms 
 for the process.
 """
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from struct import Struct
@@ -130,15 +130,19 @@ class Codec:
         """
         return self._decode(buf if type(buf) is bytes else bytes(buf), at)
 
-    def project(self, paths: tuple[str, ...]) -> Callable[[Buffer, int], Spans]:
+    def project(self, paths: Sequence[str]) -> Callable[[Buffer, int], Spans]:
         """The function `find(buf, at)` -> {path: [(value, start, end), ...]}, in wire order.
 
         Paths are names joined by dots ("brokers.host"), flattened over arrays. `start` and `end` are offsets in `buf`
         of what encodes the value, its length included. "tags" is the body's own tag buffer (list of TagSpan). Reading
         stops behind the last asked field.
 
-        Errors: ValueError for a path that no version has; the function raises Truncated, Malformed.
+        Errors: ValueError for a path that no version has; TypeError for one path alone; the function raises Truncated,
+        Malformed.
         """
+        if isinstance(paths, str):
+            raise TypeError(f"paths stand in a tuple: ({paths!r},)")
+        paths = tuple(paths)
         find = self._projections.get(paths)
         if find is None:
             find = self._projections[paths] = projector(self.message, self.version, paths)

@@ -134,7 +134,8 @@ def response_head(frame: Buffer, api_key: int, api_version: int) -> ResponseHead
 def write_request_head(api_key: int, api_version: int, correlation_id: int, client_id: str | None) -> bytes:
     """A request's head, without the frame's length.
 
-    Errors: Malformed for numbers out of range, and a client id of more than 32767 bytes or that UTF-8 can't hold.
+    Errors: Malformed for numbers out of range, and a client id that is no text, of more than 32767 bytes, or that UTF-8
+    can't hold.
     """
     version = request_header_version(api_key, api_version)
     try:
@@ -143,7 +144,7 @@ def write_request_head(api_key: int, api_version: int, correlation_id: int, clie
         name = b"" if client_id is None else client_id.encode()
         size = -1 if client_id is None else len(name)
         return _WITH_SIZE.pack(api_key, api_version, correlation_id, size) + name + b"\0" * (version == 2)
-    except (error, UnicodeEncodeError) as fault:
+    except (error, UnicodeEncodeError, AttributeError) as fault:
         raise _unfit(fault, api_key, api_version) from fault
 
 

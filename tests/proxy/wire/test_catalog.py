@@ -22,6 +22,19 @@ def test_a_codec_is_made_once() -> None:
     assert codec.project(("topics.name",)) is codec.project(("topics.name",))
 
 
+def test_paths_may_stand_in_a_list_but_never_alone() -> None:
+    codec = must_codec("request", METADATA, 12)
+    assert codec.project(["topics.name"]) is codec.project(("topics.name",))
+    with pytest.raises(TypeError, match=r"^paths stand in a tuple: \('topics.name',\)$"):
+        codec.project("topics.name")
+
+
+@pytest.mark.parametrize("kind", ["Request", "data", "name"])
+def test_a_kind_that_there_is_not_is_an_error(kind: catalog.Kind) -> None:
+    with pytest.raises(ValueError, match=f"a request or a response, not '{kind}'"):
+        catalog.codec(kind, METADATA, 12)
+
+
 def test_what_the_catalog_lacks_has_no_codec() -> None:
     assert catalog.codec("request", METADATA, 14) is None
     assert catalog.codec("request", 500, 0) is None

@@ -109,6 +109,8 @@ def test_a_client_id_of_negative_length_is_malformed() -> None:
 def test_heads_that_do_not_fit_are_not_written() -> None:
     with pytest.raises(Malformed):
         write_request_head(3, 0, 1, "x" * 40000)
+    with pytest.raises(Malformed, match="a head that doesn't fit"):
+        write_request_head(3, 0, 1, b"me")  # type: ignore[arg-type]
     with pytest.raises(Malformed, match="surrogates not allowed"):
         write_request_head(3, 0, 1, "\udc80")
     with pytest.raises(Malformed):
