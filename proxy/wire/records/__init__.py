@@ -21,8 +21,9 @@ Words of this room:
 
 `batches` reads headers alone; `read` all records; `read_batch` those of one. Bytes that can't be read raise `Malformed`
 with its offset, `api` "records" and the magic as `version`, and nothing else; a batch unfolds to at most `limit` bytes.
-Memory beside that: a few hundred records at a time. Not imported with `proxy.wire`, and codec libraries only when their
-codec is met.
+Memory beside that: a few hundred records at a time, with 2**20 headers each at most, but of a wrapper all messages, up
+to ten times the bytes that it unfolds to. Not imported with `proxy.wire`, and codec libraries only when their codec is
+met.
 """
 
 from proxy.wire.records.batch import Batch, batches, partial

@@ -27,6 +27,9 @@ ZIGZAG = tuple(byte >> 1 ^ -(byte & 1) for byte in range(128))
 NULL = 1
 # A timestamp farther from both ends of 64 bits can't wrap by a delta that the loop reads in place.
 TAME = 1 << 62
+# Of one record, which holds them all at once. One may take 2 bytes here and forty times as much in memory: a limit of
+# bytes alone would not hold back a bomb of them.
+MOST_HEADERS = 1 << 20
 
 
 def chunks(data: bytes, batch: Batch) -> Iterator[list[Raw]]:
@@ -143,8 +146,10 @@ def _bytes(data: bytes, start: int) -> tuple[bytes | None, int]:
     return data[at : at + size], at + size
 
 
-def _headers(data: bytes, at: int) -> tuple[Headers, int]:
-    count, at = _length(data, at)
+def _headers(data: bytes, start: int) -> tuple[Headers, int]:
+    count, at = _length(data, start)
+    if count > MOST_HEADERS:
+        raise Malformed(f"a record of {count} headers, at most {MOST_HEADERS} are read", offset=start)
     headers = []
     for _ in range(count):
         name, at = _name(data, at)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from proxy.wire.errors import Malformed
 from proxy.wire.primitives import uvarint
-from proxy.wire.records import Compression, Record, TimestampType, batches, read, write_batch
+from proxy.wire.records import Compression, Record, TimestampType, batch_records, batches, read, write_batch
 from proxy.wire.records.batch_records import chunks
 from proxy.wire.records.record import CHUNK
 from tests.proxy.wire.records import twin
@@ -116,6 +116,15 @@ def test_records_before_the_damage_are_told_first() -> None:
     with pytest.raises(Malformed, match="beyond the end of its batch"):
         seen.extend(raw[0] for chunk in chunks(cut, batch) for raw in chunk)
     assert seen == list(range(CHUNK + 39))
+
+
+def test_a_record_of_more_headers_than_anybody_writes_is_malformed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A million take 70 MB; all that 64 MiB of plain bytes have room for would take 2.4 GB."""
+    monkeypatch.setattr(batch_records, "MOST_HEADERS", 3)
+    head = b"\0\0\0\1\1"
+    assert one(head + b"\6" + b"\0\1" * 3)[0].headers == (("", None),) * 3
+    with pytest.raises(Malformed, match="a record of 4 headers, at most 3 are read"):
+        one(head + b"\x08" + b"\0\1" * 4)
 
 
 def test_a_headers_name_that_is_no_utf8_is_read_as_java_reads_it() -> None:
