@@ -78,7 +78,6 @@ class Reader:
             self.route = _read_line(line)
         elif b"\n" in line or len(line) + self.missing > _LONGEST_LINE:
             raise Malformed("a line that does not end where it must")
-        self.missing = max(self.missing, _SHORTEST_LINE - len(line))
 
     def _go_on_with_two(self) -> None:
         size = _FIXED.size

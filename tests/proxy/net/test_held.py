@@ -150,6 +150,15 @@ async def test_who_holds_what_nobody_wants_is_left_alone(held, autojump_clock: M
     assert not stuck.ended
 
 
+async def test_who_has_given_its_share_back_is_in_nobodys_way(held, nursery, autojump_clock: MockClock):
+    done, stuck, wanting = await holder(held), await holder(held, 2 * SIZE), Connection(held)
+    nursery.start_soon(wanting.share.take, 3 * SIZE)
+    await trio.sleep(SECONDS / 2)
+    done.share.release()
+    await trio.sleep(SECONDS)
+    assert (done.ended, stuck.ended, wanting.share.size) == (False, True, 3 * SIZE)
+
+
 async def test_who_has_just_begun_to_hold_is_given_its_time(held, nursery, autojump_clock: MockClock):
     first, second, third = await holder(held, 3 * SIZE), Connection(held), Connection(held)
     nursery.start_soon(second.share.take, 3 * SIZE)
