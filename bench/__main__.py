@@ -5,36 +5,43 @@ import json
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
-from bench import consumer, loads, report, sustained
-from bench.contenders import LISTENING, RECORDING, Contender, all_ways
+from bench import kroxylicious, loads, real, report, spool, sustained
+from bench.contenders import KROXYLICIOUS, LISTENING, RECORDING, Contender, all_ways
 from bench.loads import LOADS, Load, Sample
 from bench.processes import Programs, build, running
 
 Rounds = dict[str, list[Sample]]
 
+# how often Kroxylicious runs each load at most before anything is measured
+MOST_WARM_UPS = 6
+SPOOL_ROUNDS = 3
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     asked = _parser().parse_args(arguments)
-    chosen = [load for load in LOADS if not asked.only or load.name in asked.only]
     say("machine: " + report.machine())
-    say(f"{asked.rounds} rounds, each load {asked.seconds} s; medians, and ratios with their range over the rounds\n")
+    say(f"{asked.rounds} rounds, each load {asked.seconds} s; medians, and ratios with their range over the rounds")
+    asked.java = not asked.no_java and _has_kroxylicious()
     with tempfile.TemporaryDirectory(prefix="kafka-wiretap-bench-", dir=asked.folder) as folder:
-        measured = bench(Path(folder), chosen, asked)
+        measured = bench(Path(folder), asked)
     if asked.json:
         asked.json.write_text(json.dumps({"machine": report.machine(), "rounds": measured}, indent=1))
     return 0
 
 
 def _parser() -> argparse.ArgumentParser:
+    names = [load.name for load in (*LOADS, *real.REAL_LOADS)]
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.5, help="how long each load runs in a round (default 0.5)")
-    parser.add_argument("--sustained", type=float, default=10, help="seconds of sustained recording; 0: none")
-    parser.add_argument("--only", nargs="*", choices=[load.name for load in LOADS], help="these loads (default: all)")
+    parser.add_argument("--sustained", type=float, default=5, help="seconds of sustained recording; 0: none")
+    parser.add_argument("--only", nargs="*", choices=names, default=names, help="these loads (default: all)")
     parser.add_argument("--no-record", action="store_true", help="leave recording out")
-    parser.add_argument("--no-kafka", action="store_true", help="leave ConsumerPerformance out (it needs Java)")
+    parser.add_argument("--no-kafka", action="store_true", help="leave the real broker out (it needs Java)")
+    parser.add_argument("--no-java", action="store_true", help="leave Kroxylicious out")
     parser.add_argument(
         "--folder", type=Path, help="where to record; a disk with some 20 GB free (default: the temporary one)"
     )
@@ -42,20 +49,29 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def bench(folder: Path, chosen: Sequence[Load], asked: argparse.Namespace) -> dict[str, Rounds]:
+def _has_kroxylicious() -> bool:
+    try:
+        kroxylicious.jars()
+    except RuntimeError as error:
+        say(f"Kroxylicious {kroxylicious.VERSION} can't be had, so nothing is compared with it: {error}\n")
+        return False
+    say(f"Kroxylicious {kroxylicious.VERSION}: the newest that Maven Central serves; warmed up, with metrics\n")
+    return True
+
+
+def bench(folder: Path, asked: argparse.Namespace) -> dict[str, Rounds]:
     """Measures and prints what was asked for; returns load -> way -> a sample a round."""
     programs = build(folder)
+    chosen = [load for load in LOADS if load.name in asked.only]
+    measured: dict[str, Rounds] = {}
     with running([programs.broker], folder / "broker.log", LISTENING) as child:
         upstream = f"{child.said[1]}:{child.said[2]}"
-        measured = fake_broker(programs, upstream, folder, chosen, asked)
+        if chosen:
+            measured |= fake_broker(programs, upstream, folder, chosen, asked)
         if asked.sustained and not asked.no_record:
-            say("sustained recording, the compactor beside it")
-            for load in chosen:
-                if not load.is_time:
-                    where = folder / f"sustained-{load.name}"
-                    say(sustained.measure(programs.load, load, upstream, where, asked.sustained).line())
+            measured |= recording(programs, upstream, folder, chosen, asked)
     if not asked.no_kafka:
-        measured["ConsumerPerformance"] = real_broker(folder, asked)
+        measured |= real_broker(programs, folder, asked)
     return measured
 
 
@@ -63,27 +79,66 @@ def fake_broker(
     programs: Programs, upstream: str, folder: Path, chosen: Sequence[Load], asked: argparse.Namespace
 ) -> dict[str, Rounds]:
     measured: dict[str, Rounds] = {}
-    with all_ways(upstream, folder, recording=not asked.no_record) as ways:
+    with all_ways(upstream, folder, recording=not asked.no_record, java=asked.java) as ways:
         for load in chosen:
-            values = interleaved(
-                ways,
-                asked.rounds,
-                lambda way, load=load: load.value(loads.run(programs.load, load, way, asked.seconds)),
-            )
+            # longer than what is measured: a short one hardly gets faster from one run to the next
+            warm_up(ways, partial(measure, programs, load, 3 * asked.seconds), load.is_time)
+            values = interleaved(ways, asked.rounds, partial(measure, programs, load, asked.seconds))
             measured[load.name] = values
-            say(report.table(load.title, values, load.is_time, dict(load.targets)) + "\n")
+            say(report.table(load.title, values, load.is_time, load.targets) + "\n")
         say(dropped(ways))
     return measured
 
 
-def real_broker(folder: Path, asked: argparse.Namespace) -> Rounds:
-    where = folder / "consumer"
+def measure(programs: Programs, load: Load, seconds: float, way: Contender) -> Sample:
+    return load.value(loads.run(programs.load, load, way, seconds))
+
+
+def warm_up(ways: Sequence[Contender], measure: Callable[[Contender], Sample], is_time: bool) -> None:
+    """Has Kroxylicious run a load until it gets no faster: its code is compiled then."""
+    for way in ways:
+        if way.name == KROXYLICIOUS:
+            best = 0.0
+            for _ in range(MOST_WARM_UPS):
+                value = measure(way).value
+                speed = 1 / value if is_time else value
+                if speed < 1.1 * best:
+                    break
+                best = speed
+
+
+def recording(
+    programs: Programs, upstream: str, folder: Path, chosen: Sequence[Load], asked: argparse.Namespace
+) -> dict[str, Rounds]:
+    """Longer than a burst: as fast as the disk takes it, and with the compactor beside it."""
+    values: Rounds = {spool.DISK: [], RECORDING: []}
+    for number in range(SPOOL_ROUNDS):
+        mine = spool.recorded(programs.load, upstream, folder / f"spool-{number}", 2 * asked.seconds)
+        values[RECORDING].append(Sample(mine.rate))
+        values[spool.DISK].append(Sample(spool.copied(folder, mine.size).rate))
+    say(report.table(spool.TITLE, values, targets=spool.TARGETS) + "\n")
+    say(f"sustained recording for {asked.sustained} s, the compactor beside it")
+    for load in chosen:
+        if not load.is_time:
+            where = folder / f"sustained-{load.name}"
+            say(sustained.measure(programs.load, load, upstream, where, asked.sustained).line())
+    return {"spool": values}
+
+
+def real_broker(programs: Programs, folder: Path, asked: argparse.Namespace) -> dict[str, Rounds]:
+    where = folder / "real"
     where.mkdir()
-    with consumer.ways(where, recording=not asked.no_record) as (cluster, ways):
-        values = interleaved(ways, asked.rounds, lambda way: consumer.megabytes_per_second(cluster, way))
-        say(report.table("ConsumerPerformance from a real broker, MB a second", values) + "\n")
-        say(dropped(ways))
-    return values
+    measured: dict[str, Rounds] = {}
+    chosen = [load for load in real.REAL_LOADS if load.name in asked.only]
+    options = {"recording": not asked.no_record, "java": asked.java}
+    with real.broker(where, programs.load, asked.seconds, **options) as broker:
+        for load in chosen:
+            warm_up(broker.ways, partial(load.measure, broker), load.is_time)
+            values = interleaved(broker.ways, asked.rounds, partial(load.measure, broker))
+            measured[load.name] = values
+            say("\n" + report.table(load.title, values, load.is_time, load.targets))
+        say(dropped(broker.ways))
+    return measured
 
 
 def interleaved(ways: Sequence[Contender], rounds: int, measure: Callable[[Contender], Sample]) -> Rounds:

@@ -3,21 +3,26 @@
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from bench import kroxylicious
 from bench.processes import running
 from tests.brokers.waiting import wait_for
 
-DIRECT, RELAY, PROXY, RECORDING = "direct", "bare relay", "proxy", "proxy, recording"
-NAMES = (DIRECT, RELAY, PROXY, RECORDING)
+DIRECT, RELAY, KROXYLICIOUS = "direct", "bare relay", "Kroxylicious"
+PROXY, RECORDING = "proxy", "proxy, recording"
+NAMES = (DIRECT, RELAY, KROXYLICIOUS, PROXY, RECORDING)
 
 ANY_PORT = "127.0.0.1:0"
 LISTENING = r"listening on (\S+):(\d+)"
+METRICS_ON = r"metrics on (http://\S+)/metrics"
 KAFKA_WIRETAP = (sys.executable, "-c", "from proxy.cli import main; main()")
 
 # what a load leaves to compact is done within this
@@ -41,13 +46,16 @@ class Contender:
         return f"{self.host}:{self.port}"
 
     def metrics(self) -> dict[str, float]:
-        """The metrics without labels, by their names without the prefix; {} without an admin page."""
+        """The metrics by their names without the prefix, each summed over its labels; {} without an admin page."""
         if self.admin is None:
             return {}
         with urllib.request.urlopen(f"{self.admin}/metrics", timeout=10) as page:
             families = text_string_to_metric_families(page.read().decode())
             samples = [sample for family in families for sample in family.samples]
-        return {sample.name.removeprefix("kafka_wiretap_"): sample.value for sample in samples if not sample.labels}
+        summed: dict[str, float] = defaultdict(float)
+        for sample in samples:
+            summed[sample.name.removeprefix("kafka_wiretap_")] += sample.value
+        return summed
 
     def settle(self) -> float:
         """Wait until the compactor has nothing left to do: others are measured next, and want the processors.
@@ -80,24 +88,48 @@ def bare_relay(upstream: str, folder: Path, listen: str = ANY_PORT) -> Iterator[
 
 
 @contextmanager
-def proxy(upstream: str, folder: Path, name: str = PROXY, record: Path | None = None) -> Iterator[Contender]:
-    """A proxy with metrics; with `record`, one that records there."""
+def proxy(
+    upstream: str,
+    folder: Path,
+    name: str = PROXY,
+    record: Path | None = None,
+    *more: str,
+    env: Mapping[str, str] = MappingProxyType({}),
+) -> Iterator[Contender]:
+    """A proxy with metrics; with `record`, one that records there. `more`: arguments for it. `env`: for it, too."""
     log = folder / f"{name}.log"
     where = ("--upstream", upstream, "--listen", ANY_PORT, "--metrics", ANY_PORT, "--state", folder / f"{name}.state")
     recorded = ("--record", record) if record else ()
-    with running((*KAFKA_WIRETAP, "proxy", *where, *recorded), log, r"metrics on (http://\S+)/metrics") as child:
+    with running((*KAFKA_WIRETAP, "proxy", *where, *recorded, *more), log, METRICS_ON, env) as child:
         [*_, listening] = [line for line in log.read_text().splitlines() if line.startswith("listening on ")]
         host, _, port = listening.removeprefix("listening on ").rpartition(":")
         yield Contender(name, host, int(port), child.pid, child.said[1])
 
 
 @contextmanager
-def all_ways(upstream: str, folder: Path, recording: bool = True) -> Iterator[tuple[Contender, ...]]:
-    """The four of `NAMES`, in that order, to one broker; without the last one if nothing is to be recorded."""
-    host, _, port = upstream.rpartition(":")
+def java_proxy(upstream: str, folder: Path) -> Iterator[Contender]:
+    """Kroxylicious, cold. RuntimeError: it can't be had."""
+    with kroxylicious.started(upstream, folder) as child:
+        yield Contender(KROXYLICIOUS, child.said[1], int(child.said[2]), child.pid)
+
+
+@contextmanager
+def all_ways(
+    direct: str, folder: Path, *, relay: tuple[str, str] | None = None, recording: bool = True, java: bool = True
+) -> Iterator[tuple[Contender, ...]]:
+    """The five of `NAMES`, in that order, to one broker; without those that are not wanted.
+
+    Args:
+        direct: the broker's address.
+        relay: where the bare relay has to listen, and the address behind it, where these are other ones.
+    """
+    host, _, port = direct.rpartition(":")
+    listen, behind = relay or (ANY_PORT, direct)
     with ExitStack() as stack:
-        ways = [Contender(DIRECT, host, int(port)), stack.enter_context(bare_relay(upstream, folder))]
-        ways.append(stack.enter_context(proxy(upstream, folder)))
+        ways = [Contender(DIRECT, host, int(port)), stack.enter_context(bare_relay(behind, folder, listen))]
+        if java:
+            ways.append(stack.enter_context(java_proxy(direct, folder)))
+        ways.append(stack.enter_context(proxy(direct, folder)))
         if recording:
-            ways.append(stack.enter_context(proxy(upstream, folder, RECORDING, folder / "capture")))
+            ways.append(stack.enter_context(proxy(direct, folder, RECORDING, folder / "capture")))
         yield tuple(ways)

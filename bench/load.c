@@ -1,9 +1,9 @@
 /* One client that asks as fast as it is answered, and checks that the answers come in order.
  *
- *   load PORT lone SECONDS          one Heartbeat at a time
- *   load PORT burst SECONDS         64 Heartbeats in one write, then their 64 answers
- *   load PORT produce SECONDS       Produce requests of one MiB, 4 in flight
- *   load PORT fetch SECONDS V       Fetch version V (12-18), answered with one MiB, 4 in flight
+ *   load HOST:PORT lone SECONDS          one Heartbeat at a time
+ *   load HOST:PORT burst SECONDS         64 Heartbeats in one write, then their 64 answers
+ *   load HOST:PORT produce SECONDS       Produce requests of one MiB, 4 in flight
+ *   load HOST:PORT fetch SECONDS V       Fetch version V (12-18), answered with one MiB, 4 in flight
  *
  * Prints `exchanges N ns T p50_ns P p99_ns Q`: the percentiles are those of a round (one exchange, or one burst). */
 #include <time.h>
@@ -87,7 +87,7 @@ static int by_value(const void *a, const void *b) {
 }
 
 int main(int count, char **arguments) {
-    if (count < 4) return fprintf(stderr, "load PORT lone|burst|produce|fetch SECONDS [FETCH-VERSION]\n"), 2;
+    if (count < 4) return fprintf(stderr, "load HOST:PORT lone|burst|produce|fetch SECONDS [FETCH-VERSION]\n"), 2;
     const char *what = arguments[2];
     uint64_t length = atof(arguments[3]) * 1e9, rounds = 0;
     uint32_t *times = malloc(MOST_ROUNDS * sizeof *times);
@@ -95,7 +95,11 @@ int main(int count, char **arguments) {
     api = !strcmp(what, "produce") ? PRODUCE : !strcmp(what, "fetch") ? FETCH : HEARTBEAT;
     api_version = api == PRODUCE ? PRODUCE_VERSION : api == FETCH ? atoi(count > 4 ? arguments[4] : "12") : HEARTBEAT_VERSION;
 
-    struct sockaddr_in address = loopback(atoi(arguments[1]));
+    char *colon = strrchr(arguments[1], ':');
+    if (!colon) die("HOST:PORT");
+    *colon = 0;
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(atoi(colon + 1))};
+    if (!inet_aton(arguments[1], &address.sin_addr)) die("HOST is no address");
     fd = socket(AF_INET, SOCK_STREAM, 0);
     if (connect(fd, (struct sockaddr *)&address, sizeof address)) die("connect");
     no_delay(fd);

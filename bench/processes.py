@@ -1,11 +1,13 @@
 """The programs that are measured, and those that measure: each a child process that ends with the block it runs in."""
 
+import os
 import re
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from tests.brokers import children
 from tests.brokers.waiting import wait_for
@@ -50,15 +52,18 @@ def build(folder: Path) -> Programs:
 
 
 @contextmanager
-def running(command: Sequence[str | Path], log: Path, ready: str) -> Iterator[Child]:
+def running(
+    command: Sequence[str | Path], log: Path, ready: str, env: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[Child]:
     """A child within a block, once it has said what it says when it is ready.
 
     Args:
         log: the file that takes what it says.
         ready: a regular expression of a whole line.
+        env: added to this process' environment.
     """
     line = re.compile(f"^{ready}$", re.MULTILINE)
-    child = children.spawn([str(part) for part in command], output=log, cwd=ROOT)
+    child = children.spawn([str(part) for part in command], output=log, cwd=ROOT, env=os.environ | env)
     try:
         wait_for(
             lambda: line.search(log.read_text()),

@@ -1,16 +1,21 @@
-"""Numbers of several rounds as ratios, in lines that a person reads."""
+"""Numbers of several rounds as ratios, in a table that a person reads."""
 
 import os
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib.metadata import version
 from statistics import median
 
-from bench.contenders import DIRECT, RELAY
-from bench.loads import Sample
+from bench.contenders import DIRECT, KROXYLICIOUS, RELAY
+from bench.loads import Sample, Target
 
 # contender -> its sample of each round; all have the same rounds
 Rounds = Mapping[str, Sequence[Sample]]
+
+# whom the others are compared with, and how wide a column is
+COMPARED = (DIRECT, RELAY, KROXYLICIOUS)
+NAME, NUMBER, RATIO = 18, 12, 22
 
 
 def machine() -> str:
@@ -28,43 +33,70 @@ def ratios(rounds: Rounds, name: str, to: str) -> list[float]:
     return [mine.value / other.value for mine, other in zip(rounds[name], rounds[to], strict=True)]
 
 
-def processor_ratio(rounds: Rounds, name: str) -> float:
-    """The bare relay's processor time for an exchange over this one's: the ratio, had they processors of their own."""
-    pairs = zip(rounds[name], rounds[RELAY], strict=True)
-    return median(relay.processor_us / mine.processor_us for mine, relay in pairs)
+def added(rounds: Rounds, name: str) -> list[float]:
+    """What one is over direct, round by round."""
+    return [mine.value - direct.value for mine, direct in zip(rounds[name], rounds[DIRECT], strict=True)]
 
 
-def table(title: str, rounds: Rounds, is_time: bool = False, targets: Mapping[str, float] | None = None) -> str:
-    """The medians of one load, and their ratios with the range over the rounds."""
-    lines = [_line(rounds, name, is_time, (targets or {}).get(name)) for name in rounds]
-    return "\n".join([title, *lines])
+def table(title: str, rounds: Rounds, is_time: bool = False, targets: Sequence[Target] = ()) -> str:
+    """Medians, ratios with the range over the rounds, microseconds of a processor; and whether targets were reached.
+
+    Of times the columns are what is added to direct's instead of ratios.
+    """
+    columns = _times(rounds) if is_time else _rates(rounds)
+    head = "".join(f"{column:>{RATIO}}" for column in columns)
+    lines = [f"{title}\n  {'':<{NAME}} {'median':>{NUMBER}}{head}{'us of a processor':>{RATIO}}"]
+    for name in rounds:
+        middle = median(sample.value for sample in rounds[name])
+        cells = "".join(f"{column(name):>{RATIO}}" for column in columns.values())
+        line = f"  {name:<{NAME}} {middle:>{NUMBER},.{1 if is_time else 0}f}{cells}{_processor(rounds, name):>{RATIO}}"
+        lines.append(line.rstrip())
+    judge = _judge_time if is_time else _judge
+    return "\n".join(lines + [judge(rounds, target) for target in targets if target.name in rounds])
 
 
-def _line(rounds: Rounds, name: str, is_time: bool, target: float | None) -> str:
-    value = median(sample.value for sample in rounds[name])
-    line = f"  {name:<18} {value:>12,.{1 if is_time else 0}f}"
-    if name != DIRECT:
-        line += f"   {_ratio(rounds, name, DIRECT, is_time)} direct"
-    if name not in (DIRECT, RELAY):
-        line += f"   {_ratio(rounds, name, RELAY, is_time)} the bare relay"
-    if target:
-        line += _verdict(median(ratios(rounds, name, RELAY)), target)
-    return line + _processor(rounds, name)
+def _rates(rounds: Rounds) -> dict[str, Callable[[str], str]]:
+    compared = [to for to in COMPARED if to in rounds]
+    return {f"of {to}": partial(_ratio, rounds, to) for to in compared}
 
 
-def _ratio(rounds: Rounds, name: str, to: str, is_time: bool) -> str:
-    found = ratios(rounds, name, to)
-    return f"{median(found):5.2f} ({min(found):.2f}-{max(found):.2f}) {'times' if is_time else 'of'}"
+def _times(rounds: Rounds) -> dict[str, Callable[[str], str]]:
+    return {"over direct": lambda name: "" if name == DIRECT else _range(added(rounds, name), "+.1f")}
 
 
-def _verdict(ratio: float, target: float) -> str:
-    return f"   target {target}: {'reached' if ratio >= target else 'MISSED'}"
+def _ratio(rounds: Rounds, to: str, name: str) -> str:
+    # a relay is no measure of direct, nor the bare one of anything above it
+    if name == to or (name in COMPARED and COMPARED.index(name) < COMPARED.index(to)):
+        return ""
+    return _range(ratios(rounds, name, to), ".2f")
+
+
+def _range(values: Sequence[float], form: str) -> str:
+    low, high = (format(value, form.lstrip("+")) for value in (min(values), max(values)))
+    return f"{format(median(values), form)} ({low}-{high})"
 
 
 def _processor(rounds: Rounds, name: str) -> str:
-    """A second line: processor time, which hardly depends on what else runs on the machine."""
-    if not all(sample.processor_us for sample in rounds[name]):
-        return ""
-    used = median(sample.processor_us for sample in rounds[name])
-    compared = "" if name == RELAY else f": by processor time {processor_ratio(rounds, name):.2f} of the bare relay"
-    return f"\n  {'':<18} {used:>12,.1f} us of a processor for each{compared}"
+    """Processor time hardly depends on what else runs on the machine."""
+    used = [sample.processor_us for sample in rounds[name]]
+    return f"{median(used):,.1f}" if all(used) else ""
+
+
+def _judge(rounds: Rounds, target: Target) -> str:
+    if target.to not in rounds:
+        return _verdict(target, None, "")
+    found = median(ratios(rounds, target.name, target.to))
+    return _verdict(target, found >= target.ratio, f"{found:.2f} of {target.to}; ")
+
+
+def _judge_time(rounds: Rounds, target: Target) -> str:
+    if target.to not in rounds:
+        return _verdict(target, None, "")
+    mine, other = (median(added(rounds, name)) for name in (target.name, target.to))
+    return _verdict(target, mine <= target.ratio * other, f"adds {mine:.1f} to direct, {target.to} {other:.1f}; ")
+
+
+def _verdict(target: Target, reached: bool | None, found: str) -> str:
+    verdict = {True: "reached", False: "MISSED", None: "not compared"}[reached]
+    wanted = "aim" if target.is_aim else "target"
+    return f"    {target.name}: {found}{wanted} {target.ratio} of {target.to}: {verdict}"

@@ -1,6 +1,6 @@
-from bench.contenders import DIRECT, PROXY, RELAY
-from bench.loads import Sample
-from bench.report import machine, ratios, table
+from bench.contenders import DIRECT, KROXYLICIOUS, PROXY, RELAY
+from bench.loads import Sample, Target
+from bench.report import added, machine, ratios, table
 
 
 def rounds(*values: float, processor_us: float = 0.0) -> list[Sample]:
@@ -8,36 +8,56 @@ def rounds(*values: float, processor_us: float = 0.0) -> list[Sample]:
 
 
 ROUNDS = {DIRECT: rounds(1000, 2000, 1000), RELAY: rounds(500, 1000, 500), PROXY: rounds(250, 400, 300)}
+TIMES = {DIRECT: rounds(5, 6), KROXYLICIOUS: rounds(15, 26), PROXY: rounds(20, 36)}
 
 
 def test_a_ratio_is_taken_within_its_round() -> None:
     assert ratios(ROUNDS, PROXY, RELAY) == [0.5, 0.4, 0.6]
 
 
+def test_what_is_added_to_direct_is_taken_within_its_round() -> None:
+    assert added(TIMES, PROXY) == [15, 30]
+
+
 def test_the_table_shows_medians_with_ratios_and_their_range() -> None:
-    title, direct, relay, proxy = table("bursts, a second", ROUNDS).splitlines()
+    title, head, direct, relay, proxy = table("bursts, a second", ROUNDS).splitlines()
     assert title == "bursts, a second"
+    assert head.split("   ")[-1].strip() == "us of a processor"
     assert direct.split() == ["direct", "1,000"]
-    assert relay.split("   ")[-1] == " 0.50 (0.50-0.50) of direct"
-    assert "0.25 (0.20-0.30) of direct" in proxy
-    assert "0.50 (0.40-0.60) of the bare relay" in proxy
+    assert relay.split() == ["bare", "relay", "500", "0.50", "(0.50-0.50)"]
+    assert proxy.split() == ["proxy", "300", "0.25", "(0.20-0.30)", "0.50", "(0.40-0.60)"]
 
 
-def test_a_target_is_compared_with_the_ratio_to_the_bare_relay() -> None:
-    assert table("", ROUNDS, targets={PROXY: 0.5}).endswith("target 0.5: reached")
-    assert table("", ROUNDS, targets={PROXY: 0.51}).endswith("target 0.51: MISSED")
+def test_a_target_is_compared_with_the_median_of_the_ratios() -> None:
+    assert table("", ROUNDS, targets=[Target(PROXY, RELAY, 0.5)]).endswith("target 0.5 of bare relay: reached")
+    assert table("", ROUNDS, targets=[Target(PROXY, RELAY, 0.51)]).endswith("target 0.51 of bare relay: MISSED")
+    assert table("", ROUNDS, targets=[Target(PROXY, RELAY, 0.5, is_aim=True)]).endswith(
+        "aim 0.5 of bare relay: reached"
+    )
 
 
-def test_times_are_said_as_so_many_times_those_of_the_other() -> None:
-    assert "2.00 (2.00-2.00) times direct" in table("", {DIRECT: rounds(5), RELAY: rounds(10)}, is_time=True)
+def test_a_target_of_times_is_compared_with_what_the_other_adds() -> None:
+    """Medians: 22.5 against 15."""
+    said = table("", TIMES, is_time=True, targets=[Target(PROXY, KROXYLICIOUS, 1.5)])
+    assert "proxy: adds 22.5 to direct, Kroxylicious 15.0; target 1.5 of Kroxylicious: reached" in said
+    assert table("", TIMES, is_time=True, targets=[Target(PROXY, KROXYLICIOUS, 1.4)]).endswith("MISSED")
 
 
-def test_processor_time_is_compared_where_it_was_taken() -> None:
+def test_without_the_other_nothing_is_claimed() -> None:
+    assert table("", ROUNDS, targets=[Target(PROXY, KROXYLICIOUS, 0.1)]).endswith("not compared")
+    assert "target" not in table("", {DIRECT: rounds(1)}, targets=[Target(PROXY, KROXYLICIOUS, 0.1)])
+
+
+def test_of_times_it_is_shown_what_they_are_over_direct() -> None:
+    *_, proxy = table("", TIMES, is_time=True).splitlines()
+    assert proxy.split() == ["proxy", "28.0", "+22.5", "(15.0-30.0)"]
+
+
+def test_processor_time_is_shown_where_it_was_taken() -> None:
     both = {RELAY: rounds(1, processor_us=2), PROXY: rounds(1, processor_us=5)}
-    *_, relay, _, proxy = table("", {DIRECT: rounds(1), **both}).splitlines()
-    assert relay.strip() == "2.0 us of a processor for each"
-    assert proxy.strip() == "5.0 us of a processor for each: by processor time 0.40 of the bare relay"
-    assert "processor" not in table("", ROUNDS)
+    *_, relay, proxy = table("", {DIRECT: rounds(1), **both}).splitlines()
+    assert relay.split()[-1] == "2.0"
+    assert proxy.split()[-1] == "5.0"
 
 
 def test_the_machine_is_one_line() -> None:

@@ -81,11 +81,23 @@ def kafka_home(release: str = VERSION) -> Path:
         if not list(home.glob("libs/kafka-clients-*.jar")):
             raise RuntimeError(f"KAFKA_HOME={override} has no libs/kafka-clients-*.jar: it should be an unpacked Kafka")
         return home
-    home = cache_folder() / f"kafka-{release}"
+    sums = Path(__file__).with_name(f"kafka-{release}.sha256")
+    try:
+        return installed(f"kafka-{release}", RELEASES[release], sums)
+    except RuntimeError as error:
+        raise RuntimeError(f"Apache Kafka {release} can't be had, and KAFKA_HOME names no other: {error}") from None
+
+
+def installed(name: str, artifacts: Sequence[Artifact], sums: Path) -> Path:
+    """A folder of the cache whose `libs/` holds the artifacts and what they need, all as `sums` lists them.
+
+    RuntimeError says why they can't be had.
+    """
+    home = cache_folder() / name
     if not home.is_dir():
         with locked("kafka"):
             if not home.is_dir():
-                _install(home, release)
+                _install(home, artifacts, sums)
     return home
 
 
@@ -147,17 +159,17 @@ def locked(name: str) -> Iterator[None]:
         yield
 
 
-def _install(home: Path, release: str) -> None:
+def _install(home: Path, artifacts: Sequence[Artifact], sums: Path) -> None:
     with tempfile.TemporaryDirectory(prefix=".kafka-", dir=home.parent) as scratch:
-        folder = Path(scratch, "kafka")
-        if said := _copy_jars(release, Path(scratch), folder / "libs") or _faults(release, folder / "libs"):
-            raise RuntimeError(f"Apache Kafka {release} can't be had, and KAFKA_HOME names no other: {said}")
+        folder = Path(scratch, "home")
+        if said := _copy_jars(artifacts, Path(scratch), folder / "libs") or _faults(sums, folder / "libs"):
+            raise RuntimeError(said)
         folder.rename(home)
 
 
-def _copy_jars(release: str, scratch: Path, libs: Path) -> str:
+def _copy_jars(artifacts: Sequence[Artifact], scratch: Path, libs: Path) -> str:
     goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={libs}"]
-    return _maven(scratch, RELEASES[release], goal)
+    return _maven(scratch, artifacts, goal)
 
 
 def _maven(scratch: Path, artifacts: Sequence[Artifact], goal: list[str]) -> str:
@@ -178,9 +190,8 @@ def _dependency(artifact: Artifact) -> str:
     return _DEPENDENCY.format(_NAME.format(*artifact.name.split(":")), artifact.version, "".join(exclusions))
 
 
-def _faults(release: str, libs: Path) -> str:
+def _faults(sums: Path, libs: Path) -> str:
     """What is wrong with the jars, or nothing."""
-    sums = Path(__file__).with_name(f"kafka-{release}.sha256")
     expected, found = _sums(sums), {jar.name: _sha256(jar) for jar in libs.iterdir()}
     wrong = sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
     return f"these jars are missing, extra or not as {sums.name} has them: {wrong}" if wrong else ""

@@ -1,0 +1,28 @@
+"""Kroxylicious, between the load generator and the fake broker."""
+
+from pathlib import Path
+
+import pytest
+
+from bench import kroxylicious
+from bench.contenders import LISTENING, java_proxy
+from bench.loads import LOADS, run
+from bench.processes import build, running
+
+
+@pytest.mark.real
+def test_it_passes_every_load_on(tmp_path: Path) -> None:
+    programs = build(tmp_path)
+    with (
+        running([programs.broker], tmp_path / "broker.log", LISTENING) as broker,
+        java_proxy(f"{broker.said[1]}:{broker.said[2]}", tmp_path) as way,
+    ):
+        for load in LOADS:
+            assert run(programs.load, load, way, 0.05).exchanges > 0, load.name
+
+
+def test_without_maven_it_is_said_that_it_cannot_be_had(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(RuntimeError, match=r"Maven \(mvn\) is not installed"):
+        kroxylicious.jars()
