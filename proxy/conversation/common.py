@@ -14,10 +14,11 @@ from proxy.wire.framing import FrameLimits
 class Common:
     """`in_flight`: requests that await an answer, oldest first. `made_waiting`: how many the proxy has answered.
 
+    `spare`: exchanges that are over and that nobody knows any more.
     `next_frames`: for each direction the stream offset at which its next frame starts, as of its last step.
     """
 
-    __slots__ = ("in_flight", "limits", "login", "made_waiting", "next_frames", "routes")
+    __slots__ = ("in_flight", "limits", "login", "made_waiting", "next_frames", "routes", "spare")
 
     def __init__(self, routes: Routes, limits: FrameLimits, login: Login) -> None:
         self.routes = routes
@@ -25,6 +26,7 @@ class Common:
         self.login = login
         self.in_flight: deque[Exchange] = deque()
         self.made_waiting = 0
+        self.spare: list[Exchange] = []
         self.next_frames = [0, 0]
 
     def token_complete(self, direction: Direction, size: int, next_offset: int, step: Step) -> None:

@@ -18,6 +18,8 @@ from proxy.conversation.step import Step, Verdict
 from proxy.wire.framing import FrameLimits
 
 DEFAULT_LIMITS = FrameLimits()
+# more than this many exchanges are not kept for the next ones: a connection that was busy once must not keep them
+MOST_SPARE = 64
 
 
 class Conversation:
@@ -56,6 +58,16 @@ class Conversation:
                 self._common.made_waiting += 1
                 return
         raise LookupError(f"no request {correlation_id} is in flight")
+
+    def reuse(self, exchanges: list[Exchange]) -> None:
+        """Exchanges of a step's `finished` that nobody keeps: they become the next ones.
+
+        Making an exchange is a third of what a small one costs.
+        """
+        spare = self._common.spare
+        # one that was answered before it had come whole is still open
+        if self.requests_side.open is None:
+            spare += exchanges[: MOST_SPARE - len(spare)]
 
     def due(self, at_ns: int) -> Step:
         """The proxy's answers that may be sent now, as the edits of an empty step."""

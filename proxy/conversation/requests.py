@@ -68,15 +68,22 @@ class RequestSide(Side):
         data, end = step.data, len(step.data)
         unpack, routes, known = REQUEST_HEAD.unpack_from, self.common.routes, self.common.routes.table
         append, limit, number = self.common.in_flight.append, self._limit, self.number
-        plain = False
+        spare, plain = self.common.spare, False
         exchange = None
         while end - at >= 12:
             size, word, correlation_id = unpack(data, at)
-            route = known.get(word) or routes.of(word)
+            try:
+                route = known[word]
+            except KeyError:
+                route = routes.of(word)
             if not (route.plain_request and SHORTEST_REQUEST <= size <= limit):
                 break
             start, at = at, at + 4 + size
-            exchange = Exchange(number, route, correlation_id, size, first_ns, at_ns)
+            if spare:
+                exchange = spare.pop()
+                exchange.begin(number, route, correlation_id, size, first_ns, at_ns)
+            else:
+                exchange = Exchange(number, route, correlation_id, size, first_ns, at_ns)
             append(exchange)
             number += 1
             first_ns = at_ns

@@ -59,18 +59,24 @@ class ResponseSide(Side):
         unpack, in_flight, limit = RESPONSE_HEAD.unpack_from, self.common.in_flight, self._limit
         finished, previous_last_ns = step.finished, self.previous_last_ns
         begun = 0
+        popleft, finish = in_flight.popleft, finished.append
+        # the proxy's own answers that wait: none comes while this runs
+        made_waiting = self.common.made_waiting
         while end - at >= 8:
-            if self.common.made_waiting:
+            if made_waiting:
                 self._answer(step, at, at_ns)
             size, correlation_id = unpack(data, at)
             if not SHORTEST_RESPONSE <= size <= limit:
                 step.cause = Cause.BAD_LENGTH
                 break
-            is_next = in_flight and in_flight[0].correlation_id == correlation_id
-            if not is_next and not self._reach(step, at, correlation_id, at_ns):
-                step.cause = Cause.UNEXPECTED_RESPONSE
-                break
-            exchange = in_flight.popleft()
+            exchange = popleft() if in_flight else None
+            if exchange is None or exchange.correlation_id != correlation_id:
+                if exchange is not None:
+                    in_flight.appendleft(exchange)
+                if not self._reach(step, at, correlation_id, at_ns):
+                    step.cause = Cause.UNEXPECTED_RESPONSE
+                    break
+                exchange = popleft()
             exchange.response_size = size
             exchange.response_first_ns = first_ns
             exchange.previous_last_ns = previous_last_ns
@@ -78,12 +84,12 @@ class ResponseSide(Side):
             start, at = at, at + 4 + size
             first_ns = at_ns
             plain = exchange.route.plain_response
-            marked = not plain and self._mark_response(step, exchange, start, at)
+            marked = False if plain else self._mark_response(step, exchange, start, at)
             if at > end:
                 self._leave_open(step, start, at, FrameKind.RESPONSE, exchange, marked)
             elif plain:
                 exchange.response_last_ns = previous_last_ns = at_ns
-                finished.append(exchange)
+                finish(exchange)
             else:
                 self._complete(step, exchange, step.offset + at, at_ns)
                 previous_last_ns = at_ns

@@ -327,6 +327,8 @@ class Relay:
             self._made -= sum(exchange.by_proxy for exchange in step.finished)
         shared.traffic.proxied(Direction.RESPONSE, sent_ns - at_ns)
         shared.traffic.finished(step.finished, sent_ns)
+        if shared.observer is None:
+            talk.reuse(step.finished)
         if step.unanswered:
             shared.traffic.unanswered(step.unanswered)
         if step.cause is not None:

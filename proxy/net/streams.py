@@ -44,7 +44,7 @@ class Stream:
     `receive` gives up the processor at least once in each call, `send` only when the peer is slow.
     """
 
-    __slots__ = ("_socket", "_woken", "is_waiting", "peer", "principal", "server_name", "taken")
+    __slots__ = ("_drained", "_socket", "_woken", "is_waiting", "peer", "principal", "server_name", "taken")
 
     # whether the peer may end what it sends and take answers still
     half_closes = True
@@ -58,6 +58,8 @@ class Stream:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self._socket = sock
         self._woken = False
+        # whether the last read got less than it asked for: there was no more, and to try at once is mostly in vain
+        self._drained = False
         # whether the task that receives has nothing in hand and waits for the peer
         self.is_waiting = False
         # bytes that a peer has taken slowly, in pieces
@@ -80,12 +82,15 @@ class Stream:
         Raises:
             PeerLost: the connection broke.
         """
+        if self._drained:
+            return await self._wait_and_receive(most)
         try:
             chunk = self._socket.recv(most)
         except BlockingIOError:
             return await self._wait_and_receive(most)
         except OSError as error:
             raise PeerLost(error, self) from error
+        self._drained = len(chunk) < most
         await trio.lowlevel.checkpoint()
         return chunk
 
@@ -94,7 +99,9 @@ class Stream:
             self.is_waiting = True
             try:
                 await trio.lowlevel.wait_readable(self._socket)
-                return self._socket.recv(most)
+                chunk = self._socket.recv(most)
+                self._drained = len(chunk) < most
+                return chunk
             except BlockingIOError:
                 continue
             except trio.ClosedResourceError:

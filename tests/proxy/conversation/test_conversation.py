@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.conversation import Conversation, Direction, FrameKind, Mark, Routes, Step
+from proxy.conversation import Conversation, Direction, Exchange, FrameKind, Mark, Routes, Step
+from proxy.conversation.conversation import MOST_SPARE
 from tests.proxy.conversation.script import (
     HEARTBEAT,
     Asked,
@@ -90,6 +91,58 @@ def test_fed_whole_or_byte_by_byte_comes_to_the_same(script: Script) -> None:
     assert in_bytes.finished() == in_one.finished() == expected(script)
     assert in_bytes.frames(True) == in_one.frames(True)
     assert in_bytes.talk.sequence == in_one.talk.sequence
+
+
+class Reusing(Run):
+    """The same, with every exchange that is over given back once it has been noted down."""
+
+    def feed(self, chunks: list[Chunk]) -> Reusing:
+        self.noted: list[tuple[object, ...]] = []
+        for chunk in chunks:
+            before = len(self.steps)
+            super().feed([chunk])
+            for _, step in self.steps[before:]:
+                self.noted += map(everything, step.finished)
+                self.talk.reuse(step.finished)
+        return self
+
+
+def everything(exchange: Exchange) -> tuple[object, ...]:
+    return tuple(getattr(exchange, name) for name in Exchange.__slots__)
+
+
+@given(script=scripts, data=st.data())
+def test_exchanges_that_serve_again_are_like_new(script: Script, data: st.DataObject) -> None:
+    chunks = data.draw(schedules(script))
+    routes = Routes()
+    new, again = Run(Conversation(routes)).feed(chunks), Reusing(Conversation(routes)).feed(chunks)
+    assert again.noted == [everything(exchange) for _, step in new.steps for exchange in step.finished]
+    assert again.talk.state() == new.talk.state()
+
+
+def test_an_exchange_that_is_over_serves_again_and_one_whose_request_is_still_coming_does_not() -> None:
+    talk = Conversation(Routes())
+    talk.requests(request(HEARTBEAT, 4, 1), 10)
+    (over,) = talk.responses(response(1), 20).finished
+    talk.reuse([over])
+    asked = request(HEARTBEAT, 4, 2)
+    talk.requests(asked[:-1], 30)
+    assert list(talk.in_flight) == [over]
+    (early,) = talk.responses(response(2), 40).finished
+    talk.reuse([early])
+    talk.requests(asked[-1:] + request(HEARTBEAT, 4, 3), 50)
+    (next_one,) = talk.in_flight
+    assert next_one is not early
+    assert early.request_last_ns == 50
+
+
+def test_no_more_exchanges_are_kept_than_a_burst_has() -> None:
+    talk = Conversation(Routes())
+    talk.requests(b"".join(request(HEARTBEAT, 4, number) for number in range(1000)), 10)
+    first = talk.responses(b"".join(response(number) for number in range(1000)), 20).finished
+    talk.reuse(first)
+    talk.requests(b"".join(request(HEARTBEAT, 4, number) for number in range(1000)), 30)
+    assert len({id(one) for one in talk.in_flight} & {id(one) for one in first}) == MOST_SPARE
 
 
 @given(script=scripts, data=st.data())
