@@ -23,6 +23,7 @@ from proxy.net.door import Full, Limit
 from proxy.net.greeting import Gone, NoHeader, read_header
 from proxy.net.held import HeldBytes
 from proxy.net.idle import end_idle
+from proxy.net.news import News
 from proxy.net.nodes import Nodes, bind
 from proxy.net.observer import Observer, Opened
 from proxy.net.proxy_protocol import Route
@@ -119,7 +120,7 @@ class Cluster:
         self._common = common
         self._routes = routes()
         self._credentials, upstream = credentials(settings)
-        self._refusal = ""
+        self._news = News()
         self.nodes = self._make_nodes(reserved)
         self.upstreams = self._make_upstreams(upstream)
         self._shared = Shared(settings, self.nodes, self.traffic, common.held, common.observer, common.room)
@@ -298,9 +299,8 @@ class Cluster:
 
     def _say_refused(self, event: str, client: Stream, listener: str, reason: str) -> None:
         """Says why a client is not let in: aloud when that is news."""
-        level = DEBUG if reason == self._refusal else WARNING
+        level = WARNING if self._news.is_news(reason) else DEBUG
         log(level, event, listener=listener, client=client.peer, asked_for=client.server_name, reason=reason)
-        self._refusal = reason
 
     async def _relayed(self, relay: Relay, talk: Conversation, facts: Opened) -> Cause:
         observer = self._common.observer

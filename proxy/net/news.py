@@ -1,0 +1,26 @@
+"""What is worth a line in the log that people read: a flood of clients that are turned away is said once a minute."""
+
+from __future__ import annotations
+
+import trio
+
+# seconds in which the same is not said again
+SILENCE = 60.0
+# different things said in that time; clients have a say in what they are
+MOST = 20
+
+
+class News:
+    """Remembers what has been said lately."""
+
+    def __init__(self) -> None:
+        self._said: dict[str, float] = {}
+
+    def is_news(self, what: str) -> bool:
+        """Whether it is to be said aloud; then it counts as said."""
+        now = trio.current_time()
+        self._said = {one: at for one, at in self._said.items() if now - at < SILENCE}
+        if what in self._said or len(self._said) >= MOST:
+            return False
+        self._said[what] = now
+        return True
