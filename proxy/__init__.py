@@ -6,7 +6,7 @@ connection   one client socket and the broker socket opened for it
 node         a broker as the cluster names it: node id, host, port
 listener     a local address that stands for one node, or for bootstrap
 advertised   the address that clients are told; may differ from the address listened on
-capture      a folder of recorded frames; session: the frames of one proxy run within it
+capture      a folder of recorded frames; session: the frames of one proxy run (or worker) within it
 gap          a stretch of traffic that was not recorded, itself recorded as a row
 opaque       forwarded without being understood
 latency      last byte of the request arrived to first byte of the response arrived

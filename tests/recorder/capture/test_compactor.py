@@ -404,3 +404,16 @@ def test_payloads_in_the_spool_are_the_proxys_users_alone_and_columns_are_the_um
         tap.close()
     finally:
         os.umask(before)
+
+
+def test_a_session_that_is_being_written_is_left_to_its_own_compactor(tmp_path, monkeypatch):
+    tried: list[str] = []
+    monkeypatch.setattr(compactor, "compact_session", lambda folder, session: tried.append(session))
+    (tmp_path / sessions.SPOOL_FOLDER).mkdir()
+    left, live = (sessions.begin(tmp_path, name) for name in ("left", "live"))
+    left.release()
+    idle = compactor.idle_for(tmp_path, "own")
+    idle()
+    idle()
+    live.release()
+    assert tried == ["left"]
