@@ -15,13 +15,17 @@ from importlib import import_module
 from typing import Any
 
 from proxy.wire.errors import Malformed, naming
-from proxy.wire.records.compression import DEFAULT_LIMIT, decompress
+from proxy.wire.records.compression import decompress
 from proxy.wire.records.kinds import CODECS, Compression
 
 Values = dict[str, Any]
 
+# Eight times what brokers take by default, as it comes over the wire (`telemetry.max.bytes`). A message may take 2 bytes
+# here and seventy times as much in memory, so less is let through than of records.
+LIMIT = 8 << 20
 
-def decode(push: Mapping[str, Any], *, limit: int = DEFAULT_LIMIT) -> Values:
+
+def decode(push: Mapping[str, Any], *, limit: int = LIMIT) -> Values:
     """The metrics in a decoded PushTelemetry request; `limit` is the most bytes that they may unfold to.
 
     A dict of OTLP's own names: {"resource_metrics": [{"resource": {"attributes": ...}, "scope_metrics": [{"metrics":

@@ -143,6 +143,12 @@ def test_more_metrics_than_the_limit_are_malformed(compression_type: int) -> Non
         telemetry.decode(push(compression_type, data), limit=len(plain) - 1)
 
 
+def test_a_small_bomb_of_many_messages_is_malformed() -> None:
+    bomb = compress(Compression.GZIP, b"\x0a\0" * (telemetry.LIMIT // 2 + 1))
+    with pytest.raises(Malformed, match=f"unfold to more than {8 << 20} bytes"):
+        telemetry.decode(push(1, bomb))
+
+
 def test_bytes_that_are_no_metrics_are_malformed() -> None:
     with pytest.raises(Malformed, match=r"^PushTelemetry: no OTLP metrics: "):
         telemetry.decode(push(0, payload().SerializeToString()[:-1]))
