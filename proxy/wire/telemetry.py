@@ -20,8 +20,8 @@ from proxy.wire.records.kinds import CODECS, Compression
 
 Values = dict[str, Any]
 
-# Eight times what brokers take by default, as it comes over the wire (`telemetry.max.bytes`). A message may take 2 bytes
-# here and seventy times as much in memory, so less is let through than of records.
+# Eight times what brokers take by default, as it comes over the wire (`telemetry.max.bytes`). A message may take 2
+# bytes here and seventy times as much in memory, so less is let through than of records.
 LIMIT = 8 << 20
 
 
