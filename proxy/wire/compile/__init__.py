@@ -5,6 +5,7 @@
     cursor.py     reading a buffer forwards: fixed fields that follow each other are read with one `unpack_from`
     decoder.py    bytes -> dict
     encoder.py    dict -> bytes
+    misfit.py     which value an encoder could not write
     skipper.py    stepping over what nobody asked for
     projector.py  asked fields with their spans
     varints.py    integers in groups of 7 bits, for all of them

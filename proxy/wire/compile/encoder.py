@@ -6,11 +6,13 @@ an error. Tagged fields that hold their default are left out, as Kafka does.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from proxy.wire.compile import varints
 from proxy.wire.compile.decoder import default_source
 from proxy.wire.compile.layout import Slot, Struct, layout
+from proxy.wire.compile.misfit import misfit
 from proxy.wire.compile.runtime import READY, READY_BY_CODE
 from proxy.wire.compile.source import Source
 from proxy.wire.language import Message
@@ -18,14 +20,15 @@ from proxy.wire.language import Message
 
 def encoder(message: Message, version: int) -> Callable[..., Any]:
     """`encode(values) -> bytes`."""
-    source = Source(f"encode {message.name} v{version}", "def encode(values):")
+    source, struct = Source(f"encode {message.name} v{version}", "def encode(values):"), layout(message, version)
+    source.constant("misfit", partial(misfit, struct))
     with source.block("try:"):
         writer = Encoder(source)
         with writer.part("parts"):
-            writer.struct(layout(message, version), "values")
+            writer.struct(struct, "values")
             source.line("return b''.join(parts)")
     with source.block("except WRITE_FAULTS as fault:"):
-        source.line(f"raise unfit(fault, {message.api!r}, {version}) from fault")
+        source.line(f"raise unfit(fault, {message.api!r}, {version}, misfit(values)) from fault")
     return source.function()
 
 
@@ -76,10 +79,9 @@ class Encoder:
 
     def struct(self, struct: Struct, values: str) -> None:
         """Writes the struct whose values the variable `values` holds; nothing is left pending."""
-        names = self.source.fresh("NAMES")
-        self.source.constant(names, struct.names | {"_tags"})
-        self.source.constant(f"{names}_know", (struct.names | {"_tags"}).issuperset)
-        self.source.line(f"if not {names}_know({values}): raise unknown_names({values}, {names})")
+        known = self.source.constant(self.source.fresh("KNOWN"), (struct.names | {"_tags"}).issuperset)
+        # `misfit` finds their names again
+        self.source.line(f"if not {known}({values}): raise KeyError")
         for slot in struct.slots:
             self._slot(slot, f"{values}.get({slot.name!r}, {default_source(self.source, slot)})")
         if struct.tagged:

@@ -141,16 +141,10 @@ def explain(fault: Exception, api: str, version: int, at: int, size: int) -> Wir
     return Truncated("the bytes end before the message does", api=api, version=version, offset=min(at, size))
 
 
-def unfit(fault: Exception, api: str, version: int) -> WireError:
-    """The error for values that can't be encoded."""
-    if isinstance(fault, WireError):
-        return type(fault)(fault.reason, api=api, version=version)
-    return Malformed(f"values that don't fit: {fault}", api=api, version=version)
-
-
-def unknown_names(values: Mapping[str, Any], names: frozenset[str]) -> WireError:
-    """What to raise for values whose names are no fields."""
-    return Malformed(f"unknown fields: {', '.join(sorted(map(str, values.keys() - names)))}")
+def unfit(fault: Exception, api: str, version: int, misfit: str | None) -> WireError:
+    """The error for values that can't be encoded. `misfit`: which one, and why."""
+    reason = misfit or (fault.reason if isinstance(fault, WireError) else f"values that don't fit: {fault}")
+    return Malformed(reason, api=api, version=version)
 
 
 def uuid(value: bytes) -> bytes:

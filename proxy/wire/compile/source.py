@@ -16,8 +16,8 @@ from proxy.wire.compile import runtime
 
 # What the written functions use for themselves; a field of that name gets another.
 TAKEN = frozenset(
-    {"at", "buf", "decode", "encode", "end", "fault", "n", "project", "rows", "size", "spans", "start", "values"}
-    | {"bytes", "len", "list", "range", "str", "walk"}
+    {"at", "buf", "decode", "encode", "end", "fault", "misfit", "n", "project", "rows", "size", "spans", "start"}
+    | {"bytes", "len", "list", "range", "str", "values", "walk"}
     | vars(runtime).keys()
     | vars(varints).keys()
 )

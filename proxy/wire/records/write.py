@@ -117,8 +117,8 @@ def write_batch(
 
 
 def _number(codec: Compression) -> int:
-    if codec is Compression.UNKNOWN:
-        raise Malformed("nobody can write records of an unknown codec")
+    if codec is Compression.UNKNOWN or codec not in CODECS:
+        raise Malformed(f"nobody can write records of the codec {codec}")
     return CODECS.index(codec)
 
 

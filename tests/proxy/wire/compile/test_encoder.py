@@ -25,7 +25,7 @@ def test_a_field_of_another_version_is_left_out() -> None:
 
 def test_an_unknown_name_is_an_error_wherever_it_stands() -> None:
     text = "  rows: []\n    a: int8\n"
-    with pytest.raises(Malformed, match="A v0: unknown fields: b, c"):
+    with pytest.raises(Malformed, match=r"A v0: rows\[0\]: unknown fields: b, c"):
         codec(text).encode({"rows": [{"a": 1, "c": 2, "b": 3}]})
     with pytest.raises(Malformed, match="unknown fields: row"):
         codec(text).encode({"row": []})

@@ -103,6 +103,7 @@ def test_the_largest_timestamp_is_the_batchs_where_none_is_given() -> None:
         ([Record("0")], {}),  # type: ignore[arg-type]
         ([Record(0, headers=((b"name", b""),))], {}),  # type: ignore[arg-type]
         ([], {"codec": Compression.UNKNOWN}),
+        ([], {"codec": "gzip"}),
     ],
 )
 def test_what_no_batch_can_hold_is_malformed(records: list[Record], fields: dict[str, Any]) -> None:
