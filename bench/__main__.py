@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from bench import kroxylicious, loads, real, report, spool, sustained
+from bench import kroxylicious, loads, real, report, spool, sustained, workers
 from bench.contenders import KROXYLICIOUS, LISTENING, RECORDING, Contender, all_ways
 from bench.loads import LOADS, Load, Sample
 from bench.processes import Programs, build, running
@@ -27,6 +27,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked.java = not asked.no_java and _has_kroxylicious()
     with tempfile.TemporaryDirectory(prefix="kafka-wiretap-bench-", dir=asked.folder) as folder:
         measured = bench(Path(folder), asked)
+    if not asked.no_workers:
+        say("\nsmall exchanges from many connections: two workers against one process")
+        workers.main(["--rounds", str(asked.rounds), "--seconds", str(asked.seconds), "--connections", "8"])
     if asked.json:
         asked.json.write_text(json.dumps({"machine": report.machine(), "rounds": measured}, indent=1))
     return 0
@@ -37,11 +40,12 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.5, help="how long each load runs in a round (default 0.5)")
-    parser.add_argument("--sustained", type=float, default=5, help="seconds of sustained recording; 0: none")
+    parser.add_argument("--sustained", type=float, default=4, help="seconds of sustained recording; 0: none")
     parser.add_argument("--only", nargs="*", choices=names, default=names, help="these loads (default: all)")
     parser.add_argument("--no-record", action="store_true", help="leave recording out")
     parser.add_argument("--no-kafka", action="store_true", help="leave the real broker out (it needs Java)")
     parser.add_argument("--no-java", action="store_true", help="leave Kroxylicious out")
+    parser.add_argument("--no-workers", action="store_true", help="leave the workers out")
     parser.add_argument(
         "--folder", type=Path, help="where to record; a disk with some 20 GB free (default: the temporary one)"
     )

@@ -20,6 +20,7 @@ def test_a_tiny_run_measures_a_load_through_every_way(tmp_path: Path, capsys: py
             "burst",
             "--no-kafka",
             "--no-java",
+            "--no-workers",
             "--sustained",
             "0.02",
             *where,
