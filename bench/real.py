@@ -19,7 +19,7 @@ from tests.brokers.kafka import KafkaCluster
 RECORD_SIZE = 1000
 # a longer run than the consumer's own start, and still within the page cache
 TOPIC, RECORDS = "bench", 500_000
-PRODUCED, PRODUCED_RECORDS = "produced", 300_000
+PRODUCED, PRODUCED_RECORDS = "produced", 100_000
 # what was produced is not kept for long: it is produced again for every way in every round
 _SHORT = {"log.retention.check.interval.ms": 2000, "log.segment.delete.delay.ms": 1000}
 _KEPT = ("--config", "retention.bytes=134217728", "--config", "segment.bytes=67108864")
