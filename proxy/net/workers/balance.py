@@ -2,7 +2,8 @@
 
 Left to itself the worker that wakes first takes all that wait, again and again. The counts are in memory that all
 processes share, a number a worker, each written by its own worker alone; whoever has more than another waits a moment
-before it accepts. It never waits for long: a worker that hangs must not keep clients from the others.
+before it accepts, and looks again. A worker that hangs must not keep clients from the others: who has waited in vain
+waits half as long the next time, until the others' counts move again.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import trio
 
 # long enough for an idle process to wake up, and a small part of what a connection takes to be opened
 HESITATION = 0.001
+# so many times: on a busy machine a process may be kept waiting for its processor
+MOST_PATIENCE = 16
 # a place that no worker has
 _NOBODY = (1 << 63) - 1
 
@@ -52,6 +55,9 @@ class Place:
         self._numbers = numbers
         self._place = place
         self._open = 0
+        self._patience = MOST_PATIENCE
+        # what the one with the fewest had when it was last waited for
+        self._fewest = -1
 
     def begin(self) -> None:
         """From now on this worker accepts."""
@@ -68,6 +74,17 @@ class Place:
         self._numbers[self._place] = self._open
 
     async def turn(self) -> None:
-        """Returns at once if no other worker has fewer connections, else a moment later."""
-        if self._open > min(self._numbers):
+        """Returns at once if no other worker has fewer connections, else when it has as many, or does not move."""
+        for _ in range(self._look()):
             await trio.sleep(HESITATION)
+            if self._open <= min(self._numbers):
+                return
+
+    def _look(self) -> int:
+        """How often to hesitate now."""
+        fewest = min(self._numbers)
+        if self._open <= fewest:
+            return 0
+        self._patience = max(self._patience // 2, 1) if fewest == self._fewest else MOST_PATIENCE
+        self._fewest = fewest
+        return self._patience
