@@ -29,8 +29,9 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 30.0
 WELL_SECONDS = 60.0
 # a worker that has not done within this what it was told is not waited for
 SETTLE_SECONDS = 10.0
-# a scrape waits no longer for a worker's numbers; those that it told before count
-NUMBERS_SECONDS = 1.0
+# a scrape waits no longer for a worker's numbers; those that it told before count. /readyz asks for them, too, and
+# probes of Kubernetes wait one second by default
+NUMBERS_SECONDS = 0.7
 # beyond the deadline of the drain, for what a worker's recorder has still to write; less than systemd is told
 STUCK_SECONDS = 20.0
 # between a process' end and its channel's
@@ -89,6 +90,8 @@ class Force:
         heed: answers what workers ask.
         greet: tells a worker that has joined what it has missed.
         vacate: a place's worker has ended.
+
+    `newest`: the number of the worker that was begun last.
     """
 
     def __init__(
@@ -100,6 +103,7 @@ class Force:
         vacate: Callable[[int], None],
     ) -> None:
         self.ends = 0
+        self.newest = 0
         self._count = count
         self._start = start
         self._heed = heed
@@ -194,7 +198,7 @@ class Force:
         pause = FIRST_PAUSE
         while not self._stopping.is_set():
             started = trio.current_time()
-            number = next(self._numbers)
+            self.newest = number = next(self._numbers)
             ended = await self._work(number, place)
             self._vacate(place)
             self._has_tried()

@@ -165,6 +165,8 @@ class Parent(Proxy):
         self._places = Places.made(settings.workers)
         self._workers = Force(settings.workers, self._start, self._heed_worker, self._greet, self._places.vacate)
         self._parents: list[ParentCluster] = []
+        # workers up to this number may have begun with other settings than those of now
+        self._outdated = 0
 
     def _make_cluster(self, settings: ClusterSettings, common: Common, reserved: tuple[range, ...]) -> Cluster:
         made = ParentCluster(settings, common, reserved, self._workers)
@@ -193,6 +195,8 @@ class Parent(Proxy):
         return process
 
     def _greet(self, link: Link) -> None:
+        if link.number <= self._outdated:
+            link.tell(self._changed())
         for cluster in self._parents:
             cluster.greet(link)
 
@@ -200,7 +204,11 @@ class Parent(Proxy):
         before = self._settings
         super()._read_settings_again()
         if self._settings is not before:
-            self._workers.tell({"do": "settings", "settings": written(self._settings)})
+            self._outdated = self._workers.newest
+            self._workers.tell(self._changed())
+
+    def _changed(self) -> Said:
+        return {"do": "settings", "settings": written(self._settings)}
 
     async def _heed_worker(self, message: Message) -> Said | None:
         said = message.said

@@ -277,6 +277,33 @@ async def test_settings_that_change_are_told(running, broker):
         assert node_of(worker, 9)[0] == ""
 
 
+async def test_a_worker_that_began_before_settings_changed_and_joins_afterwards_is_told(running, broker):
+    running.parent.joins = False
+    await newcomer_after(running, running.workers[0])
+    running.changed = whole(settings(broker.address), metrics=ANY, workers=2, drain_seconds=77)
+    signal.raise_signal(signal.SIGHUP)
+    await wait_all_tasks_blocked(0.02)
+    running.workers[2].join()
+    await wait_all_tasks_blocked(0.02)
+    (said,) = running.workers[2].was_told("settings")
+    assert read_share(said["settings"]).drain_seconds == 77
+    # the next one begins with them
+    running.parent.joins = True
+    await newcomer_after(running, running.workers[1])
+    await wait_all_tasks_blocked(0.02)
+    assert accepts_for(running.workers[3])
+    assert running.workers[3].was_told("settings") == []
+
+
+async def newcomer_after(running: Running, worker: Worker) -> None:
+    """Another one has begun in the worker's place."""
+    before = len(running.workers)
+    worker.end(KILLED)
+    with trio.fail_after(PATIENCE):
+        while len(running.workers) == before:
+            await trio.sleep(0)
+
+
 async def test_what_can_not_be_listened_on_is_said_before_any_worker_begins(nursery, broker):
     with bind(Address(HOST, 0)) as taken:
         chosen = whole(settings(broker.address, listen=Address(HOST, taken.getsockname()[1])), workers=2)
