@@ -13,6 +13,7 @@ import trio
 from proxy.config import ClusterSettings
 from proxy.conversation import Cause
 from proxy.log import log
+from proxy.net.news import News
 from proxy.net.nodes import Nodes
 from proxy.net.proxy_protocol import Route, header
 from proxy.net.question import NoAnswer, ask_for_nodes
@@ -35,6 +36,8 @@ class Upstreams:
         self._credentials = credentials
         self._nodes = nodes
         self._down: set[Address] = set()
+        # nodes that clients ask for by number or name: with `sni` they may think of any
+        self._unknown = News()
         self._asking = trio.Lock()
         self._questions = 0
         self._answered = False
@@ -51,7 +54,8 @@ class Upstreams:
         is_bootstrap = node_id is None or node_id == self._settings.node_map.own
         candidates = self._settings.upstream if node_id is None else await self._of_node(node_id)
         if not candidates:
-            log(WARNING, "node is not known", cluster=self._settings.name, connection=number, node=node_id)
+            level = WARNING if self._unknown.is_news(str(node_id)) else DEBUG
+            log(level, "node is not known", cluster=self._settings.name, connection=number, node=node_id)
             return Cause.UNKNOWN_NODE
         for address in candidates:
             try:

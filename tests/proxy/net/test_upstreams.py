@@ -10,6 +10,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from proxy.config import MappingKind
 from proxy.conversation import Cause
+from proxy.net.news import MOST
 from proxy.net.nodes import Nodes, bind
 from proxy.net.state import State
 from proxy.net.streams import Stream
@@ -168,6 +169,15 @@ async def test_who_is_down_is_said_once_and_who_is_back_too(make, nursery, caplo
     for _ in range(3):
         assert await connected(upstreams, None) == str(address)
     assert [record.message for record in caplog.records] == ["upstream is down", "upstream is back"]
+
+
+async def test_a_flood_of_clients_that_want_nodes_that_there_are_not_is_no_flood_of_the_log(make, broker, caplog):
+    caplog.set_level(logging.INFO)
+    upstreams, _ = make(broker.address)
+    for node_id in (77, 77, *range(100, 200)):
+        assert await connected(upstreams, node_id) is Cause.UNKNOWN_NODE
+    said = [record.keys["node"] for record in caplog.records if record.message == "node is not known"]
+    assert said == [77, *range(100, 99 + MOST)]
 
 
 async def test_the_question_is_asked_until_somebody_answers(make, nursery, autojump_clock, caplog):
