@@ -164,6 +164,8 @@ def _load_chain(context: ssl.SSLContext, certificate: Path, key: Path | None, pa
         # without a password OpenSSL would ask for one on the terminal
         context.load_cert_chain(certificate, key, password if password is not None else _no_password)
     except (ssl.SSLError, ValueError, OSError) as error:
+        # OpenSSL does not say whether it is the certificate; as one that is trusted it is read alone
+        _load_ca(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), certificate, "certificate")
         raise BadCertificate("key" if key is not None else "certificate", key or certificate, why(error)) from error
 
 

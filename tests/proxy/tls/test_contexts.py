@@ -77,6 +77,14 @@ def test_files_that_are_no_pem_are_refused(tmp_path, ca):
     assert "no certificate or crl found" in refused(upstream_tls=UpstreamTls(ca=path))
 
 
+def test_of_a_certificate_and_its_key_the_one_is_named_that_is_broken(tmp_path, ca):
+    certificate, key = split(ca, tmp_path, "one")
+    broken = tmp_path / "broken.pem"
+    broken.write_bytes(certificate.read_bytes()[:300])
+    assert "orders.tls.certificate = " in refused(tls=ListenerTls(broken, key))
+    assert "orders.tls.key = " in refused(tls=ListenerTls(certificate, broken))
+
+
 def test_a_key_of_another_certificate_is_refused(tmp_path, ca):
     certificate, _ = split(ca, tmp_path, "one")
     _, key = split(ca, tmp_path, "other")
