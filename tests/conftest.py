@@ -10,11 +10,13 @@ A session's cluster is everybody's: use topic, group and transaction names of yo
 that stops nodes starts them again.
 """
 
+import logging
 import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 # Test helpers are imported as tests.…, whichever way pytest was started.
@@ -22,6 +24,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.brokers.kafka import KafkaCluster
 from tests.brokers.mock import MockCluster
+
+# a busy machine, or a function that is compiled when it is first called, is no mistake
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 
 @pytest.fixture(scope="session")
@@ -40,6 +46,17 @@ def kafka_three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaClust
 def mock_three() -> Iterator[MockCluster]:
     with MockCluster(3) as cluster:
         yield cluster
+
+
+@pytest.fixture(autouse=True)
+def _log_as_before() -> Iterator[None]:
+    """A test that starts the program sets where and what is logged, for the process; the next one shall not notice."""
+    root, own = logging.getLogger(), logging.getLogger("kafka-wiretap")
+    before = root.handlers[:], root.level, own.level
+    yield
+    root.handlers[:] = before[0]
+    root.setLevel(before[1])
+    own.setLevel(before[2])
 
 
 def pytest_configure(config: pytest.Config) -> None:

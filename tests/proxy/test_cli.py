@@ -4,7 +4,7 @@ import json
 import logging
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +20,6 @@ from proxy.worker import COMMAND
 from recorder.capture.session import WhenFull
 
 BASIC = ("--upstream", "b1:9092,b2:9093", "--listen", "127.0.0.1:0")
-
-
-@pytest.fixture(autouse=True)
-def _as_before() -> Iterator[None]:
-    root = logging.getLogger()
-    before = root.handlers, root.level
-    yield
-    root.handlers, root.level = before
 
 
 class Run:

@@ -2,20 +2,10 @@ import json
 import logging
 import re
 import sys
-from collections.abc import Iterator
 
 import pytest
 
-from proxy.log import KeyFormatter, log, log_to_stderr, logger
-
-
-@pytest.fixture(autouse=True)
-def _as_before() -> Iterator[None]:
-    root = logging.getLogger()
-    before = root.handlers, root.level, logger.level
-    yield
-    root.handlers, root.level = before[0], before[1]
-    logger.setLevel(before[2])
+from proxy.log import KeyFormatter, log, log_to_stderr
 
 
 def written(capsys: pytest.CaptureFixture[str]) -> list[str]:
