@@ -50,13 +50,13 @@ def test_every_input_of_the_corpus_passes(check: str) -> None:
         run(check, one.data, measured=True)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(mutations())
 def test_mutations_pass_too(mutation: tuple[str, bytes]) -> None:
     run(*mutation)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.sampled_from(list(CHECKS)), st.binary(max_size=60))
 def test_any_bytes_pass(check: str, data: bytes) -> None:
     run(check, data)

@@ -299,7 +299,7 @@ async def test_records_cut_anywhere_are_the_same_bytes(signed, size):
     split.close()
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     said=st.lists(st.binary(max_size=40_000), max_size=6),
     cuts=st.lists(st.integers(1, 20_000), min_size=1, max_size=6),

@@ -85,7 +85,7 @@ def test_a_certificate_may_name_nobody():
     assert subject(certificate()) == ""
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_what_is_cut_short_or_changed_raises_nothing(data):
     whole = SAMPLE
@@ -95,7 +95,7 @@ def test_what_is_cut_short_or_changed_raises_nothing(data):
     subject(whole[:at] + bytes([data.draw(st.integers(0, 255))]) + whole[at + 1 :])
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(st.binary(max_size=200))
 def test_garbage_raises_nothing(data):
     subject(data)
@@ -106,7 +106,7 @@ def test_subjects_are_javas(tmp_path: Path):
     """One JVM for all examples: they are drawn first."""
     drawn = []
 
-    @settings(max_examples=300, deadline=None, database=None)
+    @settings(max_examples=300, database=None)
     @given(NAMES, st.sampled_from(["the CA", "x" * 64]))
     def draw(rdns, issuer):
         drawn.append(certificate(*rdns, issuer=issuer))

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.tools import frames
@@ -22,7 +22,6 @@ def told(data: bytes, asked: Asked) -> list[dict[str, Any]]:
     return list(frames.told(data, asked))
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=30), st.sampled_from(["{:02x}", "{:02X} ", "\\x{:02x}", "0x{:02x}, ", "{:02x}:", "{:02x}\n"]))
 def test_hex_is_read_however_it_is_written(data: bytes, form: str) -> None:
     assert octets("".join(form.format(byte) for byte in data)) == data
@@ -34,7 +33,6 @@ def test_what_is_no_hex_says_why(text: str, why: str) -> None:
         octets(text)
 
 
-@settings(deadline=None)
 @given(messages())
 def test_the_bytes_of_a_frame_are_never_taken_for_hex(drawn: tuple[catalog.Codec, dict[str, object]]) -> None:
     codec, values = drawn

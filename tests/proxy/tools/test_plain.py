@@ -3,14 +3,13 @@
 import base64
 import json
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.tools.plain import as_json, as_lines, readable
 from proxy.tools.tree import Masked
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=40))
 def test_bytes_can_be_had_back_from_json(data: bytes) -> None:
     told = json.loads(json.dumps(as_json({"a": [data, memoryview(data)]})))["a"]
@@ -19,7 +18,6 @@ def test_bytes_can_be_had_back_from_json(data: bytes) -> None:
         assert "text" not in one or one["text"].encode() == data
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=40), st.integers(0, 50))
 def test_what_is_cut_says_so(data: bytes, most: int) -> None:
     told = as_json(data, most)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from opentelemetry.proto.metrics.v1 import metrics_pb2
 
 from proxy.tools.tree import Masked, Shown, hide, message_tree
@@ -35,7 +35,6 @@ def test_unknown_tags_are_kept() -> None:
     assert tree("request", METADATA, 12, {"_tags": {77: b"new"}})["_tags"] == {77: b"new"}
 
 
-@settings(deadline=None)
 @given(messages())
 def test_hidden_values_are_nowhere_in_the_tree(drawn: tuple[catalog.Codec, dict[str, Any]]) -> None:
     codec, values = drawn

@@ -240,7 +240,7 @@ def test_many_values_of_every_version_round_trip(key: int) -> None:
         assert data == Writer(codec.message, codec.version).write(values), codec
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(messages())
 def test_any_values_round_trip(drawn: tuple[Codec, dict[str, Any]]) -> None:
     codec, values = drawn
@@ -248,7 +248,7 @@ def test_any_values_round_trip(drawn: tuple[Codec, dict[str, Any]]) -> None:
     assert codec.decode(bytearray(data)) == (values, len(data))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(messages(), st.data())
 def test_a_projection_is_the_same_path_of_the_full_decode(
     drawn: tuple[Codec, dict[str, Any]], data: st.DataObject
@@ -261,7 +261,7 @@ def test_a_projection_is_the_same_path_of_the_full_decode(
         assert [value for value, _, _ in found] == at_path(codec.decode(eager)[0], path)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(messages(), st.randoms(use_true_random=False))
 def test_a_walk_takes_any_pieces(drawn: tuple[Codec, dict[str, Any]], random: Random) -> None:
     codec, values = drawn
@@ -278,7 +278,7 @@ def pieces(data: bytes, random: Random) -> list[bytes]:
     return [data[start:end] for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True)]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(messages(), st.randoms(use_true_random=False))
 def test_damaged_bytes_raise_the_error_family_and_nothing_else(
     drawn: tuple[Codec, dict[str, Any]], random: Random

@@ -215,7 +215,7 @@ def test_the_mechanism_stands_in_the_handshake() -> None:
     assert sasl.handshake_mechanism(b"\0\x11\0\x63" + bytes(6)) is None
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.none() | st.sampled_from(MECHANISMS), st.sampled_from(SENDERS), st.binary(max_size=60))
 def test_any_bytes_are_a_token(mechanism: str | None, sender: Sender, data: bytes) -> None:
     found = sasl.read(mechanism, data, sender)
@@ -249,7 +249,6 @@ def test_no_secret_is_in_what_is_shown(secret: str, name: str) -> None:
             assert secret not in repr(sasl.read(asked, token, sender)), (mechanism, asked)
 
 
-@settings(deadline=None)
 @given(SCRAM_MECHANISMS, NAMES, SECRETS, st.booleans())
 def test_what_other_clients_write_for_scram_is_read(mechanism: str, name: str, secret: str, aio: bool) -> None:
     """aiokafka escapes names; kafka-python doesn't, so it is asked about names that need none."""

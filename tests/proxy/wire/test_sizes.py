@@ -73,13 +73,13 @@ def test_messages_inside_messages_have_sizes_too() -> None:
         agree(codec, values_of(codec, "sizes"))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(messages())
 def test_any_values_take_what_is_reckoned(drawn: tuple[Codec, dict[str, Any]]) -> None:
     agree(*drawn)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(messages())
 def test_no_choice_of_encodings_is_better_than_the_best(drawn: tuple[Codec, dict[str, Any]]) -> None:
     codec, values = drawn

@@ -62,7 +62,7 @@ def assert_capture_holds(folder: Path, talks: list[Talk]) -> None:
     assert event_rows(folder, "gap") == []
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     seed=st.integers(0, 1 << 32),
     largest=st.sampled_from([1, 9, 60, 700, 9000]),

@@ -40,7 +40,7 @@ def marked_pieces(talk: Conversation, chunk: traffic.Chunk) -> list[Piece]:
     ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 1 << 32), st.sampled_from([1, 4, 30, 300, 9000]))
 def test_the_frames_are_those_that_marks_would_give(seed: int, largest: int) -> None:
     rng = random.Random(seed)

@@ -89,7 +89,7 @@ def test_the_writers_lock_is_held_until_the_tap_is_closed(tap_of: TapOf, tmp_pat
     assert sessions.Lock.take(lock) is not None
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 1 << 32), largest=st.sampled_from([1, 2, 11, 100, 4000]))
 def test_no_byte_of_a_secret_reaches_the_disk(seed: int, largest: int, tmp_path: Path) -> None:
     rng = random.Random(seed)

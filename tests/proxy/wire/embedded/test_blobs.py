@@ -130,7 +130,7 @@ def test_callers_that_ask_for_what_is_not_there_are_told() -> None:
         encode_blob("ConsumerProtocolAssignment", 0, {"no_such_field": 1})
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.sampled_from(BLOBS), st.binary(max_size=80))
 def test_any_bytes_are_a_message_or_unknown_or_an_error_of_the_family(name: str, data: bytes) -> None:
     with suppress(WireError):

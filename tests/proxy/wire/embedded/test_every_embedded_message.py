@@ -57,7 +57,7 @@ def embedded_messages(draw: st.DrawFn) -> tuple[Codec, dict[str, Any]]:
     return codec, Values(random).struct(layout(codec.message, codec.version))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(embedded_messages(), st.data())
 def test_a_projection_is_the_same_path_of_the_full_decode(
     drawn: tuple[Codec, dict[str, Any]], data: st.DataObject
@@ -69,7 +69,7 @@ def test_a_projection_is_the_same_path_of_the_full_decode(
         assert [value for value, _, _ in found] == at_path(values, path)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(embedded_messages(), st.randoms(use_true_random=False))
 def test_damaged_bytes_raise_the_error_family_and_nothing_else(
     drawn: tuple[Codec, dict[str, Any]], random: Random

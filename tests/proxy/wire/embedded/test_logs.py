@@ -141,7 +141,7 @@ def test_a_control_record_that_ends_too_early_is_truncated() -> None:
         decode_control(int16s(0, 1), b"\0")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.sampled_from(sorted(LOGS)), st.binary(max_size=40), st.none() | st.binary(max_size=60))
 def test_any_bytes_are_a_record_or_an_error_of_the_family(topic: str, key: bytes, value: bytes | None) -> None:
     with suppress(WireError):

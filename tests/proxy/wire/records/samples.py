@@ -5,10 +5,8 @@ from hypothesis import strategies as st
 
 from proxy.wire.records import Compression, Record
 
-# on a busy machine any example may take long
-untimed = settings(deadline=None)
 # where a property is tried for every codec
-few = settings(deadline=None, max_examples=25)
+few = settings(max_examples=25)
 
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
 # lengths on both sides of where a varint takes another byte, and long ones that codecs find something in

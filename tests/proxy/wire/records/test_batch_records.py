@@ -10,7 +10,7 @@ from proxy.wire.records import Compression, Record, TimestampType, batch_records
 from proxy.wire.records.batch_records import chunks
 from proxy.wire.records.record import CHUNK
 from tests.proxy.wire.records import twin
-from tests.proxy.wire.records.samples import INT64, plain_records, record_lists, untimed
+from tests.proxy.wire.records.samples import INT64, plain_records, record_lists
 
 # attributes, timestamp, offset, null key, null value, no headers
 SMALLEST = b"\0\0\0\1\1\0"
@@ -24,7 +24,6 @@ def one(body: bytes, *, size: bytes | None = None, count: int = 1) -> list[Recor
     return [Record(*raw) for chunk in chunks(data, batch._replace(count=count)) for raw in chunk]
 
 
-@untimed
 @given(record_lists(), st.sampled_from([Compression.NONE, Compression.GZIP]), st.sampled_from(list(TimestampType)[1:]))
 def test_the_flat_loop_reads_what_its_slow_twin_reads(
     records: list[Record], codec: Compression, kind: TimestampType
@@ -39,7 +38,6 @@ def test_more_records_than_a_chunk_holds_are_read_in_order() -> None:
     assert list(read(data)) == twin.read_batch(data) == records
 
 
-@untimed
 @given(INT64, INT64)
 def test_timestamps_wrap_as_javas_long_does(first: int, second: int) -> None:
     records = [Record(0, first), Record(1, second)]

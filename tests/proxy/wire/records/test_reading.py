@@ -24,7 +24,7 @@ from proxy.wire.records import (
     write_message_set,
 )
 from proxy.wire.records.batch import BATCH_HEAD
-from tests.proxy.wire.records.samples import BATCH_CODECS, MESSAGE_CODECS, plain_records, record_lists, untimed
+from tests.proxy.wire.records.samples import BATCH_CODECS, MESSAGE_CODECS, plain_records, record_lists
 
 # what codecs ask for at a time, and their tables
 ALLOWANCE = 2 << 20
@@ -69,13 +69,11 @@ def test_a_part_of_a_buffer_is_read_as_if_it_were_all(kind: type) -> None:
     assert [one.offset for one in read(kind(data), third)] == [1, 2]
 
 
-@untimed
 @given(record_lists(headers=False, smallest=1), st.sampled_from([0, 1]), st.sampled_from(MESSAGE_CODECS))
 def test_message_sets_are_read_as_they_were_written(records: list[Record], magic: int, codec: Compression) -> None:
     assert list(read(write_message_set(records, magic=magic, codec=codec))) == with_time(records, magic)
 
 
-@untimed
 @given(record_lists(), st.sampled_from(BATCH_CODECS))
 def test_batches_are_read_as_they_were_written(records: list[Record], codec: Compression) -> None:
     assert list(read(write_batch(records, codec=codec))) == records
@@ -263,7 +261,6 @@ def test_every_prefix_is_read_up_to_where_it_is_cut(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("data", every_kind(), ids=lambda data: f"magic {data[16]} attributes {data[21]}")
-@untimed
 @given(edits=st.lists(st.tuples(st.integers(0), st.integers(0, 255)), min_size=1, max_size=5))
 def test_damaged_bytes_are_read_or_malformed(data: bytes, edits: list[tuple[int, int]]) -> None:
     damaged = bytearray(data * 2)
@@ -276,7 +273,6 @@ def test_damaged_bytes_are_read_or_malformed(data: bytes, edits: list[tuple[int,
                 assert -(1 << 63) <= record.timestamp < 1 << 63
 
 
-@untimed
 @given(st.binary(max_size=300), st.integers(0, 2), st.integers(0, 255))
 def test_noise_behind_a_plausible_head_is_read_or_malformed(noise: bytes, magic: int, attributes: int) -> None:
     data = bytes(8) + len(noise + b"123456").to_bytes(4, "big") + b"1234" + bytes([magic, attributes]) + noise
@@ -285,7 +281,6 @@ def test_noise_behind_a_plausible_head_is_read_or_malformed(noise: bytes, magic:
             assert -(1 << 63) <= record.timestamp < 1 << 63
 
 
-@untimed
 @given(st.binary(max_size=200))
 def test_noise_is_read_or_malformed(noise: bytes) -> None:
     with suppress(WireError):

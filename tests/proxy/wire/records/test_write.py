@@ -22,7 +22,7 @@ from proxy.wire.records import (
     write_message_set,
 )
 from proxy.wire.records.checksums import crc32c
-from tests.proxy.wire.records.samples import BATCH_CODECS, plain_records, untimed
+from tests.proxy.wire.records.samples import BATCH_CODECS, plain_records
 
 
 def test_a_batch_is_written_byte_for_byte_as_here() -> None:
@@ -54,7 +54,6 @@ def test_a_marker_is_written_byte_for_byte_as_here() -> None:
             end_marker_batch(commit, offset=9, timestamp=0, producer_id=7, producer_epoch=4, coordinator_epoch=epoch)
 
 
-@untimed
 @given(
     st.fixed_dictionaries(
         {
