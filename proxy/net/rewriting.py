@@ -97,7 +97,11 @@ class Held:
         if key == API_VERSIONS:
             return api_versions.reduce(version, frame, hide_unknown=self._hide_unknown)
         cluster_id = addresses.cluster_in(key, version, frame)
-        await self._nodes.ensure(addresses.nodes_in(key, version, frame), cluster_id)
+        nodes = addresses.nodes_in(key, version, frame)
+        await self._nodes.ensure(nodes, cluster_id)
+        if not nodes:
+            # most Produce responses: to look for the places again would take longer than all the rest
+            return LENGTH.pack(len(frame)) + frame
         return addresses.splice(key, version, frame, self._nodes.advertised)
 
     def release(self) -> None:
