@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from logging import DEBUG, ERROR, WARNING
-from typing import Any
+from typing import Any, NamedTuple
 
 import trio
 
@@ -108,6 +108,15 @@ class Common:
     stopping: trio.Event
     accepting: trio.Nursery
     connections: trio.Nursery
+
+
+class Arrival(NamedTuple):
+    """A client that was accepted: the route is that of its connection, node and listener are where it arrived."""
+
+    client: Stream
+    route: Route
+    node_id: int | None
+    listener: str
 
 
 class Cluster:
@@ -221,23 +230,23 @@ class Cluster:
                     continue
                 refused = 0
                 self._open += 1
-                self._common.connections.start_soon(self._connection, client, route, node_id, here)
+                self._common.connections.start_soon(self._connection, Arrival(client, route, node_id, here))
 
     async def _accept(self, listener: trio.SocketListener) -> tuple[trio.socket.SocketType, Any]:
         return await listener.socket.accept()
 
-    async def _connection(self, client: Stream, route: Route, node_id: int | None, listener: str) -> None:
+    async def _connection(self, arrival: Arrival) -> None:
         """One client, from its first byte to its last."""
         try:
-            cause = await self._served(client, route, node_id, listener)
+            cause = await self._served(arrival)
             if cause in LINGERING:
-                await client.finish(LINGER_SECONDS)
+                await arrival.client.finish(LINGER_SECONDS)
         finally:
-            client.close()
+            arrival.client.close()
             self._open -= 1
             self._ended.set()
 
-    async def _served(self, client: Stream, route: Route, node_id: int | None, listener: str) -> Cause:
+    async def _served(self, arrival: Arrival) -> Cause:
         """The work of a connection, and its account. Whatever goes wrong in it ends it alone."""
         number, talk = next(self._common.numbers), Conversation(self._routes, self._settings.limits)
         # what is left of it if it is cancelled
@@ -245,7 +254,7 @@ class Cluster:
         self.traffic.opened()
         try:
             with self._common.limit.place(), self._limit.place():
-                cause = await self._let_in(number, client, route, talk, node_id, listener)
+                cause = await self._let_in(number, arrival, talk)
         except* Full:
             cause = Cause.TOO_MANY_CONNECTIONS
         except* Exception:
@@ -253,13 +262,13 @@ class Cluster:
             log(ERROR, "fault in a connection", trace=True, connection=number)
         finally:
             self.traffic.closed(cause, talk.in_flight)
-            log(DEBUG, "connection closed", connection=number, client=client.peer, node=node_id, cause=cause)
+            peer, node_id = arrival.client.peer, arrival.node_id
+            log(DEBUG, "connection closed", connection=number, client=peer, node=node_id, cause=cause)
         return cause
 
-    async def _let_in(
-        self, number: int, client: Stream, route: Route, talk: Conversation, node_id: int | None, listener: str
-    ) -> Cause:
+    async def _let_in(self, number: int, arrival: Arrival, talk: Conversation) -> Cause:
         """Finds out who the client is, then goes on with it."""
+        client, route = arrival.client, arrival.route
         if self._settings.accept_proxy:
             try:
                 route = await read_header(client, self._settings.header_seconds) or route
@@ -268,26 +277,25 @@ class Cluster:
             except PeerLost:
                 return Cause.CLIENT_RESET
             except NoHeader as reason:
-                self._say_refused("no header of the PROXY protocol", client, listener, str(reason))
+                self._say_refused("no header of the PROXY protocol", arrival, str(reason))
                 return Cause.BAD_PROXY_HEADER
             client.peer = str(route.client)
         with self._address_limit.place(route.client.host):
-            return await self._connected(number, client, route, talk, node_id, listener)
+            return await self._connected(number, arrival._replace(route=route), talk)
 
-    async def _connected(
-        self, number: int, client: Stream, route: Route, talk: Conversation, node_id: int | None, listener: str
-    ) -> Cause:
+    async def _connected(self, number: int, arrival: Arrival, talk: Conversation) -> Cause:
+        client = arrival.client
         try:
             await client.handshake(self._settings.tls_seconds)
         except NoHandshake as reason:
-            self._say_refused("no TLS with a client", client, listener, str(reason))
+            self._say_refused("no TLS with a client", arrival, str(reason))
             return Cause.UNKNOWN_NAME if isinstance(reason, UnknownName) else Cause.TLS_HANDSHAKE
         # the handshake has seen to it that somebody is meant
-        node_id = self._settings.node_map.meant(node_id, client.server_name)
-        broker = await self.upstreams.connect(number, node_id, route)
+        node_id = self._settings.node_map.meant(arrival.node_id, client.server_name)
+        broker = await self.upstreams.connect(number, node_id, arrival.route)
         if isinstance(broker, Cause):
             return broker
-        at = (number, time.monotonic_ns(), listener, client.peer, node_id, broker.peer)
+        at = (number, time.monotonic_ns(), arrival.listener, client.peer, node_id, broker.peer)
         facts = Opened(*at, client.is_tls, self.name, client.principal)
         try:
             cause = await self._relayed(Relay(number, client, broker, talk, self._shared), talk, facts)
@@ -297,10 +305,11 @@ class Cluster:
         finally:
             broker.close()
 
-    def _say_refused(self, event: str, client: Stream, listener: str, reason: str) -> None:
+    def _say_refused(self, event: str, arrival: Arrival, reason: str) -> None:
         """Says why a client is not let in: aloud when that is news."""
         level = WARNING if self._news.is_news(reason) else DEBUG
-        log(level, event, listener=listener, client=client.peer, asked_for=client.server_name, reason=reason)
+        client = arrival.client
+        log(level, event, listener=arrival.listener, client=client.peer, asked_for=client.server_name, reason=reason)
 
     async def _relayed(self, relay: Relay, talk: Conversation, facts: Opened) -> Cause:
         observer = self._common.observer

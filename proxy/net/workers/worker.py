@@ -19,12 +19,10 @@ from proxy.log import log, log_to_stderr
 from proxy.metrics import sums
 from proxy.metrics.admin import Server
 from proxy.net.children import look_after
-from proxy.net.cluster import Cluster, Common
+from proxy.net.cluster import Arrival, Cluster, Common
 from proxy.net.nodes import Nodes
 from proxy.net.observer import Observer
-from proxy.net.proxy_protocol import Route
 from proxy.net.server import Proxy, run_it
-from proxy.net.streams import Stream
 from proxy.net.upstreams import Upstreams
 from proxy.net.workers.balance import Place, Places
 from proxy.net.workers.calls import Calls, Said
@@ -82,9 +80,9 @@ class WorkerCluster(Cluster):
                 self._place.opened()
                 return trio.socket.from_stdlib_socket(sock), peer
 
-    async def _connection(self, client: Stream, route: Route, node_id: int | None, listener: str) -> None:
+    async def _connection(self, arrival: Arrival) -> None:
         try:
-            await super()._connection(client, route, node_id, listener)
+            await super()._connection(arrival)
         finally:
             self._place.closed()
 
