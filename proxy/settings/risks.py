@@ -38,8 +38,9 @@ OF_ALL = (
     Risk("drain", lambda proxy: proxy.drain_seconds == 0, "cuts exchanges in flight off at every stop"),
     Risk(
         "held",
-        lambda proxy: any(cluster.hold_limit > proxy.held_in_all for cluster in proxy.clusters),
-        "is less than one response may take (limits.hold): such a response is held all the same, and all others wait",
+        lambda proxy: any(cluster.hold_limit > proxy.held_in_all // proxy.workers for cluster in proxy.clusters),
+        "is less, for each worker, than one response may take (limits.hold): "
+        "such a response is held all the same, and all others wait",
     ),
 )
 OF_A_CLUSTER = (
@@ -89,10 +90,12 @@ OF_A_CLUSTERS_TLS = (
     ),
     Risk(
         "tls.upstream.anyone_may_use_it",
-        lambda cluster: cluster.upstream_tls is not None
-        and cluster.upstream_tls.certificate is not None
-        and cluster.upstream_tls.anyone_may_use_it
-        and (cluster.tls is None or cluster.tls.lets_anyone_in),
+        lambda cluster: (
+            cluster.upstream_tls is not None
+            and cluster.upstream_tls.certificate is not None
+            and cluster.upstream_tls.anyone_may_use_it
+            and (cluster.tls is None or cluster.tls.lets_anyone_in)
+        ),
         "gives everybody who reaches the listener all that brokers allow the proxy's certificate",
     ),
 )

@@ -52,6 +52,12 @@ def test_a_risk_is_said_with_its_key(key, tmp_path):
     assert line.startswith(TAKEN[key].split(" ")[0] + " ")
 
 
+def test_each_worker_has_only_its_part_of_what_may_be_held(tmp_path):
+    assert taken(tmp_path, "workers = 4") == []
+    (line,) = taken(tmp_path, "workers = 5")
+    assert line.startswith("held ")
+
+
 def test_an_admin_page_on_ones_own_machine_is_no_risk(tmp_path):
     for host in ("localhost", "127.0.0.5", "[::1]"):
         assert taken(tmp_path, f'metrics = "{host}:9464"') == []
