@@ -10,7 +10,7 @@ ARGS ?=
 SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-long check bench bench-wire fuzz docs
+.PHONY: help setup demo test test-fast test-long check bench bench-memory bench-wire fuzz docs
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -35,8 +35,11 @@ check: setup  ## lint, types, and which room may import which
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-bench: setup  ## ratios to a direct connection and to a bare relay, in one run
+bench: setup  ## ratios to a direct connection, a bare relay and Kroxylicious, in one run
 	@$(BIN)/python -m bench $(ARGS)
+
+bench-memory: setup  ## what stays resident: idle, busy, over a soak (ARGS="--soak 600")
+	@$(BIN)/python -m bench.memory $(ARGS)
 
 bench-wire: setup  ## the wire codec's speed as ratios to kafka-python, kio and aiokafka, in one run
 	@$(BIN)/python -m bench.wire $(ARGS)
