@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -48,7 +48,7 @@ class ListenerTls:
     key_password: Annotated[
         str | None,
         Key(PASSWORD, "key_password", "What the private key is encrypted with.", "...", unset="none", secret=True),
-    ] = None
+    ] = field(default=None, repr=False)
     client_ca: Annotated[
         Path | None,
         Key(
@@ -125,7 +125,7 @@ class UpstreamTls:
     key_password: Annotated[
         str | None,
         Key(PASSWORD, "key_password", "What the private key is encrypted with.", "...", unset="none", secret=True),
-    ] = None
+    ] = field(default=None, repr=False)
     server_name: Annotated[
         str | None,
         Key(

@@ -167,6 +167,14 @@ TAKEN = {
 }
 
 
+def test_settings_that_are_printed_whole_hold_no_password():
+    path = Path("proxy.pem")
+    said = {"certificate": path, "key": path, "key_password": "the password"}
+    for side in (ListenerTls(**said), UpstreamTls(**said)):
+        assert side.key_password == "the password"
+        assert "the password" not in repr(side)
+
+
 def test_a_risk_for_each_row_is_tried():
     assert set(TAKEN) == {risk.key for risk in OF_A_CLUSTERS_TLS}
 
