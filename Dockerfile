@@ -14,9 +14,9 @@ COPY proxy proxy
 COPY recorder recorder
 COPY dashboards dashboards
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
-# an environment without pip: nothing can be installed where it runs
+# an environment without pip: nothing can be installed where it runs; crcmod has no wheels, and needs no compiler
 RUN python -m venv --without-pip /opt/kafka-wiretap \
-    && pip --python /opt/kafka-wiretap install --no-cache-dir --only-binary :all: /wheels/*.whl
+    && pip --python /opt/kafka-wiretap install --no-cache-dir --only-binary :all: --no-binary crcmod /wheels/*.whl
 # what the user of the runtime stage may write to
 RUN mkdir -p /writable/home /writable/capture
 

@@ -20,7 +20,7 @@ from recorder.demo import run as module
 from recorder.demo.children import ChildFailed
 
 pytestmark = pytest.mark.timeout(600)
-MARK = "KAFKA_WIRETAP_TEST_MARK"
+MARK = "WIRETAP_TEST_MARK"
 PROGRAM = "import sys; from proxy.cli import main; sys.argv[0] = 'kafka-wiretap'; main()"
 
 
