@@ -25,7 +25,7 @@ test: check  ## the checks and the whole suite, the fast tests first (under 20 m
 	$(PYTEST) -m "not long" $(ARGS)
 
 test-fast: setup  ## the tests that need no broker and no JVM (under 2 minutes)
-	$(PYTEST) -m "not real and not long" $(ARGS)
+	$(PYTEST) -m "not real and not long" -n auto --maxprocesses 4 $(ARGS)
 
 test-long: setup  ## soaks and full sweeps
 	$(PYTEST) -m long --timeout 3600 $(ARGS)
