@@ -10,6 +10,7 @@ A name stands for one node only: `node_of` is the exact inverse of `host`.
 """
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address
@@ -68,7 +69,51 @@ class HostPattern:
 
 
 @dataclass(frozen=True, slots=True)
-class TemplateMap:
+class _NameMap(ABC):
+    """What both have in common: a pattern and a port that clients are told, and no ports to be given away."""
+
+    bootstrap: Address
+    advertise: str | None
+    pattern: HostPattern = field(init=False, repr=False, compare=False)
+    port: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        pattern, port = _read_advertise(self.advertise, self.bootstrap)
+        object.__setattr__(self, "pattern", pattern)
+        object.__setattr__(self, "port", port)
+        wrong = [*self._wrong()]
+        if wrong:
+            raise Misplaced(*wrong)
+
+    @property
+    def usual(self) -> range:
+        """No ports are set aside."""
+        return range(0)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """There is nothing to give way."""
+        return ()
+
+    def advertised(self, node_id: int, port: int | None) -> Address:
+        """What clients are told of a node, wherever it is listened on. Raises ValueError: its id has no name."""
+        return Address(self.pattern.host(node_id), self.port)
+
+    def is_set_aside(self, port: int, node_id: int) -> bool:
+        """No port is."""
+        return False
+
+    def is_kept(self, port: int, node_id: int) -> bool:
+        """Names stay; which port they lead to is no business of clients."""
+        return False
+
+    @abstractmethod
+    def _wrong(self) -> Iterator[str]:
+        """A line for each thing that is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateMap(_NameMap):
     """The places of one cluster's nodes. A wrong combination is `Misplaced`.
 
     Args:
@@ -79,40 +124,18 @@ class TemplateMap:
         named: listeners of other nodes that this proxy stands for (`--node N=HOST:PORT`).
     """
 
-    bootstrap: Address
-    advertise: str | None
     own: int | None = None
     named: Mapping[int, Address] = field(default_factory=dict)
-    pattern: HostPattern = field(init=False, repr=False, compare=False)
-    port: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        host, port = _read_advertise(self.advertise, self.bootstrap)
-        object.__setattr__(self, "pattern", host)
-        object.__setattr__(self, "port", port)
         object.__setattr__(self, "named", MappingProxyType(dict(self.named)))
-        wrong = [*self._wrong_listened_for(), *self._wrong_places()]
-        if wrong:
-            raise Misplaced(*wrong)
-
-    @property
-    def usual(self) -> range:
-        """No ports are set aside: each is named."""
-        return range(0)
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """There is nothing to give way."""
-        return ()
+        # not super(): a dataclass with slots is another class than the one that its methods were written in
+        _NameMap.__post_init__(self)
 
     def wanted(self, node_id: int) -> Wanted | None:
         """A named node's place, and no other: who dials its name arrives there. None: another proxy's node."""
         named = self.named.get(node_id)
         return Wanted((named.port,), named.host) if named else None
-
-    def advertised(self, node_id: int, port: int | None) -> Address:
-        """What clients are told of a node, wherever it is listened on. Raises ValueError: its id has no name."""
-        return Address(self.pattern.host(node_id), self.port)
 
     def called(self, bootstrap: Address) -> Address:
         """The own node's name; without one, nobody has said it."""
@@ -126,13 +149,9 @@ class TemplateMap:
         """The listener says it: whoever dials a name arrives there."""
         return node_id
 
-    def is_set_aside(self, port: int, node_id: int) -> bool:
-        """No port is."""
-        return False
-
-    def is_kept(self, port: int, node_id: int) -> bool:
-        """Names stay; which port they lead to is no business of clients."""
-        return False
+    def _wrong(self) -> Iterator[str]:
+        yield from self._wrong_listened_for()
+        yield from self._wrong_places()
 
     def _wrong_listened_for(self) -> Iterator[str]:
         if self.own is None and not self.named:
@@ -164,7 +183,7 @@ class TemplateMap:
 
 
 @dataclass(frozen=True, slots=True)
-class SniMap:
+class SniMap(_NameMap):
     """One TLS listener for all of a cluster's nodes. A wrong combination is `Misplaced`.
 
     Args:
@@ -173,19 +192,7 @@ class SniMap:
         bootstrap_name: by which clients ask for no node in particular (`bootstrap_name`).
     """
 
-    bootstrap: Address
-    advertise: str | None
     bootstrap_name: str | None
-    pattern: HostPattern = field(init=False, repr=False, compare=False)
-    port: int = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        pattern, port = _read_advertise(self.advertise, self.bootstrap)
-        object.__setattr__(self, "pattern", pattern)
-        object.__setattr__(self, "port", port)
-        wrong = [*self._wrong_names()]
-        if wrong:
-            raise Misplaced(*wrong)
 
     @property
     def named(self) -> Mapping[int, Address]:
@@ -197,23 +204,9 @@ class SniMap:
         """No node is the upstream's alone."""
         return None
 
-    @property
-    def usual(self) -> range:
-        """No ports are set aside."""
-        return range(0)
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """There is nothing to give way."""
-        return ()
-
     def wanted(self, node_id: int) -> Wanted | None:
         """The bootstrap listener is all there is."""
         return None
-
-    def advertised(self, node_id: int, port: int | None) -> Address:
-        """What clients are told of a node. Raises ValueError: its id has no name."""
-        return Address(self.pattern.host(node_id), self.port)
 
     def called(self, bootstrap: Address) -> Address:
         """By its own name, at the port that is told."""
@@ -234,15 +227,7 @@ class SniMap:
             raise ValueError("the client asks for a name that is no node's, nor the bootstrap listener's")
         return found
 
-    def is_set_aside(self, port: int, node_id: int) -> bool:
-        """No port is."""
-        return False
-
-    def is_kept(self, port: int, node_id: int) -> bool:
-        """Names stay."""
-        return False
-
-    def _wrong_names(self) -> Iterator[str]:
+    def _wrong(self) -> Iterator[str]:
         right = 'right would be bootstrap_name = "kafka.example.org"'
         if self.pattern.is_numeric:
             yield f"--advertise {self.advertise} is no name, and clients ask for names alone; right would be {EXAMPLE}"
