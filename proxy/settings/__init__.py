@@ -13,7 +13,7 @@ show.py         what is in effect, and where it comes from
 reference.py    docs/settings.md
 commands.py     `kafka-wiretap config`
 
-The fields themselves are frozen dataclasses, checked in their constructors: proxy/config.py, and the recorder's own.
+The fields themselves are frozen dataclasses, checked in their constructors: proxy/config/, and the recorder's own.
 Standard library only: a schema library would read the types, but neither remember where a value came from nor name the
 nearest key, nor word an error for a flag here and a file there; what would be left of its work is in reader.py.
 """

@@ -12,7 +12,6 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from proxy.config import MIB
 from proxy.conversation import Cause, Direction
 from proxy.net.held import HeldBytes
 from proxy.net.relay import MOST_MADE
@@ -20,6 +19,7 @@ from proxy.net.streams import RECEIVE_SIZE, PeerLost, Stream
 from proxy.rewrite import api_versions
 from proxy.rewrite.addresses import FETCH, FIND_COORDINATOR, METADATA, PRODUCE
 from proxy.rewrite.nodes import Address, Node
+from proxy.settings.kinds import MIB
 from proxy.wire import catalog
 from proxy.wire.framing import framed
 from tests.proxy.conversation import script

@@ -1,0 +1,121 @@
+"""One cluster's settings, whole: what its connections begin with, and what must fit together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Annotated
+
+from proxy.config.errors import BadSetting
+from proxy.config.flow import Flow
+from proxy.config.mapping import NEEDLESS, MappingKind
+from proxy.rewrite.names import SniMap, TemplateMap
+from proxy.rewrite.nodes import Misplaced, NodeMap
+from proxy.rewrite.ports import PortMap
+from proxy.settings.keys import Key, wrong_values
+from proxy.settings.kinds import SWITCH, TIMEOUT, choice
+from proxy.tls.settings import ListenerTls, UpstreamTls, wrong_together
+from proxy.wire.framing import FrameLimits
+
+# the cluster that flags speak of
+MAIN = "main"
+
+
+class ProxyHeader(StrEnum):
+    """The header of the PROXY protocol that a connection begins with."""
+
+    OFF = "off"
+    ONE = "v1"
+    TWO = "v2"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings(Flow):
+    """One cluster that the proxy stands for.
+
+    Args:
+        name: the label of its metrics.
+        tls: towards clients; None: plaintext.
+        upstream_tls: towards brokers; None: plaintext.
+        remembered: node id -> port, from the state file.
+
+    `node_map`: which listener stands for which node, and what clients are told of it.
+    """
+
+    hide_unknown: Annotated[
+        bool,
+        Key(
+            SWITCH,
+            "hide_unknown",
+            "Brokers' answers to ApiVersions lose what the proxy can't decode: vendors' own APIs, from key 10000 on.",
+            True,
+        ),
+    ] = False
+    accept_proxy: Annotated[
+        bool,
+        Key(
+            SWITCH,
+            "proxy_protocol.accept",
+            "Whether clients' connections begin with a header of the PROXY protocol (v1 or v2), which a load balancer "
+            "puts there: then each one must. The address in it is the client's in log, capture and limits.",
+            True,
+        ),
+    ] = False
+    header_seconds: Annotated[
+        float, Key(TIMEOUT, "proxy_protocol.timeout", "How long such a header may take to come.", "3s")
+    ] = 5
+    send_proxy: Annotated[
+        ProxyHeader,
+        Key(
+            choice(ProxyHeader),
+            "proxy_protocol.send",
+            "The header that brokers are sent first, with the client's address. They must expect it: Kafka itself does "
+            "not, a load balancer in front of it may.",
+            "v2",
+        ),
+    ] = ProxyHeader.OFF
+    name: str = MAIN
+    tls: ListenerTls | None = None
+    upstream_tls: UpstreamTls | None = None
+    remembered: Mapping[int, int] = field(default_factory=dict)
+    node_map: NodeMap = field(init=False)
+
+    def __post_init__(self) -> None:
+        wrong = [*wrong_values(self), *self._wrong_upstream(), *self._wrong_mapping()]
+        wrong += wrong_together(self.tls, self.upstream_tls, f"clusters.{self.name}")
+        try:
+            object.__setattr__(self, "node_map", self._made_map())
+        except Misplaced as error:
+            # keys that are no flags: nobody else says whose they are
+            said = (line if line.startswith(("--", "the ")) else f"clusters.{self.name}.{line}" for line in error.lines)
+            wrong.extend(said)
+        if wrong:
+            raise BadSetting(*wrong, cluster=self.name)
+
+    @property
+    def limits(self) -> FrameLimits:
+        """The longest frames that are let through."""
+        return FrameLimits(self.request_limit, self.response_limit)
+
+    def _made_map(self) -> NodeMap:
+        if self.mapping is MappingKind.TEMPLATE:
+            return TemplateMap(self.listen, self.advertise, self.own_node, self.nodes)
+        if self.mapping is MappingKind.SNI:
+            return SniMap(self.listen, self.advertise, self.bootstrap_name)
+        places = (self.listen, self.advertise, self.nodes, self.node_ports, self.node_count, self.remembered)
+        return PortMap(*places, told=self.advertised, told_base=self.advertise_ports)
+
+    def _wrong_mapping(self) -> Iterator[str]:
+        """Keys that only another mapping has a use for, and what is missing for this one."""
+        where = f"clusters.{self.name}"
+        for key in NEEDLESS[self.mapping]:
+            if getattr(self, key) not in (None, {}):
+                yield f'{where}.{key} means nothing with mapping = "{self.mapping}"; right would be leaving one out'
+        if self.mapping is MappingKind.SNI and self.tls is None:
+            right = f'{where}.tls.certificate = "/etc/wiretap/proxy.pem"'
+            yield f'{where}.mapping = "sni" needs TLS towards clients; right would be adding {right}'
+
+    def _wrong_upstream(self) -> Iterator[str]:
+        if self.listen in self.upstream:
+            yield f"--upstream {self.listen} is the proxy's own listener; right would be --upstream broker-1:9092"

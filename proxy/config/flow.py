@@ -1,0 +1,96 @@
+"""What a cluster's connections may take: bytes, time, and how many they may be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from proxy.config.mapping import Mapped
+from proxy.settings.keys import Key
+from proxy.settings.kinds import COUNT, LIMIT, MIB, TIMEOUT
+from proxy.wire.framing import FrameLimits
+
+LIMITS = FrameLimits()
+
+
+@dataclass(frozen=True, slots=True)
+class Flow(Mapped):
+    """The keys that set limits and times."""
+
+    request_limit: Annotated[
+        int,
+        Key(
+            LIMIT,
+            "limits.request",
+            "The longest request that is let through; brokers' own limit is socket.request.max.bytes.",
+            "100MiB",
+        ),
+    ] = LIMITS.request
+    response_limit: Annotated[
+        int, Key(LIMIT, "limits.response", "The longest response that is let through.", "1GiB")
+    ] = LIMITS.response
+    hold_limit: Annotated[
+        int,
+        Key(
+            LIMIT,
+            "limits.hold",
+            "The longest response that is held whole to be rewritten; a connection with a longer one is closed.",
+            "64MiB",
+        ),
+    ] = 64 * MIB
+    dial_seconds: Annotated[
+        float, Key(TIMEOUT, "timeouts.dial", "How long a broker may take to accept a connection.", "10s")
+    ] = 10
+    # a client waits for an answer no longer than its request.timeout.ms, 30 s by default
+    half_close_seconds: Annotated[
+        float,
+        Key(
+            TIMEOUT,
+            "timeouts.half_close",
+            "How long a client's end of stream is kept from the broker while answers are in flight.",
+            "30s",
+        ),
+    ] = 30
+    tls_seconds: Annotated[
+        float, Key(TIMEOUT, "timeouts.tls", "How long a TLS handshake may take, with clients and with brokers.", "10s")
+    ] = 10
+    idle_seconds: Annotated[
+        float | None,
+        Key(
+            TIMEOUT,
+            "timeouts.idle",
+            "After how long a connection is closed on which nothing moves. While an answer is owed it is never.",
+            "15m",
+            unset="never: brokers end idle connections themselves (connections.max.idle.ms, 10 minutes by default)",
+        ),
+    ] = None
+    keepalive_seconds: Annotated[
+        float,
+        Key(
+            TIMEOUT,
+            "timeouts.keepalive",
+            "After how much silence a peer's machine is asked whether it is still there; one that does not answer for "
+            "as long again is lost.",
+            "2m",
+        ),
+    ] = 60
+    connection_limit: Annotated[
+        int | None,
+        Key(
+            COUNT,
+            "limits.connections",
+            "Connections of this cluster's clients at the same time; those above are closed at once.",
+            2000,
+            unset="as many as files may be open",
+        ),
+    ] = None
+    address_limit: Annotated[
+        int | None,
+        Key(
+            COUNT,
+            "limits.connections_per_address",
+            "Likewise, from one IP address of clients.",
+            200,
+            unset="any number",
+        ),
+    ] = None

@@ -1,0 +1,38 @@
+"""How the log is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated
+
+from proxy.settings.keys import Key
+from proxy.settings.kinds import choice
+
+
+class Level(StrEnum):
+    """What is logged: this, and what is worse."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class Format(StrEnum):
+    """How an event is written."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    """The log on standard error."""
+
+    level: Annotated[Level, Key(choice(Level), "level", "The least important events that are logged.", "info")] = (
+        Level.INFO
+    )
+    format: Annotated[
+        Format, Key(choice(Format), "format", "One line an event: for people, or a JSON object.", "json")
+    ] = Format.TEXT

@@ -1,0 +1,124 @@
+"""Where a cluster's brokers and its listeners are, and what clients are told of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+from proxy.rewrite.nodes import Address
+from proxy.settings.addresses import ADDRESS, BROKERS, HOST
+from proxy.settings.keys import Key
+from proxy.settings.kinds import INTEGER, PATH, choice
+
+
+class MappingKind(StrEnum):
+    """How clients tell nodes apart."""
+
+    PORTS = "ports"
+    TEMPLATE = "template"
+    SNI = "sni"
+
+
+# keys that belong to other mappings
+NEEDLESS = {
+    MappingKind.PORTS: ("own_node", "bootstrap_name"),
+    MappingKind.TEMPLATE: ("node_ports", "advertise_ports", "advertised", "bootstrap_name"),
+    MappingKind.SNI: ("node_ports", "advertise_ports", "advertised", "nodes", "own_node"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """The keys that say who is where."""
+
+    upstream: Annotated[
+        tuple[Address, ...],
+        Key(BROKERS, "upstream", "Bootstrap brokers, tried in order.", ["broker-1:9092", "broker-2:9092"]),
+    ]
+    listen: Annotated[
+        Address, Key(ADDRESS, "listen", "The bootstrap listener. Port 0: any free one.", "127.0.0.1:19092")
+    ]
+    advertise: Annotated[
+        str | None,
+        Key(
+            HOST,
+            "advertise",
+            "What clients are told to dial: a host; with `template` and `sni` a name for each node, "
+            "`broker-{node_id}.example.org:9092`, and the port of `listen` where none is said.",
+            "proxy.example.org",
+            unset="the host of `listen`",
+        ),
+    ] = None
+    node_ports: Annotated[
+        int | None,
+        Key(INTEGER, "node_ports", "Node N listens on this port + N.", 19100, unset="the port of `listen` + 1"),
+    ] = None
+    node_count: Annotated[int, Key(INTEGER, "node_count", "Nodes below it have such a port.", 1000)] = 1000
+    nodes: Annotated[
+        Mapping[int, Address],
+        Key(ADDRESS, "nodes", "The listener of one node, by its id.", "127.0.0.1:9094", unset="none", each=INTEGER),
+    ] = field(default_factory=dict)
+    mapping: Annotated[
+        MappingKind,
+        Key(
+            choice(MappingKind),
+            "mapping",
+            "How clients tell nodes apart: by a port for each, or by a name made of the id: `template`, where each "
+            "proxy stands for one node or some, and others for the rest; `sni`, one TLS port for all of them.",
+            "template",
+        ),
+    ] = MappingKind.PORTS
+    own_node: Annotated[
+        int | None,
+        Key(
+            INTEGER,
+            "own_node",
+            "With `template`: the node that `listen` is the listener of, and whose broker `upstream` is.",
+            3,
+            unset="none",
+        ),
+    ] = None
+    bootstrap_name: Annotated[
+        str | None,
+        Key(
+            HOST,
+            "bootstrap_name",
+            "With `sni`: the name by which clients find the cluster. It and all nodes' must lead to `listen`.",
+            "kafka.example.org",
+            unset="none",
+        ),
+    ] = None
+    advertise_ports: Annotated[
+        int | None,
+        Key(
+            INTEGER,
+            "advertise_ports",
+            "With `ports`: clients are told this port + N where node N listens on `node_ports` + N.",
+            31100,
+            unset="the ports that are listened on",
+        ),
+    ] = None
+    advertised: Annotated[
+        Mapping[int, Address],
+        Key(
+            ADDRESS,
+            "advertised",
+            "With `ports`: what clients are told of one node, by its id.",
+            "kafka-1.example.org:443",
+            unset="none",
+            each=INTEGER,
+        ),
+    ] = field(default_factory=dict)
+    state: Annotated[
+        Path | None,
+        Key(
+            PATH,
+            "state",
+            "Keeps nodes and their ports over restarts.",
+            "nodes.json",
+            unset="beside the capture, or in your state folder; nothing is kept for a listener on port 0",
+        ),
+    ] = None

@@ -1,0 +1,21 @@
+"""Settings with little in them, and what is wrong with others."""
+
+from typing import Any
+
+import pytest
+
+from proxy.config import BadSetting, ClusterSettings
+from proxy.rewrite.nodes import Address
+
+LISTEN = Address("127.0.0.1", 19092)
+BROKER = Address("broker-1", 9092)
+
+
+def cluster(*upstream: Address, listen: Address = LISTEN, **others: Any) -> ClusterSettings:
+    return ClusterSettings(upstream or (BROKER,), listen, **others)
+
+
+def wrong(error: pytest.ExceptionInfo[BadSetting]) -> tuple[str, ...]:
+    """The lines, each of which shows something right."""
+    assert all("\n" not in line and "right would be" in line for line in error.value.lines)
+    return error.value.lines

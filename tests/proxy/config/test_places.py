@@ -1,0 +1,75 @@
+from pathlib import Path
+
+import pytest
+
+from proxy.config import BadSetting, ProxySettings, default_state_file
+from proxy.rewrite.nodes import Address
+from tests.proxy.config.clusters import LISTEN, cluster, wrong
+
+EAST = cluster(name="east", node_count=10, nodes={50: Address("127.0.0.1", 9094)})
+
+
+@pytest.mark.parametrize(
+    ("west", "ports"),
+    [
+        ({"listen": LISTEN}, "port 19092 of 127.0.0.1"),
+        ({"listen": Address("127.0.0.1", 19100)}, "port 19100 of 127.0.0.1"),
+        ({"listen": Address("127.0.0.1", 19090)}, "port 19092 of 127.0.0.1"),
+        ({"listen": Address("127.0.0.1", 29092), "node_ports": 19000, "node_count": 100}, "port"),
+        ({"listen": Address("127.0.0.1", 29092), "node_ports": 9000, "node_count": 95}, "port 9094 of 127.0.0.1"),
+        ({"listen": Address("127.0.0.1", 29092), "nodes": {1: Address("127.0.0.1", 19093)}}, "port 19093"),
+        ({"listen": Address("0.0.0.0", 9094), "advertise": "a"}, "port 9094 of"),
+        ({"listen": Address("127.0.0.1", 19103), "node_ports": 19095, "node_count": 8}, "ports 19095 to 19102 of"),
+    ],
+)
+def test_clusters_that_want_the_same_ports_are_said(west, ports):
+    with pytest.raises(BadSetting) as error:
+        ProxySettings((EAST, cluster(name="west", node_count=west.pop("node_count", 10), **west)))
+    (line,) = wrong(error)
+    assert line.startswith("clusters.west and clusters.east both want " + ports)
+
+
+@pytest.mark.parametrize(
+    "west",
+    [
+        {"listen": Address("127.0.0.1", 19103)},
+        {"listen": Address("127.0.0.2", 19092)},
+        {"listen": Address("127.0.0.1", 0)},
+        {"listen": Address("127.0.0.1", 19103), "nodes": {1: Address("127.0.0.1", 0)}},
+    ],
+)
+def test_clusters_with_ports_of_their_own_will_do(west):
+    assert len(ProxySettings((EAST, cluster(name="west", node_count=10, **west))).clusters) == 2
+
+
+def test_two_listeners_on_any_port_do_not_clash():
+    anywhere = Address("127.0.0.1", 0)
+    assert ProxySettings((cluster(listen=anywhere), cluster(listen=anywhere, name="west")))
+
+
+def test_the_state_file_lies_beside_the_capture():
+    assert default_state_file(LISTEN, Path("capture"), environment={}) == Path("capture/_nodes.json")
+    assert default_state_file(LISTEN, Path("capture"), "east", {}) == Path("capture/_nodes-east.json")
+
+
+@pytest.mark.parametrize(
+    ("environment", "folder"),
+    [
+        ({"HOME": "/home/me"}, "/home/me/.local/state/kafka-wiretap"),
+        ({"HOME": "/home/me", "XDG_STATE_HOME": "/state"}, "/state/kafka-wiretap"),
+        ({}, "/.local/state/kafka-wiretap"),
+    ],
+)
+def test_or_in_the_users_state_folder(environment, folder):
+    path = default_state_file(LISTEN, None, environment=environment)
+    assert path == Path(folder) / "nodes-127.0.0.1-19092.json"
+
+
+def test_each_listener_has_a_state_of_its_own():
+    listeners = [LISTEN, Address("127.0.0.1", 19093), Address("::1", 19092), Address("*", 19092)]
+    paths = {default_state_file(listen, None, environment={}) for listen in listeners}
+    assert len(paths) == len(listeners)
+
+
+def test_a_listener_on_any_port_has_no_state():
+    assert default_state_file(Address("127.0.0.1", 0), None, environment={}) is None

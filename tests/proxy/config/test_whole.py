@@ -1,0 +1,41 @@
+from pathlib import Path
+
+import pytest
+
+from proxy.config import BadSetting, ProxySettings
+from proxy.rewrite.nodes import Address
+from tests.proxy.config.clusters import cluster, wrong
+
+
+@pytest.mark.parametrize("seconds", [-1, -0.001, float("nan")])
+def test_a_time_to_drain_that_is_none_is_said(seconds):
+    with pytest.raises(BadSetting) as error:
+        ProxySettings((cluster(),), drain_seconds=seconds)
+    assert wrong(error)[0].startswith("drain ")
+
+
+@pytest.mark.parametrize("seconds", [0, 0.5, 1e-7, 10, 1e9, float("inf")])
+def test_any_other_time_to_drain_will_do(seconds):
+    assert ProxySettings((cluster(),), drain_seconds=seconds).drain_seconds == seconds
+
+
+@pytest.mark.parametrize("name", ["East", "", "a.b", "a b", "-a", "ä", "x" * 41])
+def test_a_name_that_is_no_label_is_said(name):
+    with pytest.raises(BadSetting) as error:
+        ProxySettings((cluster(name=name),))
+    assert "small letters" in wrong(error)[0]
+
+
+def test_there_must_be_a_cluster_and_no_two_of_a_name():
+    with pytest.raises(BadSetting, match="names no cluster"):
+        ProxySettings(())
+    others = (cluster(), cluster(listen=Address("127.0.0.1", 29092)))
+    with pytest.raises(BadSetting, match="names a cluster twice"):
+        ProxySettings(others)
+
+
+def test_clusters_do_not_share_a_state_file():
+    west = cluster(name="west", listen=Address("127.0.0.1", 29092), state=Path("nodes.json"))
+    with pytest.raises(BadSetting) as error:
+        ProxySettings((cluster(state=Path("nodes.json")), west))
+    assert wrong(error)[0].startswith("clusters.west.state nodes.json")
