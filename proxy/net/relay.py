@@ -9,7 +9,8 @@ How it ends is a state of the client's side:
     OPEN        requests pass
     FINISHED    the client has sent its end of stream, or something to be cut off for; the broker learns of it once
                 nothing is in flight any more, because a broker that reads an end of stream drops the answers it owes
-    DRAINING    the proxy is to stop: no more requests are read once a frame is complete
+    DRAINING    the proxy wants to stop, or nothing has moved for long: no more requests are read once a frame is
+                complete
 
 A broker that is gone ends it too, but not before what it had answered has been passed on.
 """
@@ -79,7 +80,7 @@ class Relay:
         self._talk = talk
         self._shared = shared
         self._state = ClientSide.OPEN
-        # why the client's side is FINISHED
+        # why the client's side is no longer OPEN
         self._goodbye = Cause.CLIENT_CLOSED
         # what it means when the broker sends no more
         self._broker_end = Cause.BROKER_CLOSED
@@ -136,15 +137,24 @@ class Relay:
 
     def idle(self) -> None:
         """Nothing has moved for as long as it may."""
-        self._end(Cause.IDLE)
+        if self._at_boundary():
+            self._leave(Cause.IDLE)
+        else:
+            self._end(Cause.IDLE)
 
     def drain(self) -> None:
         """Stop at the next frame boundary, once what is in flight is answered."""
-        if self.is_idle:
+        if self._state is ClientSide.OPEN:
+            self._leave(Cause.DRAINED)
+        elif self.is_idle:
             self._end(Cause.DRAINED)
-        elif self._state is ClientSide.OPEN:
-            self._state = ClientSide.DRAINING
-            self._client.wake()
+
+    def _leave(self, cause: Cause) -> None:
+        """Has the task that reads requests end it. Nobody else may: a request may be about to be read, and is not lost
+        if it is answered, or never read.
+        """
+        self._state, self._goodbye = ClientSide.DRAINING, cause
+        self._client.wake()
 
     def _end(self, cause: Cause) -> None:
         """Ends both tasks; the first cause counts. After a goodbye, how the two sides go is no cause."""
@@ -173,7 +183,7 @@ class Relay:
                 await self._client_finished()
                 return
         await self._until_settled()
-        self._end(Cause.DRAINED)
+        self._end(self._goodbye)
 
     def _may_read(self) -> int:
         """Bytes to be read from the client at most: once the proxy is to stop, those of the frame that has begun."""

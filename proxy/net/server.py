@@ -33,6 +33,8 @@ from proxy.rewrite.nodes import Address
 EXIT_CLEAN, EXIT_CUT_OFF = 0, 1
 # after the drain: clients that linger, and the recorder's last writes
 STOP_SECONDS = 30
+# what connections take to end that wait for nothing, however short the deadline is
+MOMENT = 0.2
 
 # the clusters' bootstrap listeners by name, and the admin page's address
 Ready = Callable[[Mapping[str, Address], Address | None], None]
@@ -238,7 +240,7 @@ class Proxy:
         """Lets exchanges in flight finish. Returns the exit code."""
         for cluster in self.clusters:
             cluster.drain()
-        with trio.move_on_after(self._settings.drain_seconds) as deadline:
+        with trio.move_on_after(max(self._settings.drain_seconds, MOMENT)) as deadline:
             async with trio.open_nursery() as waiting:
                 waiting.start_soon(self._hurry, deadline)
                 for cluster in self.clusters:

@@ -14,7 +14,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from proxy.conversation import Cause, Direction
 from proxy.net.held import HeldBytes
-from proxy.net.relay import MOST_MADE
+from proxy.net.relay import MOST_MADE, Relay
 from proxy.net.streams import RECEIVE_SIZE, PeerLost, Stream
 from proxy.rewrite import api_versions
 from proxy.rewrite.addresses import FETCH, FIND_COORDINATOR, METADATA, PRODUCE
@@ -990,6 +990,35 @@ async def test_an_idle_connection_drains_at_once():
         assert talk.relay.is_idle
         talk.relay.drain()
         await talk.ends_with(Cause.DRAINED)
+
+
+@pytest.mark.parametrize(("leave", "cause"), [(Relay.drain, Cause.DRAINED), (Relay.idle, Cause.IDLE)])
+async def test_a_request_that_comes_at_that_moment_is_answered_or_not_taken(leave: Any, cause: Cause):
+    async with relaying() as talk:
+        await wait_all_tasks_blocked(0.01)
+        receive = talk.relay._client._socket.recv
+
+        def leaves_meanwhile(most: int) -> bytes:
+            # between the kernel's word that there is something to be read, and its being read
+            leave(talk.relay)
+            return receive(most)
+
+        talk.relay._client._socket = _Socket(talk.relay._client._socket, leaves_meanwhile)
+        await talk.client.say(ping(1))
+        await talk.broker.hears(ping(1))
+        await talk.broker.say(pong(1))
+        await talk.client.hears(pong(1))
+        await talk.ends_with(cause)
+
+
+class _Socket:
+    """A socket that reads in its own way."""
+
+    def __init__(self, sock: Any, recv: Any) -> None:
+        self._sock, self.recv = sock, recv
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._sock, name)
 
 
 async def test_draining_lets_answers_come_and_reads_no_more_requests():
