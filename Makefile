@@ -4,6 +4,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export PATH := $(abspath $(BIN)):$(PATH)
 PYTEST := $(BIN)/python -m pytest
+# tests that need nothing but Python, spread over the cores
+FAST := -m "not real and not long" -n auto --maxprocesses 4
 # Extra arguments: make test-fast ARGS="-k metadata"
 ARGS ?=
 # How long make fuzz goes on: make fuzz SECONDS=600
@@ -22,10 +24,11 @@ demo: setup  ## an embedded cluster, the proxy, real clients, the capture and it
 	@$(BIN)/kafka-wiretap demo $(ARGS)
 
 test: check  ## the checks and the whole suite, the fast tests first (under 20 minutes on 2 cores)
-	$(PYTEST) -m "not long" $(ARGS)
+	$(PYTEST) $(FAST) $(ARGS)
+	$(PYTEST) -m "real and not long" $(ARGS)
 
 test-fast: setup  ## the tests that need no broker and no JVM (under 2 minutes)
-	$(PYTEST) -m "not real and not long" -n auto --maxprocesses 4 $(ARGS)
+	$(PYTEST) $(FAST) $(ARGS)
 
 test-long: setup  ## soaks and full sweeps
 	$(PYTEST) -m long --timeout 3600 $(ARGS)
