@@ -1,0 +1,76 @@
+"""Frames that tests send through a relay, and ends of it that do as they are told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trio.testing import wait_all_tasks_blocked
+
+from proxy.rewrite import api_versions
+from proxy.rewrite.addresses import PRODUCE
+from proxy.settings.kinds import MIB
+from proxy.wire import catalog
+from proxy.wire.framing import framed
+from tests.proxy.conversation.script import HEARTBEAT, request, response
+from tests.proxy.net.peers import Peer
+from tests.proxy.rewrite.responses import CORRELATION_ID
+
+API_VERSIONS, DESCRIBE_CLUSTER = 18, 60
+
+NEWER = api_versions.newest_known() + 1
+
+# sizes of sockets' buffers where a test wants them to be soon full
+SMALL = 64 * 1024
+
+
+def ask(key: int, version: int, correlation_id: int = CORRELATION_ID) -> bytes:
+    """A whole request of that API, every field at its default; a Produce that wants an answer."""
+    values = {"acks": 1} if key == PRODUCE else {}
+    return framed(catalog.encode_request(key, version, correlation_id, "tests", values))
+
+
+def answer(key: int, version: int, body: dict[str, Any] | None = None, correlation_id: int = CORRELATION_ID) -> bytes:
+    return framed(catalog.encode_response(key, version, correlation_id, body or {}))
+
+
+def ping(correlation_id: int, body: bytes = b"ping") -> bytes:
+    return request(HEARTBEAT, 3, correlation_id, body)
+
+
+def pong(correlation_id: int, body: bytes = b"pong") -> bytes:
+    return response(correlation_id, body)
+
+
+def api_versions_newer(correlation_id: int) -> bytes:
+    return request(API_VERSIONS, NEWER, correlation_id, b"\0")
+
+
+class Sink:
+    """A stream that tells instead of sending."""
+
+    def __init__(self, stream: Any, tell: Any) -> None:
+        self._stream, self.send = stream, tell
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def take_now(peer: Peer) -> bytes:
+    return peer.stream.socket._sock.recv(1)
+
+
+def say_now(peer: Peer, data: bytes) -> int:
+    try:
+        return peer.stream.socket._sock.send(data)
+    except BlockingIOError:
+        return 0
+
+
+async def said_until_stuck(peer: Peer, data: bytes) -> int:
+    """How much of it is taken while nobody at the other end reads."""
+    taken, idle = 0, 0
+    while idle < 5:
+        now = say_now(peer, data[taken : taken + MIB])
+        taken, idle = taken + now, 0 if now else idle + 1
+        await wait_all_tasks_blocked(0.01)
+    return taken
