@@ -4,6 +4,7 @@ import pytest
 
 from tests.brokers.kafka import KafkaCluster
 from tests.brokers.mock import MockCluster
+from tests.brokers.waiting import wait_for
 from tests.clients.workloads import confluent
 
 pytestmark = pytest.mark.real
@@ -18,7 +19,7 @@ def test_a_leader_goes_where_it_is_sent(kafka_three: KafkaCluster) -> None:
 
 def test_a_leader_goes_where_it_had_no_replica(kafka_three: KafkaCluster) -> None:
     topic = confluent.create_topic(kafka_three.bootstrap, "leader", replicas=1)
-    start = kafka_three.metadata(1, topic).leaders[topic, 0]
+    start = wait_for(lambda: kafka_three.leader(topic, 0), "the topic")
     kafka_three.move_leader(topic, 0, start % 3 + 1)
     assert kafka_three.leader(topic, 0) == start % 3 + 1
 

@@ -128,7 +128,7 @@ def uses_many_topics(bootstrap: str, count: int = 200) -> None:
 
 
 def create_topic(bootstrap: str, name: str, partitions: int = 1, replicas: int = -1, **config: str) -> str:
-    """A fresh topic that every broker asked knows; its name."""
+    """A fresh topic; its name. Brokers may hear of it a moment later."""
     topic, admin = fresh(name), AdminClient(_settings(bootstrap))
     _all_done(admin.create_topics([NewTopic(topic, partitions, replicas, config=config)]))
     return topic
