@@ -20,12 +20,12 @@ import click
 from proxy.config import BadSetting, ProxySettings
 from proxy.log import log, log_to_stderr
 from proxy.settings.load import Loaded, load
-from proxy.settings.reload import reloaded
+from proxy.settings.reload import reloaded, why_it_waits
 from proxy.settings.sources import CONFIG
 from proxy.settings.wording import dotted
 
 if TYPE_CHECKING:
-    from proxy.net import Observer
+    from proxy.net import InEffect, Observer
     from proxy.rewrite.nodes import Address
     from recorder.capture.session import CaptureSettings
 
@@ -195,7 +195,7 @@ def proxy(config: Path | None, **flags: Any) -> None:
         raise Wrong(*loaded.retold(error)) from error
 
 
-def _run_proxy(loaded: Loaded, reload: Callable[[], ProxySettings]) -> int:
+def _run_proxy(loaded: Loaded, reload: Callable[[], InEffect]) -> int:
     from proxy import net
 
     # what is wrong with a state file is said before a capture is begun
@@ -206,22 +206,31 @@ def _run_proxy(loaded: Loaded, reload: Callable[[], ProxySettings]) -> int:
     return net.run(settings, observer, child, _say_ready, reload)
 
 
-def _reloading(loaded: Loaded, config: Path | None, flags: dict[str, Any]) -> Callable[[], ProxySettings]:
+def _reloading(loaded: Loaded, config: Path | None, flags: dict[str, Any]) -> Callable[[], InEffect]:
     """What SIGHUP does: the same sources are read again, and what can change at once does."""
+    from proxy.net import InEffect
 
-    def reload() -> ProxySettings:
+    def reload() -> InEffect:
         nonlocal loaded
         loaded, waiting = reloaded(loaded, load(config, flags))
         log_to_stderr(loaded.proxy.log.level, loaded.proxy.log.format)
         for place in waiting:
-            log(WARNING, "a setting changes with the next start only", key=dotted(place))
-        return loaded.proxy
+            reason = why_it_waits(place) or "it would cut connections"
+            log(WARNING, "a setting changes with the next start only", key=dotted(place), reason=reason)
+        return InEffect(loaded.proxy, _shared(loaded.capture, loaded.proxy.workers))
 
     return reload
 
 
-def _run_workers(settings: ProxySettings, capture: CaptureSettings | None, reload: Callable[[], ProxySettings]) -> int:
-    """Each records on its own, with its part of what may wait in memory and on disk."""
+def _shared(capture: CaptureSettings | None, workers: int) -> CaptureSettings | None:
+    """One worker's part of what may wait in memory and on disk."""
+    if capture is None:
+        return None
+    return replace(capture, queue=-(-capture.queue // workers), spool=-(-capture.spool // workers))
+
+
+def _run_workers(settings: ProxySettings, capture: CaptureSettings | None, reload: Callable[[], InEffect]) -> int:
+    """Each records on its own, with its part."""
     from proxy.net.workers import run_workers
     from proxy.worker import COMMAND
 
@@ -232,9 +241,7 @@ def _run_workers(settings: ProxySettings, capture: CaptureSettings | None, reloa
             check_writable(capture.folder)
         except FolderError as error:
             raise _not_a_capture(capture.folder, error) from error
-        share = -(-capture.queue // settings.workers), -(-capture.spool // settings.workers)
-        capture = replace(capture, queue=share[0], spool=share[1])
-    return run_workers(settings, COMMAND, capture, _say_ready, reload)
+    return run_workers(settings, COMMAND, _shared(capture, settings.workers), _say_ready, reload)
 
 
 def recorder(settings: CaptureSettings, proxy: ProxySettings) -> tuple[Observer, Sequence[str] | None]:

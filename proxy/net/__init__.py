@@ -22,7 +22,7 @@ children.py     the process that is kept running beside the proxy
 """
 
 from proxy.net.observer import Observer, Opened
-from proxy.net.server import run
+from proxy.net.server import InEffect, run
 from proxy.net.state import remembering
 
-__all__ = ["Observer", "Opened", "remembering", "run"]
+__all__ = ["InEffect", "Observer", "Opened", "remembering", "run"]

@@ -7,8 +7,8 @@ inner one accepts until the proxy is to stop, the outer one finishes what was ac
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from logging import DEBUG, ERROR, WARNING
 from typing import Any, NamedTuple
 
@@ -128,10 +128,10 @@ class Cluster:
         self._settings = settings
         self._common = common
         self._routes = routes()
-        self._credentials, upstream = credentials(settings)
+        self._credentials = credentials(settings)
         self._news = News()
         self.nodes = self._make_nodes(reserved)
-        self.upstreams = self._make_upstreams(upstream)
+        self.upstreams = self._make_upstreams(self._credentials.upstream)
         self._shared = Shared(settings, self.nodes, self.traffic, common.held, common.observer, common.room)
         self._limit = Limit(settings.connection_limit, self.name)
         self._address_limit = Limit(settings.address_limit, self.name)
@@ -169,6 +169,21 @@ class Cluster:
         """From now on connections on which nothing moves are ended, if that is wanted."""
         if self._settings.idle_seconds is not None:
             self._common.accepting.start_soon(end_idle, self._relays, self._settings.idle_seconds)
+
+    def changed(self, settings: ClusterSettings) -> Callable[[], None]:
+        """What puts settings into effect of which those have changed that may. Raises BadSetting, and nothing has."""
+        same = (settings.tls, settings.upstream_tls) == (self._settings.tls, self._settings.upstream_tls)
+        made = self._credentials if same else credentials(settings)
+
+        def change() -> None:
+            self._settings = replace(self._settings, tls=settings.tls, upstream_tls=settings.upstream_tls)
+            self.upstreams.take_over(settings.upstream_tls)
+            for ours, new in zip(self._credentials, made, strict=True):
+                if ours is not None and new is not None:
+                    ours.become(new)
+            self.nodes.grow(settings.node_map)
+
+        return change
 
     def _listen(self) -> Address:
         wanted = self._settings.listen
@@ -219,7 +234,7 @@ class Cluster:
                     sock, peer = await self._accept(listener)
                     route = Route(Address(*peer[:2]), Address(*sock.getsockname()[:2]))
                     plain = accepted(sock, str(route.client), self._settings.keepalive_seconds)
-                    client = towards_client(plain, self._credentials)
+                    client = towards_client(plain, self._credentials.listener)
                 except ConnectionAbortedError:
                     continue
                 except OSError as error:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from proxy.conversation import Cause, Conversation, Direction, Step
 
@@ -55,6 +55,9 @@ class Observer(Protocol):
 
     def node(self, node_id: int, upstream: str, listener: str, cluster: str) -> None:
         """A node was found, or has moved."""
+
+    def choose(self, recording: Any) -> None:
+        """Settings of the recorder's that were read again: those that can change do."""
 
     def wait_for_room(self) -> None:
         """Blocks until there may be room again; called in a thread."""

@@ -12,6 +12,7 @@ import signal
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from logging import ERROR, INFO
+from typing import Any, NamedTuple
 
 import trio
 from prometheus_client import CollectorRegistry
@@ -39,8 +40,16 @@ MOMENT = 0.2
 # the clusters' bootstrap listeners by name, and the admin page's address
 Ready = Callable[[Mapping[str, Address], Address | None], None]
 
+
+class InEffect(NamedTuple):
+    """Settings that were read again. `recording`: the recorder's, in words of its own."""
+
+    settings: ProxySettings
+    recording: Any = None
+
+
 # what is in effect from now on; raises BadSetting, and everything stays as it is
-Reload = Callable[[], ProxySettings]
+Reload = Callable[[], InEffect]
 
 
 def nobody(listening: Mapping[str, Address], metrics: Address | None) -> None:
@@ -115,6 +124,8 @@ class Proxy:
         self._child = child
         self._ready = ready
         self._reload = reload
+        # how is recorded, in words of the recorder's
+        self._recording: Any = None
         self._stopping = trio.Event()
         self._hurried = trio.Event()
         self._systemd = Systemd()
@@ -154,13 +165,17 @@ class Proxy:
         if self._reload is None:
             return
         try:
-            self._settings = self._reload()
+            new = self._reload()
+            changes = [one.changed(chosen) for one, chosen in zip(self.clusters, new.settings.clusters, strict=True)]
         except BadSetting as error:
             for line in error.lines:
                 log(ERROR, "settings stay as they are", reason=line)
             return
-        for cluster, chosen in zip(self.clusters, self._settings.clusters, strict=True):
-            cluster.nodes.grow(chosen.node_map)
+        for change in changes:
+            change()
+        self._settings, self._recording = new.settings, new.recording
+        if self._observer is not None:
+            self._observer.choose(new.recording)
         log(INFO, "settings were read again")
 
     async def _serve_until_drained(self) -> int:

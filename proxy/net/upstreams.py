@@ -6,6 +6,7 @@ then the cluster is asked again, for the broker may be elsewhere now.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from logging import DEBUG, ERROR, INFO, WARNING
 
 import trio
@@ -21,6 +22,7 @@ from proxy.net.streams import PeerLost, Stream, dial
 from proxy.net.tls import towards_broker
 from proxy.rewrite.nodes import Address
 from proxy.tls.contexts import Credentials
+from proxy.tls.settings import UpstreamTls
 
 # pauses between two questions that nobody answered, in seconds
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
@@ -66,6 +68,10 @@ class Upstreams:
             self.reached = False
         self.doubt()
         return Cause.UPSTREAM_DOWN
+
+    def take_over(self, tls: UpstreamTls | None) -> None:
+        """How brokers are asked for from now on."""
+        self._settings = replace(self._settings, upstream_tls=tls)
 
     def doubt(self) -> None:
         """A broker could not be reached: it may be elsewhere now."""

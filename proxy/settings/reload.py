@@ -1,19 +1,29 @@
-"""Settings that change while the proxy runs: those that cut no connection. The others wait for the next start."""
+"""Settings that change while the proxy runs: those that cut no connection. The others wait for the next start.
+
+What TLS is made of changes for new connections; what can't be used is an error, and everything stays as it is. Whether
+there is TLS can't change: the same port would be another one for the clients that know it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from proxy.config import ClusterSettings
 from proxy.rewrite.nodes import Address
 from proxy.settings.keys import Place
 from proxy.settings.load import Loaded
 from proxy.settings.reader import Effective
 from proxy.settings.sources import CLUSTERS, From
+from proxy.tls.contexts import credentials
 
 AT_ONCE = frozenset({("log", "level"), ("log", "format"), ("drain",)})
 # tables by node id, which may grow
 NODES, ADVERTISED = "nodes", "advertised"
+TLS, UPSTREAM = "tls", "upstream"
+# said of a key of TLS that waits
+TLS_STAYS = "whether TLS is spoken can't change while the proxy runs; every other key of TLS can"
 
 
 class Reloaded(NamedTuple):
@@ -24,15 +34,18 @@ class Reloaded(NamedTuple):
 
 
 def reloaded(now: Loaded, new: Loaded) -> Reloaded:
-    """What of `new` can be had at once: how is logged and drained, and what is said of nodes of which nothing was.
+    """What of `new` can be had at once: how is logged and drained, what is said of nodes of which nothing was, and
+    what TLS is made of.
 
     Raises:
-        BadSetting: that does not fit to what stays.
+        BadSetting: that does not fit to what stays, or no TLS can be made of it.
     """
     before = {one.place: one for one in now.effective}
     after = {one.place: one for one in new.effective}
     changed = [place for place in {**before, **after} if _has_changed(before.get(place), after.get(place))]
-    taken = {place for place in changed if _is_had_at_once(place, before)}
+    sides = _tls_sides(now, new)
+    taken = {place for place in changed if _is_had_at_once(place, before) or _tls_side(place) in sides}
+    others = {cluster.name: cluster for cluster in new.proxy.clusters}
     proxy = replace(
         now.proxy,
         log=new.proxy.log,
@@ -42,15 +55,53 @@ def reloaded(now: Loaded, new: Loaded) -> Reloaded:
                 cluster,
                 nodes={**cluster.nodes, **_added(NODES, cluster.name, taken, after)},
                 advertised={**cluster.advertised, **_added(ADVERTISED, cluster.name, taken, after)},
+                **_changed_tls(cluster, others, sides),
             )
             for cluster in now.proxy.clusters
         ),
     )
+    for cluster, one in zip(now.proxy.clusters, proxy.clusters, strict=True):
+        if (cluster.tls, cluster.upstream_tls) != (one.tls, one.upstream_tls):
+            credentials(one)
     effective = [*(after[one.place] if one.place in taken else one for one in now.effective)]
     effective += [after[place] for place in taken if place not in before]
     return Reloaded(
         Loaded(proxy, now.capture, tuple(effective), now.file), tuple(place for place in changed if place not in taken)
     )
+
+
+def why_it_waits(place: Place) -> str:
+    """Why a key waits for the next start, where it is not plain; else ""."""
+    return TLS_STAYS if _tls_side(place) else ""
+
+
+def _tls_side(place: Place) -> Place:
+    """The section of TLS that a key stands in; () if it doesn't."""
+    if len(place) < 4 or place[0] != CLUSTERS or place[2] != TLS:
+        return ()
+    return place[:4] if place[3] == UPSTREAM else place[:3]
+
+
+def _tls_sides(now: Loaded, new: Loaded) -> set[Place]:
+    """The sections that were there before and still are."""
+    before, after = ({side for one in loaded.proxy.clusters for side in _spoken(one)} for loaded in (now, new))
+    return before & after
+
+
+def _spoken(cluster: ClusterSettings) -> list[Place]:
+    place = (CLUSTERS, cluster.name, TLS)
+    sides = ((cluster.tls, place), (cluster.upstream_tls, (*place, UPSTREAM)))
+    return [side for settings, side in sides if settings is not None]
+
+
+def _changed_tls(cluster: ClusterSettings, others: Mapping[str, ClusterSettings], sides: set[Place]) -> dict[str, Any]:
+    place = (CLUSTERS, cluster.name, TLS)
+    changed: dict[str, Any] = {}
+    if place in sides:
+        changed["tls"] = others[cluster.name].tls
+    if (*place, UPSTREAM) in sides:
+        changed["upstream_tls"] = others[cluster.name].upstream_tls
+    return changed
 
 
 def _has_changed(before: Effective | None, after: Effective | None) -> bool:

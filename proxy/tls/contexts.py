@@ -19,6 +19,9 @@ from proxy.log import log
 from proxy.rewrite.nodes import NodeMap
 from proxy.tls.settings import Clients, ListenerTls, UpstreamTls, Version
 
+KEY_PASSWORD = "key_password"
+# in the head of a key in PEM that is: RFC 7468 has it in its label, what came before in a line of its own
+_ENCRYPTED = b"ENCRYPTED"
 _VERSIONS = {Version.TLS_1_2: ssl.TLSVersion.TLSv1_2, Version.TLS_1_3: ssl.TLSVersion.TLSv1_3}
 # inode, time and size of each file; None where there is none
 _Signature = tuple[tuple[int, int, int] | None, ...]
@@ -26,10 +29,10 @@ _Side = TypeVar("_Side", ListenerTls, UpstreamTls)
 
 
 class BadCertificate(ValueError):
-    """A file that no TLS can be made of. `key`: the setting that names it."""
+    """What no TLS can be made of. `key`: the setting that is to blame; `path`: the file that it names, if it does."""
 
-    def __init__(self, key: str, path: Path, reason: str) -> None:
-        super().__init__(f'{key} = "{path}" can\'t be used ({reason})')
+    def __init__(self, key: str, path: Path | None, reason: str) -> None:
+        super().__init__(f'{key} = "{path}" can\'t be used ({reason})' if path else f"{key} {reason}")
         self.key = key
 
 
@@ -41,14 +44,15 @@ class NamedObject(ssl.SSLObject):
 
 
 class Credentials:
-    """A context that follows its files.
+    """A context that follows its files. `of`: whose it is, for the log: "clusters.main.tls".
 
     Raises:
         BadCertificate: it can't be made at the start.
     """
 
-    def __init__(self, make: Callable[[], ssl.SSLContext], *paths: Path | None) -> None:
+    def __init__(self, make: Callable[[], ssl.SSLContext], *paths: Path | None, of: str = "") -> None:
         self._make = make
+        self._of = of
         self._paths = tuple(path for path in paths if path is not None)
         # before the files are read: what changes meanwhile is seen the next time
         self._signature = self._sign()
@@ -62,13 +66,18 @@ class Credentials:
             self._renew()
         return self._context
 
+    def become(self, other: Credentials) -> None:
+        """From the next connection on it is the other one."""
+        self._make, self._paths, self._of = other._make, other._paths, other._of
+        self._signature, self._context = other._signature, other._context
+
     def _renew(self) -> None:
         try:
             self._context = self._make()
         except BadCertificate as error:
-            log(ERROR, "changed certificates can't be used: those from before stay", reason=error)
+            log(ERROR, "changed certificates can't be used: those from before stay", of=self._of, reason=error)
         else:
-            log(INFO, "certificates have changed", files=", ".join(map(str, self._paths)))
+            log(INFO, "certificates have changed", of=self._of, files=", ".join(map(str, self._paths)))
 
     def _sign(self) -> _Signature:
         return tuple(_signature(path) for path in self._paths)
@@ -100,11 +109,15 @@ def _of(
     if settings is None:
         return None
     try:
-        return Credentials(lambda: make(settings), *settings.files)
+        return Credentials(lambda: make(settings), *settings.files, of=prefix)
     except BadCertificate as error:
-        right = f'{prefix}.{error.key} = "/etc/wiretap/{error.key}.pem"'
-        line = f"{prefix}.{error}; right would be a PEM file of that kind, {right}"
-        raise BadSetting(line, cluster=cluster) from error
+        raise BadSetting(f"{prefix}.{error}; right would be {_right(prefix, error.key)}", cluster=cluster) from error
+
+
+def _right(prefix: str, key: str) -> str:
+    if key == KEY_PASSWORD:
+        return f'the one that the key was encrypted with, {prefix}.{key} = "..."'
+    return f'a PEM file of that kind, {prefix}.{key} = "/etc/wiretap/{key}.pem"'
 
 
 def _listener_context(settings: ListenerTls, places: NodeMap) -> ssl.SSLContext:
@@ -164,9 +177,16 @@ def _load_chain(context: ssl.SSLContext, certificate: Path, key: Path | None, pa
         # without a password OpenSSL would ask for one on the terminal
         context.load_cert_chain(certificate, key, password if password is not None else _no_password)
     except (ssl.SSLError, ValueError, OSError) as error:
+        if password is not None and _is_of_password(error, key or certificate):
+            raise BadCertificate(KEY_PASSWORD, None, f"does not open {key or certificate}") from error
         # OpenSSL does not say whether it is the certificate; as one that is trusted it is read alone
         _load_ca(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), certificate, "certificate")
         raise BadCertificate("key" if key is not None else "certificate", key or certificate, why(error)) from error
+
+
+def _is_of_password(error: Exception, key: Path) -> bool:
+    """Whether the key could not be decrypted. OpenSSL gives no reason then; it has one for a key of something else."""
+    return isinstance(error, ssl.SSLError) and not error.reason and _ENCRYPTED in key.read_bytes()
 
 
 def _no_password() -> str:

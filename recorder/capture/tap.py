@@ -143,6 +143,9 @@ class Tap:
         """Whether the traffic is to wait."""
         return self._waits and not self._writer.ended and self._waiting > self._settings.queue
 
+    def choose(self, recording: RecordSettings | None) -> None:
+        """What can change of how it is recorded."""
+
     def wait_for_room(self) -> None:
         """Blocks until the queue is half empty."""
         self._writer.wait_until(lambda: self._waiting <= self._settings.queue // 2)

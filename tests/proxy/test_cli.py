@@ -132,7 +132,7 @@ def test_several_workers_each_record_with_their_part(run, monkeypatch, tmp_path)
     assert settings.workers == 3
     assert command == COMMAND
     assert (recording.folder, recording.queue, recording.spool) == (folder, 1 << 20, -(-(1 << 30) // 3))
-    assert reload().workers == 3
+    assert reload().settings.workers == 3
 
 
 def test_several_workers_need_a_capture_that_can_be_written(run, tmp_path):
@@ -380,12 +380,14 @@ def test_a_hangup_has_the_same_file_read_again(run, file, capsys):
     assert proxy("--config", file, "--upstream", "b2:9092").exit_code == 0
     file.write_text(file.read_text().replace('"3s"', '"4s"').replace(":0", ":1") + '[log]\nlevel = "debug"\n')
     again = run.reload()
+    again = again.settings
     assert again.drain_seconds == 4
     assert again.clusters[0].upstream == (Address("b2", 9092),)
     assert again.clusters[0].listen == Address("127.0.0.1", 0)
     assert logging.getLogger("kafka-wiretap").level == logging.DEBUG
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.endswith("a setting changes with the next start only  key=clusters.east.listen")
+    said = 'a setting changes with the next start only  key=clusters.east.listen reason="it would cut connections"'
+    assert line.endswith(said)
 
 
 def test_a_file_that_has_become_wrong_is_said_when_it_is_read_again(run, file):

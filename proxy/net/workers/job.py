@@ -76,14 +76,14 @@ def _unchangeable(table: dict[Any, Any]) -> MappingProxyType[Any, Any]:
     return MappingProxyType(table)
 
 
-def written(settings: ProxySettings) -> str:
+def written(settings: ProxySettings, recording: Any = None) -> str:
     """Settings that have changed, as a message has them."""
-    return base64.b64encode(Job(0, 0, settings).dumped()).decode()
+    return base64.b64encode(Job(0, 0, settings, recording).dumped()).decode()
 
 
-def read_share(text: str) -> ProxySettings:
-    """A worker's share of settings that have changed."""
-    return read_job(io.BytesIO(base64.b64decode(text))).share
+def read_changed(text: str) -> Job:
+    """Settings that have changed, as those of nobody's job."""
+    return read_job(io.BytesIO(base64.b64decode(text)))
 
 
 def read_job(file: IO[bytes]) -> Job:

@@ -208,7 +208,7 @@ class Parent(Proxy):
             self._workers.tell(self._changed())
 
     def _changed(self) -> Said:
-        return {"do": "settings", "settings": written(self._settings)}
+        return {"do": "settings", "settings": written(self._settings, self._recording)}
 
     async def _heed_worker(self, message: Message) -> Said | None:
         said = message.said

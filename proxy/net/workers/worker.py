@@ -14,7 +14,7 @@ from typing import Any
 
 import trio
 
-from proxy.config import ClusterSettings, ProxySettings
+from proxy.config import ClusterSettings
 from proxy.log import log, log_to_stderr
 from proxy.metrics import sums
 from proxy.metrics.admin import Server
@@ -22,12 +22,12 @@ from proxy.net.children import look_after
 from proxy.net.cluster import Arrival, Cluster, Common
 from proxy.net.nodes import Nodes
 from proxy.net.observer import Observer
-from proxy.net.server import Proxy, run_it
+from proxy.net.server import InEffect, Proxy, run_it
 from proxy.net.upstreams import Upstreams
 from proxy.net.workers.balance import Place, Places
 from proxy.net.workers.calls import Calls, Said
 from proxy.net.workers.channel import Channel, Message
-from proxy.net.workers.job import Job, read_share
+from proxy.net.workers.job import Job, read_changed
 from proxy.net.workers.mirror import Distant, Mirror
 from proxy.rewrite.nodes import Address
 from proxy.tls.contexts import Credentials
@@ -146,17 +146,17 @@ class Worker(Proxy):
             case "accept":
                 self._cluster(said).accept_from_parent(message.sockets[0], said["node"], Address(*said["called"]))
             case "settings":
-                self._take_over(read_share(said["settings"]))
+                self._take_over(read_changed(said["settings"]))
             case "nodes":
                 self._cluster(said).mirror.told(said["table"])
             case _:
                 return False
         return True
 
-    def _take_over(self, settings: ProxySettings) -> None:
+    def _take_over(self, job: Job) -> None:
         """What the parent has read at a SIGHUP."""
-        log_to_stderr(settings.log.level, settings.log.format, worker=self._number)
-        self._reload = lambda: settings
+        log_to_stderr(job.settings.log.level, job.settings.log.format, worker=self._number)
+        self._reload = lambda: InEffect(job.share, job.recording)
         self._read_settings_again()
 
     async def _heed_parent(self, message: Message) -> Said | None:

@@ -90,6 +90,9 @@ class Watcher:
     def node(self, node_id: int, upstream: str, listener: str, cluster: str) -> None:
         self.events.append(("node", node_id, upstream, listener))
 
+    def choose(self, recording: Any) -> None:
+        self.events.append(("chosen", recording))
+
     def wait_for_room(self) -> None:
         self.waits()
 

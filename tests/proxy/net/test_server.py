@@ -14,12 +14,13 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from proxy import net
-from proxy.config import BadSetting, MappingKind, ProxySettings
+from proxy.config import BadSetting, MappingKind
 from proxy.conversation import Cause, Direction
 from proxy.net import server
 from proxy.net.cluster import LINGER_SECONDS
 from proxy.net.nodes import bind
 from proxy.net.relay import Relay
+from proxy.net.server import InEffect
 from proxy.net.state import read_state, remembering
 from proxy.rewrite.addresses import METADATA
 from proxy.rewrite.nodes import Address, Node
@@ -764,17 +765,19 @@ async def read_again() -> None:
 async def test_new_settings_change_what_cuts_no_connection(broker):
     before = settings(broker.address)
     grown = settings(broker.address, named={7: Address(HOST, 0)})
-    async with proxying(before, drain_seconds=60, reload=lambda: whole(grown, drain_seconds=0)) as proxy:
+    new = InEffect(whole(grown, drain_seconds=0), "what is kept")
+    async with proxying(before, drain_seconds=60, reload=lambda: new) as proxy:
         client = await proxy.client()
         await ping(client)
         await read_again()
         await proxy.nodes(7)
         await ping(client)
         assert proxy.proxy._settings.drain_seconds == 0
+        assert proxy.watcher.seen("chosen") == [("chosen", "what is kept")]
 
 
 async def test_wrong_settings_change_nothing(broker, caplog):
-    def reload() -> ProxySettings:
+    def reload() -> InEffect:
         raise BadSetting("drian is no setting; right would be drain", "metrics = 1 is no text")
 
     async with proxying(settings(broker.address), drain_seconds=60, reload=reload) as proxy:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import signal
 import ssl
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from proxy.config import MappingKind, ProxyHeader
 from proxy.net.proxy_protocol import Reader, Route, header
+from proxy.net.server import InEffect
 from proxy.rewrite.addresses import METADATA
 from proxy.rewrite.nodes import Address, Node
 from proxy.tls.settings import Clients, ListenerTls, UpstreamTls
@@ -22,7 +25,7 @@ from tests.proxy.conversation.script import HEARTBEAT, request, response
 from tests.proxy.net.cluster import Broker
 from tests.proxy.net.peers import HOST, PATIENCE, Peer
 from tests.proxy.net.proxies import Running, proxying
-from tests.proxy.net.relays import settings
+from tests.proxy.net.relays import settings, whole
 from tests.proxy.net.tls_peers import Certificates, TlsPeer, broker_context, certificates, client_context
 from tests.proxy.rewrite.responses import read
 
@@ -208,6 +211,51 @@ async def test_connections_live_on_while_certificates_change(plain, tmp_path):
         assert [name["commonName"] for name in names] == ["proxy", "the new one", "the new one"]
         for client in (old, new, newest):
             client.close()
+
+
+async def test_other_files_are_taken_for_new_connections_when_settings_are_read_again(plain, tmp_path):
+    """Certificates of both sides: the old CA's clients and brokers are strangers then."""
+    (tmp_path / "other").mkdir()
+    signed, other = certificates(tmp_path), certificates(tmp_path / "other")
+    secure = TlsBroker(broker_context(signed.broker, signed.ca))
+    tls = ListenerTls(signed.proxy, client_ca=signed.ca.path)
+    before = settings(plain.address, tls=tls, upstream_tls=UpstreamTls(ca=signed.ca.path, certificate=signed.proxy))
+    new = replace(
+        before,
+        tls=ListenerTls(other.proxy, client_ca=other.ca.path),
+        upstream_tls=UpstreamTls(ca=other.ca.path, certificate=other.proxy, server_name="localhost"),
+    )
+    async with trio.open_nursery() as nursery:
+        await secure.start(nursery)
+        before, new = (replace(one, upstream=(secure.address,)) for one in (before, new))
+        async with proxying(before, reload=lambda: InEffect(whole(new))) as proxy:
+            old = await tls_client(proxy, signed, certificate=signed.client)
+            await asks(old)
+            secure.context = broker_context(other.broker, other.ca)
+            signal.raise_signal(signal.SIGHUP)
+            await wait_all_tasks_blocked(0.01)
+            client = await tls_client(proxy, other, certificate=other.client)
+            await asks(client)
+            await asks(old)
+            stranger = await tls_client(proxy, other, certificate=signed.client)
+            with pytest.raises(trio.BrokenResourceError):
+                await asks(stranger)
+            for one in (old, client, stranger):
+                one.close()
+        nursery.cancel_scope.cancel()
+
+
+async def test_files_that_can_not_be_used_change_nothing(plain, signed, tmp_path, caplog):
+    before = settings(plain.address, tls=ListenerTls(signed.proxy))
+    new = replace(before, tls=ListenerTls(tmp_path / "none.pem"))
+    async with proxying(before, drain_seconds=60, reload=lambda: InEffect(whole(new, drain_seconds=1))) as proxy:
+        signal.raise_signal(signal.SIGHUP)
+        await wait_all_tasks_blocked(0.01)
+        assert "none.pem" in reasons(caplog, "settings stay as they are")[0]
+        assert proxy.proxy._settings.drain_seconds == 60
+        client = await tls_client(proxy, signed)
+        await asks(client)
+        client.close()
 
 
 # who is not let in

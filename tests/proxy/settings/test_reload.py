@@ -5,7 +5,8 @@ import pytest
 from proxy.config import BadSetting
 from proxy.rewrite.nodes import Address
 from proxy.settings.load import Loaded, load
-from proxy.settings.reload import reloaded
+from proxy.settings.reload import reloaded, why_it_waits
+from tests.certificates import Authority
 
 BASIC = """\
 [log]
@@ -96,3 +97,60 @@ def test_what_does_not_fit_to_what_stays_is_said(settings):
     new = settings(BASIC.replace("19092", "29092") + '51 = "127.0.0.1:19092"\n')
     with pytest.raises(BadSetting, match="--node 51"):
         reloaded(settings(BASIC), new)
+
+
+def secured(ca: Authority, **files: str) -> str:
+    """Settings with TLS on both sides, with files of these names."""
+    said = {"certificate": "one", "upstream.ca": "ca", "upstream.server_name": "kafka"} | files
+    for name in said.values():
+        if name != "ca":
+            ca.signs(name)
+    lines = [
+        f'{key} = "{name if key.endswith("server_name") else ca.path.with_name(name + ".pem")}"'
+        for key, name in said.items()
+    ]
+    return BASIC + "[clusters.main.tls]\n" + "\n".join(lines) + "\n"
+
+
+def test_what_tls_is_made_of_is_taken_over(settings, tmp_path):
+    ca = Authority(tmp_path)
+    now = settings(secured(ca))
+    new = settings(secured(ca, certificate="two", client_ca="ca", **{"upstream.server_name": "other"}))
+    found, waiting = reloaded(now, new)
+    assert (found.proxy, waiting) == (new.proxy, ())
+    assert reloaded(found, new) == (found, ())
+
+
+def test_what_no_tls_can_be_made_of_changes_nothing(settings, tmp_path):
+    ca = Authority(tmp_path)
+    (tmp_path / "two.pem").write_text("no certificate")
+    now, text = settings(secured(ca)), secured(ca).replace("one.pem", "two.pem")
+    with pytest.raises(BadSetting, match=r"clusters.main.tls.certificate = .*two.pem. can't be used"):
+        reloaded(now, settings(text))
+
+
+@pytest.mark.parametrize("added", [True, False])
+def test_whether_there_is_tls_waits_and_says_why(settings, tmp_path, added):
+    ca = Authority(tmp_path)
+    before, after = (settings(BASIC), settings(secured(ca)))[:: 1 if added else -1]
+    found, waiting = reloaded(before, after)
+    assert found.proxy == before.proxy
+    assert {".".join(place) for place in waiting} == {
+        "clusters.main.tls.certificate",
+        "clusters.main.tls.upstream.ca",
+        "clusters.main.tls.upstream.server_name",
+    }
+    assert {why_it_waits(place) for place in waiting} == {
+        "whether TLS is spoken can't change while the proxy runs; every other key of TLS can"
+    }
+
+
+def test_one_side_of_tls_changes_while_the_other_waits(settings, tmp_path):
+    ca = Authority(tmp_path)
+    now = settings(BASIC + f'[clusters.main.tls]\ncertificate = "{ca.signs("one").path}"\n')
+    found, waiting = reloaded(now, settings(secured(ca, certificate="two")))
+    (cluster,) = found.proxy.clusters
+    assert cluster.tls is not None
+    assert cluster.tls.certificate.name == "two.pem"
+    assert cluster.upstream_tls is None
+    assert {place[3] for place in waiting} == {"upstream"}

@@ -94,7 +94,12 @@ def test_a_key_of_another_certificate_is_refused(tmp_path, ca):
 def test_an_encrypted_key_opens_with_its_password_and_nobody_is_asked_for_it(tmp_path, ca):
     certificate, key = split(ca, tmp_path, "one", b"the password")
     assert "it is encrypted, and key_password is not set" in refused(tls=ListenerTls(certificate, key))
-    assert "can't be used" in refused(tls=ListenerTls(certificate, key, "another"))
+    assert refused(tls=ListenerTls(certificate, key, "another")) == (
+        f"clusters.orders.tls.key_password does not open {key}; right would be the one that the key was encrypted "
+        'with, clusters.orders.tls.key_password = "..."'
+    )
+    _, other = split(ca, tmp_path, "other", b"the password")
+    assert "key values mismatch" in refused(tls=ListenerTls(certificate, other, "the password"))
     assert listener(ListenerTls(certificate, key, "the password"))
 
 
@@ -127,7 +132,8 @@ def test_a_changed_file_makes_a_new_context_and_says_so(tmp_path, ca, caplog):
     after = made.context()
     assert after is not before
     assert made.context() is after
-    assert [record.message for record in caplog.records] == ["certificates have changed"]
+    (record,) = caplog.records
+    assert (record.message, record.keys["of"]) == ("certificates have changed", "clusters.orders.tls")
 
 
 def test_a_file_replaced_within_a_tick_of_the_clock_is_seen_by_its_inode(tmp_path, ca):
@@ -147,6 +153,7 @@ def test_what_can_no_longer_be_used_is_said_once_and_the_old_stays(ca, caplog):
     assert [made.context(), made.context()] == [before, before]
     (record,) = caplog.records
     assert record.message == "changed certificates can't be used: those from before stay"
+    assert record.keys["of"] == "clusters.orders.tls"
     pem.unlink()
     assert made.context() is before
     ca.signs("one")

@@ -14,7 +14,8 @@ from trio.testing import wait_all_tasks_blocked
 
 from proxy.config import BadSetting, ProxySettings
 from proxy.net.nodes import bind
-from proxy.net.workers.job import read_share
+from proxy.net.server import InEffect
+from proxy.net.workers.job import read_changed
 from proxy.net.workers.parent import Parent
 from proxy.rewrite.nodes import Address
 from tests.proxy.net.cluster import Broker
@@ -53,7 +54,7 @@ class Running:
         self.ready = trio.Event()
         self.ended = trio.Event()
         self.code: int | None = None
-        self.parent = Scripted(chosen, nursery, self._say_ready, lambda: self.changed)
+        self.parent = Scripted(chosen, nursery, self._say_ready, lambda: InEffect(self.changed, "what is kept"))
 
     @property
     def workers(self) -> list[Worker]:
@@ -272,7 +273,8 @@ async def test_settings_that_change_are_told(running, broker):
     await wait_all_tasks_blocked(0.02)
     for worker in running.workers:
         (said,) = worker.was_told("settings")
-        assert read_share(said["settings"]).drain_seconds == 77
+        changed = read_changed(said["settings"])
+        assert (changed.settings.drain_seconds, changed.recording) == (77, "what is kept")
         assert accepts_for(worker) == [None, 1, 9]
         assert node_of(worker, 9)[0] == ""
 
@@ -286,7 +288,7 @@ async def test_a_worker_that_began_before_settings_changed_and_joins_afterwards_
     running.workers[2].join()
     await wait_all_tasks_blocked(0.02)
     (said,) = running.workers[2].was_told("settings")
-    assert read_share(said["settings"]).drain_seconds == 77
+    assert read_changed(said["settings"]).settings.drain_seconds == 77
     # the next one begins with them
     running.parent.joins = True
     await newcomer_after(running, running.workers[1])
