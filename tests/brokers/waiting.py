@@ -11,7 +11,7 @@ PAUSE_SECONDS = 0.05
 
 
 def wait_for(
-    question: Callable[[], Answer], what: str, *, seconds: float = 30, hopeless: Callable[[], str | None] | None = None
+    question: Callable[[], Answer], what: str, *, seconds: float = 90, hopeless: Callable[[], str | None] | None = None
 ) -> Answer:
     """Ask until the answer is true, and return it.
 
