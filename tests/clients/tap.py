@@ -123,15 +123,20 @@ def _accept(
             near.close()  # what a proxy does without its broker
             continue
         far.settimeout(None)
-        for source, sink, file in ((near, far, files[0]), (far, near, files[1])):
+        for source, sink, file, ends in ((near, far, files[0], (near, far)), (far, near, files[1], (near,))):
             sink.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            relay = threading.Thread(target=_relay, args=(source, sink, file), daemon=True)
+            relay = threading.Thread(target=_relay, args=(source, sink, file, ends), daemon=True)
             relays.append(relay)
             relay.start()
 
 
-def _relay(source: socket.socket, sink: socket.socket, file: BinaryIO) -> None:
-    """One direction to its end. An end passes on as an end; a reset ends both directions."""
+def _relay(source: socket.socket, sink: socket.socket, file: BinaryIO, ends: tuple[socket.socket, ...]) -> None:
+    """One direction to its end. An end passes on as an end; a reset ends both directions.
+
+    Args:
+        ends: what is shut down at a reset. Responses that nobody takes any more end the near side only: what it had
+            sent is written down, and is passed on before the far side is told.
+    """
     with file:
         try:
             while chunk := source.recv(CHUNK_BYTES):
@@ -139,7 +144,7 @@ def _relay(source: socket.socket, sink: socket.socket, file: BinaryIO) -> None:
                 sink.sendall(chunk)
             sink.shutdown(socket.SHUT_WR)
         except OSError:
-            for end in (source, sink):
+            for end in ends:
                 with suppress(OSError):
                     end.shutdown(socket.SHUT_RDWR)
 

@@ -3,6 +3,7 @@
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,42 @@ def test_a_reset_is_passed_on_as_an_end(server: Callable[[Serve], str], tmp_path
         client.sendall(b"x")
         assert client.recv(1) == b""
     port.release()
+
+
+def test_what_a_client_sent_before_it_left_is_passed_on_though_it_takes_no_answers(tmp_path: Path) -> None:
+    """Many times: whether its leaving is first seen by who sends to it or by who receives from it is chance."""
+    port, got = Reserved("127.0.0.1"), []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        with Tap({str(port): f"127.0.0.1:{listener.getsockname()[1]}"}, tmp_path / "tap") as tap:
+            for number in range(50):
+                with socket.create_connection((port.host, port.port)) as client, listener.accept()[0] as connection:
+                    talker = threading.Thread(target=talk_on, args=(connection,))
+                    talker.start()
+                    client.recv(1)
+                    client.sendall(b"request %d" % number)
+                    client.close()
+                    got.append(read_to_the_end(connection))
+                    talker.join(10)
+            tap.close()
+            written = [one.requests for one in tap.connections()]
+    assert got == written == [b"request %d" % number for number in range(50)]
+    port.release()
+
+
+def talk_on(connection: socket.socket) -> None:
+    with suppress(OSError):
+        while True:
+            connection.sendall(bytes(20_000))
+
+
+def read_to_the_end(connection: socket.socket) -> bytes:
+    """Or up to a reset; after that nothing can be sent there either."""
+    found = bytearray()
+    with suppress(OSError):
+        while chunk := connection.recv(100):
+            found += chunk
+        connection.shutdown(socket.SHUT_RDWR)
+    return bytes(found)
 
 
 def test_a_target_that_is_down_is_an_end_too(tmp_path: Path) -> None:
