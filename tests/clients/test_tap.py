@@ -71,19 +71,21 @@ def test_a_reset_is_passed_on_as_an_end(server: Callable[[Serve], str], tmp_path
 def test_what_a_client_sent_before_it_left_is_passed_on_though_it_takes_no_answers(tmp_path: Path) -> None:
     """Many times: whether its leaving is first seen by who sends to it or by who receives from it is chance."""
     port, got = Reserved("127.0.0.1"), []
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        with Tap({str(port): f"127.0.0.1:{listener.getsockname()[1]}"}, tmp_path / "tap") as tap:
-            for number in range(50):
-                with socket.create_connection((port.host, port.port)) as client, listener.accept()[0] as connection:
-                    talker = threading.Thread(target=talk_on, args=(connection,))
-                    talker.start()
-                    client.recv(1)
-                    client.sendall(b"request %d" % number)
-                    client.close()
-                    got.append(read_to_the_end(connection))
-                    talker.join(10)
-            tap.close()
-            written = [one.requests for one in tap.connections()]
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        Tap({str(port): f"127.0.0.1:{listener.getsockname()[1]}"}, tmp_path / "tap") as tap,
+    ):
+        for number in range(50):
+            with socket.create_connection((port.host, port.port)) as client, listener.accept()[0] as connection:
+                talker = threading.Thread(target=talk_on, args=(connection,))
+                talker.start()
+                client.recv(1)
+                client.sendall(b"request %d" % number)
+                client.close()
+                got.append(read_to_the_end(connection))
+                talker.join(10)
+        tap.close()
+        written = [one.requests for one in tap.connections()]
     assert got == written == [b"request %d" % number for number in range(50)]
     port.release()
 
