@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
+from sys import intern
 from typing import Literal, NamedTuple
 
 from proxy.wire.integers import ENCODINGS, INTEGERS, VARINT_TYPES, limits, widest
@@ -210,7 +211,8 @@ def _field(line: _Line, body: list[_Line], block: _Block) -> Field:
     nullable = _versions(match["nullable"], line) if match["nullable"] else versions if match["null"] else NEVER
     inner = _inner(match, body, _Block(_overlap(versions, block.versions), block.flexible, block.structs), line)
     new = Field(
-        match["name"],
+        # The same object as the name in anybody's source: dicts find it without a look at its letters.
+        intern(match["name"]),
         type_ if not inner else "[]" if type_.startswith("[]") else "{}",
         versions,
         nullable,

@@ -7,13 +7,15 @@ in its dict, a tagged field that is absent with its default; tagged fields that 
 What makes the written functions fast:
 
 - fixed fields that follow each other are one `unpack_from`, with the first byte of the length behind them
-- a dict of many fields begins as a copy of one that holds all names, defaults and nulls; values are read into it
+- a dict of many fields begins as a copy of one that holds all names, defaults and nulls; values are read into it,
+  in arrays as attributes of an object whose `__dict__` it is: the interpreter remembers where in the dict each stands
 - structs of fixed size in an array are one `iter_unpack`, where a look at all their tag counts says that they are 0
 - what stands for an absent struct is shared: a partition of Fetch has three that nearly always are absent
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from keyword import iskeyword
 from typing import Any
 
 from proxy.wire.compile import varints
@@ -23,8 +25,9 @@ from proxy.wire.compile.runtime import READY, READY_BY_CODE, Absent
 from proxy.wire.compile.source import Source
 from proxy.wire.language import Message
 
-# A dict of so many fields is made faster by copying one and setting its values than by naming all of them.
-COPIED = 8
+# A dict of so many fields is made faster by copying one and setting its values than by naming all of them; an array's
+# elements share the object that sets them, and gain earlier.
+COPIED, COPIED_IN_ARRAY = 8, 5
 
 # What may be null is as often empty: metadata of offsets, records of a partition without news.
 EMPTY = {"string": "''", "bytes": "b''", "records": "b''"}
@@ -79,12 +82,12 @@ class Decoder:
         self._text = "str(buf[{}:{}], 'utf-8')" if view else "buf[{}:{}].decode()"
         self._bytes = "bytes(buf[{}:{}])" if view else "buf[{}:{}]"
 
-    def struct(self, struct: Struct, target: str) -> str:
-        """Reads a struct into the variable `target`; nothing is left pending."""
-        if sum(1 for _ in struct) < COPIED:
-            self._named(struct, target)
+    def struct(self, struct: Struct, target: str, items: str | None = None) -> str:
+        """Reads a struct into the variable `target`; nothing is left pending. `items`: the variable of an `Items`."""
+        if items or _width(struct) >= COPIED:
+            self._copied(struct, target, items)
         else:
-            self._copied(struct, target)
+            self._named(struct, target)
         if struct.tagged:
             self._tagged(struct, target)
         elif struct.flexible:
@@ -97,17 +100,21 @@ class Decoder:
         self._end(struct)
         self.source.line(f"{target} = {dict_source(values | self._defaults(struct))}")
 
-    def _copied(self, struct: Struct, target: str) -> None:
+    def _copied(self, struct: Struct, target: str, items: str | None) -> None:
         """A copy of a dict, then values into it."""
-        names = dict.fromkeys(slot.name for slot in struct)
-        first = names | {slot.name: default_of(slot) for slot in struct.tagged}
-        self.source.line(f"{target} = {self.source.constant(self.source.fresh(f'new_{target}'), first.copy)}()")
+        self._copy(struct, target, items)
         for slot in struct.slots:
-            self._item(slot, f"{target}[{slot.name!r}]")
+            self._item(slot, _item_of(slot, target, items))
+        self._end(struct)
+
+    def _copy(self, struct: Struct, target: str, items: str | None) -> None:
+        """All names into `target`, with nulls and what stands for absent values."""
+        first = dict.fromkeys(slot.name for slot in struct) | {slot.name: default_of(slot) for slot in struct.tagged}
+        new = self.source.constant(self.source.fresh(f"new_{target}"), first)
+        self.source.line(f"{f'{items}.__dict__ = ' if items else ''}{target} = {new}.copy()")
         for slot in struct.tagged:
             if type(first[slot.name]) in (dict, list):
-                self.source.line(f"{target}[{slot.name!r}] = {first[slot.name]!r}")
-        self._end(struct)
+                self.source.line(f"{_item_of(slot, target, items)} = {first[slot.name]!r}")
 
     def _item(self, slot: Slot, item: str) -> None:
         """The value into an item of a dict: at once, if nothing is done with it while it is read."""
@@ -232,28 +239,45 @@ class Decoder:
         width = sum(one.size for one in struct.slots) + struct.flexible
         if not struct.flexible:
             self.source.line(f"rows = {self._bytes.format('at', f'(at := at + ({count}) * {width})')}")
-            self.source.line(f"{target} = {self._each_row(struct)}")
+            self._each_row(slot, struct, target)
             return
         self.source.line(f"rows = {self._bytes.format('at', f'at + ({count}) * {width}')}")
         with self.source.block(f"if rows[{width - 1}::{width}].count(0) == {count}:"):
-            self.source.line(f"{target} = {self._each_row(struct)}")
+            self._each_row(slot, struct, target)
             self.source.line("at += len(rows)")
         with self.source.block("else:"):
             self._elements(slot, target, count)
 
-    def _each_row(self, struct: Struct) -> str:
-        """The expression for the dicts of all `rows`."""
-        values = {slot.name: self.source.fresh(slot.name) for slot in struct.slots}
-        codes = "".join(slot.code or "" for slot in struct.slots) + "x" * struct.flexible
-        names = ", ".join(values.values()) + "," * (len(values) == 1)
-        row = dict_source(values | self._defaults(struct))
-        return f"[{row} for {names} in {self.source.rows(codes)}(rows)]"
+    def _each_row(self, slot: Slot, struct: Struct, target: str) -> None:
+        """The dicts of all `rows`."""
+        rows = self.source.rows("".join(slot.code or "" for slot in struct.slots) + "x" * struct.flexible)
+        if _width(struct) < COPIED_IN_ARRAY:
+            values = {slot.name: self.source.fresh(slot.name) for slot in struct.slots}
+            row = dict_source(values | self._defaults(struct))
+            self.source.line(f"{target} = [{row} for {_targets(values.values())} in {rows}(rows)]")
+            return
+        with self._each(slot, target, f"for row in {rows}(rows):") as (element, items):
+            self._copy(struct, element, items)
+            self.source.line(f"{_targets(_item_of(one, element, items) for one in struct.slots)} = row")
 
     def _elements(self, slot: Slot, target: str, count: str) -> None:
+        with self._each(slot, target, f"for _ in range({count}):") as (element, items):
+            if slot.struct:
+                self.struct(slot.struct, element, items)
+            else:
+                self._read(slot.element, element)
+                self.cursor.flush()
+
+    @contextmanager
+    def _each(self, slot: Slot, target: str, loop: str) -> Iterator[tuple[str, str | None]]:
+        """The lines written meanwhile read one element; its variable, and that of the `Items` for a wide struct."""
         self.source.line(f"{target} = []")
-        with self.source.block(f"for _ in range({count}):"):
-            element = self.value(slot.element)
-            self.cursor.flush()
+        element, items = self.source.fresh(slot.name), None
+        if slot.struct and _width(slot.struct) >= COPIED_IN_ARRAY:
+            items = self.source.fresh(f"{element}_items")
+            self.source.first(f"{items} = Items()")
+        with self.source.block(loop):
+            yield element, items
             self.source.line(f"{target}.append({element})")
 
     def _one_struct(self, slot: Slot, struct: Struct, target: str) -> None:
@@ -304,6 +328,21 @@ def _long(slot: Slot) -> str:
 def _is_usually_null(slot: Slot) -> bool:
     """Structs that nobody sends unless there are some: a fetched partition's aborted transactions."""
     return slot.array and slot.nullable and slot.struct is not None and slot.tag is None
+
+
+def _width(struct: Struct) -> int:
+    return len(struct.slots) + len(struct.tagged)
+
+
+def _item_of(slot: Slot, target: str, items: str | None) -> str:
+    """Where the field's value stands in the dict `target`, which may be that of an `Items`."""
+    return f"{items}.{slot.name}" if items and not iskeyword(slot.name) else f"{target}[{slot.name!r}]"
+
+
+def _targets(names: Iterable[str]) -> str:
+    """The left side of an assignment from a tuple."""
+    first, *others = names
+    return ", ".join((first, *others)) if others else f"{first},"
 
 
 def _is_row(struct: Struct) -> bool:

@@ -57,6 +57,10 @@ class Absent(dict[str, Any]):
         return dict, (dict(self),)
 
 
+class Items:
+    """Sets the items of the dict that is its `__dict__`, each under the name of an attribute."""
+
+
 def many(code: str, width: int, count: int, buf: Buffer, at: int) -> list[Any]:
     """An array of `count` fixed elements; looks at the bytes left before anything is built."""
     if count * width > len(buf) - at:

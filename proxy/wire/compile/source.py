@@ -16,7 +16,7 @@ from proxy.wire.compile import runtime
 
 # What the written functions use for themselves; a field of that name gets another.
 TAKEN = frozenset(
-    {"at", "buf", "decode", "encode", "end", "fault", "misfit", "n", "project", "rows", "size", "spans", "start"}
+    {"at", "buf", "decode", "encode", "end", "fault", "misfit", "n", "project", "row", "rows", "size", "spans", "start"}
     | {"bytes", "len", "list", "range", "str", "values", "walk"}
     | vars(runtime).keys()
     | vars(varints).keys()
@@ -36,6 +36,10 @@ class Source:
     def line(self, text: str) -> None:
         """One line at the present depth."""
         self._lines.append("    " * self._depth + text)
+
+    def first(self, text: str) -> None:
+        """One line before all others."""
+        self._lines.insert(1, "    " + text)
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:

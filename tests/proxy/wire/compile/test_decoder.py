@@ -86,6 +86,33 @@ def test_structs_of_fixed_size_are_read_with_and_without_tags() -> None:
     assert found.decode(data) == ({"rows": tagged}, len(data))
 
 
+def test_wide_structs_in_arrays_are_dicts_of_their_own() -> None:
+    """Whether they are of one size, hold texts and other wide structs, or have tags; a field's name may be any word."""
+    fields = "  wide: []\n    class: int8\n    from: int16\n    a: int32\n    b: int64\n    c: {}\n"
+    more = "    d: []int8  v1+  tag 0\n    e: {}  v1+  tag 1\n      x: []int8\n    f: {}  v1+  tag 2\n      y: int8\n"
+    inner = "    g: []\n" + "".join(f"      h{n}: int8\n" for n in range(5))
+    for c in ("bool", "string"):
+        for rest in ("", more, inner, inner + more):
+            found = codec(fields.format(c) + rest, 1)
+            rows = [
+                {"class": n, "from": -n, "a": 2 * n, "b": 3 * n, "c": True if c == "bool" else "c"} for n in range(60)
+            ]
+            for row in rows if inner in rest else ():
+                row["g"] = [{f"h{n}": n for n in range(5)}] * (row["class"] % 3)
+            absent = {"d": [], "e": {"x": []}, "f": {"y": 0}} if more in rest else {}
+            data = found.encode({"wide": rows})
+            values, end = found.decode(data)
+            assert (values, end) == ({"wide": [row | absent for row in rows]}, len(data))
+            assert {type(one) for one in values["wide"]} == {dict}
+            if absent:
+                values["wide"][0]["d"].append(1)
+                values["wide"][0]["e"]["x"].append(1)
+                assert [(one["d"], one["e"]) for one in values["wide"][1:]] == [([], {"x": []})] * 59
+                assert found.decode(data)[0]["wide"][0]["d"] == []
+            rows[7]["_tags"] = {9: b"nine"}
+            assert found.decode(found.encode({"wide": rows}))[0]["wide"][7]["_tags"] == {9: b"nine"}
+
+
 def test_structs_of_fixed_size_that_are_cut_short_are_truncated() -> None:
     """Also where the bytes end with one of them."""
     for version in (0, 1):
@@ -136,4 +163,5 @@ def test_arrays_longer_than_what_is_ready_made_are_read() -> None:
 def test_the_written_function_is_flat() -> None:
     text = inspect.getsource(must_codec("response", 3, 12)._decode)
     assert text.count("def ") == 1
-    assert "error_code_2, partition_index, leader_id, leader_epoch, n = read_hiiiB(buf, at)" in text
+    assert "node_id, n = read_iB(buf, at)" in text
+    assert "partitions_2_items.leader_epoch, n = read_hiiiB(buf, at)" in text

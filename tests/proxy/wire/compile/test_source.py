@@ -58,3 +58,12 @@ def test_rows_are_all_that_a_buffer_holds() -> None:
     source = Source("rows", "def both(data):")
     source.line(f"return list({source.rows('bh')}(data))")
     assert source.function()(b"\1\0\2\3\0\4") == [(1, 2), (3, 4)]
+
+
+def test_a_first_line_stands_before_what_was_written_already() -> None:
+    source = Source("first", "def first():")
+    with source.block("for one in (1, 2):"):
+        source.line("found.append(one)")
+        source.first("found = []")
+    source.line("return found")
+    assert source.function()() == [1, 2]
