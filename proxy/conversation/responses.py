@@ -9,19 +9,24 @@ from proxy.conversation.side import Side
 from proxy.conversation.step import Edit, Mark, Step
 from proxy.wire.framing import RESPONSE_HEAD, SHORTEST_RESPONSE
 
+# where, in the answer to a SaslHandshake, its length included, the error code stands
+HANDSHAKE_ERROR = slice(8, 10)
+
 
 class ResponseSide(Side):
     """The broker's direction: every response is paired with the request that it answers."""
 
     direction = Direction.RESPONSE
 
-    __slots__ = ("begun", "previous_last_ns")
+    __slots__ = ("_refused", "begun", "previous_last_ns")
 
     def __init__(self, common: Common) -> None:
         super().__init__(common, common.limits.response)
         # responses of which at least the head has come; and when the last complete one was
         self.begun = 0
         self.previous_last_ns = 0
+        # whether the newest SaslHandshake was refused
+        self._refused = False
 
     def feed(self, chunk: bytes, at_ns: int) -> Step:
         """What a chunk from the broker brings, and behind it what the proxy itself has to answer."""
@@ -51,8 +56,16 @@ class ResponseSide(Side):
     def _complete(self, step: Step, exchange: Exchange, next_offset: int, at_ns: int) -> None:
         exchange.response_last_ns = self.previous_last_ns = at_ns
         step.finished.append(exchange)
-        if exchange.api_key == SASL_HANDSHAKE and exchange.api_version == 0:
-            self.common.login.begin(self.direction, next_offset, self.common.login.mechanism, step)
+        if _tokens_follow(exchange):
+            self._begin_tokens(next_offset, step)
+
+    def _begin_tokens(self, next_offset: int, step: Step) -> None:
+        """A broker that refuses a handshake goes on with frames; whoever reads a recording follows what was decided."""
+        login = self.common.login
+        if not self._refused:
+            login.begin(self.direction, next_offset, login.mechanism, step)
+        elif login.decides:
+            login.end((self.common.next_frames[Direction.REQUEST], next_offset), step)
 
     def _frames(self, step: Step, at: int, first_ns: int, at_ns: int) -> int:
         data, end = step.data, len(step.data)
@@ -77,13 +90,16 @@ class ResponseSide(Side):
                     step.cause = Cause.UNEXPECTED_RESPONSE
                     break
                 exchange = popleft()
+            plain = exchange.route.plain_response
+            if not plain and _tokens_follow(exchange) and not self._read_error(data, at, size):
+                in_flight.appendleft(exchange)
+                break
             exchange.response_size = size
             exchange.response_first_ns = first_ns
             exchange.previous_last_ns = previous_last_ns
             begun += 1
             start, at = at, at + 4 + size
             first_ns = at_ns
-            plain = exchange.route.plain_response
             marked = False if plain else self._mark_response(step, exchange, start, at)
             if at > end:
                 self._leave_open(step, start, at, FrameKind.RESPONSE, exchange, marked)
@@ -100,6 +116,12 @@ class ResponseSide(Side):
         self.begun += begun
         self.previous_last_ns = previous_last_ns
         return at
+
+    def _read_error(self, data: bytes, at: int, size: int) -> bool:
+        """Notes whether a SaslHandshake was refused. False: too little of the answer has come."""
+        stop = at + 4 + min(size, HANDSHAKE_ERROR.stop - 4)
+        self._refused = any(data[at + HANDSHAKE_ERROR.start : stop])
+        return len(data) >= stop
 
     def _mark_response(self, step: Step, exchange: Exchange, at: int, stop: int) -> bool:
         """Marks it where somebody asked for it, or where it answers what may have been a secret."""
@@ -142,3 +164,8 @@ class ResponseSide(Side):
     def _token(self, step: Step, at: int, first_ns: int, at_ns: int) -> int:
         size = self._length(step, at)
         return at if size < 0 else self._take_token(step, at, size)
+
+
+def _tokens_follow(exchange: Exchange) -> bool:
+    """Whether, behind the answer to this one, there are bare tokens."""
+    return exchange.api_key == SASL_HANDSHAKE and exchange.api_version == 0

@@ -195,3 +195,24 @@ def test_with_another_handshake_a_login_is_under_way_again(version: int) -> None
     for data, pending in ((NEXT, False), (handshake("PLAIN", version=version), True), (NEXT, False)):
         talk.requests(data, 10)
         assert talk.login.pending is pending
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 1000])
+@pytest.mark.parametrize("mechanism", LOGINS)
+def test_a_refused_handshake_is_followed_by_frames(mechanism: str, size: int) -> None:
+    """A broker without SASL says ILLEGAL_SASL_STATE, and answers what comes next as ever."""
+    heard = Heard(Conversation(Routes.everything()))
+    refused = response(1, b"\0\x22\0\0\0\0")
+    script = [(CLIENT, handshake(mechanism)), (BROKER, refused), (CLIENT, NEXT), (BROKER, ANSWER)]
+    for side, data in script:
+        heard.hear(side, data, size)
+    kinds = [FrameKind.REQUEST, FrameKind.RESPONSE]
+    assert heard.marks == [(side, kinds[side], data) for side, data in script]
+    assert [verdict.token for verdict in heard.verdicts if verdict.direction is BROKER] == [False]
+
+
+def test_a_handshakes_answer_that_says_nothing_is_no_refusal() -> None:
+    heard = Heard(Conversation(Routes.everything()))
+    for side, data in [(CLIENT, handshake("PLAIN")), (BROKER, response(1)), (CLIENT, framed(b"\0user\0secret"))]:
+        heard.hear(side, data, 1000)
+    assert heard.marks[-1][1] is FrameKind.TOKEN
