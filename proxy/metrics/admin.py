@@ -1,25 +1,39 @@
 """The admin page: /metrics for Prometheus, /livez and /readyz for whoever starts and restarts the proxy.
 
-Served by the standard library in a thread of its own: a scrape takes milliseconds that the event loop lacks.
+Served by the standard library in a thread of its own: a scrape takes milliseconds that the event loop lacks. Whoever
+connects may mean harm: connections, their requests and the time that these take are limited, and what a peer does
+wrong is no fault of the page's.
 """
 
 from __future__ import annotations
 
+import io
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterable
-from socket import AF_INET, AF_INET6
+from logging import ERROR
+from socket import AF_INET, AF_INET6, socket
 from socketserver import TCPServer, ThreadingMixIn
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+from typing import TYPE_CHECKING, Any, Self
+from wsgiref.simple_server import ServerHandler, WSGIRequestHandler, WSGIServer
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
+
+from proxy.log import log
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
-# a peer that sends nothing may hold a thread no longer than this
-IDLE_SECONDS = 10
+# a request must have come whole in this time, and its answer be taken in as long again
+PATIENCE_SECONDS = 10.0
+# a request's line and headers: what Prometheus sends has 300 bytes
+MOST_BYTES = 16 * 1024
+# at a time; each has a thread. Those above are closed at once
+MOST_CONNECTIONS = 64
+# no more files may be open: wait for one to be closed
+ACCEPT_PAUSE = 0.1
 
 # how long close() may have to wait
 POLL_SECONDS = 0.2
@@ -35,12 +49,24 @@ def admin_app(registry: CollectorRegistry, ready: Probe, alive: Probe) -> WSGIAp
         ready: whether the proxy can serve.
         alive: whether it does anything at all.
     """
-    metrics = make_wsgi_app(registry)
+    metrics = _tolerant(make_wsgi_app(registry))
 
     pages: dict[str, WSGIApplication] = {"/metrics": metrics, "/livez": _probed(alive), "/readyz": _probed(ready)}
 
     def page(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
         return pages.get(environ["PATH_INFO"], _not_found)(environ, start)
+
+    return page
+
+
+def _tolerant(metrics: WSGIApplication) -> WSGIApplication:
+    """prometheus-client reads headers of which it can't be sure that they are any: then it goes without."""
+
+    def page(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
+        try:
+            return metrics(environ, start)
+        except (TypeError, ValueError):
+            return metrics({**environ, "HTTP_ACCEPT": "", "HTTP_ACCEPT_ENCODING": "", "QUERY_STRING": ""}, start)
 
     return page
 
@@ -63,8 +89,54 @@ def _text(start: StartResponse, status: str, line: str) -> Iterable[bytes]:
     return [body]
 
 
-class _QuietHandler(WSGIRequestHandler):
-    timeout = IDLE_SECONDS
+class _Request(io.RawIOBase):
+    """What comes of a request: so many bytes, until then. Behind that it has ended."""
+
+    def __init__(self, connection: socket, deadline: float) -> None:
+        self._connection = connection
+        self._deadline = deadline
+        self._left = MOST_BYTES
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Raises TimeoutError: the time is up."""
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self._connection.settimeout(left)
+        # asked for none, a socket gives all that it has
+        got = self._connection.recv_into(buffer, min(len(buffer), self._left)) if self._left else 0
+        self._left -= got
+        return got
+
+
+class _Answer(ServerHandler):
+    # what stands in its head otherwise names the program's parts
+    server_software = "kafka-wiretap"
+
+    def log_exception(self, exc_info: Any) -> None:
+        """A peer that has gone, or takes nothing, is no fault."""
+        if not isinstance(exc_info[1], OSError):
+            log(ERROR, "fault in the admin page", trace=True)
+
+
+class _Handler(WSGIRequestHandler):
+    def setup(self) -> None:
+        super().setup()
+        self.rfile = io.BufferedReader(_Request(self.connection, time.monotonic() + PATIENCE_SECONDS))
+
+    def handle(self) -> None:
+        """One request. Raises OSError: the peer has gone, or its time is up."""
+        self.raw_requestline = self.rfile.readline(MOST_BYTES)
+        if not self.raw_requestline or not self.parse_request():
+            return
+        self.connection.settimeout(PATIENCE_SECONDS)
+        answer = _Answer(self.rfile, self.wfile, sys.stderr, self.get_environ())  # type: ignore[arg-type]
+        # the class knows the server by this alone
+        answer.request_handler = self  # type: ignore[attr-defined]
+        answer.run(self.server.get_app())  # type: ignore[attr-defined]
 
     def log_message(self, format: str, *args: object) -> None:
         """Scrapes come every few seconds: nobody wants them in the log."""
@@ -73,12 +145,43 @@ class _QuietHandler(WSGIRequestHandler):
 class _ThreadingServer(ThreadingMixIn, WSGIServer):
     daemon_threads = True
     block_on_close = False
+    request_queue_size = 128
+
+    def __init__(self, address: tuple[str, int], handler: type[_Handler]) -> None:
+        super().__init__(address, handler)
+        self._places = threading.BoundedSemaphore(MOST_CONNECTIONS)
 
     def server_bind(self) -> None:
         # HTTPServer's own would ask the name service who we are, and may wait long for it
         TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
         self.setup_environ()
+
+    def get_request(self) -> tuple[socket, Any]:
+        """The next connection. Raises OSError: there is none to be had, for now."""
+        try:
+            return super().get_request()
+        except OSError:
+            time.sleep(ACCEPT_PAUSE)
+            raise
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Has a thread serve a connection, if there is a place for it."""
+        if self._places.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._places.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A peer that has gone, or whose time is up, is no fault."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            log(ERROR, "fault in the admin page", trace=True)
 
 
 class _ThreadingServer6(_ThreadingServer):
@@ -118,6 +221,6 @@ def serve_admin(app: WSGIApplication, host: str, port: int) -> Server:
         OSError: the address can't be bound.
     """
     family = AF_INET6 if ":" in host else AF_INET
-    httpd = (_ThreadingServer6 if family == AF_INET6 else _ThreadingServer)((host, port), _QuietHandler)
+    httpd = (_ThreadingServer6 if family == AF_INET6 else _ThreadingServer)((host, port), _Handler)
     httpd.set_app(app)
     return Server(httpd)

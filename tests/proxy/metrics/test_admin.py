@@ -1,13 +1,18 @@
 import http.client
 import socket
+import struct
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from proxy.metrics import admin
 from proxy.metrics.admin import Server, admin_app, serve_admin
 from proxy.metrics.collector import registry
 from proxy.metrics.traffic import Traffic
+from tests.brokers.waiting import wait_for
 from tests.proxy.metrics.exchanges import exchange
 from tests.proxy.metrics.scrape import one
 
@@ -123,3 +128,97 @@ def test_an_ipv6_address_is_served_too(state: State) -> None:
 def test_scrapes_are_not_logged(server: Server, capfd: pytest.CaptureFixture[str]) -> None:
     get(server, "/livez")
     assert capfd.readouterr() == ("", "")
+
+
+def said(server: Server, data: bytes) -> bytes:
+    """What a peer hears that says this and ends."""
+    with socket.create_connection((server.host, server.port), 10) as sock:
+        sock.sendall(data)
+        sock.shutdown(socket.SHUT_WR)
+        heard = b""
+        while chunk := sock.recv(65536):
+            heard += chunk
+        return heard
+
+
+def test_headers_that_are_none_are_gone_without(server: Server, caplog: pytest.LogCaptureFixture) -> None:
+    heard = said(server, b"GET /metrics HTTP/1.1\r\nAccept: application/openmetrics-text;version=\xff\r\n\r\n")
+    assert b" 200 OK\r\n" in heard
+    assert b"kafka_wiretap_connections" in heard
+    assert not caplog.records
+
+
+GARBAGE = [b"", b"\0" * 100, b"\x16\x03\x01\x02\0\1", b"GET / HTTP/9.9\r\n\r\n"]
+GARBAGE += [b"GET /livez HTTP/1.1\r\n" + b"a: b\r\n" * 9000]
+
+
+@pytest.mark.parametrize("data", GARBAGE)
+def test_garbage_is_refused_without_a_word(server: Server, data: bytes, capfd: pytest.CaptureFixture[str]) -> None:
+    # what is unread when a connection is closed resets it
+    with suppress(OSError):
+        said(server, data)
+    assert get(server, "/livez") == (200, "alive\n")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_peer_that_resets_its_connection_is_no_fault(
+    server: Server, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    for data in (b"", b"GET /metr", b"GET /metrics HTTP/1.1\r\n\r\n"):
+        sock = socket.create_connection((server.host, server.port))
+        sock.sendall(data)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        sock.close()
+    assert get(server, "/livez")[0] == 200
+    assert capfd.readouterr() == ("", "")
+    assert not caplog.records
+
+
+def test_a_request_that_takes_too_long_is_given_up(
+    server: Server, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Also one that comes byte by byte: each would be in time."""
+    monkeypatch.setattr(admin, "PATIENCE_SECONDS", 0.2)
+    with socket.create_connection((server.host, server.port), 0.01) as sock:
+        assert wait_for(lambda: _is_closed_on(sock), "the end of the connection")
+    assert capfd.readouterr() == ("", "")
+
+
+def _is_closed_on(sock: socket.socket) -> bool:
+    """Whether it is, a byte later."""
+    try:
+        sock.sendall(b"a")
+        return sock.recv(1) == b""
+    except TimeoutError:
+        return False
+    except ConnectionError:
+        return True
+
+
+def test_connections_above_the_limit_are_closed_at_once(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    holders = [socket.create_connection((server.host, server.port), 30) for _ in range(admin.MOST_CONNECTIONS)]
+    with socket.create_connection((server.host, server.port), 30) as above:
+        assert above.recv(1) == b""
+    assert threading.active_count() < admin.MOST_CONNECTIONS + 20
+    for sock in holders:
+        sock.close()
+    # their threads end when they have seen it
+    wait_for(lambda: asked(server), "a place")
+
+
+def asked(server: Server) -> bool:
+    try:
+        return get(server, "/livez")[0] == 200
+    except (OSError, http.client.HTTPException):
+        return False
+
+
+def test_a_fault_of_the_pages_own_is_told(state: State, life: State, caplog: pytest.LogCaptureFixture) -> None:
+    def wrong() -> tuple[bool, str]:
+        raise KeyError("x")
+
+    with serve_admin(admin_app(registry(one(Traffic())), state, wrong), "127.0.0.1", 0) as server:
+        assert get(server, "/livez")[0] == 500
+    (record,) = caplog.records
+    assert record.getMessage() == "fault in the admin page"
+    assert record.exc_info is not None
