@@ -132,7 +132,7 @@ class Cluster:
         self._news = News()
         self.nodes = self._make_nodes(reserved)
         self.upstreams = self._make_upstreams(self._credentials.upstream)
-        self._shared = Shared(settings, self.nodes, self.traffic, common.held, common.observer, common.room)
+        self._shared = Shared(settings, self.nodes, self.traffic, common.held, common.observer, common.room, self._news)
         self._limit = Limit(settings.connection_limit, self.name)
         self._address_limit = Limit(settings.address_limit, self.name)
         self._relays: set[Relay] = set()
@@ -322,8 +322,7 @@ class Cluster:
 
     def _say_refused(self, event: str, arrival: Arrival, reason: str) -> None:
         """Says why a client is not let in: aloud when that is news."""
-        level = WARNING if self._news.is_news(reason) else DEBUG
-        client = arrival.client
+        level, client = self._news.level(reason), arrival.client
         log(level, event, listener=arrival.listener, client=client.peer, asked_for=client.server_name, reason=reason)
 
     async def _relayed(self, relay: Relay, talk: Conversation, facts: Opened) -> Cause:

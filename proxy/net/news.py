@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from logging import DEBUG, WARNING
+
 import trio
 
 # seconds in which the same is not said again
@@ -15,6 +17,10 @@ class News:
 
     def __init__(self) -> None:
         self._said: dict[str, float] = {}
+
+    def level(self, what: str) -> int:
+        """Of the log: WARNING where it is news, else DEBUG."""
+        return WARNING if self.is_news(what) else DEBUG
 
     def is_news(self, what: str) -> bool:
         """Whether it is to be said aloud; then it counts as said."""

@@ -19,9 +19,8 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
-from logging import WARNING
 
 import trio
 
@@ -30,6 +29,7 @@ from proxy.conversation import Cause, Conversation, Direction, Edit, Exchange, F
 from proxy.log import log
 from proxy.metrics.traffic import Traffic
 from proxy.net.held import HeldBytes, Share
+from proxy.net.news import News
 from proxy.net.nodes import Nodes
 from proxy.net.observer import Observer
 from proxy.net.rewriting import FrameRewriter, Passed, TooLarge, is_rewritten, rewriter
@@ -68,6 +68,7 @@ class Shared:
     held: HeldBytes
     observer: Observer | None
     room: Room | None
+    news: News = field(default_factory=News)
 
 
 class Relay:
@@ -212,7 +213,8 @@ class Relay:
             await self._until_passed()
         if step.cause is not None:
             if step.cause is Cause.BAD_LENGTH and chunk.startswith(HANDSHAKE) and not self._client.is_tls:
-                log(WARNING, "client speaks TLS, and this port is for plaintext", client=self._client.peer)
+                told = "client speaks TLS, and this port is for plaintext"
+                log(shared.news.level(told), told, client=self._client.peer)
             await self._refuse(step.cause)
 
     def _is_owed_too_much(self) -> bool:
@@ -362,7 +364,8 @@ class Relay:
         """Ends the step before the response that can't be rewritten, and with it the connection."""
         assert mark.exchange is not None
         bad = mark.exchange
-        log(WARNING, "response can't be rewritten", connection=self.connection, api=bad.api, reason=error)
+        level = self._shared.news.level(f"{bad.api} {error}")
+        log(level, "response can't be rewritten", connection=self.connection, api=bad.api, reason=error)
         step.stop = mark.start - step.offset
         step.edits = [edit for edit in step.edits if edit.stop <= step.stop]
         self._shared.traffic.unanswered([bad, *(one for one in step.finished if one.number > bad.number)])

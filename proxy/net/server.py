@@ -9,9 +9,10 @@ from __future__ import annotations
 import itertools
 import resource
 import signal
+import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
-from logging import ERROR, INFO
+from logging import DEBUG, ERROR, INFO
 from typing import Any, NamedTuple
 
 import trio
@@ -30,6 +31,7 @@ from proxy.net.pulse import Pulse
 from proxy.net.room import Room
 from proxy.net.systemd import Systemd
 from proxy.rewrite.nodes import Address
+from proxy.tls.contexts import is_name
 
 EXIT_CLEAN, EXIT_CUT_OFF = 0, 1
 # after the drain: clients that linger, and the recorder's last writes
@@ -83,6 +85,7 @@ def run(
 def run_it(proxy: Proxy) -> int:
     """As `run`."""
     _allow_many_connections()
+    sys.unraisablehook = _heed_unraisable
     try:
         return trio.run(proxy.run)
     except BaseExceptionGroup as group:
@@ -106,6 +109,14 @@ def _allow_many_connections() -> None:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def _heed_unraisable(unraisable: sys.UnraisableHookArgs) -> None:
+    """Python prints what it can't raise, with a stack trace: what peers do wrong needs none."""
+    if is_name(unraisable):
+        log(DEBUG, "client asks for a name that is no text")
+    else:
+        sys.__unraisablehook__(unraisable)
 
 
 class Proxy:

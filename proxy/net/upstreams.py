@@ -56,7 +56,7 @@ class Upstreams:
         is_bootstrap = node_id is None or node_id == self._settings.node_map.own
         candidates = self._settings.upstream if node_id is None else await self._of_node(node_id)
         if not candidates:
-            level = WARNING if self._unknown.is_news(str(node_id)) else DEBUG
+            level = self._unknown.level(str(node_id))
             log(level, "node is not known", cluster=self._settings.name, connection=number, node=node_id)
             return Cause.UNKNOWN_NODE
         for address in candidates:

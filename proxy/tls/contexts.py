@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import ssl
+import sys
 from collections.abc import Callable
 from functools import partial
 from logging import ERROR, INFO
@@ -167,6 +168,15 @@ def _note_name(
         tls.refusal = str(error)
         return ssl.ALERT_DESCRIPTION_UNRECOGNIZED_NAME
     return None
+
+
+def is_name(unraisable: sys.UnraisableHookArgs) -> bool:
+    """Whether what Python could not raise is that a client asks for a name that is no ASCII.
+
+    It is decoded before `_note_name` is called. The handshake ends with an alert; to the program Python says no more
+    than this, to `sys.unraisablehook`.
+    """
+    return isinstance(unraisable.object, bytes) and isinstance(unraisable.exc_value, UnicodeDecodeError)
 
 
 def _load_chain(context: ssl.SSLContext, certificate: Path, key: Path | None, password: str | None) -> None:

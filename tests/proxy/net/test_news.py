@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from logging import DEBUG, WARNING
+
 import trio
 from trio.testing import MockClock
 
@@ -24,3 +26,8 @@ async def test_after_a_while_it_is_said_again(mock_clock: MockClock):
 async def test_only_so_much_is_said_however_much_differs(mock_clock: MockClock):
     news = News()
     assert sum(news.is_news(str(number)) for number in range(10 * MOST)) == MOST
+
+
+async def test_news_is_a_warning_and_the_rest_is_for_who_looks_closely(mock_clock: MockClock):
+    news = News()
+    assert [news.level(what) for what in ("one", "one", "other")] == [WARNING, DEBUG, WARNING]

@@ -6,7 +6,9 @@ import logging
 import resource
 import signal
 import socket
+import sys
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -792,3 +794,13 @@ async def test_a_hangup_without_settings_to_read_again_ends_nothing(broker):
         await read_again()
         await ping(await proxy.client())
         assert not proxy.finished.is_set()
+
+
+def test_a_name_that_is_no_text_is_no_fault_and_what_else_python_cannot_raise_is(monkeypatch: pytest.MonkeyPatch):
+    printed: list[Any] = []
+    monkeypatch.setattr(sys, "__unraisablehook__", printed.append)
+    no_text = UnicodeDecodeError("ascii", b"\xff", 0, 1, "ordinal not in range(128)")
+    for error, about in ((no_text, b"\xff"), (no_text, "a codec"), (ZeroDivisionError(), b"\xff")):
+        server._heed_unraisable(SimpleNamespace(exc_value=error, object=about))
+    assert (printed[0].exc_value, printed[0].object) == (no_text, "a codec")
+    assert len(printed) == 2
