@@ -47,7 +47,7 @@ bench-memory: setup  ## what stays resident: idle, busy, over a soak (ARGS="--so
 bench-wire: setup  ## the wire codec's speed as ratios to kafka-python, kio and aiokafka, in one run
 	@$(BIN)/python -m bench.wire $(ARGS)
 
-fuzz: setup  ## bytes that mean harm against the codec for SECONDS (60), inputs guided by coverage
+fuzz: setup  ## bytes that mean harm against codec, connections and listeners, SECONDS (60) each, guided by coverage
 	$(BIN)/python -m fuzz --seconds $(SECONDS) $(ARGS)
 
 docs: setup  ## write the pages that are made of the catalog

@@ -1,11 +1,15 @@
-"""Bytes that mean harm against the wire: `make fuzz SECONDS=60`.
+"""Bytes that mean harm against whatever reads what peers send: `make fuzz SECONDS=60`.
 
-    checks.py    what must hold for any bytes, one function a part of the wire; the same for atheris and for the tests
-    corpus.py    the frames to start from: corpus/<check>/…, and found/, inputs that once broke something
-    collect.py   how corpus/ was made: frames of a capture, one of each api and version
-    __main__.py  atheris: inputs guided by coverage, of the generated functions too
+    checks.py         what must hold for any bytes, one function a part of the wire; all checks, for atheris and tests
+    conversations.py  what must hold of a whole connection, of client and broker at once
+    plays.py          such a connection in one process: the proxy's own relay and tap between scripted peers
+    doors.py          what comes before a first request: PROXY headers, TLS, server names; and the admin page
+    corpus.py         the frames to start from: corpus/<check>/…, and found/, inputs that once broke something
+    scripts.py        conversations to start from, made of these, and what can happen to them
+    collect.py        how corpus/ was made: frames of a capture, one of each api and version
+    __main__.py       atheris: inputs guided by coverage, of the generated functions too
 
-What must hold: nothing but the wire's error family is raised; no input takes long; memory is bounded by the input's
-size; what was decoded encodes to bytes that decode to the same. `make test-fast` runs the corpus and Hypothesis's
-mutations of it through the same checks.
+What must hold: nothing but the errors that are meant is raised; no input takes long; memory is bounded by the input's
+size; what was decoded encodes to bytes that decode to the same; what a connection brings leaves as docs/proxy.md has
+it. `make test-fast` runs the corpus and mutations of it through the same checks.
 """

@@ -1,13 +1,15 @@
-"""`python -m fuzz`: atheris over the checks. `make fuzz SECONDS=600`.
+"""`python -m fuzz`: atheris over the checks, one group of them after the other. `make fuzz SECONDS=600`.
 
 Instrumented are the project's modules and, as they are written, the functions of each message and version. What is new
-is kept in .fuzz/corpus for the next run; what breaks a check ends the run and lies in .fuzz/crash-*. To see it again:
-`python -m fuzz .fuzz/crash-…`. To keep it: move it to fuzz/found/CHECK.what_it_broke, without its first byte.
+is kept in .fuzz/corpus-GROUP for the next run; what breaks a check ends the run and lies in .fuzz/crash-*. To see it
+again: `python -m fuzz .fuzz/crash-…`. To keep it: move it to fuzz/found/CHECK.what_it_broke, without its first byte.
 """
 
 from __future__ import annotations
 
 import argparse
+import logging
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,8 +17,8 @@ from typing import Any
 
 import atheris
 
-with atheris.instrument_imports(include=["proxy"], enable_loader_override=False):
-    from fuzz import checks, corpus
+with atheris.instrument_imports(include=["proxy", "recorder"], enable_loader_override=False):
+    from fuzz import checks
     from proxy.wire.compile.source import Source
 
 KEPT = Path(".fuzz")
@@ -38,34 +40,54 @@ def instrument_generated() -> None:
     setattr(Source, "function", instrumented)  # noqa: B010
 
 
-def one_input(data: bytes) -> None:
-    """The first byte says which check."""
-    if data:
-        names = list(checks.CHECKS)
-        checks.run(names[data[0] % len(names)], data[1:])
+def one_input(group: list[str], data: bytes) -> None:
+    """The first byte says which check. Others than the group's are other runs'."""
+    names = list(checks.CHECKS)
+    if data and (name := names[data[0] % len(names)]) in group:
+        checks.run(name, data[1:])
 
 
-def seeded(folder: Path) -> Path:
+def seeded(folder: Path, group: list[str]) -> Path:
     """The folder with the corpus as atheris reads it."""
     folder.mkdir(parents=True, exist_ok=True)
     names = list(checks.CHECKS)
-    for one in corpus.inputs():
-        (folder / f"{one.check}-{one.name}").write_bytes(bytes([names.index(one.check)]) + one.data)
+    for one in checks.inputs():
+        if one.check in group:
+            (folder / f"{one.check}-{one.name}").write_bytes(bytes([names.index(one.check)]) + one.data)
     return folder
+
+
+def fuzz(start: list[str], group: list[str], seconds: int) -> None:
+    """Does not return: atheris ends the process."""
+    # what peers do wrong is said aloud in the life of a proxy
+    logging.disable()
+    options = [f"-max_total_time={seconds}", f"-timeout={SECONDS_PER_INPUT}", f"-rss_limit_mb={MEGABYTES}"]
+    options += [f"-max_len={MOST_BYTES}", f"-artifact_prefix={KEPT}/", "-print_final_stats=1"]
+    instrument_generated()
+    atheris.Setup([sys.argv[0], *options, *start], lambda data: one_input(group, data))
+    atheris.Fuzz()
+
+
+def each(seconds: int) -> int:
+    """Every group in a process of its own. Returns the first exit code that isn't 0."""
+    commands = ([sys.executable, "-m", "fuzz", "--group", group, "--seconds", str(seconds)] for group in checks.GROUPS)
+    return next((code for command in commands if (code := subprocess.run(command, check=False).returncode)), 0)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
-    parser.add_argument("--seconds", type=int, default=60)
+    parser.add_argument("--seconds", type=int, default=60, help="for each group")
+    parser.add_argument("--group", choices=list(checks.GROUPS), help="this one alone")
     parser.add_argument("files", nargs="*", help="run these inputs and nothing else")
     given = parser.parse_args()
     KEPT.mkdir(exist_ok=True)
-    start = [str(seeded(KEPT / "corpus"))] if not given.files else given.files
-    options = [f"-max_total_time={given.seconds}", f"-timeout={SECONDS_PER_INPUT}", f"-rss_limit_mb={MEGABYTES}"]
-    options += [f"-max_len={MOST_BYTES}", f"-artifact_prefix={KEPT}/", "-print_final_stats=1"]
-    instrument_generated()
-    atheris.Setup([sys.argv[0], *options, *start], one_input)
-    atheris.Fuzz()
+    if given.files:
+        fuzz(given.files, list(checks.CHECKS), given.seconds)
+    elif given.group:
+        group = checks.GROUPS[given.group]
+        fuzz([str(seeded(KEPT / f"corpus-{given.group}", group))], group, given.seconds)
+    else:
+        sys.exit(each(given.seconds))
 
 
 main()

@@ -13,6 +13,8 @@ from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import Any
 
+from fuzz import conversations, corpus, doors, scripts
+from fuzz.findings import Finding, must, same
 from proxy import wire
 from proxy.tools import frames, plain
 from proxy.wire import embedded, kafka07, primitives, records, sasl, telemetry
@@ -33,15 +35,13 @@ MEASURED_OF = 16
 # forms: as it came out, joined, as records.
 UNFOLDED = 1 << 20
 UNFOLDING = dict.fromkeys(("batches", "old", "pushed"), 8 * UNFOLDED) | {"tools": 4 * records.DEFAULT_LIMIT}
+# An event loop, two streams, and for every piece an entry of the log and what becomes of it.
+UNFOLDING |= dict.fromkeys(("conversation", *doors.CHECKS), 8 * UNFOLDED)
 # Bytes of a batch whose records are all held at once, to be written again.
 MOST_REWRITTEN = 2000
 # Paths of a message that are asked for, evenly spread: each is a function of its own, and kept.
 PATHS = 4
 KINDS: tuple[Kind, ...] = ("request", "response")
-
-
-class Finding(AssertionError):
-    """Something that must hold did not."""
 
 
 def request(data: bytes) -> None:
@@ -68,7 +68,7 @@ def response(data: bytes) -> None:
             written = _must_codec(frame, key, version).version
             again = wire.encode_response(key, written, head.correlation_id, values)
             _same_message(wire.decode_response(again, key, written), found)
-            _must(codes is not None or not _codes_of(key, version), "what decodes tells its error codes")
+            must(codes is not None or not _codes_of(key, version), "what decodes tells its error codes")
 
 
 def _must_codec(frame: bytes, key: int, version: int) -> wire.Codec:
@@ -81,8 +81,8 @@ def _must_codec(frame: bytes, key: int, version: int) -> wire.Codec:
 def _same_message(again: Any, first: Any) -> None:
     """Head and values that were encoded and decoded; tags of a head are not kept, so that its body may move."""
     (head, values), (first_head, first_values) = again, first
-    _same(head._replace(body=0), first_head._replace(body=0), "a head that was encoded and decoded")
-    _same(values, first_values, "a body that was encoded and decoded behind its head")
+    same(head._replace(body=0), first_head._replace(body=0), "a head that was encoded and decoded")
+    same(values, first_values, "a body that was encoded and decoded behind its head")
 
 
 @lru_cache(None)
@@ -113,32 +113,32 @@ def _decoded(codec: wire.Codec, buf: bytes) -> dict[str, Any] | None:
     try:
         values, end = codec.decode(buf)
     except wire.WireError as error:
-        _must(error.api == codec.message.api, "an error names its api")
-        _must(error.version == codec.version, "an error names its version")
-        _must(error.offset is not None and 0 <= error.offset <= len(buf), "an error's offset is in the buffer")
+        must(error.api == codec.message.api, "an error names its api")
+        must(error.version == codec.version, "an error names its version")
+        must(error.offset is not None and 0 <= error.offset <= len(buf), "an error's offset is in the buffer")
         return None
-    _must(end <= len(buf), "a message ends within the buffer")
+    must(end <= len(buf), "a message ends within the buffer")
     return values
 
 
 def _stable(codec: wire.Codec, values: dict[str, Any]) -> None:
     written = codec.encode(values)
     again, end = codec.decode(written)
-    _must(end == len(written), "what was encoded is read to its end")
-    _same(again, values, "values that were encoded and decoded")
-    _must(codec.encode(again) == written, "values are encoded one way")
+    must(end == len(written), "what was encoded is read to its end")
+    same(again, values, "values that were encoded and decoded")
+    must(codec.encode(again) == written, "values are encoded one way")
 
 
 def _projected(codec: wire.Codec, buf: bytes, values: dict[str, Any] | None, path: str) -> None:
     try:
         found = codec.project((path,))(buf, 0)[path]
     except wire.WireError:
-        _must(values is None, f"what decodes can be projected: {path}")
+        must(values is None, f"what decodes can be projected: {path}")
         return
     for _, start, end in found:
-        _must(0 <= start <= end <= len(buf), "a span lies within the buffer")
+        must(0 <= start <= end <= len(buf), "a span lies within the buffer")
     if values is not None:
-        _same([value for value, _, _ in found], list(_at(values, path)), f"what a projection finds at {path}")
+        same([value for value, _, _ in found], list(_at(values, path)), f"what a projection finds at {path}")
 
 
 def _at(values: Any, path: str) -> Iterator[Any]:
@@ -156,11 +156,11 @@ def _walked(codec: wire.Codec, buf: bytes, values: dict[str, Any] | None, choice
     stop = stops[choice % len(stops)]
     whole = _place(codec.walk(stop), [buf])
     pieces = _place(codec.walk(stop), [buf[at : at + size] for at in range(0, len(buf), size)] or [b""])
-    _must(whole == pieces, f"a walk to {stop} in pieces of {size} ends where it does in one: {whole}, {pieces}")
+    must(whole == pieces, f"a walk to {stop} in pieces of {size} ends where it does in one: {whole}, {pieces}")
     if values is not None:
-        _must(whole is not None, f"a walk to {stop} finds it in what decodes")
+        must(whole is not None, f"a walk to {stop} finds it in what decodes")
         ((_, start, _),) = codec.project((stop,))(buf, 0)[stop]
-        _must(whole == start, f"a walk to {stop} and a projection agree: {whole}, {start}")
+        must(whole == start, f"a walk to {stop} and a projection agree: {whole}, {start}")
 
 
 def _place(walk: wire.Walk, pieces: Sequence[bytes]) -> int | str | None:
@@ -201,10 +201,10 @@ def _stops(codec: wire.Codec) -> tuple[str, ...]:
 def heads(data: bytes) -> None:
     """Heads, varints and tag buffers, wherever they begin."""
     with suppress(wire.WireError):
-        _must(wire.request_head(data).body <= len(data), "a head ends within the frame")
+        must(wire.request_head(data).body <= len(data), "a head ends within the frame")
     for read in (primitives.read_uvarint, primitives.read_tags):
         with suppress(wire.WireError):
-            _must(read(data, 0)[1] <= len(data), "what is read ends within the buffer")
+            must(read(data, 0)[1] <= len(data), "what is read ends within the buffer")
 
 
 def tools(data: bytes) -> None:
@@ -220,14 +220,14 @@ def tools(data: bytes) -> None:
 def batches(data: bytes) -> None:
     """Records in any format, their checksums set aside: a fuzzer would hardly get past them."""
     with suppress(wire.WireError):
-        _must(records.partial(data) + sum(one.end - one.start for one in records.batches(data)) == len(data), "no gaps")
+        must(records.partial(data) + sum(one.end - one.start for one in records.batches(data)) == len(data), "no gaps")
     with suppress(wire.WireError):
         for _ in records.read(data, limit=UNFOLDED):
             pass
     with _within(data):
         for batch in records.batches(data):
             for count, _ in enumerate(records.read_batch(data, batch, limit=UNFOLDED, check_crc=False), 1):
-                _must(batch.count is None or count <= batch.count, "no more records than the batch counts")
+                must(batch.count is None or count <= batch.count, "no more records than the batch counts")
             if batch.magic == 2 and batch.end - batch.start < MOST_REWRITTEN:
                 _rewritten(data, batch)
 
@@ -248,7 +248,7 @@ def _rewritten(data: bytes, batch: records.Batch) -> None:
     except wire.WireError:
         # a header that doesn't fit its records can be read, and is not written
         return
-    _same(list(records.read(written)), found, "records that were read, written and read")
+    same(list(records.read(written)), found, "records that were read, written and read")
 
 
 @contextmanager
@@ -258,8 +258,8 @@ def _within(data: bytes) -> Iterator[None]:
         yield
     except wire.WireError as error:
         inside = error.offset is not None and 0 <= error.offset <= len(data)
-        _must(inside, f"an error's offset is in the buffer: {error!r} at {error.offset}")
-        _must(bool(error.api), f"an error names what it was: {error!r}")
+        must(inside, f"an error's offset is in the buffer: {error!r} at {error.offset}")
+        must(bool(error.api), f"an error names what it was: {error!r}")
 
 
 def inside(data: bytes) -> None:
@@ -291,16 +291,16 @@ def old(data: bytes) -> None:
     buf = data[1:]
     with suppress(wire.WireError):
         found = kafka07.decode_request(buf)
-        _same(kafka07.decode_request(kafka07.encode_request(found)), found, "a request of 0.7")
+        same(kafka07.decode_request(kafka07.encode_request(found)), found, "a request of 0.7")
     with suppress(wire.WireError):
         answer = kafka07.decode_response(buf, ASKED[data[0] % len(ASKED)])
-        _same(kafka07.encode_response(answer), buf, "a response of 0.7")
+        same(kafka07.encode_response(answer), buf, "a response of 0.7")
     for read in (kafka07.request_head, kafka07.response_head, kafka07.messages.tail):
         with suppress(wire.WireError):
             read(buf)
     with _within(buf):
         for message in kafka07.messages.read(buf, limit=UNFOLDED, check_crc=False):
-            _must(0 <= message.offset <= message.next_offset <= len(buf), "a message's places are in the buffer")
+            must(0 <= message.offset <= message.next_offset <= len(buf), "a message's places are in the buffer")
     for parse in ZOOKEEPER:
         with suppress(wire.WireError):
             parse(buf.decode("latin-1"))
@@ -311,7 +311,7 @@ def login(data: bytes) -> None:
     for mechanism in (None, "PLAIN", "SCRAM-SHA-256", "OAUTHBEARER", "GSSAPI"):
         sasl.principal(mechanism, data)
         for sender in SENDERS:
-            _must(sasl.read(mechanism, data, sender).text.isprintable(), "a token's text can be shown")
+            must(sasl.read(mechanism, data, sender).text.isprintable(), "a token's text can be shown")
     sasl.handshake_mechanism(data)
 
 
@@ -338,7 +338,20 @@ CHECKS: dict[str, Check] = {
     "old": old,
     "login": login,
     "pushed": pushed,
+    "conversation": conversations.conversation,
+    **doors.CHECKS,
 }
+# what a fuzzer takes turns at: parts that differ much in how long an input takes would starve each other
+GROUPS = {
+    "wire": [name for name in CHECKS if name != "conversation" and name not in doors.CHECKS],
+    "conversation": ["conversation"],
+    "doors": list(doors.CHECKS),
+}
+
+
+def inputs() -> list[corpus.Input]:
+    """To start from, for all of them."""
+    return [*corpus.inputs(), *scripts.inputs(), *doors.inputs()]
 
 
 def run(name: str, data: bytes, *, measured: bool | None = None) -> None:
@@ -352,7 +365,7 @@ def run(name: str, data: bytes, *, measured: bool | None = None) -> None:
         # functions are compiled by now: what is measured is the input's
         peak = _peak(check, data)
         most = BYTES_PER_BYTE * len(data) + ALLOWANCE + UNFOLDING.get(name, 0)
-        _must(peak <= most, f"{peak} bytes of memory for an input of {len(data)}: at most {most}")
+        must(peak <= most, f"{peak} bytes of memory for an input of {len(data)}: at most {most}")
 
 
 def _peak(check: Check, data: bytes) -> int:
@@ -362,14 +375,3 @@ def _peak(check: Check, data: bytes) -> int:
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-
-
-def _must(holds: bool, what: str) -> None:
-    if not holds:
-        raise Finding(what)
-
-
-def _same(found: Any, wanted: Any, what: str) -> None:
-    """Equal, not-a-numbers included."""
-    if found != wanted and repr(found) != repr(wanted):
-        raise Finding(f"{what}: {found!r} is not {wanted!r}")

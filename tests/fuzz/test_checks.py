@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fuzz import checks, corpus
-from fuzz.checks import CHECKS, Finding, run
+from fuzz.checks import GROUPS, Finding, run
 from proxy import wire
 from proxy.wire.catalog import Codec
 
@@ -42,7 +42,7 @@ def mutations(draw: st.DrawFn) -> tuple[str, bytes]:
     return one.check, data
 
 
-@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("check", GROUPS["wire"])
 def test_every_input_of_the_corpus_passes(check: str) -> None:
     found = [one for one in INPUTS if one.check == check]
     assert found
@@ -57,7 +57,7 @@ def test_mutations_pass_too(mutation: tuple[str, bytes]) -> None:
 
 
 @settings(max_examples=200)
-@given(st.sampled_from(list(CHECKS)), st.binary(max_size=60))
+@given(st.sampled_from(GROUPS["wire"]), st.binary(max_size=60))
 def test_any_bytes_pass(check: str, data: bytes) -> None:
     run(check, data)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.checks import CHECKS
+from fuzz.checks import CHECKS, GROUPS
 
 ROOT = Path(__file__).parents[2]
 
@@ -31,4 +31,4 @@ def test_an_input_is_run_again_by_its_file(tmp_path: Path) -> None:
 def test_minutes_of_inputs_break_nothing(tmp_path: Path) -> None:
     done = fuzz(tmp_path, "--seconds", 120)
     assert done.returncode == 0, done.stderr[-5000:]
-    assert {found.name for found in (tmp_path / ".fuzz").iterdir()} == {"corpus"}
+    assert {found.name for found in (tmp_path / ".fuzz").iterdir()} == {f"corpus-{group}" for group in GROUPS}

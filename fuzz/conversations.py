@@ -1,0 +1,339 @@
+"""What must hold of a connection, whatever client and broker send, in whatever pieces and order.
+
+- nothing is raised: a relay ends for a cause
+- requests leave as they came, less those that the proxy answers; responses leave as they came, but for the edits of
+  the address table
+- no address of a broker leaves in a field that a client dials, as a client reads what it is sent
+- how the bytes are cut into chunks changes nothing
+- the log holds what came, every byte once, and no secret
+- series of metrics are the catalog's
+
+The twins here are slow and simple: streams are lists of frames; a client takes its answers in the order of its
+requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from struct import Struct
+from typing import Any, NamedTuple
+
+from fuzz.findings import must, same
+from fuzz.plays import ADVERTISED, Chunk, Options, Outcome, PlayedNodes, play
+from proxy import wire
+from proxy.conversation import Cause, Direction
+from proxy.net.rewriting import is_rewritten
+from proxy.rewrite import addresses, api_versions
+from proxy.wire import catalog
+from proxy.wire.framing import LENGTH, framed
+from recorder.capture.spool import Kind
+
+PRODUCE, METADATA, FIND_COORDINATOR, SASL_HANDSHAKE, API_VERSIONS, DESCRIBE_CLUSTER = 0, 3, 10, 17, 18, 60
+CONTROLLERS = 2
+# of a request, behind its length: key, version, correlation id
+HEAD = Struct(">hhi")
+# lists of nodes by their fields' names, in whichever message
+LISTS = ("brokers", "coordinators", "node_endpoints")
+# what a script is cut into anew: as it is, each side's chunks joined, pieces of seven bytes, single ones
+AS_IT_IS, JOINED, SEVENS, SINGLES = range(4)
+# more pieces than these take too long
+MOST_PIECES = 6000
+# entries of the log that hold a stream's bytes
+OF_STREAMS = (Kind.BYTES, Kind.UNFRAMED)
+
+
+def unpacked(data: bytes) -> tuple[Options, list[Chunk]]:
+    """An input as a script: options and where the proxy stops, then a direction with a length, and the chunk."""
+    how, stop = (data[0], data[1]) if len(data) > 1 else (0, 0)
+    options = Options(bool(how & 1), bool(how & 2), how >> 2 & 3, stop if how & 16 else None)
+    chunks, at = [], 2
+    while at + 2 < len(data):
+        size = int.from_bytes(data[at : at + 2], "big")
+        chunk = data[at + 2 : at + 2 + (size & 0x7FFF)]
+        if chunk:
+            chunks.append((Direction(size >> 15), chunk))
+        at += 2 + (size & 0x7FFF)
+    return options, chunks
+
+
+def packed(options: Options, chunks: Sequence[Chunk]) -> bytes:
+    """A script as an input."""
+    drained = options.drained_after
+    how = options.walked | options.hide_unknown << 1 | options.recut << 2 | (drained is not None) << 4
+    head = bytes([how, drained or 0])
+    pieces = [(direction, data[at : at + 0x7FFF]) for direction, data in chunks for at in range(0, len(data), 0x7FFF)]
+    return head + b"".join((direction << 15 | len(data)).to_bytes(2, "big") + data for direction, data in pieces)
+
+
+def conversation(data: bytes) -> None:
+    """A whole conversation, as `packed` writes it."""
+    options, chunks = unpacked(data)
+    outcome = play(chunks, options)
+    check(outcome, options)
+    # where reading stops, once the proxy is to stop, depends on what has been read
+    if options.recut and options.drained_after is None:
+        _same_outcome(play(list(recut(chunks, options.recut)), options), outcome)
+
+
+def recut(chunks: Sequence[Chunk], how: int) -> Iterator[Chunk]:
+    """The same bytes in the same order, in other pieces."""
+    for direction, run in groupby(chunks, lambda chunk: chunk[0]):
+        data = b"".join(chunk for _, chunk in run)
+        size = {JOINED: len(data), SEVENS: 7, SINGLES: 1}[how]
+        size = max(size, len(data) // MOST_PIECES)
+        yield from ((direction, data[at : at + size]) for at in range(0, len(data), size))
+
+
+def _same_outcome(one: Outcome, other: Outcome) -> None:
+    """Of the same bytes in other chunks. What was read beyond the place where somebody is cut off depends on them."""
+    if Cause.CLIENT_CLOSED in (one.cause, other.cause):
+        same(one.cause, other.cause, "the end, in other chunks")
+        for what in (_left, _logs, _counts):
+            same(what(one), what(other), "the same bytes in other chunks")
+    else:
+        for found, wanted in zip(_left(one), _left(other), strict=True):
+            must(found.startswith(wanted) or wanted.startswith(found), f"in other chunks {found!r} leaves: {wanted!r}")
+
+
+def _left(outcome: Outcome) -> list[bytes]:
+    return outcome.left
+
+
+def _logs(outcome: Outcome) -> list[bytes]:
+    return [_logged(outcome, direction) for direction in Direction]
+
+
+def _counts(outcome: Outcome) -> tuple[Any, ...]:
+    rows = {labels: (row.exchanges, row.one_way, row.by_proxy) for labels, row in outcome.traffic.rows.items()}
+    return outcome.traffic.opaque_frames, rows
+
+
+def check(outcome: Outcome, options: Options) -> None:
+    """All that holds of a single play."""
+    _requests_pass(outcome.read[0], outcome.left[0])
+    _responses_pass(outcome, options)
+    _no_address_leaves(outcome)
+    for direction in Direction:
+        _log_holds(outcome, direction)
+    _no_secret_is_logged(outcome)
+    _labels_are_the_catalogs(outcome)
+
+
+class Frame(NamedTuple):
+    """A frame with its length, which may be less than it says; where it begins in its stream."""
+
+    data: bytes
+    at: int
+
+    @property
+    def is_whole(self) -> bool:
+        return len(self.data) >= 4 and len(self.data) == 4 + LENGTH.unpack_from(self.data)[0]
+
+    @property
+    def head(self) -> tuple[int, int, int] | None:
+        """Of a request: key, version, correlation id."""
+        if len(self.data) < 12 or LENGTH.unpack_from(self.data)[0] < 8:
+            return None
+        found: tuple[int, int, int] = HEAD.unpack_from(self.data, 4)
+        return found
+
+
+def _frames(stream: bytes) -> Iterator[Frame]:
+    """Up to a length that none may have, which is the last one's."""
+    at = 0
+    while at < len(stream):
+        size = LENGTH.unpack_from(stream, at)[0] if at + 4 <= len(stream) else 0
+        stop = at + 4 + size if size >= 0 else len(stream)
+        yield Frame(stream[at:stop], at)
+        at = stop
+
+
+def _is_answered(frame: Frame) -> bool:
+    head = frame.head
+    return head is not None and head[0] == API_VERSIONS and head[1] > api_versions.newest_known()
+
+
+def _requests_pass(read: bytes, left: bytes) -> None:
+    at = 0
+    for frame in _frames(read):
+        rest = left[at : at + len(frame.data)]
+        if rest == frame.data:
+            at += len(rest)
+        elif not _is_answered(frame):
+            must(frame.data.startswith(rest), f"a request leaves as it came: {rest!r} is not {frame.data!r}")
+            must(at + len(rest) == len(left), "nothing leaves behind a request that was cut off")
+            return
+    must(at == len(left), f"more leaves than has come: {left[at:]!r}")
+
+
+def _responses_pass(outcome: Outcome, options: Options) -> None:
+    """Each frame that leaves is one that came, in its turn, or is the proxy's own."""
+    asked: dict[int, list[tuple[int, int]]] = {}
+    for frame in _frames(outcome.read[0]):
+        if frame.head is not None:
+            asked.setdefault(frame.head[2], []).append(frame.head[:2])
+    came = list(_frames(outcome.read[1]))
+    turn = 0
+    for frame in _frames(outcome.left[1]):
+        number = int.from_bytes(frame.data[4:8], "big", signed=True)
+        if turn < len(came) and came[turn].data.startswith(frame.data):
+            turn += 1
+        elif frame.data == api_versions.unsupported(number) and any(map(_is_new, asked.get(number, ()))):
+            continue
+        else:
+            must(turn < len(came), f"more leaves than has come: {frame.data!r}")
+            apis = [api for api in asked.get(number, ()) if is_rewritten(*api)]
+            must(_is_edit(frame, came[turn], apis), f"{frame.data!r} is no edit of {came[turn].data!r}")
+            turn += 1
+
+
+def _is_new(api: tuple[int, int]) -> bool:
+    return api[0] == API_VERSIONS and api[1] > api_versions.newest_known()
+
+
+def _is_edit(left: Frame, came: Frame, apis: list[tuple[int, int]]) -> bool:
+    """Whether one is the other as the address table would have it for one of these apis."""
+    if not (came.is_whole and left.data[4:8] == came.data[4:8]):
+        # one that streams keeps its length, and may be cut off anywhere
+        return left.data[:8] == came.data[:8] and bool(apis)
+    return any(_is_edit_of(key, version, left, came) for key, version in apis)
+
+
+def _is_edit_of(key: int, version: int, left: Frame, came: Frame) -> bool:
+    if not left.is_whole:
+        return left.data[:4] == came.data[:4]
+    try:
+        before = _decoded(key, version, came)
+        after = _decoded(key, version, left)
+    except wire.WireError:
+        # a text that is none, or bytes behind the message: those who only look for addresses read it
+        return left.data == _rewritten(key, version, came.data[4:])
+    if key == API_VERSIONS:
+        before, after = ({**one, "api_keys": []} for one in (before, after))
+    return repr(_without_nodes(before)) == repr(_without_nodes(after))
+
+
+def _rewritten(key: int, version: int, frame: bytes) -> bytes:
+    try:
+        if key == API_VERSIONS:
+            return api_versions.reduce(version, frame)
+        return addresses.splice(key, version, frame, PlayedNodes.told)
+    except (wire.WireError, OSError):
+        return b""
+
+
+def _decoded(key: int, version: int, frame: Frame) -> Any:
+    found = wire.decode_response(frame.data[4:], key, version)
+    return {} if isinstance(found, wire.UnknownMessage) else found[1]
+
+
+def _without_nodes(values: Any) -> Any:
+    """Neither what is rewritten, nor what makes up a rewritten tail's length."""
+    if isinstance(values, dict):
+        hidden = ("host", "port", "node_endpoints", "_tags")
+        return {name: _without_nodes(value) for name, value in values.items() if name not in hidden}
+    return [_without_nodes(value) for value in values] if isinstance(values, list) else values
+
+
+def _no_address_leaves(outcome: Outcome) -> None:
+    """A client takes an answer for the oldest request that waits for one, and reads where the nodes are."""
+    waiting = _awaiting(outcome.read[0])
+    for frame in _frames(outcome.left[1]):
+        number = int.from_bytes(frame.data[4:8], "big", signed=True)
+        key, version = next(((key, version) for key, version, asked in waiting if asked == number), (None, None))
+        if key is None or not frame.is_whole:
+            return
+        if key == SASL_HANDSHAKE and version == 0 and frame.data[8:10] == b"\0\0":
+            # what follows is the mechanism's
+            return
+        try:
+            nodes = list(_nodes(key, _decoded(key, version, frame)))
+        except wire.WireError:
+            continue
+        for node_id, host in nodes:
+            told = host == ADVERTISED and node_id in outcome.ensured
+            must(told, f"{catalog.api_name(key)} v{version}: a client is told {host!r} of node {node_id}")
+
+
+def _awaiting(read: bytes) -> Iterator[tuple[int, int, int]]:
+    """Key, version and correlation id of the requests that are answered, up to one that nobody could read."""
+    for frame in _frames(read):
+        head = frame.head
+        if head is None:
+            return
+        if head[0] == PRODUCE:
+            try:
+                found = wire.decode_request(frame.data[4:])
+            except wire.WireError:
+                return
+            if isinstance(found, wire.UnknownMessage) or found[1]["acks"] == 0:
+                continue
+        yield head
+
+
+def _nodes(key: int, values: Any) -> Iterator[tuple[int, str]]:
+    if key == DESCRIBE_CLUSTER and values.get("endpoint_type") == CONTROLLERS:
+        return
+    if key not in (PRODUCE, 1, METADATA, FIND_COORDINATOR, DESCRIBE_CLUSTER, 78, 79):
+        return
+    for one in [node for name in LISTS for node in values.get(name) or ()] + ([values] if "host" in values else []):
+        node_id = one.get("node_id", one.get("broker_id"))
+        if node_id != -1 or one["host"]:
+            yield node_id, one["host"]
+
+
+def _logged(outcome: Outcome, direction: Direction) -> bytes:
+    """The stream as the log has it."""
+    items = [item for item in outcome.log if item[0] in OF_STREAMS and item[1] == direction]
+    return b"".join(item[5] for item in items)
+
+
+def _log_holds(outcome: Outcome, direction: Direction) -> None:
+    read, at = outcome.read[direction], 0
+    for kind, way, _, offset, _, data, masked in outcome.log:
+        if kind in OF_STREAMS and way == direction:
+            must(offset == at, f"the log goes on at {offset}, and it had come to {at}")
+            hidden = bytearray(read[at : at + len(data)])
+            for start, length in masked:
+                hidden[start : start + length] = bytes(length)
+            same(data, bytes(hidden), "what is logged")
+            at += len(data)
+    must(at == len(read), f"{len(read) - at} bytes that came are not in the log")
+    must(not any(b"recorder_fault" in item[5] for item in outcome.log), "the recorder takes everything")
+
+
+def _no_secret_is_logged(outcome: Outcome) -> None:
+    """Of every whole frame that reads as a message with secrets, whatever it was taken for."""
+    log = _logged(outcome, Direction.REQUEST)
+    for frame in _frames(outcome.read[0]):
+        if frame.is_whole and frame.head is not None:
+            for start, stop in _secrets(frame):
+                hidden = log[frame.at + 4 + start : frame.at + 4 + stop]
+                must(not any(hidden), f"a secret of {catalog.api_name(frame.head[0])} is logged: {hidden!r}")
+
+
+def _secrets(frame: Frame) -> list[tuple[int, int]]:
+    key, version, _ = frame.head or (0, 0, 0)
+    paths = catalog.secrets("request", key, version)
+    codec = catalog.codec("request", key, version) if paths else None
+    if codec is None:
+        return []
+    try:
+        found = codec.project(paths)(frame.data[4:], wire.request_head(frame.data[4:]).body)
+    except wire.WireError:
+        return []
+    values = [one for spans in found.values() for one in spans if one[0]]
+    return [(stop - len(value), stop) for value, _, stop in values]
+
+
+def _labels_are_the_catalogs(outcome: Outcome) -> None:
+    for api, version in outcome.traffic.rows:
+        known = api == "other" or any(catalog.api_name(key) == api for key in range(200))
+        must(known and (version == "other" or version.isdigit()), f"a series of {api!r}, version {version!r}")
+
+
+def pair(request: bytes, response: bytes, number: int) -> tuple[bytes, bytes]:
+    """A request and its answer, with their lengths and this correlation id."""
+    tag = number.to_bytes(4, "big", signed=True)
+    return framed(request[:4] + tag + request[8:]), framed(tag + response[4:])

@@ -1,0 +1,66 @@
+"""What comes before a first request: the corpus, mutations of it, and that the checks find what is wrong."""
+
+import random
+import sys
+
+import pytest
+
+from fuzz import doors
+from fuzz.checks import run
+from fuzz.findings import Finding
+from fuzz.scripts import EDGES
+from proxy.metrics import admin
+from proxy.net import proxy_protocol
+from proxy.rewrite.names import SniMap
+from proxy.tls import contexts
+
+INPUTS = list(doors.inputs())
+ROUNDS = 40
+
+
+@pytest.mark.parametrize("check", doors.CHECKS)
+def test_the_corpus_passes(check: str) -> None:
+    found = [one for one in INPUTS if one.check == check]
+    assert found
+    for one in found:
+        run(check, one.data, measured=True)
+
+
+def mutated(rng: random.Random, data: bytes) -> bytes:
+    for _ in range(rng.randint(1, 4)):
+        at, edge = rng.randrange(len(data) + 1), rng.choice((*EDGES, rng.randbytes(1), b"\r\n", b":", b" "))
+        cuts = (data[:at] + edge + data[at + len(edge) :], data[:at] + edge + data[at:], data[:at])
+        data = rng.choice((*cuts, data[:at] + data[at + rng.randint(1, 9) :]))
+    return data
+
+
+@pytest.mark.parametrize("check", doors.CHECKS)
+def test_mutations_pass_too(check: str) -> None:
+    rng = random.Random(check)
+    for one in [one for one in INPUTS if one.check == check] * ROUNDS:
+        run(check, mutated(rng, one.data))
+
+
+def test_a_header_that_wants_more_than_it_may_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proxy_protocol.Reader, "feed", lambda self, piece: setattr(self, "missing", 1 << 20))
+    with pytest.raises(Finding, match="bytes are awaited"):
+        run("greeting", b"\7PROXY TCP4")
+
+
+def test_a_name_that_leads_elsewhere_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SniMap, "meant", lambda self, node_id, name: 3)
+    with pytest.raises(Finding, match="a name and whose it is"):
+        run("name", b"b17.proxy.test")
+
+
+def test_what_python_could_not_raise_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contexts, "is_name", lambda unraisable: False)
+    (no_text,) = (one.data for one in INPUTS if one.name == "no text")
+    with pytest.raises(Finding, match="UnicodeDecodeError"):
+        run("hello", no_text)
+
+
+def test_what_is_printed_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admin._Handler, "log_message", lambda self, *given: print("a line", file=sys.stderr))
+    with pytest.raises(Finding, match="a line"):
+        run("page", b"GET /livez HTTP/1.1\r\n\r\n")
