@@ -3,9 +3,11 @@
 A `.kafka` file is read when its api is first asked for. Pure lookups, no functions are compiled here.
 """
 
-from functools import cache
+from functools import cache, lru_cache
+from operator import index
 from typing import Literal, NamedTuple
 
+from proxy.wire.errors import Malformed
 from proxy.wire.folder import Folder
 from proxy.wire.language import Message, parse
 
@@ -17,6 +19,8 @@ FOLDER = MESSAGES.path
 
 API_VERSIONS = 18
 CONTROLLED_SHUTDOWN = 7
+
+API_KEY, API_VERSION = "an api key", "an api's version"
 
 
 class Api(NamedTuple):
@@ -37,9 +41,26 @@ def _names() -> dict[int, str]:
     return {int(name.split("_", 1)[0]): name for name in MESSAGES.names()}
 
 
-@cache
+INT16 = range(-(1 << 15), 1 << 15)
+
+
+def checked(number: int, what: str) -> None:
+    """Whether it can be an api key or a version on the wire: else whoever asks has mistaken something for one.
+
+    Errors: TypeError for what is no integer (and for a bool), Malformed beyond an int16.
+    """
+    if isinstance(number, bool) or not hasattr(number, "__index__"):
+        named = f": api_key({number!r}) tells it" if isinstance(number, str) and what == API_KEY else ""
+        raise TypeError(f"{what} is a number, not {number!r}{named}")
+    if index(number) not in INT16:
+        raise Malformed(f"{what} is an int16, which {number} is not")
+
+
+# typed: a bool equals 0 or 1
+@lru_cache(maxsize=None, typed=True)
 def api(key: int) -> Api | None:
-    """None where the catalog lacks the key."""
+    """None where the catalog lacks the key. Errors: TypeError, Malformed for what can be no key."""
+    checked(key, API_KEY)
     name = _names().get(key)
     if name is None:
         return None
@@ -48,7 +69,10 @@ def api(key: int) -> Api | None:
 
 
 def message(kind: Kind, key: int) -> Message | None:
-    """The request's or the response's schema; None where the catalog lacks the key. Errors: ValueError for a kind."""
+    """The request's or the response's schema; None where the catalog lacks the key.
+
+    Errors: ValueError for another kind, and as `api`.
+    """
     if kind not in KINDS:
         raise ValueError(f"a message of an api is a request or a response, not {kind!r}")
     found = api(key)
@@ -83,7 +107,8 @@ def versions(key: int) -> range:
 
 
 def known(key: int, version: int) -> bool:
-    """Whether the catalog has that version of that api."""
+    """Whether the catalog has that version of that api. Errors: TypeError, Malformed for what can be neither."""
+    checked(version, API_VERSION)
     return version in versions(key)
 
 
@@ -95,5 +120,9 @@ def first_flexible(key: int) -> int:
 
 
 def is_flexible(key: int, version: int) -> bool:
-    """Whether that version has compact lengths and tags: true for versions newer than the catalog too."""
+    """Whether that version has compact lengths and tags: true for versions newer than the catalog too.
+
+    Errors: TypeError, Malformed for what can be no key.
+    """
+    checked(key, API_KEY)
     return version >= first_flexible(key)

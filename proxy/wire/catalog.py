@@ -11,7 +11,7 @@ from struct import Struct
 from typing import Any
 
 from proxy.wire import apis as _apis
-from proxy.wire.apis import Kind, api_key, api_keys, api_name, is_flexible, known, versions
+from proxy.wire.apis import API_VERSION, Kind, api_key, api_keys, api_name, checked, is_flexible, known, versions
 from proxy.wire.compile.decoder import decoder
 from proxy.wire.compile.encoder import encoder
 from proxy.wire.compile.projector import projector
@@ -53,6 +53,8 @@ __all__ = [
 
 Values = dict[str, Any]
 Spans = dict[str, list[tuple[Any, int, int]]]
+# what a pickle holds: a function and its arguments
+Again = tuple[Callable[..., "Codec"], tuple[Any, ...]]
 # more than there are messages; a peer that asks for all of 2**32 keys and versions fills no memory
 MOST_CACHED = 4096
 SECRET_MARKS = frozenset(MASKED)
@@ -64,11 +66,17 @@ _OFFERS, _OFFER_BYTES = Struct(">hi"), 6
 
 @dataclass(frozen=True, slots=True)
 class UnknownMessage:
-    """A frame whose api or version the catalog lacks: a value, not an error. `body` is its body's offset."""
+    """A frame whose api or version the catalog lacks: a value, not an error.
+
+    `body` is its body's offset. An unknown api's head is taken to have no tags; what stands before them is the same in
+    all forms of a head. A response has no client id.
+    """
 
     kind: Kind
     api_key: int
     api_version: int
+    correlation_id: int
+    client_id: str | None
     body: int
 
 
@@ -97,15 +105,23 @@ class Walk:
 
 
 class Codec:
-    """The functions of one message in one version. Get it from `codec()`; `message` is the schema."""
+    """The functions of one message in one version. Get it from `codec()`; `message` is the schema.
 
-    def __init__(self, message: Message, version: int):
+    It can be pickled: what is written down is how to get it again, and its functions are compiled where it is used.
+    """
+
+    def __init__(self, message: Message, version: int, again: Again | None = None):
+        """`again`: a function of a module and its arguments, which find this codec in any process."""
         self.message, self.version = message, version
+        self._again: Again = again or (Codec, (message, version))
         self._projections: dict[tuple[str, ...], Callable[[Buffer, int], Spans]] = {}
         self._walks: dict[tuple[str, int | None], Callable[[], Generator[int | None, Buffer, None]]] = {}
 
     def __repr__(self) -> str:
         return f"<Codec {self.message.name} v{self.version}>"
+
+    def __reduce__(self) -> Again:
+        return self._again
 
     @cached_property
     def _decode(self) -> Callable[[bytes, int], tuple[Values, int]]:
@@ -163,11 +179,18 @@ class Codec:
         return Walk(begin(), self.message.api, self.version)
 
 
-@lru_cache(MOST_CACHED)
+@lru_cache(MOST_CACHED, typed=True)
 def codec(kind: Kind, key: int, version: int) -> Codec | None:
-    """The functions of that message; None where the catalog lacks the api or the version."""
+    """The functions of that message; None where the catalog lacks the api or the version.
+
+    Errors: TypeError for a key or a version that is no integer, Malformed for one that is no int16; ValueError for
+    another kind.
+    """
     message = _apis.message(kind, key)
-    return Codec(message, version) if message and version in message.versions else None
+    checked(version, API_VERSION)
+    if message is None or version not in message.versions:
+        return None
+    return Codec(message, version, (must, (kind, key, version)))
 
 
 def codec_of_response(frame: Buffer, key: int, version: int) -> Codec | None:
@@ -205,7 +228,7 @@ def decode_request(frame: Buffer) -> tuple[RequestHead, Values] | UnknownMessage
     head = request_head(frame)
     found = codec("request", head.api_key, head.api_version)
     if found is None:
-        return UnknownMessage("request", head.api_key, head.api_version, head.body)
+        return UnknownMessage("request", *head)
     return head, found.decode(frame, head.body)[0]
 
 
@@ -214,10 +237,10 @@ def decode_response(frame: Buffer, key: int, version: int) -> tuple[ResponseHead
 
     Errors: Truncated, Malformed.
     """
-    head = response_head(frame, key, version)
     found = codec_of_response(frame, key, version)
+    head = response_head(frame, key, version)
     if found is None:
-        return UnknownMessage("response", key, version, head.body)
+        return UnknownMessage("response", key, version, head.correlation_id, None, head.body)
     return head, found.decode(frame, head.body)[0]
 
 
@@ -225,22 +248,23 @@ def encode_request(
     key: int, version: int, correlation_id: int, client_id: str | None, values: Mapping[str, Any]
 ) -> bytes:
     """A request frame without its 4-byte length. Errors: Malformed; ValueError for a message the catalog lacks."""
-    return write_request_head(key, version, correlation_id, client_id) + _must("request", key, version).encode(values)
+    return write_request_head(key, version, correlation_id, client_id) + must("request", key, version).encode(values)
 
 
 def encode_response(key: int, version: int, correlation_id: int, values: Mapping[str, Any]) -> bytes:
     """A response frame without its 4-byte length. Errors: Malformed; ValueError for a message the catalog lacks."""
-    return write_response_head(key, version, correlation_id) + _must("response", key, version).encode(values)
+    return write_response_head(key, version, correlation_id) + must("response", key, version).encode(values)
 
 
-def _must(kind: Kind, key: int, version: int) -> Codec:
+def must(kind: Kind, key: int, version: int) -> Codec:
+    """The same. Errors: as for `codec`; ValueError for a message the catalog lacks."""
     found = codec(kind, key, version)
     if found is None:
         raise ValueError(f"no {kind} of api {key} version {version} in the catalog")
     return found
 
 
-@lru_cache(MOST_CACHED)
+@lru_cache(MOST_CACHED, typed=True)
 def marked(kind: Kind, key: int, version: int, *marks: str) -> tuple[str, ...]:
     """The paths of this version's fields that carry one of the marks, as they are declared; () for an unknown message.
 

@@ -124,6 +124,7 @@ class Encoder:
             self._length(slot, value)
             self.put(value)
         else:
+            self.source.line(f"if type({value}) is not bytes: {value} = plain({value})")
             self._length(slot, value)
             self.put(value)
 

@@ -63,6 +63,8 @@ def _of_text(value: Any) -> str | None:
 
 
 def _of_bytes(type_: str, value: Any) -> str | None:
-    if not isinstance(value, bytes | bytearray | memoryview):
+    try:
+        size = memoryview(value).nbytes
+    except (TypeError, ValueError):  # no buffer, or one that is released
         return f"{type(value).__name__} is no {type_}"
-    return f"an id of {len(value)} bytes, not 16" if type_ == "uuid" and len(value) != 16 else None
+    return f"an id of {size} bytes, not 16" if type_ == "uuid" and size != 16 else None

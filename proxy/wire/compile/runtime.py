@@ -151,8 +151,16 @@ def unfit(fault: Exception, api: str, version: int, misfit: str | None) -> WireE
     return Malformed(reason, api=api, version=version)
 
 
-def uuid(value: bytes) -> bytes:
+def plain(value: Buffer) -> Buffer:
+    """Any buffer as bytes one behind the other: the length of a memoryview is a number of items, which may be wide."""
+    view = memoryview(value)
+    return view if view.c_contiguous and view.itemsize == view.ndim == 1 else view.tobytes()
+
+
+def uuid(value: Buffer) -> bytes:
     """`struct` would pad or cut a value of another length in silence."""
+    if type(value) is not bytes:
+        value = bytes(plain(value))
     if len(value) != 16:
         raise Malformed(f"an id of {len(value)} bytes, not 16")
     return value
@@ -172,14 +180,14 @@ def text_size(size: int) -> bytes:
     return uvarint(size + 1)
 
 
-def write_tags(known: list[tuple[int, bytes]], unknown: Mapping[int, bytes] | None) -> bytes:
+def write_tags(known: list[tuple[int, bytes]], unknown: Mapping[int, Buffer] | None) -> bytes:
     """A tag buffer, ascending as Kafka wants it."""
-    tags = dict(known)
+    tags: dict[int, Buffer] = dict(known)
     for tag, payload in (unknown or {}).items():
         if tag in tags:
             raise Malformed(f"tag {tag} is given twice, as a field and under _tags")
-        tags[tag] = payload
-    parts = [uvarint(len(tags))]
+        tags[tag] = payload if type(payload) is bytes else plain(payload)
+    parts: list[Buffer] = [uvarint(len(tags))]
     for tag in sorted(tags):
         parts += [uvarint(tag), uvarint(len(tags[tag])), tags[tag]]
     return b"".join(parts)

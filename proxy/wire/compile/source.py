@@ -17,7 +17,7 @@ from proxy.wire.compile import runtime
 # What the written functions use for themselves; a field of that name gets another.
 TAKEN = frozenset(
     {"at", "buf", "decode", "encode", "end", "fault", "misfit", "n", "project", "row", "rows", "size", "spans", "start"}
-    | {"bytes", "len", "list", "range", "str", "values", "walk"}
+    | {"bytes", "len", "list", "range", "str", "type", "values", "walk"}
     | vars(runtime).keys()
     | vars(varints).keys()
 )

@@ -43,7 +43,15 @@ def versions(name: str) -> range:
 def codec(name: str, version: int) -> Codec | None:
     """The functions of that message in that version, without any prefix; None where the catalog lacks it."""
     found = message(name)
-    return Codec(found, version) if found and version in found.versions else None
+    return Codec(found, version, (must, (name, version))) if found and version in found.versions else None
+
+
+def must(name: str, version: int) -> Codec:
+    """The same. Errors: ValueError for a message the catalog lacks."""
+    found = codec(name, version)
+    if found is None:
+        raise ValueError(f"no {name} version {version} in the catalog")
+    return found
 
 
 @cache

@@ -1,19 +1,23 @@
 """The room's entry: codecs, whole frames, secrets."""
 
+import copy
+import pickle
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
 from proxy.wire import catalog
-from proxy.wire.catalog import UnknownMessage
+from proxy.wire.catalog import Codec, UnknownMessage
 from proxy.wire.compile.layout import layout
 from proxy.wire.errors import Malformed, Truncated, WireError
 from proxy.wire.headers import RequestHead, ResponseHead
+from proxy.wire.language import parse
 from tests.proxy.wire.interpreter import Writer
 from tests.strategies import EVERY_MESSAGE, field_paths, must_codec
 
-METADATA, API_VERSIONS, FETCH = 3, 18, 1
+METADATA, SASL_HANDSHAKE, API_VERSIONS, FETCH = 3, 17, 18, 1
 
 
 def test_a_codec_is_made_once() -> None:
@@ -84,9 +88,68 @@ def test_a_refusal_in_a_form_of_its_own_is_read_as_it_was_asked_for() -> None:
 
 
 def test_an_unknown_message_is_a_value() -> None:
-    assert catalog.decode_request(b"\x03\xe8\0\x05\0\0\0\x07\0\x02me?") == UnknownMessage("request", 1000, 5, 12)
-    assert catalog.decode_request(b"\0\x03\0\x63\0\0\0\x07\0\x02me\0?") == UnknownMessage("request", METADATA, 99, 13)
-    assert catalog.decode_response(b"\0\0\0\x07\0?", METADATA, 99) == UnknownMessage("response", METADATA, 99, 5)
+    for frame, expected in [
+        (b"\x03\xe8\0\x05\0\0\0\x07\0\x02me?", UnknownMessage("request", 1000, 5, 7, "me", 12)),
+        (b"\0\x03\0\x63\0\0\0\x07\0\x02me\0?", UnknownMessage("request", METADATA, 99, 7, "me", 13)),
+        (b"\0\x11\0\x63\0\0\0\x07\xff\xff?", UnknownMessage("request", SASL_HANDSHAKE, 99, 7, None, 10)),
+    ]:
+        assert catalog.decode_request(frame) == expected
+    answer = b"\0\0\0\x07\0?"
+    assert catalog.decode_response(answer, METADATA, 99) == UnknownMessage("response", METADATA, 99, 7, None, 5)
+    assert catalog.decode_response(answer, 1000, 5) == UnknownMessage("response", 1000, 5, 7, None, 4)
+
+
+def test_a_codec_is_pickled_by_name_and_found_again() -> None:
+    found = must_codec("response", METADATA, 12)
+    found.decode(found.encode({}))
+    found.project(("brokers.host",))
+    assert pickle.loads(pickle.dumps(found)) is found
+    assert copy.deepcopy({"codec": found})["codec"] is found
+    data = pickle.dumps(must_codec("request", METADATA, 12))
+    assert len(data) < 100
+    catalog.codec.cache_clear()
+    assert repr(pickle.loads(data)) == "<Codec MetadataRequest v12>"
+    with pytest.raises(ValueError, match="no request of api 3 version 99 in the catalog"):
+        pickle.loads(data.replace(b"K\x0c", b"K\x63"))  # from a newer catalog
+
+
+def test_a_codec_of_a_message_of_ones_own_is_pickled_whole() -> None:
+    (message,) = parse("ARequest  key 1  versions 0-1  flexible 1+\n  a: string?  v1+  = null  group_id\n  b: []int8\n")
+    found = Codec(message, 1)
+    found.encode({})
+    again = pickle.loads(pickle.dumps(found))
+    assert (again.message, again.version) == (message, 1)
+    values = {"a": "x", "b": [1, 2]}
+    assert again.decode(found.encode(values))[0] == values
+
+
+NO_KEYS = [("Metadata", TypeError), (True, TypeError), (3.0, TypeError), (None, TypeError), (1 << 15, Malformed)]
+
+
+@pytest.mark.parametrize(("number", "error"), [*NO_KEYS, (-32769, Malformed)])
+def test_what_can_be_no_key_or_version_is_an_error(number: Any, error: type[Exception]) -> None:
+    """Also one that equals a key: what was asked before makes no difference."""
+    assert catalog.codec("request", 1, 1) is not None
+    for ask in (
+        lambda: catalog.codec("request", number, 1),
+        lambda: catalog.codec("request", 3, number),
+        lambda: catalog.versions(number),
+        lambda: catalog.known(number, 1),
+        lambda: catalog.known(1, number),
+        lambda: catalog.api_name(number),
+        lambda: catalog.is_flexible(number, 1),
+        lambda: catalog.marked("request", number, 1, "node_id"),
+        lambda: catalog.secrets("request", number, 1),
+        lambda: catalog.decode_response(bytes(9), number, 1),
+        lambda: catalog.decode_response(bytes(9), 3, number),
+    ):
+        with pytest.raises(error, match=r"is a number, not|is an int16, which"):
+            ask()
+
+
+def test_a_name_that_stands_for_a_key_is_answered_with_how_to_get_it() -> None:
+    with pytest.raises(TypeError, match=r"an api key is a number, not 'Metadata': api_key\('Metadata'\) tells it"):
+        catalog.codec("request", "Metadata", 12)  # type: ignore[arg-type]
 
 
 def test_an_unknown_message_can_not_be_written() -> None:

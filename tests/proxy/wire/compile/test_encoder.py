@@ -1,3 +1,4 @@
+from array import array
 from types import MappingProxyType
 
 import pytest
@@ -49,6 +50,33 @@ def test_values_may_be_any_mapping_and_any_sequence() -> None:
     plain = found.encode({"rows": [{"a": [1, 2]}], "b": b"xy"})
     other = found.encode(MappingProxyType({"rows": (MappingProxyType({"a": (1, 2)}),), "b": bytearray(b"xy")}))
     assert plain == other
+
+
+def test_buffers_are_written_byte_for_byte_whatever_their_items_are() -> None:
+    """As all of their bytes in order: wide items, several dimensions, every second one."""
+    text = "  a: bytes\n  b: records?\n  c: []bytes\n  d: uuid\n  e: bytes  v1+  tag 0\n"
+    wide = array("i", [1, 2, 3, 4])
+    for buffer in (wide, memoryview(wide), memoryview(bytes(range(32)))[::2], memoryview(bytes(16)).cast("B", [4, 4])):
+        plain = memoryview(buffer).tobytes()
+        for version in (0, 1):
+            names = "abcde" if version else "abcd"
+            tags = {"_tags": {5: buffer}} if version else {}
+            values = {name: [buffer] if name == "c" else buffer for name in names} | tags
+            expected = {name: [plain] if name == "c" else plain for name in names} | (
+                {"_tags": {5: plain}} if tags else {}
+            )
+            assert codec(text, version).decode(codec(text, version).encode(values))[0] == expected
+
+
+def test_what_is_no_buffer_is_no_bytes() -> None:
+    released = memoryview(b"abc")
+    released.release()
+    for value in (3, "abc", [1, 2], released):
+        for name, type_ in (("a", "bytes"), ("b", "records"), ("d", "uuid")):
+            with pytest.raises(Malformed, match=rf"{name}: {type(value).__name__} is no {type_}"):
+                codec("  a: bytes\n  b: records\n  d: uuid\n").encode({name: value})
+    with pytest.raises(Malformed, match="an id of 32 bytes, not 16"):
+        codec("  d: uuid\n").encode({"d": array("h", range(16))})
 
 
 def test_a_length_of_127_is_the_first_that_takes_two_bytes() -> None:

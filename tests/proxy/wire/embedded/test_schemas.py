@@ -1,5 +1,9 @@
 """Which embedded messages there are, and how their files are written."""
 
+import pickle
+
+import pytest
+
 from proxy.wire.catalog import secrets
 from proxy.wire.embedded import schemas
 from proxy.wire.language import MASKED, Field, parse
@@ -20,6 +24,15 @@ def test_what_is_not_known_is_none_or_empty() -> None:
     assert schemas.message("Metadata") is None
     assert schemas.codec("Metadata", 0) is None
     assert schemas.versions("Metadata") == range(0)
+
+
+def test_a_codec_is_pickled_by_name_and_found_again() -> None:
+    found = schemas.codec("OffsetCommitValue", 3)
+    data = pickle.dumps(found)
+    assert pickle.loads(data) is found
+    assert len(data) < 100
+    with pytest.raises(ValueError, match="no OffsetCommitValue version 99 in the catalog"):
+        pickle.loads(data.replace(b"K\x03", b"K\x63"))
 
 
 def test_no_name_stands_twice() -> None:
