@@ -142,7 +142,8 @@ def _codec(kind: Kind, key: int, version: int | None) -> catalog.Codec:
     known = catalog.versions(key)
     if not known:
         raise click.ClickException(f"api {key} is unknown: `kafka-wiretap wire list` lists all")
-    found = catalog.codec(kind, key, known[-1] if version is None else version)
+    version = known[-1] if version is None else version
+    found = catalog.codec(kind, key, version) if version in known else None
     if found is None:
         name, first, last = catalog.api_name(key), known[0], known[-1]
         raise click.ClickException(f"{name} version {version} is unknown; known are {first} to {last}")

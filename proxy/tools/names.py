@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from functools import cache
 
 from proxy.wire import catalog, embedded
-from proxy.wire.apis import Kind
+from proxy.wire.apis import INT16, Kind
 
 
 class UnknownName(ValueError):
@@ -14,11 +14,13 @@ class UnknownName(ValueError):
 
 
 def api_key(text: str) -> int:
-    """3 for "Metadata", "metadata", "METADATA_REQUEST" or "3". A number is taken as it is, whether known or not.
+    """3 for "Metadata", "metadata", "METADATA_REQUEST" or "3". An int16 is taken as it is, whether known or not.
 
     Errors: UnknownName.
     """
     if text.isascii() and text.isdigit():
+        if int(text) not in INT16:
+            raise UnknownName(f"an api's key is an int16, which {text} is not")
         return int(text)
     names = _keys_by_plain_name()
     for one in (_plain(text), _plain(text).removesuffix("request").removesuffix("response")):

@@ -27,8 +27,10 @@ def test_a_name_may_say_which_message_of_the_api_is_meant() -> None:
     assert {kind(name) for name in every_name()} == {None}
 
 
-def test_a_number_is_taken_as_it_is() -> None:
+def test_a_number_that_can_be_a_key_is_taken_as_it_is() -> None:
     assert api_key("2000") == 2000
+    with pytest.raises(UnknownName, match="an api's key is an int16, which 70000 is not"):
+        api_key("70000")
 
 
 @pytest.mark.parametrize(("text", "near"), [("metdata", "Metadata"), ("find_cordinator", "FindCoordinator")])
