@@ -96,7 +96,7 @@ def test_numbers_that_no_api_or_version_can_have_are_said_in_a_line() -> None:
     assert "known are 0 to 13" in failed(1, "show", "metadata", 70000)
     assert "no API or message is called '70000'" in failed(2, "show", "70000")
     assert "70000 is not" in failed(2, "decode", "--response", "70000", 1, "--hex", "00")
-    assert "70000 is not" in failed(1, "decode", "--response", "metadata", 70000, "--hex", "00000001")
+    assert "70000 is not" in failed(1, "decode", "--response", "metadata", 70000, "--hex", "0000000100")
 
 
 def test_decode_reads_hex_a_file_or_a_pipe(tmp_path: Path) -> None:
