@@ -18,6 +18,7 @@ import pytest
 from proxy.wire import apis, catalog
 from proxy.wire.apis import Kind
 from proxy.wire.language import Field, Message
+from proxy.wire.releases import releases, versions_in
 from tests.brokers.jars import clients_jar, copy_clients
 from tests.proxy.wire.kafka_definitions import (
     Definition,
@@ -155,6 +156,15 @@ def test_the_catalog_has_the_versions_of_all_releases_together_and_no_other() ->
     }
     assert kafkas == set(EVERY_MESSAGE)
     assert len({key for _, key, _ in kafkas}) == 95
+
+
+@every_release
+def test_the_release_has_the_versions_that_are_told_of_it(release: str) -> None:
+    for (key, _), definition in definitions_of(release).items():
+        assert versions_in(release, key) == version_range(definition["validVersions"]), definition["name"]
+    lacking = set(apis.api_keys()) - {key for key, _ in definitions_of(release)}
+    assert not any(versions_in(release, key) for key in lacking)
+    assert releases() == RELEASES
 
 
 def test_the_layout_kept_of_a_share_groups_summary_has_the_leaders_epoch() -> None:
