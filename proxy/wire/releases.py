@@ -1,8 +1,8 @@
 """Which versions of each api a release of Kafka has: what its own definitions say, requests and responses alike.
 
 Four releases: the last one with ZooKeeper's apis and the old floors, one of 4.0 and one of 4.3, the newest. A test
-compares the table with their `kafka-clients` jars. What is not in them is not said: an api that stands in 3.9.2 may have
-come with any release before, and a version that is still in development counts as its release's.
+compares the table with their `kafka-clients` jars. What is not in them is not said: an api that stands in 3.9.2 may
+have come with any release before, and a version that is still in development counts as its release's.
 """
 
 from functools import cache
