@@ -1,0 +1,273 @@
+"""Whatever a peer does wrong ends its own connection for a cause of its own, and leaves no stack trace."""
+
+from __future__ import annotations
+
+import errno
+import socket
+import struct
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from proxy.config import MappingKind
+from proxy.conversation import Cause
+from proxy.net.streams import PeerLost, Stream
+from proxy.rewrite.addresses import FIND_COORDINATOR, METADATA
+from proxy.rewrite.nodes import Address
+from proxy.tls.settings import ListenerTls
+from proxy.wire import catalog
+from proxy.wire.framing import framed
+from tests.proxy.conversation.script import HEARTBEAT, request, response
+from tests.proxy.net.cluster import Broker
+from tests.proxy.net.peers import HOST, PATIENCE, Peer
+from tests.proxy.net.proxies import Running, proxying
+from tests.proxy.net.relays import settings
+from tests.proxy.net.tls_peers import Certificates, TlsPeer, certificates, client_context
+
+PING, PONG = request(HEARTBEAT, 3, 1), response(1, b"pong")
+# for who means no harm, behind all that
+LAST, ANSWERED = request(HEARTBEAT, 3, 99), response(99, b"pong")
+NOWHERE = Address(HOST, 1)
+NAMED = {"mapping": MappingKind.SNI, "advertise": "kafka-{node_id}.test:9092", "bootstrap_name": "kafka.test"}
+MIB = 1 << 20
+# more than sockets keep for a client that reads nothing; of what its own keeps
+LARGE, BUFFERS = 8 * MIB, 64 * 1024
+
+
+class Scene(NamedTuple):
+    proxy: Running
+    broker: Broker
+    signed: Certificates
+    monkeypatch: pytest.MonkeyPatch
+
+    async def client(self) -> Peer:
+        return await self.proxy.client()
+
+    async def named(self, name: str) -> TlsPeer:
+        """A client that asks for this name, and takes whoever answers."""
+        at, context = self.proxy.listening, client_context(self.signed.ca)
+        context.check_hostname = False
+        return TlsPeer(await trio.open_tcp_stream(at.host, at.port), context, asks_for=name)
+
+    def answers(self, make: Callable[[int], bytes | None]) -> None:
+        """The broker answers requests that are not the last one like this, by their correlation ids."""
+
+        async def answer(key: int, version: int, number: int) -> bytes | None:
+            return ANSWERED if number == 99 else make(number)
+
+        self.broker.answer = answer
+
+
+Misdeed = Callable[[Scene], Awaitable[None]]
+
+
+async def says(scene: Scene, *frames: bytes) -> None:
+    """And hears no answer, but the end."""
+    client = await scene.client()
+    with suppress(trio.BrokenResourceError):
+        await client.say(*frames)
+        await client.hear_all()
+    client.close()
+
+
+async def client_closes(scene: Scene) -> None:
+    client = await scene.client()
+    await client.say(PING)
+    await client.hears(PONG)
+    client.close()
+
+
+async def client_resets(scene: Scene) -> None:
+    client = await scene.client()
+    await client.say(PING)
+    await client.hears(PONG)
+    client.reset()
+
+
+async def broker_closes(scene: Scene) -> None:
+    scene.answers(lambda number: None)
+    await says(scene, PING)
+
+
+async def broker_resets(scene: Scene) -> None:
+    async def reset(self: Broker, stream: trio.SocketStream) -> None:
+        await stream.receive_some()
+        stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+    with scene.monkeypatch.context() as only_now:
+        only_now.setattr(Broker, "_converse", reset)
+        await says(scene, PING)
+
+
+async def length_is_bad(scene: Scene) -> None:
+    await says(scene, b"\xff\xff\xff\xff")
+
+
+async def answer_is_anothers(scene: Scene) -> None:
+    scene.answers(lambda number: response(number + 1))
+    await says(scene, PING)
+
+
+async def version_is_too_new(scene: Scene) -> None:
+    await says(scene, request(METADATA, 99, 1))
+
+
+async def answer_is_garbage(scene: Scene) -> None:
+    scene.answers(lambda number: response(number, b"\xff" * 9))
+    await says(scene, request(FIND_COORDINATOR, 4, 1, b"\0" * 9))
+
+
+async def no_tls(scene: Scene) -> None:
+    await says(scene, PING)
+
+
+async def unknown_name(scene: Scene) -> None:
+    await shakes_hands(scene, "nobody.test")
+
+
+async def unknown_node(scene: Scene) -> None:
+    await shakes_hands(scene, "kafka-7.test")
+
+
+async def shakes_hands(scene: Scene, name: str) -> None:
+    client = await scene.named(name)
+    with suppress(trio.BrokenResourceError):
+        await client.stream.do_handshake()
+        await client.hear_all()
+    client.close()
+
+
+async def says_nothing(scene: Scene) -> None:
+    await says(scene)
+
+
+async def reads_nothing(scene: Scene) -> None:
+    """It keeps what others wait for."""
+    large = [{"key": "k", "error_message": "x" * 30_000, "node_id": 1, "host": HOST, "port": 1}] * (LARGE // 30_000)
+    frame = framed(catalog.encode_response(FIND_COORDINATOR, 4, 1, {"coordinators": large}))
+    scene.answers(lambda number: frame)
+    asked = request(FIND_COORDINATOR, 4, 1, b"\0" * 9)
+    other, sock = await scene.client(), socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFERS)
+    sock.connect((HOST, scene.proxy.listening.port))
+    stuck = Peer(sock)
+    await stuck.say(asked)
+    # the beginning of it: the frame is held
+    await stuck.hear(8)
+    await other.say(asked)
+    assert len(await other.hear_frame()) > LARGE // 2
+    other.close()
+    stuck.close()
+
+
+def loses(side: str) -> Misdeed:
+    async def lost(scene: Scene) -> None:
+        receive = Stream.receive
+
+        async def silent(self: Stream, *most: int) -> bytes | None:
+            if (self.peer == str(scene.broker.address)) is not (side == "broker"):
+                return await receive(self, *most)
+            raise PeerLost("Connection timed out", self) from TimeoutError(errno.ETIMEDOUT, "Connection timed out")
+
+        with scene.monkeypatch.context() as only_now:
+            only_now.setattr(Stream, "receive", silent)
+            await says(scene)
+
+    return lost
+
+
+async def one_too_many(scene: Scene) -> None:
+    client = await scene.client()
+    await client.say(PING)
+    await client.hears(PONG)
+    await says(scene)
+    client.close()
+
+
+# what is done, and the settings under which it is a misdeed
+MISDEEDS: dict[Cause, tuple[Misdeed, dict[str, Any]]] = {
+    Cause.CLIENT_CLOSED: (client_closes, {}),
+    Cause.CLIENT_RESET: (client_resets, {}),
+    Cause.BROKER_CLOSED: (broker_closes, {}),
+    Cause.BROKER_RESET: (broker_resets, {}),
+    Cause.BAD_LENGTH: (length_is_bad, {}),
+    Cause.UNEXPECTED_RESPONSE: (answer_is_anothers, {}),
+    Cause.UNSUPPORTED_VERSION: (version_is_too_new, {}),
+    Cause.NOT_REWRITABLE: (answer_is_garbage, {}),
+    Cause.TLS_HANDSHAKE: (no_tls, {"tls": True}),
+    Cause.UNKNOWN_NAME: (unknown_name, {"tls": True, **NAMED}),
+    Cause.UNKNOWN_NODE: (unknown_node, {"tls": True, **NAMED}),
+    Cause.UPSTREAM_DOWN: (says_nothing, {"upstream": NOWHERE}),
+    Cause.CLIENT_LOST: (loses("client"), {}),
+    Cause.BROKER_LOST: (loses("broker"), {}),
+    Cause.IDLE: (says_nothing, {"idle_seconds": 0.08}),
+    Cause.STALLED: (reads_nothing, {"held_in_all": MIB, "stalled_seconds": 0.1}),
+    Cause.TOO_MANY_CONNECTIONS: (one_too_many, {"connection_limit": 1}),
+    Cause.BAD_PROXY_HEADER: (length_is_bad, {"accept_proxy": True}),
+}
+# the operator's, and what must not be
+NO_PEERS = {Cause.DRAINED, Cause.DRAIN_DEADLINE, Cause.PROXY_FAULT}
+OF_ALL = ("held_in_all", "stalled_seconds")
+# on one proxy with others; a machine's loss is played for all that is read meanwhile
+LOST = (Cause.CLIENT_LOST, Cause.BROKER_LOST)
+PLAIN = [cause for cause, (_, how) in MISDEEDS.items() if not how and cause not in LOST]
+
+
+def test_every_cause_that_a_peer_has_a_say_in_is_tried() -> None:
+    assert set(MISDEEDS) | NO_PEERS == set(Cause)
+    assert not set(MISDEEDS) & NO_PEERS
+
+
+@pytest.fixture(scope="module")
+def signed(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return certificates(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.mark.parametrize("cause", MISDEEDS)
+async def test_misbehaviour_leaves_no_trace(
+    cause: Cause,
+    nursery: trio.Nursery,
+    signed: Certificates,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    caplog.set_level("DEBUG", "kafka-wiretap")
+    broker = Broker()
+    await broker.start(nursery)
+    misdeed, how = MISDEEDS[cause]
+    chosen = {"upstream": broker.address, **how, **({"tls": ListenerTls(signed.proxy)} if "tls" in how else {})}
+    of_all = {name: chosen.pop(name) for name in OF_ALL if name in chosen}
+    async with proxying(settings(chosen.pop("upstream"), **chosen), **of_all) as proxy:
+        await misdeed(Scene(proxy, broker, signed, monkeypatch))
+        await is_counted(proxy, cause)
+    assert not [record for record in caplog.records if record.exc_info]
+    assert "fault" not in caplog.text
+    assert capfd.readouterr().err == ""
+
+
+async def is_counted(proxy: Running, cause: Cause) -> None:
+    with trio.fail_after(PATIENCE):
+        while not proxy.closes().get(cause):
+            await wait_all_tasks_blocked(0.005)
+
+
+@pytest.mark.parametrize("cause", PLAIN)
+async def test_others_are_served_as_before(
+    cause: Cause, nursery: trio.Nursery, signed: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = Broker()
+    await broker.start(nursery)
+    async with proxying(settings(broker.address)) as proxy:
+        scene = Scene(proxy, broker, signed, monkeypatch)
+        other = await scene.client()
+        await other.say(LAST)
+        await other.hears(ANSWERED)
+        await MISDEEDS[cause][0](scene)
+        await is_counted(proxy, cause)
+        await other.say(LAST)
+        await other.hears(ANSWERED)
