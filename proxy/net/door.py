@@ -1,7 +1,8 @@
 """Who is let in: so many connections at the same time, in all, of a cluster, from an address.
 
 Those above are closed at once rather than left in the backlog: a client learns of it, and tries another broker or
-later; nobody waits for an answer that does not come. It is said once, and again only after there was room for a while.
+later; nobody waits for an answer that does not come. It is said once, and again only after there was room for a while;
+aloud once a minute, for whoever has a few connections can go in and out all day.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from logging import INFO, WARNING
+from logging import DEBUG, INFO, WARNING
 
 from proxy.log import log
+from proxy.net.news import News
 
 # room again: only then is a limit reached anew, rather than with each client that comes and goes
 ROOM = 0.9
@@ -33,7 +35,9 @@ class Limit:
         self._most = most
         self._of = of
         self._inside: Counter[str] = Counter()
-        self._full: set[str] = set()
+        # hosts that have reached it, and how loud that was said
+        self._full: dict[str, int] = {}
+        self._news = News()
 
     @contextmanager
     def place(self, host: str = "") -> Iterator[None]:
@@ -56,10 +60,10 @@ class Limit:
         if not inside:
             del self._inside[host]
         if host in self._full and self._most is not None and inside < self._most * ROOM:
-            self._full.discard(host)
-            log(INFO, "connections are let in again", limit=self._most, of=host or self._of)
+            level = INFO if self._full.pop(host) == WARNING else DEBUG
+            log(level, "connections are let in again", limit=self._most, of=host or self._of)
 
     def _say_full(self, host: str) -> None:
         if host not in self._full:
-            self._full.add(host)
-            log(WARNING, "too many connections", limit=self._most, of=host or self._of)
+            level = self._full[host] = self._news.level(host)
+            log(level, "too many connections", limit=self._most, of=host or self._of)

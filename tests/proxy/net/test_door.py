@@ -14,41 +14,41 @@ def full(limit: Limit, host: str = "") -> bool:
         return True
 
 
-def test_so_many_are_let_in_and_no_more():
+async def test_so_many_are_let_in_and_no_more():
     limit = Limit(2, "main")
     with limit.place(), limit.place():
         assert full(limit)
 
 
-def test_the_place_of_who_leaves_is_free_again():
+async def test_the_place_of_who_leaves_is_free_again():
     limit = Limit(1, "main")
     for _ in range(3):
         with limit.place():
             assert full(limit)
 
 
-def test_who_fails_inside_leaves_too():
+async def test_who_fails_inside_leaves_too():
     limit = Limit(1, "main")
     with pytest.raises(ZeroDivisionError), limit.place():
         raise ZeroDivisionError
     assert not full(limit)
 
 
-def test_without_a_limit_everybody_is_let_in():
+async def test_without_a_limit_everybody_is_let_in():
     limit = Limit(None, "main")
     with ExitStack() as inside:
         for _ in range(1000):
             inside.enter_context(limit.place())
 
 
-def test_hosts_have_places_of_their_own():
+async def test_hosts_have_places_of_their_own():
     limit = Limit(1, "main")
     with limit.place("192.0.2.1"):
         assert full(limit, "192.0.2.1")
         assert not full(limit, "192.0.2.2")
 
 
-def test_hosts_that_have_gone_take_no_memory():
+async def test_hosts_that_have_gone_take_no_memory():
     limit = Limit(2, "main")
     for number in range(100):
         with limit.place(f"192.0.2.{number}"), limit.place(f"192.0.2.{number}"):
@@ -57,7 +57,7 @@ def test_hosts_that_have_gone_take_no_memory():
     assert not limit._full
 
 
-def test_it_is_said_once_however_many_knock(caplog):
+async def test_it_is_said_once_however_many_knock(caplog):
     caplog.set_level(logging.INFO)
     limit = Limit(10, "main")
     with ExitStack() as inside:
@@ -76,9 +76,18 @@ def test_it_is_said_once_however_many_knock(caplog):
     assert len(caplog.records) == 2
 
 
-def test_what_is_said_names_whose_limit_it_is(caplog):
+async def test_what_is_said_names_whose_limit_it_is(caplog):
     for of, host in (("main", ""), ("main", "192.0.2.1")):
         limit = Limit(1, of)
         with limit.place(host):
             full(limit, host)
     assert [record.keys for record in caplog.records] == [{"limit": 1, "of": "main"}, {"limit": 1, "of": "192.0.2.1"}]
+
+
+async def test_going_in_and_out_all_day_is_said_once(caplog):
+    caplog.set_level(logging.INFO)
+    limit = Limit(1, "main")
+    for _ in range(5):
+        with limit.place():
+            assert full(limit)
+    assert [record.message for record in caplog.records] == ["too many connections", "connections are let in again"]
