@@ -18,9 +18,11 @@ A broker that is gone ends it too, but not before what it had answered has been 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import NamedTuple
 
 import trio
 
@@ -69,6 +71,24 @@ class Shared:
     observer: Observer | None
     room: Room | None
     news: News = field(default_factory=News)
+
+
+class Passage(NamedTuple):
+    """A chunk that could not be passed on at once.
+
+    pieces: what of it is still to be sent, if it has begun to be. waits: it has to, for the observer.
+    """
+
+    step: Step
+    pieces: Sequence[bytes | memoryview]
+    chunk: bytes
+    at_ns: int
+    waits: bool
+
+
+_NO_STEP = Step(b"", 0)
+# the end of the stream; and nothing but a reason to look at the connection's state again
+END, WOKEN = Passage(_NO_STEP, (), b"", 0, False), Passage(_NO_STEP, (), b"", 0, False)
 
 
 class Relay:
@@ -169,20 +189,18 @@ class Relay:
             await self._pass_requests()
         except PeerLost as lost:
             # a broker that is gone may have left answers behind: the other task reads them, and ends when it must
+            self._note(lost)
             if lost.stream is self._client:
                 self._end(self._loss(lost))
-            elif lost.vanished or isinstance(lost.__cause__, ConnectionResetError):
-                # it is reported once: the other task will read an end of stream
-                self._broker_end = self._loss(lost)
 
     async def _pass_requests(self) -> None:
         while most := self._may_read():
-            chunk = await self._client.receive(most)
-            if chunk:
-                await self._pass_request(chunk)
-            elif chunk is not None:
+            passage = await self._client.until(self._take_request, most)
+            if passage is END:
                 await self._client_finished()
                 return
+            if passage is not WOKEN:
+                await self._pass_request(passage)
         await self._until_settled()
         self._end(self._goodbye)
 
@@ -195,40 +213,79 @@ class Relay:
     def _at_boundary(self) -> bool:
         return not self._talk.requests_side.missing
 
-    async def _pass_request(self, chunk: bytes) -> None:
-        talk, shared = self._talk, self._shared
+    def _take_request(self, chunk: bytes | None) -> Passage | None:
+        """Passes a chunk on if that needs no waiting; else it is for the task to finish."""
+        if not chunk:
+            return END if chunk is not None else WOKEN
         at_ns = clock()
-        step = talk.requests(chunk, at_ns)
-        if shared.observer is not None:
-            await self._observe(shared.observer, Direction.REQUEST, chunk, at_ns, step)
+        step = self._talk.requests(chunk, at_ns)
+        waits = self._observe(Direction.REQUEST, chunk, at_ns, step)
         if step.answered:
             self._answer(step.answered, at_ns)
-        await self._broker.send(step.outgoing())
-        shared.traffic.proxied(Direction.REQUEST, clock() - at_ns)
-        if step.one_way:
-            shared.traffic.one_way(step.one_way)
-        if step.opaque:
-            shared.traffic.opaque(step.opaque)
-        while self._made > MOST_MADE or self._is_owed_too_much():
+        pieces: Sequence[bytes | memoryview] = step.outgoing()
+        if not waits:
+            pieces = self._send_now(self._broker, pieces)
+            if not pieces and step.cause is None and self._state is ClientSide.OPEN and not self._is_owed_too_much():
+                self._request_passed(step, at_ns)
+                return None
+        return Passage(step, pieces, chunk, at_ns, waits)
+
+    async def _pass_request(self, passage: Passage) -> None:
+        """Finishes what `_take_request` has begun."""
+        step = passage.step
+        if passage.waits:
+            await self._until_room()
+        await self._broker.send(passage.pieces)
+        self._request_passed(step, passage.at_ns)
+        while self._is_owed_too_much():
             await self._until_passed()
         if step.cause is not None:
-            if step.cause is Cause.BAD_LENGTH and chunk.startswith(HANDSHAKE) and not self._client.is_tls:
+            if step.cause is Cause.BAD_LENGTH and passage.chunk.startswith(HANDSHAKE) and not self._client.is_tls:
                 told = "client speaks TLS, and this port is for plaintext"
-                log(shared.news.level(told), told, client=self._client.peer)
+                log(self._shared.news.level(told), told, client=self._client.peer)
             await self._refuse(step.cause)
+
+    def _send_now(self, stream: Stream, pieces: Sequence[bytes | memoryview]) -> Sequence[bytes | memoryview]:
+        """See `Stream.send_now`. A loss is said once: who reads may find an end of stream before this task runs."""
+        try:
+            return stream.send_now(pieces)
+        except PeerLost as lost:
+            self._note(lost)
+            raise
+
+    def _note(self, lost: PeerLost) -> None:
+        if lost.stream is self._client:
+            self._gone = self._gone or self._loss(lost)
+        elif lost.vanished or isinstance(lost.__cause__, ConnectionResetError):
+            self._broker_end = self._loss(lost)
+
+    def _request_passed(self, step: Step, at_ns: int) -> None:
+        traffic = self._shared.traffic
+        traffic.proxied(Direction.REQUEST, clock() - at_ns)
+        if step.one_way:
+            traffic.one_way(step.one_way)
+        if step.opaque:
+            traffic.opaque(step.opaque)
 
     def _is_owed_too_much(self) -> bool:
         """Whether no more is to be asked before something is answered. Opaque requests may never be."""
         owed = self._talk.in_flight
-        return len(owed) > MOST_IN_FLIGHT and owed[0].opaque is None
+        return self._made > MOST_MADE or (len(owed) > MOST_IN_FLIGHT and owed[0].opaque is None)
 
-    async def _observe(self, observer: Observer, direction: Direction, chunk: bytes, at_ns: int, step: Step) -> None:
-        """Has the observer take a chunk before it is sent on; this is where a socket waits for a slow disk."""
+    def _observe(self, direction: Direction, chunk: bytes, at_ns: int, step: Step) -> bool:
+        """Has the observer take a chunk before it is sent on. Whether the chunk then waits, for a slow disk."""
+        observer = self._shared.observer
+        if observer is None:
+            return False
         observer.arrived(self.connection, direction, chunk, at_ns, step)
-        if observer.full and self._shared.room is not None:
-            self._waits_for_room = True
-            await self._shared.room.wait()
-            self._waits_for_room = False
+        return observer.full and self._shared.room is not None
+
+    async def _until_room(self) -> None:
+        """This is where a socket waits for a slow disk."""
+        assert self._shared.room is not None
+        self._waits_for_room = True
+        await self._shared.room.wait()
+        self._waits_for_room = False
 
     async def _refuse(self, cause: Cause) -> None:
         """Ends the connection as a broker would: what came before the bad frame is answered first."""
@@ -308,43 +365,61 @@ class Relay:
         return Cause.BROKER_LOST if lost.vanished else Cause.BROKER_RESET
 
     async def _pass_responses(self) -> None:
-        while (chunk := await self._broker.receive()) != b"":
-            self._passing = True
-            await self._pass_response(chunk)
-            self._passing = False
-            if self._passed is not None:
-                self._passed.set()
+        while (passage := await self._broker.until(self._take_response)) is not END:
+            await self._pass_response(passage)
         if self._shared.observer is not None:
             self._shared.observer.half_closed(self.connection, Direction.RESPONSE, clock())
         if held := self._talk.responses_side.held:
             await self._client.send([held])
         self._end(self._broker_end)
 
-    async def _pass_response(self, chunk: bytes | None) -> None:
-        talk, shared = self._talk, self._shared
+    def _take_response(self, chunk: bytes | None) -> Passage | None:
+        """As `_take_request`. What is to be rewritten may have to wait; None: the proxy itself has something to say."""
+        if chunk == b"":
+            return END
         at_ns = clock()
         if chunk is None:
-            step = talk.due(at_ns)
+            step, waits = self._talk.due(at_ns), False
         else:
-            step = talk.responses(chunk, at_ns)
-            if shared.observer is not None:
-                await self._observe(shared.observer, Direction.RESPONSE, chunk, at_ns, step)
+            step = self._talk.responses(chunk, at_ns)
+            waits = self._observe(Direction.RESPONSE, chunk, at_ns, step)
+        pieces: Sequence[bytes | memoryview] = ()
+        if not waits and not step.marks:
+            pieces = self._send_now(self._client, step.outgoing())
+            if not pieces and step.cause is None:
+                self._response_passed(step, at_ns)
+                return None
+        self._passing = True
+        return Passage(step, pieces, chunk or b"", at_ns, waits)
+
+    async def _pass_response(self, passage: Passage) -> None:
+        """Finishes what `_take_response` has begun."""
+        step = passage.step
+        if passage.waits:
+            await self._until_room()
         if step.marks:
             await self._rewrite(step)
-        await self._client.send(step.outgoing())
+        await self._client.send(passage.pieces if not (passage.waits or step.marks) else step.outgoing())
+        self._passing = False
+        self._response_passed(step, passage.at_ns)
+        if step.cause is not None:
+            self._end(step.cause)
+
+    def _response_passed(self, step: Step, at_ns: int) -> None:
+        talk, traffic = self._talk, self._shared.traffic
         sent_ns = clock()
         if self._rewriter is not None and not talk.responses_side.left:
             self._release()
         if self._made:
             self._made -= sum(exchange.by_proxy for exchange in step.finished)
-        shared.traffic.proxied(Direction.RESPONSE, sent_ns - at_ns)
-        shared.traffic.finished(step.finished, sent_ns)
-        if shared.observer is None:
+        traffic.proxied(Direction.RESPONSE, sent_ns - at_ns)
+        traffic.finished(step.finished, sent_ns)
+        if self._shared.observer is None:
             talk.reuse(step.finished)
         if step.unanswered:
-            shared.traffic.unanswered(step.unanswered)
-        if step.cause is not None:
-            self._end(step.cause)
+            traffic.unanswered(step.unanswered)
+        if self._passed is not None:
+            self._passed.set()
 
     async def _rewrite(self, step: Step) -> None:
         """Adds the edits of marked responses that name brokers. From one that can't be rewritten on, nothing leaves."""

@@ -8,15 +8,22 @@ from __future__ import annotations
 import errno
 import os
 import socket
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from typing import TypeVar
 
 import trio
 
+from proxy.net.waits import Watch
 from proxy.rewrite.nodes import Address
+
+T = TypeVar("T")
 
 # 16 KiB reads move a quarter of what these do; a chunk is what a connection holds in memory, twice
 RECEIVE_SIZE = 256 * 1024
+# a read takes memory for all that may come. Up to here that is had without asking the kernel, which costs more than to
+# pass a small frame on; who has sent as much gets the whole
+SMALL_SIZE = 64 * 1024
 # what reading or sending says once a machine has not answered for long
 VANISHED = frozenset({errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN})
 # seconds of silence after which a peer's machine is asked whether it is there; so many times, then it is lost
@@ -41,10 +48,10 @@ class PeerLost(Exception):
 class Stream:
     """One side of a relay. One task receives, one task sends.
 
-    `receive` gives up the processor at least once in each call, `send` only when the peer is slow.
+    `receive` and `until` give up the processor at least once in each call, `send` only when the peer is slow.
     """
 
-    __slots__ = ("_drained", "_socket", "_woken", "is_waiting", "peer", "principal", "server_name", "taken")
+    __slots__ = ("_socket", "_watch", "_woken", "peer", "principal", "server_name", "taken")
 
     # whether the peer may end what it sends and take answers still
     half_closes = True
@@ -57,11 +64,8 @@ class Stream:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self._socket = sock
+        self._watch = Watch(sock.fileno())
         self._woken = False
-        # whether the last read got less than it asked for: there was no more, and to try at once is mostly in vain
-        self._drained = False
-        # whether the task that receives has nothing in hand and waits for the peer
-        self.is_waiting = False
         # bytes that a peer has taken slowly, in pieces
         self.taken = 0
         self.peer = peer
@@ -74,6 +78,7 @@ class Stream:
 
     def given_up(self) -> socket.socket:
         """The socket, which is somebody else's from now on."""
+        self._watch.close(PeerLost("the connection was given up", self))
         return socket.socket(fileno=self._socket.detach())
 
     async def receive(self, most: int = RECEIVE_SIZE) -> bytes | None:
@@ -82,50 +87,63 @@ class Stream:
         Raises:
             PeerLost: the connection broke.
         """
-        if self._drained:
-            return await self._wait_and_receive(most)
-        try:
-            chunk = self._socket.recv(most)
-        except BlockingIOError:
-            return await self._wait_and_receive(most)
-        except OSError as error:
-            raise PeerLost(error, self) from error
-        self._drained = len(chunk) < most
-        await trio.lowlevel.checkpoint()
+        (chunk,) = await self._until(_as_it_is, most)
         return chunk
 
-    async def _wait_and_receive(self, most: int) -> bytes | None:
-        while not self._woken:
-            self.is_waiting = True
+    async def until(self, take: Callable[[bytes | None], T | None], most: int = RECEIVE_SIZE) -> T:
+        """Has `take` take every chunk as it comes (see `receive`), until it returns something; returns that.
+
+        It is called where other connections wait for it to return; mostly without this task being woken.
+
+        Raises:
+            PeerLost: the connection broke.
+        """
+        return await self._until(take, most)
+
+    async def _until(self, take: Callable[[bytes | None], T | None], most: int) -> T:
+        self._check_open()
+        look = self._looking(take, most)
+        if self._woken:
+            await trio.lowlevel.checkpoint()
+            found = look()
+            if found is not None:
+                return found
+        return await self._watch.read(look)
+
+    def _looking(self, take: Callable[[bytes | None], T | None], most: int) -> Callable[[], T | None]:
+        """What is called whenever there may be something to be read; see `Watch.read`."""
+        size = small = min(SMALL_SIZE, most)
+
+        def look() -> T | None:
+            nonlocal size
+            if self._woken:
+                self._woken = False
+                return take(None)
             try:
-                await trio.lowlevel.wait_readable(self._socket)
-                chunk = self._socket.recv(most)
-                self._drained = len(chunk) < most
-                return chunk
+                chunk = self._socket.recv(size)
             except BlockingIOError:
-                continue
-            except trio.ClosedResourceError:
-                self._check_open()
+                return None
             except OSError as error:
                 raise PeerLost(error, self) from error
-            finally:
-                self.is_waiting = False
-        self._woken = False
-        await trio.lowlevel.checkpoint()
-        return None
+            if len(chunk) == size:
+                size = most
+            elif len(chunk) < small:
+                size = small
+            return take(chunk)
+
+        return look
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the task that receives has nothing in hand and waits for the peer."""
+        return self._watch.look is not None
 
     def wake(self) -> None:
-        """Makes the task that receives, or will next, return None unless there is data.
-
-        A cancel scope around each wait would cost every exchange what this costs hardly one: trio ends the waits of
-        both tasks as if the socket had been closed, and they see that it wasn't.
-        """
+        """Makes the task that receives, or will next, take None before anything else."""
         self._woken = True
-        if self.is_waiting:
-            trio.lowlevel.notify_closing(self._socket)
+        self._watch.readable()
 
     def _check_open(self) -> None:
-        """A wait has ended as if the socket had been closed: it was, or somebody was woken."""
         if self._socket.fileno() < 0:
             raise PeerLost("the connection was closed", self)
 
@@ -135,26 +153,33 @@ class Stream:
         Raises:
             PeerLost: the connection broke.
         """
-        try:
-            for piece in pieces:
-                sent = self._send_now(piece)
-                if sent < len(piece):
-                    await self._send_rest(memoryview(piece)[sent:])
-        except OSError as error:
-            raise PeerLost(error, self) from error
+        for piece in Stream.send_now(self, list(pieces)):
+            await self._send_rest(memoryview(piece))
+
+    def send_now(self, pieces: Sequence[bytes | memoryview]) -> Sequence[bytes | memoryview]:
+        """Sends what the peer takes without being waited for; returns the rest.
+
+        Raises:
+            PeerLost: the connection broke.
+        """
+        for index, piece in enumerate(pieces):
+            sent = self._send_now(piece)
+            if sent < len(piece):
+                return [memoryview(piece)[sent:], *pieces[index + 1 :]]
+        return ()
 
     def _send_now(self, piece: bytes | memoryview) -> int:
         try:
             return self._socket.send(piece)
         except BlockingIOError:
             return 0
+        except OSError as error:
+            raise PeerLost(error, self) from error
 
     async def _send_rest(self, rest: memoryview) -> None:
         while rest:
-            try:
-                await trio.lowlevel.wait_writable(self._socket)
-            except trio.ClosedResourceError:
-                self._check_open()
+            self._check_open()
+            await self._watch.write()
             sent = self._send_now(rest)
             self.taken += sent
             rest = rest[sent:]
@@ -180,8 +205,12 @@ class Stream:
     def close(self) -> None:
         """Closes the socket; nothing happens the second time."""
         if self._socket.fileno() >= 0:
-            trio.lowlevel.notify_closing(self._socket)
+            self._watch.close(PeerLost("the connection was closed", self))
             self._socket.close()
+
+
+def _as_it_is(chunk: bytes | None) -> tuple[bytes | None]:
+    return (chunk,)
 
 
 def _keep_alive(sock: socket.socket, after: float) -> None:

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 import trio
 
-from proxy.net.streams import RECEIVE_SIZE, PeerLost, Stream
+from proxy.net.streams import RECEIVE_SIZE, PeerLost, Stream, T
 from proxy.tls.contexts import Credentials, NamedObject, why
 from proxy.tls.subject import subject
 
@@ -143,6 +143,12 @@ class TlsStream(Stream):
             chunk = self._decrypted(most)
         return chunk
 
+    async def until(self, take: Callable[[bytes | None], T | None], most: int = RECEIVE_SIZE) -> T:
+        """See `Stream.until`."""
+        while (found := take(await self.receive(most))) is None:
+            pass
+        return found
+
     def _decrypted(self, most: int) -> bytes:
         """What can be read of what has come. Raises PeerLost: it can't be, or the peer says why it goes."""
         pieces: list[bytes] = []
@@ -186,6 +192,10 @@ class TlsStream(Stream):
         except ssl.SSLError as error:
             raise PeerLost(f"TLS: {why(error)}", self) from error
         await self._flush()
+
+    def send_now(self, pieces: Sequence[bytes | memoryview]) -> Sequence[bytes | memoryview]:
+        """See `Stream.send_now`: nothing."""
+        return pieces
 
     async def _flush(self) -> None:
         if self._outgoing.pending:

@@ -45,11 +45,18 @@ def api_versions_newer(correlation_id: int) -> bytes:
     return request(API_VERSIONS, NEWER, correlation_id, b"\0")
 
 
+def not_now(stream: Any, pieces: Any) -> Any:
+    """Instead of `Stream.send_now`: all of it has to wait."""
+    return pieces
+
+
 class Sink:
-    """A stream that tells instead of sending."""
+    """A stream that tells instead of sending, and sends nothing at once."""
 
     def __init__(self, stream: Any, tell: Any) -> None:
         self._stream, self.send = stream, tell
+
+    send_now = not_now
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)

@@ -22,6 +22,7 @@ from tests.proxy.net.frames import (
     DESCRIBE_CLUSTER,
     SMALL,
     Sink,
+    not_now,
     ping,
     pong,
     take_now,
@@ -41,10 +42,10 @@ async def shake_hands(talk: Relaying) -> None:
     await talk.client.hears(shaken)
 
 
-def silent(receive: Callable[..., Any], side: str) -> Callable[..., Any]:
-    async def lost(self: Stream, *most: int) -> bytes | None:
+def silent(until: Callable[..., Any], side: str) -> Callable[..., Any]:
+    async def lost(self: Stream, *how: Any) -> Any:
         if self.peer != side.removeprefix("_"):
-            return await receive(self, *most)
+            return await until(self, *how)
         raise PeerLost("Connection timed out", self) from TimeoutError(errno.ETIMEDOUT, "Connection timed out")
 
     return lost
@@ -113,6 +114,7 @@ async def test_what_a_client_sent_before_it_went_reaches_a_slow_broker(monkeypat
         await talk.client.say(ping(1))
         await talk.broker.hears(ping(1))
         monkeypatch.setattr(Stream, "send", slowly)
+        monkeypatch.setattr(Stream, "send_now", not_now)
         frames = produce(2, 2, acks=0, tail=b"first"), produce(3, 2, acks=0, tail=b"second")
         await talk.client.say(frames[0])
         await wait_all_tasks_blocked(0.01)
@@ -137,6 +139,7 @@ async def test_a_broker_that_takes_nothing_keeps_no_client_that_has_gone(autojum
         await talk.client.say(ping(1))
         await talk.broker.hears(ping(1))
         monkeypatch.setattr(Stream, "send", never)
+        monkeypatch.setattr(Stream, "send_now", not_now)
         await talk.client.say(ping(2))
         await talk.broker.say(pong(1))
         await talk.ends_with(Cause.CLIENT_RESET)
@@ -242,7 +245,7 @@ async def test_a_reset_of_the_broker_that_sending_finds_first_is_a_reset_too():
 @pytest.mark.parametrize(("side", "cause"), [("_client", Cause.CLIENT_LOST), ("_broker", Cause.BROKER_LOST)])
 async def test_a_machine_that_answers_no_more_is_lost(side, cause, monkeypatch):
     # as its kernel says once so many probes of keepalive had no answer
-    monkeypatch.setattr(Stream, "receive", silent(Stream.receive, side))
+    monkeypatch.setattr(Stream, "until", silent(Stream.until, side))
     async with relaying() as talk:
         await talk.ends_with(cause)
 
@@ -255,6 +258,7 @@ async def test_a_brokers_machine_that_only_sending_finds_lost_is_lost(monkeypatc
             raise PeerLost("No route to host", self) from OSError(errno.EHOSTUNREACH, "No route to host")
 
         monkeypatch.setattr(Stream, "send", lost)
+        monkeypatch.setattr(Stream, "send_now", not_now)
         await talk.client.say(ping(1))
         await talk.ends_with(Cause.BROKER_LOST)
 
