@@ -61,6 +61,7 @@ CONSOLE_TOOLS = {
     "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
     "kafka-verifiable-consumer": "org.apache.kafka.tools.VerifiableConsumer",
     "kafka-verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
+    "kafka-verifiable-share-consumer": "org.apache.kafka.tools.VerifiableShareConsumer",
 }
 
 # C1 only and no second GC thread: brokers of a test live for minutes and share two cores with everything else.
@@ -121,7 +122,7 @@ _SETTINGS = {
 
 @dataclass(slots=True)
 class Node:
-    """One broker and controller: its ports, kept for life, its folder, and its JVM while it runs."""
+    """One broker and controller: its ports, kept for life unless it `move`s, its folder, and its JVM while it runs."""
 
     number: int
     folder: Path
@@ -133,6 +134,18 @@ class Node:
     behind_login: Reserved
     quorum: Reserved
     child: subprocess.Popen[bytes] | None = field(default=None)
+    # what it has advertised before on the listener that a tap stands before; nobody else's ever
+    left: list[Reserved] = field(default_factory=list)
+
+    @property
+    def tap_routes(self) -> dict[str, str]:
+        """Where a tap has to listen -> where this broker behind it does, as "host:port"."""
+        return {str(self.tapped): str(self.behind_tapped), str(self.login): str(self.behind_login)}
+
+    def move(self) -> None:
+        """From its next start it advertises another port on the listener that a tap stands before."""
+        self.left.append(self.tapped)
+        self.tapped = Reserved(self.tapped.host)
 
     def listeners(self) -> dict[str, str]:
         bound = {"TAPPED": self.behind_tapped, "LOGIN": self.behind_login, "QUORUM": self.quorum}
@@ -150,6 +163,7 @@ class Node:
             self.login,
             self.behind_login,
             self.quorum,
+            *self.left,
         ):
             port.release()
 
@@ -212,9 +226,7 @@ class KafkaCluster:
     @property
     def tap_routes(self) -> dict[str, str]:
         """Where a tap has to listen -> where the broker behind it does, as "host:port"."""
-        routes = [(node.tapped, node.behind_tapped) for node in self.nodes.values()]
-        routes += [(node.login, node.behind_login) for node in self.nodes.values()]
-        return {str(advertised): str(bound) for advertised, bound in routes}
+        return {listen: target for node in self.nodes.values() for listen, target in node.tap_routes.items()}
 
     def __enter__(self) -> "KafkaCluster":
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -257,7 +269,8 @@ class KafkaCluster:
         return ask_metadata(node.direct.host, node.direct.port, topics)
 
     def start_node(self, number: int) -> None:
-        """Start a stopped node on its old ports and folder, and wait until all know of it."""
+        """Start a stopped node on its ports and in its folder, and wait until all know of it."""
+        (self.nodes[number].folder / "server.properties").write_text(self._properties(self.nodes[number]))
         self._launch(self.nodes[number])
         self.wait_until_ready()
 
@@ -282,21 +295,30 @@ class KafkaCluster:
 
         A node without a replica gets one first (the data is copied); with one, only their order changes.
         """
-        from kafka import TopicPartition  # not at the top: tests that need no cluster don't pay for it
-        from kafka.admin import KafkaAdminClient
-
         wait_for(lambda: self.leader(topic, partition), f"a leader of {topic}-{partition}")
         replicas = self.metadata(to_node, topic).replicas[topic, partition]
         wanted = [to_node, *(node for node in replicas if node != to_node)][: len(replicas)]
-        admin = KafkaAdminClient(bootstrap_servers=self.bootstrap)
+        self.reassign(topic, {partition: wanted})
+
+    def reassign(self, topic: str, replicas: Mapping[int, Sequence[int]]) -> None:
+        """Move partitions to these nodes, whose first one shall lead; wait until the data is there and all say so."""
+        from kafka import TopicPartition  # not at the top: tests that need no cluster don't pay for it
+        from kafka.admin import KafkaAdminClient
+
+        wanted = {TopicPartition(topic, partition): list(nodes) for partition, nodes in replicas.items()}
+        where, admin = list(wanted), KafkaAdminClient(bootstrap_servers=self.bootstrap)
+
+        def have_leaders() -> bool:
+            # in vain while a replica that shall lead is behind the others
+            admin.elect_leaders(0, {topic: list(replicas)}, raise_errors=False)
+            return all(self.leader(topic, partition) == nodes[0] for partition, nodes in replicas.items())
+
         try:
-            where = TopicPartition(topic, partition)
-            admin.alter_partition_reassignments({where: wanted})
-            wait_for(lambda: not admin.list_partition_reassignments([where]), f"the replicas of {where} to be {wanted}")
-            admin.elect_leaders(0, {topic: [partition]})
+            admin.alter_partition_reassignments(wanted)
+            wait_for(lambda: not admin.list_partition_reassignments(where), f"the replicas to be {wanted}")
+            wait_for(have_leaders, f"the first of {replicas} to lead {topic}")
         finally:
             admin.close()
-        wait_for(lambda: self.leader(topic, partition) == to_node, f"node {to_node} to lead {topic}-{partition}")
 
     def console(
         self, tool: str, *arguments: str, stdin: str | bytes | None = None, seconds: float = 60, check: bool = True

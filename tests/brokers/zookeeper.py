@@ -68,6 +68,8 @@ class Node:
     behind_tapped: Reserved
     direct: Reserved
     behind_direct: Reserved
+    # where it was before: it never moves
+    left: tuple[Reserved, ...] = ()
 
 
 class ZookeeperCluster:

@@ -3,10 +3,14 @@
 - `check_transparent`: what the clients sent is what the brokers got, and back, but for rewritten addresses.
 - `check_no_leak`: nothing that the clients got has a broker's host in it where a client would dial it.
 - `check_capture`: the capture has every frame that arrived, once, byte for byte, masked spans excepted.
+
+Where proxy or brokers end in the middle of conversations (`Ending`), each side has a beginning of what the other has.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import IntEnum
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +19,7 @@ import pyarrow.dataset as dataset
 from proxy.rewrite.addresses import NOT_DIALLED
 from proxy.wire import catalog
 from tests.brokers.kafka import DIRECT_HOST, TAPPED_HOST
+from tests.clients.pairs import pairs
 from tests.clients.streams import Conversation, Request, Response
 
 API_VERSIONS = 18
@@ -41,15 +46,34 @@ NODE_LISTS = {
 MAY_DROP_NODES = frozenset(["Fetch", "ShareFetch", "ShareAcknowledge"])
 
 
+class Ending(IntEnum):
+    """How conversations came to their ends; what follows includes what stands before it."""
+
+    # when both sides had said all
+    WHOLE = 0
+    # a broker was gone, or the proxy stopped: what was under way came to its end somewhere
+    CUT = 1
+    # the proxy was killed: its last bytes are in no capture
+    KILLED = 2
+
+
 # --- transparent ----------------------------------------------------------------------------------------
 
 
-def check_transparent(near: Sequence[Conversation], far: Sequence[Conversation], advertised: Mapping[str, str]) -> None:
+def check_transparent(
+    near: Sequence[Conversation],
+    far: Sequence[Conversation],
+    advertised: Mapping[str, str],
+    ending: Ending = Ending.WHOLE,
+) -> None:
     """Compare the clients' side with the brokers'.
 
     Args:
         advertised: a broker's "host:port" -> what the proxy puts in its place.
     """
+    if ending > Ending.WHOLE:
+        _check_beginnings(near, far, advertised)
+        return
     unmatched = [conversation for conversation in far if not is_own_question(conversation)]
     for conversation in near:
         twin = _take(unmatched, lambda other, one=conversation: _same_requests(one, other))
@@ -57,6 +81,41 @@ def check_transparent(near: Sequence[Conversation], far: Sequence[Conversation],
         _check_responses(conversation, twin, advertised)
     silent = [one for one in unmatched if one.requests and not is_between_brokers(one)]
     assert not silent, f"brokers were asked what no client asked: {[str(one) for one in silent]}"
+
+
+def _check_beginnings(near: Sequence[Conversation], far: Sequence[Conversation], advertised: Mapping[str, str]) -> None:
+    """What brokers got is a beginning of what a client sent, and what that client got of what they answered."""
+    asking = [one for one in near if one.requests]
+    asked = [one for one in far if one.requests and not is_own_question(one)]
+    fits = partial(_is_continued, advertised=advertised)
+    found = pairs(asking, asked, fits, must=lambda one: bool(one.responses), must_other=lambda _: True)
+    for conversation in asking:
+        if conversation.responses and conversation not in {one for one, _ in found}:
+            for candidate in asked:
+                if _carried(conversation, candidate, advertised):
+                    _check_responses(conversation, candidate, advertised)  # says what is wrong
+            raise AssertionError(f"no connection to a broker carried the requests of {conversation}")
+    unasked = [str(one) for one in asked if one not in {other for _, other in found}]
+    assert not unasked, f"brokers were asked what no client asked: {unasked}"
+
+
+def _is_continued(near: Conversation, far: Conversation, advertised: Mapping[str, str]) -> bool:
+    if not _carried(near, far, advertised):
+        return False
+    try:
+        _check_responses(near, far, advertised)
+    except AssertionError:
+        return False
+    return True
+
+
+def _carried(near: Conversation, far: Conversation, advertised: Mapping[str, str]) -> bool:
+    """Whether the broker got what this client sent: it is the one that was meant, and has a beginning of it."""
+    ports = {told.rpartition(":")[2] for told in advertised.values()}
+    dialled = near.dialled.rpartition(":")[2]
+    if dialled in ports and dialled != advertised[far.dialled].rpartition(":")[2]:
+        return False
+    return near.requests[: len(far.requests)] == far.requests
 
 
 def is_own_question(conversation: Conversation) -> bool:
@@ -80,7 +139,8 @@ def _is_refused(request: Request) -> bool:
 
 
 def _check_responses(near: Conversation, far: Conversation, advertised: Mapping[str, str]) -> None:
-    got = near.responses[len(near.requests) - len(far.requests) :]
+    made = len(near.requests) - len(far.requests) if near.requests and _is_refused(near.requests[0]) else 0
+    got = near.responses[made:]
     # a client that leaves doesn't wait for what is still on its way
     assert len(got) <= len(far.responses), f"{near}: more responses than the {len(far.responses)} of the broker"
     for response, original in zip(got, far.responses, strict=False):
@@ -183,14 +243,20 @@ def _leaves(value: Any, path: str) -> Iterator[tuple[str, bytes]]:
 Row = dict[str, Any]
 
 
-def check_capture(folder: Path, near: Sequence[Conversation], far: Sequence[Conversation]) -> None:
+def check_capture(
+    folder: Path, near: Sequence[Conversation], far: Sequence[Conversation], ending: Ending = Ending.WHOLE
+) -> None:
     """Compare the capture's connections, one by one, with the tap's before the brokers; no frame is left over."""
     rows = captured_connections(folder)
     gaps = [event for event in _table(folder / "events") if event["kind"] == "gap"]
     assert not gaps, f"the capture has gaps: {gaps}"
-    unmatched = [one for one in far if (one.requests or one.cut_request) and not is_own_question(one)]
     for number, frames in rows.items():
         _check_numbers(number, frames)
+    if ending > Ending.WHOLE:
+        _check_captured_beginnings([*rows.values()], far, ending)
+        return
+    unmatched = [one for one in far if (one.requests or one.cut_request) and not is_own_question(one)]
+    for number, frames in rows.items():
         forwarded, answered = _forwarded(frames)
         twin = _take(unmatched, lambda one, frames=forwarded: _is_capture_of(one, frames))
         assert twin, _difference(number, forwarded, unmatched)
@@ -199,11 +265,38 @@ def check_capture(folder: Path, near: Sequence[Conversation], far: Sequence[Conv
     assert not missing, f"the capture has {len(rows)} connections, and not these: {missing}"
 
 
-def captured_connections(folder: Path) -> dict[int, list[Row]]:
-    """The capture's frames by connection, in their order."""
-    rows: dict[int, list[Row]] = {}
-    for row in sorted(_table(folder / "frames"), key=lambda row: (row["connection"], row["sequence"])):
-        rows.setdefault(row["connection"], []).append(row)
+def _check_captured_beginnings(captured: Sequence[list[Row]], far: Sequence[Conversation], ending: Ending) -> None:
+    """The capture has what arrived: all requests that brokers got, and of what they answered a beginning."""
+    asked = [one for one in far if one.requests and not is_own_question(one)]
+    fits = partial(_is_cut_capture_of, ending=ending)
+    found = pairs(asked, captured, fits, must=lambda _: ending < Ending.KILLED, must_other=_has_answers)
+    kept = [id(rows) for _, rows in found]
+    strange = [_shape(rows) for rows in captured if _has_answers(rows) and id(rows) not in kept]
+    assert not strange, f"the capture has connections that equal nothing that passed to a broker: {strange}"
+    missing = [str(one) for one in asked if one not in {one for one, _ in found}]
+    assert not missing or ending is Ending.KILLED, f"the capture lacks {missing}"
+
+
+def _has_answers(rows: Sequence[Row]) -> bool:
+    return any(row["made_by"] == "broker" for row in rows)
+
+
+def _is_cut_capture_of(conversation: Conversation, rows: Sequence[Row], ending: Ending) -> bool:
+    requests, responses = (
+        [row for row in rows if row["made_by"] == maker and not (row["note"] or "").startswith("cut")]
+        for maker in ("client", "broker")
+    )
+    sent, answered = [one.frame for one in conversation.requests], [one.frame for one in conversation.responses]
+    if ending < Ending.KILLED and (len(sent) > len(requests) or len(responses) > len(answered)):
+        return False
+    return all(map(is_kept, requests, sent)) and all(map(is_kept, responses, answered))
+
+
+def captured_connections(folder: Path) -> dict[tuple[str, int], list[Row]]:
+    """The capture's frames by session and connection, in their order."""
+    rows: dict[tuple[str, int], list[Row]] = {}
+    for row in sorted(_table(folder / "frames"), key=lambda row: (row["session"], row["connection"], row["sequence"])):
+        rows.setdefault((row["session"], row["connection"]), []).append(row)
     return rows
 
 
@@ -211,7 +304,7 @@ def _table(folder: Path) -> list[Row]:
     return dataset.dataset(folder).to_table().to_pylist() if folder.exists() else []
 
 
-def _check_numbers(connection: int, rows: Sequence[Row]) -> None:
+def _check_numbers(connection: tuple[str, int], rows: Sequence[Row]) -> None:
     """Each frame has its own place in the order, and a response its request's exchange, api and correlation id."""
     sequences = [row["sequence"] for row in rows]
     assert sequences == list(range(len(rows))), f"connection {connection}: {sequences}"
@@ -281,10 +374,16 @@ def _check_made(answers: Sequence[Row], near: Sequence[Conversation]) -> None:
         assert got[row["frame"]], f"no client got the answer that the proxy made to {row['api']}"
 
 
-def _difference(number: int, rows: Sequence[Row], candidates: Sequence[Conversation]) -> str:
-    shape = Counter((row["api"], row["made_by"]) for row in rows)
+def _difference(number: tuple[str, int], rows: Sequence[Row], candidates: Sequence[Conversation]) -> str:
     others = "\n".join(map(str, candidates))
-    return f"captured connection {number} equals nothing that passed to a broker.\nIt has {shape}\nLeft are:\n{others}"
+    return (
+        f"captured connection {number} equals nothing that passed to a broker.\n"
+        f"It has {_shape(rows)}\nLeft are:\n{others}"
+    )
+
+
+def _shape(rows: Sequence[Row]) -> Counter[tuple[str, str]]:
+    return Counter((row["api"], row["made_by"]) for row in rows)
 
 
 def _take(candidates: list[Conversation], fits: Callable[[Conversation], bool]) -> Conversation | None:

@@ -17,7 +17,7 @@ from tests.brokers import children
 from tests.brokers.kafka import KafkaCluster
 from tests.brokers.ports import reserved_range
 from tests.brokers.waiting import wait_for
-from tests.clients.checks import check_capture, check_no_leak, check_transparent
+from tests.clients.checks import Ending, check_capture, check_no_leak, check_transparent
 from tests.clients.streams import Conversation
 from tests.clients.tap import LAST_BYTES_SECONDS, Tap
 
@@ -25,8 +25,8 @@ LISTEN_HOST = "127.88.18.1"
 ADVERTISED_HOST = "127.99.1.1"
 # the bootstrap listener and a node's each; node 0 is not used
 PORTS = 5
-READY_SECONDS = 20
-STOP_SECONDS = 30
+READY_SECONDS = 90
+STOP_SECONDS = 90
 
 PROGRAM = (sys.executable, "-c", "from proxy.cli import main; main()")
 
@@ -43,6 +43,8 @@ class Proxied:
         login: bool = False,
         sidecar: bool = False,
         record: bool = True,
+        named: bool = True,
+        disturbed: bool = False,
         options: Sequence[str] = (),
     ) -> None:
         """Nothing runs yet.
@@ -52,24 +54,29 @@ class Proxied:
             advertise: what clients are told to dial: any spelling of a loopback IPv4 address but 127.88.18.1.
             login: stand before the listener that wants SASL.
             sidecar: the cluster's only broker, started later, advertises `bootstrap`.
+            named: a flag says where each node is listened for; else the nodes' range does, and a proxy that starts
+                again opens those ports of it whose nodes its state file knows.
+            disturbed: brokers will end in the middle of a conversation. After `restart` it is so anyway.
             options: more of the proxy's.
         """
         self.cluster, self.folder, self.advertise = cluster, folder, advertise
         self.capture = folder / "capture"
         self._login, self._sidecar, self._record, self._options = login, sidecar, record, options
+        self._named, self._ending = named, Ending.CUT if disturbed else Ending.WHOLE
 
     def __enter__(self) -> "Proxied":
         with ExitStack() as stack:
             dialled = socket.gethostbyname(self.advertise)
             self.port = stack.enter_context(reserved_range((LISTEN_HOST, dialled), PORTS))
-            ports = range(self.port, self.port + PORTS)
             patience = LAST_BYTES_SECONDS if self.cluster.is_asked_by_clients_only else 1
             far = Tap(self.cluster.tap_routes, self.folder / "brokers", patience=patience)
             self._far = stack.enter_context(far)
+            self._command = self._make_command()
             self._start_proxy()
             stack.callback(self.stop)
-            routes = {f"{dialled}:{port}": f"{LISTEN_HOST}:{port}" for port in ports}
-            self._near = stack.enter_context(Tap(routes, self.folder / "clients"))
+            ports = range(self.port, self.port + PORTS)
+            self._routes = {f"{dialled}:{port}": f"{LISTEN_HOST}:{port}" for port in ports}
+            self._near = stack.enter_context(Tap(self._routes, self.folder / "clients"))
             self._stack = stack.pop_all()
         return self
 
@@ -84,26 +91,45 @@ class Proxied:
 
     @property
     def advertised(self) -> dict[str, str]:
-        """A broker's "host:port" -> what clients are told instead."""
+        """A broker's "host:port", and those that it had before -> what clients are told instead."""
         nodes = self.cluster.nodes.values()
         if self._sidecar:
-            return {self.bootstrap: f"{self.advertise}:{self.port + 1}"}
-        upstream = {node.number: str(node.login if self._login else node.tapped) for node in nodes}
-        return {upstream[number]: f"{self.advertise}:{self.port + number}" for number in upstream}
+            return {self.bootstrap: f"{self.advertise}:{self.node_port(1)}"}
+        told = {node.number: f"{self.advertise}:{self.node_port(node.number)}" for node in nodes}
+        if self._login:
+            return {str(node.login): told[node.number] for node in nodes}
+        return {str(address): told[node.number] for node in nodes for address in (node.tapped, *node.left)}
+
+    def node_port(self, number: int) -> int:
+        """Where a node is listened for."""
+        return self.port + number + (0 if self._named else 1)
 
     @property
     def log(self) -> str:
         return (self.folder / "proxy.log").read_text(errors="replace")
 
     def _start_proxy(self) -> None:
-        nodes = [f"--node={number}={LISTEN_HOST}:{self.port + number}" for number in self.cluster.nodes]
-        listen = ["--listen", f"{LISTEN_HOST}:{self.port}", "--advertise", self.advertise, *nodes]
+        starts = self._starts() + 1
+        self._proxy = children.spawn(self._command, output=self.folder / "proxy.log")
+        wait_for(lambda: self._starts() == starts, "the proxy to listen", seconds=READY_SECONDS, hopeless=self._death)
+
+    def _make_command(self) -> list[str]:
+        listen = ["--listen", f"{LISTEN_HOST}:{self.port}", "--advertise", self.advertise]
         keep = ["--record", str(self.capture)] if self._record else []
-        state = ["--state", str(self.folder / "state.json"), "--node-ports", str(self.port + PORTS + 1)]
+        state = ["--state", str(self.folder / "state.json")]
         upstream = ["--upstream", self.cluster.login_bootstrap if self._login else self.cluster.tapped_bootstrap]
-        command = [*PROGRAM, "proxy", *upstream, *listen, *state, *keep, *self._options]
-        self._proxy = children.spawn(command, output=self.folder / "proxy.log")
-        wait_for(lambda: "listening on" in self.log, "the proxy to listen", seconds=READY_SECONDS, hopeless=self._death)
+        return [*PROGRAM, "proxy", *upstream, *listen, *self._places(), *state, *keep, *self._options]
+
+    def _places(self) -> list[str]:
+        if not self._named:
+            return ["--node-ports", str(self.port + 1), "--node-count", str(PORTS - 1)]
+        nodes = [f"--node={number}={LISTEN_HOST}:{self.node_port(number)}" for number in self.cluster.nodes]
+        return [*nodes, "--node-ports", str(self.port + PORTS + 1)]
+
+    def _starts(self) -> int:
+        """How many proxies have listened here, one after the other."""
+        log = self.folder / "proxy.log"
+        return log.read_text(errors="replace").count("listening on") if log.exists() else 0
 
     def _death(self) -> str | None:
         code = self._proxy.poll()
@@ -112,6 +138,30 @@ class Proxied:
     def stop(self) -> int:
         """SIGTERM; the proxy's exit code. Fine when it has stopped."""
         return children.stop(self._proxy, seconds=STOP_SECONDS)
+
+    def restart(self, *, kill: bool = False) -> None:
+        """Stop the proxy, or kill it, and start it again."""
+        with self.down(kill=kill):
+            pass
+
+    @contextmanager
+    def down(self, *, kill: bool = False) -> Iterator[None]:
+        """Without the proxy, which is stopped or killed, and started again as before: clients are refused meanwhile."""
+        self._near.reroute({})
+        if kill:
+            self._proxy.kill()
+            self._proxy.wait()
+        else:
+            assert self.stop() == 0, self.log[-3000:]
+        self._ending = max(self._ending, Ending.KILLED if kill else Ending.CUT)
+        yield
+        self._start_proxy()
+        self._near.reroute(self._routes)
+
+    def follow_brokers(self, *without: int) -> None:
+        """Let the brokers be found where they are now; nothing listens where those were that are away."""
+        there = [node for node in self.cluster.nodes.values() if node.number not in without]
+        self._far.reroute({listen: target for node in there for listen, target in node.tap_routes.items()})
 
     def conversations(self) -> tuple[list[Conversation], list[Conversation]]:
         """(the clients' side, the brokers' side) so far."""
@@ -124,11 +174,11 @@ class Proxied:
         self._near.close()
         self._far.close()
         near, far = self.conversations()
-        check_transparent(near, far, self.advertised)
+        check_transparent(near, far, self.advertised, self._ending)
         check_no_leak(near)
         if self._record:
             compact(self.capture)
-            check_capture(self.capture, near, far)
+            check_capture(self.capture, near, far, self._ending)
         assert "Traceback" not in self.log, self.log[-5000:]
 
     def _settle(self) -> None:
@@ -136,6 +186,8 @@ class Proxied:
 
         What a proxy answers itself never passes, and what it loses doesn't; the checks tell them apart.
         """
+        if self._ending > Ending.WHOLE:
+            return  # what was cut off never passes
         with suppress(TimeoutError):
             wait_for(lambda: self._near.requested() <= self._far.requested(), "all requests to pass", seconds=5)
 

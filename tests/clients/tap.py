@@ -2,8 +2,9 @@
 
 Shares nothing with the project's code, so that the project can be compared with it: sockets, threads and files, no
 idea of Kafka. One tap stands between proxy and brokers, one between clients and proxy. It runs as a process of its
-own; a connection is three files: `<number>.opened` (the address that was dialled), `<number>.requests` (what the
-dialling side sent) and `<number>.responses`. Bytes are written down before they are passed on.
+own, which is told its routes as lines of JSON and says when each line holds; a connection is three files:
+`<number>.opened` (the address that was dialled), `<number>.requests` (what the dialling side sent) and
+`<number>.responses`. Bytes are written down before they are passed on.
 """
 
 import json
@@ -54,14 +55,19 @@ class Tap:
 
     def __enter__(self) -> "Tap":
         self._folder.mkdir(parents=True)
-        command = [sys.executable, "-m", __name__, str(self._folder), json.dumps(self._routes), str(self._patience)]
+        command = [sys.executable, "-m", __name__, str(self._folder), str(self._patience)]
         self._child = children.spawn(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        if not self._child.stdout.readline():
-            raise RuntimeError(f"the tap ended with exit code {self._child.wait()}; its stderr says why")
+        self.reroute(self._routes)
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def reroute(self, routes: Mapping[str, str]) -> None:
+        """From now on it listens where these say, and nowhere else; connections that are open stay as they are."""
+        print(json.dumps(dict(routes)), file=self._child.stdin, flush=True)
+        if not self._child.stdout.readline():
+            raise RuntimeError(f"the tap ended with exit code {self._child.wait()}; its stderr says why")
 
     def close(self) -> None:
         """End it; all that it relayed is in the files then. Close what it stands between first."""
@@ -88,31 +94,39 @@ class Tap:
         return Counter(size for file in self._folder.glob("*.requests") if (size := file.stat().st_size))
 
 
-def _serve(folder: Path, routes: Mapping[str, str], patience: float) -> None:
+def _serve(folder: Path, patience: float) -> None:
     """The child: relays until its stdin ends, then waits a moment for what is under way."""
     relays: list[threading.Thread] = []
-    numbers = count(1)
-    for route in routes.items():
-        listener = socket.create_server(_address(route[0]), backlog=128)
-        accept = partial(_accept, listener, route, folder, numbers, relays)
-        threading.Thread(target=accept, daemon=True).start()
-    print("ready", flush=True)
-    sys.stdin.read()
+    listeners: dict[tuple[str, str], socket.socket] = {}
+    accept = partial(_accept, folder, count(1), relays)
+    for line in sys.stdin:
+        routes = json.loads(line)
+        for route in listeners.keys() - routes.items():
+            _close(listeners.pop(route))
+        for route in routes.items() - listeners.keys():
+            listeners[route] = socket.create_server(_address(route[0]), backlog=128)
+            threading.Thread(target=accept, args=(listeners[route], route), daemon=True).start()
+        print("ready", flush=True)
     deadline = time.monotonic() + patience
     for relay in relays:
         relay.join(max(0, deadline - time.monotonic()))
 
 
+def _close(listener: socket.socket) -> None:
+    """At once: a thread that accepts on it would keep it open."""
+    listener.shutdown(socket.SHUT_RDWR)
+    listener.close()
+
+
 def _accept(
-    listener: socket.socket,
-    route: tuple[str, str],
-    folder: Path,
-    numbers: "count[int]",
-    relays: list[threading.Thread],
+    folder: Path, numbers: "count[int]", relays: list[threading.Thread], listener: socket.socket, route: tuple[str, str]
 ) -> None:
     listen, target = route
     while True:
-        near, _ = listener.accept()
+        try:
+            near, _ = listener.accept()
+        except OSError:
+            return  # nobody is to be let in here any more
         number = next(numbers)
         requests, responses = (folder / f"{number:06}.{name}" for name in ("requests", "responses"))
         files = [file.open("wb", buffering=0) for file in (requests, responses)]
@@ -155,4 +169,4 @@ def _address(text: str) -> tuple[str, int]:
 
 
 if __name__ == "__main__":
-    _serve(Path(sys.argv[1]), json.loads(sys.argv[2]), float(sys.argv[3]))
+    _serve(Path(sys.argv[1]), float(sys.argv[2]))

@@ -11,7 +11,7 @@ import pytest
 
 from proxy.wire import catalog
 from tests.brokers.kafka import DIRECT_HOST, TAPPED_HOST
-from tests.clients.checks import check_capture, check_no_leak, check_transparent
+from tests.clients.checks import Ending, check_capture, check_no_leak, check_transparent
 from tests.clients.streams import Conversation
 from tests.clients.tap import Recorded
 
@@ -35,10 +35,11 @@ def groups(error: int = 0) -> Exchange:
     return exchange(LIST_GROUPS, 3, error_code=error)
 
 
-def talk(*exchanges: Exchange) -> Conversation:
+def talk(*exchanges: Exchange, answered: int | None = None, dialled: str = "127.0.0.1:1") -> Conversation:
+    """All of them are asked, and the first ones answered."""
     requests = [catalog.encode_request(key, version, 7, "client", {}) for key, version, _ in exchanges]
-    responses = [response for _, _, response in exchanges]
-    return Conversation(Recorded(1, "127.0.0.1:1", _stream(requests), _stream(responses)))
+    responses = [response for _, _, response in exchanges[:answered]]
+    return Conversation(Recorded(1, dialled, _stream(requests), _stream(responses)))
 
 
 def _stream(frames: list[bytes]) -> bytes:
@@ -67,6 +68,64 @@ def test_any_other_difference_between_the_two_sides_is_noticed(got: list[Exchang
 def test_a_connection_that_only_the_brokers_saw_is_noticed() -> None:
     with pytest.raises(AssertionError, match="what no client asked"):
         check_transparent([talk(groups())], [talk(groups()), talk(metadata())], ADVERTISED)
+
+
+# --- what ended in the middle ---------------------------------------------------------------------------
+
+NEAR, FAR = "127.0.0.1:19093", f"{UPSTREAM}:{PORT}"
+
+
+@pytest.mark.parametrize(
+    ("near", "far"),
+    [
+        pytest.param([talk(groups(), metadata(), answered=0, dialled=NEAR)], [], id="never reached a broker"),
+        pytest.param(
+            [talk(groups(), metadata(), answered=1, dialled=NEAR)],
+            [talk(groups(), dialled=FAR)],
+            id="the last request did not reach the broker",
+        ),
+        pytest.param(
+            [talk(groups(), metadata(), answered=1, dialled=NEAR)],
+            [talk(groups(), metadata(), dialled=FAR)],
+            id="the last answer did not reach the client",
+        ),
+        pytest.param(
+            [talk(groups(), metadata(), answered=0, dialled=NEAR), talk(groups(), dialled=NEAR)],
+            [talk(groups(), dialled=FAR)],
+            id="the one that was answered is the one that reached a broker",
+        ),
+    ],
+)
+def test_of_what_was_cut_off_each_side_has_a_beginning(near: list[Conversation], far: list[Conversation]) -> None:
+    check_transparent(near, far, ADVERTISED, Ending.CUT)
+
+
+@pytest.mark.parametrize(
+    ("near", "far"),
+    [
+        pytest.param([talk(groups(15), dialled=NEAR)], [], id="an answer that no broker gave"),
+        pytest.param(
+            [talk(groups(), dialled=NEAR)], [talk(groups(), metadata(), dialled=FAR)], id="more than the client sent"
+        ),
+        pytest.param([talk(groups(), dialled=NEAR)], [talk(groups(15), dialled=FAR)], id="another answer"),
+        pytest.param(
+            [talk(groups(), metadata(), dialled=NEAR)], [talk(metadata(), dialled=FAR)], id="not from the beginning"
+        ),
+        pytest.param([talk(groups(), dialled="127.0.0.1:19094")], [talk(groups(), dialled=FAR)], id="another broker"),
+        pytest.param(
+            [talk(groups(), dialled=NEAR)], [talk(groups(), dialled=FAR), talk(groups(), dialled=FAR)], id="twice"
+        ),
+    ],
+)
+def test_any_other_difference_is_noticed_though_connections_were_cut(
+    near: list[Conversation], far: list[Conversation]
+) -> None:
+    both = ADVERTISED | {f"{TAPPED_HOST.format(2)}:{PORT}": "127.0.0.1:19094"}
+    with pytest.raises(AssertionError):
+        check_transparent(near, far, both, Ending.CUT)
+
+
+# --- no leak --------------------------------------------------------------------------------------------
 
 
 def describe_configs(value: str) -> Exchange:
@@ -99,8 +158,15 @@ def rows_of(conversation: Conversation) -> list[dict[str, Any]]:
     rows = []
     for number, (request, response) in enumerate(turns):
         key, version, correlation_id = request.head
-        shared = {"connection": 1, "exchange": number, "api_key": key, "api_version": version, "client_id": "client"}
-        shared |= {"correlation_id": correlation_id, "masked": None, "omitted": None, "note": None, "api": "?"}
+        shared = {"session": "s", "connection": 1, "exchange": number, "api_key": key, "api_version": version}
+        shared |= {
+            "client_id": "client",
+            "correlation_id": correlation_id,
+            "masked": None,
+            "omitted": None,
+            "note": None,
+            "api": "?",
+        }
         sizes = {"size": len(request.frame), "stored": len(request.frame), "request_size": None}
         rows.append(shared | sizes | {"kind": "request", "made_by": "client", "frame": request.frame})
         sizes = {"size": len(response.frame), "stored": len(response.frame), "request_size": len(request.frame)}
@@ -176,3 +242,37 @@ def test_a_gap_is_noticed(tmp_path: Path) -> None:
     far = talk(groups())
     with pytest.raises(AssertionError, match="gaps"):
         check_capture(capture(tmp_path, rows_of(far), gaps=1), [], [far])
+
+
+def test_a_capture_has_what_arrived_before_a_connection_was_cut(tmp_path: Path) -> None:
+    arrived, passed = talk(groups(), metadata()), talk(groups())
+    rows = rows_of(arrived)[:3]  # the second request's answer never came, and the broker never got it
+    check_capture(capture(tmp_path, rows), [], [passed], Ending.CUT)
+
+
+def _forget(rows: list[dict[str, Any]]) -> None:
+    """The last request, which a broker got."""
+    del rows[2:]
+
+
+def _invent(rows: list[dict[str, Any]]) -> None:
+    """A connection of its own."""
+    rows.extend([row | {"connection": 2} for row in rows])
+
+
+@pytest.mark.parametrize("damage", [_forget, _invent, _change, _cross])
+def test_a_capture_of_cut_connections_is_not_anything(
+    tmp_path: Path, damage: Callable[[list[dict[str, Any]]], None]
+) -> None:
+    far = talk(metadata(), groups(15))
+    rows = rows_of(far)
+    damage(rows)
+    with pytest.raises(AssertionError):
+        check_capture(capture(tmp_path, rows), [], [far], Ending.CUT)
+
+
+def test_what_a_killed_proxy_had_not_written_yet_may_be_missing(tmp_path: Path) -> None:
+    far = talk(metadata(), groups(15))
+    rows = rows_of(far)
+    _forget(rows)
+    check_capture(capture(tmp_path, rows), [], [far, talk(groups())], Ending.KILLED)

@@ -40,6 +40,19 @@ def test_java_clients_follow_a_moving_leader(kafka_three: KafkaCluster, tmp_path
         assert {"Fetch", "Produce", "ShareFetch"} <= _apis_that_named_nodes(far)
 
 
+def test_a_share_consumer_learns_of_a_leader_from_what_it_acknowledged(
+    kafka_three: KafkaCluster, tmp_path: Path
+) -> None:
+    with proxied(kafka_three, tmp_path) as proxy:
+
+        def was_told() -> bool:
+            return "ShareAcknowledge" in _apis_that_named_nodes(proxy.conversations()[1])
+
+        leaders.acknowledges_to_a_leader_that_is_none(kafka_three, proxy.bootstrap, tmp_path, was_told)
+        near, _ = proxy.conversations()
+        assert "ShareAcknowledge" in _apis_that_named_nodes(near)
+
+
 def _nodes_in_bulk(conversations: list[Conversation]) -> set[tuple[str, int]]:
     """The addresses in responses of 50 MB."""
     bulk = [one for talk in conversations for one in talk.responses if len(one.frame) > BULK_BYTES]
@@ -47,7 +60,7 @@ def _nodes_in_bulk(conversations: list[Conversation]) -> set[tuple[str, int]]:
 
 
 def _apis_that_named_nodes(conversations: list[Conversation]) -> set[str | None]:
-    answers = [one for talk in conversations for one in talk.responses if one.api_key in (0, 1, 78)]
+    answers = [one for talk in conversations for one in talk.responses if one.api_key in (0, 1, 78, 79)]
     return {catalog.api_name(one.api_key) for one in answers if _endpoints(one)}
 
 

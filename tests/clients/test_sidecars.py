@@ -7,7 +7,6 @@ brokers advertise their own; or the brokers advertise the proxies themselves.
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from pathlib import Path
 from subprocess import Popen
 from typing import Any
@@ -24,6 +23,7 @@ from tests.clients.harness import PROGRAM, READY_SECONDS, STOP_SECONDS
 from tests.clients.streams import Conversation
 from tests.clients.tap import Tap
 from tests.clients.workloads import confluent, java
+from tests.clients.workloads.steady import steady
 
 pytestmark = pytest.mark.real
 
@@ -79,34 +79,85 @@ def test_brokers_may_advertise_the_proxies_themselves(
         work(kafka_three, told[3])
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("kill", [False, True], ids=["SIGTERM", "kill -9"])
+def test_partitions_move_and_proxies_start_again_where_brokers_advertise_them(
+    kafka_three: KafkaCluster, tmp_path: Path, kill: bool
+) -> None:
+    told = {node: str(kafka_three.nodes[node].tapped) for node in NODES}
+    bound = {node: str(kafka_three.nodes[node].behind_tapped) for node in NODES}
+    advertise = f"{TAPPED_HOST.format('{node_id}')}:{kafka_three.nodes[1].tapped.port}"
+    with (
+        sidecars(tmp_path, told, bound, advertise) as proxies,
+        steady(kafka_three, ",".join(told.values()), tmp_path) as work,
+    ):
+        kafka_three.reassign(work.topic, {0: [2, 3, 1], 1: [3, 1, 2], 2: [1, 2, 3]})
+        work.wait_for_more()
+        for node in NODES:
+            proxies.restart(node, kill=kill)
+            work.wait_for_more()
+
+
 def told_by(address: str) -> dict[int, str]:
     """Node id -> address, as the proxy there tells it."""
     host, _, port = address.partition(":")
     return {node: f"{host}:{port}" for node, (host, port) in ask_metadata(host, int(port)).brokers.items()}
 
 
-@contextmanager
-def sidecars(folder: Path, listeners: dict[int, str], brokers: dict[int, str], advertise: str) -> Iterator[None]:
+class Sidecars:
     """A proxy for each node: where it listens, and which broker is its own. They end well."""
-    proxies: dict[int, Popen[Any]] = {}
-    try:
+
+    def __init__(self, folder: Path, listeners: dict[int, str], brokers: dict[int, str], advertise: str) -> None:
+        self._folder = folder
+        self._proxies: dict[int, Popen[Any]] = {}
         for node, listener in listeners.items():
-            settings = folder / f"{node}.toml"
-            settings.write_text(
+            (folder / f"{node}.toml").write_text(
                 f'[clusters.main]\nupstream = ["{brokers[node]}"]\nlisten = "{listener}"\nmapping = "template"\n'
                 f'advertise = "{advertise}"\nown_node = {node}\nstate = "{folder}/{node}.json"\n'
             )
-            command = [*PROGRAM, "proxy", "--config", str(settings)]
-            proxies[node] = children.spawn(command, output=folder / f"{node}.log")
-        for node in proxies:
-            wait_for(partial(_is_listening, folder, node), f"the proxy of node {node} to listen", seconds=READY_SECONDS)
-        yield
+
+    def start(self, *nodes: int) -> None:
+        before = {node: self._starts(node) for node in nodes}
+        for node in nodes:
+            command = [*PROGRAM, "proxy", "--config", str(self._folder / f"{node}.toml")]
+            self._proxies[node] = children.spawn(command, output=self._folder / f"{node}.log")
+        for node in nodes:
+            wait_for(
+                lambda node=node: self._starts(node) > before[node],
+                f"the proxy of node {node} to listen",
+                seconds=READY_SECONDS,
+            )
+
+    def restart(self, node: int, *, kill: bool) -> None:
+        if kill:
+            self._proxies[node].kill()
+            self._proxies[node].wait()
+        else:
+            assert self._stop(node) == 0, self._log(node)[-3000:]
+        self.start(node)
+
+    def stop(self) -> None:
+        codes = {node: self._stop(node) for node in self._proxies}
+        logs = "".join(map(self._log, self._proxies))
+        assert codes == dict.fromkeys(self._proxies, 0), logs[-3000:]
+        assert "Traceback" not in logs, logs[-5000:]
+
+    def _stop(self, node: int) -> int:
+        return children.stop(self._proxies[node], seconds=STOP_SECONDS)
+
+    def _log(self, node: int) -> str:
+        log = self._folder / f"{node}.log"
+        return log.read_text() if log.exists() else ""
+
+    def _starts(self, node: int) -> int:
+        return self._log(node).count("listening on")
+
+
+@contextmanager
+def sidecars(folder: Path, listeners: dict[int, str], brokers: dict[int, str], advertise: str) -> Iterator[Sidecars]:
+    running = Sidecars(folder, listeners, brokers, advertise)
+    try:
+        running.start(*listeners)
+        yield running
     finally:
-        codes = {node: children.stop(proxy, seconds=STOP_SECONDS) for node, proxy in proxies.items()}
-    logs = "".join((folder / f"{node}.log").read_text() for node in proxies)
-    assert codes == dict.fromkeys(listeners, 0), logs[-3000:]
-    assert "Traceback" not in logs, logs[-5000:]
-
-
-def _is_listening(folder: Path, node: int) -> bool:
-    return "listening on" in (folder / f"{node}.log").read_text()
+        running.stop()

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.brokers.ports import Reserved
+from tests.brokers.waiting import wait_for
 from tests.clients.streams import frames
 from tests.clients.tap import Tap
 
@@ -23,7 +24,7 @@ def server() -> Iterator[Callable[[Serve], str]]:
 
     def start(serve: Serve) -> str:
         threads.append(threading.Thread(target=lambda: serve(listener.accept()[0])))
-        threads[0].start()
+        threads[-1].start()
         return f"127.0.0.1:{listener.getsockname()[1]}"
 
     yield start
@@ -119,3 +120,24 @@ def test_a_target_that_is_down_is_an_end_too(tmp_path: Path) -> None:
 
 def test_frames_end_where_the_stream_was_cut() -> None:
     assert list(frames(b"\0\0\0\1a\0\0\0\0\0\0\0\2b")) == [b"a", b""]
+
+
+def test_a_tap_that_is_told_other_routes_refuses_at_the_old_one_and_keeps_what_is_open(
+    server: Callable[[Serve], str], tmp_path: Path
+) -> None:
+    before, after = Reserved("127.0.0.1"), Reserved("127.0.0.1")
+    with (
+        Tap({str(before): server(answer_at_the_end)}, tmp_path / "tap") as tap,
+        socket.create_connection((before.host, before.port), timeout=10) as client,
+    ):
+        wait_for(tap.connections, "the tap to let the first one in")
+        tap.reroute({str(after): server(answer_at_the_end)})
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection((before.host, before.port), timeout=10)
+        with socket.create_connection((after.host, after.port), timeout=10) as other:
+            for connection, sent in ((client, b"old"), (other, b"newer")):
+                connection.sendall(sent)
+                connection.shutdown(socket.SHUT_WR)
+                assert connection.makefile("rb").read() == str(len(sent)).encode()
+    before.release()
+    after.release()

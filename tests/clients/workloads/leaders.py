@@ -1,11 +1,15 @@
 """Clients that are at work while a partition's leader moves, so that responses name the new one (KIP-951)."""
 
+import socket
+import struct
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from proxy.wire import catalog
 from tests.brokers import children
 from tests.brokers.kafka import KafkaCluster
 from tests.brokers.waiting import wait_for
@@ -16,6 +20,9 @@ BULK_RECORDS, RECORD_BYTES = 52, 990_000
 RESPONSE_BYTES = 60_000_000
 
 BULK, MOVING = 0, 1
+METADATA, READ_SHARE_GROUP_STATE = 3, 84
+# an epoch that no leader of a test's partition comes to
+A_LATER_EPOCH = 1000
 ATTEMPTS = 5
 
 
@@ -80,6 +87,63 @@ def follow_a_moving_leader(cluster: KafkaCluster, bootstrap: str, folder: Path) 
         for child in running.values():
             children.stop(child)
     assert f"{count} records sent" in (folder / "producer.out").read_text()
+
+
+def acknowledges_to_a_leader_that_is_none(
+    cluster: KafkaCluster, bootstrap: str, folder: Path, was_told: Callable[[], bool]
+) -> None:
+    """A share consumer that acknowledges in requests of their own, while its partition's leader is one no longer.
+
+    Brokers of 4.3.1 name the leader there in one case alone: the share coordinator has heard of a later leader than
+    the one that writes what was acknowledged. (One that has lost its partition has forgotten its share groups too, and
+    says that it doesn't know the partition.) So the coordinator is told of one.
+
+    Args:
+        was_told: whether a ShareAcknowledge was answered with a node's address.
+    """
+    topic, group = confluent.create_topic(bootstrap, "share"), fresh("share")
+    producer = Producer({"bootstrap.servers": bootstrap})
+    where = ["--bootstrap-server", bootstrap, "--topic", topic, "--group-id", group]
+    how = ["--acknowledgement-mode", "sync", "--offset-reset-strategy", "earliest"]
+    command = cluster.console_command("kafka-verifiable-share-consumer", *where, *how)
+    output = folder / "share.out"
+
+    def after_another_record(reached: Callable[[], bool]) -> bool:
+        producer.produce(topic, b"to be acknowledged")
+        assert producer.flush(PATIENCE) == 0
+        return reached()
+
+    consumer = children.spawn(command, output=output)
+    try:
+        wait_for(
+            lambda: after_another_record(lambda: b"offsets_acknowledged" in output.read_bytes()),
+            "records to be acknowledged",
+            seconds=PATIENCE,
+        )
+        _tell_of_a_later_leader(cluster, group, topic)
+        wait_for(lambda: after_another_record(was_told), "an acknowledgement to be refused", seconds=PATIENCE)
+    finally:
+        children.stop(consumer)
+
+
+def _tell_of_a_later_leader(cluster: KafkaCluster, group: str, topic: str) -> None:
+    """As a broker does that begins to lead: it reads the group's state. Which node keeps that is tried out."""
+    (described,) = _ask(cluster, 1, METADATA, 12, {"topics": [{"topic_id": bytes(16), "name": topic}]})["topics"]
+    partition = {"partition": 0, "leader_epoch": A_LATER_EPOCH}
+    asked = {"group_id": group, "topics": [{"topic_id": described["topic_id"], "partitions": [partition]}]}
+    answers = [_ask(cluster, node, READ_SHARE_GROUP_STATE, 0, asked)["results"][0] for node in cluster.nodes]
+    assert 0 in {answer["partitions"][0]["error_code"] for answer in answers}, answers
+
+
+def _ask(cluster: KafkaCluster, node: int, key: int, version: int, values: dict[str, Any]) -> dict[str, Any]:
+    """Ask one broker, past the proxy."""
+    frame = catalog.encode_request(key, version, 1, "test", values)
+    direct = cluster.nodes[node].direct
+    with socket.create_connection((direct.host, direct.port), PATIENCE) as broker, broker.makefile("rb") as answers:
+        broker.sendall(struct.pack(">i", len(frame)) + frame)
+        (size,) = struct.unpack(">i", answers.read(4))
+        _, answer = catalog.decode_response(answers.read(size), key, version)
+    return answer
 
 
 def _paced_producer(bootstrap: str, topic: str, count: int) -> list[str]:

@@ -1,0 +1,106 @@
+"""What clients don't notice: five of them write and read while brokers or the proxy change.
+
+What must hold is in `workloads.steady` (no record lost or doubled), `harness` and `checks` (no byte changed, no
+broker's address shown, everything captured); and each node keeps its port.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from proxy.wire import catalog
+from tests.brokers.kafka import KafkaCluster
+from tests.clients.harness import Proxied, proxied
+from tests.clients.streams import Conversation
+from tests.clients.workloads.steady import Steady, steady
+
+pytestmark = pytest.mark.real
+
+# on a busy machine too, what is in flight when the proxy is stopped has been answered by then
+PATIENT = ["--drain", "60"]
+
+
+def test_partitions_move_to_other_brokers(kafka_three: KafkaCluster, tmp_path: Path) -> None:
+    with proxied(kafka_three, tmp_path) as proxy, steady(kafka_three, proxy.bootstrap, tmp_path) as work:
+        for replicas in ({0: [2, 3], 1: [3, 1], 2: [1, 2]}, {0: [3, 1], 1: [1, 2], 2: [2, 3]}):
+            kafka_three.reassign(work.topic, replicas)
+            work.wait_for_more()
+
+
+@pytest.mark.parametrize("kill", [False, True], ids=["SIGTERM", "kill -9"])
+def test_the_proxy_starts_again(kafka_three: KafkaCluster, tmp_path: Path, kill: bool) -> None:
+    with (
+        proxied(kafka_three, tmp_path, named=False, options=PATIENT) as proxy,
+        steady(kafka_three, proxy.bootstrap, tmp_path) as work,
+    ):
+        proxy.restart(kill=kill)
+        work.wait_for_more()
+
+
+@pytest.fixture(scope="module")
+def kafka_moving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    """A cluster whose brokers don't stay where they were."""
+    with KafkaCluster(3, folder=tmp_path_factory.mktemp("kafka") / "moving") as cluster:
+        yield cluster
+
+
+def test_a_broker_is_killed_and_comes_back_with_another_port(kafka_moving: KafkaCluster, tmp_path: Path) -> None:
+    before = str(kafka_moving.nodes[2].tapped)
+    with (
+        proxied(kafka_moving, tmp_path, disturbed=True) as proxy,
+        steady(kafka_moving, proxy.bootstrap, tmp_path) as work,
+    ):
+        kill_node_2(kafka_moving, proxy)
+        work.wait_for_more()
+        move_node_2(kafka_moving, proxy)
+        lead_with_node_2(kafka_moving, work)
+        work.wait_for_more()
+    assert_node_2_was_used_at(before, str(kafka_moving.nodes[2].tapped), proxy)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kill", [False, True], ids=["SIGTERM", "kill -9"])
+def test_a_broker_moves_while_the_proxy_is_away(kafka_moving: KafkaCluster, tmp_path: Path, kill: bool) -> None:
+    """What the state file says of it is wrong then."""
+    before = str(kafka_moving.nodes[2].tapped)
+    with (
+        proxied(kafka_moving, tmp_path, named=False, options=PATIENT) as proxy,
+        steady(kafka_moving, proxy.bootstrap, tmp_path) as work,
+    ):
+        lead_with_node_2(kafka_moving, work)
+        with proxy.down(kill=kill):
+            kill_node_2(kafka_moving, proxy)
+            move_node_2(kafka_moving, proxy)
+            lead_with_node_2(kafka_moving, work)
+        work.wait_for_more()
+    assert_node_2_was_used_at(before, str(kafka_moving.nodes[2].tapped), proxy)
+
+
+def kill_node_2(cluster: KafkaCluster, proxy: Proxied) -> None:
+    proxy.follow_brokers(2)
+    cluster.stop_node(2, kill=True)
+
+
+def move_node_2(cluster: KafkaCluster, proxy: Proxied) -> None:
+    cluster.nodes[2].move()
+    proxy.follow_brokers()
+    cluster.start_node(2)
+
+
+def lead_with_node_2(cluster: KafkaCluster, work: Steady) -> None:
+    cluster.reassign(work.topic, {0: [2, 3, 1], 1: [2, 3, 1], 2: [2, 1, 3]})
+
+
+def assert_node_2_was_used_at(before: str, after: str, proxy: Proxied) -> None:
+    """That clients came by the node's own port is among what is checked of every conversation."""
+    _, far = proxy.conversations()
+    assert before != after
+    for address in (before, after):
+        assert {"Produce", "Fetch"} <= apis_asked(far, address)
+
+
+def apis_asked(far: list[Conversation], address: str) -> set[str | None]:
+    """Of the broker at that address."""
+    keys = {request.head[0] for talk in far if talk.dialled == address for request in talk.requests}
+    return {catalog.api_name(key) for key in keys}
