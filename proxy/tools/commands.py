@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable
 from contextlib import nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem
@@ -14,7 +15,11 @@ from click.shell_completion import CompletionItem
 from proxy.tools import names
 from proxy.wire import catalog, embedded
 from proxy.wire.apis import Kind
+from proxy.wire.embedded.logs import LOGS
 from proxy.wire.errors import WireError
+
+if TYPE_CHECKING:
+    from proxy.tools.bare import Bare
 
 
 def api(value: str | int) -> int:
@@ -30,6 +35,24 @@ def api_or_embedded(value: str) -> tuple[int | str, Kind | None]:
     try:
         return names.api_or_embedded(value), names.kind(value)
     except names.UnknownName as error:
+        raise click.BadParameter(str(error)) from error
+
+
+def inside(value: str) -> str:
+    """The name of a message inside messages."""
+    found, _ = api_or_embedded(value)
+    if not isinstance(found, str):
+        raise click.BadParameter(f"{value} is an API: what stands in frames needs no name")
+    return found
+
+
+def octets(value: str) -> bytes:
+    """Bytes as hex."""
+    from proxy.tools import frames
+
+    try:
+        return frames.octets(value)
+    except ValueError as error:
         raise click.BadParameter(str(error)) from error
 
 
@@ -54,6 +77,8 @@ def wire() -> None:
     kafka-wiretap wire show ConsumerProtocolAssignment
     kafka-wiretap wire decode --hex 0012000300000001000474657374000000
     kafka-wiretap wire decode --file frame.bin --response Metadata 12
+    kafka-wiretap wire decode --file 00000000000000000000.log --batches
+    kafka-wiretap wire decode --as ConsumerProtocolSubscription --hex 00000000000100046c6f6773ffffffff
     """
 
 
@@ -167,7 +192,7 @@ def _source(codec: catalog.Codec, function: str, paths: tuple[str, ...]) -> str:
         raise click.ClickException(str(error)) from error
 
 
-@wire.command(short_help="Decode a frame.")
+@wire.command(short_help="Decode a frame, or what stands in one.")
 @click.option("--hex", "text", metavar="HEX", help="The frame as hex; spaces, colons and 0x may stand in it.")
 @click.option(
     "--file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A file with it, raw or as hex."
@@ -180,10 +205,22 @@ def _source(codec: catalog.Codec, function: str, paths: tuple[str, ...]) -> str:
     help="It answers a request of that version.",
     shell_complete=completed,
 )
+@click.option("--as", "name", type=inside, metavar="NAME", help="No frame but this message inside messages.")
+@click.option("--batches", is_flag=True, help="No frame but record batches, such as a segment of a log.")
+@click.option("--topic", type=click.Choice(list(LOGS)), help="Of this topic: batches, or the value of a record.")
+@click.option("--key", type=octets, metavar="HEX", help="The key of that record.")
 @click.option("--records", type=click.IntRange(min=0), default=10, show_default=True, help=RECORDS_HELP)
 @click.option("--show-secrets", is_flag=True, help="Show passwords, tokens and settings' values too.")
 def decode(
-    text: str | None, file: Path | None, response_to: tuple[int, int] | None, records: int, show_secrets: bool
+    text: str | None,
+    file: Path | None,
+    response_to: tuple[int, int] | None,
+    name: str | None,
+    batches: bool,
+    topic: str | None,
+    key: bytes | None,
+    records: int,
+    show_secrets: bool,
 ) -> None:
     """A frame as JSON, with or without its 4-byte length; several behind each other as one object each.
 
@@ -191,18 +228,30 @@ def decode(
     response does not, so it needs --response. Bytes are {length, base64} and `text` where it can be read; record
     batches and messages inside messages are opened. An unknown API or version is shown as such, with its bytes. Exit
     code 1 for bytes that can't be that message, with the API, the version and the offset, and which frame of several.
+
+    What stands in no frame: --batches, --as NAME, or the value of a record of --topic; an empty value is none.
     """
-    from proxy.tools import frames, plain
+    from proxy.tools import bare, frames, plain
     from proxy.tools.tree import Shown
 
     if text is not None and file is not None:
         raise click.UsageError("--hex or --file, not both")
+    what, shown = bare.Bare(name, batches, topic, key), Shown(not show_secrets, records)
+    _check_bare(what, response_to is not None)
     try:
         data = frames.octets(text) if text is not None else frames.octets_of(_read(file))
-        for one in frames.told(data, frames.Asked(response_to, Shown(not show_secrets, records))):
+        found = bare.told(data, what, shown) if what else frames.told(data, frames.Asked(response_to, shown))
+        for one in found:
             click.echo(json.dumps(plain.as_json(one), indent=2, ensure_ascii=False))
     except (WireError, ValueError) as error:
         raise click.ClickException(str(error)) from error
+
+
+def _check_bare(what: Bare, response: bool) -> None:
+    if response + bool(what.message) + bool(what.batches or what.topic) > 1:
+        raise click.UsageError("--response, --as, or --batches and --topic: one of them")
+    if what.key is not None and (what.batches or not what.topic):
+        raise click.UsageError("--key goes with --topic, for one record")
 
 
 def _read(file: Path | None) -> bytes:

@@ -50,6 +50,31 @@ def message_tree(message: Message, version: int, values: Values, shown: Shown) -
     return tree
 
 
+def records_tree(data: bytes, topic: str | None, shown: Shown) -> list[dict[str, Any]]:
+    """Record batches, and what their records hold if the topic is one of the brokers' own."""
+    return _Tree(0, shown, topic).records(data)
+
+
+def record_tree(topic: str, key: bytes | None, value: bytes | None, shown: Shown) -> dict[str, Any]:
+    """The key and the value of one record of such a topic. Errors: Truncated, Malformed."""
+    embedded.decode_record(topic, key, value)  # raises, where a record among others only says why
+    return _Tree(0, shown, topic).record(key, value, control=False)
+
+
+def blob_tree(name: str, data: bytes, shown: Shown) -> dict[str, Any]:
+    """A message inside messages and the version before it. Errors: Truncated, Malformed; ValueError for a name."""
+    found = embedded.decode_blob(name, data)
+    if isinstance(found, embedded.Unknown):
+        known = embedded.versions(name)
+        return {
+            "message": name,
+            "why": f"unknown: version {found.version} of {known[0]}-{known[-1]} known",
+            "bytes": data,
+        }
+    told: dict[str, Any] = _Tree(0, shown).side(found)
+    return told
+
+
 def _telemetry(values: Values) -> Any:
     """What a client tells about itself; its bytes where they can't be read, or with nothing here that reads them."""
     from proxy.wire import telemetry
@@ -90,7 +115,7 @@ class _Tree:
         if isinstance(value, dict):
             return self._packed(value)
         if field.element == "records" and value:
-            return opened_records(value, self.shown.records, self._log_record)
+            return self.records(value)
         return uuid_text(bytes(value)) if field.element == "uuid" else value
 
     def _packed(self, found: dict[str, Any]) -> dict[str, Any]:
@@ -98,11 +123,14 @@ class _Tree:
         message, version = _schema(found["message"]), layout_version(found["message"], found["version"])
         return found | {"values": _Tree(version, self.shown).struct(found["values"], message.fields)}
 
-    def _log_record(self, key: bytes | None, value: bytes | None, control: bool) -> dict[str, Any]:
-        """A record's key and value, opened where a topic of the brokers' own says what they are."""
-        return {name: self._side(side) for name, side in log_record(self.topic, key, value, control).items()}
+    def records(self, data: bytes) -> list[dict[str, Any]]:
+        return opened_records(data, self.shown.records, self.record)
 
-    def _side(self, side: Any) -> Any:
+    def record(self, key: bytes | None, value: bytes | None, control: bool) -> dict[str, Any]:
+        """A record's key and value, opened where a topic of the brokers' own says what they are."""
+        return {name: self.side(side) for name, side in log_record(self.topic, key, value, control).items()}
+
+    def side(self, side: Any) -> Any:
         if not isinstance(side, embedded.Embedded):
             return side
         told = {"message": side.name, "version": side.version, "values": embedded.expand_data(side.name, side.values)}

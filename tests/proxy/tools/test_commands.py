@@ -12,10 +12,12 @@ from click.testing import CliRunner, Result
 
 from proxy.tools import commands
 from proxy.tools.commands import COMMANDS
-from proxy.wire import catalog, embedded
+from proxy.wire import catalog, embedded, records
 from proxy.wire.framing import framed
 
 REQUEST = catalog.encode_request(3, 12, 7, "me", {"topics": None})
+OFFSET_KEY = bytes.fromhex("0001 0001 67 0001 74 00000003")
+OFFSET = embedded.encode_blob("OffsetCommitValue", 3, {"offset": 7, "metadata": "m"})
 HEAVY = {"trio", "pyarrow", "rich", "pyspark", "prometheus_client", "lz4", "zstandard", "snappy", "opentelemetry"}
 
 
@@ -142,6 +144,33 @@ def test_secrets_need_to_be_asked_for() -> None:
     assert "hunter2" not in ok("decode", data=frame)
     assert json.loads(ok("decode", data=frame))["body"] == {"auth_bytes": {"masked": 7}}
     assert "hunter2" in ok("decode", "--show-secrets", data=frame)
+
+
+def test_what_stands_in_no_frame_is_decoded_by_name() -> None:
+    blob = embedded.encode_blob("ConsumerProtocolSubscription", 0, {"topics": ["logs"]})
+    told = json.loads(ok("decode", "--as", "consumer_protocol_subscription", "--hex", blob.hex()))
+    values = {"topics": ["logs"], "user_data": None}
+    assert told == {"message": "ConsumerProtocolSubscription", "version": 0, "values": values}
+    data = records.write_batch([records.Record(5, 1000, OFFSET_KEY, OFFSET)])
+    (record,) = json.loads(ok("decode", "--batches", "--topic", "__consumer_offsets", data=data))["records"]
+    one = json.loads(ok("decode", "--topic", "__consumer_offsets", "--key", OFFSET_KEY.hex(" "), data=OFFSET))
+    assert one == {"key": record["key"], "value": record["value"]}
+    assert one["key"]["values"] == {"group": "g", "topic": "t", "partition": 3}
+    assert one["value"]["values"]["offset"] == 7
+    assert json.loads(ok("decode", "--batches", data=data))["records"][0]["offset"] == 5
+
+
+def test_what_is_none_of_that_is_said_in_a_line() -> None:
+    assert "no record batch: " in failed(1, "decode", "--batches", "--hex", REQUEST.hex())
+    assert failed(1, "decode", "--batches", "--hex", "") == "Error: no record batch: no bytes"
+    line = failed(1, "decode", "--topic", "__consumer_offsets", "--key", "0001", "--hex", "")
+    assert re.fullmatch(r"Error: .* at byte 2: the bytes end before the message does", line)
+    assert "before the message" in failed(1, "decode", "--as", "ConsumerProtocolAssignment", "--hex", "000000")
+    assert "is an API" in failed(2, "decode", "--as", "Fetch", "--hex", "00")
+    assert "one of them" in failed(2, "decode", "--as", "ConsumerProtocolAssignment", "--batches", "--hex", "00")
+    assert "one of them" in failed(2, "decode", "--response", "fetch", 1, "--batches", "--hex", "00")
+    assert "--key goes with --topic" in failed(2, "decode", "--batches", "--key", "00", "--hex", "00")
+    assert "no hex" in failed(2, "decode", "--topic", "__consumer_offsets", "--key", "xx", "--hex", "00")
 
 
 def test_names_complete() -> None:

@@ -1,0 +1,46 @@
+"""Bytes that stand in no frame: record batches, one record of a topic of the brokers' own, a message inside messages.
+
+Told as `frames` tells what it finds in frames. Which of them the bytes are, somebody has to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from proxy.tools.tree import Shown, blob_tree, record_tree, records_tree
+from proxy.wire.errors import Malformed
+
+
+@dataclass(frozen=True, slots=True)
+class Bare:
+    """What the bytes are: a message of that name; or batches, of that topic or any; or the value of its record."""
+
+    message: str | None = None
+    batches: bool = False
+    topic: str | None = None
+    key: bytes | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.message or self.batches or self.topic)
+
+
+def told(data: bytes, bare: Bare, shown: Shown) -> Iterator[dict[str, Any]]:
+    """What they say: of batches a dict each, and what stands behind the last one.
+
+    Errors: WireError where nothing of it can be read.
+    """
+    if bare.message:
+        yield blob_tree(bare.message, data, shown)
+    elif bare.batches:
+        yield from _batches(records_tree(data, bare.topic, shown))
+    else:
+        # no such record has an empty value: it has none
+        yield record_tree(bare.topic or "", bare.key, data or None, shown)
+
+
+def _batches(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    if not found or "magic" not in found[0]:
+        raise Malformed(f"no record batch: {found[0]['why'] if found else 'no bytes'}")
+    return found

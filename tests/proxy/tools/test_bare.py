@@ -1,0 +1,73 @@
+"""Bytes that stand in no frame."""
+
+from typing import Any
+
+import pytest
+
+from proxy.tools.bare import Bare, told
+from proxy.tools.tree import Shown
+from proxy.wire import embedded, records
+from proxy.wire.errors import Malformed, Truncated
+
+OPEN = Shown()
+SCRAM = {
+    "name": "me",
+    "mechanism": 1,
+    "salt": b"salt",
+    "stored_key": b"stored",
+    "server_key": b"server",
+    "iterations": 4096,
+}
+
+
+def test_nothing_said_is_a_frame() -> None:
+    assert not Bare()
+    assert not Bare(key=b"")
+    assert Bare("ConsumerProtocolAssignment")
+    assert Bare(batches=True)
+    assert Bare(topic="__consumer_offsets")
+
+
+def test_a_batch_is_a_dict_and_so_is_what_is_cut_behind() -> None:
+    whole = records.write_batch([records.Record(5, 1000, b"k", b"v")])
+    one, cut = told(whole + whole[:-1], Bare(batches=True), OPEN)
+    assert one["records"] == [{"offset": 5, "timestamp": 1000, "key": b"k", "value": b"v"}]
+    assert cut["why"] == "a batch that is cut"
+
+
+def test_a_record_without_a_value_is_a_tombstone() -> None:
+    key = bytes.fromhex("0002 0001 67")
+    (one,) = told(b"", Bare(topic="__consumer_offsets", key=key), OPEN)
+    assert (one["key"]["message"], one["value"]) == ("GroupMetadataKey", None)
+
+
+def test_secrets_stay_hidden() -> None:
+    codec = embedded.codec("UserScramCredentialRecord", 0)
+    assert codec is not None
+    value = b"\1" + bytes([codec.message.key or 0]) + b"\0" + codec.encode(SCRAM)
+    data = records.write_batch([records.Record(0, 0, None, value)])
+    for bare, given in (
+        (Bare(topic="__cluster_metadata"), value),
+        (Bare(batches=True, topic="__cluster_metadata"), data),
+    ):
+        assert b"stored" in _leaves(list(told(given, bare, OPEN)))
+        assert b"stored" not in _leaves(list(told(given, bare, Shown(mask=True))))
+
+
+def _leaves(tree: Any) -> list[Any]:
+    inner = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else None
+    return [tree] if inner is None else [leaf for one in inner for leaf in _leaves(one)]
+
+
+def test_an_unknown_version_is_told_with_its_bytes() -> None:
+    (one,) = told(b"\0\x63", Bare("OffsetCommitValue"), OPEN)
+    assert (one["why"], one["bytes"]) == ("unknown: version 99 of 0-4 known", b"\0\x63")
+
+
+def test_what_can_not_be_read_is_an_error() -> None:
+    with pytest.raises(Truncated):
+        list(told(b"\0", Bare("OffsetCommitValue"), OPEN))
+    with pytest.raises(Truncated):
+        list(told(b"\0", Bare(topic="__consumer_offsets", key=b"\0\1\0"), OPEN))
+    with pytest.raises(Malformed, match="no record batch"):
+        list(told(b"\1" * 99, Bare(batches=True), OPEN))
