@@ -18,10 +18,15 @@ int16 = struct.Struct(">h").unpack_from
 
 
 def produce_acks(data: bytes, at: int, version: int) -> int:
-    """The acks of the Produce request whose length stands at `at`.
+    """The acks of the Produce request whose length stands at `at`. Raises as `acks_at`."""
+    return int(int16(data, acks_at(data, at, version))[0])
+
+
+def acks_at(data: bytes, at: int, version: int) -> int:
+    """The offset of the acks (int16) of the Produce request whose length stands at `at`.
 
     Raises:
-        Truncated: the bytes end before the acks.
+        Truncated: the bytes end before the acks are whole.
         Malformed: no Produce request begins like this, or the frame ends before its acks.
     """
     end = at + 4 + int.from_bytes(data[at : at + 4], "big")
@@ -33,7 +38,8 @@ def produce_acks(data: bytes, at: int, version: int) -> int:
             at = _behind_compact_string(data, at) if version >= FLEXIBLE else _behind_string(data, at)
         if at + 2 > end:
             raise Malformed("the frame ends before its acks")
-        return int(int16(data, at)[0])
+        int16(data, at)
+        return at
     except struct.error as error:
         raise Truncated("the acks have not come") from error
 

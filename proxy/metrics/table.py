@@ -86,6 +86,8 @@ WORKER_ENDS = _counter("worker_ends_total", "", "Workers that ended while the pr
 RECORDED_BYTES = _counter("recorder_bytes_total", "", "Bytes of traffic written to the log.")
 RECORDED_CHUNKS = _counter("recorder_chunks_total", "", "Chunks of traffic written to the log.")
 DROPPED_BYTES = _counter("recorder_dropped_bytes_total", "", "Bytes of traffic that were not recorded.")
+LEFT_OUT_FRAMES = _counter("recorder_left_out_frames_total", "", "Frames that the settings leave out.")
+LEFT_OUT_BYTES = _counter("recorder_left_out_bytes_total", "", "Bytes of traffic that the settings leave out.")
 GAPS = _counter("recorder_gaps_total", "", "Stretches of traffic that were not recorded.")
 QUEUE = _gauge("recorder_queue_bytes", "", "Bytes in memory that wait to be written to the log.")
 SPOOL = _gauge("recorder_spool_bytes", "", "Bytes of log on disk.")
@@ -102,6 +104,8 @@ RECORDER_COUNTERS = {
     "recorded_bytes": RECORDED_BYTES,
     "recorded_chunks": RECORDED_CHUNKS,
     "dropped_bytes": DROPPED_BYTES,
+    "left_out_frames": LEFT_OUT_FRAMES,
+    "left_out_bytes": LEFT_OUT_BYTES,
     "gaps": GAPS,
     "queue_bytes": QUEUE,
     "spool_bytes": SPOOL,

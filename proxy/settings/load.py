@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,6 +67,7 @@ def load(
     reader.finish([(CAPTURE,), (CLUSTERS,), *_tls_tables(source)])
     folder = capture.folder if capture is not None else None
     found = tuple(_with_state(cluster, folder, environment) for cluster in clusters if cluster is not None)
+    reader.wrong += _wrong_selection(source, capture)
     if reader.wrong:
         # what is right so far may still be wrong together
         _ = found and reader.made(ProxySettings, {"clusters": found})
@@ -110,6 +112,15 @@ def _capture(reader: Reader, source: Source) -> CaptureSettings | None:
 
     made: CaptureSettings | None = reader.section(CaptureSettings, (CAPTURE,))
     return made
+
+
+def _wrong_selection(source: Source, capture: CaptureSettings | None) -> Iterator[str]:
+    """A line for each pattern that no cluster's name can match."""
+    names = source.clusters()
+    for pattern in (capture.clusters or ()) if capture is not None else ():
+        if not any(fnmatchcase(name, pattern.removeprefix("!")) for name in names):
+            right = f"{CAPTURE}.only.clusters = {wording.toml(names[:1])}"
+            yield f"{CAPTURE}.only.clusters has {pattern!r}, which is no cluster of these; right would be {right}"
 
 
 def _with_state(cluster: ClusterSettings, folder: Path | None, environment: Mapping[str, str]) -> ClusterSettings:

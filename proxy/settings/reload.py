@@ -8,17 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from proxy.config import ClusterSettings
 from proxy.rewrite.nodes import Address
-from proxy.settings.keys import Place
+from proxy.settings.keys import Place, keys_of
 from proxy.settings.load import Loaded
 from proxy.settings.reader import Effective
-from proxy.settings.sources import CLUSTERS, From
+from proxy.settings.sources import CAPTURE, CLUSTERS, From
 from proxy.tls.contexts import credentials
 
+if TYPE_CHECKING:
+    from recorder.capture.session import CaptureSettings
+
 AT_ONCE = frozenset({("log", "level"), ("log", "format"), ("drain",)})
+# what is recorded of the traffic: likewise, where anything is; all keys below the first of these
+ONLY, BODIES = (CAPTURE, "only"), (CAPTURE, "bodies")
 # tables by node id, which may grow
 NODES, ADVERTISED = "nodes", "advertised"
 TLS, UPSTREAM = "tls", "upstream"
@@ -66,8 +71,23 @@ def reloaded(now: Loaded, new: Loaded) -> Reloaded:
     effective = [*(after[one.place] if one.place in taken else one for one in now.effective)]
     effective += [after[place] for place in taken if place not in before]
     return Reloaded(
-        Loaded(proxy, now.capture, tuple(effective), now.file), tuple(place for place in changed if place not in taken)
+        Loaded(proxy, _selected(now, new), tuple(effective), now.file),
+        tuple(place for place in changed if place not in taken),
     )
+
+
+def _selected(now: Loaded, new: Loaded) -> CaptureSettings | None:
+    """How is recorded, with what is said now of what is recorded."""
+    if now.capture is None or new.capture is None:
+        return now.capture
+    from recorder.capture.session import CaptureSettings
+
+    names = [known.field for place, known in keys_of(CaptureSettings).items() if _is_of_selection((CAPTURE, *place))]
+    return replace(now.capture, **{name: getattr(new.capture, name) for name in names})
+
+
+def _is_of_selection(place: Place) -> bool:
+    return place[:2] == ONLY or place == BODIES
 
 
 def why_it_waits(place: Place) -> str:
@@ -112,6 +132,8 @@ def _has_changed(before: Effective | None, after: Effective | None) -> bool:
 
 
 def _is_had_at_once(place: Place, before: dict[Place, Effective]) -> bool:
+    if _is_of_selection(place):
+        return (CAPTURE, "folder") in before
     return place in AT_ONCE or (_is_node(place) and place not in before and _is_running(place[1], before))
 
 

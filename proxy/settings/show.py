@@ -34,8 +34,8 @@ def as_file(effective: Iterable[Effective]) -> Iterator[str]:
 
 
 def _table(one: Effective) -> Place:
-    """The table that a key stands in: of a cluster's keys the cluster, so that what belongs together stays so."""
-    return one.place[: 2 if one.place[0] == CLUSTERS else len(one.place) - 1]
+    """The table that a key stands in: the outermost one, so that what belongs together stays so."""
+    return one.place[: 2 if one.place[0] == CLUSTERS else min(1, len(one.place) - 1)]
 
 
 def _has(one: Effective) -> bool:

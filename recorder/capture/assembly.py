@@ -154,6 +154,10 @@ class Assembly:
         """Any frame: also one that is masked, opaque, cut, or no exchange's. `base`: stream offset of the data."""
         masked, omitted = track.spans(direction, base + found.start + 4, base + found.stop)
         exchange = found.exchange
+        if track.leaves_out(direction, exchange, base + found.start):
+            track.sequence += 1
+            track.clients.pop(exchange.number if direction and exchange is not None else -1, None)
+            return
         if exchange is not None and exchange.opaque is not None and note is None:
             note = exchange.opaque.value
         self.rows.add(track, direction, found.kind, exchange, frame, mono_ns, first_ns, masked, omitted, note)
@@ -176,9 +180,13 @@ class Assembly:
     def _omitted(self, entry: Entry) -> None:
         track = self.tracks.get(entry.connection)
         if track is not None and track.talk is not None:
-            length = entry.facts()["length"]
-            track.omissions[entry.direction].append((entry.offset, entry.offset + length))
-            self._bytes(track, entry._replace(data=bytes(length)))
+            facts = entry.facts()
+            length = facts["length"]
+            if facts.get("frame"):
+                track.left_out[entry.direction].add(entry.offset)
+            if length:
+                track.omissions[entry.direction].append((entry.offset, entry.offset + length))
+                self._bytes(track, entry._replace(data=bytes(length)))
 
     def _left_over(self, entry: Entry) -> None:
         track = self.tracks.get(entry.connection)
@@ -231,7 +239,7 @@ class Assembly:
             facts = entry.facts()
             talk = Conversation.from_state(self.routes, facts["state"])
             self.events.gap(track, entry.mono_ns, talk.sequence, sum(talk.offsets), facts["account"])
-            track.resume(talk)
+            track.resume(talk, facts.get("unwanted", ()))
             # an answer of the proxy that waited for its turn
             self._due(track, talk, entry.mono_ns)
 

@@ -29,13 +29,40 @@ class Found(NamedTuple):
     stop: int
 
 
+class Arriving(NamedTuple):
+    """What a direction is in the middle of before a step: the frame, where it began, and how much of it is to come.
+
+    `number`: of the next request.
+    """
+
+    kind: FrameKind
+    exchange: Exchange | None
+    begin: int
+    left: int
+    number: int
+
+    @classmethod
+    def now(cls, talk: Conversation, direction: int, kind: FrameKind) -> Arriving:
+        """As it is between two steps. `kind`: of the frame that is half there, if any."""
+        side = talk.responses_side if direction else talk.requests_side
+        return cls(kind, side.open, side.begin, side.left, talk.next_exchange)
+
+    def found(self, step: Step) -> list[Found]:
+        """The rest of it."""
+        return [Found(self.kind, self.exchange, self.begin - step.offset, self.left)] if self.left else []
+
+
 def cut_requests(talk: Conversation, chunk: bytes, at_ns: int, arriving: FrameKind) -> tuple[Step, list[Found]]:
     """The frames that a chunk from the client touches. `arriving`: the kind of the frame that is half there, if any."""
-    side = talk.requests_side
-    first, left, begin, exchange = side.number, side.left, side.begin, side.open
+    before = Arriving.now(talk, 0, arriving)
     step = talk.requests(chunk, at_ns)
-    found = [Found(arriving, exchange, begin - step.offset, left)] if left else []
-    owners = _begun(talk, step, first)
+    return step, requests_in(talk, step, before)
+
+
+def requests_in(talk: Conversation, step: Step, before: Arriving) -> list[Found]:
+    """The frames that a step from the client touches."""
+    left, found = before.left, before.found(step)
+    owners = _begun(talk, step, before.number)
     others = _others(step)
     at, number, stop = left, 0, step.stop
     while at < stop:
@@ -48,15 +75,19 @@ def cut_requests(talk: Conversation, chunk: bytes, at_ns: int, arriving: FrameKi
             number += 1
             at += 4 + exchange.request_size
             found.append(Found(FrameKind.REQUEST, exchange, start, at))
-    return step, found
+    return found
 
 
 def cut_responses(talk: Conversation, chunk: bytes, at_ns: int, arriving: FrameKind) -> tuple[Step, list[Found]]:
     """The frames that a chunk from the broker touches, and the proxy's own answers that went out with them."""
-    side = talk.responses_side
-    left, begin, exchange = side.left, side.begin, side.open
+    before = Arriving.now(talk, 1, arriving)
     step = talk.responses(chunk, at_ns)
-    found = [Found(arriving, exchange, begin - step.offset, left)] if left else []
+    return step, responses_in(talk, step, before)
+
+
+def responses_in(talk: Conversation, step: Step, before: Arriving) -> list[Found]:
+    """The frames that a step from the broker touches, and the proxy's own answers in it."""
+    side, left, exchange, found = talk.responses_side, before.left, before.exchange, before.found(step)
     finished, others = step.finished, _others(step)
     at, number, stop = left, int(left <= len(step.data) and exchange is not None and left > 0), step.stop
     while True:
@@ -64,7 +95,7 @@ def cut_responses(talk: Conversation, chunk: bytes, at_ns: int, arriving: FrameK
             found.append(Found(FrameKind.RESPONSE, finished[number], at, at))
             number += 1
         if at >= stop:
-            return step, found
+            return found
         start = at
         if others and start in others:
             at += 4 + LENGTH.unpack_from(step.data, start)[0]

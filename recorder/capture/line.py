@@ -9,6 +9,7 @@ frame is then masked whole, its head excepted.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 
 from proxy.conversation.conversation import Conversation
 from proxy.conversation.exchange import Direction, Exchange, FrameKind
@@ -17,6 +18,7 @@ from proxy.wire import sasl
 from proxy.wire.errors import WireError
 from recorder.capture import redaction
 from recorder.capture.gap import Gap
+from recorder.capture.sieve import Cut, Sieve
 from recorder.capture.spool import Kind
 from recorder.capture.writer import Item
 
@@ -33,7 +35,7 @@ NOWHERE = 1 << 62
 class Kept:
     """An entry to be, and the spans of it that are to be masked (offsets of the stream)."""
 
-    __slots__ = ("at_ns", "data", "direction", "kind", "masks", "offset")
+    __slots__ = ("at_ns", "data", "direction", "kind", "left_out", "masks", "offset")
 
     def __init__(self, kind: int, direction: int, offset: int, at_ns: int, data: bytes) -> None:
         self.kind = kind
@@ -42,6 +44,7 @@ class Kept:
         self.at_ns = at_ns
         self.data = data
         self.masks: list[tuple[int, int]] = []
+        self.left_out: list[tuple[int, int]] = []
 
     @property
     def end(self) -> int:
@@ -54,14 +57,37 @@ class Kept:
         if start < stop:
             self.masks.append((start, stop))
 
+    def leave_out(self, start: int, stop: int) -> None:
+        """Has left out what lies in this entry of the stream offsets from `start` to `stop`; called in their order."""
+        start, stop = max(start, self.offset), min(stop, self.end)
+        if start < stop:
+            self.left_out.append((start, stop))
+
     def split(self, at: int) -> tuple[Kept, Kept]:
-        """What stands before stream offset `at`, and what stands behind it. The masks are shared out."""
+        """What stands before stream offset `at`, and what stands behind it. Masks and so on are shared out."""
         front = Kept(self.kind, self.direction, self.offset, self.at_ns, self.data[: at - self.offset])
         rest = Kept(self.kind, self.direction, at, self.at_ns, self.data[at - self.offset :])
         for start, stop in self.masks:
             front.mask(start, stop)
             rest.mask(start, stop)
+        for start, stop in self.left_out:
+            front.leave_out(start, stop)
+            rest.leave_out(start, stop)
         return front, rest
+
+    def items(self, connection: int) -> list[Item]:
+        """As it is written: bytes, and the lengths of what is left out between them."""
+        found, rest = [], self
+        for start, stop in self.left_out:
+            front, rest = rest.split(start)
+            if front.data:
+                found.append(front.item(connection))
+            gone, rest = rest.split(stop)
+            length = json.dumps({"length": len(gone.data)}).encode()
+            found.append((int(Kind.OMITTED), self.direction, connection, gone.offset, self.at_ns, length, ()))
+        if rest.data or rest is self:
+            found.append(rest.item(connection))
+        return found
 
     def item(self, connection: int, kind: int | None = None) -> Item:
         """As it is written: zeros where it is masked."""
@@ -100,14 +126,23 @@ class Line:
         "connection",
         "gap",
         "opened",
+        "principal",
         "resume",
+        "sieve",
         "talk",
         "unwritten",
+        "where",
     )
 
-    def __init__(self, connection: int, talk: Conversation, opened: Item) -> None:
+    def __init__(self, connection: int, talk: Conversation, opened: Item, principal: str | None = None) -> None:
         self.connection = connection
         self.talk = talk
+        # who has logged in, if anybody has
+        self.principal = principal
+        # what is left out, if anything may be
+        self.sieve: Sieve | None = None
+        # its cluster and its listener
+        self.where: tuple[str | None, str] = (None, "")
         # its first entry, while that isn't written
         self.opened: Item | None = opened
         self.gap: Gap | None = None
@@ -131,10 +166,18 @@ class Line:
     @property
     def calm(self) -> bool:
         """Chunks that nothing is known to be special about may be written as they come."""
-        return not self._kept and self.gap is None and self.opened is None and self.resume == [0, 0]
+        settled = self.gap is None and self.opened is None and self.sieve is None
+        return settled and not self._kept and self.resume == [0, 0]
 
-    def take(self, direction: Direction, offset: int, chunk: bytes, at_ns: int, step: Step) -> list[Item]:
-        """What may be written after this chunk has come. `offset`: of the chunk in its stream."""
+    def take(
+        self, direction: Direction, offset: int, chunk: bytes, at_ns: int, step: Step, cuts: Iterable[Cut] = ()
+    ) -> list[Item]:
+        """What may be written after this chunk has come.
+
+        Args:
+            offset: of the chunk in its stream.
+            cuts: what is left out.
+        """
         for verdict in step.verdicts:
             self._note_login(verdict, at_ns)
         if chunk:
@@ -145,6 +188,10 @@ class Line:
         for mark in step.marks:
             if mark.begin < mark.end and mark.begin >= self.resume[direction]:
                 self._mask(mark, direction)
+        for cut in cuts:
+            self._leave_out(cut, direction, at_ns)
+        if direction is Direction.REQUEST and self.sieve is not None:
+            self._barrier[direction] = min(self._barrier[direction], self.sieve.undecided)
         items = self._release()
         if self._kept and any(self._secret):
             # a secret holds up the whole connection; bytes that can't be told yet, only what comes behind them
@@ -191,19 +238,37 @@ class Line:
         lost = max(until - offset, 0)
         return offset + lost, chunk[lost:]
 
+    def _leave_out(self, cut: Cut, direction: Direction, at_ns: int) -> None:
+        if cut.whole and cut.begin >= self.resume[direction]:
+            # before the frame's first byte: it is to be no row
+            fact = json.dumps({"length": 0, "frame": True}).encode()
+            self._insert(Kept(Kind.OMITTED, direction, cut.begin, at_ns, fact))
+        # from the newest on: what has been cut before is not looked at again
+        for kept in reversed(self._kept):
+            if kept.direction == direction and kept.kind == Kind.BYTES:
+                kept.leave_out(cut.start, cut.stop)
+                if kept.offset <= cut.start:
+                    return
+
     def _note_login(self, verdict: Verdict, at_ns: int) -> None:
         self._mechanism = verdict.mechanism or self._mechanism
         facts = {"token": verdict.token, "mechanism": verdict.mechanism, "ended": verdict.ended}
         entry = Kept(Kind.LOGIN, verdict.direction, verdict.offset, at_ns, json.dumps(facts).encode())
-        # before the bytes that it is about, of which some may have been kept back
+        self._insert(entry)
+
+    def _insert(self, entry: Kept) -> None:
+        """Before the bytes that it is about, of which some may have been kept back."""
         about = (
-            n for n, kept in enumerate(self._kept) if kept.direction == verdict.direction and kept.end > entry.offset
+            n for n, kept in enumerate(self._kept) if kept.direction == entry.direction and kept.end > entry.offset
         )
         self._kept.insert(next(about, len(self._kept)), entry)
 
     def _note_principal(self, token: bytes) -> None:
         name = sasl.principal(self._mechanism, token)
         if name is not None:
+            self.principal = name
+            if self.sieve is not None:
+                self.sieve.principal = name
             last = self._kept[-1]
             facts = {"principal": name, "mechanism": self._mechanism}
             self._kept.insert(-1, Kept(Kind.LOGIN, 0, last.offset, last.at_ns, json.dumps(facts).encode()))
@@ -290,14 +355,14 @@ class Line:
             barrier = self._barrier[kept.direction]
             if self._stuck_on is None and kept.offset < barrier < kept.end:
                 front, kept = kept.split(barrier)
-                items.append(front.item(self.connection))
+                items += front.items(self.connection)
             if self._stuck_on is not None or kept.end > barrier:
                 waiting.append(kept)
                 secret = self._secret[kept.direction]
                 if secret is not None and self._stuck_on is None:
                     self._stuck_on = Direction(kept.direction), secret.begin
             else:
-                items.append(kept.item(self.connection))
+                items += kept.items(self.connection)
         self._kept = waiting
         self._cost = sum(len(kept.data) + ENTRY_COST for kept in waiting)
         return items

@@ -25,6 +25,7 @@ from typing import Annotated
 
 from proxy.settings.keys import Key, wrong_values
 from proxy.settings.kinds import GIB, LIMIT, MIB, PATH, SWITCH, TIMEOUT, choice
+from recorder.capture.selection import Selected
 
 SPOOL_FOLDER = "_spool"
 WRITER_LOCK = "writer.lock"
@@ -46,7 +47,7 @@ class WhenFull(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class RecordSettings:
+class RecordSettings(Selected):
     """How to record. Sizes in bytes. `cluster`: a name for all that is recorded."""
 
     cluster: str | None = None

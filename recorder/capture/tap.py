@@ -25,7 +25,9 @@ from recorder.capture import gap as gaps
 from recorder.capture import session as sessions
 from recorder.capture.gap import Gap
 from recorder.capture.line import Line
+from recorder.capture.selection import Selection
 from recorder.capture.session import FolderError, Lock, RecordSettings, WhenFull
+from recorder.capture.sieve import Cut, Sieve, Unrecorded
 from recorder.capture.spool import Kind
 from recorder.capture.writer import ENTRY_COST, Item, Log, Writer
 
@@ -54,6 +56,10 @@ class Tap:
         self._lines: dict[int, Line] = {}
         # connections whose chunks need a second look
         self._careful: set[int] = set()
+        self._selection = Selection(settings)
+        # connections that are not recorded: they have no line
+        self._unrecorded: dict[int, Unrecorded] = {}
+        self._left_out = {"frames": 0, "bytes": 0}
         # what has been given to the queue so far, bytes and ENTRY_COSTs; the writer counts what it has written of it
         self._taken = 0
         self._waits = settings.when_full is WhenFull.WAIT
@@ -98,7 +104,13 @@ class Tap:
             "principal": facts.principal,
         }
         entry = (int(Kind.OPENED), 0, facts.connection, 0, facts.at_ns, _json(told), ())
-        line = self._lines[facts.connection] = Line(facts.connection, talk, entry)
+        if not self._selection.takes(facts.cluster, facts.listener):
+            self._unrecorded[facts.connection] = Unrecorded(talk)
+            self._careful.add(facts.connection)
+            return
+        line = self._lines[facts.connection] = Line(facts.connection, talk, entry, facts.principal)
+        line.where = (facts.cluster, facts.listener)
+        self._sift(line)
         if self._waiting > self._facts_limit:
             self._break_off(line, gaps.REASON_FULL, facts.at_ns)
         else:
@@ -106,19 +118,22 @@ class Tap:
 
     def made(self, connection: int, correlation_id: int, frame: bytes, at_ns: int) -> None:
         """The proxy has answered a request itself. `frame`: with its length."""
-        line = self._lines[connection]
-        if line.gap is None:
+        line = self._lines.get(connection)
+        if line is not None and line.gap is None:
             self._put_all(line.add(Kind.MADE, Direction.RESPONSE, correlation_id, at_ns, frame))
 
     def half_closed(self, connection: int, direction: Direction, at_ns: int) -> None:
-        line = self._lines[connection]
-        if line.opened is None:
+        line = self._lines.get(connection)
+        if line is not None and line.opened is None:
             self._put_all(line.add(Kind.END_OF_STREAM, direction, line.talk.offsets[direction], at_ns, b""))
 
     def closed(self, connection: int, cause: Cause, at_ns: int) -> None:
         """The last call for a connection."""
-        line = self._lines.pop(connection)
         self._careful.discard(connection)
+        line = self._lines.pop(connection, None)
+        if line is None:
+            del self._unrecorded[connection]
+            return
         if line.opened is not None and self._waiting > self._facts_limit:
             self._leave_unsaid(line)
             return
@@ -136,15 +151,32 @@ class Tap:
         told = _json({"node_id": node_id, "upstream": upstream, "listener": listener, "cluster": cluster})
         self._put((int(Kind.NODE), 0, NO_CONNECTION, 0, time.monotonic_ns(), told, ()))
 
+    # the selection
+
+    def choose(self, recording: RecordSettings) -> None:
+        """From the next frame on this is left out. A connection that is not recorded stays so."""
+        self._selection = Selection(recording)
+        for line in self._lines.values():
+            self._sift(line)
+
+    def _sift(self, line: Line) -> None:
+        taken = self._selection.takes(*line.where)
+        if line.sieve is not None:
+            line.sieve.selection, line.sieve.taken = self._selection, taken
+        elif not (taken and self._selection.takes_whole_connections):
+            line.sieve = Sieve(line.talk, self._selection, taken=taken, principal=line.principal)
+            self._careful.add(line.connection)
+
+    def _count_left_out(self, frames: int, size: int) -> None:
+        self._left_out["frames"] += frames
+        self._left_out["bytes"] += size
+
     # the limit
 
     @property
     def full(self) -> bool:
         """Whether the traffic is to wait."""
         return self._waits and not self._writer.ended and self._waiting > self._settings.queue
-
-    def choose(self, recording: RecordSettings | None) -> None:
-        """What can change of how it is recorded."""
 
     def wait_for_room(self) -> None:
         """Blocks until the queue is half empty."""
@@ -162,6 +194,8 @@ class Tap:
             "recorded_chunks": self._writer.written_items,
             "dropped_bytes": self._dropped,
             "gaps": self._gaps,
+            "left_out_frames": self._left_out["frames"],
+            "left_out_bytes": self._left_out["bytes"],
             "queue_bytes": self._waiting,
             "spool_bytes": self._writer.log.spool_bytes,
             "failed": float(self._writer.failed),
@@ -187,7 +221,10 @@ class Tap:
     # second looks
 
     def _look_twice(self, connection: int, direction: Direction, chunk: bytes, at_ns: int, step: Step) -> None:
-        line = self._lines[connection]
+        line = self._lines.get(connection)
+        if line is None:
+            self._count_left_out(*self._unrecorded[connection].more(len(chunk)))
+            return
         try:
             self._record(line, direction, chunk, at_ns, step)
         except Exception:
@@ -200,6 +237,7 @@ class Tap:
             self._careful.add(connection)
 
     def _record(self, line: Line, direction: Direction, chunk: bytes, at_ns: int, step: Step) -> None:
+        cuts = [] if line.sieve is None else self._cuts(line, line.sieve, direction, step)
         if line.gap is not None:
             self._go_on_in_gap(line, line.gap, len(chunk), at_ns, step)
             return
@@ -210,7 +248,15 @@ class Tap:
         arrived = len(chunk)
         offset, chunk = line.skip(direction, offset, chunk)
         self._dropped += arrived - len(chunk)
-        self._put_all(line.take(direction, offset, chunk, at_ns, step))
+        self._put_all(line.take(direction, offset, chunk, at_ns, step, cuts))
+
+    def _cuts(self, line: Line, sieve: Sieve, direction: Direction, step: Step) -> list[Cut]:
+        before = sieve.frames, sieve.bytes
+        cuts = sieve.look(direction, step)
+        self._count_left_out(sieve.frames - before[0], sieve.bytes - before[1])
+        if sieve.is_needless:
+            line.sieve = None
+        return cuts
 
     def _break_off_at(self, line: Line, direction: Direction, offset: int, at_ns: int, step: Step) -> None:
         """The limit has been reached with a chunk that isn't written any more."""
@@ -247,7 +293,8 @@ class Tap:
             self._say_opened(line)
             self._say_hole(line, gap)
         self._say_unsaid(at_ns)
-        resync = _json({"state": state, "account": gap.account()})
+        unwanted = line.sieve.unwanted if line.sieve is not None else []
+        resync = _json({"state": state, "account": gap.account(), "unwanted": unwanted})
         self._put((int(Kind.RESYNC), 0, line.connection, 0, at_ns, resync, ()))
         line.gap = None
         line.accounted = line.talk.responses_side.open

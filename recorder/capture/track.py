@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterable
 from typing import Any
 
 from proxy.conversation.conversation import Conversation
@@ -27,6 +28,7 @@ class Track:
         "facts",
         "first_ns",
         "kinds",
+        "left_out",
         "masks",
         "omissions",
         "parts",
@@ -34,6 +36,7 @@ class Track:
         "principal",
         "sequence",
         "talk",
+        "unwanted",
         "usual_client",
         "usual_number",
     )
@@ -60,6 +63,9 @@ class Track:
         self.masks: tuple[list[tuple[int, int]], list[tuple[int, int]]] = ([], [])
         self.omissions: tuple[list[tuple[int, int]], list[tuple[int, int]]] = ([], [])
         self.deaf = [False, False]
+        # frames that are to be no rows: where they begin, per direction; exchanges whose responses are none either
+        self.left_out: tuple[set[int], set[int]] = (set(), set())
+        self.unwanted: set[int] = set()
 
     def described(self) -> Peers:
         """What all frames of the connection share, as it is known now."""
@@ -92,7 +98,22 @@ class Track:
 
     def rare(self, direction: int) -> bool:
         """Whether something in the bytes that are arriving was masked or left out."""
-        return bool(self.masks[direction] or self.omissions[direction])
+        gone = self.unwanted if direction else self.left_out[direction]
+        return bool(self.masks[direction] or self.omissions[direction] or gone)
+
+    def leaves_out(self, direction: int, exchange: Exchange | None, begin: int) -> bool:
+        """Whether the frame that begins at this stream offset is to be no row; asked once."""
+        if direction:
+            gone = exchange is not None and exchange.number in self.unwanted
+            if exchange is not None and self.unwanted:
+                # those before it were never answered
+                self.unwanted = {number for number in self.unwanted if number > exchange.number}
+            return gone
+        gone = begin in self.left_out[direction]
+        self.left_out[direction].discard(begin)
+        if gone and exchange is not None and exchange.awaits:
+            self.unwanted.add(exchange.number)
+        return gone
 
     def spans(self, direction: int, start: int, stop: int) -> tuple[Spans, Spans]:
         """What was masked and what was omitted of a frame at these stream offsets; forgets it."""
@@ -114,14 +135,15 @@ class Track:
         }
         self.talk = None
         self.parts = [None, None]
-        for spans in (*self.masks, *self.omissions):
+        for spans in (*self.masks, *self.omissions, *self.left_out):
             spans.clear()
 
-    def resume(self, talk: Conversation) -> None:
+    def resume(self, talk: Conversation, unwanted: Iterable[int] = ()) -> None:
         """Goes on with the state that the tap's conversation had. Whose requests are lost, nobody knows any more."""
         whole = 0 if self.broken is None else self.broken["next_whole"]
         self.clients.update({exchange.number: None for exchange in talk.in_flight if exchange.number >= whole})
         self.talk = talk
+        self.unwanted = {*unwanted}
         self.sequence = talk.sequence
         self.broken = None
         self.deaf = [False, False]
@@ -147,6 +169,8 @@ class Track:
             "masks": self.masks,
             "omissions": self.omissions,
             "deaf": self.deaf,
+            "left_out": [sorted(begins) for begins in self.left_out],
+            "unwanted": sorted(self.unwanted),
         }
 
     @classmethod
@@ -165,6 +189,9 @@ class Track:
         track.parts = [None if at is None else bytearray(blob[at[0] : at[0] + at[1]]) for at in state["parts"]]
         track.kinds = [FrameKind(kind) for kind in state["kinds"]]
         track.first_ns, track.deaf = state["first_ns"], state["deaf"]
+        # a state of a version that left out nothing says nothing of it
+        track.left_out = (set(state.get("left_out", ([], []))[0]), set(state.get("left_out", ([], []))[1]))
+        track.unwanted = set(state.get("unwanted", ()))
         for name in ("masks", "omissions"):
             for spans, saved in zip(getattr(track, name), state[name], strict=True):
                 spans.extend(tuple(span) for span in saved)

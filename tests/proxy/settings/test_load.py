@@ -61,6 +61,12 @@ when_full = "wait"
 segment = "6MiB"
 segment_age = "7s"
 compactor = false
+bodies = "4KiB"
+only.apis = ["Produce"]
+only.clusters = ["m*"]
+only.listeners = ["*:19092"]
+only.client_ids = ["a", "b*"]
+only.principals = ["!c"]
 """
 # another right value where the example is the default
 OTHERS: dict[str, Any] = {
@@ -162,6 +168,12 @@ def test_a_file_says_everything(tmp_path):
         segment=6 << 20,
         segment_seconds=7,
         compactor=False,
+        bodies=4096,
+        apis=("Produce",),
+        clusters=("m*",),
+        listeners=("*:19092",),
+        client_ids=("a", "b*"),
+        principals=("!c",),
     )
 
 
@@ -322,3 +334,35 @@ def test_the_recorder_is_left_alone_unless_something_is_to_be_recorded(tmp_path)
 def test_a_wrong_value_is_said_even_where_another_one_wins(tmp_path):
     said = lines(tmp_path, "drain = 'soon'\n" + BASIC, {"drain": "3"}, DRAIN="later")
     assert [line.split(" is ")[0] for line in said] == ['drain = "soon"', "KAFKA_WIRETAP_DRAIN='later'"]
+
+
+@pytest.mark.parametrize(
+    ("said", "line"),
+    [
+        (
+            'only.clusters = ["eest"]',
+            "capture.only.clusters has 'eest', which is no cluster of these; "
+            'right would be capture.only.clusters = ["main"]',
+        ),
+        (
+            'only.apis = ["Metadta"]',
+            "capture.only.apis = [\"Metadta\"] has 'Metadta', which is no API, but Metadata is; "
+            'right would be only.apis = ["Produce", "*Offset*", "!ListOffsets"]',
+        ),
+        (
+            'bodies = "none"',
+            'capture.bodies = "none" is neither "full" nor "head" nor a size; right would be bodies = "head"',
+        ),
+    ],
+)
+def test_a_selection_that_cannot_be_is_said_with_what_is_right(tmp_path, said, line):
+    text = '[clusters.main]\nupstream = "a:1"\nlisten = "127.0.0.1:19092"\n[capture]\nfolder = "c"\n' + said + "\n"
+    assert lines(tmp_path, text) == (line,)
+
+
+def test_the_environment_says_what_is_recorded(tmp_path):
+    text = '[clusters.main]\nupstream = "a:1"\nlisten = "127.0.0.1:19092"\n[capture]\nfolder = "c"\n'
+    said = {"CAPTURE__ONLY__APIS": "Produce,!fetch", "CAPTURE__BODIES": "4KiB"}
+    capture = loaded(tmp_path, text, **said).capture
+    assert capture is not None
+    assert (capture.apis, capture.bodies) == (("Produce", "!fetch"), 4096)

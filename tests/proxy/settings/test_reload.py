@@ -154,3 +154,23 @@ def test_one_side_of_tls_changes_while_the_other_waits(settings, tmp_path):
     assert cluster.tls.certificate.name == "two.pem"
     assert cluster.upstream_tls is None
     assert {place[3] for place in waiting} == {"upstream"}
+
+
+def test_what_is_recorded_of_the_traffic_changes_at_once(settings):
+    capture = '[capture]\nfolder = "capture"\nqueue = 1000\n'
+    only = 'bodies = "head"\nonly.apis = ["Produce"]\nonly.client_ids = ["a*"]\n'
+    now, new = settings(BASIC + capture), settings(BASIC + capture.replace("1000", "2000") + only)
+    found, waiting = reloaded(now, new)
+    assert waiting == (("capture", "queue"),)
+    assert found.capture is not None
+    assert (found.capture.bodies, found.capture.apis, found.capture.client_ids) == ("head", ("Produce",), ("a*",))
+    assert found.capture.queue == 1000
+    back, waiting = reloaded(found, now)
+    assert (back.capture, waiting) == (now.capture, ())
+
+
+def test_a_capture_that_is_new_waits_whole(settings):
+    now = settings(BASIC)
+    found, waiting = reloaded(now, settings(BASIC + '[capture]\nfolder = "capture"\nbodies = "head"\n'))
+    assert found == now
+    assert waiting == (("capture", "folder"), ("capture", "bodies"))

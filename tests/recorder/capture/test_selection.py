@@ -1,0 +1,96 @@
+"""What may be said of what is kept, and what it comes to."""
+
+import pytest
+
+from proxy.settings.kinds import Misread
+from recorder.capture.selection import APIS, BODIES, PATTERNS, Patterns, Selected, Selection
+from recorder.capture.session import RecordSettings
+
+
+@pytest.mark.parametrize(
+    ("patterns", "name", "taken"),
+    [
+        ((), "anything", True),
+        (("a",), "a", True),
+        (("a",), "ab", False),
+        (("a",), "A", False),
+        (("a*", "!ab*"), "ac", True),
+        (("a*", "!ab*"), "abc", False),
+        (("!ab*", "a*"), "abc", False),
+        (("!a",), "b", True),
+        (("!a",), "a", False),
+        (("*",), "", True),
+        (("a",), "", False),
+        (("?[xy]",), "ax", True),
+        (("a.c",), "abc", False),
+        (("a", "b"), "b", True),
+        (("a*",), "a\nb", True),
+    ],
+)
+def test_a_list_keeps_what_it_names_but_for_what_it_leaves_out(patterns, name, taken):
+    chosen = Patterns(patterns)
+    assert chosen.take(name) is taken
+    assert chosen.take(name) is taken
+
+
+def test_names_that_peers_choose_do_not_fill_the_memory(monkeypatch):
+    monkeypatch.setattr("recorder.capture.selection.MOST_REMEMBERED", 2)
+    chosen = Patterns(("1*",))
+    assert [chosen.take(str(number)) for number in range(20)] == [str(number)[0] == "1" for number in range(20)]
+    assert len(chosen._answers) == 2
+
+
+def test_apis_are_called_as_in_the_catalog_whatever_their_letters():
+    assert APIS.read("produce, *Offset*,!listoffsets,other") == ("produce", "*Offset*", "!listoffsets", "other")
+    chosen = Selection(Selected(apis=("produce", "*offset*", "!ListOffsets"))).apis
+    assert [chosen.take(name) for name in ("Produce", "OffsetCommit", "ListOffsets", "Fetch")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "raw", "reason"),
+    [
+        (APIS, ["Metadta"], "has 'Metadta', which is no API, but Metadata is"),
+        (APIS, ["!Fetsch"], "has 'Fetsch', which is no API, but Fetch is"),
+        (APIS, ["Xyzzy*"], "has 'Xyzzy*', which is no API: `kafka-wiretap wire list` has them all"),
+        (APIS, "a,,b", "has '', which is empty"),
+        (PATTERNS, ["a", ""], "has '', which is empty"),
+        (PATTERNS, ["!"], "has '!', which leaves out nothing"),
+        (PATTERNS, [7], "has 7, which is no text"),
+        (PATTERNS, [], "names nothing"),
+        (PATTERNS, 7, "is no list of patterns"),
+        (BODIES, "whole", 'is neither "full" nor "head" nor a size'),
+        (BODIES, -1, 'is neither "full" nor "head" nor a size'),
+    ],
+)
+def test_what_can_not_be_is_said_with_what_is_like_it(kind, raw, reason):
+    with pytest.raises(Misread) as error:
+        kind.read(raw)
+    assert str(error.value) == reason
+
+
+@pytest.mark.parametrize(("raw", "most"), [("full", None), ("head", 0), ("4KiB", 4096), (100, 100), ("0", 0), (0, 0)])
+def test_how_much_of_a_frame_is_kept(raw, most):
+    value = BODIES.read(raw)
+    assert Selection(Selected(bodies=value)).most == most
+    assert BODIES.read(BODIES.written(value)) == value
+
+
+def test_everything_is_kept_unless_said_otherwise():
+    chosen = Selection(RecordSettings())
+    assert chosen.takes_whole_connections
+    assert chosen.takes("east", "127.0.0.1:9092")
+
+
+def test_connections_are_chosen_by_cluster_and_listener():
+    chosen = Selection(Selected(clusters=("east",), listeners=("*:91*",)))
+    assert chosen.takes_whole_connections
+    assert [chosen.takes(*where) for where in (("east", "a:9100"), ("west", "a:9100"), ("east", "a:9092"))] == [
+        True,
+        False,
+        False,
+    ]

@@ -1,0 +1,296 @@
+"""What is left out of a recording: seen in the capture, against frames cut by hand."""
+
+import random
+from collections.abc import Callable
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proxy.conversation.exchange import Direction
+from proxy.wire import catalog
+from proxy.wire.apis import api_name
+from recorder.capture import session as sessions
+from recorder.capture.compactor import compact
+from recorder.capture.session import RecordSettings
+from recorder.capture.spool import Kind
+from recorder.capture.tap import Tap
+from tests.recorder.capture import traffic
+from tests.recorder.capture.looks import event_rows, frame_rows, log_entries
+from tests.recorder.capture.test_tap import stall
+from tests.recorder.capture.traffic import Call, Chunk, Player, Talk, framed
+
+TapOf = Callable[..., Tap]
+KINDS = (traffic.METADATA, traffic.HEARTBEAT, traffic.PRODUCE, traffic.SASL_AUTHENTICATE, traffic.VENDOR)
+CHOICES: list[dict[str, Any]] = [
+    {"bodies": "head"},
+    {"bodies": 20},
+    {"bodies": 1 << 20},
+    {"apis": ("Produce", "Heartbeat")},
+    {"apis": ("!Metadata", "!other")},
+    {"apis": ("other",)},
+    {"client_ids": ("one", "ü*")},
+    {"client_ids": ("!one",), "bodies": "head"},
+    {"apis": ("!Produce",), "client_ids": ("t*",), "bodies": 50},
+    {"principals": ("nobody",)},
+    {"principals": ("*",)},
+]
+
+
+def some_talks(rng: random.Random, count: int, largest: int) -> list[Talk]:
+    calls = 8 if largest == 5 else 25
+    return [traffic.cut(rng, traffic.talk(rng, number, calls, KINDS), largest) for number in range(count)]
+
+
+def matches(patterns: tuple[str, ...], name: str) -> bool:
+    wanted = [one for one in patterns if one[:1] != "!"]
+    return (not wanted or any(fnmatchcase(name, one) for one in wanted)) and not any(
+        fnmatchcase(name, one[1:]) for one in patterns if one[:1] == "!"
+    )
+
+
+def is_taken(
+    row: dict[str, Any], apis: tuple[str, ...], client_ids: tuple[str, ...], principals: tuple[str, ...]
+) -> bool:
+    name = api_name(row["api_key"]) or "other"
+    return matches(apis, name) and matches(client_ids, row["client_id"] or "") and matches(principals, "")
+
+
+def head_of(row: dict[str, Any]) -> int:
+    """Bytes of a frame, behind its length, that are its head; for Produce up to its acks."""
+    if row["kind"] == "response":
+        return 4
+    head = 10 + len((row["client_id"] or "").encode())
+    if row["api_key"] == traffic.PRODUCE:
+        # a null transactional id, behind no tags where it is flexible, and the acks
+        head += 4
+    return head
+
+
+def wanted_of(talk: Talk, *, apis: Any = (), client_ids: Any = (), principals: Any = (), bodies: Any = "full") -> Any:
+    """Slow and obvious: what is to be left of the rows of everything."""
+    for row in traffic.expected(talk):
+        if not is_taken(row, apis, client_ids, principals):
+            continue
+        frame = row["frame"]
+        stored = len(frame) if bodies == "full" else max(head_of(row), 0 if bodies == "head" else bodies)
+        stored = min(stored, len(frame))
+        row["masked"] = [(at, min(size, stored - at)) for at, size in row["masked"] or () if at < stored] or None
+        row["omitted"] = [(stored, len(frame) - stored)] if stored < len(frame) else None
+        yield row | {"frame": frame[:stored], "stored": stored}
+
+
+def assert_is(rows: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> None:
+    assert [{name: row[name] for name in want} for row, want in zip(rows, wanted, strict=False)] == wanted
+    assert len(rows) == len(wanted)
+
+
+@pytest.mark.parametrize("largest", [5, 60, 5000])
+@pytest.mark.parametrize("chosen", CHOICES, ids=str)
+def test_what_is_kept_is_what_was_asked_for_however_it_is_cut(
+    chosen: dict[str, Any], largest: int, tap_of: TapOf, tmp_path: Path
+) -> None:
+    rng = random.Random(f"{chosen}{largest}")
+    talks = some_talks(rng, 2, largest)
+    tap = tap_of(**chosen, segment=rng.choice([3_000, 1 << 20]))
+    Player(tap).all_of(talks, rng)
+    counters = tap.counters()
+    tap.close()
+    compact(tmp_path)
+    left_out = 0
+    for talk in talks:
+        wanted = list(wanted_of(talk, **chosen))
+        assert_is(frame_rows(tmp_path, talk.connection), wanted)
+        left_out += len(traffic.expected(talk)) - len(wanted)
+    assert counters["left_out_frames"] == left_out
+    assert event_rows(tmp_path, "gap") == []
+    closed = event_rows(tmp_path, "closed")
+    assert sum(event["frames"] for event in closed) == sum(len(traffic.expected(talk)) for talk in talks)
+
+
+def call(client_id: str, body: str, version: int = 3) -> Call:
+    values = {"group_id": body, "generation_id": 1, "member_id": "m"}
+    asked = catalog.encode_request(traffic.HEARTBEAT, version, 1, client_id, values)
+    answered = catalog.encode_response(traffic.HEARTBEAT, version, 1, {"error_code": 0})
+    return Call(traffic.HEARTBEAT, version, 1, client_id, framed(asked), framed(answered))
+
+
+def written(tmp_path: Path, tap: Tap) -> bytes:
+    """The peers' bytes in the log, without what the log itself says of them."""
+    entries = log_entries(sessions.spool_folder(tmp_path, tap.session))
+    return b"".join(entry.data for entry in entries if entry.kind in (Kind.BYTES, Kind.UNFRAMED))
+
+
+@pytest.mark.parametrize("largest", [1, 9, 1000])
+@pytest.mark.parametrize(
+    "chosen", [{"bodies": "head"}, {"apis": ("Fetch",)}, {"client_ids": ("b",)}, {"principals": ("x",)}]
+)
+def test_what_is_left_out_never_reaches_the_disk(
+    chosen: dict[str, Any], largest: int, tap_of: TapOf, tmp_path: Path
+) -> None:
+    # one letter, so that no part of it is anything else's
+    body = "Q" * 200
+    talk = traffic.cut(random.Random(1), Talk(1, [call("a", body)] * 5), largest)
+    # the last one is cut off
+    talk.chunks.append(Chunk(Direction.REQUEST, call("a", body).request[:100], 9_000_000_000))
+    tap = tap_of(**chosen)
+    Player(tap).all_of([talk])
+    tap.close()
+    assert b"Q" not in written(tmp_path, tap)
+
+
+def test_a_client_that_never_says_its_name_whole_leaves_no_payload(tap_of: TapOf, tmp_path: Path) -> None:
+    """A client id that claims to be longer than what comes of it."""
+    frame = b"\0\x0c\0\3\0\0\0\1\x7f\0" + b"Q" * 500
+    talk = Talk(1, [])
+    talk.chunks = [Chunk(Direction.REQUEST, framed(frame)[:300], 5)]
+    tap = tap_of(client_ids=("b",))
+    Player(tap).all_of([talk])
+    tap.close()
+    assert b"Q" not in written(tmp_path, tap)
+
+
+def test_connections_of_other_clusters_and_listeners_leave_no_trace(tap_of: TapOf, tmp_path: Path) -> None:
+    rng = random.Random(3)
+    talks = some_talks(rng, 3, 200)
+    talks[2].listener = "127.0.0.1:29092"
+    tap = tap_of(clusters=("east",), listeners=("*:19092",))
+    player = Player(tap)
+    for talk, cluster in zip(talks, ("east", "west", "east"), strict=True):
+        player.open(talk, cluster=cluster)
+        for chunk in talk.chunks:
+            player.play(talk.connection, chunk)
+        tap.half_closed(talk.connection, Direction.REQUEST, 1)
+        player.close(talk.connection)
+    counters = tap.counters()
+    tap.close()
+    compact(tmp_path)
+    assert {row["connection"] for row in frame_rows(tmp_path)} == {0}
+    assert {event["connection"] for event in event_rows(tmp_path) if event["kind"] != "session"} == {0}
+    others = [traffic.expected(talk) for talk in talks[1:]]
+    assert counters["left_out_frames"] == sum(map(len, others))
+    assert counters["left_out_bytes"] == sum(len(stream) for talk in talks[1:] for stream in talk.streams())
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_choice_that_changes_holds_from_the_next_request_on(seed: int, tap_of: TapOf, tmp_path: Path) -> None:
+    """An exchange is kept as its request was: never an answer without its question, nor the other way round."""
+    rng = random.Random(seed)
+    talks = some_talks(rng, 3, rng.choice([20, 200, 2000]))
+    tap = tap_of(**rng.choice(CHOICES))
+    player = Player(tap)
+    for talk in talks:
+        player.open(talk)
+    chunks = [[*reversed(talk.chunks)] for talk in talks]
+    while any(chunks):
+        number = rng.choice([number for number, left in enumerate(chunks) if left])
+        player.play(number, chunks[number].pop())
+        if rng.random() < 0.1:
+            tap.choose(RecordSettings(**rng.choice([*CHOICES, {}])))
+    for talk in talks:
+        player.close(talk.connection)
+    counters = tap.counters()
+    tap.close()
+    compact(tmp_path)
+    missing = 0
+    for talk in talks:
+        came = {(row["kind"], row["exchange"]): row for row in traffic.expected(talk)}
+        rows = frame_rows(tmp_path, talk.connection)
+        missing += len(came) - len(rows)
+        for row in rows:
+            want = came[row["kind"], row["exchange"]]
+            assert want["frame"].startswith(row["frame"])
+            same = ("sequence", "mono_ns", "first_mono_ns", "api_key", "correlation_id", "client_id", "size")
+            assert {name: row[name] for name in same} == {name: want[name] for name in same}
+        asked = {row["exchange"] for row in rows if row["kind"] == "request"}
+        answered = {row["exchange"] for row in rows if row["kind"] == "response"}
+        assert answered == {number for number in asked if ("response", number) in came}
+    assert counters["left_out_frames"] == missing
+
+
+def test_when_everything_is_kept_again_chunks_take_the_short_way(tap_of: TapOf) -> None:
+    tap = tap_of(bodies="head")
+    player = Player(tap)
+    talk = traffic.cut(random.Random(1), Talk(1, [call("a", "b")] * 20), 30)
+    player.open(talk)
+    for chunk in talk.chunks[:4]:
+        player.play(1, chunk)
+    assert tap._careful == {1}
+    tap.choose(RecordSettings())
+    for chunk in talk.chunks[4:]:
+        player.play(1, chunk)
+    assert tap._careful == set()
+    player.close(1)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_gap_between_a_request_that_is_left_out_and_its_answer_changes_nothing(
+    seed: int, tap_of: TapOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(seed)
+    talks = some_talks(rng, 2, 300)
+    tap = tap_of(queue=6_000, apis=("Produce", "Metadata"))
+    player = Player(tap)
+    for talk in talks:
+        player.open(talk)
+    mend = stall(tap, monkeypatch)
+    for turn in range(max(len(talk.chunks) for talk in talks)):
+        for talk in talks:
+            if turn < len(talk.chunks):
+                player.play(talk.connection, talk.chunks[turn])
+        if rng.random() < 0.05:
+            mend()
+            mend = stall(tap, monkeypatch)
+    for talk in talks:
+        player.close(talk.connection)
+    mend()
+    tap.close()
+    compact(tmp_path)
+    for talk in talks:
+        came = {(row["kind"], row["exchange"]): row for row in traffic.expected(talk)}
+        for row in frame_rows(tmp_path, talk.connection):
+            assert row["api_key"] in (traffic.PRODUCE, traffic.METADATA)
+            assert row["frame"] == came[row["kind"], row["exchange"]]["frame"]
+
+
+def test_whose_name_is_asked_for_is_recorded_from_the_login_on(tap_of: TapOf, tmp_path: Path) -> None:
+    token = b"\0alice\0secret"
+    login = Call(
+        36,
+        2,
+        1,
+        "a",
+        framed(catalog.encode_request(36, 2, 1, "a", {"auth_bytes": token})),
+        framed(catalog.encode_response(36, 2, 1, {"auth_bytes": b""})),
+    )
+    shake = Call(
+        17,
+        1,
+        1,
+        "a",
+        framed(catalog.encode_request(17, 1, 1, "a", {"mechanism": "PLAIN"})),
+        framed(catalog.encode_response(17, 1, 1, {"mechanisms": ["PLAIN"]})),
+    )
+    tap = tap_of(principals=("ali*",))
+    player = Player(tap)
+    for number, calls in enumerate(([call("a", "b"), shake, login, call("a", "c"), call("a", "d")], [call("a", "e")])):
+        talk = Talk(number, calls)
+        player.open(talk)
+        for one in calls:
+            player.play(number, Chunk(Direction.REQUEST, one.request, 10))
+            player.play(number, Chunk(Direction.RESPONSE, one.answer or b"", 20))
+        player.close(number)
+    player.open(Talk(2, []), principal="alice")
+    player.play(2, Chunk(Direction.REQUEST, call("a", "f").request, 30))
+    player.close(2)
+    tap.close()
+    compact(tmp_path)
+    kept = [(row["connection"], row["exchange"], row["kind"]) for row in frame_rows(tmp_path)]
+    assert kept == [
+        (0, 3, "request"),
+        (0, 3, "response"),
+        (0, 4, "request"),
+        (0, 4, "response"),
+        (2, 0, "request"),
+    ]
