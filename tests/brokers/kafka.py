@@ -6,7 +6,7 @@ Every node is broker and controller, and has four listeners:
 |----------|---------------------|---------------------|--------------------------------------------------------------|
 | DIRECT   | 127.66.16.N:port    | the same            | brokers among themselves, clients and proxies without a tap  |
 | TAPPED   | 127.0.0.1:port      | 127.77.17.N:port    | proxies; `tests.clients.tap` listens on the advertised port  |
-| LOGIN    | 127.0.0.1:port      | 127.77.17.N:port    | the same with SASL, mechanisms PLAIN and SCRAM-SHA-256       |
+| LOGIN    | 127.0.0.1:port      | 127.77.17.N:port    | the same with SASL, mechanisms PLAIN and SCRAM               |
 | QUORUM   | 127.0.0.1:port      | -                   | controllers                                                  |
 
 The advertised hosts occur nowhere else on the machine, are dialled without DNS, and a proxy can advertise something
@@ -55,9 +55,11 @@ CONSOLE_TOOLS = {
     "kafka-metadata-quorum": "org.apache.kafka.tools.MetadataQuorumCommand",
     "kafka-producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
     "kafka-reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
+    "kafka-share-consumer-perf-test": "org.apache.kafka.tools.ShareConsumerPerformance",
     "kafka-share-groups": "org.apache.kafka.tools.consumer.group.ShareGroupCommand",
     "kafka-storage": "kafka.tools.StorageTool",
     "kafka-topics": "org.apache.kafka.tools.TopicCommand",
+    "kafka-transactional-message-copier": "org.apache.kafka.tools.TransactionalMessageCopier",
     "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
     "kafka-verifiable-consumer": "org.apache.kafka.tools.VerifiableConsumer",
     "kafka-verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
@@ -87,9 +89,10 @@ _JAAS = "org.apache.kafka.common.security"
 _SETTINGS = {
     "process.roles": "broker,controller",
     "listener.security.protocol.map": "DIRECT:PLAINTEXT,TAPPED:PLAINTEXT,LOGIN:SASL_PLAINTEXT,QUORUM:PLAINTEXT",
-    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
+    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
     "listener.name.login.plain.sasl.jaas.config": f"{_JAAS}.plain.PlainLoginModule required user_{USER}={PASSWORD};",
     "listener.name.login.scram-sha-256.sasl.jaas.config": f"{_JAAS}.scram.ScramLoginModule required;",
+    "listener.name.login.scram-sha-512.sasl.jaas.config": f"{_JAAS}.scram.ScramLoginModule required;",
     "inter.broker.listener.name": "DIRECT",
     "controller.listener.names": "QUORUM",
     "message.max.bytes": ROOM_BYTES,

@@ -24,7 +24,7 @@ def test_every_client_logs_in_and_no_secret_is_kept(kafka_three: KafkaCluster, t
     topic = confluent.create_topic(kafka_three.bootstrap, "login")
     with proxied(kafka_three, tmp_path, login=True) as proxy:
         logins.makes_a_user(kafka_three, proxy.bootstrap)
-        for mechanism in (logins.PLAIN, logins.SCRAM):
+        for mechanism in (logins.PLAIN, logins.SCRAM_256, logins.SCRAM_512):
             logins.confluent_logs_in(proxy.bootstrap, topic, mechanism)
             logins.aiokafka_logs_in(proxy.bootstrap, topic, mechanism)
             logins.kafka_python_logs_in(proxy.bootstrap, topic, mechanism)

@@ -1,3 +1,4 @@
+import java.io.FileReader;
 import java.lang.reflect.Method;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
@@ -14,12 +15,20 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
 
 /**
- * A producer's and a consumer's least work, with the kafka-clients of any release from 0.10 on.
- * Arguments: bootstrap, topic, group, the seconds to give up after. Each line of stdin is a codec, a tab and a value to
- * produce with it; then the topic is read from its beginning by the group's only member, which prints each value.
+ * A producer's and a consumer's least work, with the kafka-clients of any release from 0.9 on.
+ * Arguments: bootstrap, topic, group, the seconds to give up after, and maybe a file of more settings for both. Each line
+ * of stdin is a codec, a tab and a value to produce with it; then the topic is read from its beginning by the group's
+ * only member, which prints each value.
  */
 public final class RoundTrip {
+    private static final Properties MORE = new Properties();
+
     public static void main(String[] args) throws Exception {
+        if (args.length > 4) {
+            try (FileReader file = new FileReader(args[4])) {
+                MORE.load(file);
+            }
+        }
         String[] lines = new String(System.in.readAllBytes(), StandardCharsets.UTF_8).split("\n");
         produce(args[0], args[1], lines);
         consume(args[0], args[1], args[2], lines.length, Long.parseLong(args[3]));
@@ -83,6 +92,7 @@ public final class RoundTrip {
 
     private static Properties producerSettings(String bootstrap, String codec) {
         Properties settings = new Properties();
+        settings.putAll(MORE);
         settings.put("bootstrap.servers", bootstrap);
         settings.put("acks", "all");
         settings.put("linger.ms", "5");
@@ -94,6 +104,7 @@ public final class RoundTrip {
 
     private static Properties consumerSettings(String bootstrap, String group) {
         Properties settings = new Properties();
+        settings.putAll(MORE);
         settings.put("bootstrap.servers", bootstrap);
         settings.put("group.id", group);
         settings.put("auto.offset.reset", "earliest");

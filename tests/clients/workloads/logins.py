@@ -19,12 +19,13 @@ from tests.brokers.kafka import PASSWORD, USER, KafkaCluster
 from tests.brokers.waiting import wait_for
 from tests.clients.workloads import PATIENCE
 
-PLAIN, SCRAM = "PLAIN", "SCRAM-SHA-256"
+PLAIN, SCRAM_256, SCRAM_512 = "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"
 SCRAM_USER, SCRAM_PASSWORD = "bob", "secret-of-bob"
+SCRAM_MECHANISMS = {ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512}
 OAUTHBEARER = "OAUTHBEARER"
 # the subject of tokens that clients sign nothing of; brokers of tests take them
 BEARER_USER = "carol"
-CREDENTIALS = {PLAIN: (USER, PASSWORD), SCRAM: (SCRAM_USER, SCRAM_PASSWORD)}
+CREDENTIALS = {PLAIN: (USER, PASSWORD)} | dict.fromkeys((SCRAM_256, SCRAM_512), (SCRAM_USER, SCRAM_PASSWORD))
 # what no capture may hold, wherever it passed
 SECRETS = (PASSWORD.encode(), SCRAM_PASSWORD.encode())
 
@@ -32,17 +33,18 @@ SECRETS = (PASSWORD.encode(), SCRAM_PASSWORD.encode())
 def makes_a_user(cluster: KafkaCluster, bootstrap: str) -> None:
     """Logged in with PLAIN; the new user's credentials pass the proxy. Every node knows them at the end."""
     admin = AdminClient(_confluent(bootstrap, PLAIN))
-    info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
-    made = UserScramCredentialUpsertion(SCRAM_USER, info, SCRAM_PASSWORD.encode())
-    for future in admin.alter_user_scram_credentials([made]).values():
-        future.result(PATIENCE)
+    for mechanism in SCRAM_MECHANISMS:  # brokers take one for a user and request
+        made = UserScramCredentialUpsertion(SCRAM_USER, ScramCredentialInfo(mechanism, 4096), SCRAM_PASSWORD.encode())
+        for future in admin.alter_user_scram_credentials([made]).values():
+            future.result(PATIENCE)
     for node in cluster.nodes.values():
         asked = AdminClient({"bootstrap.servers": str(node.direct)})
         wait_for(lambda asked=asked: _knows_user(asked), f"node {node.number} to know the user")
 
 
 def _knows_user(admin: AdminClient) -> bool:
-    return SCRAM_USER in admin.describe_user_scram_credentials().result(PATIENCE)
+    known = admin.describe_user_scram_credentials().result(PATIENCE).get(SCRAM_USER)
+    return known is not None and {info.mechanism for info in known.scram_credential_infos} == SCRAM_MECHANISMS
 
 
 def confluent_logs_in(bootstrap: str, topic: str, mechanism: str) -> None:
@@ -125,7 +127,8 @@ def _java(mechanism: str, folder: Path) -> Path:
     """A file of settings."""
     module = {
         PLAIN: "plain.PlainLoginModule",
-        SCRAM: "scram.ScramLoginModule",
+        SCRAM_256: "scram.ScramLoginModule",
+        SCRAM_512: "scram.ScramLoginModule",
         OAUTHBEARER: "oauthbearer.OAuthBearerLoginModule",
     }[mechanism]
     user, password = CREDENTIALS.get(mechanism, ("", ""))

@@ -17,10 +17,11 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import OFFSET_BEGINNING, TopicPartition
 from kafka import KafkaConsumer, KafkaProducer
 
-from tests.brokers.jars import class_path, java
+from tests.brokers.jars import RELEASES, class_path, java
 from tests.brokers.kafka import JVM
 from tests.brokers.zookeeper import ZookeeperCluster
 from tests.clients.workloads import PATIENCE, confluent, fresh, values
+from tests.java.jvm import class_path as clients_class_path
 
 ROUND_TRIP = Path(__file__).parents[2] / "java" / "RoundTrip.java"
 # enough for a compressed set of messages, and for one behind it
@@ -28,11 +29,15 @@ EACH = 5
 FIRST_THAT_TELLS_ITS_VERSIONS = (0, 10)
 
 
-def kafka_clients(of: str, bootstrap: str, codecs: Sequence[str]) -> set[bytes]:
-    """Kafka's own Java clients of that release, 0.10 or newer: one JVM."""
+def kafka_clients(
+    of: str, bootstrap: str, codecs: Sequence[str], *, config: Path | None = None, jvm_options: Sequence[str] = ()
+) -> set[bytes]:
+    """Kafka's own Java clients of that release, 0.9 or newer: one JVM. `config`: a file of more settings for them."""
     sent = [(codec, value) for codec in codecs for value in values(f"{of} {codec}", EACH)]
     settings = [bootstrap, fresh("java"), fresh("group"), str(PATIENCE)]
-    command = [java(), *JVM, "-cp", class_path(of), str(ROUND_TRIP), *settings]
+    settings += [] if config is None else [str(config)]
+    classes = class_path(of) if of in RELEASES else clients_class_path(of)
+    command = [java(), *JVM, *jvm_options, "-cp", classes, str(ROUND_TRIP), *settings]
     lines = b"\n".join(b"%s\t%s" % (codec.encode(), value) for codec, value in sent)
     done = subprocess.run(command, input=lines, capture_output=True, timeout=2 * PATIENCE, check=False)
     assert done.returncode == 0, done.stderr.decode()[-3000:]

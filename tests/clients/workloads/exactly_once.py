@@ -1,0 +1,145 @@
+"""Copies from topic to topic in transactions: what is read commits with what is written, or neither does.
+
+Each partition of the source has `EACH` records, each with a value of its own. Behind every copy stands a plain record:
+readers of what is committed get it when all transactions before it have ended, so nothing can come after it.
+"""
+
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+
+from tests.brokers.jars import class_path, java
+from tests.brokers.kafka import JVM, KafkaCluster
+from tests.brokers.waiting import wait_for
+from tests.clients.workloads import PATIENCE, confluent, fresh
+from tests.clients.workloads.programs import at_once
+
+COPY = Path(__file__).parents[2] / "java" / "Copy.java"
+PARTITIONS, EACH = 2, 200
+IN_A_TRANSACTION = 20
+# `Copy`'s exit code where it was told to die
+DIED = 9
+END = b"nothing after this"
+
+
+def java_copies(cluster: KafkaCluster, bootstrap: str) -> None:
+    """A program that aborts, dies within a transaction and is begun again; and the one of Kafka's system tests."""
+    source, own, kafkas = (confluent.create_topic(bootstrap, name, PARTITIONS) for name in ("source", "own", "kafkas"))
+    wanted = fill(bootstrap, source)
+    program = [java(), *JVM, "-cp", class_path(), str(COPY), bootstrap, source, own, str(PARTITIONS)]
+    copy = [*program, fresh("copy"), fresh("copy"), str(EACH)]
+    at_once([[*copy, str(EACH // 2 + 7)]], code=DIED)
+    at_once([[*copy, "-1"], _kafkas_copy(cluster, bootstrap, source, kafkas)])
+    check_copied(bootstrap, own, wanted)
+    check_copied(bootstrap, kafkas, wanted)
+
+
+def confluent_copies(bootstrap: str) -> None:
+    """A group's only member aborts, and is fenced by a second producer within a transaction; that one finishes."""
+    source, copy = (confluent.create_topic(bootstrap, name, PARTITIONS) for name in ("source", "copy"))
+    wanted = fill(bootstrap, source)
+    group, transactions = fresh("copy"), fresh("copy")
+    with closing(_copying_member(bootstrap, source, group)) as member:
+        first = _transactional(bootstrap, transactions)
+        _copy_some(member, first, copy, stop_after=EACH)
+        first.begin_transaction()
+        first.produce(copy, b"never seen", partition=0)
+        assert first.flush(PATIENCE) == 0
+        second = _transactional(bootstrap, transactions)
+        assert _is_fenced(first)
+        _copy_some(member, second, copy, stop_after=PARTITIONS * EACH)
+    check_copied(bootstrap, copy, wanted)
+
+
+def fill(bootstrap: str, topic: str) -> list[list[bytes]]:
+    """The values of each partition."""
+    values = [f"{number}".encode() for number in range(PARTITIONS * EACH)]
+    confluent.produce(bootstrap, topic, values, partitions=PARTITIONS)
+    return [values[partition::PARTITIONS] for partition in range(PARTITIONS)]
+
+
+def check_copied(bootstrap: str, topic: str, wanted: Sequence[Sequence[bytes]]) -> None:
+    """Each record once and in order, to one who reads what is committed."""
+    confluent.produce(bootstrap, topic, [END] * PARTITIONS, partitions=PARTITIONS)
+    settings = {"isolation.level": "read_committed", "auto.offset.reset": "earliest"}
+    found: list[list[bytes]] = [[] for _ in range(PARTITIONS)]
+    with closing(confluent.consumer(bootstrap, **settings)) as reader:
+        reader.subscribe([topic])
+
+        def is_at_the_end() -> bool:
+            for message in reader.consume(500, 0.1):
+                assert message.error() is None, message.error()
+                found[message.partition()].append(message.value())
+            return all(values and values[-1] == END for values in found)
+
+        wait_for(is_at_the_end, f"the end of {topic}", seconds=PATIENCE)
+    assert found == [[*values, END] for values in wanted]
+
+
+def _kafkas_copy(cluster: KafkaCluster, bootstrap: str, source: str, copy: str) -> list[str]:
+    """It aborts one transaction of three, by chance."""
+    what = ["--broker-list", bootstrap, "--input-topic", source, "--input-partition", "0", "--output-topic", copy]
+    how = ["--transactional-id", fresh("copy"), "--consumer-group", fresh("copy"), "--group-mode"]
+    often = ["--transaction-size", str(IN_A_TRANSACTION), "--enable-random-aborts", "--use-group-metadata"]
+    return cluster.console_command("kafka-transactional-message-copier", *what, *how, *often)
+
+
+def _copying_member(bootstrap: str, topic: str, group: str) -> Consumer:
+    settings: dict[str, Any] = {"group.id": group, "group.protocol": "consumer", "isolation.level": "read_committed"}
+    member = confluent.consumer(bootstrap, **{"auto.offset.reset": "earliest"} | settings)
+    member.subscribe([topic])
+    return member
+
+
+def _transactional(bootstrap: str, transactions: str) -> Producer:
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": transactions, "log_level": 2})
+    producer.init_transactions(PATIENCE)
+    return producer
+
+
+def _is_fenced(producer: Producer) -> bool:
+    """Whether another has taken its place. Nothing is left of the error, which would keep the producer alive."""
+    try:
+        producer.commit_transaction(PATIENCE)
+    except KafkaException as error:
+        return bool(error.args[0].fatal())
+    return False
+
+
+def _copy_some(member: Consumer, producer: Producer, copy: str, *, stop_after: int) -> None:
+    """Until so many records have been copied by all; every third transaction is aborted and begun again."""
+    number = 0
+
+    def copy_once() -> bool:
+        nonlocal number
+        if messages := member.consume(IN_A_TRANSACTION, 0.2):
+            number += 1
+            _transaction(member, producer, copy, messages, in_vain=number % 3 == 0)
+        return sum(where.offset for where in _positions(member)) >= stop_after
+
+    wait_for(copy_once, f"{stop_after} records to be copied", seconds=PATIENCE)
+
+
+def _transaction(member: Consumer, producer: Producer, copy: str, messages: list[Message], *, in_vain: bool) -> None:
+    before: dict[int, TopicPartition] = {}
+    producer.begin_transaction()
+    for message in messages:
+        assert message.error() is None, message.error()
+        where = TopicPartition(message.topic(), message.partition(), message.offset())
+        before.setdefault(message.partition(), where)
+        producer.produce(copy, message.value(), partition=message.partition())
+    producer.send_offsets_to_transaction(_positions(member), member.consumer_group_metadata(), PATIENCE)
+    if in_vain:
+        producer.abort_transaction(PATIENCE)
+        for where in before.values():
+            member.seek(where)
+    else:
+        producer.commit_transaction(PATIENCE)
+
+
+def _positions(member: Consumer) -> list[TopicPartition]:
+    """Where it reads on, for the partitions of which it has read something."""
+    return [where for where in member.position(member.assignment()) if where.offset >= 0]
