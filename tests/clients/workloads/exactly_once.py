@@ -75,7 +75,7 @@ def check_copied(bootstrap: str, topic: str, wanted: Sequence[Sequence[bytes]]) 
                 found[message.partition()].append(message.value())
             return all(values and values[-1] == END for values in found)
 
-        wait_for(is_at_the_end, f"the end of {topic}", seconds=PATIENCE)
+        wait_for(is_at_the_end, f"the end of {topic}")
     assert found == [[*values, END] for values in wanted]
 
 
@@ -120,7 +120,7 @@ def _copy_some(member: Consumer, producer: Producer, copy: str, *, stop_after: i
             _transaction(member, producer, copy, messages, in_vain=number % 3 == 0)
         return sum(where.offset for where in _positions(member)) >= stop_after
 
-    wait_for(copy_once, f"{stop_after} records to be copied", seconds=PATIENCE)
+    wait_for(copy_once, f"{stop_after} records to be copied")
 
 
 def _transaction(member: Consumer, producer: Producer, copy: str, messages: list[Message], *, in_vain: bool) -> None:

@@ -107,7 +107,7 @@ class JavaMembers:
         self._child.stdin.write(f"leave {name}\n")
 
     def wait_for(self, question: Callable[[], bool], what: str) -> None:
-        wait_for(question, what, seconds=PATIENCE, hopeless=self._death)
+        wait_for(question, what, hopeless=self._death)
 
     def finish(self) -> None:
         """All leave, and the program ends well."""

@@ -17,6 +17,8 @@ from tests.clients.workloads.java import create_topic
 # enough for batches, and for fetches of several partitions
 MEASURED, MEASURED_BYTES = 5000, 1000
 VERIFIED = 1000
+# a JVM, or several at once, on a machine that has much else to do
+PROGRAM_SECONDS = 200
 
 
 def measure(cluster: KafkaCluster, bootstrap: str) -> None:
@@ -63,7 +65,7 @@ def at_once(commands: Sequence[Sequence[str]], *, code: int = 0) -> list[str]:
             child = children.spawn(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             stack.callback(children.stop, child)
             running.append(child)
-        done = [child.communicate(timeout=2 * PATIENCE) for child in running]
+        done = [child.communicate(timeout=PROGRAM_SECONDS) for child in running]
     for child, (printed, failed) in zip(running, done, strict=True):
         assert child.returncode == code, f"{child.args}:\n{printed[-3000:]}\n{failed[-3000:]}"
     return [printed for printed, _ in done]

@@ -39,7 +39,7 @@ def kafka_clients(
     classes = class_path(of) if of in RELEASES else clients_class_path(of)
     command = [java(), *JVM, *jvm_options, "-cp", classes, str(ROUND_TRIP), *settings]
     lines = b"\n".join(b"%s\t%s" % (codec.encode(), value) for codec, value in sent)
-    done = subprocess.run(command, input=lines, capture_output=True, timeout=2 * PATIENCE, check=False)
+    done = subprocess.run(command, input=lines, capture_output=True, timeout=4 * PATIENCE, check=False)
     assert done.returncode == 0, done.stderr.decode()[-3000:]
     assert sorted(done.stdout.splitlines()) == sorted(value for _, value in sent)
     return {value for _, value in sent}
