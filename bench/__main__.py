@@ -4,6 +4,7 @@ import argparse
 import json
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -16,12 +17,15 @@ from bench.processes import Programs, build, running
 Rounds = dict[str, list[Sample]]
 
 # how often Kroxylicious runs each load at most before anything is measured
-MOST_WARM_UPS = 6
+MOST_WARM_UPS = 4
 SPOOL_ROUNDS = 3
+# Fetch 16+ is recorded as Fetch is
+SUSTAINED = ("burst", "produce", "fetch")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     asked = _parser().parse_args(arguments)
+    begun = time.monotonic()
     say("machine: " + report.machine())
     say(f"{asked.rounds} rounds, each load {asked.seconds} s; medians, and ratios with their range over the rounds")
     asked.java = not asked.no_java and _has_kroxylicious()
@@ -30,6 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not asked.no_workers:
         say("\nsmall exchanges from many connections: two workers against one process")
         workers.main(["--rounds", str(asked.rounds), "--seconds", str(asked.seconds), "--connections", "8"])
+    say(f"\nit took {(time.monotonic() - begun) / 60:.1f} minutes")
     if asked.json:
         asked.json.write_text(json.dumps({"machine": report.machine(), "rounds": measured}, indent=1))
     return 0
@@ -123,7 +128,7 @@ def recording(
     say(report.table(spool.TITLE, values, targets=spool.TARGETS) + "\n")
     say(f"sustained recording for {asked.sustained} s, the compactor beside it")
     for load in chosen:
-        if not load.is_time:
+        if load.name in SUSTAINED:
             where = folder / f"sustained-{load.name}"
             say(sustained.measure(programs.load, load, upstream, where, asked.sustained).line())
     return {"spool": values}
@@ -138,7 +143,7 @@ def real_broker(programs: Programs, folder: Path, asked: argparse.Namespace) -> 
     with real.broker(where, programs.load, asked.seconds, **options) as broker:
         for load in chosen:
             warm_up(broker.ways, partial(load.measure, broker), load.is_time)
-            values = interleaved(broker.ways, asked.rounds, partial(load.measure, broker))
+            values = interleaved(broker.ways, load.rounds(asked.rounds), partial(load.measure, broker))
             measured[load.name] = values
             say("\n" + report.table(load.title, values, load.is_time, load.targets))
         say(dropped(broker.ways))

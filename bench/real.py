@@ -65,13 +65,21 @@ class Broker:
 
 @dataclass(frozen=True, slots=True)
 class RealLoad:
-    """A load on a real broker; see `Load`. The microseconds of a processor are those for an exchange, or for a MB."""
+    """A load on a real broker; see `Load`. The microseconds of a processor are those for an exchange, or for a MB.
+
+    weight: rounds for each that was asked for: more of what is short and varies, fewer of what takes long and does not.
+    """
 
     name: str
     title: str
     measure: Callable[[Broker, Contender], Sample]
     is_time: bool = False
     targets: tuple[Target, ...] = ()
+    weight: float = 1
+
+    def rounds(self, asked: int) -> int:
+        """How many there are, if so many were asked for."""
+        return max(1, round(asked * self.weight))
 
 
 REAL_LOADS = (
@@ -81,6 +89,7 @@ REAL_LOADS = (
         Broker.heartbeats,
         is_time=True,
         targets=(Target(PROXY, KROXYLICIOUS, 1.25), Target(PROXY, KROXYLICIOUS, 1.0, is_aim=True)),
+        weight=3,
     ),
     RealLoad(
         "consumer",
@@ -91,12 +100,14 @@ REAL_LOADS = (
             Target(PROXY, RELAY, 0.97, is_aim=True),
             Target(RECORDING, KROXYLICIOUS, 0.75),
         ),
+        weight=0.8,
     ),
     RealLoad(
         "producer",
         "ProducerPerformance to a real broker, MB a second",
         Broker.produced,
         targets=(Target(PROXY, KROXYLICIOUS, 0.95), Target(PROXY, DIRECT, 1.0, is_aim=True)),
+        weight=0.8,
     ),
 )
 

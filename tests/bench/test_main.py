@@ -32,6 +32,7 @@ def test_a_tiny_run_measures_a_load_through_every_way(tmp_path: Path, capsys: py
     assert "target 1.0 of Kroxylicious: not compared" in printed
     assert "dd, fdatasync" in printed
     assert "compactor at the end" in printed
+    assert printed.splitlines()[-1].startswith("it took ")
     measured = json.loads((tmp_path / "numbers.json").read_text())["rounds"]["burst"]
     assert measured.keys() == set(NAMES) - {KROXYLICIOUS}
     assert all(values[0][0] > 0 for values in measured.values())

@@ -10,9 +10,8 @@ from bench import real
 from bench.contenders import NAMES
 from bench.processes import build
 
-pytestmark = pytest.mark.real
 
-
+@pytest.mark.real
 def test_every_way_leads_there_for_every_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(real, "RECORDS", 20_000)
     monkeypatch.setattr(real, "PRODUCED_RECORDS", 20_000)
@@ -22,3 +21,8 @@ def test_every_way_leads_there_for_every_load(tmp_path: Path, monkeypatch: pytes
             for way in broker.ways:
                 assert load.measure(broker, way).value > 0, (load.name, way.name)
         broker.ways[-1].settle()
+
+
+@pytest.mark.parametrize(("asked", "rounds"), [(1, [3, 1, 1]), (5, [15, 4, 4])])
+def test_what_is_short_and_varies_has_more_rounds_than_what_takes_long(asked: int, rounds: list[int]) -> None:
+    assert [load.rounds(asked) for load in real.REAL_LOADS] == rounds
