@@ -17,6 +17,7 @@ from fuzz import conversations, corpus, doors, scripts
 from fuzz.findings import Finding, must, same
 from proxy import wire
 from proxy.tools import frames, plain
+from proxy.tools import kafka07 as kafka07_tree
 from proxy.wire import embedded, kafka07, primitives, records, sasl, telemetry
 from proxy.wire.apis import Kind
 from proxy.wire.compile.layout import Struct, layout
@@ -31,10 +32,11 @@ BYTES_PER_BYTE = 400
 ALLOWANCE = 300_000
 # Measuring doubles the time of an input, so that one in so many is measured; which one follows from its bytes.
 MEASURED_OF = 16
-# What a batch may unfold to, here and where `wire decode` opens it; and how much of it is held at a time, in several
+# What a batch may unfold to, here and where a tree opens it; and how much of it is held at a time, in several
 # forms: as it came out, joined, as records.
 UNFOLDED = 1 << 20
-UNFOLDING = dict.fromkeys(("batches", "old", "pushed"), 8 * UNFOLDED) | {"tools": 4 * records.DEFAULT_LIMIT}
+UNFOLDING = dict.fromkeys(("batches", "pushed"), 8 * UNFOLDED)
+UNFOLDING |= dict.fromkeys(("tools", "old"), 4 * records.DEFAULT_LIMIT)
 # An event loop, two streams, and for every piece an entry of the log and what becomes of it.
 UNFOLDING |= dict.fromkeys(("conversation", *doors.CHECKS), 8 * UNFOLDED)
 # Bytes of a batch whose records are all held at once, to be written again.
@@ -292,9 +294,14 @@ def old(data: bytes) -> None:
     with suppress(wire.WireError):
         found = kafka07.decode_request(buf)
         same(kafka07.decode_request(kafka07.encode_request(found)), found, "a request of 0.7")
+        list(plain.as_lines(kafka07_tree.request_tree(found, 8), 0, 8))
     with suppress(wire.WireError):
         answer = kafka07.decode_response(buf, ASKED[data[0] % len(ASKED)])
         same(kafka07.encode_response(answer), buf, "a response of 0.7")
+        same(kafka07.decode_response_to(buf, ASKED[data[0] % len(ASKED)].type), answer, "a response read by a type")
+        list(plain.as_lines(kafka07_tree.response_tree(answer, 8), 0, 8))
+    for asked in kafka07.RequestType:
+        kafka07.error_codes(buf, asked)
     for read in (kafka07.request_head, kafka07.response_head, kafka07.messages.tail):
         with suppress(wire.WireError):
             read(buf)

@@ -8,6 +8,7 @@ errors.py    BadSetting
 log.py       how the log is written
 mapping.py   a cluster: where brokers and listeners are
 flow.py      a cluster: limits and times
+dialects.py  a cluster: what its dialect leaves out
 cluster.py   a cluster: all of it, and what must fit together
 places.py    the ports and files that it claims
 whole.py     the proxy: its clusters and what they share

@@ -7,15 +7,18 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated
 
+from proxy.config.dialects import wrong_with_07
 from proxy.config.errors import BadSetting
 from proxy.config.flow import Flow
 from proxy.config.mapping import NEEDLESS, MappingKind
+from proxy.rewrite.alone import AloneMap
 from proxy.rewrite.names import SniMap, TemplateMap
 from proxy.rewrite.nodes import Misplaced, NodeMap
 from proxy.rewrite.ports import PortMap
 from proxy.settings.keys import Key, wrong_values
 from proxy.settings.kinds import SWITCH, TIMEOUT, choice
 from proxy.tls.settings import ListenerTls, UpstreamTls, wrong_together
+from proxy.wire.dialects import Dialect
 from proxy.wire.framing import FrameLimits
 
 # the cluster that flags speak of
@@ -43,6 +46,16 @@ class ClusterSettings(Flow):
     `node_map`: which listener stands for which node, and what clients are told of it.
     """
 
+    dialect: Annotated[
+        Dialect,
+        Key(
+            choice(Dialect),
+            "dialect",
+            "What clients and the broker speak. `kafka-0.7`: Kafka 0.7, where `upstream` is a single broker, whose "
+            "address clients find in ZooKeeper; `kafka`: all that came after it.",
+            "kafka-0.7",
+        ),
+    ] = Dialect.KAFKA
     hide_unknown: Annotated[
         bool,
         Key(
@@ -99,6 +112,8 @@ class ClusterSettings(Flow):
         return FrameLimits(self.request_limit, self.response_limit)
 
     def _made_map(self) -> NodeMap:
+        if self.dialect is Dialect.KAFKA_07:
+            return AloneMap()
         if self.mapping is MappingKind.TEMPLATE:
             return TemplateMap(self.listen, self.advertise, self.own_node, self.nodes)
         if self.mapping is MappingKind.SNI:
@@ -107,7 +122,10 @@ class ClusterSettings(Flow):
         return PortMap(*places, told=self.advertised, told_base=self.advertise_ports)
 
     def _wrong_mapping(self) -> Iterator[str]:
-        """Keys that only another mapping has a use for, and what is missing for this one."""
+        """Keys that only another mapping or dialect has a use for, and what is missing for this one."""
+        if self.dialect is Dialect.KAFKA_07:
+            yield from wrong_with_07(self)
+            return
         where = f"clusters.{self.name}"
         for key in NEEDLESS[self.mapping]:
             if getattr(self, key) not in (None, {}):

@@ -119,6 +119,7 @@ class Mapped:
             "state",
             "Keeps nodes and their ports over restarts.",
             "nodes.json",
-            unset="beside the capture, or in your state folder; nothing is kept for a listener on port 0",
+            unset="beside the capture, or in your state folder; nothing is kept for a listener on port 0, or "
+            "for Kafka 0.7",
         ),
     ] = None

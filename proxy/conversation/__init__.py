@@ -6,6 +6,7 @@ step       what one chunk brought: which exchanges it finished, which frames som
 mark       a piece of such a frame
 verdict    where bare login tokens begin and end
 opaque     forwarded without being understood
+dialect    what a connection speaks; its routes say which: `Routes`, or `Routes07`
 """
 
 from proxy.conversation.conversation import Conversation
@@ -18,6 +19,7 @@ from proxy.conversation.exchange import (
     Timings,
     timings,
 )
+from proxy.conversation.kafka07 import Routes07
 from proxy.conversation.routes import Route, Routes
 from proxy.conversation.step import Edit, Mark, Step, Verdict
 from proxy.wire.framing import FrameLimits
@@ -34,6 +36,7 @@ __all__ = [
     "OpaqueReason",
     "Route",
     "Routes",
+    "Routes07",
     "Step",
     "Timings",
     "Verdict",

@@ -10,33 +10,43 @@ from typing import Any
 
 from proxy.conversation.common import Common
 from proxy.conversation.exchange import UNKNOWN, Exchange, OpaqueReason
+from proxy.conversation.kafka07 import RequestSide07, ResponseSide07
 from proxy.conversation.login import Login
 from proxy.conversation.requests import RequestSide
 from proxy.conversation.responses import ResponseSide
 from proxy.conversation.routes import Routes
 from proxy.conversation.step import Step, Verdict
+from proxy.wire.dialects import Dialect
 from proxy.wire.framing import FrameLimits
 
 DEFAULT_LIMITS = FrameLimits()
 # more than this many exchanges are not kept for the next ones: a connection that was busy once must not keep them
 MOST_SPARE = 64
+_SIDES: dict[Dialect, tuple[type[RequestSide], type[ResponseSide]]] = {
+    Dialect.KAFKA: (RequestSide, ResponseSide),
+    Dialect.KAFKA_07: (RequestSide07, ResponseSide07),
+}
 
 
 class Conversation:
     """The state of one connection.
 
     Args:
-        routes: what is to be done with which API.
+        routes: what is to be done with which API; it also says which dialect is spoken.
         limits: the longest frames let through.
         decides: whether it finds out itself where login tokens begin and end; else `follow` tells it.
     """
 
     def __init__(self, routes: Routes, limits: FrameLimits = DEFAULT_LIMITS, *, decides: bool = True) -> None:
+        self.dialect = routes.dialect
         self.login = Login(decides=decides)
+        # where there are no logins, nothing unreadable may be a secret
+        self.login.pending = routes.dialect is Dialect.KAFKA
         self._common = Common(routes, limits, self.login)
         self.in_flight = self._common.in_flight
-        self.requests_side = RequestSide(self._common)
-        self.responses_side = ResponseSide(self._common)
+        asking, answering = _SIDES[routes.dialect]
+        self.requests_side = asking(self._common)
+        self.responses_side = answering(self._common)
 
     def requests(self, chunk: bytes, at_ns: int) -> Step:
         """A chunk that arrived from the client at `at_ns` (monotonic nanoseconds)."""

@@ -94,7 +94,7 @@ class Exchange:
         self,
         number: int,
         route: Route,
-        correlation_id: int,
+        correlation_id: int | None,
         request_size: int,
         request_first_ns: int,
         request_last_ns: int,
@@ -122,8 +122,8 @@ class Exchange:
         return self.route.api_key
 
     @property
-    def api_version(self) -> int:
-        """The request's."""
+    def api_version(self) -> int | None:
+        """The request's; None in the dialect of 0.7, which has no versions, and no correlation ids either."""
         return self.route.api_version
 
     @property

@@ -165,7 +165,7 @@ class RequestSide(Side):
 
     def _read_acks(self, data: bytes, at: int, size: int, exchange: Exchange) -> bool:
         try:
-            acks = produce_acks(data, at, exchange.api_version)
+            acks = produce_acks(data, at, exchange.route.api_version or 0)
         except Truncated:
             if len(data) - at >= min(4 + size, LONGEST_HEAD):
                 raise

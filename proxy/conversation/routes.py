@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from proxy.wire import catalog
+from proxy.wire.dialects import Dialect
 from proxy.wire.framing import api_of_word
 
 PRODUCE = 0
@@ -38,10 +39,13 @@ def always(api_key: int, api_version: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One (api key, version). Plain: nothing about such a frame asks for a second look."""
+    """One (api key, version). Plain: nothing about such a frame asks for a second look.
+
+    In the dialect of 0.7 the key is the request's type, and there are no versions.
+    """
 
     api_key: int
-    api_version: int
+    api_version: int | None
     api: str | None
     known: bool
     mark_request: bool
@@ -61,6 +65,8 @@ class Routes:
         answered: requests that are not forwarded, because the proxy answers them.
         refused: requests that end the connection, as a broker would.
     """
+
+    dialect = Dialect.KAFKA
 
     def __init__(
         self,

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 OTHER = "other"
+# the label "version" of what has none: APIs of the dialect of 0.7
+DIALECT_07 = "0.7"
 
 # factor 2 from well below a loopback round trip (about 100 us) to beyond the longest long poll that clients ask for
 LATENCY_BOUNDS_NS = tuple(50_000 * 2**power for power in range(20))

@@ -14,7 +14,7 @@ from bisect import bisect_left
 from collections.abc import Iterable
 
 from proxy.conversation.exchange import Cause, Direction, Exchange, OpaqueReason, timings
-from proxy.metrics.table import LATENCY_BOUNDS_NS, OTHER, PROXY_BOUNDS_NS
+from proxy.metrics.table import DIALECT_07, LATENCY_BOUNDS_NS, OTHER, PROXY_BOUNDS_NS
 
 
 class Row:
@@ -147,7 +147,8 @@ class Traffic:
         row = self._row_of_word.get(route.word)
         if row is not None:
             return row
-        labels = (route.api or OTHER, str(route.api_version) if route.known else OTHER)
+        version = DIALECT_07 if route.api_version is None else str(route.api_version)
+        labels = (route.api or OTHER, version if route.known else OTHER)
         row = self.rows.setdefault(labels, Row())
         # only what the catalog knows is remembered: a peer can send any of 2**32 words
         if route.known:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import trio
 
 from proxy.config import BadSetting, ClusterSettings
-from proxy.conversation import Cause, Conversation, Routes
+from proxy.conversation import Cause, Conversation, Routes, Routes07
 from proxy.conversation.routes import API_VERSIONS, SASL_HANDSHAKE
 from proxy.log import log
 from proxy.metrics.traffic import Traffic
@@ -39,6 +39,7 @@ from proxy.rewrite.nodes import Address
 from proxy.tls.contexts import Credentials, credentials
 from proxy.wire import catalog
 from proxy.wire.apis import Kind
+from proxy.wire.dialects import Dialect
 
 # accept() fails with EMFILE and the like: wait for a connection to end
 ACCEPT_PAUSE = 0.1
@@ -63,8 +64,10 @@ FLUSHED = frozenset(
 )
 
 
-def routes() -> Routes:
+def routes(dialect: Dialect = Dialect.KAFKA) -> Routes:
     """What a proxy does with which frames: see docs/proxy.md."""
+    if dialect is Dialect.KAFKA_07:
+        return Routes07()
     return Routes(
         # a handshake holds no secret, but says whose name stands in the tokens behind it
         mark_request=lambda key, version: key == SASL_HANDSHAKE or _holds_secret("request", key, version),
@@ -127,7 +130,7 @@ class Cluster:
         self.traffic = Traffic()
         self._settings = settings
         self._common = common
-        self._routes = routes()
+        self._routes = routes(settings.dialect)
         self._credentials = credentials(settings)
         self._news = News()
         self.nodes = self._make_nodes(reserved)

@@ -300,10 +300,12 @@ class Relay:
     def _answer(self, exchanges: list[Exchange], at_ns: int) -> None:
         """Has the other task send the proxy's own answers, each in its turn."""
         for exchange in exchanges:
-            frame = api_versions.unsupported(exchange.correlation_id)
-            self._talk.made(exchange.correlation_id, frame)
+            number = exchange.correlation_id
+            assert number is not None, "in the dialect of 0.7 the proxy answers nothing"
+            frame = api_versions.unsupported(number)
+            self._talk.made(number, frame)
             if self._shared.observer is not None:
-                self._shared.observer.made(self.connection, exchange.correlation_id, frame, at_ns)
+                self._shared.observer.made(self.connection, number, frame, at_ns)
         self._made += len(exchanges)
         self._broker.wake()
 

@@ -42,9 +42,9 @@ class FrameRewriter(Protocol):
         """Called once the frame has been sent, or its connection has ended."""
 
 
-def is_rewritten(api_key: int, api_version: int) -> bool:
-    """Whether a response of this API and version is changed on its way."""
-    return api_key == API_VERSIONS or addresses.carries(api_key, api_version)
+def is_rewritten(api_key: int, api_version: int | None) -> bool:
+    """Whether a response of this API and version is changed on its way. None: in the dialect of 0.7 nothing is."""
+    return api_version is not None and (api_key == API_VERSIONS or addresses.carries(api_key, api_version))
 
 
 def rewriter(
@@ -60,6 +60,7 @@ def rewriter(
         TooLarge: it must be held, and is larger than `hold_limit`.
     """
     key, version, size = exchange.api_key, exchange.api_version, exchange.response_size
+    assert version is not None, "only what is_rewritten comes here"
     if addresses.walked(key, version) and size > HOLD_WALKED_BELOW:
         return Walked(key, version, size, nodes, share, hold_limit)
     _check(size, hold_limit)

@@ -23,6 +23,7 @@ from proxy.net.tls import towards_broker
 from proxy.rewrite.nodes import Address
 from proxy.tls.contexts import Credentials
 from proxy.tls.settings import UpstreamTls
+from proxy.wire.dialects import Dialect
 
 # pauses between two questions that nobody answered, in seconds
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
@@ -103,6 +104,8 @@ class Upstreams:
         return self.reached and self._nodes.are_known
 
     async def _ask(self) -> bool:
+        if self._settings.dialect is Dialect.KAFKA_07:
+            return await self._is_there()
         try:
             told = await ask_for_nodes(self._settings.upstream, self._dial)
             await self._nodes.ensure(told.nodes, told.cluster_id)
@@ -118,6 +121,17 @@ class Upstreams:
             self._reason = ""
             return True
         return False
+
+    async def _is_there(self) -> bool:
+        """Whether the broker can be connected to: all that one can be asked that knows no metadata."""
+        (address,) = self._settings.upstream
+        try:
+            broker = await self._dial(address)
+        except PeerLost:
+            self.reached = False
+            return False
+        broker.close()
+        return True
 
     def _say(self, reason: str) -> None:
         """Says why the nodes are not known: aloud when that is news."""

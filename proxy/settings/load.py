@@ -15,6 +15,7 @@ from proxy.settings.keys import Place
 from proxy.settings.reader import Effective, Reader
 from proxy.settings.sources import CAPTURE, CLUSTERS, Source, environment_source, file_source, flag_source
 from proxy.tls.settings import ListenerTls, UpstreamTls
+from proxy.wire.dialects import Dialect
 
 if TYPE_CHECKING:
     from recorder.capture.session import CaptureSettings
@@ -124,7 +125,7 @@ def _wrong_selection(source: Source, capture: CaptureSettings | None) -> Iterato
 
 
 def _with_state(cluster: ClusterSettings, folder: Path | None, environment: Mapping[str, str]) -> ClusterSettings:
-    if cluster.state is not None:
+    if cluster.state is not None or cluster.dialect is Dialect.KAFKA_07:
         return cluster
     return replace(cluster, state=default_state_file(cluster.listen, folder, cluster.name, environment))
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from proxy.config import ClusterSettings, ProxySettings
 from proxy.settings.load import Loaded
+from proxy.wire.dialects import Dialect
 from proxy.wire.framing import FrameLimits
 
 # brokers' socket.request.max.bytes; consumers' fetch.max.bytes, which one large batch may exceed
@@ -116,6 +117,9 @@ OF_THE_CAPTURE = (
 def notes(loaded: Loaded) -> Iterator[str]:
     """What follows from there being a proxy, and is no setting's fault."""
     for cluster in loaded.proxy.clusters:
+        if cluster.dialect is Dialect.KAFKA_07:
+            # there are no logins
+            continue
         host = cluster.advertise or cluster.listen.host
         yield (
             f"clusters.{cluster.name}: clients that log in with GSSAPI ask for a ticket for the host that they dial; "

@@ -5,6 +5,8 @@ value that nobody asked for. The same function serves Spark's executors and `kaf
 
 What is masked is zeros, and a zero is also "no error" and "no elements". Where only values are masked, everything else
 still reads; a response masked from its body's start tells nothing.
+
+0.7's responses have their codes elsewhere, but these mean the same: the names of later versions serve for both.
 """
 
 from __future__ import annotations
@@ -12,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 
-from proxy.wire import catalog
+from proxy.wire import catalog, kafka07
+from proxy.wire.dialects import Dialect
 from proxy.wire.errors import WireError
 from proxy.wire.headers import response_head
 from proxy.wire.language import Field
@@ -21,8 +24,10 @@ Buffer = bytes | bytearray | memoryview
 Projection = Callable[[Buffer, int], dict[str, list[tuple[int, int, int]]]]
 
 
-def apis_with_errors() -> list[int]:
-    """Keys of the catalog's APIs whose responses hold an error code in any version."""
+def apis_with_errors(dialect: Dialect = Dialect.KAFKA) -> list[int]:
+    """Keys of the APIs whose responses hold an error code in any version."""
+    if dialect is Dialect.KAFKA_07:
+        return [int(asked) for asked in kafka07.RequestType if asked.awaits_response]
     return [key for key in catalog.api_keys() if any(error_paths(key, version) for version in catalog.versions(key))]
 
 
@@ -50,14 +55,23 @@ def _projection(api_key: int, api_version: int) -> Projection | None:
     return codec.project(paths) if codec and paths else None
 
 
-def error_codes(frame: Buffer, api_key: int, api_version: int, *, masked_from: int | None = None) -> list[int] | None:
+def error_codes(
+    frame: Buffer,
+    api_key: int,
+    api_version: int | None,
+    *,
+    masked_from: int | None = None,
+    dialect: str = Dialect.KAFKA,
+) -> list[int] | None:
     """The codes other than 0 in a response, in wire order within each path; one for each time it stands there.
 
     `frame` is the whole response behind its length; `masked_from` the start of its first masked span, if it has any.
-    None if nothing can be told: not in the catalog, malformed, or masked whole.
+    None if nothing can be told: not in the catalog, no version where there should be one, malformed, or masked whole.
     """
-    project = _projection(api_key, api_version)
-    if project is None:
+    if dialect == Dialect.KAFKA_07:
+        asked = kafka07.RequestHead(0, api_key).type
+        return None if asked is None else kafka07.error_codes(frame, asked)
+    if api_version is None or (project := _projection(api_key, api_version)) is None:
         return None
     try:
         body = response_head(frame, api_key, api_version).body

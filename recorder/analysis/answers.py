@@ -8,18 +8,23 @@ left alone: the capture gives such a frame a row group of its own, so the filter
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
+from proxy.wire.dialects import Dialect
 from proxy.wire.error_paths import apis_with_errors, error_codes
 from recorder.analysis import columns as c
 
 # The capture's row groups are bounded by the same number of bytes, and with them what a Parquet reader holds.
 LARGEST_BODY = 64 << 20
+# body, dialect, api key, api version, where its first masked span starts
+Row = tuple[Any, str, int, int | None, int | None]
 
-_FACTS = [c.SESSION, c.CONNECTION, c.EXCHANGE, c.API_KEY, c.API_VERSION]
+_FACTS = [c.SESSION, c.CONNECTION, c.EXCHANGE, c.DIALECT, c.API_KEY, c.API_VERSION]
 _DECODED = "session string, connection bigint, exchange bigint, error_codes array<smallint>"
 
 
@@ -37,12 +42,15 @@ def answers(frames: DataFrame, *, largest: int = LARGEST_BODY) -> DataFrame:
 def _worth_reading(largest: int) -> Column:
     return (
         (F.col(c.KIND) == "response")
-        & (F.col(c.DIALECT) == "kafka")
         & F.col(c.EXCHANGE).isNotNull()
-        & F.col(c.API_KEY).isin(apis_with_errors())
+        & reduce(or_, map(_has_errors, Dialect))
         & (F.col(c.SIZE) <= largest)
         & (F.col(c.STORED) == F.col(c.SIZE))
     )
+
+
+def _has_errors(dialect: Dialect) -> Column:
+    return (F.col(c.DIALECT) == dialect.value) & F.col(c.API_KEY).isin(apis_with_errors(dialect))
 
 
 def _decode(batches: Iterable[Any]) -> Iterator[Any]:
@@ -55,15 +63,16 @@ def _decode(batches: Iterable[Any]) -> Iterator[Any]:
         yield pa.RecordBatch.from_arrays([*keys, pa.array(codes, pa.list_(pa.int16()))], [*c.KEYS, c.ERROR_CODES])
 
 
-def _rows(batch: Any) -> Iterable[tuple[Any, int, int, int | None]]:
-    heads = (batch.column(name).to_pylist() for name in (c.API_KEY, c.API_VERSION, "masked_from"))
+def _rows(batch: Any) -> Iterable[Row]:
+    heads = (batch.column(name).to_pylist() for name in (c.DIALECT, c.API_KEY, c.API_VERSION, "masked_from"))
     return zip(batch.column(c.FRAME), *heads, strict=True)
 
 
-def _codes_of(row: tuple[Any, int, int, int | None]) -> list[int] | None:
-    body, api_key, api_version, masked_from = row
+def _codes_of(row: Row) -> list[int] | None:
+    body, dialect, api_key, api_version, masked_from = row
     buffer = body.as_buffer()
-    if buffer is None or api_version is None:
+    if buffer is None:
         return None
     # Arrow calls its bytes signed; a length is not
-    return error_codes(memoryview(buffer).cast("B"), api_key, api_version, masked_from=masked_from)
+    frame = memoryview(buffer).cast("B")
+    return error_codes(frame, api_key, api_version, masked_from=masked_from, dialect=dialect)

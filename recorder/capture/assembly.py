@@ -12,8 +12,10 @@ from typing import Any
 
 from proxy.conversation.conversation import Conversation
 from proxy.conversation.exchange import Direction, Exchange, FrameKind
+from proxy.conversation.kafka07 import Routes07
 from proxy.conversation.routes import Routes
 from proxy.conversation.step import Step, Verdict
+from proxy.wire.dialects import Dialect
 from recorder.capture import frames as c
 from recorder.capture.cutting import Found, cut_requests, cut_responses
 from recorder.capture.events import Events
@@ -30,7 +32,7 @@ class Assembly:
     """All connections of a session, as the log tells of them. `begin_range` comes before the first entry."""
 
     def __init__(self) -> None:
-        self.routes = Routes()
+        self.routes: dict[Dialect, Routes] = {one.dialect: one for one in (Routes(), Routes07())}
         self.tracks: dict[int, Track] = {}
         self.clock_ns = 0
         self.last_mono_ns = 0
@@ -172,8 +174,8 @@ class Assembly:
     # facts
 
     def _opened(self, entry: Entry) -> None:
-        talk = Conversation(self.routes, decides=False)
-        track = self.tracks[entry.connection] = Track(entry.connection, talk, entry.facts())
+        track = self.tracks[entry.connection] = Track(entry.connection, None, entry.facts())
+        track.talk = Conversation(self.routes[track.dialect], decides=False)
         self.rows.describe(track)
         self.events.opened(track, entry.mono_ns)
 
@@ -237,7 +239,7 @@ class Assembly:
         track = self.tracks.get(entry.connection)
         if track is not None:
             facts = entry.facts()
-            talk = Conversation.from_state(self.routes, facts["state"])
+            talk = Conversation.from_state(self.routes[track.dialect], facts["state"])
             self.events.gap(track, entry.mono_ns, talk.sequence, sum(talk.offsets), facts["account"])
             track.resume(talk, facts.get("unwanted", ()))
             # an answer of the proxy that waited for its turn

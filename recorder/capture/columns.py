@@ -32,6 +32,7 @@ class Peers(NamedTuple):
     client: str | None
     principal: str | None
     cluster: str | None = None
+    dialect: str = c.KAFKA
 
 
 class Shape(NamedTuple):
@@ -144,7 +145,6 @@ class FrameRows:
         at_ns = pc.add(pa.array(number["mono_ns"], pa.int64()), self.clock_ns)
         columns: dict[str, Any] = {
             c.SESSION: _constant(self.session, rows),
-            c.DIALECT: _constant(c.KAFKA, rows),
             c.AT: pc.cast(pc.cast(at_ns, pa.timestamp("ns", tz="UTC")), schema.field(c.AT).type, safe=False),
             c.AT_NS: at_ns,
             c.STORED: pa.array(stored, pa.int32()),

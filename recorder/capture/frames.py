@@ -73,6 +73,7 @@ BY_PROXY = "proxy"
 
 # values of `dialect`
 KAFKA = "kafka"
+KAFKA_07 = "kafka-0.7"
 
 # values of `kind` in events
 EVENT_SESSION = "session"

@@ -60,6 +60,7 @@ def rule(mark: Mark) -> Rule | None:
     if exchange.opaque is not None or not exchange.route.known:
         hidden = mark.before_login or catalog.may_hold_secrets(_MESSAGES[mark.kind], key)
         return _WHOLE[mark.kind] if hidden else None
+    assert version is not None, "the dialect of 0.7 has no marks"
     paths = catalog.secrets(_MESSAGES[mark.kind], key, version)
     return Rule(HEADS[mark.kind], paths) if paths else None
 
@@ -70,16 +71,14 @@ def secret_spans(kind: FrameKind, exchange: Exchange, frame: bytes, paths: tuple
     Raises:
         WireError: the frame can't be read, or bytes or tagged fields are in it that its message doesn't have.
     """
-    codec = catalog.codec(_MESSAGES[kind], exchange.api_key, exchange.api_version)
-    if codec is None:
-        raise WireError("no message of this version is known", api=exchange.api, version=exchange.api_version)
-    if kind is FrameKind.REQUEST:
-        body = request_head(frame).body
-    else:
-        body = response_head(frame, exchange.api_key, exchange.api_version).body
+    key, version = exchange.api_key, exchange.api_version
+    codec = None if version is None else catalog.codec(_MESSAGES[kind], key, version)
+    if codec is None or version is None:
+        raise WireError("no message of this version is known", api=exchange.api, version=version)
+    body = request_head(frame).body if kind is FrameKind.REQUEST else response_head(frame, key, version).body
     values, end = codec.decode(frame, body)
     if end != len(frame) or _has_unknown_tags(values):
-        raise WireError("more than its message is in it", api=exchange.api, version=exchange.api_version)
+        raise WireError("more than its message is in it", api=exchange.api, version=version)
     found = codec.project(paths)(frame, body)
     return [span for values in found.values() for span in _value_spans(values)]
 

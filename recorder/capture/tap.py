@@ -101,6 +101,7 @@ class Tap:
             "upstream": facts.upstream,
             "tls": facts.tls,
             "cluster": facts.cluster,
+            "dialect": talk.dialect.value,
             "principal": facts.principal,
         }
         entry = (int(Kind.OPENED), 0, facts.connection, 0, facts.at_ns, _json(told), ())

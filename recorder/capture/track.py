@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from proxy.conversation.conversation import Conversation
 from proxy.conversation.exchange import Exchange, FrameKind
 from proxy.conversation.routes import Routes
+from proxy.wire.dialects import Dialect
 from recorder.capture.columns import Peers, Spans
 
 # no head has a client id like this: the length is below -1
 _NO_CLIENT = b"\x80\x00"
+# what every frame has there: of a dialect without client ids
+_NEVER_A_CLIENT = b""
 # offset of the client id's length in a request, behind the frame's length
 CLIENT_ID_AT = 8
 
@@ -41,9 +44,9 @@ class Track:
         "usual_number",
     )
 
-    def __init__(self, connection: int, talk: Conversation, facts: dict[str, Any]) -> None:
+    def __init__(self, connection: int, talk: Conversation | None, facts: dict[str, Any]) -> None:
         self.connection = connection
-        self.talk: Conversation | None = talk
+        self.talk = talk
         self.facts = facts
         self.broken: dict[str, Any] | None = None
         self.sequence = 0
@@ -51,7 +54,7 @@ class Track:
         self.principal: str | None = facts.get("principal")
         # client ids of requests in flight that are not the usual one of the connection
         self.clients: dict[int, str | None] = {}
-        self.usual_client = _NO_CLIENT
+        self.usual_client = _NO_CLIENT if self.dialect is Dialect.KAFKA else _NEVER_A_CLIENT
         # indices into what the range's rows share
         self.peers = 0
         self.usual_number = 0
@@ -67,6 +70,11 @@ class Track:
         self.left_out: tuple[set[int], set[int]] = (set(), set())
         self.unwanted: set[int] = set()
 
+    @property
+    def dialect(self) -> Dialect:
+        """What the connection speaks."""
+        return Dialect(self.facts.get("dialect", Dialect.KAFKA))
+
     def described(self) -> Peers:
         """What all frames of the connection share, as it is known now."""
         facts = self.facts
@@ -77,12 +85,13 @@ class Track:
             facts.get("client"),
             self.principal,
             facts.get("cluster"),
+            self.dialect.value,
         )
 
     @property
     def usual_client_id(self) -> str | None:
         """The client id of its first understood request, which most others share; None while there is none."""
-        return None if self.usual_client == _NO_CLIENT else _text(self.usual_client)
+        return None if self.usual_client in (_NO_CLIENT, _NEVER_A_CLIENT) else _text(self.usual_client)
 
     def note_client(self, exchange: Exchange, frame: bytes) -> str | None:
         """The client id of a request that hasn't the usual one; kept for its response. No bytes: none is known."""
@@ -174,14 +183,11 @@ class Track:
         }
 
     @classmethod
-    def from_state(cls, routes: Routes, state: dict[str, Any], blob: bytes) -> Track:
+    def from_state(cls, routes: Mapping[Dialect, Routes], state: dict[str, Any], blob: bytes) -> Track:
         """Goes on from what `state` gave: the JSON-able part, and the bytes beside it."""
-        talk = Conversation(routes, decides=False)
+        track = cls(state["connection"], None, state["facts"])
         if state["talk"] is not None:
-            talk = Conversation.from_state(routes, state["talk"])
-        track = cls(state["connection"], talk, state["facts"])
-        if state["talk"] is None:
-            track.talk = None
+            track.talk = Conversation.from_state(routes[track.dialect], state["talk"])
         track.broken = state["broken"]
         track.sequence, track.principal = state["sequence"], state["principal"]
         track.clients = dict(state["clients"])

@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from proxy.tools.kafka07 import request_tree, response_tree
 from proxy.tools.tree import Shown, message_tree
-from proxy.wire import catalog
+from proxy.wire import catalog, kafka07
 from proxy.wire.errors import WireError
 from proxy.wire.headers import request_head, response_head
 from recorder.capture import frames as c
@@ -35,9 +36,21 @@ def body(row: Row, records: int = 10) -> Body:
         return Body(None, f"no frame of Kafka's: {kind}")
     if row[c.OMITTED] or frame is None:
         return Body(None, "part of it was left out of the capture")
+    if row[c.DIALECT] == c.KAFKA_07 and key is not None:
+        return _decoded_07(frame, kind, key, records)
     if key is None or version is None or row[c.DIALECT] != c.KAFKA:
         return Body(None, f"{row[c.API] or 'api unknown'} can't be decoded")
     return _decoded(frame, kind, key, version, row[c.MASKED] or [], records)
+
+
+def _decoded_07(frame: bytes, kind: Kind, key: int, records: int) -> Body:
+    """Nothing in 0.7 is masked."""
+    try:
+        if kind == c.REQUEST:
+            return Body(request_tree(kafka07.decode_request(frame), records))
+        return Body(response_tree(kafka07.decode_response_to(frame, kafka07.RequestType(key)), records))
+    except (WireError, ValueError) as error:
+        return Body(None, f"can't be decoded: {error}")
 
 
 def _decoded(

@@ -13,14 +13,17 @@ import click
 
 from proxy.tools import names
 from proxy.tools.commands import RECORDS_HELP
+from proxy.wire.kafka07 import RequestType
 from recorder.capture import frames as c
-from recorder.inspect.wanted import Wanted
+from recorder.inspect.wanted import Api, Wanted
 from recorder.ready import NoCapture, ready
 from recorder.terminal import console
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 # Bytes of a value that `show` shows, and of a frame in its hex dump.
 SHOWN_BYTES, SHOWN_DUMP = 32, 4096
+# those of Kafka 0.7 have names of their own: 0.7/fetch
+APIS_OF_07 = {asked.api: int(asked) for asked in RequestType}
 
 
 class WithDefault(click.Group):
@@ -48,10 +51,14 @@ def capture_folder(value: str | Path) -> Path:
     return folder
 
 
-def api_key(value: str | int) -> int:
-    """An api by its name, whatever the case, or its key."""
+def api(value: str | Api) -> Api:
+    """An api by its name, whatever the case, or its key, which says nothing of the dialect."""
+    if isinstance(value, tuple):
+        return value
+    if value.lower() in APIS_OF_07:
+        return APIS_OF_07[value.lower()], c.KAFKA_07
     try:
-        return names.api_key(str(value))
+        return names.api_key(value), None if value.isdigit() else c.KAFKA
     except names.UnknownName as error:
         raise click.BadParameter(str(error)) from error
 
@@ -84,9 +91,7 @@ def _filters(kinds: bool) -> Callable[[Command], Command]:
     options = [
         click.option("--session", "sessions", multiple=True, help="Only this session (or how its name begins)."),
         click.option("--connection", "connections", type=int, multiple=True, help="Only this connection."),
-        click.option(
-            "--api", "api_keys", type=api_key, metavar="API", multiple=True, help="Only this API: a name or a key."
-        ),
+        click.option("--api", "apis", type=api, metavar="API", multiple=True, help="Only this API: a name or a key."),
         click.option("--client", "clients", multiple=True, help="Only this client: its client id, or HOST[:PORT]."),
         click.option(
             "--since",

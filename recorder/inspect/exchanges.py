@@ -46,11 +46,12 @@ class Pair:
 
 def error_names(response: Mapping[str, Any]) -> list[str]:
     """Names of the error codes in a response's row, which must hold its body."""
-    body, key, version = response.get(c.FRAME), response[c.API_KEY], response[c.API_VERSION]
-    if body is None or key is None or version is None or response[c.OMITTED]:
+    body, key = response.get(c.FRAME), response[c.API_KEY]
+    if body is None or key is None or response[c.OMITTED]:
         return []
-    masked = response[c.MASKED]
-    codes = error_codes(body, key, version, masked_from=masked[0]["start"] if masked else None)
+    masked, version = response[c.MASKED], response[c.API_VERSION]
+    masked_from = masked[0]["start"] if masked else None
+    codes = error_codes(body, key, version, masked_from=masked_from, dialect=response[c.DIALECT])
     return [kafka_error(code).name for code in dict.fromkeys(codes or [])]
 
 

@@ -42,8 +42,7 @@ def as_json(row: Row, body: Body, most: int) -> dict[str, Any]:
 
 def _errors(row: Row, body: Body) -> list[str]:
     """Names of the error codes in a response that can't be decoded to its end: they may stand before what is wrong."""
-    readable = row[c.KIND] == c.RESPONSE and row.get(c.DIALECT) == c.KAFKA
-    return error_names(row) if readable and body.values is None else []
+    return error_names(row) if row[c.KIND] == c.RESPONSE and body.values is None else []
 
 
 def hex_dump(frame: bytes, masked: Sequence[Mapping[str, int]], most: int) -> Iterator[str]:

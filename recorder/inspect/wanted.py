@@ -14,6 +14,10 @@ from recorder.capture import frames as c
 HOUR_NS = 3600 * 10**9
 
 
+# its key, and its dialect; None: whichever
+Api = tuple[int, str | None]
+
+
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """Filters; an empty one lets everything pass, those that are given must all hold. Times in ns since 1970."""
@@ -21,7 +25,7 @@ class Wanted:
     sessions: tuple[str, ...] = ()  # or how their names begin
     connections: tuple[int, ...] = ()
     sequences: tuple[int, ...] = ()
-    api_keys: tuple[int, ...] = ()
+    apis: tuple[Api, ...] = ()
     clients: tuple[str, ...] = ()  # a client id, or an address with or without its port
     kinds: tuple[str, ...] = ()
     since_ns: int | None = None
@@ -30,7 +34,7 @@ class Wanted:
     def expression(self) -> Any:
         """The same as a pyarrow expression over the columns of frames; None if everything passes."""
         parts = [_one_of(c.CONNECTION, self.connections), _one_of(c.SEQUENCE, self.sequences)]
-        parts += [_one_of(c.API_KEY, self.api_keys), _one_of(c.KIND, self.kinds)]
+        parts += [_any([_api(*api) for api in self.apis]), _one_of(c.KIND, self.kinds)]
         parts += [_any([_starts(c.SESSION, name) for name in self.sessions])]
         parts += [_any([_client(name) for name in self.clients])]
         if self.since_ns is not None:
@@ -49,6 +53,11 @@ class Wanted:
 
 def _one_of(column: str, values: tuple[Any, ...]) -> Any:
     return ds.field(column).isin(list(values)) if values else None
+
+
+def _api(key: int, dialect: str | None) -> Any:
+    named = ds.field(c.API_KEY) == key
+    return named if dialect is None else named & (ds.field(c.DIALECT) == dialect)
 
 
 def _any(parts: list[Any]) -> Any:

@@ -11,6 +11,7 @@ import socketserver
 import struct
 import sys
 import threading
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -113,10 +114,22 @@ class LiveProxy:
 
         return wait_for(line, what, hopeless=lambda: self._output.read_text() if self.process.poll() else None)
 
+    def page(self) -> str:
+        """The metrics."""
+        with urllib.request.urlopen(self._metrics, timeout=PATIENCE) as page:
+            return str(page.read().decode())
+
+    def is_ready(self) -> bool:
+        """What /readyz says."""
+        try:
+            with urllib.request.urlopen(self._metrics.replace("/metrics", "/readyz"), timeout=PATIENCE):
+                return True
+        except urllib.error.HTTPError:
+            return False
+
     def metric(self, name: str) -> float:
         """The sum of a metric over its labels."""
-        with urllib.request.urlopen(self._metrics, timeout=PATIENCE) as page:
-            lines = page.read().decode().splitlines()
+        lines = self.page().splitlines()
         found = [line.rpartition(" ") for line in lines if line.startswith(f"kafka_wiretap_{name}")]
         return sum(float(value) for key, _, value in found if key.partition("{")[0] == f"kafka_wiretap_{name}")
 

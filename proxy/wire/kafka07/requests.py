@@ -36,6 +36,8 @@ from proxy.wire.primitives import Buffer
 
 # length, type
 _START = Struct(">ih")
+# a type alone
+SHORTEST_REQUEST = INT16.size
 # offset, max_size; time, max_number
 _OFFSET_AND_SIZE = Struct(">qi")
 _TIME_AND_NUMBER = Struct(">qi")
@@ -48,7 +50,7 @@ ANY_PARTITION = -1
 
 
 class RequestType(IntEnum):
-    """A request's first field; its name is the label."""
+    """A request's first field."""
 
     PRODUCE = 0
     FETCH = 1
@@ -60,6 +62,11 @@ class RequestType(IntEnum):
     def awaits_response(self) -> bool:
         """Whether the broker answers it at all."""
         return self not in (RequestType.PRODUCE, RequestType.MULTIPRODUCE)
+
+    @property
+    def api(self) -> str:
+        """Its name beside those of later versions' APIs, none of which it is: `0.7/fetch`."""
+        return f"0.7/{self.name.lower()}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +159,7 @@ def request_head(buf: Buffer, at: int = 0) -> RequestHead | None:
     if at + _START.size > len(buf):
         return None
     head = RequestHead(*_START.unpack_from(buf, at))
-    if head.length < INT16.size:
+    if head.length < SHORTEST_REQUEST:
         raise Malformed(f"a length of {head.length} bytes", api="0.7 request", offset=at)
     return head
 

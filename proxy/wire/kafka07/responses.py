@@ -17,13 +17,24 @@ from enum import IntEnum
 from struct import Struct
 from typing import NamedTuple
 
-from proxy.wire.errors import Malformed, Truncated, naming
+from proxy.wire.errors import Malformed, Truncated, WireError, naming
 from proxy.wire.kafka07.fields import INT16, INT32, INT64, at_end, put, put_block, take, take_block
-from proxy.wire.kafka07.requests import Fetch, MultiFetch, Offsets, Request, UnknownRequest
+from proxy.wire.kafka07.requests import (
+    Fetch,
+    MultiFetch,
+    MultiProduce,
+    Offsets,
+    Produce,
+    Request,
+    RequestType,
+    UnknownRequest,
+)
 from proxy.wire.primitives import Buffer
 
 # length, error code
 _START = Struct(">ih")
+# an error code alone
+SHORTEST_RESPONSE = INT16.size
 
 
 class ErrorCode(IntEnum):
@@ -84,7 +95,7 @@ def response_head(buf: Buffer, at: int = 0) -> ResponseHead | None:
     if at + _START.size > len(buf):
         return None
     head = ResponseHead(*_START.unpack_from(buf, at))
-    if head.length < INT16.size:
+    if head.length < SHORTEST_RESPONSE:
         raise Malformed(f"a length of {head.length} bytes", api="0.7 response", offset=at)
     return head
 
@@ -107,16 +118,43 @@ def decode_response(frame: Buffer, request: Request | UnknownRequest) -> Respons
                 return FetchResponse(error_code, bytes(frame[INT16.size :]))
 
 
+def decode_response_to(frame: Buffer, asked: RequestType) -> Response:
+    """The response to a request of which the type alone is known: a MULTIFETCH's parts are those that there are.
+
+    Errors: as `decode_response`.
+    """
+    if asked is RequestType.MULTIFETCH:
+        with naming(f"0.7 {asked.name} response"):
+            (error_code,) = take(INT16, frame, 0)
+            return MultiFetchResponse(error_code, _read_parts(frame, None, error_code))
+    return decode_response(frame, _ANY_OF[asked])
+
+
+def error_codes(frame: Buffer, asked: RequestType) -> list[int] | None:
+    """The codes other than 0 in a response, in wire order: its own, and those of a MULTIFETCH's parts.
+
+    None where the response can't be read, or there is none.
+    """
+    try:
+        response = decode_response_to(frame, asked)
+    except (WireError, ValueError):
+        return None
+    parts = response.parts if isinstance(response, MultiFetchResponse) else ()
+    return [code for code in (response.error_code, *(part.error_code for part in parts)) if code]
+
+
 def _ends_with_error(frame: Buffer, error_code: int) -> bool:
     """An error may stand alone, without the body that a good response has."""
     return error_code != ErrorCode.NONE and len(frame) == INT16.size
 
 
-def _read_parts(frame: Buffer, count: int, error_code: int) -> tuple[FetchResponse, ...]:
+def _read_parts(frame: Buffer, count: int | None, error_code: int) -> tuple[FetchResponse, ...]:
+    """`count`: of the request's fetches; None: not known."""
     if _ends_with_error(frame, error_code):
         return ()
-    parts, at = [], INT16.size
-    for _ in range(count):
+    parts: list[FetchResponse] = []
+    at = INT16.size
+    while at < len(frame) if count is None else len(parts) < count:
         start = at
         part, at = take_block(INT32, frame, start)
         if len(part) < INT16.size:
@@ -155,6 +193,13 @@ def _body(response: Response) -> bytes:
             return b"" if offsets is None else put(INT32, len(offsets)) + put(Struct(f">{len(offsets)}q"), *offsets)
 
 
+# some request of each type but that whose answer depends on more
+_ANY_OF: dict[RequestType, Request] = {
+    RequestType.PRODUCE: Produce("", 0, b""),
+    RequestType.FETCH: Fetch("", 0, 0, 0),
+    RequestType.MULTIPRODUCE: MultiProduce(()),
+    RequestType.OFFSETS: Offsets("", 0, 0, 0),
+}
 _REQUEST_NAMES = {
     FetchResponse: Fetch.type.name,
     MultiFetchResponse: MultiFetch.type.name,

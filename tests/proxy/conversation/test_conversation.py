@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.conversation import Conversation, Direction, Exchange, FrameKind, Mark, Routes, Step
+from proxy.conversation import Conversation, Direction, Exchange, FrameKind, Mark, Routes
 from proxy.conversation.conversation import MOST_SPARE
+from tests.proxy.conversation.runs import Run, rest_of
 from tests.proxy.conversation.script import (
     HEARTBEAT,
     Asked,
@@ -22,44 +23,6 @@ from tests.proxy.conversation.script import (
     scripts,
     whole,
 )
-
-
-class Run:
-    """What feeding chunks to a conversation brought, collected."""
-
-    def __init__(self, talk: Conversation) -> None:
-        self.talk = talk
-        self.steps: list[tuple[bool, Step]] = []
-
-    def feed(self, chunks: list[Chunk]) -> Run:
-        for chunk in chunks:
-            feed = self.talk.requests if chunk.from_client else self.talk.responses
-            self.steps.append((chunk.from_client, feed(chunk.data, chunk.at_ns)))
-        return self
-
-    def sent(self, from_client: bool) -> bytes:
-        return b"".join(bytes(piece) for side, step in self.steps for piece in step.outgoing() if side is from_client)
-
-    def finished(self) -> list[tuple[int, int, int, int, int, int]]:
-        return [
-            (e.number, e.api_key, e.api_version, e.correlation_id, e.request_size, e.response_size)
-            for _, step in self.steps
-            for e in step.finished
-        ]
-
-    def one_way(self) -> list[int]:
-        return [exchange.number for _, step in self.steps for exchange in step.one_way]
-
-    def frames(self, from_client: bool) -> list[bytes]:
-        """Marked frames, joined from their pieces."""
-        frames: list[bytes] = []
-        for side, step in self.steps:
-            for mark in step.marks if side is from_client else ():
-                piece = step.data[mark.start - step.offset : mark.stop - step.offset]
-                if mark.first:
-                    frames.append(b"")
-                frames[-1] += piece
-        return frames
 
 
 def expected(script: Script) -> list[tuple[int, int, int, int, int, int]]:
@@ -208,24 +171,12 @@ def test_after_a_gap_it_goes_on_at_the_next_frame_of_each_direction(script: Scri
         assert before.talk.requests_side.held or before.talk.responses_side.held
         return
     after = Run(Conversation.from_state(routes, json.loads(json.dumps(state))))
-    after.feed(_from(after.talk.offsets, chunks))
+    after.feed(rest_of(after.talk.offsets, chunks))
     straight = Run(Conversation(routes)).feed(chunks)
     seen = after.finished()
     assert seen == straight.finished()[len(straight.finished()) - len(seen) :]
     assert after.talk.sequence == straight.talk.sequence
     assert after.talk.next_exchange == straight.talk.next_exchange
-
-
-def _from(offsets: tuple[int, int], chunks: list[Chunk]) -> list[Chunk]:
-    """The chunks without what lies before the offsets."""
-    left = {True: offsets[0], False: offsets[1]}
-    rest = []
-    for chunk in chunks:
-        skipped = min(left[chunk.from_client], len(chunk.data))
-        left[chunk.from_client] -= skipped
-        if skipped < len(chunk.data):
-            rest.append(Chunk(chunk.from_client, chunk.data[skipped:], chunk.at_ns))
-    return rest
 
 
 def test_an_answer_of_our_own_waits_for_the_answers_before_it() -> None:

@@ -2,9 +2,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proxy.conversation import Conversation, Routes07
 from proxy.conversation.exchange import Cause, Direction, Exchange, OpaqueReason, timings
 from proxy.metrics.table import LATENCY_BOUNDS_NS
 from proxy.metrics.traffic import Row, Traffic
+from tests.proxy.conversation.script import framed
 from tests.proxy.metrics.exchanges import (
     ASKED_NS,
     HEARTBEAT,
@@ -45,6 +47,17 @@ def test_each_version_has_numbers_of_its_own(traffic: Traffic) -> None:
     assert {labels: row.exchanges for labels, row in traffic.rows.items()} == {
         ("Heartbeat", "3"): 1,
         ("Heartbeat", "4"): 2,
+    }
+
+
+def test_apis_of_0_7_have_no_version_but_the_dialects(traffic: Traffic) -> None:
+    asked = Conversation(Routes07())
+    asked.requests(framed(b"\0\1fetch") + framed(b"\0\0produce") + framed(b"\0\x09what"), 1)
+    traffic.finished(asked.responses(framed(b"\0\0"), 2).finished, sent_ns=3)
+    traffic.unanswered(asked.in_flight)
+    assert {labels: (row.exchanges, row.unanswered) for labels, row in traffic.rows.items()} == {
+        ("0.7/fetch", "0.7"): (1, 0),
+        ("other", "other"): (0, 1),
     }
 
 

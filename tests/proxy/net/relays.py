@@ -172,7 +172,7 @@ async def relaying(
     shared = Shared(chosen, nodes, traffic, held or HeldBytes(1 << 28, 30), watcher, Room(watcher))
     client, inner = connected(buffers=buffers)
     outer, broker = connected(buffers=buffers)
-    talk = Conversation(routes(), chosen.limits)
+    talk = Conversation(routes(chosen.dialect), chosen.limits)
     relay = Relay(1, Stream(inner, "client"), Stream(outer, "broker"), talk, shared)
     relaying = Relaying(Peer(client), Peer(broker), relay, talk, traffic, watcher, listeners)
     try:

@@ -27,6 +27,7 @@ from proxy.net.state import read_state, remembering
 from proxy.rewrite.addresses import METADATA
 from proxy.rewrite.nodes import Address, Node
 from proxy.wire import catalog
+from proxy.wire.dialects import Dialect
 from proxy.wire.framing import framed
 from tests.brokers.ports import reserved_range
 from tests.proxy.conversation.script import HEARTBEAT, request, response
@@ -804,3 +805,23 @@ def test_a_name_that_is_no_text_is_no_fault_and_what_else_python_cannot_raise_is
         server._heed_unraisable(SimpleNamespace(exc_value=error, object=about))
     assert (printed[0].exc_value, printed[0].object) == (no_text, "a codec")
     assert len(printed) == 2
+
+
+async def test_a_broker_of_0_7_is_ready_without_a_question_and_no_node_is_listened_for(nursery):
+    broker = Broker()
+    await broker.start(nursery)
+    frame = framed(b"\0\1" + bytes(6))
+    async with proxying(settings(broker.address, dialect=Dialect.KAFKA_07)) as proxy:
+        with trio.fail_after(PATIENCE):
+            while not proxy.cluster.upstreams.reached:
+                await wait_all_tasks_blocked(0.005)
+        assert proxy.proxy._is_ready() == (True, "ready")
+        assert broker.asked == []
+        assert proxy.watcher.seen("node") == []
+        client = await proxy.client()
+        await client.say(frame)
+        # this broker answers what it does not know with a pong, which is an answer by its place
+        await client.hears(response(0, b"pong"))
+        client.close()
+        assert proxy.cluster.nodes.listeners() == []
+        assert broker.frames == [frame[4:]]

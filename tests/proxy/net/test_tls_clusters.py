@@ -19,6 +19,7 @@ from proxy.rewrite.addresses import METADATA
 from proxy.rewrite.nodes import Address, Node
 from proxy.tls.settings import Clients, ListenerTls, UpstreamTls
 from proxy.wire import catalog
+from proxy.wire.dialects import Dialect
 from proxy.wire.framing import framed
 from tests.certificates import Authority
 from tests.proxy.conversation.script import HEARTBEAT, request, response
@@ -118,6 +119,17 @@ async def test_clients_speak_tls_and_brokers_do_not(plain, signed):
         await closed(proxy, client_closed=2)
         facts = [event[1] for event in proxy.watcher.seen("opened")]
         assert [(one.tls, one.principal) for one in facts] == [(True, None)] * 2
+
+
+async def test_tls_is_no_matter_of_the_dialect(secure, signed):
+    fetch = framed(b"\0\1" + bytes(6))
+    both = {"tls": ListenerTls(signed.proxy), "upstream_tls": shown(signed)}
+    async with proxying(settings(secure.address, dialect=Dialect.KAFKA_07, **both)) as proxy:
+        client = await tls_client(proxy, signed)
+        await client.say(fetch)
+        await client.hears(PONG[:4] + bytes(4) + PONG[8:])
+        await client.ends()
+        await closed(proxy, client_closed=1)
 
 
 async def test_brokers_speak_tls_and_clients_do_not(secure, signed):

@@ -16,6 +16,7 @@ from proxy.net.state import State
 from proxy.net.streams import Stream
 from proxy.net.upstreams import Upstreams
 from proxy.rewrite.nodes import Address, Node
+from proxy.wire.dialects import Dialect
 from tests.proxy.net.cluster import API_VERSIONS, METADATA, Broker
 from tests.proxy.net.peers import HOST
 from tests.proxy.net.relays import Listeners, settings
@@ -247,3 +248,33 @@ async def test_without_a_free_port_for_a_node_the_question_has_no_answer(make, b
     monkeypatch.setattr("proxy.net.nodes.bind", no_port)
     assert not await upstreams.ask()
     assert "no listener can be had" in caplog.records[0].keys["reason"]
+
+
+async def test_a_broker_of_0_7_is_asked_for_nothing_but_a_connection(make, broker):
+    upstreams, nodes = make(broker.address, dialect=Dialect.KAFKA_07)
+    assert await upstreams.ask()
+    assert (upstreams.reached, nodes.are_known, nodes.listeners()) == (True, False, [])
+    assert await connected(upstreams, None) == str(broker.address)
+    assert broker.asked == []
+
+
+async def test_a_broker_of_0_7_that_is_gone_is_looked_for_until_it_is_back(make, nursery, caplog, autojump_clock):
+    caplog.set_level(logging.INFO)
+    broker = Broker()
+    address = await broker.start(nursery)
+    upstreams, _ = make(address, dialect=Dialect.KAFKA_07)
+    nursery.start_soon(upstreams.keep_asking)
+    await trio.sleep(10)
+    assert (upstreams.reached, broker.connections) == (True, 1)
+    broker.stop()
+    await trio.sleep(1)
+    assert not await upstreams.ask()
+    assert not upstreams.reached
+    assert await connected(upstreams, None) is Cause.UPSTREAM_DOWN
+    await trio.sleep(100)
+    assert not upstreams.reached
+    await broker.start(nursery, port=address.port)
+    await trio.sleep(100)
+    assert (upstreams.reached, broker.connections) == (True, 2)
+    assert [record.message for record in caplog.records] == ["upstream is down", "upstream is back"]
+    nursery.cancel_scope.cancel()

@@ -45,6 +45,7 @@ advertise = "proxy.example.org"
 node_ports = 19200
 node_count = 50
 state = "nodes.json"
+dialect = "kafka"
 hide_unknown = true
 nodes.1 = "127.0.0.1:9094"
 mapping = "ports"
@@ -246,6 +247,22 @@ def test_a_flag_wins_over_the_environment_and_that_over_the_file(tmp_path):
     assert by["held",] == (From.ENVIRONMENT, "KAFKA_WIRETAP_HELD")
     assert by["metrics",] == (From.FILE, str(tmp_path / "wiretap.toml"))
     assert by["log", "level"] == (From.DEFAULT, "")
+
+
+def test_nothing_is_kept_of_a_cluster_of_0_7(tmp_path):
+    found = loaded(tmp_path, BASIC + 'dialect = "kafka-0.7"\n')
+    assert found.proxy.clusters[0].state is None
+    assert lines(tmp_path, BASIC + 'dialect = "kafka-0.8"\n') == (
+        'clusters.main.dialect = "kafka-0.8" is none of kafka, kafka-0.7; right would be dialect = "kafka-0.7"',
+    )
+
+
+def test_several_brokers_of_0_7_are_said_in_the_files_words(tmp_path):
+    (line,) = lines(tmp_path, '[clusters.main]\nupstream = ["a:1", "b:2"]\nlisten = "c:3"\ndialect = "kafka-0.7"\n')
+    assert line == (
+        'clusters.main.upstream = ["a:1", "b:2"] names several brokers, and with dialect = "kafka-0.7" a listener '
+        'stands for one; right would be upstream = ["a:1"] and another cluster for each other broker'
+    )
 
 
 def test_flags_alone_will_do():

@@ -1,7 +1,7 @@
 import pytest
 
 from proxy.settings.load import load
-from proxy.settings.risks import OF_A_CLUSTER, OF_ALL, OF_THE_CAPTURE, risks
+from proxy.settings.risks import OF_A_CLUSTER, OF_ALL, OF_THE_CAPTURE, notes, risks
 
 SAFE = """\
 metrics = "127.0.0.1:9464"
@@ -61,3 +61,10 @@ def test_each_worker_has_only_its_part_of_what_may_be_held(tmp_path):
 def test_an_admin_page_on_ones_own_machine_is_no_risk(tmp_path):
     for host in ("localhost", "127.0.0.5", "[::1]"):
         assert taken(tmp_path, f'metrics = "{host}:9464"') == []
+
+
+def test_a_cluster_of_0_7_has_no_logins_to_be_told_of(tmp_path):
+    said = 'dialect = "kafka-0.7"\n'
+    for line, count in (("", 1), (said, 0)):
+        (tmp_path / "wiretap.toml").write_text(f'[clusters.main]\nupstream = "a:1"\nlisten = "127.0.0.1:1"\n{line}')
+        assert len(list(notes(load(tmp_path / "wiretap.toml", None, {})))) == count

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.wire import catalog
+from proxy.wire.dialects import Dialect
 from proxy.wire.error_paths import apis_with_errors, error_codes, error_paths
 
 FETCH, METADATA, API_VERSIONS, DESCRIBE_CONFIGS, SASL_AUTHENTICATE = 1, 3, 18, 32, 36
@@ -27,6 +28,28 @@ def test_an_api_or_version_that_the_catalog_lacks_has_no_paths() -> None:
     assert error_paths(METADATA, 999) == ()
     assert error_paths(30_000, 0) == ()
     assert error_codes(b"\0\0\0\1", 30_000, 0) is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "frame", "codes"),
+    [
+        (1, b"\0\1", [1]),
+        (1, b"\0\0messages", []),
+        (2, b"\0\0" + b"\0\0\0\2\0\3" + b"\0\0\0\3\0\0m" + b"\0\0\0\2\0\3", [3, 3]),
+        (4, b"\xff\xff", [-1]),
+        (4, b"\0\0\0\0\0\1", None),
+        (0, b"\0\1", None),
+        (5, b"\0\1", None),
+        (-1, b"\0\1", None),
+    ],
+)
+def test_responses_of_0_7_have_theirs_too(asked: int, frame: bytes, codes: list[int] | None) -> None:
+    assert error_codes(memoryview(frame), asked, None, dialect="kafka-0.7") == codes
+    assert apis_with_errors(Dialect.KAFKA_07) == [1, 2, 4]
+
+
+def test_without_a_version_nothing_is_told() -> None:
+    assert error_codes(fetch_response(3), FETCH, None) is None
 
 
 def test_nearly_every_api_can_answer_with_an_error() -> None:

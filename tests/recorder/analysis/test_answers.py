@@ -39,6 +39,18 @@ def test_each_response_gives_its_codes_and_requests_give_none(
     assert codes(capture(*rows)) == {0: [3, 3], 1: []}
 
 
+def test_responses_of_0_7_give_their_codes(capture: Build, response_row: Build) -> None:
+    old = {"dialect": "kafka-0.7", "api_version": None}
+    multi = b"\0\0" + b"\0\0\0\2\0\3" + b"\0\0\0\3\0\0m" + b"\0\0\0\2\0\3"
+    rows = [
+        response_row(0, b"\0\1", api_key=1, api="0.7/fetch", **old),
+        response_row(1, multi, api_key=2, api="0.7/multifetch", **old),
+        response_row(2, b"\0\0\0", api_key=4, api="0.7/offsets", **old),
+        response_row(3, metadata_response(5)),
+    ]
+    assert codes(capture(*rows)) == {0: [1], 1: [3, 3], 2: None, 3: [5]}
+
+
 def test_codes_behind_lengths_of_more_than_seven_bits_are_read(capture: Build, response_row: Build) -> None:
     """A body comes to Python as Arrow's memory, whose bytes count as signed where nobody says otherwise."""
     lengths = [0, 1, 126, 127, 128, 200, 16_383, 20_000]
@@ -64,7 +76,8 @@ def test_bodies_that_need_not_be_read_never_reach_python(capture: Build, respons
     rows = [
         response_row(0, frame, api_key=30_000, api=None, note="unknown_api"),
         response_row(1, frame[:-1], size=len(frame), omitted=[{"start": len(frame) - 1, "length": 1}]),
-        response_row(2, None, size=0, stored=0, dialect="kafka-0.7", api="0.7/fetch", api_key=None),
+        response_row(2, b"\0\3", dialect="kafka-0.7", api=None, api_key=9, api_version=None, note="unknown_api"),
+        response_row(4, b"\0\3", dialect="kafka-0.7", api="0.7/multiproduce", api_key=3, api_version=None),
         response_row(3, metadata_response(*range(100))),
     ]
     assert codes(capture(*rows), largest=200) == {}

@@ -8,6 +8,7 @@ import pytest
 
 from proxy.conversation.conversation import Conversation
 from proxy.wire import catalog
+from proxy.wire.dialects import Dialect
 from recorder.capture import storage
 from recorder.capture.assembly import Assembly
 from recorder.capture.ranges import RangeFiles
@@ -96,8 +97,34 @@ def test_a_certificates_subject_is_who_it_is_until_somebody_logs_in(tmp_path: Pa
     assert [row["principal"] for row in log.rows()] == ["CN=orders", "alice"]
 
 
+def test_what_0_7_does_not_say_is_null_and_the_rest_is_there(tmp_path: Path) -> None:
+    log = Log(tmp_path)
+    log.facts(Kind.OPENED, {"client": "c:1", "node": None, "dialect": "kafka-0.7", "cluster": "old"})
+    log.feed(Kind.BYTES, framed(b"\0\0produce") + framed(b"\0\1fetch") + framed(b"\0\7what"))
+    log.feed(Kind.BYTES, framed(b"\0\3"), direction=1)
+    log.feed(Kind.BYTES, b"\0\0\0", offset=31)
+    rows = log.rows()
+    heads = ("kind", "api_key", "api", "awaits", "exchange", "size", "request_size", "latency_ns", "note")
+    assert [tuple(row[name] for name in heads) for row in rows] == [
+        ("request", 0, "0.7/produce", False, 0, 9, None, None, None),
+        ("request", 1, "0.7/fetch", True, 1, 7, None, None, None),
+        ("request", 7, None, True, 2, 6, None, None, "unknown_api"),
+        ("response", 1, "0.7/fetch", None, 1, 2, 7, 1, None),
+        ("bytes", None, None, None, None, 3, None, None, "cut in its head"),
+    ]
+    nothing = ("node", "principal", "api_version", "correlation_id", "client_id", "masked", "omitted")
+    for row in rows:
+        assert {row[name] for name in nothing} == {None}
+        assert (row["dialect"], row["cluster"]) == ("kafka-0.7", "old")
+    (closed,) = event_rows(tmp_path, "closed")
+    assert json.loads(closed["detail"]) == {
+        "open": 1,
+        "exchanges": [{"exchange": 2, "api": None, "correlation_id": None}],
+    }
+
+
 def test_a_hole_drops_the_frame_that_it_cuts_and_a_resync_goes_on(log: Log) -> None:
-    other = Conversation(log.assembly.routes)
+    other = Conversation(log.assembly.routes[Dialect.KAFKA])
     other.requests(METADATA.request * 3, 1)
     log.feed(Kind.BYTES, METADATA.request + METADATA.request[:30])
     log.facts(Kind.HOLE, {"reason": "queue_full", "offsets": [1, 0]})
@@ -118,7 +145,7 @@ def test_a_hole_drops_the_frame_that_it_cuts_and_a_resync_goes_on(log: Log) -> N
 
 
 def test_an_answer_of_the_proxy_that_waited_through_a_gap_is_a_row(log: Log) -> None:
-    other = Conversation(log.assembly.routes)
+    other = Conversation(log.assembly.routes[Dialect.KAFKA])
     other.requests(METADATA.request, 1)
     other.made(1, framed(b"made"))
     log.facts(Kind.HOLE, {"reason": "queue_full", "offsets": [0, 0]})

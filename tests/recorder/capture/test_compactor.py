@@ -74,6 +74,7 @@ def test_any_traffic_cut_anywhere_makes_the_rows_of_the_naive_twin(
     folder = tmp_path_factory.mktemp("capture")
     rng = random.Random(seed)
     talks = some_talks(rng, 2, 3 if largest == 1 else 12, largest)
+    talks.append(traffic.cut(rng, traffic.old_talk(rng, 2, 3 if largest == 1 else 12), largest))
     record(folder, talks, rng, segment=segment)
     compact(folder)
     assert_capture_holds(folder, talks)

@@ -147,6 +147,7 @@ def test_frames_and_what_gaps_lost_are_together_what_came(
 ) -> None:
     rng = random.Random(seed)
     talks = some_talks(rng, 2, 40, rng.choice([100, 300, 3000]))
+    talks.append(traffic.cut(rng, traffic.old_talk(rng, 2, 40), rng.choice([100, 300, 3000])))
     tap = tap_of(queue=6_000, segment=rng.choice([2_000, 1 << 20]))
     player = Player(tap)
     for talk in talks:

@@ -6,14 +6,17 @@ import random
 import pytest
 
 from proxy.conversation.conversation import Conversation
+from proxy.conversation.kafka07 import Routes07
 from proxy.conversation.routes import Routes
+from proxy.wire.dialects import Dialect
 from recorder.capture.cutting import cut_requests
-from recorder.capture.track import Track
+from recorder.capture.track import CLIENT_ID_AT, Track
 from tests.recorder.capture import traffic
 
 RNG = random.Random(1)
 CALL = traffic.call(RNG, traffic.METADATA, 1, "one")
 ROUTES = Routes()
+EACH = {one.dialect: one for one in (ROUTES, Routes07())}
 
 
 def track() -> Track:
@@ -73,7 +76,7 @@ def test_a_track_goes_on_elsewhere_as_if_nothing_had_been() -> None:
     one.clients[3] = "two"
     blob = bytearray(b"others")
     saved = json.loads(json.dumps(one.state(blob)))
-    other = Track.from_state(ROUTES, saved, bytes(blob))
+    other = Track.from_state(EACH, saved, bytes(blob))
     assert other.parts == one.parts
     again = bytearray(b"others")
     assert json.loads(json.dumps(other.state(again))) == saved
@@ -100,8 +103,30 @@ def test_a_broken_track_goes_on_broken() -> None:
         "cut": "Metadata",
         "behind": whole,
     }
-    other = Track.from_state(ROUTES, json.loads(json.dumps(one.state(bytearray()))), b"")
+    other = Track.from_state(EACH, json.loads(json.dumps(one.state(bytearray()))), b"")
     assert (other.talk, other.broken) == (None, one.broken)
+
+
+def test_in_the_dialect_of_0_7_nobody_has_a_client_id() -> None:
+    facts = {"client": "c:2", "dialect": "kafka-0.7"}
+    one = Track(9, Conversation(EACH[Dialect.KAFKA_07], decides=False), facts)
+    # in any other dialect these bytes would tell one, or that there is none
+    for body in (b"", b"\0\0\0\0\0\0\0\3one", b"\0\0\0\0\0\0\xff\xff", b"\0\0\0\0\0\0\x80\0"):
+        frame = b"\0\1" + body
+        feed(one, traffic.framed(frame))
+        assert one.talk is not None
+        assert (
+            frame.startswith(one.usual_client, CLIENT_ID_AT) or one.note_client(one.talk.in_flight[-1], frame) is None
+        )
+        assert one.usual_client_id is None
+    assert one.described().dialect == "kafka-0.7"
+    other = Track.from_state(EACH, json.loads(json.dumps(one.state(bytearray()))), b"")
+    assert (other.dialect, other.talk and other.talk.dialect) == (Dialect.KAFKA_07, Dialect.KAFKA_07)
+    assert other.usual_client_id is None
+
+
+def test_what_was_recorded_before_there_were_dialects_is_of_the_first() -> None:
+    assert track().dialect is Dialect.KAFKA
 
 
 def test_behind_a_gap_nobody_knows_who_asked_in_it() -> None:

@@ -16,6 +16,7 @@ from proxy.conversation.exchange import Cause, Direction
 from proxy.conversation.routes import Routes
 from proxy.net.cluster import routes
 from proxy.wire import catalog
+from proxy.wire.dialects import Dialect
 
 METADATA, HEARTBEAT, PRODUCE, SASL_AUTHENTICATE, VENDOR = 3, 12, 0, 36, 10_001
 SECRET = b"hunter2-correct-horse"
@@ -32,8 +33,8 @@ class Call:
     """A request and its answer, with their lengths; `answer` None: none will come. `secret` stands in both."""
 
     api_key: int
-    version: int
-    correlation_id: int
+    version: int | None
+    correlation_id: int | None
     client_id: str | None
     request: bytes
     answer: bytes | None
@@ -47,6 +48,7 @@ class Talk:
     listener: str = "127.0.0.1:19092"
     client: str = "127.0.0.1:5555"
     node: int | None = 1
+    dialect: Dialect = Dialect.KAFKA
     chunks: list[Chunk] = field(default_factory=list)
 
     def streams(self) -> tuple[bytes, bytes]:
@@ -133,6 +135,17 @@ def talk(rng: random.Random, connection: int, calls: int, apis: Iterable[int] = 
     return Talk(connection, made)
 
 
+def old_talk(rng: random.Random, connection: int, calls: int) -> Talk:
+    """One of Kafka 0.7: any types, of which two have no answer, and any bytes behind them."""
+    made = []
+    for _ in range(calls):
+        number = rng.randrange(5)
+        request, answer = (rng.randbytes(rng.choice([0, 1, 30, 300, 3000])) for _ in range(2))
+        answered = framed(b"\0\0" + answer) if number not in (0, 3) else None
+        made.append(Call(number, None, None, None, framed(bytes([0, number]) + request), answered))
+    return Talk(connection, made, node=None, dialect=Dialect.KAFKA_07)
+
+
 def cut(rng: random.Random, talk: Talk, largest: int, start_ns: int = 1_000_000_000) -> Talk:
     """Cuts the streams into chunks of 1 to `largest` bytes. An answer starts to arrive when its request is whole."""
     requests, answers = talk.streams()
@@ -157,9 +170,9 @@ def cut(rng: random.Random, talk: Talk, largest: int, start_ns: int = 1_000_000_
     return talk
 
 
-def recording_routes() -> Routes:
+def recording_routes(dialect: Dialect = Dialect.KAFKA) -> Routes:
     """The proxy's own: a twin of them here could mark what it doesn't."""
-    return routes()
+    return routes(dialect)
 
 
 class Player:
@@ -173,7 +186,7 @@ class Player:
     def open(
         self, talk: Talk, at_ns: int = 1, cluster: str | None = None, principal: str | None = None
     ) -> Conversation:
-        conversation = self.talks[talk.connection] = Conversation(recording_routes())
+        conversation = self.talks[talk.connection] = Conversation(recording_routes(talk.dialect))
         peers = (talk.listener, talk.client, talk.node, "10.0.0.1:9092")
         facts = Opened(talk.connection, at_ns, *peers, principal is not None, cluster, principal)
         self.observer.opened(facts, conversation)
@@ -232,6 +245,7 @@ def _row(talk: Talk, direction: Direction, begin: int, end: int, number: int, on
         "order": order,
         "connection": talk.connection,
         "exchange": number,
+        "dialect": talk.dialect.value,
         "kind": "response" if direction else "request",
         "made_by": "broker" if direction else "client",
         "mono_ns": last_ns,

@@ -9,7 +9,8 @@ import pytest
 
 from proxy.tools.tree import Masked
 from proxy.wire import records
-from recorder.inspect.body import body
+from recorder.inspect.body import Body, body
+from tests.proxy.wire.kafka07.clients import built
 
 Make = Callable[..., dict[str, Any]]
 PRODUCE, METADATA, API_VERSIONS, SASL_AUTHENTICATE = 0, 3, 18, 36
@@ -61,7 +62,10 @@ def test_without_masked_spans_a_secret_was_kept_and_is_shown(make_response: Make
         ({"kind": "bytes"}, "no frame of Kafka's: bytes"),
         ({"api_version": 999}, "api 3 version 999 is not in the catalog"),
         ({"api_key": None, "api": None}, "api unknown can't be decoded"),
-        ({"dialect": "kafka-0.7", "api": "0.7/fetch"}, "0.7/fetch can't be decoded"),
+        ({"dialect": "kafka-0.7", "api_key": 1, "frame": b"\1"}, "can't be decoded: "),
+        ({"dialect": "kafka-0.7", "api_key": 0, "api": "0.7/produce"}, "can't be decoded: "),
+        ({"dialect": "kafka-0.7", "api_key": 9, "api": None}, "can't be decoded: "),
+        ({"dialect": "kafka-9", "api": "9/fetch"}, "9/fetch can't be decoded"),
     ],
 )
 def test_what_cannot_be_decoded_says_why(make_response: Make, other: dict[str, Any], why: str) -> None:
@@ -81,6 +85,16 @@ def test_bytes_behind_a_message_are_reported(make_response: Make) -> None:
     found = body(as_read(row, frame=row["frame"] + b"xyz"))
     assert found.values is not None
     assert found.why == "3 bytes more stand behind it"
+
+
+def test_frames_of_0_7_are_read_by_its_own_codec(make_request: Make, make_response: Make) -> None:
+    old = {"dialect": "kafka-0.7", "api_version": None, "correlation_id": None}
+    asked = as_read(make_request(0, 1, 0, METADATA, 12), **old, api_key=4, frame=built("brod", "EARLIEST")[4:])
+    assert body(asked) == Body({"topic": "clicks", "partition": 0, "time": -2, "max_number": 1})
+    told = as_read(make_response(0, 1, 1, METADATA, 12), **old, api_key=4, frame=b"\0\0\0\0\0\1" + bytes(7) + b"\5")
+    assert body(told) == Body({"error_code": 0, "offsets": [5]})
+    unknown = as_read(make_request(0, 1, 0, METADATA, 12), **old, api_key=9, frame=b"\0\x09what")
+    assert body(unknown) == Body({"type": 9, "bytes": b"what"})
 
 
 def test_records_are_opened_as_many_as_were_asked_for(make_request: Make) -> None:

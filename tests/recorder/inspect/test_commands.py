@@ -87,6 +87,26 @@ def test_filters_leave_what_they_name(folder: Path, filters: list[str], ids: lis
     assert [line["id"].split("/", 1)[1] for line in objects("frames", folder, *filters)] == ids
 
 
+@pytest.mark.parametrize(
+    ("api", "ids"),
+    [
+        ("0.7/fetch", ["9/0"]),
+        ("0.7/MultiProduce", ["9/1"]),
+        ("fetch", ["1/2", "1/3", "1/6"]),
+        ("1", ["1/2", "1/3", "1/6", "9/0"]),
+        ("3", ["1/0", "1/1", "9/1"]),
+    ],
+)
+def test_an_apis_name_says_its_dialect_and_its_number_does_not(
+    folder: Path, make_request: Callable[..., Any], written: Callable[..., None], api: str, ids: list[str]
+) -> None:
+    old = {"dialect": "kafka-0.7", "api_version": None, "session": "20261121T120000Z-old"}
+    rows = [make_request(9, 9, number, 3, 12) | old | {"api_key": key} for number, key in enumerate((1, 3))]
+    written(folder, "frames", rows)
+    found = [json.loads(line)["id"] for line in lines("frames", folder, "--api", api, "--json")]
+    assert sorted(name.partition("/")[2] for name in found) == ids
+
+
 def test_exchanges_are_listed_as_they_end_and_the_open_ones_last(folder: Path) -> None:
     found = objects("exchanges", folder, "--connection", "1")
     assert [(line["api"], line["outcome"]) for line in found] == [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from recorder.inspect.exchanges import pairs
+from recorder.inspect.exchanges import error_names, pairs
 
 Make = Callable[..., dict[str, Any]]
 
@@ -32,6 +32,16 @@ def test_what_has_no_other_half_is_named_for_the_half_it_has(make_request: Make,
     rows = [make_request(0, 1, 0, 3, 12, exchange=0), make_response(1, 1, 1, 3, 12, exchange=1)]
     rows.append(make_request(2, 1, 2, 0, 9, exchange=2, awaits=False))
     assert told(*rows) == [(2, "one_way"), (0, "unanswered"), (1, "request_lost")]
+
+
+def test_errors_of_0_7_have_their_present_names(make_response: Make) -> None:
+    old = {"dialect": "kafka-0.7", "api_version": None, "omitted": None, "masked": None}
+    frame = b"\0\0" + b"\0\0\0\2\0\3" + b"\0\0\0\2\0\1" + b"\0\0\0\2\0\3"
+    assert error_names(make_response(0, 1, 1, 3, 12) | old | {"api_key": 2, "frame": frame}) == [
+        "UNKNOWN_TOPIC_OR_PARTITION",
+        "OFFSET_OUT_OF_RANGE",
+    ]
+    assert error_names(make_response(0, 1, 1, 3, 12) | old | {"api_key": 9, "frame": b"\0\3"}) == []
 
 
 def test_an_answer_by_the_proxy_is_told_apart(make_request: Make, make_response: Make) -> None:

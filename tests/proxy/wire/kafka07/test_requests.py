@@ -25,6 +25,16 @@ FETCH = Fetch("clicks", 1, 0, 300_000)
 PRODUCE = Produce("clicks", 1, b"messages")
 
 
+def test_types_have_names_that_no_other_api_has() -> None:
+    assert [asked.api for asked in RequestType] == [
+        "0.7/produce",
+        "0.7/fetch",
+        "0.7/multifetch",
+        "0.7/multiproduce",
+        "0.7/offsets",
+    ]
+
+
 @given(REQUESTS)
 def test_requests_are_written_and_read_as_the_page_lays_them_out(request: Request) -> None:
     frame = obvious_request(request)

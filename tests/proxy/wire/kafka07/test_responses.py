@@ -1,5 +1,7 @@
 """Responses of 0.7, read by their requests, against a writer that is nothing but byte strings."""
 
+from contextlib import suppress
+
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -17,10 +19,13 @@ from proxy.wire.kafka07 import (
     OffsetsResponse,
     Produce,
     Request,
+    RequestType,
     Response,
     UnknownRequest,
     decode_response,
+    decode_response_to,
     encode_response,
+    error_codes,
     error_name,
     response_head,
 )
@@ -38,6 +43,29 @@ def test_responses_are_written_and_read_as_the_page_lays_them_out(exchange: tupl
     assert encode_response(response) == frame
     for buffer in (frame, bytearray(frame), memoryview(frame)):
         assert decode_response(buffer, request) == response
+
+
+@given(answered())
+def test_the_type_of_its_request_is_enough_to_read_a_response(exchange: tuple[Request, Response]) -> None:
+    request, response = exchange
+    frame = obvious_response(response)
+    for buffer in (frame, bytearray(frame), memoryview(frame)):
+        assert decode_response_to(buffer, request.type) == response
+    parts = response.parts if isinstance(response, MultiFetchResponse) else ()
+    assert error_codes(frame, request.type) == [one.error_code for one in (response, *parts) if one.error_code]
+
+
+@given(st.binary(max_size=60), st.sampled_from(RequestType))
+def test_of_what_is_no_response_no_error_codes_are_told(data: bytes, asked: RequestType) -> None:
+    codes = error_codes(data, asked)
+    if not asked.awaits_response or len(data) < 2:
+        assert codes is None
+    elif asked is RequestType.FETCH:
+        code = int.from_bytes(data[:2], "big", signed=True)
+        assert codes == ([code] if code else [])
+    with hostile(data), suppress(ValueError):
+        decode_response_to(data, asked)
+        assert codes is not None
 
 
 @given(answered())

@@ -1,0 +1,87 @@
+"""The dialect of Kafka 0.7: heads of a few bytes, and pairing by nothing but the order.
+
+A request says its type and a response not even that, so a response belongs to the oldest request that has one. Where
+that is wrong nothing shows it: a type that 0.7 does not have is taken to be answered, and a broker of 0.7 ends the
+connection there, so that nothing behind it is paired with another's response. There are no logins, no secrets and no
+addresses: nothing is marked, and every frame passes as it is. Source: `proxy.wire.kafka07`.
+"""
+
+from __future__ import annotations
+
+from proxy.conversation.exchange import Cause, Exchange, FrameKind, OpaqueReason
+from proxy.conversation.requests import RequestSide
+from proxy.conversation.responses import ResponseSide
+from proxy.conversation.routes import Route, Routes
+from proxy.conversation.step import Step
+from proxy.wire.dialects import Dialect
+from proxy.wire.kafka07 import SHORTEST_REQUEST, SHORTEST_RESPONSE, RequestHead, request_head
+
+# words of later versions have 32 bits: those of this dialect stand above them, for numbers are kept by their words
+_WORDS = 1 << 33
+
+
+class Routes07(Routes):
+    """One route for each type."""
+
+    dialect = Dialect.KAFKA_07
+
+    def _make(self, word: int) -> Route:
+        number = word & 0xFFFF
+        number -= (number & 0x8000) << 1
+        asked = RequestHead(0, number).type
+        return Route(
+            api_key=number,
+            api_version=None,
+            api=asked.api if asked is not None else None,
+            known=asked is not None,
+            mark_request=False,
+            mark_response=False,
+            answered=False,
+            refused=False,
+            plain_request=asked is not None,
+            plain_response=asked is not None,
+            word=word,
+        )
+
+
+class RequestSide07(RequestSide):
+    """The client's direction."""
+
+    __slots__ = ()
+
+    def _frames(self, step: Step, at: int, first_ns: int, at_ns: int) -> int:
+        size = self._length(step, at, SHORTEST_REQUEST)
+        head = request_head(step.data, at) if size >= 0 else None
+        if head is None:
+            return at
+        route = self.common.routes.of(_WORDS | head.number & 0xFFFF)
+        exchange = Exchange(self.number, route, None, size, first_ns, at_ns)
+        exchange.awaits = head.awaits_response is not False
+        if not route.known:
+            exchange.opaque = OpaqueReason.UNKNOWN_API
+        return self._take(step, at, size, exchange)
+
+
+class ResponseSide07(ResponseSide):
+    """The broker's direction."""
+
+    __slots__ = ()
+
+    def _frames(self, step: Step, at: int, first_ns: int, at_ns: int) -> int:
+        size = self._length(step, at, SHORTEST_RESPONSE)
+        if size < 0:
+            return at
+        if not self.common.in_flight:
+            step.cause = Cause.UNEXPECTED_RESPONSE
+            return at
+        exchange = self.common.in_flight.popleft()
+        exchange.response_size = size
+        exchange.response_first_ns = first_ns
+        exchange.previous_last_ns = self.previous_last_ns
+        self.begun += 1
+        stop = at + 4 + size
+        if stop <= len(step.data):
+            self._complete(step, exchange, step.offset + stop, at_ns)
+        else:
+            self._leave_open(step, at, stop, FrameKind.RESPONSE, exchange, marked=False)
+        return stop

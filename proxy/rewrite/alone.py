@@ -1,0 +1,63 @@
+"""A listener for one broker, and nothing to tell of it: Kafka 0.7, whose brokers' addresses stand in ZooKeeper.
+
+Each broker needs a proxy's listener of its own there, and registers it in its own name: no response says where others
+are.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from proxy.rewrite.nodes import Address, Wanted
+
+
+@dataclass(frozen=True, slots=True)
+class AloneMap:
+    """The bootstrap listener is all there is; no client is ever told of a node."""
+
+    @property
+    def named(self) -> Mapping[int, Address]:
+        """No node has a listener."""
+        return {}
+
+    @property
+    def own(self) -> int | None:
+        """The broker's number is not told."""
+        return None
+
+    @property
+    def usual(self) -> range:
+        """No ports are set aside."""
+        return range(0)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """There is nothing to give way."""
+        return ()
+
+    def wanted(self, node_id: int) -> Wanted | None:
+        """Nowhere."""
+        return None
+
+    def advertised(self, node_id: int, port: int | None) -> Address:
+        """Raises ValueError: there is nothing to tell."""
+        raise ValueError(f"node {node_id} has no listener: this cluster speaks the dialect of Kafka 0.7")
+
+    def called(self, bootstrap: Address) -> Address:
+        """As far as the proxy knows, by its own address."""
+        return bootstrap
+
+    def is_bootstraps(self, node_id: int) -> bool:
+        """No node is."""
+        return False
+
+    def meant(self, node_id: int | None, server_name: str | None) -> int | None:
+        """The one broker, whatever name a client of TLS asks for."""
+        return None
+
+    def is_set_aside(self, port: int, node_id: int) -> bool:
+        """No port is."""
+        return False
+
+    def is_kept(self, port: int, node_id: int) -> bool:
+        """None is given away."""
+        return False

@@ -1,0 +1,25 @@
+"""A broker whose clients are told of no other."""
+
+import pytest
+
+from proxy.rewrite.alone import AloneMap
+from proxy.rewrite.nodes import Address, NodeMap
+
+BOOTSTRAP = Address("*", 9092)
+
+
+def test_no_node_has_a_place():
+    alone: NodeMap = AloneMap()
+    assert (alone.named, alone.own, alone.usual, alone.warnings) == ({}, None, range(0), ())
+    for node_id in (0, 1, 2**31 - 1):
+        assert alone.wanted(node_id) is None
+        answers = (alone.is_bootstraps(node_id), alone.is_set_aside(9093, node_id), alone.is_kept(9093, node_id))
+        assert not any(answers)
+        with pytest.raises(ValueError, match=f"node {node_id} has no listener"):
+            alone.advertised(node_id, 9093)
+
+
+def test_whatever_name_a_client_asks_for_the_one_broker_is_meant():
+    alone = AloneMap()
+    assert [alone.meant(None, name) for name in (None, "broker-1.example.org", "")] == [None] * 3
+    assert alone.called(BOOTSTRAP) == BOOTSTRAP

@@ -1,0 +1,120 @@
+"""What 0.7's requests and responses look like to people."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.tools.kafka07 import request_tree, response_tree
+from proxy.tools.plain import as_json, as_lines
+from proxy.wire import kafka07
+from proxy.wire.kafka07 import messages
+from proxy.wire.records.kinds import Compression
+from tests.proxy.wire.kafka07.clients import FRAMES, built
+from tests.proxy.wire.kafka07.values import REQUESTS, answered
+
+FIRST, SECOND = messages.message(b"first"), messages.message(b"second", magic=0)
+
+
+def told(client: str, call: str) -> dict[str, object]:
+    return request_tree(kafka07.decode_request(built(client, call)[4:]), 10)
+
+
+def test_a_produce_is_its_topic_and_its_messages():
+    assert told("brod", "'clicks', ['first'") == {
+        "topic": "clicks",
+        "partition": 1,
+        "messages": [
+            {"at": 0, "magic": 0, "codec": "none", "payload": b"first"},
+            {"at": 14, "magic": 0, "codec": "none", "payload": b"second"},
+            {"at": 29, "magic": 0, "codec": "none", "payload": b""},
+        ],
+    }
+
+
+def test_compressed_messages_are_opened():
+    assert told("prozess", "'zipped', 0") == {
+        "topic": "zipped",
+        "partition": 0,
+        "messages": [{"at": 0, "magic": 1, "codec": "gzip", "payloads": [b"first", b"second"]}],
+    }
+
+
+def test_of_what_a_compressed_message_holds_no_more_is_told_either():
+    request = kafka07.decode_request(built("prozess", "'zipped', 0")[4:])
+    (message,) = request_tree(request, 1)["messages"]
+    assert (message["payloads"], message["more_messages"]) == ([b"first"], 1)
+
+
+@pytest.mark.parametrize(
+    ("call", "why"), [("'snappy', 0", "can't be read: "), ("'old', 0", "its checksum doesn't fit")]
+)
+def test_a_message_that_cannot_be_read_says_why_and_shows_its_bytes(call, why):
+    (message,) = told("prozess", call)["messages"]
+    assert message["why"].startswith(why)
+    assert isinstance(message["payload"], bytes)
+
+
+def test_what_asks_is_its_numbers():
+    fetch = {"topic": "clicks", "partition": 3, "offset": 2**40 + 7, "max_size": 300_000}
+    assert told("prozess", "FetchRequest(") == fetch
+    offsets = {"topic": "clicks", "partition": 0, "time": -2, "max_number": 1}
+    assert told("brod", "EARLIEST") == offsets
+    one = kafka07.decode_request(built("prozess", "FetchRequest(")[4:])
+    assert request_tree(kafka07.MultiFetch((one, one)), 1) == {"fetches": [fetch, fetch]}
+    produce = kafka07.Produce("t", 0, FIRST)
+    assert [*request_tree(kafka07.MultiProduce((produce,)), 1)["produces"]] == [request_tree(produce, 1)]
+    assert request_tree(kafka07.UnknownRequest(9, b"body"), 1) == {"type": 9, "bytes": b"body"}
+
+
+@pytest.mark.parametrize(
+    ("most", "end"),
+    [
+        (0, [{"more_messages": 2}]),
+        (1, [{"more_messages": 1}]),
+        (2, []),
+    ],
+)
+def test_as_many_messages_are_told_as_were_asked_for(most, end):
+    tree = response_tree(kafka07.FetchResponse(0, FIRST + SECOND), most)
+    assert len(tree["messages"]) == most + len(end)
+    assert tree["messages"][most:] == end
+
+
+def test_where_a_fetch_was_cut_is_said():
+    tree = response_tree(kafka07.FetchResponse(0, FIRST + SECOND[:7]), 9)
+    assert tree["messages"][1:] == [{"why": "a message that is cut", "bytes": SECOND[:7]}]
+    (only,) = response_tree(kafka07.FetchResponse(0, b"\0\0\0\7\x09"), 9)["messages"]
+    assert (only["why"][:13], only["bytes"]) == ("can't be read", b"\0\0\0\7\x09")
+
+
+def test_responses_name_their_errors():
+    parts = (kafka07.FetchResponse(0, FIRST), kafka07.FetchResponse(3))
+    tree = response_tree(kafka07.MultiFetchResponse(0, parts), 9)
+    assert [part["error_code"] for part in tree["parts"]] == [0, 3]
+    assert response_tree(kafka07.OffsetsResponse(0, (7, 0)), 9) == {"error_code": 0, "offsets": [7, 0]}
+    assert response_tree(kafka07.OffsetsResponse(3), 9) == {"error_code": 3, "offsets": None}
+    assert "      error_code: 3 UNKNOWN_TOPIC_OR_PARTITION" in [
+        line.replace("- ", "  ") for line in as_lines(tree, 1, 9)
+    ]
+
+
+def test_every_frame_of_the_old_clients_can_be_shown():
+    for row in FRAMES["built"]:
+        tree = request_tree(kafka07.decode_request(bytes.fromhex(row["frame"])[4:]), 10)
+        assert list(as_lines(tree, 0, 16))
+        as_json(tree)
+
+
+@given(REQUESTS, answered(), st.integers(0, 3))
+def test_any_request_and_response_has_its_tree(request, exchange, most):
+    for tree in (request_tree(request, most), response_tree(exchange[1], most)):
+        as_json(tree)
+        list(as_lines(tree, 0, 8))
+
+
+def test_a_compression_that_0_7_does_not_have_is_no_end():
+    damaged = bytearray(FIRST)
+    damaged[5] = 3
+    (message,) = response_tree(kafka07.FetchResponse(0, bytes(damaged)), 9)["messages"]
+    assert message["codec"] == Compression.UNKNOWN.value
+    assert "why" in message
