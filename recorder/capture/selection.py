@@ -17,6 +17,7 @@ from typing import Annotated, Any
 from proxy.settings.keys import Key
 from proxy.settings.kinds import SIZE, Kind, Misread, Toml, text
 from proxy.wire.apis import api_keys, api_name
+from proxy.wire.kafka07 import RequestType
 
 FULL, HEAD = "full", "head"
 # what an API is called that the catalog has no name for, as in the metrics
@@ -62,7 +63,7 @@ def _check_api(pattern: str) -> None:
 
 
 def _names() -> Iterable[str]:
-    return filter(None, map(api_name, api_keys()))
+    return [*filter(None, map(api_name, api_keys())), *(asked.api for asked in RequestType)]
 
 
 def _bodies(raw: Any) -> str | int:

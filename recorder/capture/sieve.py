@@ -16,6 +16,7 @@ from proxy.conversation.conversation import Conversation
 from proxy.conversation.exchange import Direction, Exchange, FrameKind
 from proxy.conversation.routes import PRODUCE, SASL_HANDSHAKE
 from proxy.conversation.step import Step
+from proxy.wire.dialects import Dialect
 from proxy.wire.errors import WireError
 from recorder.capture.cutting import Arriving, Found, requests_in, responses_in
 from recorder.capture.selection import OTHER, Selection
@@ -23,6 +24,8 @@ from recorder.capture.selection import OTHER, Selection
 # a frame's bytes, its length included, up to the length of the client id, and behind that; up to a response's body
 CLIENT_ID_AT, CLIENT_ID = 12, 14
 RESPONSE_HEAD = 8
+# in the dialect of 0.7, of either: a length, and a type or an error code
+HEAD_07 = 6
 LENGTH = 4
 # a stream offset that no stream reaches
 NOWHERE = 1 << 62
@@ -53,6 +56,7 @@ class Sieve:
         self.frames = 0
         self.bytes = 0
         self._talk = talk
+        self._is_old = talk.dialect is Dialect.KAFKA_07
         # requests left out whose responses are to come, by their exchanges' numbers
         self._unwanted: deque[int] = deque()
         self._arriving = [Arriving.now(talk, direction, FrameKind.REQUEST) for direction in Direction]
@@ -126,7 +130,7 @@ class Sieve:
             return False, None
         if direction is Direction.RESPONSE:
             unwanted = frame.exchange is not None and self._is_unwanted(frame.exchange)
-            return unwanted, self._kept(RESPONSE_HEAD, unwanted)
+            return unwanted, self._kept(HEAD_07 if self._is_old else RESPONSE_HEAD, unwanted)
         return self._request_verdict(frame.exchange, head, all_here)
 
     def _request_verdict(
@@ -135,7 +139,10 @@ class Sieve:
         if exchange is None:
             unwanted = not self._takes(None, "")
             return unwanted, self._kept(LENGTH, unwanted)
-        if not self._takes(exchange.api, None):
+        if self._is_old:
+            # nobody has a client id there
+            unwanted, size = not self._takes(exchange.api, ""), HEAD_07
+        elif not self._takes(exchange.api, None):
             unwanted, size = True, CLIENT_ID_AT
         else:
             if self.selection.most is None and self.selection.client_ids.take_all:
@@ -147,7 +154,7 @@ class Sieve:
             size = CLIENT_ID + len(client or b"")
         if unwanted and exchange.awaits:
             self._unwanted.append(exchange.number)
-        if exchange.api_key == SASL_HANDSHAKE:
+        if exchange.api_key == SASL_HANDSHAKE and not self._is_old:
             # what it names is followed by tokens
             return unwanted, None
         return unwanted, self._kept(max(size, _behind_acks(exchange, head)), unwanted)
@@ -202,9 +209,10 @@ def _client_id(head: bytes) -> bytes | None:
 
 def _behind_acks(exchange: Exchange, head: bytes) -> int:
     """Whether a Produce request wants an answer must be known to whoever pairs it."""
-    if exchange.api_key != PRODUCE or exchange.opaque is not None:
+    version = exchange.api_version
+    if version is None or exchange.api_key != PRODUCE or exchange.opaque is not None:
         return 0
     try:
-        return acks_at(head, 0, exchange.api_version) + 2
+        return acks_at(head, 0, version) + 2
     except WireError:
         return 0

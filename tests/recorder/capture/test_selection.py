@@ -33,6 +33,12 @@ def test_a_list_keeps_what_it_names_but_for_what_it_leaves_out(patterns, name, t
     assert chosen.take(name) is taken
 
 
+def test_apis_of_0_7_have_names_of_their_own():
+    assert APIS.read(["0.7/fetch", "!0.7/Multi*"]) == ("0.7/fetch", "!0.7/Multi*")
+    with pytest.raises(Misread, match=r"'0\.7/fetsh', which is no API, but 0\.7/fetch is"):
+        APIS.read(["0.7/fetsh"])
+
+
 def test_names_that_peers_choose_do_not_fill_the_memory(monkeypatch):
     monkeypatch.setattr("recorder.capture.selection.MOST_REMEMBERED", 2)
     chosen = Patterns(("1*",))

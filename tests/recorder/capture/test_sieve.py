@@ -35,7 +35,10 @@ CHOICES: list[dict[str, Any]] = [
     {"apis": ("!Produce",), "client_ids": ("t*",), "bodies": 50},
     {"principals": ("nobody",)},
     {"principals": ("*",)},
+    {"apis": ("0.7/fetch", "Metadata")},
+    {"apis": ("*", "!0.7/*produce"), "bodies": 50},
 ]
+OLD_NAMES = ["0.7/produce", "0.7/fetch", "0.7/multifetch", "0.7/multiproduce", "0.7/offsets"]
 
 
 def some_talks(rng: random.Random, count: int, largest: int) -> list[Talk]:
@@ -53,12 +56,15 @@ def matches(patterns: tuple[str, ...], name: str) -> bool:
 def is_taken(
     row: dict[str, Any], apis: tuple[str, ...], client_ids: tuple[str, ...], principals: tuple[str, ...]
 ) -> bool:
-    name = api_name(row["api_key"]) or "other"
+    is_old = row["dialect"] == "kafka-0.7"
+    name = OLD_NAMES[row["api_key"]] if is_old else api_name(row["api_key"]) or "other"
     return matches(apis, name) and matches(client_ids, row["client_id"] or "") and matches(principals, "")
 
 
 def head_of(row: dict[str, Any]) -> int:
     """Bytes of a frame, behind its length, that are its head; for Produce up to its acks."""
+    if row["dialect"] == "kafka-0.7":
+        return 2
     if row["kind"] == "response":
         return 4
     head = 10 + len((row["client_id"] or "").encode())
@@ -93,6 +99,7 @@ def test_what_is_kept_is_what_was_asked_for_however_it_is_cut(
 ) -> None:
     rng = random.Random(f"{chosen}{largest}")
     talks = some_talks(rng, 2, largest)
+    talks.append(traffic.cut(rng, traffic.old_talk(rng, 2, 8 if largest == 5 else 25), largest))
     tap = tap_of(**chosen, segment=rng.choice([3_000, 1 << 20]))
     Player(tap).all_of(talks, rng)
     counters = tap.counters()
