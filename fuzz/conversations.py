@@ -38,7 +38,7 @@ LISTS = ("brokers", "coordinators", "node_endpoints")
 # what a script is cut into anew: as it is, each side's chunks joined, pieces of seven bytes, single ones
 AS_IT_IS, JOINED, SEVENS, SINGLES = range(4)
 # more pieces than these take too long
-MOST_PIECES = 6000
+MOST_PIECES = 400
 # entries of the log that hold a stream's bytes
 OF_STREAMS = (Kind.BYTES, Kind.UNFRAMED)
 

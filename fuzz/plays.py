@@ -7,11 +7,11 @@ script, in virtual time), the listeners of nodes, and the thread that would writ
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import trio
 from trio.testing import MockClock
@@ -42,6 +42,7 @@ MOST_HELD = 1 << 28
 HIGHEST_NODE = 1 << 24
 
 Chunk = tuple[Direction, bytes]
+T = TypeVar("T")
 
 
 class Options(NamedTuple):
@@ -139,13 +140,22 @@ class Side:
         await trio.lowlevel.checkpoint()
         return None
 
+    async def until(self, take: Callable[[bytes | None], T | None], most: int = 1 << 18) -> T:
+        while (found := take(await self.receive(most))) is None:
+            pass
+        return found
+
     def _has_ended(self) -> bool:
         """The client ends when nothing is left of the script; the broker when it is told so."""
         return not self._script.events if self._direction is Direction.REQUEST else self._script.broker_told
 
     async def send(self, pieces: Iterable[bytes | memoryview]) -> None:
+        self.send_now(pieces)
+
+    def send_now(self, pieces: Iterable[bytes | memoryview]) -> tuple[()]:
         for piece in pieces:
             self.left += piece
+        return ()
 
     def wake(self) -> None:
         self._woken = True
