@@ -93,6 +93,12 @@ class Conversation:
         return self.requests_side.arrived, self.responses_side.arrived
 
     @property
+    def unfinished(self) -> list[Exchange]:
+        """The requests that have no whole response yet, oldest first: one may be arriving."""
+        arriving = self.responses_side.open
+        return [*self.in_flight] if arriving is None else [arriving, *self.in_flight]
+
+    @property
     def next_exchange(self) -> int:
         """The number that the next request gets."""
         return self.requests_side.number

@@ -67,7 +67,7 @@ PROXY = _histogram(
 )
 RESPONSE_PROXY = _counter("response_proxy_seconds_total", _API, "Added by the proxy: last byte read to last byte sent.")
 ONE_WAY = _counter("one_way_total", _API, "Requests that have no response (Produce with acks=0).")
-UNANSWERED = _counter("unanswered_total", _API, "Requests whose response never came.")
+UNANSWERED = _counter("unanswered_total", _API, "Requests whose response never came, or could not be passed on whole.")
 BY_PROXY = _counter("answered_by_proxy_total", _API, "Exchanges that the proxy answered itself; they have no latency.")
 OPAQUE = _counter("opaque_frames_total", "cluster reason", "Frames forwarded without being understood.")
 

@@ -279,7 +279,7 @@ class Cluster:
             cause = Cause.PROXY_FAULT
             log(ERROR, "fault in a connection", trace=True, connection=number)
         finally:
-            self.traffic.closed(cause, talk.in_flight)
+            self.traffic.closed(cause, talk.unfinished)
             peer, node_id = arrival.client.peer, arrival.node_id
             log(DEBUG, "connection closed", connection=number, client=peer, node=node_id, cause=cause)
         return cause

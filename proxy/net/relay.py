@@ -114,6 +114,9 @@ class Relay:
         self._waits_for_room = False
         # answers of the proxy's own that have not been sent
         self._made = 0
+        # exchanges of a chunk that has not been sent yet: answered in it; one-way
+        self._answered: Sequence[Exchange] = ()
+        self._one_way: Sequence[Exchange] = ()
         self._rewriter: FrameRewriter | None = None
         self._cause: Cause | None = None
         self._nursery: trio.Nursery | None = None
@@ -129,6 +132,9 @@ class Relay:
             raise
         finally:
             self._release()
+            # they have come, and the other side has not got them
+            self._shared.traffic.unanswered(self._answered)
+            self._shared.traffic.one_way(self._one_way)
         return self.cause
 
     @property
@@ -219,6 +225,7 @@ class Relay:
             return END if chunk is not None else WOKEN
         at_ns = clock()
         step = self._talk.requests(chunk, at_ns)
+        self._one_way = step.one_way
         waits = self._observe(Direction.REQUEST, chunk, at_ns, step)
         if step.answered:
             self._answer(step.answered, at_ns)
@@ -264,6 +271,7 @@ class Relay:
         traffic.proxied(Direction.REQUEST, clock() - at_ns)
         if step.one_way:
             traffic.one_way(step.one_way)
+            self._one_way = ()
         if step.opaque:
             traffic.opaque(step.opaque)
 
@@ -385,6 +393,7 @@ class Relay:
         else:
             step = self._talk.responses(chunk, at_ns)
             waits = self._observe(Direction.RESPONSE, chunk, at_ns, step)
+        self._answered = step.finished
         pieces: Sequence[bytes | memoryview] = ()
         if not waits and not step.marks:
             pieces = self._send_now(self._client, step.outgoing())
@@ -416,6 +425,7 @@ class Relay:
             self._made -= sum(exchange.by_proxy for exchange in step.finished)
         traffic.proxied(Direction.RESPONSE, sent_ns - at_ns)
         traffic.finished(step.finished, sent_ns)
+        self._answered = ()
         if self._shared.observer is None:
             talk.reuse(step.finished)
         if step.unanswered:
@@ -445,8 +455,10 @@ class Relay:
         log(level, "response can't be rewritten", connection=self.connection, api=bad.api, reason=error)
         step.stop = mark.start - step.offset
         step.edits = [edit for edit in step.edits if edit.stop <= step.stop]
-        self._shared.traffic.unanswered([bad, *(one for one in step.finished if one.number > bad.number)])
-        step.finished = [one for one in step.finished if one.number < bad.number]
+        # one that is still arriving is counted when the connection ends
+        whole = [] if bad is self._talk.responses_side.open else [bad]
+        self._shared.traffic.unanswered([*whole, *(one for one in step.finished if one.number > bad.number)])
+        self._answered = step.finished = [one for one in step.finished if one.number < bad.number]
         step.cause = Cause.NOT_REWRITABLE
 
     async def _rewritten(self, mark: Mark, piece: memoryview) -> Passed:

@@ -119,6 +119,7 @@ class Line:
         "_cost",
         "_kept",
         "_mechanism",
+        "_names_mechanism",
         "_secret",
         "_stuck_on",
         "_whole",
@@ -162,6 +163,8 @@ class Line:
         self._secret: list[Mark | None] = [None, None]
         self._whole = [-1, -1]
         self._mechanism: str | None = None
+        # whether what can't be written yet is the beginning of a handshake, which holds no secret
+        self._names_mechanism = False
 
     @property
     def calm(self) -> bool:
@@ -185,6 +188,8 @@ class Line:
             self._cost += len(chunk) + ENTRY_COST
         self._barrier[direction] = step.offset + step.stop if step.unclassified else NOWHERE
         self._secret[direction] = None
+        if direction is Direction.REQUEST:
+            self._names_mechanism = False
         for mark in step.marks:
             if mark.begin < mark.end and mark.begin >= self.resume[direction]:
                 self._mask(mark, direction)
@@ -211,6 +216,8 @@ class Line:
     def finish(self) -> list[Item]:
         """Everything that is still kept back, as the connection ends: what can't be told from a secret is masked."""
         self._give_up_waiting()
+        if self._names_mechanism:
+            self._barrier[Direction.REQUEST] = NOWHERE
         items = self._release()
         head = redaction.TOKEN_HEAD if self.talk.login.pending else redaction.REQUEST_HEAD
         for kept in self._kept:
@@ -314,6 +321,7 @@ class Line:
             # it names the mechanism, so its beginning must still be at hand when its end comes
             if mark.end - mark.begin <= LONGEST_HANDSHAKE:
                 self._barrier[direction] = mark.begin
+                self._names_mechanism = True
             return
         frame = self._frame(mark, direction)
         if frame is not None:

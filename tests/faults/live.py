@@ -13,10 +13,11 @@ import sys
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import psutil
@@ -50,6 +51,24 @@ def answer(frame: bytes, here: Where = (HOST, 0)) -> bytes:
     return framed(catalog.encode_response(key, version, correlation_id, values))
 
 
+# asks for an answer of so many MiB: no request of Kafka's
+LARGE = 12_345
+_LARGE = struct.Struct(">hhihH")
+
+
+def large_request(number: int, mebibytes: int) -> bytes:
+    """A request that `large_answer` answers."""
+    return framed(_LARGE.pack(LARGE, 0, number, -1, mebibytes))
+
+
+def large_answer(frame: bytes) -> bytes | None:
+    """The answer to such a request; None if it is another one."""
+    if int.from_bytes(frame[:2], "big") != LARGE:
+        return None
+    _, _, number, _, mebibytes = _LARGE.unpack_from(frame)
+    return framed(number.to_bytes(4, "big") + random.Random(number).randbytes(1024 * 1024) * mebibytes)
+
+
 def read_frame(stream: Any) -> bytes:
     """The next frame behind its length. EOFError where the stream ends before it does."""
     head = stream.read(4)
@@ -59,13 +78,17 @@ def read_frame(stream: Any) -> bytes:
     return bytes(frame)
 
 
+# what a broker answers to a frame that came over a socket
+Answering = Callable[[bytes, socket.socket], bytes]
+
+
 class _Connection(socketserver.StreamRequestHandler):
     disable_nagle_algorithm = True
 
     def handle(self) -> None:
         try:
             while True:
-                self.wfile.write(answer(read_frame(self.rfile), self.server.server_address))
+                self.wfile.write(self.server.answering(read_frame(self.rfile), self.connection))
         except (EOFError, OSError):
             return
 
@@ -74,13 +97,19 @@ class _Server(socketserver.ThreadingTCPServer):
     daemon_threads = True
     block_on_close = False
     # clients come in crowds
-    request_queue_size = 128
+    request_queue_size = 4096
+    answering: Answering
+
+
+def _answers(frame: bytes, sock: socket.socket) -> bytes:
+    return answer(frame, sock.getsockname())
 
 
 @contextmanager
-def broker() -> Iterator[Where]:
-    """A broker that stands for all nodes."""
+def broker(answering: Answering = _answers) -> Iterator[Where]:
+    """A broker that stands for all nodes. Whatever `answering` does not return meanwhile, it does not read either."""
     with _Server((HOST, 0), _Connection) as server:
+        server.answering = answering
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
@@ -90,17 +119,25 @@ def broker() -> Iterator[Where]:
             thread.join()
 
 
+def _memory(pid: int, which: str) -> int:
+    """Source: Linux' proc(5), `status`."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(which))
+
+
 class LiveProxy:
     """`kafka-wiretap proxy --record`, ready for connections."""
 
-    def __init__(self, upstream: Where, folder: Path, output: Path, *more: str) -> None:
+    def __init__(
+        self, upstream: Where, folder: Path, output: Path, *more: str, env: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         flags = ["--upstream", f"{HOST}:{upstream[1]}", "--listen", f"{HOST}:0", "--metrics", f"{HOST}:0"]
         program = [sys.executable, "-c", "from proxy.cli import main; main()", "proxy"]
         self._output = output
         self.process = spawn(
             [*program, *flags, "--record", str(folder), *more],
             output=output,
-            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            env=os.environ | {"PYTHONPATH": str(ROOT)} | env,
             cwd=ROOT,
         )
         metrics = self._told("metrics on ")
@@ -121,17 +158,36 @@ class LiveProxy:
 
     def is_ready(self) -> bool:
         """What /readyz says."""
+        return not self.not_ready()
+
+    def metric(self, name: str, label: str = "") -> float:
+        """The sum of a metric over its labels, or over those samples that have this one (`cause="idle"`)."""
+        lines = self.page().splitlines()
+        found = [line.rpartition(" ") for line in lines if line.startswith(f"kafka_wiretap_{name}") and label in line]
+        return sum(float(value) for key, _, value in found if key.partition("{")[0] == f"kafka_wiretap_{name}")
+
+    def not_ready(self) -> str:
+        """What /readyz misses; nothing if it is ready."""
         try:
             with urllib.request.urlopen(self._metrics.replace("/metrics", "/readyz"), timeout=PATIENCE):
-                return True
-        except urllib.error.HTTPError:
-            return False
+                return ""
+        except urllib.error.HTTPError as error:
+            return error.read().decode()
 
-    def metric(self, name: str) -> float:
-        """The sum of a metric over its labels."""
-        lines = self.page().splitlines()
-        found = [line.rpartition(" ") for line in lines if line.startswith(f"kafka_wiretap_{name}")]
-        return sum(float(value) for key, _, value in found if key.partition("{")[0] == f"kafka_wiretap_{name}")
+    @property
+    def resident(self) -> int:
+        """Bytes of memory that the process has now."""
+        return _memory(self.process.pid, "VmRSS")
+
+    @property
+    def most_resident(self) -> int:
+        """The most that it ever had."""
+        return _memory(self.process.pid, "VmHWM")
+
+    @property
+    def files(self) -> int:
+        """How many it has open."""
+        return psutil.Process(self.process.pid).num_fds()
 
     def nodes(self) -> dict[int, Where]:
         """Where clients are told to dial, by node."""
@@ -168,6 +224,37 @@ class LiveProxy:
 
     def stop(self) -> int:
         return stop(self.process, seconds=PATIENCE)
+
+
+class Client:
+    """One connection that asks and waits for its answer. `receives`: the size of the socket's buffer for answers."""
+
+    def __init__(self, where: Where, receives: int = 0) -> None:
+        self.sock = socket.socket()
+        if receives:
+            self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receives)
+        self.sock.settimeout(PATIENCE)
+        self.sock.connect(where)
+        self.stream = self.sock.makefile("rb")
+        self.name = "{}:{}".format(*self.sock.getsockname())
+        self.asked = 0
+
+    def exchange(self) -> None:
+        sent = request(random.Random(self.asked), self.asked, 5)
+        self.asked += 1
+        self.sock.sendall(sent)
+        assert framed(read_frame(self.stream)) == answer(sent[4:])
+
+    def is_served(self) -> bool:
+        try:
+            self.exchange()
+        except (EOFError, OSError):
+            return False
+        return True
+
+    def close(self) -> None:
+        self.stream.close()
+        self.sock.close()
 
 
 @dataclass

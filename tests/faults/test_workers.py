@@ -22,7 +22,20 @@ from recorder.capture import frames as c
 from recorder.capture import session as sessions
 from tests.brokers.mock import MockCluster
 from tests.brokers.waiting import wait_for
-from tests.faults.live import HOST, METADATA, PATIENCE, LiveProxy, Load, Talk, Where, answer, broker, mixed, read_frame
+from tests.faults.live import (
+    HOST,
+    METADATA,
+    PATIENCE,
+    Client,
+    LiveProxy,
+    Load,
+    Talk,
+    Where,
+    answer,
+    broker,
+    mixed,
+    read_frame,
+)
 from tests.faults.live import request as asks
 from tests.recorder.capture.looks import event_rows, frame_rows
 
@@ -52,33 +65,6 @@ def worker_of(client: str, folder: Path) -> str:
     """The number of the worker that had a connection, as the log says it."""
     (line,) = [line for line in log_of(folder) if "connection closed" in line and f"client={client} " in line]
     return line.partition("worker=")[2].split()[0]
-
-
-class Client:
-    """One connection that asks and waits for its answer."""
-
-    def __init__(self, where: Where) -> None:
-        self.sock = socket.create_connection(where, PATIENCE)
-        self.stream = self.sock.makefile("rb")
-        self.name = "{}:{}".format(*self.sock.getsockname())
-        self.asked = 0
-
-    def exchange(self) -> None:
-        sent = asks(random.Random(self.asked), self.asked, 5)
-        self.asked += 1
-        self.sock.sendall(sent)
-        assert framed(read_frame(self.stream)) == answer(sent[4:])
-
-    def is_served(self) -> bool:
-        try:
-            self.exchange()
-        except (EOFError, OSError):
-            return False
-        return True
-
-    def close(self) -> None:
-        self.stream.close()
-        self.sock.close()
 
 
 def connected(where: Where, count: int = CONNECTIONS) -> list[Client]:

@@ -1,0 +1,198 @@
+"""A client or a broker that is killed at any byte of a frame, by an end of stream or by a reset.
+
+What must hold, for each byte: the other side has received exactly what had come, but for the beginning of a frame that
+the proxy must know more of first (a head; a response that is rewritten, of which it gets nothing or all); the
+connection ends with its cause; each request is counted as answered, one-way or unanswered, once; the capture has every
+byte that had come, once, and says how many never came; no password is in it; another client is served after each.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proxy.conversation import Cause
+from proxy.wire import catalog
+from recorder.capture import session as sessions
+from recorder.capture.compactor import compact
+from tests.faults.cuts import (
+    ANSWERED,
+    DIALOGUES,
+    PASSWORD,
+    WALKED,
+    Dialogue,
+    Ending,
+    Expected,
+    Stage,
+    Turn,
+    cuts,
+    go,
+    stage,
+)
+from tests.proxy.rewrite.responses import replaced_slowly
+from tests.recorder.capture.looks import event_rows, frame_rows, log_bytes
+
+ENDINGS = pytest.mark.parametrize("ending", Ending, ids=lambda ending: ending.value)
+CLIENT_GONE = {Ending.FIN: Cause.CLIENT_CLOSED, Ending.RESET: Cause.CLIENT_RESET}
+BROKER_GONE = {Ending.FIN: Cause.BROKER_CLOSED, Ending.RESET: Cause.BROKER_RESET}
+
+
+def dialogues(some: dict[str, Dialogue]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("dialogue", some.values(), ids=some)
+
+
+@pytest.fixture(autouse=True)
+def _no_syncs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("recorder.capture.storage.os.fsync", lambda descriptor: None)
+
+
+@asynccontextmanager
+async def playing(folder: Path) -> AsyncIterator[Stage]:
+    """A stage, and what must hold of all that was played on it."""
+    async with stage(folder) as play:
+        yield play
+    assert Counter(play.running.closes()) == Counter(told.cause.value for told in play.told)
+    assert_counted(play)
+    (session,) = sessions.sessions(folder)
+    assert PASSWORD[:4] not in log_bytes(sessions.spool_folder(folder, session))
+    compact(folder)
+    assert_captured(folder, play)
+
+
+def assert_counted(play: Stage) -> None:
+    rows = play.running.cluster.traffic.rows.values()
+    for name, counted in (("exchanges", "answered"), ("one_way", "one_way"), ("unanswered", "unanswered")):
+        assert sum(getattr(row, name) for row in rows) == sum(getattr(told, counted) for told in play.told), name
+
+
+def assert_captured(folder: Path, play: Stage) -> None:
+    found = {number: list(rows) for number, rows in groupby(frame_rows(folder), lambda row: row["connection"])}
+    for number, told in enumerate(play.told, 1):
+        rows = found.pop(number, [])
+        assert [row["sequence"] for row in rows] == list(range(len(rows)))
+        assert [seen(row, expected) for row, expected in zip(rows, told.rows, strict=True)] == told.rows
+    assert not found
+    assert [row["cause"] for row in closings(folder)] == [told.cause.value for told in play.told]
+
+
+def closings(folder: Path) -> list[dict[str, Any]]:
+    return sorted(event_rows(folder, "closed"), key=lambda row: row["connection"])
+
+
+def seen(row: dict[str, Any], expected: Expected) -> Expected:
+    """What a row holds, as what it should hold; what it has masked, and may have, is taken from there."""
+    frame = bytearray(row["frame"])
+    if expected.secret:
+        for start, length in row["masked"] or ():
+            assert not any(frame[start : start + length])
+            frame[start : start + length] = expected.bytes[start : start + length]
+    else:
+        assert row["masked"] is None
+    never_came = row["note"].split()[1] if (row["note"] or "").startswith("cut: ") else 0
+    return Expected(row["kind"], bytes(frame), int(never_came), expected.secret)
+
+
+def assert_whole(turn: Turn, heard: bytes, play: Stage) -> None:
+    """The answer as a client must see it: rewritten where it names brokers."""
+    if turn.through is None:
+        assert heard == turn.response
+        return
+    assert turn.response is not None
+    key, version = (int.from_bytes(turn.request[at : at + 2], "big") for at in (4, 6))
+    told, sent = (catalog.decode_response(frame[4:], key, version)[1] for frame in (heard, turn.response))
+    # what makes up for a length that has changed
+    told.pop("_tags", None)
+    nodes = play.running.cluster.nodes
+    assert told == replaced_slowly(sent, {row.node_id: nodes.advertised(row.node_id) for row in nodes.listeners()})
+    assert heard[: turn.through] == turn.response[: turn.through]
+
+
+@dialogues(DIALOGUES)
+@ENDINGS
+async def test_a_client_killed_at_any_byte_of_its_request(dialogue: Dialogue, ending: Ending, tmp_path: Path) -> None:
+    *before, turn = dialogue
+    async with playing(tmp_path) as play:
+        for cut in cuts(turn.request):
+            client, broker, told = await play.connect()
+            await play.talk(client, broker, told, before)
+            await client.say(turn.request[:cut])
+            await go(client, ending)
+            # who leaves in order has said what it has said
+            await broker.hears(turn.request[:cut] if ending is Ending.FIN else turn.request_through(cut))
+            told.saw(turn, 0, cut)
+            if ending is Ending.FIN and cut == len(turn.request) and turn.response is not None:
+                # the broker learns of it once it has answered, though nobody takes the answer
+                await broker.say(turn.response)
+                told.saw(turn, 1, len(turn.response))
+            await broker.hears_the_end()
+            broker.close()
+            told.cause = CLIENT_GONE[ending]
+
+
+@dialogues(DIALOGUES)
+@ENDINGS
+async def test_a_broker_killed_at_any_byte_of_a_request(dialogue: Dialogue, ending: Ending, tmp_path: Path) -> None:
+    *before, turn = dialogue
+    async with playing(tmp_path) as play:
+        for cut in cuts(turn.request)[1:]:
+            client, broker, told = await play.connect()
+            await play.talk(client, broker, told, before)
+            await client.say(turn.request)
+            await broker.hears(turn.request[:cut])
+            await go(broker, ending)
+            await client.hears_the_end()
+            client.close()
+            told.saw(turn, 0, len(turn.request))
+            # what is closed with bytes unread is reset
+            told.cause = BROKER_GONE[ending if cut == len(turn.request) else Ending.RESET]
+
+
+@dialogues(ANSWERED | {"walked-fetch": WALKED})
+@ENDINGS
+async def test_a_broker_killed_at_any_byte_of_its_response(dialogue: Dialogue, ending: Ending, tmp_path: Path) -> None:
+    *before, turn = dialogue
+    async with playing(tmp_path) as play:
+        for cut in cuts(turn.response, turn.through):
+            client, broker, told = await play.connect()
+            await play.talk(client, broker, told, before)
+            await client.say(turn.request)
+            await broker.hears(turn.request)
+            await broker.say(turn.response[:cut])
+            await go(broker, ending)
+            heard = await client.hear_all()
+            client.close()
+            if cut == len(turn.response):
+                assert_whole(turn, heard, play)
+            elif cut < turn.held and ending is Ending.FIN:
+                assert heard == turn.response[:cut]
+            else:
+                assert heard == turn.response_through(cut)
+            told.saw(turn, 0, len(turn.request))
+            told.saw(turn, 1, cut)
+            told.cause = BROKER_GONE[ending]
+
+
+@dialogues(ANSWERED)
+@ENDINGS
+async def test_a_client_killed_at_any_byte_of_a_response(dialogue: Dialogue, ending: Ending, tmp_path: Path) -> None:
+    *before, turn = dialogue
+    async with playing(tmp_path) as play:
+        for cut in cuts(turn.response)[1:]:
+            client, broker, told = await play.connect()
+            await play.talk(client, broker, told, before)
+            await client.say(turn.request)
+            await broker.hears(turn.request)
+            await broker.say(turn.response)
+            await client.hear(cut)
+            await go(client, ending)
+            await broker.hears_the_end()
+            broker.close()
+            told.saw(turn, 0, len(turn.request))
+            told.saw(turn, 1, len(turn.response))
+            told.cause = CLIENT_GONE[ending if cut == len(turn.response) else Ending.RESET]

@@ -1,0 +1,122 @@
+"""Thousands of connections that are opened and closed as fast as can be, with a first byte and without.
+
+What must hold: one that was there before is served meanwhile; a limit of connections is kept; afterwards connections,
+open files and what brokers see are what they were, and memory has not grown with the number of connections.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.brokers.waiting import wait_for
+from tests.faults.live import Client, LiveProxy, Where, broker
+
+pytestmark = pytest.mark.real
+
+CONNECTIONS, THREADS = 5_000, 4
+LIMIT = 50
+# thousands of connections are seconds of work, and a busy machine makes minutes of them
+MUCH_PATIENCE = 240
+# what so many connections may leave behind: nothing; what some hundreds of them at the same time may take
+MEMORY = 48 * 1024 * 1024
+
+
+def flood(where: Where) -> None:
+    """Opens and closes the connections; every second one sends a byte, two of four end with a reset."""
+
+    def some() -> None:
+        for number in range(CONNECTIONS // THREADS):
+            with socket.create_connection(where, MUCH_PATIENCE) as sock:
+                if number % 2:
+                    sock.send(b"\0")
+                if number % 4 > 1:
+                    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+    threads = [threading.Thread(target=some) for _ in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+@contextmanager
+def running(folder: Path, *more: str) -> Iterator[LiveProxy]:
+    with broker() as upstream:
+        proxy = LiveProxy(upstream, folder / "capture", folder / "proxy.log", *more)
+        try:
+            yield proxy
+            assert proxy.stop() == 0
+        finally:
+            proxy.kill()
+
+
+class Served(threading.Thread):
+    """A client that asks again and again until it is told to stop."""
+
+    def __init__(self, client: Client) -> None:
+        super().__init__(daemon=True)
+        self._client = client
+        self._stopped = threading.Event()
+        self.failed = False
+        self.start()
+
+    def run(self) -> None:
+        while not self._stopped.is_set():
+            if not self._client.is_served():
+                self.failed = True
+                return
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self.join(MUCH_PATIENCE)
+        assert not self.failed
+        assert not self.is_alive()
+
+
+def test_a_flood_leaves_nothing_behind_and_keeps_nobody_from_his_answers(tmp_path: Path) -> None:
+    with running(tmp_path) as proxy:
+        neighbour = Client(proxy.listening)
+        neighbour.exchange()
+        before, files = proxy.resident, proxy.files
+        served = Served(neighbour)
+        flood(proxy.listening)
+        opened, closed = "connections_opened_total", "connections_closed_total"
+        wait_for(lambda: proxy.metric(closed) == CONNECTIONS, "the connections' ends", seconds=MUCH_PATIENCE)
+        served.stop()
+        assert proxy.metric(opened) == CONNECTIONS + 1
+        assert proxy.metric("connections") == 1
+        wait_for(lambda: proxy.files == files, "files to be closed")
+        assert proxy.most_resident - before < MEMORY
+        assert proxy.metric(closed, 'cause="proxy_fault"') == 0
+        neighbour.close()
+    assert "Traceback" not in (tmp_path / "proxy.log").read_text()
+
+
+def test_a_limit_of_connections_holds_in_a_flood_and_who_is_in_stays(tmp_path: Path) -> None:
+    settings = tmp_path / "wiretap.toml"
+    settings.write_text(f"[clusters.main.limits]\nconnections = {LIMIT}\n")
+    with running(tmp_path, "--config", str(settings)) as proxy:
+        inside = [Client(proxy.listening) for _ in range(LIMIT)]
+        for client in inside:
+            client.exchange()
+        files = proxy.files
+        served = Served(inside[0])
+        flood(proxy.listening)
+        closed = "connections_closed_total"
+        wait_for(lambda: proxy.metric(closed) == CONNECTIONS, "the connections' ends", seconds=MUCH_PATIENCE)
+        served.stop()
+        assert proxy.metric(closed, 'cause="too_many_connections"') == CONNECTIONS
+        assert proxy.metric("connections") == LIMIT
+        wait_for(lambda: proxy.files == files, "files to be closed")
+        # it is said once, not five thousand times
+        assert (tmp_path / "proxy.log").read_text().count("too many connections") == 1
+        for client in inside:
+            client.exchange()
+            client.close()

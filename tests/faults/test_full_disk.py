@@ -1,0 +1,91 @@
+"""A disk that fills while the proxy records: no file of the proxy's may grow any more, until it may again.
+
+What must hold: traffic goes on and /readyz says what is wrong (`drop`), or traffic waits and goes on once there is room
+(`wait`); what was not recorded is told by the gaps to the frame; what was is there once; the proxy stops in order.
+"""
+
+from __future__ import annotations
+
+import resource
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from recorder.capture import session as sessions
+from tests.brokers.waiting import wait_for
+from tests.faults.live import PATIENCE, LiveProxy, Load, broker, mixed
+from tests.recorder.capture.looks import event_rows, frame_rows
+
+pytestmark = pytest.mark.real
+
+BATCH = mixed((300, 5_000), 5)
+# of each file, once the disk is full: less than what is in the log by then
+FULL = 300_000
+
+
+def may_grow_to(proxy: LiveProxy, size: int) -> None:
+    """The proxy's files, not those of its compactor; writes behind it fail as they do on a full disk."""
+    psutil.Process(proxy.process.pid).rlimit(psutil.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+
+@contextmanager
+def recording(folder: Path, *flags: str) -> Iterator[tuple[LiveProxy, Load]]:
+    with broker() as upstream:
+        proxy = LiveProxy(upstream, folder / "capture", folder / "proxy.log", *flags)
+        try:
+            yield proxy, Load([proxy.listening] * 3, BATCH)
+            assert proxy.stop() == 0
+        finally:
+            proxy.kill()
+    wait_for(lambda: not sessions.sessions(folder / "capture"), "the session's end", seconds=PATIENCE)
+
+
+def test_traffic_goes_on_while_the_disk_is_full_and_gaps_say_what_is_missing(tmp_path: Path) -> None:
+    folder = tmp_path / "capture"
+    with recording(tmp_path, "--record-queue", "200KiB") as (proxy, load):
+        load.reach(FULL)
+        assert proxy.not_ready() == ""
+        may_grow_to(proxy, FULL // 2)
+        wait_for(lambda: "the capture can't be written" in proxy.not_ready(), "the full disk to be noticed")
+        load.reach(2_000_000)
+        assert proxy.metric("recorder_failed") == 1
+        assert proxy.metric("recorder_dropped_bytes_total") > 0
+        assert proxy.most_resident < 120 * 1024 * 1024
+        may_grow_to(proxy, resource.RLIM_INFINITY)
+        wait_for(lambda: proxy.not_ready() == "", "the proxy to record again")
+        load.reach(FULL)
+        load.stop()
+        # and the disk may fill again
+        answered = sum(talk.answered for talk in load.talks)
+        assert answered == sum(len(talk.sent) for talk in load.talks)
+        assert proxy.metric("exchanges_total") == answered
+    gaps = event_rows(folder, "gap")
+    assert {gap["cause"] for gap in gaps} == {"queue_full"}
+    rows = frame_rows(folder)
+    numbers = Counter((row["connection"], row["sequence"]) for row in rows)
+    assert set(numbers.values()) == {1}
+    assert all(row["note"] is None for row in rows)
+    assert len(rows) + sum(gap["frames"] for gap in gaps) == 2 * answered
+
+
+def test_traffic_waits_for_a_full_disk_where_nothing_may_be_missing(tmp_path: Path) -> None:
+    folder = tmp_path / "capture"
+    flags = ("--record-queue", "200KiB", "--record-when-full", "wait")
+    with recording(tmp_path, *flags) as (proxy, load):
+        load.reach(FULL)
+        may_grow_to(proxy, FULL // 2)
+        wait_for(lambda: "the capture can't be written" in proxy.not_ready(), "the full disk to be noticed")
+        # so much may be on its way, and no more
+        wait_for(lambda: proxy.metric("recorder_queue_bytes") > 200 * 1024, "the traffic to wait")
+        may_grow_to(proxy, resource.RLIM_INFINITY)
+        load.reach(FULL)
+        load.stop()
+        answered = sum(talk.answered for talk in load.talks)
+        assert answered == sum(len(talk.sent) for talk in load.talks)
+        assert proxy.not_ready() == ""
+    assert event_rows(folder, "gap") == []
+    assert Counter(row["kind"] for row in frame_rows(folder)) == {"request": answered, "response": answered}

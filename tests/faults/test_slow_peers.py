@@ -1,0 +1,276 @@
+"""Peers that are slow, stand still, or are gone without a word.
+
+What must hold: nothing more is read from one side than the other takes, so that the proxy's memory does not grow with
+what waits; every byte arrives, however late; others are served meanwhile; and who is gone for good is found out, by
+silence (`timeouts.idle`) or by the kernel (`timeouts.keepalive`), while one who owes an answer may take his time.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import random
+import select
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from proxy.wire.framing import framed
+from tests.brokers.children import spawn
+from tests.brokers.waiting import wait_for
+from tests.faults.live import (
+    PATIENCE,
+    PRODUCE,
+    ROOT,
+    Client,
+    LiveProxy,
+    Where,
+    answer,
+    broker,
+    large_answer,
+    large_request,
+    read_frame,
+    request,
+)
+
+pytestmark = pytest.mark.real
+
+MIB = 1024 * 1024
+# what each connection may hold in the proxy, both ways; and what may come and go besides
+EACH, BESIDES = MIB // 2, 32 * MIB
+# so that what waits to be recorded is not taken for what connections hold
+FLAGS = ("--record-queue", "1MiB")
+# bytes that a socket may keep for a peer, so that it is soon full
+SMALL = 64 * 1024
+
+
+@contextmanager
+def running(folder: Path, upstream: Where, *more: str) -> Iterator[LiveProxy]:
+    proxy = LiveProxy(upstream, folder / "capture", folder / "proxy.log", *FLAGS, *more)
+    try:
+        yield proxy
+        assert proxy.stop() == 0
+    finally:
+        proxy.kill()
+
+
+class LargeAnswers:
+    """A broker's answers, of as many MiB as are asked for, over sockets that are soon full."""
+
+    def __init__(self) -> None:
+        self.sockets: set[socket.socket] = set()
+
+    def __call__(self, frame: bytes, sock: socket.socket) -> bytes:
+        large = large_answer(frame)
+        if large is None:
+            return answer(frame, sock.getsockname())
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SMALL)
+        self.sockets.add(sock)
+        return large
+
+    def are_stuck(self, count: int) -> bool:
+        """Whether so many connections of the broker's have begun to answer, and none of them takes more."""
+        return len(self.sockets) == count and not select.select([], self.sockets, [], 0)[1]
+
+
+def stuck_clients(proxy: LiveProxy, count: int, mebibytes: int) -> list[Client]:
+    """Clients that have asked for so much and read nothing of it."""
+    clients = [Client(proxy.listening, receives=SMALL) for _ in range(count)]
+    for client in clients:
+        client.sock.sendall(large_request(7, mebibytes))
+    return clients
+
+
+def reads_nothing(folder: Path, count: int, mebibytes: int, readers: int) -> None:
+    """That many clients leave that much unread; in the end some read all of it, and the others go."""
+    answers = LargeAnswers()
+    with broker(answers) as upstream, running(folder, upstream) as proxy:
+        neighbour = Client(proxy.listening)
+        neighbour.exchange()
+        before = proxy.resident
+        clients = stuck_clients(proxy, count, mebibytes)
+        expected = large_answer(large_request(7, mebibytes)[4:])
+        wait_for(lambda: answers.are_stuck(count), "back-pressure to reach the broker", seconds=PATIENCE)
+        for _ in range(200):
+            neighbour.exchange()
+        # all of it would be many times as much
+        assert proxy.most_resident - before < count * EACH + BESIDES < count * mebibytes * MIB // 4
+        for client in clients[:readers]:
+            assert framed(read_frame(client.stream)) == expected
+        for client in clients:
+            client.close()
+        wait_for(lambda: proxy.metric("connections") == 1, "the connections' ends", seconds=PATIENCE)
+        neighbour.exchange()
+        assert proxy.most_resident - before < count * EACH + BESIDES
+        neighbour.close()
+
+
+def test_clients_that_do_not_read_stop_their_brokers_and_nobody_else(tmp_path: Path) -> None:
+    reads_nothing(tmp_path, count=20, mebibytes=16, readers=3)
+
+
+@pytest.mark.long
+def test_two_hundred_clients_that_do_not_read_stop_their_brokers_and_nobody_else(tmp_path: Path) -> None:
+    reads_nothing(tmp_path, count=200, mebibytes=16, readers=20)
+
+
+def test_a_client_that_reads_byte_by_byte_gets_every_byte(tmp_path: Path) -> None:
+    with broker(LargeAnswers()) as upstream, running(tmp_path, upstream) as proxy:
+        client = Client(proxy.listening, receives=4096)
+        client.sock.sendall(large_request(7, 1))
+        expected = large_answer(large_request(7, 1)[4:])
+        assert expected is not None
+        first = b"".join(client.sock.recv(1) for _ in range(20_000))
+        assert first == expected[:20_000]
+        assert client.stream.read(len(expected) - len(first)) == expected[len(first) :]
+        client.exchange()
+        client.close()
+
+
+def test_a_broker_that_does_not_read_stops_its_clients_and_nobody_else(tmp_path: Path) -> None:
+    count, each = 10, 24
+    gate = threading.Event()
+
+    def answers(frame: bytes, sock: socket.socket) -> bytes:
+        if int.from_bytes(frame[:2], "big") == PRODUCE:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SMALL)
+            gate.wait()
+        return answer(frame, sock.getsockname())
+
+    with broker(answers) as upstream, running(tmp_path, upstream) as proxy:
+        neighbour = Client(proxy.listening)
+        neighbour.exchange()
+        before = proxy.resident
+        clients = [Client(proxy.listening) for _ in range(count)]
+        requests = [request(random.Random(number), number, MIB) for number in range(each)]
+        senders = [
+            threading.Thread(target=lambda one=one: [one.sock.sendall(sent) for sent in requests]) for one in clients
+        ]
+        for client, sender in zip(clients, senders, strict=True):
+            client.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SMALL)
+            sender.start()
+        sockets = [client.sock for client in clients]
+        received = "recorder_bytes_total"
+
+        def stuck() -> bool:
+            return (
+                not select.select([], sockets, [], 0)[1]
+                and proxy.metric(received) + proxy.metric("recorder_dropped_bytes_total") > count * MIB
+            )
+
+        wait_for(stuck, "back-pressure to reach the clients", seconds=PATIENCE)
+        for _ in range(200):
+            neighbour.exchange()
+        assert all(sender.is_alive() for sender in senders)
+        assert proxy.most_resident - before < count * EACH + BESIDES < count * each * MIB // 4
+        gate.set()
+        for client, sender in zip(clients, senders, strict=True):
+            for sent in requests:
+                assert framed(read_frame(client.stream)) == answer(sent[4:])
+            sender.join(PATIENCE)
+            client.close()
+        neighbour.close()
+
+
+# peers that are there no more
+
+
+class _Instruction(ctypes.Structure):
+    _fields_ = (("code", ctypes.c_uint16), ("yes", ctypes.c_uint8), ("no", ctypes.c_uint8), ("k", ctypes.c_uint32))
+
+
+class _Program(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_uint16), ("instructions", ctypes.POINTER(_Instruction)))
+
+
+# Linux' number; Python has no name for it
+SO_ATTACH_FILTER = 26
+RETURN = 0x06
+
+
+def vanish(sock: socket.socket) -> None:
+    """From now on the kernel drops whatever comes for this socket, as if its machine had lost its power."""
+    nothing = (_Instruction * 1)(_Instruction(RETURN, 0, 0, 0))
+    sock.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, bytes(_Program(1, nothing)))
+
+
+def with_timeouts(folder: Path, timeouts: str) -> str:
+    """A settings file; flags say the rest."""
+    file = folder / "wiretap.toml"
+    file.write_text(f"[clusters.main.timeouts]\n{timeouts}\n")
+    return str(file)
+
+
+def test_a_peer_whose_machine_is_gone_is_found_out_on_either_side(tmp_path: Path) -> None:
+    never = threading.Event()
+
+    def answers(frame: bytes, sock: socket.socket) -> bytes:
+        if large_answer(frame) is not None:
+            vanish(sock)
+            never.wait()
+        return answer(frame, sock.getsockname())
+
+    settings = with_timeouts(tmp_path, 'keepalive = "1s"')
+    with broker(answers) as upstream, running(tmp_path, upstream, "--config", settings) as proxy:
+        gone, asking, neighbour = (Client(proxy.listening) for _ in range(3))
+        for client in (gone, asking, neighbour):
+            client.exchange()
+        vanish(gone.sock)
+        asking.sock.sendall(large_request(1, 1))
+        # nobody answers it, and the client is told so
+        assert asking.stream.read() == b""
+        wait_for(lambda: proxy.metric("connections_closed_total", 'cause="broker_lost"') == 1, "the broker's loss")
+        wait_for(lambda: proxy.metric("connections_closed_total", 'cause="client_lost"') == 1, "the client's loss")
+        neighbour.exchange()
+        never.set()
+        for client in (gone, asking, neighbour):
+            client.close()
+
+
+# a client that has had an answer and then does nothing, nor anything else
+CLIENT = """
+import signal, socket, sys
+sock = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+sock.sendall(bytes.fromhex(sys.argv[2]))
+sock.recv(1)
+print("answered", flush=True)
+sock.recv(1 << 20)
+signal.pause()
+"""
+
+
+def test_who_stands_still_is_ended_once_it_is_idle_and_never_while_it_owes_an_answer(tmp_path: Path) -> None:
+    gate = threading.Event()
+
+    def answers(frame: bytes, sock: socket.socket) -> bytes:
+        large = large_answer(frame)
+        if large is not None:
+            gate.wait()
+        return large or answer(frame, sock.getsockname())
+
+    settings = with_timeouts(tmp_path, 'idle = "500ms"')
+    with broker(answers) as upstream, running(tmp_path, upstream, "--config", settings) as proxy:
+        asking = Client(proxy.listening)
+        asking.sock.sendall(large_request(1, 1))
+        beat = request(random.Random(0), 0, 5).hex()
+        command = [sys.executable, "-c", CLIENT, str(proxy.listening[1]), beat]
+        stopped = spawn(command, output=tmp_path / "stopped.log", cwd=ROOT, env=os.environ)
+        try:
+            wait_for(lambda: "answered" in (tmp_path / "stopped.log").read_text(), "the client's answer")
+            stopped.send_signal(signal.SIGSTOP)
+            wait_for(lambda: psutil.Process(stopped.pid).status() == psutil.STATUS_STOPPED, "the client to stand still")
+            wait_for(lambda: proxy.metric("connections_closed_total", 'cause="idle"') == 1, "the idle one's end")
+            assert proxy.metric("connections") == 1
+            gate.set()
+            assert framed(read_frame(asking.stream)) == large_answer(large_request(1, 1)[4:])
+        finally:
+            stopped.kill()
+            stopped.wait()
+        asking.close()
