@@ -383,3 +383,34 @@ async def test_a_version_that_cannot_be_rewritten_is_refused_once_the_rest_is_an
         await talk.ends_with(Cause.UNSUPPORTED_VERSION)
         await talk.client.hears_the_end()
         await talk.broker.hears_the_end()
+
+
+def broken(talk: Relaying, side: str) -> None:
+    """From now on nothing can be sent to that side."""
+
+    async def fails(pieces: Any) -> None:
+        raise PeerLost("Broken pipe", getattr(talk.relay, side)) from BrokenPipeError()
+
+    setattr(talk.relay, side, Sink(getattr(talk.relay, side), fails))
+
+
+async def test_a_request_whose_answer_could_not_be_passed_on_is_counted_as_unanswered():
+    async with relaying() as talk:
+        await talk.client.say(ping(1))
+        await talk.broker.hears(ping(1))
+        broken(talk, "_client")
+        await talk.broker.say(pong(1))
+        await talk.broker.finish()
+        await talk.ends_with(Cause.CLIENT_RESET)
+    row = talk.traffic.rows["Heartbeat", "3"]
+    assert (row.exchanges, row.unanswered) == (0, 1)
+
+
+async def test_a_request_that_wants_no_answer_is_counted_even_where_the_broker_did_not_take_it():
+    async with relaying() as talk:
+        broken(talk, "_broker")
+        await talk.client.say(produce(3, 1, acks=0))
+        await wait_all_tasks_blocked(0.01)
+        await talk.broker.finish()
+        await talk.ends_with(Cause.BROKER_CLOSED)
+    assert talk.traffic.rows["Produce", "3"].one_way == 1
