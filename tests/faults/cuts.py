@@ -20,6 +20,7 @@ from typing import Any
 
 import trio
 
+from proxy.config.cluster import ProxyHeader
 from proxy.conversation import Cause
 from proxy.rewrite.nodes import Address
 from proxy.wire import catalog
@@ -202,11 +203,12 @@ class Told:
 class Stage:
     """A recording proxy, a broker whose connections are the test's, and another client that must notice nothing."""
 
-    def __init__(self, running: Running, accepted: trio.MemoryReceiveChannel[Peer]) -> None:
+    def __init__(self, running: Running, accepted: trio.MemoryReceiveChannel[tuple[str, Peer]]) -> None:
         self.running = running
         # by connection number, which is the order of arrival
         self.told: list[Told] = []
         self._accepted = accepted
+        self._waiting: dict[str, Peer] = {}
         self._neighbour: tuple[Peer, Peer] | None = None
 
     async def connect(self) -> tuple[Peer, Peer, Told]:
@@ -218,12 +220,19 @@ class Stage:
 
     async def _connected(self) -> tuple[Peer, Peer, Told]:
         client = await self.running.client()
-        with trio.fail_after(PATIENCE):
-            broker = await self._accepted.receive()
+        broker = await self._side_of(str(client.stream.socket.getsockname()[1]))
         for peer in (client, broker):
             peer.stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.told.append(Told())
         return client, broker, self.told[-1]
+
+    async def _side_of(self, port: str) -> Peer:
+        """The broker's side of the connection of a client on that port."""
+        with trio.fail_after(PATIENCE):
+            while port not in self._waiting:
+                arrived, peer = await self._accepted.receive()
+                self._waiting[arrived] = peer
+        return self._waiting.pop(port)
 
     async def talk(self, client: Peer, broker: Peer, told: Told, turns: Iterable[Turn]) -> None:
         """Whole turns, every byte of them as it must be."""
@@ -263,14 +272,12 @@ async def go(peer: Peer, ending: Ending) -> None:
 async def stage(folder: Path) -> AsyncIterator[Stage]:
     """Everything is recorded into `folder`; compact it behind the `with`."""
     tap = open_tap(folder, RecordSettings(when_full=WhenFull.WAIT))
-    sender, receiver = trio.open_memory_channel[Peer](1)
+    sender, receiver = trio.open_memory_channel[tuple[str, Peer]](8)
     (listener,) = await trio.open_tcp_listeners(0, host=HOST)
     here = Address(*listener.socket.getsockname()[:2])
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(_accept, listener, sender)
-        async with proxying(settings(here), watcher=tap) as running:
-            # the proxy's own question
-            await _answer_all(await receiver.receive(), here)
+        nursery.start_soon(_accept, nursery, listener, here, sender)
+        async with proxying(settings(here, send_proxy=ProxyHeader.ONE), watcher=tap) as running:
             await running.nodes(*NODES)
             play = Stage(running, receiver)
             yield play
@@ -280,13 +287,22 @@ async def stage(folder: Path) -> AsyncIterator[Stage]:
         nursery.cancel_scope.cancel()
 
 
-async def _accept(listener: trio.SocketListener, sender: trio.MemorySendChannel[Peer]) -> None:
+async def _accept(
+    nursery: trio.Nursery, listener: trio.SocketListener, here: Address, sender: trio.MemorySendChannel[Any]
+) -> None:
     async with listener:
         while True:
-            await sender.send(Peer(await listener.accept()))
+            nursery.start_soon(_arrived, Peer(await listener.accept()), here, sender)
 
 
-async def _answer_all(peer: Peer, here: Address) -> None:
+async def _arrived(peer: Peer, here: Address, sender: trio.MemorySendChannel[Any]) -> None:
+    """The header of the PROXY protocol says for whom a connection was opened; for nobody: it is the proxy's own."""
+    header = b""
+    while not header.endswith(b"\r\n"):
+        header += await peer.hear(1)
+    if not header.startswith(b"PROXY UNKNOWN"):
+        await sender.send((header.split()[4].decode(), peer))
+        return
     while head := await peer.stream.receive_some(4):
         frame = await peer.hear(int.from_bytes(head, "big"))
         await peer.say(answer(frame, (here.host, here.port)))
