@@ -17,7 +17,7 @@ from bench.processes import Programs, build, running
 Rounds = dict[str, list[Sample]]
 
 # how often Kroxylicious runs each load at most before anything is measured
-MOST_WARM_UPS = 4
+MOST_WARM_UPS = 6
 SPOOL_ROUNDS = 3
 # Fetch 16+ is recorded as Fetch is
 SUSTAINED = ("burst", "produce", "fetch")
