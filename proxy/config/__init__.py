@@ -14,7 +14,7 @@ places.py    the ports and files that it claims
 whole.py     the proxy: its clusters and what they share
 """
 
-from proxy.config.cluster import MAIN, ClusterSettings, ProxyHeader
+from proxy.config.cluster import MAIN, ClusterSettings, Others, ProxyHeader
 from proxy.config.errors import BadSetting
 from proxy.config.log import Format, Level, LogSettings
 from proxy.config.mapping import MappingKind
@@ -29,6 +29,7 @@ __all__ = [
     "Level",
     "LogSettings",
     "MappingKind",
+    "Others",
     "ProxyHeader",
     "ProxySettings",
     "default_state_file",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from ipaddress import IPv4Network, IPv6Network, ip_address
 from typing import Annotated
 
 from proxy.config.dialects import wrong_with_07
@@ -15,6 +16,7 @@ from proxy.rewrite.alone import AloneMap
 from proxy.rewrite.names import SniMap, TemplateMap
 from proxy.rewrite.nodes import Misplaced, NodeMap
 from proxy.rewrite.ports import PortMap
+from proxy.settings.addresses import NETWORKS
 from proxy.settings.keys import Key, wrong_values
 from proxy.settings.kinds import SWITCH, TIMEOUT, choice
 from proxy.tls.settings import ListenerTls, UpstreamTls, wrong_together
@@ -31,6 +33,13 @@ class ProxyHeader(StrEnum):
     OFF = "off"
     ONE = "v1"
     TWO = "v2"
+
+
+class Others(StrEnum):
+    """Clients that are no trusted load balancer, where there are some."""
+
+    REFUSED = "refused"
+    PLAIN = "plain"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +84,25 @@ class ClusterSettings(Flow):
             True,
         ),
     ] = False
+    trusted: Annotated[
+        tuple[IPv4Network | IPv6Network, ...] | None,
+        Key(
+            NETWORKS,
+            "proxy_protocol.trusted",
+            "The load balancers whose headers are believed, by the addresses that they connect from.",
+            ["10.0.0.0/8", "192.0.2.7"],
+            unset="everybody who reaches the listeners",
+        ),
+    ] = None
+    others: Annotated[
+        Others,
+        Key(
+            choice(Others),
+            "proxy_protocol.others",
+            "Who is not among `trusted` is refused, or speaks without a header: then its own address is the client's.",
+            "plain",
+        ),
+    ] = Others.REFUSED
     header_seconds: Annotated[
         float, Key(TIMEOUT, "proxy_protocol.timeout", "How long such a header may take to come.", "3s")
     ] = 5
@@ -95,7 +123,7 @@ class ClusterSettings(Flow):
     node_map: NodeMap = field(init=False)
 
     def __post_init__(self) -> None:
-        wrong = [*wrong_values(self), *self._wrong_upstream(), *self._wrong_mapping()]
+        wrong = [*wrong_values(self), *self._wrong_upstream(), *self._wrong_mapping(), *self._wrong_header()]
         wrong += wrong_together(self.tls, self.upstream_tls, f"clusters.{self.name}")
         try:
             object.__setattr__(self, "node_map", self._made_map())
@@ -110,6 +138,15 @@ class ClusterSettings(Flow):
     def limits(self) -> FrameLimits:
         """The longest frames that are let through."""
         return FrameLimits(self.request_limit, self.response_limit)
+
+    def trusts(self, host: str) -> bool:
+        """Whether the header of who connects from this IP address is believed."""
+        if self.trusted is None:
+            return True
+        address = ip_address(host.partition("%")[0])
+        # what comes over IPv4 to a listener of both
+        address = getattr(address, "ipv4_mapped", None) or address
+        return any(address in network for network in self.trusted)
 
     def _made_map(self) -> NodeMap:
         if self.dialect is Dialect.KAFKA_07:
@@ -133,6 +170,17 @@ class ClusterSettings(Flow):
         if self.mapping is MappingKind.SNI and self.tls is None:
             right = f'{where}.tls.certificate = "/etc/wiretap/proxy.pem"'
             yield f'{where}.mapping = "sni" needs TLS towards clients; right would be adding {right}'
+
+    def _wrong_header(self) -> Iterator[str]:
+        """Keys about the header that nothing asks for."""
+        where = f"clusters.{self.name}.proxy_protocol"
+        if self.trusted is not None and not self.accept_proxy:
+            yield f"{where}.trusted means nothing without a header; right would be {where}.accept = true too"
+        if self.others is not Others.REFUSED and self.trusted is None:
+            yield (
+                f"{where}.others means nothing where everybody is trusted; "
+                f'right would be {where}.trusted = ["10.0.0.0/8"] too'
+            )
 
     def _wrong_upstream(self) -> Iterator[str]:
         if self.listen in self.upstream:

@@ -63,6 +63,17 @@ class ProxySettings:
         Key(COUNT, "workers", "Processes that pass the traffic on; no more than there are processors for them.", 4),
     ] = 1
 
+    hung_seconds: Annotated[
+        float,
+        Key(
+            TIMEOUT,
+            "hung",
+            "With several workers: one that has done nothing for so long is killed, and another takes its place. After "
+            "a third of it /livez fails.",
+            "20s",
+        ),
+    ] = 30
+
     def __post_init__(self) -> None:
         wrong = [*wrong_values(self), *self._wrong_names(), *self._wrong_places()]
         if wrong:

@@ -53,6 +53,7 @@ class Cause(StrEnum):
     STALLED = "stalled"
     TOO_MANY_CONNECTIONS = "too_many_connections"
     BAD_PROXY_HEADER = "bad_proxy_header"
+    UNTRUSTED = "untrusted"
     DRAINED = "drained"
     DRAIN_DEADLINE = "drain_deadline"
     PROXY_FAULT = "proxy_fault"

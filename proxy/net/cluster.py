@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from logging import DEBUG, ERROR, WARNING
 from typing import Any, NamedTuple
 
 import trio
 
-from proxy.config import BadSetting, ClusterSettings
+from proxy.config import BadSetting, ClusterSettings, Others
 from proxy.conversation import Cause, Conversation, Routes, Routes07
 from proxy.conversation.routes import API_VERSIONS, SASL_HANDSHAKE
 from proxy.log import log
@@ -56,6 +57,7 @@ LINGERING = frozenset(Cause) - {
     Cause.STALLED,
     Cause.TOO_MANY_CONNECTIONS,
     Cause.BAD_PROXY_HEADER,
+    Cause.UNTRUSTED,
 }
 # after these the broker may have answers on their way that nobody reads: closed with them unread, its connection is
 # reset, and requests that it has not taken yet (acks=0) are lost
@@ -114,12 +116,16 @@ class Common:
 
 
 class Arrival(NamedTuple):
-    """A client that was accepted: the route is that of its connection, node and listener are where it arrived."""
+    """A client that was accepted: the route is that of its connection, node and listener are where it arrived.
+
+    `entering`: what happens until it has said who it is, by header and handshake.
+    """
 
     client: Stream
     route: Route
     node_id: int | None
     listener: str
+    entering: trio.CancelScope
 
 
 class Cluster:
@@ -139,6 +145,7 @@ class Cluster:
         self._limit = Limit(settings.connection_limit, self.name)
         self._address_limit = Limit(settings.address_limit, self.name)
         self._relays: set[Relay] = set()
+        self._entering: set[trio.CancelScope] = set()
         # connections that have not ended, and the end of one of them
         self._open = 0
         self._ended = trio.Event()
@@ -206,6 +213,9 @@ class Cluster:
         """Has connections end at their next frame boundary, once what is in flight is answered."""
         for relay in set(self._relays):
             relay.drain()
+        # nothing of theirs is in flight
+        for scope in set(self._entering):
+            scope.cancel()
 
     async def ended(self) -> None:
         """Returns when no connection is open."""
@@ -247,8 +257,12 @@ class Cluster:
                     await trio.sleep(ACCEPT_PAUSE)
                     continue
                 refused = 0
-                self._open += 1
-                self._common.connections.start_soon(self._connection, Arrival(client, route, node_id, here))
+                self._begin(Arrival(client, route, node_id, here, trio.CancelScope()))
+
+    def _begin(self, arrival: Arrival) -> None:
+        """From here on it is counted as open, until `_connection` ends."""
+        self._open += 1
+        self._common.connections.start_soon(self._connection, arrival)
 
     async def _accept(self, listener: trio.SocketListener) -> tuple[trio.socket.SocketType, Any]:
         return await listener.socket.accept()
@@ -257,7 +271,8 @@ class Cluster:
         """One client, from its first byte to its last."""
         try:
             cause = await self._served(arrival)
-            if cause in LINGERING:
+            # who was still entering has asked for nothing
+            if cause in LINGERING and not arrival.entering.cancel_called:
                 await arrival.client.finish(LINGER_SECONDS)
         finally:
             arrival.client.close()
@@ -272,22 +287,31 @@ class Cluster:
         self.traffic.opened()
         try:
             with self._common.limit.place(), self._limit.place():
-                cause = await self._let_in(number, arrival, talk)
+                self._entering.add(arrival.entering)
+                with arrival.entering:
+                    cause = await self._let_in(number, arrival, talk)
+                if arrival.entering.cancelled_caught:
+                    cause = Cause.DRAINED
         except* Full:
             cause = Cause.TOO_MANY_CONNECTIONS
         except* Exception:
             cause = Cause.PROXY_FAULT
             log(ERROR, "fault in a connection", trace=True, connection=number)
         finally:
+            self._entering.discard(arrival.entering)
             self.traffic.closed(cause, talk.unfinished)
-            peer, node_id = arrival.client.peer, arrival.node_id
-            log(DEBUG, "connection closed", connection=number, client=peer, node=node_id, cause=cause)
+            peer, meant = arrival.client.peer, self._named(arrival)
+            log(DEBUG, "connection closed", connection=number, client=peer, **meant, cause=cause)
         return cause
 
     async def _let_in(self, number: int, arrival: Arrival, talk: Conversation) -> Cause:
         """Finds out who the client is, then goes on with it."""
         client, route = arrival.client, arrival.route
-        if self._settings.accept_proxy:
+        trusted = self._settings.accept_proxy and self._settings.trusts(route.client.host)
+        if self._settings.accept_proxy and not trusted and self._settings.others is Others.REFUSED:
+            self._say_refused("no load balancer that is trusted", arrival, "")
+            return Cause.UNTRUSTED
+        if trusted:
             try:
                 route = await read_header(client, self._settings.header_seconds) or route
             except Gone:
@@ -308,6 +332,7 @@ class Cluster:
         except NoHandshake as reason:
             self._say_refused("no TLS with a client", arrival, str(reason))
             return Cause.UNKNOWN_NAME if isinstance(reason, UnknownName) else Cause.TLS_HANDSHAKE
+        self._entering.discard(arrival.entering)
         # the handshake has seen to it that somebody is meant
         node_id = self._settings.node_map.meant(arrival.node_id, client.server_name)
         broker = await self.upstreams.connect(number, node_id, arrival.route)
@@ -322,6 +347,13 @@ class Cluster:
             return cause
         finally:
             broker.close()
+
+    def _named(self, arrival: Arrival) -> dict[str, Any]:
+        """The node that a client wants, if it is one and could be told, for the log."""
+        node_id = arrival.node_id
+        with suppress(ValueError):
+            node_id = self._settings.node_map.meant(node_id, arrival.client.server_name)
+        return {} if node_id is None else {"node": node_id}
 
     def _say_refused(self, event: str, arrival: Arrival, reason: str) -> None:
         """Says why a client is not let in: aloud when that is news."""

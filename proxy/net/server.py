@@ -20,7 +20,7 @@ from prometheus_client import CollectorRegistry
 
 from proxy.config import BadSetting, ClusterSettings, ProxySettings
 from proxy.log import log
-from proxy.metrics.admin import Server, admin_app, serve_admin
+from proxy.metrics.admin import Probe, Server, admin_app, serve_admin
 from proxy.metrics.collector import ClusterNumbers, registry
 from proxy.net.children import look_after
 from proxy.net.cluster import Cluster, Common
@@ -236,7 +236,7 @@ class Proxy:
         where = self._settings.metrics
         if where is None:
             return None
-        page = admin_app(self._registry(), self._is_ready, Pulse().feel)
+        page = admin_app(self._registry(), self._is_ready, self._make_pulse())
         try:
             return serve_admin(page, "" if where.host == "*" else where.host, where.port)
         except OSError as error:
@@ -244,6 +244,10 @@ class Proxy:
                 f"--metrics {where} can't be had ({error.strerror}); right would be a free port of this machine, "
                 "for example --metrics 127.0.0.1:9464"
             ) from error
+
+    def _make_pulse(self) -> Probe:
+        """Whether the proxy does anything at all; called in the event loop."""
+        return Pulse().feel
 
     def _registry(self) -> CollectorRegistry:
         counters = self._observer.counters if self._observer is not None else None

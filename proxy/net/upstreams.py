@@ -6,6 +6,7 @@ then the cluster is asked again, for the broker may be elsewhere now.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from logging import DEBUG, ERROR, INFO, WARNING
 
@@ -27,6 +28,8 @@ from proxy.wire.dialects import Dialect
 
 # pauses between two questions that nobody answered, in seconds
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
+# clients may ask for any node: the cluster is not asked about it again within so many seconds of its last answer
+ANSWER_HOLDS = 1.0
 
 
 class Upstreams:
@@ -42,8 +45,10 @@ class Upstreams:
         # nodes that clients ask for by number or name: with `sni` they may think of any
         self._unknown = News()
         self._asking = trio.Lock()
+        self._asking_for_clients = trio.Lock()
         self._questions = 0
         self._answered = False
+        self._answered_at = -math.inf
         self._doubt = trio.Event()
         self._reason = ""
 
@@ -64,7 +69,7 @@ class Upstreams:
             try:
                 return await self._dial(address, route)
             except PeerLost as error:
-                log(DEBUG, "connection without upstream", connection=number, node=node_id, reason=error)
+                log(DEBUG, "connection without upstream", connection=number, upstream=address, reason=error)
         if is_bootstrap:
             self.reached = False
         self.doubt()
@@ -98,6 +103,16 @@ class Upstreams:
                 self._answered = await self._ask()
                 self._questions += 1
             return self._answered
+
+    async def ask_about_unknown(self) -> bool:
+        """As `ask`, for a client: so it does so not too often. Who waits already shares the answer."""
+        if not self._asking.locked() and trio.current_time() - self._answered_at < ANSWER_HOLDS:
+            return self._answered
+        async with self._asking_for_clients:
+            if trio.current_time() - self._answered_at >= ANSWER_HOLDS:
+                self._answered = await self.ask()
+                self._answered_at = trio.current_time()
+        return self._answered
 
     def _is_needless(self) -> bool:
         """Brokers that want a login never tell; clients' answers name the nodes then."""
@@ -144,7 +159,7 @@ class Upstreams:
         if node_id == self._settings.node_map.own:
             return self._settings.upstream
         if self._nodes.upstream(node_id) is None:
-            await self.ask()
+            await self.ask_about_unknown()
         known = self._nodes.upstream(node_id)
         if known is None:
             return ()

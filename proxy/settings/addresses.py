@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Any
 
 from proxy.rewrite.nodes import Address
@@ -35,6 +36,23 @@ def _broker(part: Any) -> Address:
     return address
 
 
+def _networks(raw: Any) -> tuple[IPv4Network | IPv6Network, ...]:
+    parts = [part for part in raw.split(",") if part.strip()] if isinstance(raw, str) else raw
+    if not isinstance(parts, list) or not parts:
+        raise Misread("names no network")
+    return tuple(_network(part) for part in parts)
+
+
+def _network(part: Any) -> IPv4Network | IPv6Network:
+    written = text(part)
+    try:
+        return ip_network(written)
+    except ValueError as error:
+        host = " (bits are set behind its length)" if "host bits" in str(error) else ""
+        raise Misread(f"has {written!r}, which is no network{host}") from error
+
+
 ADDRESS = Kind("HOST:PORT", _address, str)
 BROKERS = Kind("a list of HOST:PORT", _brokers, lambda addresses: [str(address) for address in addresses])
+NETWORKS = Kind("a list of networks or IP addresses", _networks, lambda networks: [str(one) for one in networks])
 HOST = Kind("a host name or IP address", text, str)

@@ -52,8 +52,9 @@ OF_A_CLUSTER = (
     ),
     Risk(
         "proxy_protocol.accept",
-        lambda cluster: cluster.accept_proxy,
-        "believes whoever connects: only the load balancer may be able to reach these listeners",
+        lambda cluster: cluster.accept_proxy and cluster.trusted is None,
+        "believes whoever connects: only the load balancer may be able to reach these listeners, or "
+        "proxy_protocol.trusted names it",
     ),
     Risk(
         "limits.request",

@@ -34,6 +34,9 @@ SETTLE_SECONDS = 10.0
 NUMBERS_SECONDS = 0.7
 # beyond the deadline of the drain, for what a worker's recorder has still to write; less than systemd is told
 STUCK_SECONDS = 20.0
+# how often a worker says what it has counted, by which it is known to go on; what one that is killed has counted since
+# is lost
+BEAT_SECONDS = 1.0
 # between a process' end and its channel's
 LAST_WORDS_SECONDS = 1.0
 
@@ -62,6 +65,8 @@ class Link:
         self.joined = False
         self.clusters: Mapping[str, sums.Told] = {}
         self.recorder: Mapping[str, float] = {}
+        # seconds for which it has said nothing of itself, as far as this process itself went on meanwhile
+        self.silent = 0.0
         self._owed: list[Answer] = []
 
     def tell(self, said: Said, sockets: Sequence[socket.socket] = ()) -> None:
@@ -90,6 +95,7 @@ class Force:
         heed: answers what workers ask.
         greet: tells a worker that has joined what it has missed.
         vacate: a place's worker has ended.
+        silence: seconds after which a worker that says nothing of itself is killed.
 
     `newest`: the number of the worker that was begun last.
     """
@@ -101,6 +107,7 @@ class Force:
         heed: Heed,
         greet: Callable[[Link], None],
         vacate: Callable[[int], None],
+        silence: float,
     ) -> None:
         self.ends = 0
         self.newest = 0
@@ -109,6 +116,7 @@ class Force:
         self._heed = heed
         self._greet = greet
         self._vacate = vacate
+        self._silence = silence
         self._numbers = itertools.count(1)
         self._links: set[Link] = set()
         self._stopping = trio.Event()
@@ -124,6 +132,11 @@ class Force:
     def joined(self) -> list[Link]:
         """Those that work, in the order of their numbers."""
         return sorted((link for link in self._links if link.joined), key=lambda link: link.number)
+
+    @property
+    def hanging(self) -> list[Link]:
+        """Those that have said nothing for so long that something is wrong: a third of what they may."""
+        return [link for link in self.joined if link.silent > max(self._silence / 3, 2 * BEAT_SECONDS)]
 
     async def run(self) -> None:
         """Keeps workers running until `stop`; returns when the last one has ended."""
@@ -245,22 +258,36 @@ class Force:
             nursery.cancel_scope.deadline = trio.current_time() + LAST_WORDS_SECONDS
         return code
 
+    async def _watch(self, link: Link) -> None:
+        """Kills it when it hangs. Beats are counted, not time: one that was stopped itself accuses nobody."""
+        while link.silent <= self._silence:
+            await trio.sleep(BEAT_SECONDS)
+            if link.joined and not self._stopping.is_set():
+                link.silent += BEAT_SECONDS
+        log(ERROR, "worker hangs; killed", worker=link.number, silent=link.silent)
+        self._kill(link)
+
     async def _hear(self, link: Link) -> None:
-        try:
-            await link.calls.run()
-        except* ChannelBroken as broken:
-            log(ERROR, "worker can't be understood; killed", worker=link.number, reason=broken.exceptions[0])
-            self._kill(link)
+        async with trio.open_nursery() as watching:
+            watching.start_soon(self._watch, link)
+            try:
+                await link.calls.run()
+            except* ChannelBroken as broken:
+                log(ERROR, "worker can't be understood; killed", worker=link.number, reason=broken.exceptions[0])
+                self._kill(link)
+            watching.cancel_scope.cancel()
 
     def _now(self, link: Link, message: Message) -> bool:
         match message.said["do"]:
             case "join":
                 self._greet(link)
                 link.joined = True
+                link.silent = 0.0
                 log(INFO, "worker works", worker=link.number)
                 self._has_tried()
             case "counted":
                 link.counted(message.said)
+                link.silent = 0.0
             case _:
                 return False
         return True

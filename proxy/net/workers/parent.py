@@ -19,6 +19,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric as Family
 
 from proxy.config import ClusterSettings, ProxySettings
+from proxy.metrics.admin import Probe
 from proxy.metrics.collector import ClusterNumbers, Gathered, WiretapCollector, process_registry, worker_families
 from proxy.net.cluster import Cluster, Common
 from proxy.net.nodes import Nodes
@@ -163,7 +164,9 @@ class Parent(Proxy):
         self._command = command
         self._recording = recording
         self._places = Places.made(settings.workers)
-        self._workers = Force(settings.workers, self._start, self._heed_worker, self._greet, self._places.vacate)
+        self._workers = Force(
+            settings.workers, self._start, self._heed_worker, self._greet, self._places.vacate, settings.hung_seconds
+        )
         self._parents: list[ParentCluster] = []
         # workers up to this number may have begun with other settings than those of now
         self._outdated = 0
@@ -217,7 +220,7 @@ class Parent(Proxy):
             case "ensure":
                 return await cluster.ensure([Node(*node) for node in said["nodes"]], said["cluster_id"])
             case "ask":
-                return {"answered": await cluster.upstreams.ask()}
+                return {"answered": await cluster.upstreams.ask_about_unknown()}
             case "doubt":
                 cluster.upstreams.doubt()
         return None
@@ -252,6 +255,18 @@ class Parent(Proxy):
         recorded = workers.recorded()
         yield from WiretapCollector(numbers, (lambda: recorded) if recorded else None).collect()
         yield from worker_families(len(workers.joined), workers.ends)
+
+    def _make_pulse(self) -> Probe:
+        feel = super()._make_pulse()
+
+        def is_alive() -> tuple[bool, str]:
+            alive, text = feel()
+            hanging = [
+                f"worker {link.number} has said nothing for {link.silent:.0f} s" for link in self._workers.hanging
+            ]
+            return alive and not hanging, "; ".join([*([] if alive else [text]), *hanging]) or text
+
+        return is_alive
 
     def _is_ready(self) -> tuple[bool, str]:
         self._count_from_thread()

@@ -27,6 +27,7 @@ from proxy.net.upstreams import Upstreams
 from proxy.net.workers.balance import Place, Places
 from proxy.net.workers.calls import Calls, Said
 from proxy.net.workers.channel import Channel, Message
+from proxy.net.workers.force import BEAT_SECONDS
 from proxy.net.workers.job import Job, read_changed
 from proxy.net.workers.mirror import Distant, Mirror
 from proxy.rewrite.nodes import Address
@@ -77,8 +78,11 @@ class WorkerCluster(Cluster):
             # another worker may have been faster
             with suppress(BlockingIOError):
                 sock, peer = self._sockets[listener].accept()
-                self._place.opened()
                 return trio.socket.from_stdlib_socket(sock), peer
+
+    def _begin(self, arrival: Arrival) -> None:
+        self._place.opened()
+        super()._begin(arrival)
 
     async def _connection(self, arrival: Arrival) -> None:
         try:
@@ -109,12 +113,21 @@ class Worker(Proxy):
         """See `run_worker`."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._listen_to_parent)
+            nursery.start_soon(self._keep_telling)
             code = await super().run()
             self._parent.tell({"do": "counted", **await self._counted()})
             with trio.move_on_after(LAST_WORDS_SECONDS):
                 await self._parent.all_sent()
             nursery.cancel_scope.cancel()
         return code
+
+    async def _keep_telling(self) -> None:
+        """Says what was counted: the parent keeps that should this process be killed, and knows that it goes on."""
+        while True:
+            self._parent.tell({"do": "counted", **await self._counted()})
+            await trio.sleep(BEAT_SECONDS)
+            # a parent that does not listen is not told more and more
+            await self._parent.all_sent()
 
     async def _listen_to_parent(self) -> None:
         await self._parent.run()

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from proxy.config import BadSetting, ClusterSettings, MappingKind
+from proxy.config import BadSetting, ClusterSettings, MappingKind, Others
 from proxy.rewrite.nodes import Address
+from proxy.settings.addresses import NETWORKS
 from proxy.tls.settings import ListenerTls
 from proxy.wire.framing import FrameLimits
 from tests.proxy.config.clusters import BROKER, LISTEN, cluster, wrong
@@ -105,3 +106,41 @@ def test_all_that_is_wrong_with_a_cluster_is_said_at_once():
     with pytest.raises(BadSetting) as error:
         cluster(LISTEN, hold_limit=0, advertise="a:1")
     assert len(wrong(error)) == 3
+
+
+NETWORK = NETWORKS.read(["10.0.0.0/8", "192.0.2.7", "2001:db8::/32"])
+
+
+@pytest.mark.parametrize(
+    ("host", "trusted"),
+    [
+        ("10.1.2.3", True),
+        ("11.1.2.3", False),
+        ("192.0.2.7", True),
+        ("192.0.2.8", False),
+        ("::ffff:10.1.2.3", True),
+        ("::ffff:11.1.2.3", False),
+        ("2001:db8::1", True),
+        ("2001:db9::1", False),
+        ("fe80::1%eth0", False),
+    ],
+)
+def test_balancers_are_trusted_by_their_networks(host, trusted):
+    assert cluster(accept_proxy=True, trusted=NETWORK).trusts(host) is trusted
+    assert cluster(accept_proxy=True).trusts(host)
+
+
+@pytest.mark.parametrize(
+    ("values", "line"),
+    [
+        ({"trusted": NETWORK}, "clusters.main.proxy_protocol.trusted means nothing without a header; "),
+        (
+            {"accept_proxy": True, "others": Others.PLAIN},
+            "clusters.main.proxy_protocol.others means nothing where everybody is trusted; ",
+        ),
+    ],
+)
+def test_what_is_said_of_headers_that_nobody_asks_for_is_wrong(values, line):
+    with pytest.raises(BadSetting) as error:
+        cluster(**values)
+    assert wrong(error)[0].startswith(line)

@@ -10,6 +10,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from proxy.config import MappingKind
 from proxy.conversation import Cause
+from proxy.net import upstreams as upstream_rules
 from proxy.net.news import MOST
 from proxy.net.nodes import Nodes, bind
 from proxy.net.state import State
@@ -114,6 +115,17 @@ async def test_an_unknown_node_is_asked_for_once(make, broker):
     assert [key for key, _ in broker.asked].count(METADATA) == 1
 
 
+async def test_clients_that_think_of_nodes_do_not_make_the_proxy_ask_and_ask(make, broker, monkeypatch):
+    monkeypatch.setattr(upstream_rules, "ANSWER_HOLDS", 3600.0)
+    upstreams, _ = make(broker.address)
+    for node_id in range(50, 80):
+        assert await connected(upstreams, node_id) is Cause.UNKNOWN_NODE
+    assert [key for key, _ in broker.asked].count(METADATA) == 1
+    monkeypatch.setattr(upstream_rules, "ANSWER_HOLDS", 0.0)
+    assert await connected(upstreams, 50) is Cause.UNKNOWN_NODE
+    assert [key for key, _ in broker.asked].count(METADATA) == 2
+
+
 async def test_an_unknown_node_that_the_cluster_tells_is_reached(make, broker):
     upstreams, _ = make(broker.address)
     assert await connected(upstreams, 1) == str(broker.address)
@@ -131,8 +143,6 @@ async def test_those_who_wait_for_a_node_share_one_answer(make, broker, nursery)
             clients.start_soon(client)
     assert outcomes == [Cause.UNKNOWN_NODE] * 5
     assert [key for key, _ in broker.asked].count(METADATA) == 1
-    assert await connected(upstreams, 9) is Cause.UNKNOWN_NODE
-    assert [key for key, _ in broker.asked].count(METADATA) == 2
 
 
 async def test_the_proxy_is_never_dialled_by_itself(make):

@@ -1,10 +1,11 @@
 from contextlib import suppress
+from ipaddress import ip_network
 
 import pytest
 from hypothesis import given
 
 from proxy.rewrite.nodes import Address
-from proxy.settings.addresses import ADDRESS, BROKERS, HOST
+from proxy.settings.addresses import ADDRESS, BROKERS, HOST, NETWORKS
 from proxy.settings.kinds import Kind, Misread
 from tests.proxy.settings.raw import RAW
 
@@ -15,6 +16,8 @@ from tests.proxy.settings.raw import RAW
         (ADDRESS, "a:1", Address("a", 1)),
         (ADDRESS, " [::1]:0 ", Address("::1", 0)),
         (BROKERS, ["a:1", "[::1]:2"], (Address("a", 1), Address("::1", 2))),
+        (NETWORKS, ["10.0.0.0/8", "::1"], (ip_network("10.0.0.0/8"), ip_network("::1/128"))),
+        (NETWORKS, "192.0.2.1, 10.0.0.0/8", (ip_network("192.0.2.1/32"), ip_network("10.0.0.0/8"))),
         (BROKERS, " a:1 , b:2 ,", (Address("a", 1), Address("b", 2))),
         (HOST, " proxy.example.org", "proxy.example.org"),
     ],
@@ -29,6 +32,9 @@ def test_an_address_is_read_as_toml_and_as_text(kind, raw, value):
         *((ADDRESS, text, "has no") for text in ("a", "a:", "a:b", ":1", "a:70000", "a:-1", "a b:1", "::1:1")),
         (ADDRESS, "http://a:1", "has no host before its port"),
         (ADDRESS, 9092, "is no text"),
+        (NETWORKS, [], "names no network"),
+        (NETWORKS, ["10.0.0.1/8"], "has '10.0.0.1/8', which is no network (bits are set behind its length)"),
+        (NETWORKS, ["balancer"], "has 'balancer', which is no network"),
         (BROKERS, [], "names no broker"),
         (BROKERS, " , ", "names no broker"),
         (BROKERS, {}, "names no broker"),

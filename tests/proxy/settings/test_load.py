@@ -3,6 +3,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from proxy.config import (
     Level,
     LogSettings,
     MappingKind,
+    Others,
     ProxyHeader,
     ProxySettings,
 )
@@ -35,6 +37,7 @@ held = "1MiB"
 stalled = "4s"
 connections = 100
 workers = 3
+hung = "6s"
 [log]
 level = "debug"
 format = "json"
@@ -53,7 +56,7 @@ advertise_ports = 31100
 advertised.7 = "proxy-7.example.org:443"
 limits = { request = "1MiB", response = "2MiB", hold = "3MiB", connections = 50, connections_per_address = 5 }
 timeouts = { dial = "1s", half_close = "2s", tls = "3s", idle = "4s", keepalive = "5s" }
-proxy_protocol = { accept = true, timeout = "6s", send = "v2" }
+proxy_protocol = { accept = true, timeout = "6s", send = "v2", trusted = ["10.0.0.0/8"], others = "plain" }
 [capture]
 folder = "capture"
 queue = "4MiB"
@@ -90,6 +93,8 @@ OTHERS: dict[str, Any] = {
 }
 # what a key has no meaning without
 WITH = {
+    "trusted": "proxy_protocol.accept = true\n",
+    "others": 'proxy_protocol.accept = true\nproxy_protocol.trusted = "10.0.0.0/8"\n',
     "mapping": 'advertise = "broker-{node_id}:9092"\nown_node = 3\n',
     "bootstrap_name": 'advertise = "broker-{node_id}:9092"\nmapping = "sni"\ntls.certificate = "proxy.pem"\n',
     "own_node": 'advertise = "broker-{node_id}:9092"\nmapping = "template"\n',
@@ -151,6 +156,8 @@ def test_a_file_says_everything(tmp_path):
                 accept_proxy=True,
                 header_seconds=6,
                 send_proxy=ProxyHeader.TWO,
+                trusted=(ip_network("10.0.0.0/8"),),
+                others=Others.PLAIN,
             ),
         ),
         Address("127.0.0.1", 9464),
@@ -160,6 +167,7 @@ def test_a_file_says_everything(tmp_path):
         stalled_seconds=4,
         connection_limit=100,
         workers=3,
+        hung_seconds=6,
     )
     assert found.capture == CaptureSettings(
         folder=Path("capture"),

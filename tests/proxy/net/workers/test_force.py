@@ -15,6 +15,9 @@ from proxy.net.workers.channel import Message
 from proxy.net.workers.force import Force, Link
 from tests.proxy.net.workers.scripted import KILLED, Worker
 
+# longer than any other test here waits for workers that say nothing
+SILENCE = 150.0
+
 
 class Team:
     """A force of such workers."""
@@ -24,7 +27,7 @@ class Team:
         self.greeted: list[int] = []
         self.vacated: list[int] = []
         self.cannot_start: OSError | None = None
-        self.force = Force(2, self._start, self._heed, self._greet, self.vacated.append)
+        self.force = Force(2, self._start, self._heed, self._greet, self.vacated.append, SILENCE)
         self._nursery = nursery
         self._started = trio.Event()
         nursery.start_soon(self.force.run)
@@ -294,3 +297,45 @@ async def test_during_a_pause_nobody_waits(team, autojump_clock):
 @pytest.fixture(autouse=True)
 def _everything_is_logged(caplog):
     caplog.set_level(logging.INFO, logger="kafka-wiretap")
+
+
+async def beats(worker: Worker) -> None:
+    while True:
+        worker.say_counts()
+        await trio.sleep(forces.BEAT_SECONDS)
+
+
+async def test_one_that_says_nothing_for_long_is_killed_and_replaced(team, nursery, autojump_clock, caplog):
+    hung, well = await team.working()
+    hung.traffic.opened()
+    hung.say_counts()
+    nursery.start_soon(beats, well)
+    await trio.sleep(SILENCE / 3 - 1)
+    assert team.force.hanging == []
+    await trio.sleep(SILENCE / 3)
+    assert [link.number for link in team.force.hanging] == [hung.number]
+    assert not hung.killed
+    new = await team.replaced()
+    assert (hung.killed, well.killed) == (True, False)
+    assert seconds() < SILENCE * 1.5
+    assert "worker hangs; killed" in caplog.text
+    assert team.force.hanging == []
+    # what it had said stays counted
+    total = team.force.traffic("main")
+    assert (total.connections_opened, total.closes[Cause.PROXY_FAULT]) == (1, 1)
+    nursery.start_soon(beats, new)
+    await trio.sleep(SILENCE * 1.5)
+    assert len(team.workers) == 3
+
+
+async def test_one_that_has_not_joined_yet_is_given_its_time(team, autojump_clock):
+    await trio.sleep(SILENCE * 1.5)
+    assert not any(worker.killed for worker in team.workers)
+
+
+async def test_while_all_stop_nobody_is_killed_for_its_silence(team, nursery, autojump_clock):
+    workers = await team.working()
+    workers[0].ends_when_told = workers[1].ends_when_told = False
+    nursery.start_soon(team.force.stop, SILENCE * 5, trio.Event())
+    await trio.sleep(SILENCE * 1.5)
+    assert not any(worker.killed for worker in workers)

@@ -222,6 +222,35 @@ async def test_others_see_how_many_connections_it_has(parent):
             await wait_all_tasks_blocked(0.005)
 
 
+async def test_it_says_what_it_has_counted_without_being_asked(parent):
+    """So what one had counted that is killed is known, and that it goes on."""
+    client = await connected(await parent.hand_over())
+    await ping(client)
+    with trio.fail_after(PATIENCE):
+        while parent.said("counted")[-1]["clusters"]["main"]["connections_opened"] != 1:
+            await wait_all_tasks_blocked(0.005)
+    client.close()
+
+
+async def test_a_client_that_could_not_be_accepted_after_all_takes_no_place(parent, monkeypatch):
+    listener = await parent.hand_over()
+    refused = []
+
+    def refuse(sock: Any, peer: str, keepalive: float) -> Any:
+        monkeypatch.undo()
+        sock.close()
+        refused.append(peer)
+        raise OSError(errno.ENOBUFS, "no room")
+
+    monkeypatch.setattr("proxy.net.cluster.accepted", refuse)
+    (await connected(listener)).close()
+    client = await connected(listener)
+    await ping(client)
+    assert len(refused) == 1
+    assert memoryview(parent.places._memory).cast("q")[PLACE] == 1
+    client.close()
+
+
 async def test_it_stops_when_it_is_told_and_says_its_last_counts(parent):
     client = await connected(await parent.hand_over())
     await ping(client)
@@ -229,8 +258,9 @@ async def test_it_stops_when_it_is_told_and_says_its_last_counts(parent):
     await client.hears_the_end()
     client.close()
     await parent.worker_ends_with(0)
-    last = await parent.hears("counted")
-    assert last["clusters"]["main"]["closes"]["drained"] == 1
+    with trio.fail_after(PATIENCE):
+        while parent.said("counted")[-1]["clusters"]["main"]["closes"]["drained"] != 1:
+            await wait_all_tasks_blocked(0.005)
     assert parent.watcher.seen("close")
 
 
