@@ -80,7 +80,7 @@ def test_a_clock_that_is_set_changes_no_latency_and_loses_nothing(tmp_path: Path
             latency = proxy.metric("latency_seconds_sum")
             assert 0 <= latency < HOUR
             answered = sum(talk.answered for talk in load.talks)
-            assert proxy.metric("exchanges_total") == answered
+            wait_for(lambda: proxy.metric("exchanges_total") == answered, "all to be counted")
             assert proxy.stop() == 0
         finally:
             proxy.kill()

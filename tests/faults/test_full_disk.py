@@ -62,7 +62,7 @@ def test_traffic_goes_on_while_the_disk_is_full_and_gaps_say_what_is_missing(tmp
         # and the disk may fill again
         answered = sum(talk.answered for talk in load.talks)
         assert answered == sum(len(talk.sent) for talk in load.talks)
-        assert proxy.metric("exchanges_total") == answered
+        wait_for(lambda: proxy.metric("exchanges_total") == answered, "all to be counted")
     gaps = event_rows(folder, "gap")
     assert {gap["cause"] for gap in gaps} == {"queue_full"}
     rows = frame_rows(folder)

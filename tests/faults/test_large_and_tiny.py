@@ -168,6 +168,8 @@ def tiny_ones(folder: Path, count: int) -> None:
         sender.join()
         assert heard == answers(np.arange(count)).tobytes()
         # and those two that came first
+        # counted once they are sent, which is a moment later than they are received
+        wait_for(lambda: proxy.metric("exchanges_total") >= count + 2, "all to be counted")
         assert proxy.metric("exchanges_total") == count + 2
         assert proxy.metric("unanswered_total") == 0
         # besides the queue, the most that may be in flight
