@@ -18,6 +18,7 @@ from proxy.conversation import Cause
 from proxy.net.streams import PeerLost, Stream
 from proxy.rewrite.addresses import FIND_COORDINATOR, METADATA
 from proxy.rewrite.nodes import Address
+from proxy.settings.addresses import NETWORKS
 from proxy.tls.settings import ListenerTls
 from proxy.wire import catalog
 from proxy.wire.framing import framed
@@ -206,6 +207,7 @@ MISDEEDS: dict[Cause, tuple[Misdeed, dict[str, Any]]] = {
     Cause.STALLED: (answer_never_ends, {"held_in_all": 500_000, "stalled_seconds": 0.1}),
     Cause.TOO_MANY_CONNECTIONS: (one_too_many, {"connection_limit": 1}),
     Cause.BAD_PROXY_HEADER: (length_is_bad, {"accept_proxy": True}),
+    Cause.UNTRUSTED: (length_is_bad, {"accept_proxy": True, "trusted": NETWORKS.read(["192.0.2.0/24"])}),
 }
 # the operator's, and what must not be
 NO_PEERS = {Cause.DRAINED, Cause.DRAIN_DEADLINE, Cause.PROXY_FAULT}
