@@ -176,10 +176,13 @@ class Proxy:
 def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
     broker = crowd("broker")
     running = Proxy(tmp_path_factory.mktemp("hostile"), int(says(broker)))
-    yield running
-    running.process.kill()
-    stop(running.process)
-    stop(broker)
+    try:
+        yield running
+        all_is_as_before(running)
+    finally:
+        running.process.kill()
+        stop(running.process)
+        stop(broker)
 
 
 class GoodClient:
@@ -283,8 +286,8 @@ def test_a_crowd_that_stays_keeps_nobody_out(proxy: Proxy) -> None:
     wait_for(lambda: proxy.files <= files + 5, "the descriptors", seconds=PATIENCE)
 
 
-def test_then_all_is_as_before(proxy: Proxy) -> None:
-    """The last one: what the others have left, in metrics and log; then it stops as ever."""
+def all_is_as_before(proxy: Proxy) -> None:
+    """In the end: what all of them have left, in metrics and log; then it stops as ever."""
     known = {catalog.api_name(key) for key in range(200)} | {"other"}
     for samples in proxy.samples().values():
         for sample in samples:
