@@ -309,7 +309,7 @@ class KafkaCluster:
         from kafka.admin import KafkaAdminClient
 
         wanted = {TopicPartition(topic, partition): list(nodes) for partition, nodes in replicas.items()}
-        where, admin = list(wanted), KafkaAdminClient(bootstrap_servers=self.bootstrap)
+        where, admin = list(wanted), KafkaAdminClient(bootstrap_servers=self.bootstrap, request_timeout_ms=90_000)
 
         def have_leaders() -> bool:
             # in vain while a replica that shall lead is behind the others

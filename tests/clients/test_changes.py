@@ -15,7 +15,7 @@ from tests.clients.harness import Proxied, proxied
 from tests.clients.streams import Conversation
 from tests.clients.workloads.steady import Steady, steady
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
 
 # on a busy machine too, what is in flight when the proxy is stopped has been answered by then
 PATIENT = ["--drain", "60"]

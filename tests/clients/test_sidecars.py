@@ -80,6 +80,7 @@ def test_brokers_may_advertise_the_proxies_themselves(
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("kill", [False, True], ids=["SIGTERM", "kill -9"])
 def test_partitions_move_and_proxies_start_again_where_brokers_advertise_them(
     kafka_three: KafkaCluster, tmp_path: Path, kill: bool
