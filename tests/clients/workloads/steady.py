@@ -1,8 +1,10 @@
 """Five clients that write and read without a pause while something happens to brokers or proxy.
 
 All write to one topic, each value once, and all read it whole, each in a group of its own. The producers are
-idempotent: the log has each acknowledged value exactly once, and what was never acknowledged once at most. Consumers
-see every acknowledged value; which ones twice is up to their offsets.
+idempotent: the log has each value exactly once. That is their guarantee as long as they keep their number; librdkafka
+takes a new one when a leader that moves has refused some of what it had under way, and may send again, under that
+number, what was written (a leader says "not mine any more" of records that it has written and that the next one has).
+Consumers see every value; which ones twice is up to their offsets.
 """
 
 import asyncio
@@ -15,13 +17,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import kafka
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from proxy.wire import records
 from tests.brokers import children
 from tests.brokers.kafka import KafkaCluster
 from tests.brokers.waiting import wait_for
@@ -347,6 +350,14 @@ PARTITIONS = 3
 REPLICAS = [[1, 2, 3], [2, 3, 1], [3, 1, 2]]
 
 
+class Turn(NamedTuple):
+    """From one number of a producer to the next one, a broker takes nothing twice."""
+
+    partition: int
+    producer_id: int
+    producer_epoch: int
+
+
 class Steady:
     """The clients at work; see `steady`."""
 
@@ -376,16 +387,16 @@ class Steady:
     def _trouble(self) -> str | None:
         return "; ".join(filter(None, (client.trouble() for client in self.clients))) or None
 
-    def finish(self, direct: str) -> None:
-        """End the producers; every consumer sees all, and the log, which is read at `direct`, has all of it once."""
+    def finish(self, cluster: KafkaCluster) -> None:
+        """End the producers; every consumer sees all, and the log has all of it once."""
         for client in self.clients:
             client.finish_sending()
         acknowledged = {value for client in self.clients for value in client.acknowledged}
         for client in self.clients:
             self._wait(client, lambda client=client: acknowledged <= client.seen, f"{client.name} to see everything")
-        kept = Counter(_everything(direct, self.topic))
+        kept = _kept(cluster, self.topic)
         assert acknowledged == kept.keys(), f"lost: {acknowledged - kept.keys()}, strange: {kept.keys() - acknowledged}"
-        doubled = {value: times for value, times in kept.items() if times > 1}
+        doubled = {value: turns for value, turns in kept.items() if len({*turns}) < len(turns)}
         assert not doubled, doubled
         for client in self.clients:
             assert client.seen == acknowledged, f"{client.name} saw {client.seen - acknowledged}"
@@ -409,21 +420,20 @@ def steady(cluster: KafkaCluster, bootstrap: str, folder: Path) -> Iterator[Stea
         work.wait_for_more()
         yield work
         work.wait_for_more()
-        work.finish(cluster.bootstrap)
+        work.finish(cluster)
 
 
-def _everything(bootstrap: str, topic: str) -> list[str]:
-    """All values that the topic's log has."""
-    reader = Consumer({"bootstrap.servers": bootstrap, "group.id": fresh("reader"), "enable.partition.eof": True})
-    reader.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in range(PARTITIONS)])
-    found, ends = [], 0
-    while ends < PARTITIONS:
-        message = reader.poll(PATIENCE)
-        assert message is not None
-        if message.error() is None:
-            found.append(message.value().decode())
-        ends += message.error() is not None and message.error().code() == KafkaError._PARTITION_EOF
-    reader.close()
+def _kept(cluster: KafkaCluster, topic: str) -> dict[str, list[Turn]]:
+    """Each value in the topic's log, as the leaders have it on disk, with the turns in which it was sent."""
+    found: dict[str, list[Turn]] = {}
+    for partition in range(PARTITIONS):
+        leader = cluster.nodes[cluster.leader(topic, partition)]
+        for segment in sorted((leader.folder / "data" / f"{topic}-{partition}").glob("*.log")):
+            log = segment.read_bytes()
+            for batch in records.batches(log):
+                turn = Turn(partition, batch.producer_id, batch.producer_epoch)
+                for record in records.read(log[batch.start : batch.end]):
+                    found.setdefault(bytes(record.value).decode(), []).append(turn)
     return found
 
 
