@@ -353,7 +353,6 @@ REPLICAS = [[1, 2, 3], [2, 3, 1], [3, 1, 2]]
 class Turn(NamedTuple):
     """From one number of a producer to the next one, a broker takes nothing twice."""
 
-    partition: int
     producer_id: int
     producer_epoch: int
 
@@ -431,7 +430,7 @@ def _kept(cluster: KafkaCluster, topic: str) -> dict[str, list[Turn]]:
         for segment in sorted((leader.folder / "data" / f"{topic}-{partition}").glob("*.log")):
             log = segment.read_bytes()
             for batch in records.batches(log):
-                turn = Turn(partition, batch.producer_id, batch.producer_epoch)
+                turn = Turn(batch.producer_id, batch.producer_epoch)
                 for record in records.read(log[batch.start : batch.end]):
                     found.setdefault(bytes(record.value).decode(), []).append(turn)
     return found
