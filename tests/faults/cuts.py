@@ -125,8 +125,10 @@ def _token(request: bytes, response: bytes) -> Turn:
 
 def _handshake(version: int) -> Turn:
     turn = _turn(SASL_HANDSHAKE, version, {"mechanism": "PLAIN"}, {"mechanisms": ["PLAIN"]})
-    # behind version 0 stand bare tokens: whose, must be known first
-    return Turn(turn.request, turn.response, REQUEST_HEAD if version else len(turn.request))
+    if version:
+        return turn
+    # bare tokens stand behind: whose, must be known first, and then whether they were refused (an error's two bytes)
+    return Turn(turn.request, turn.response, len(turn.request), RESPONSE_HEAD + 2)
 
 
 _PLAIN = b"\0" + USER + b"\0" + PASSWORD
@@ -183,7 +185,7 @@ class Told:
         """So many bytes of a turn's request or response have come."""
         stream = (turn.request, turn.response)[direction]
         assert stream is not None
-        begun = TOKEN_HEAD if turn.kinds[direction] == "token" else (turn.known, RESPONSE_HEAD)[direction]
+        begun = TOKEN_HEAD if turn.kinds[direction] == "token" else (turn.known, turn.held)[direction]
         if size >= begun:
             self.rows.append(Expected(turn.kinds[direction], stream[4:size], len(stream) - size, turn.secret))
             self._count(turn, direction, size == len(stream))
