@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from logging import WARNING
+from logging import INFO, WARNING
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -212,8 +212,12 @@ def _reloading(loaded: Loaded, config: Path | None, flags: dict[str, Any]) -> Ca
 
     def reload() -> InEffect:
         nonlocal loaded
+        before = {one.place: one.value for one in loaded.effective}
         loaded, waiting = reloaded(loaded, load(config, flags))
         log_to_stderr(loaded.proxy.log.level, loaded.proxy.log.format)
+        for one in loaded.effective:
+            if one.place not in before or before[one.place] != one.value:
+                log(INFO, "a setting changes at once", key=dotted(one.place))
         for place in waiting:
             reason = why_it_waits(place) or "it would cut connections"
             log(WARNING, "a setting changes with the next start only", key=dotted(place), reason=reason)

@@ -9,7 +9,7 @@ import click
 from recorder.capture.frames import FRAMES_FOLDER
 from recorder.capture.session import SPOOL_FOLDER, RecordSettings, is_live, sessions
 
-_DELAY = f"frames appear up to {RecordSettings().segment_seconds:g} s after they passed"
+_DELAY = f"frames appear up to {RecordSettings().segment_seconds:g} s (capture.segment_age) after they passed"
 
 
 class NoCapture(click.ClickException):

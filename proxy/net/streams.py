@@ -263,7 +263,10 @@ def _reason(error: Exception) -> str:
     cause: BaseException = error.__cause__ or error
     while isinstance(cause, BaseExceptionGroup):
         cause = cause.exceptions[-1]
-    if isinstance(cause, OSError) and cause.errno and not isinstance(cause, socket.gaierror):
+    if isinstance(cause, socket.gaierror):
+        # its number is none of the system's errors, and tells nobody anything
+        return cause.strerror or str(cause)
+    if isinstance(cause, OSError) and cause.errno:
         # trio's own text repeats the address
         return os.strerror(cause.errno)
     return str(cause)

@@ -33,11 +33,14 @@ def check(file: Path | None) -> None:
     from proxy.tls.contexts import credentials
 
     loaded = _loaded(file)
-    try:
-        for cluster in loaded.proxy.clusters:
+    wrong: list[str] = []
+    for cluster in loaded.proxy.clusters:
+        try:
             credentials(cluster)
-    except BadSetting as error:
-        raise _wrong(error) from error
+        except BadSetting as error:
+            wrong += error.lines
+    if wrong:
+        raise _wrong(BadSetting(*wrong))
     for risk in risks(loaded):
         click.echo(f"warning: {risk}")
     for note in notes(loaded):

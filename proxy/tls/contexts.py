@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import ssl
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from logging import ERROR, INFO
 from pathlib import Path
@@ -51,10 +51,10 @@ class Credentials:
         BadCertificate: it can't be made at the start.
     """
 
-    def __init__(self, make: Callable[[], ssl.SSLContext], *paths: Path | None, of: str = "") -> None:
+    def __init__(self, make: Callable[[], ssl.SSLContext], *paths: Path, of: str = "") -> None:
         self._make = make
         self._of = of
-        self._paths = tuple(path for path in paths if path is not None)
+        self._paths = paths
         # before the files are read: what changes meanwhile is seen the next time
         self._signature = self._sign()
         self._context = make()
@@ -95,24 +95,42 @@ def credentials(cluster: ClusterSettings) -> Sides:
     """What a cluster's settings name.
 
     Raises:
-        BadSetting: a file can't be used.
+        BadSetting: with a line for each file that can't be used, of both sides.
     """
     prefix = f"clusters.{cluster.name}.tls"
-    return Sides(
-        _of(cluster.tls, lambda tls: _listener_context(tls, cluster.node_map), cluster.name, prefix),
-        _of(cluster.upstream_tls, _upstream_context, cluster.name, f"{prefix}.upstream"),
+    wrong: list[str] = []
+    sides = Sides(
+        _of(cluster.tls, lambda tls: _listener_context(tls, cluster.node_map), prefix, wrong),
+        _of(cluster.upstream_tls, _upstream_context, f"{prefix}.upstream", wrong),
     )
+    if wrong:
+        raise BadSetting(*wrong, cluster=cluster.name)
+    return sides
 
 
 def _of(
-    settings: _Side | None, make: Callable[[_Side], ssl.SSLContext], cluster: str, prefix: str
+    settings: _Side | None, make: Callable[[_Side], ssl.SSLContext], prefix: str, wrong: list[str]
 ) -> Credentials | None:
+    """None where there is nothing to make, or `wrong` has more lines now."""
     if settings is None:
         return None
-    try:
-        return Credentials(lambda: make(settings), *settings.files, of=prefix)
-    except BadCertificate as error:
-        raise BadSetting(f"{prefix}.{error}; right would be {_right(prefix, error.key)}", cluster=cluster) from error
+    found = list(_unreadable(settings))
+    if not found:
+        try:
+            return Credentials(lambda: make(settings), *settings.files.values(), of=prefix)
+        except BadCertificate as error:
+            found.append(error)
+    wrong += [f"{prefix}.{error}; right would be {_right(prefix, error.key)}" for error in found]
+    return None
+
+
+def _unreadable(settings: ListenerTls | UpstreamTls) -> Iterator[BadCertificate]:
+    """All of the files that are missing or may not be read: making a context ends at the first."""
+    for name, path in settings.files.items():
+        try:
+            _check_readable(name, path)
+        except BadCertificate as error:
+            yield error
 
 
 def _right(prefix: str, key: str) -> str:

@@ -27,6 +27,10 @@ class Clients(StrEnum):
     OPTIONAL = "optional"
 
 
+def _said(**files: Path | None) -> dict[str, Path]:
+    return {name: path for name, path in files.items() if path is not None}
+
+
 @dataclass(frozen=True, slots=True)
 class ListenerTls:
     """TLS towards clients, on all listeners of a cluster."""
@@ -73,9 +77,9 @@ class ListenerTls:
     )
 
     @property
-    def files(self) -> tuple[Path | None, ...]:
-        """What is read, and read again when it changes."""
-        return (self.certificate, self.key, self.client_ca)
+    def files(self) -> dict[str, Path]:
+        """What is read, and read again when it changes, by the names of its settings."""
+        return _said(certificate=self.certificate, key=self.key, client_ca=self.client_ca)
 
     @property
     def lets_anyone_in(self) -> bool:
@@ -161,9 +165,9 @@ class UpstreamTls:
     ] = False
 
     @property
-    def files(self) -> tuple[Path | None, ...]:
-        """What is read, and read again when it changes."""
-        return (self.certificate, self.key, self.ca)
+    def files(self) -> dict[str, Path]:
+        """What is read, and read again when it changes, by the names of its settings."""
+        return _said(certificate=self.certificate, key=self.key, ca=self.ca)
 
     def wrong(self, prefix: str) -> Iterator[str]:
         """A line for everything that does not fit together. `prefix`: how the section is called."""

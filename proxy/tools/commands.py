@@ -75,7 +75,7 @@ def wire() -> None:
     kafka-wiretap wire show metadata 12
     kafka-wiretap wire show Fetch --response --source decode
     kafka-wiretap wire show ConsumerProtocolAssignment
-    kafka-wiretap wire decode --hex 0012000300000001000474657374000000
+    kafka-wiretap wire decode --hex 00120003000000010004746573740003676f04312e3000
     kafka-wiretap wire decode --file frame.bin --response Metadata 12
     kafka-wiretap wire decode --file 00000000000000000000.log --batches
     kafka-wiretap wire decode --as ConsumerProtocolSubscription --hex 00000000000100046c6f6773ffffffff

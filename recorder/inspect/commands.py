@@ -116,7 +116,11 @@ def _filters(kinds: bool) -> Callable[[Command], Command]:
     return add
 
 
-@click.group(cls=WithDefault, short_help="List, filter and decode the frames of a capture, without Spark.")
+@click.group(
+    cls=WithDefault,
+    subcommand_metavar="[COMMAND] FOLDER [ARGS]...",
+    short_help="List, filter and decode the frames of a capture, without Spark.",
+)
 def inspect() -> None:
     """Look into a capture: what is in it, frame by frame, exchange by exchange. Needs no Java.
 
@@ -156,7 +160,8 @@ def frames(folder: Path, limit: int | None, as_json: bool, **filters: Any) -> No
     from recorder.inspect.rows import rows
 
     found = islice(rows(folder, Wanted(**filters)), limit)
-    _print(map(lines.frame_json if as_json else lines.frame_line, found), as_json or lines.header(lines.FRAME_TITLES))
+    told = map(lines.frame_json if as_json else lines.frame_line, found)
+    _list(told, as_json or lines.header(lines.FRAME_TITLES), "no frame to show")
 
 
 @inspect.command(short_help="One line a request and its response.")
@@ -176,7 +181,7 @@ def exchanges(folder: Path, limit: int | None, as_json: bool, only_errors: bool,
         lines.exchange_json(pair, errors) if as_json else lines.exchange_line(pair, errors or [])
         for pair, errors in chosen
     )
-    _print(told, as_json or lines.header(lines.EXCHANGE_TITLES))
+    _list(told, as_json or lines.header(lines.EXCHANGE_TITLES), "no exchange to show")
 
 
 @inspect.command(short_help="Decode frames.")
@@ -193,6 +198,7 @@ def show(folder: Path, ids: tuple[Wanted, ...], kind: str, most: int | None, rec
     """
     from recorder.inspect import show as module
     from recorder.inspect.body import body
+    from recorder.inspect.lines import frame_id as frame_id_of
 
     limit = most if most is not None else SHOWN_DUMP if kind == "hex" else SHOWN_BYTES
     for wanted in ids:
@@ -200,9 +206,11 @@ def show(folder: Path, ids: tuple[Wanted, ...], kind: str, most: int | None, rec
         if kind == "json":
             click.echo(json.dumps(module.as_json(row, body(row, records), limit)))
         elif kind == "hex":
-            _print(module.hex_dump(row[c.FRAME] or b"", row[c.MASKED] or [], limit), True)
+            if len(ids) > 1:
+                click.echo(frame_id_of(row))
+            _print(module.hex_dump(row[c.FRAME] or b"", row[c.MASKED] or [], limit))
         else:
-            _print(module.as_text(row, body(row, records), limit), True)
+            _print(module.as_text(row, body(row, records), limit))
 
 
 def _one(folder: Path, wanted: Wanted) -> dict[str, Any]:
@@ -218,8 +226,18 @@ def _one(folder: Path, wanted: Wanted) -> dict[str, Any]:
     return found[0]
 
 
-def _print(lines: Iterable[str], header: str | bool) -> None:
+def _list(lines: Iterable[str], header: str | bool, none: str) -> None:
+    """`none`: what is said beside the output where there is not a single line."""
     if isinstance(header, str):
         click.echo(header)
+    if not _print(lines):
+        click.echo(f"note: {none}", err=True)
+
+
+def _print(lines: Iterable[str]) -> bool:
+    """Whether there were any."""
+    printed = False
     for line in lines:
         click.echo(line)
+        printed = True
+    return printed

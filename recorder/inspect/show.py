@@ -67,7 +67,7 @@ def _head(row: Row) -> Iterator[str]:
     version = "" if row[c.API_VERSION] is None else f" version {row[c.API_VERSION]}"
     api = row[c.API] or ("" if row[c.API_KEY] is None else f"api {row[c.API_KEY]}")
     made = " (made by the proxy)" if row[c.MADE_BY] == c.BY_PROXY else ""
-    yield f"{frame_id(row)}  {api} {row[c.KIND]}{version}{made}".replace("  ", " " * 2)
+    yield f"{frame_id(row)}  {api} {row[c.KIND]}{version}{made}"
     yield f"{INDENT}at {moment(row[c.AT_NS])}, client {row[c.CLIENT]}, node {_or_unknown(row[c.NODE])}"
     facts = {"correlation id": row[c.CORRELATION_ID], "client id": row[c.CLIENT_ID], "principal": row[c.PRINCIPAL]}
     told = [f"{name} {value}" for name, value in facts.items() if value is not None]

@@ -57,7 +57,8 @@ def test_without_a_log_nothing_is_compacted(captured: Path, monkeypatch: pytest.
 def test_sessions_that_live_or_are_worked_on_are_named(captured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compaction(monkeypatch, Summary(live=("a",), busy=("b",)))
     assert ready(captured) == [
-        "a proxy is still recording session a, or has just ended: frames appear up to 60 s after they passed",
+        "a proxy is still recording session a, or has just ended: "
+        "frames appear up to 60 s (capture.segment_age) after they passed",
         "session b is being compacted by another process: try again",
     ]
 

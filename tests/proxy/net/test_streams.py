@@ -432,6 +432,16 @@ async def test_a_broker_with_several_addresses_that_is_not_there_has_a_reason_to
             await dial(Address("several.invalid", unused.getsockname()[1]), 10)
 
 
+async def test_a_name_that_nobody_knows_is_said_without_the_resolvers_number(monkeypatch):
+    async def unknown(host: str, port: int) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(trio, "open_tcp_stream", unknown)
+    with pytest.raises(PeerLost) as lost:
+        await dial(Address("broker", 9092), 10)
+    assert str(lost.value) == "broker:9092 can't be reached: Name or service not known"
+
+
 async def test_a_broker_that_does_not_answer_is_given_up_in_time(monkeypatch, autojump_clock):
     async def never(host: str, port: int) -> None:
         await trio.sleep_forever()

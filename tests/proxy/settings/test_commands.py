@@ -38,6 +38,21 @@ def test_everything_that_is_wrong_is_said_and_is_exit_code_2(wrong):
     ]
 
 
+def test_files_of_tls_that_are_missing_are_said_of_every_cluster(tmp_path):
+    secured = "".join(
+        f'[clusters.{name}]\nupstream = "{name}:1"\nlisten = "127.0.0.1:{port}"\nnode_count = 9\n'
+        f'[clusters.{name}.tls]\ncertificate = "{tmp_path}/{name}.pem"\n'
+        for name, port in (("east", 1100), ("west", 1200))
+    )
+    (tmp_path / "secured.toml").write_text(secured)
+    result = config("check", tmp_path / "secured.toml")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert [line.partition(" = ")[0] for line in result.stderr.splitlines()] == [
+        "clusters.east.tls.certificate",
+        "clusters.west.tls.certificate",
+    ]
+
+
 def test_what_may_be_regretted_is_a_warning(tmp_path):
     (tmp_path / "risky.toml").write_text("drain = 0\n" + EXAMPLE.read_text().replace("drain", "# drain"))
     result = config("check", tmp_path / "risky.toml")

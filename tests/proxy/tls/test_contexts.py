@@ -70,6 +70,19 @@ def test_each_file_is_named_with_its_own_setting(tmp_path, ca):
     assert "orders.tls.upstream.certificate = " in refused(upstream_tls=shown)
 
 
+def test_all_files_that_are_missing_are_named_at_once(tmp_path, ca):
+    path = tmp_path / "none.pem"
+    sides = settings(tls=ListenerTls(path, path, client_ca=path), upstream_tls=UpstreamTls(ca=path), name="orders")
+    with pytest.raises(BadSetting) as error:
+        credentials(sides)
+    assert [line.partition(" = ")[0].removeprefix("clusters.orders.tls.") for line in error.value.lines] == [
+        "certificate",
+        "key",
+        "client_ca",
+        "upstream.ca",
+    ]
+
+
 def test_files_that_are_no_pem_are_refused(tmp_path, ca):
     path = tmp_path / "text.pem"
     path.write_text("not a certificate")

@@ -186,6 +186,11 @@ def test_names_complete() -> None:
     assert done.stdout.split() == ["plain,Metadata"]
 
 
+def test_examples_in_the_help_can_be_run_as_they_stand() -> None:
+    examples = re.findall(r"kafka-wiretap wire (.*)", COMMANDS["wire"].help or "")
+    assert len([ok(*one.split()) for one in examples if "--file" not in one]) >= 6
+
+
 def test_help_imports_nothing_heavy() -> None:
     program = (
         "import sys; from proxy.cli import main; main(['wire', 'decode', '--help'], standalone_mode=False);"

@@ -87,6 +87,13 @@ def test_filters_leave_what_they_name(folder: Path, filters: list[str], ids: lis
     assert [line["id"].split("/", 1)[1] for line in objects("frames", folder, *filters)] == ids
 
 
+@pytest.mark.parametrize(("command", "said"), [("frames", "note: no frame"), ("exchanges", "note: no exchange")])
+def test_that_no_line_passes_the_filters_is_said_beside_them(folder: Path, command: str, said: str) -> None:
+    assert run(command, folder, "--client", "nobody").stderr.startswith(said)
+    assert run(command, folder, "--client", "nobody", "--json").stdout == ""
+    assert run(command, folder, "--limit", "1").stderr == ""
+
+
 @pytest.mark.parametrize(
     ("api", "ids"),
     [
@@ -169,6 +176,12 @@ def test_a_hex_dump_shows_offsets_bytes_and_text(folder: Path) -> None:
     first, *_ = lines("show", folder, "2/4", "--format", "hex")
     assert first == "00000000  07 d0 00 03 00 00 00 07 00 03 61 70 70 2d 73 65  ..........app-se"
     assert lines("show", folder, "2/4", "--format", "hex", "--bytes", "16")[-1] == "... 4 bytes more"
+
+
+def test_of_several_hex_dumps_each_has_its_id_above(folder: Path) -> None:
+    one, other = (lines("show", folder, name, "--format", "hex") for name in ("2/4", "1/0"))
+    session = "20261121T120000Z-abc"
+    assert lines("show", folder, "2/4", "1/0", "--format", "hex") == [f"{session}/2/4", *one, f"{session}/1/0", *other]
 
 
 @pytest.mark.parametrize(
