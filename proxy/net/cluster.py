@@ -358,7 +358,7 @@ class Cluster:
     def _say_refused(self, event: str, arrival: Arrival, reason: str) -> None:
         """Says why a client is not let in: aloud when that is news."""
         level, client = self._news.level(reason), arrival.client
-        name = {} if client.server_name is None else {"asked_for": client.server_name}
+        name: dict[str, Any] = {} if client.server_name is None else {"asked_for": client.server_name}
         log(level, event, listener=arrival.listener, client=client.peer, **name, reason=reason)
 
     async def _relayed(self, relay: Relay, talk: Conversation, facts: Opened) -> Cause:
