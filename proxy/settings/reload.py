@@ -49,7 +49,7 @@ def reloaded(now: Loaded, new: Loaded) -> Reloaded:
     after = {one.place: one for one in new.effective}
     changed = [place for place in {**before, **after} if _has_changed(before.get(place), after.get(place))]
     sides = _tls_sides(now, new)
-    taken = {place for place in changed if _is_had_at_once(place, before) or _tls_side(place) in sides}
+    taken = {place for place in changed if _is_had_at_once(place, before, after) or _tls_side(place) in sides}
     others = {cluster.name: cluster for cluster in new.proxy.clusters}
     proxy = replace(
         now.proxy,
@@ -131,9 +131,9 @@ def _has_changed(before: Effective | None, after: Effective | None) -> bool:
     return values[0] != values[1] and any(one.by is not From.DEFAULT for one in both)
 
 
-def _is_had_at_once(place: Place, before: dict[Place, Effective]) -> bool:
+def _is_had_at_once(place: Place, before: dict[Place, Effective], after: dict[Place, Effective]) -> bool:
     if _is_of_selection(place):
-        return (CAPTURE, "folder") in before
+        return (CAPTURE, "folder") in before and (CAPTURE, "folder") in after
     return place in AT_ONCE or (_is_node(place) and place not in before and _is_running(place[1], before))
 
 

@@ -22,8 +22,8 @@ from proxy.wire.kafka07 import RequestType
 FULL, HEAD = "full", "head"
 # what an API is called that the catalog has no name for, as in the metrics
 OTHER = "other"
-# client ids and principals are peers' to choose: so many answers are remembered
-MOST_REMEMBERED = 4096
+# client ids and principals are peers' to choose: so many answers are remembered, for names of at most this length
+MOST_REMEMBERED, LONGEST_REMEMBERED = 4096, 256
 _NOT = "!"
 _WILD = re.compile(r"[*?\[]")
 
@@ -167,7 +167,7 @@ class Patterns:
         answer = self._answers.get(name)
         if answer is None:
             answer = self._match(name.lower() if self._lower else name)
-            if len(self._answers) < MOST_REMEMBERED:
+            if len(self._answers) < MOST_REMEMBERED and len(name) <= LONGEST_REMEMBERED:
                 self._answers[name] = answer
         return answer
 

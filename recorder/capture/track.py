@@ -107,20 +107,21 @@ class Track:
 
     def rare(self, direction: int) -> bool:
         """Whether something in the bytes that are arriving was masked or left out."""
-        gone = self.unwanted if direction else self.left_out[direction]
+        gone = self.left_out[direction] or (direction and self.unwanted)
         return bool(self.masks[direction] or self.omissions[direction] or gone)
 
     def leaves_out(self, direction: int, exchange: Exchange | None, begin: int) -> bool:
         """Whether the frame that begins at this stream offset is to be no row; asked once."""
-        if direction:
-            gone = exchange is not None and exchange.number in self.unwanted
-            if exchange is not None and self.unwanted:
-                # those before it were never answered
-                self.unwanted = {number for number in self.unwanted if number > exchange.number}
-            return gone
         gone = begin in self.left_out[direction]
         self.left_out[direction].discard(begin)
-        if gone and exchange is not None and exchange.awaits:
+        if exchange is None:
+            return gone
+        if direction:
+            gone = gone or exchange.number in self.unwanted
+            if self.unwanted:
+                # those before it were never answered
+                self.unwanted = {number for number in self.unwanted if number > exchange.number}
+        elif gone and exchange.awaits:
             self.unwanted.add(exchange.number)
         return gone
 

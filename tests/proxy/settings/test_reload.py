@@ -174,3 +174,12 @@ def test_a_capture_that_is_new_waits_whole(settings):
     found, waiting = reloaded(now, settings(BASIC + '[capture]\nfolder = "capture"\nbodies = "head"\n'))
     assert found == now
     assert waiting == (("capture", "folder"), ("capture", "bodies"))
+
+
+@pytest.mark.parametrize("chosen", ['only.apis = ["Produce"]\n', 'bodies = "head"\n'])
+def test_a_capture_that_is_gone_goes_on_as_it_was(settings, chosen):
+    now, new = settings(BASIC + '[capture]\nfolder = "capture"\n' + chosen), settings(BASIC)
+    found, waiting = reloaded(now, new)
+    assert found == now
+    assert ("capture", "folder") in waiting
+    assert len(waiting) == 2

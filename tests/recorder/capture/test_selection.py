@@ -46,6 +46,12 @@ def test_names_that_peers_choose_do_not_fill_the_memory(monkeypatch):
     assert len(chosen._answers) == 2
 
 
+def test_names_that_are_longer_than_any_are_not_remembered():
+    chosen = Patterns(("1*",))
+    assert chosen.take("1" * 257)
+    assert chosen._answers == {}
+
+
 def test_apis_are_called_as_in_the_catalog_whatever_their_letters():
     assert APIS.read("produce, *Offset*,!listoffsets,other") == ("produce", "*Offset*", "!listoffsets", "other")
     chosen = Selection(Selected(apis=("produce", "*offset*", "!ListOffsets"))).apis

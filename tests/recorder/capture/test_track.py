@@ -65,6 +65,19 @@ def test_spans_are_given_in_offsets_of_the_frame_and_forgotten() -> None:
     assert not one.rare(0)
 
 
+def test_what_is_left_out_is_asked_for_once_and_forgotten() -> None:
+    one = track()
+    asked, _ = exchange(one, "one")
+    for direction, begin in ((0, 0), (1, 40)):
+        one.left_out[direction].add(begin)
+        assert one.rare(direction)
+        assert one.leaves_out(direction, asked, begin)
+        assert not one.leaves_out(direction, asked, begin)
+    assert (one.left_out, one.unwanted) == ((set(), set()), set())
+    assert not one.rare(0)
+    assert not one.rare(1)
+
+
 def test_a_track_goes_on_elsewhere_as_if_nothing_had_been() -> None:
     one = track()
     exchange(one, "one")
