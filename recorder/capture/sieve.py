@@ -23,6 +23,8 @@ from recorder.capture.selection import OTHER, Selection
 
 # a frame's bytes, its length included, up to the length of the client id, and behind that; up to a response's body
 CLIENT_ID_AT, CLIENT_ID = 12, 14
+# so much of a client id counts: what waits for it may come byte by byte, and must not be more and more to look through
+LONGEST_CLIENT_ID = 256
 RESPONSE_HEAD = 8
 # in the dialect of 0.7, of either: a length, and a type or an error code
 HEAD_07 = 6
@@ -147,11 +149,12 @@ class Sieve:
         else:
             if self.selection.most is None and self.selection.client_ids.take_all:
                 return False, None
-            client = _client_id(head)
-            if client is None and not all_here:
+            size = _client_id_size(head, 4 + exchange.request_size)
+            client = head[CLIENT_ID : CLIENT_ID + min(size, LONGEST_CLIENT_ID)]
+            if len(head) < CLIENT_ID + min(size, LONGEST_CLIENT_ID) and not all_here:
                 return None
-            unwanted = not self._takes(exchange.api, "" if client is None else client.decode("utf-8", "replace"))
-            size = CLIENT_ID + len(client or b"")
+            unwanted = not self._takes(exchange.api, client.decode("utf-8", "replace"))
+            size = CLIENT_ID if unwanted else CLIENT_ID + size
         if unwanted and exchange.awaits:
             self._unwanted.append(exchange.number)
         if exchange.api_key == SASL_HANDSHAKE and not self._is_old:
@@ -199,12 +202,10 @@ class Unrecorded:
         return self._frames - before, size
 
 
-def _client_id(head: bytes) -> bytes | None:
-    """None while it has not come whole. One that is null, or none that can be, is empty."""
-    if len(head) < CLIENT_ID:
-        return None
-    size = max(int.from_bytes(head[CLIENT_ID_AT:CLIENT_ID], "big", signed=True), 0)
-    return head[CLIENT_ID : CLIENT_ID + size] if len(head) >= CLIENT_ID + size else None
+def _client_id_size(head: bytes, frame: int) -> int:
+    """Of one that is null, or none that can be in a frame of this size: 0. Also while the size itself has not come."""
+    size = int.from_bytes(head[CLIENT_ID_AT:CLIENT_ID], "big", signed=True) if len(head) >= CLIENT_ID else 0
+    return size if 0 <= size <= frame - CLIENT_ID else 0
 
 
 def _behind_acks(exchange: Exchange, head: bytes) -> int:

@@ -6,6 +6,7 @@ of new nodes, and its ports are the next proxy's.
 
 from __future__ import annotations
 
+import math
 import socket
 from collections.abc import Sequence
 from contextlib import suppress
@@ -35,6 +36,9 @@ from proxy.tls.contexts import Credentials
 
 # how long the parent may take to hear the last numbers
 LAST_WORDS_SECONDS = 1.0
+# a beat waits no longer for the recorder's numbers: some are in files, and a disk that hangs must not make the whole
+# process look as if it hung
+RECORDER_SECONDS = 0.5
 
 
 def run_worker(
@@ -108,6 +112,9 @@ class Worker(Proxy):
         self._first_number = job.first_connection
         self._parent = Calls(Channel(sock), self._heed_now, self._heed_parent)
         self._workers: list[WorkerCluster] = []
+        # what the recorder told last; one thread at a time asks it
+        self._recorder: dict[str, float] = {}
+        self._asking = trio.CapacityLimiter(1)
 
     async def run(self) -> int:
         """See `run_worker`."""
@@ -124,7 +131,7 @@ class Worker(Proxy):
     async def _keep_telling(self) -> None:
         """Says what was counted: the parent keeps that should this process be killed, and knows that it goes on."""
         while True:
-            self._parent.tell({"do": "counted", **await self._counted()})
+            self._parent.tell({"do": "counted", **await self._counted(RECORDER_SECONDS)})
             await trio.sleep(BEAT_SECONDS)
             # a parent that does not listen is not told more and more
             await self._parent.all_sent()
@@ -179,8 +186,9 @@ class Worker(Proxy):
         (found,) = [cluster for cluster in self._workers if cluster.name == said["cluster"]]
         return found
 
-    async def _counted(self) -> Said:
-        recorder: dict[str, float] = {}
+    async def _counted(self, patience: float = math.inf) -> Said:
         if self._observer is not None:
-            recorder = dict(await trio.to_thread.run_sync(self._observer.counters))
-        return {"clusters": {one.name: sums.told(one.traffic) for one in self.clusters}, "recorder": recorder}
+            ask, limiter = self._observer.counters, self._asking
+            with trio.move_on_after(patience):
+                self._recorder = dict(await trio.to_thread.run_sync(ask, abandon_on_cancel=True, limiter=limiter))
+        return {"clusters": {one.name: sums.told(one.traffic) for one in self.clusters}, "recorder": self._recorder}

@@ -158,6 +158,28 @@ def test_a_client_that_never_says_its_name_whole_leaves_no_payload(tap_of: TapOf
     assert b"Q" not in written(tmp_path, tap)
 
 
+@pytest.mark.parametrize(("pattern", "kept"), [("L*", True), ("L*L", True), ("L*R", False)])
+def test_of_a_client_id_the_beginning_counts_and_no_more_is_waited_for(
+    pattern: str, kept: bool, tap_of: TapOf, tmp_path: Path
+) -> None:
+    asked = call("L" * 256 + "R" * 4000, "group")
+    tap = tap_of(client_ids=(pattern,))
+    player = Player(tap)
+    talk = Talk(1, [asked])
+    player.open(talk)
+    for at in range(2000):
+        player.play(1, Chunk(Direction.REQUEST, asked.request[at : at + 1], at))
+    line = tap._lines[1]
+    assert line._kept == []
+    player.play(1, Chunk(Direction.REQUEST, asked.request[2000:], 2000))
+    assert asked.answer is not None
+    player.play(1, Chunk(Direction.RESPONSE, asked.answer, 2001))
+    player.close(1)
+    tap.close()
+    compact(tmp_path)
+    assert len(frame_rows(tmp_path)) == 2 * kept
+
+
 def test_connections_of_other_clusters_and_listeners_leave_no_trace(tap_of: TapOf, tmp_path: Path) -> None:
     rng = random.Random(3)
     talks = some_talks(rng, 3, 200)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import signal
 import socket
+import threading
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -230,6 +231,24 @@ async def test_it_says_what_it_has_counted_without_being_asked(parent):
         while parent.said("counted")[-1]["clusters"]["main"]["connections_opened"] != 1:
             await wait_all_tasks_blocked(0.005)
     client.close()
+
+
+async def test_a_recorder_whose_disk_hangs_does_not_silence_it(parent, monkeypatch):
+    await parent.hears("join")
+    await parent.calls.ask({"do": "count"}).wait()
+    goes_on = threading.Event()
+    monkeypatch.setattr("proxy.net.workers.worker.BEAT_SECONDS", 0.01)
+    monkeypatch.setattr("proxy.net.workers.worker.RECORDER_SECONDS", 0.01)
+    monkeypatch.setattr(parent.watcher, "counters", lambda: {"failed": goes_on.wait()})
+    heard = len(parent.said("counted"))
+    try:
+        with trio.fail_after(PATIENCE):
+            # one may have been on its way
+            while len(parent.said("counted")) < heard + 3:
+                await wait_all_tasks_blocked(0.005)
+    finally:
+        goes_on.set()
+    assert parent.said("counted")[-1]["recorder"] == {"failed": 0}
 
 
 async def test_a_client_that_could_not_be_accepted_after_all_takes_no_place(parent, monkeypatch):
