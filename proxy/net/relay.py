@@ -27,19 +27,18 @@ from typing import NamedTuple
 import trio
 
 from proxy.config import ClusterSettings
-from proxy.conversation import Cause, Conversation, Direction, Edit, Exchange, FrameKind, Mark, Step
+from proxy.conversation import Cause, Conversation, Direction, Exchange, Step
 from proxy.log import log
 from proxy.metrics.traffic import Traffic
-from proxy.net.held import HeldBytes, Share
+from proxy.net.held import HeldBytes
 from proxy.net.news import News
 from proxy.net.nodes import Nodes
 from proxy.net.observer import Observer
-from proxy.net.rewriting import FrameRewriter, Passed, TooLarge, is_rewritten, rewriter
+from proxy.net.rewriting import NotRewritable, Rewriting
 from proxy.net.room import Room
 from proxy.net.streams import RECEIVE_SIZE, PeerLost, Stream
 from proxy.net.tls import HANDSHAKE
 from proxy.rewrite import api_versions
-from proxy.wire.errors import WireError
 
 clock = time.monotonic_ns
 
@@ -117,7 +116,7 @@ class Relay:
         # exchanges of a chunk that has not been sent yet: answered in it; one-way
         self._answered: Sequence[Exchange] = ()
         self._one_way: Sequence[Exchange] = ()
-        self._rewriter: FrameRewriter | None = None
+        self._rewriting = Rewriting(shared.nodes, shared.held, self, shared.settings)
         self._cause: Cause | None = None
         self._nursery: trio.Nursery | None = None
 
@@ -131,7 +130,7 @@ class Relay:
             self._cause = Cause.PROXY_FAULT
             raise
         finally:
-            self._release()
+            self._rewriting.release()
             # they have come, and the other side has not got them
             self._shared.traffic.unanswered(self._answered)
             self._shared.traffic.one_way(self._one_way)
@@ -419,8 +418,8 @@ class Relay:
     def _response_passed(self, step: Step, at_ns: int) -> None:
         talk, traffic = self._talk, self._shared.traffic
         sent_ns = clock()
-        if self._rewriter is not None and not talk.responses_side.left:
-            self._release()
+        if self._rewriting.has_begun and not talk.responses_side.left:
+            self._rewriting.release()
         if self._made:
             self._made -= sum(exchange.by_proxy for exchange in step.finished)
         traffic.proxied(Direction.RESPONSE, sent_ns - at_ns)
@@ -434,54 +433,21 @@ class Relay:
             self._passed.set()
 
     async def _rewrite(self, step: Step) -> None:
-        """Adds the edits of marked responses that name brokers. From one that can't be rewritten on, nothing leaves."""
-        for mark in step.marks:
-            if not _is_for_rewriting(mark):
-                continue
-            start, stop = mark.start - step.offset, mark.stop - step.offset
-            try:
-                passed = await self._rewritten(mark, memoryview(step.data)[start:stop])
-            except (WireError, TooLarge, OSError) as error:
-                self._cut_off(step, mark, error)
-                return
-            if start + passed.unchanged < stop:
-                step.edits.append(Edit(start + passed.unchanged, stop, passed.instead))
+        """From a response that can't be rewritten on, nothing leaves."""
+        try:
+            await self._rewriting.rewrite(step)
+        except NotRewritable as error:
+            self._cut_off(step, error)
 
-    def _cut_off(self, step: Step, mark: Mark, error: Exception) -> None:
+    def _cut_off(self, step: Step, error: NotRewritable) -> None:
         """Ends the step before the response that can't be rewritten, and with it the connection."""
-        assert mark.exchange is not None
-        bad = mark.exchange
+        bad = error.exchange
         level = self._shared.news.level(f"{bad.api} {error}")
         log(level, "response can't be rewritten", connection=self.connection, api=bad.api, reason=error)
-        step.stop = mark.start - step.offset
+        step.stop = error.start - step.offset
         step.edits = [edit for edit in step.edits if edit.stop <= step.stop]
         # one that is still arriving is counted when the connection ends
         whole = [] if bad is self._talk.responses_side.open else [bad]
         self._shared.traffic.unanswered([*whole, *(one for one in step.finished if one.number > bad.number)])
         self._answered = step.finished = [one for one in step.finished if one.number < bad.number]
         step.cause = Cause.NOT_REWRITABLE
-
-    async def _rewritten(self, mark: Mark, piece: memoryview) -> Passed:
-        if mark.first:
-            self._release()
-            assert mark.exchange is not None
-            shared = self._shared
-            share, how = Share(shared.held, self), shared.settings
-            self._rewriter = rewriter(mark.exchange, shared.nodes, share, how.hold_limit, hide_unknown=how.hide_unknown)
-        assert self._rewriter is not None
-        return await self._rewriter.feed(piece, last=mark.last)
-
-    def _release(self) -> None:
-        if self._rewriter is not None:
-            self._rewriter.release()
-            self._rewriter = None
-
-
-def _is_for_rewriting(mark: Mark) -> bool:
-    exchange = mark.exchange
-    return (
-        mark.kind is FrameKind.RESPONSE
-        and exchange is not None
-        and not exchange.by_proxy
-        and is_rewritten(exchange.api_key, exchange.api_version)
-    )

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from proxy.conversation import Exchange
-from proxy.net.held import Share
+from proxy.config import ClusterSettings
+from proxy.conversation import Edit, Exchange, FrameKind, Mark, Step
+from proxy.net.held import HeldBytes, Holder, Share
 from proxy.net.nodes import Nodes
 from proxy.rewrite import addresses, api_versions, equal_length
 from proxy.wire import catalog
@@ -23,6 +24,15 @@ HOLD_WALKED_BELOW = 256 * 1024
 
 class TooLarge(Exception):
     """A response that must be held is over the limit."""
+
+
+class NotRewritable(Exception):
+    """A response names brokers, and can't be changed: the message says why. `start`: where the piece at hand begins."""
+
+    def __init__(self, reason: Exception, exchange: Exchange, start: int) -> None:
+        super().__init__(str(reason))
+        self.exchange = exchange
+        self.start = start
 
 
 class Passed(NamedTuple):
@@ -154,3 +164,56 @@ class Walked:
 
     def release(self) -> None:
         self._share.release()
+
+
+class Rewriting:
+    """What becomes of one connection's responses; one at a time is on its way. `holder`: the connection."""
+
+    def __init__(self, nodes: Nodes, held: HeldBytes, holder: Holder, settings: ClusterSettings) -> None:
+        self._nodes = nodes
+        self._held = held
+        self._holder = holder
+        self._settings = settings
+        self._rewriter: FrameRewriter | None = None
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether something is kept of a response that may have left."""
+        return self._rewriter is not None
+
+    async def rewrite(self, step: Step) -> None:
+        """Adds the edits of marked responses that name brokers.
+
+        Raises:
+            NotRewritable: of one, which must not leave, nor anything behind it.
+        """
+        for mark in step.marks:
+            exchange = mark.exchange
+            if exchange is None or not _is_for_rewriting(mark, exchange):
+                continue
+            start, stop = mark.start - step.offset, mark.stop - step.offset
+            try:
+                passed = await self._rewritten(mark, exchange, memoryview(step.data)[start:stop])
+            except (WireError, TooLarge, OSError) as error:
+                raise NotRewritable(error, exchange, mark.start) from error
+            if start + passed.unchanged < stop:
+                step.edits.append(Edit(start + passed.unchanged, stop, passed.instead))
+
+    async def _rewritten(self, mark: Mark, exchange: Exchange, piece: memoryview) -> Passed:
+        if mark.first:
+            self.release()
+            share, how = Share(self._held, self._holder), self._settings
+            self._rewriter = rewriter(exchange, self._nodes, share, how.hold_limit, hide_unknown=how.hide_unknown)
+        assert self._rewriter is not None
+        return await self._rewriter.feed(piece, last=mark.last)
+
+    def release(self) -> None:
+        """Called once what was rewritten has been sent, or the connection has ended."""
+        if self._rewriter is not None:
+            self._rewriter.release()
+            self._rewriter = None
+
+
+def _is_for_rewriting(mark: Mark, exchange: Exchange) -> bool:
+    is_response = mark.kind is FrameKind.RESPONSE and not exchange.by_proxy
+    return is_response and is_rewritten(exchange.api_key, exchange.api_version)
