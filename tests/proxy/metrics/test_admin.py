@@ -206,6 +206,19 @@ def test_connections_above_the_limit_are_closed_at_once(server: Server, monkeypa
     wait_for(lambda: asked(server), "a place")
 
 
+def test_a_connection_for_which_there_is_no_thread_takes_no_place(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as there_is_none:
+        there_is_none.setattr(threading.Thread, "start", refuse)
+        for _ in range(admin.MOST_CONNECTIONS + 1):
+            assert not asked(server)
+    wait_for(lambda: asked(server), "a place")
+
+
 def asked(server: Server) -> bool:
     try:
         return get(server, "/livez")[0] == 200
