@@ -110,6 +110,7 @@ def _analyzed(
 ) -> Any:
     import tempfile
 
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
     from recorder.analysis import job
@@ -123,8 +124,8 @@ def _analyzed(
     try:
         with job.session(master, extra=conf, log=path, quick=_small(folder)) as spark, _named(path):
             found = answer(spark, _for_executors(folder), window=window, output=output)
-    except PySparkException as error:  # there was no session to ask for more
-        raise click.ClickException(f"Spark did not start: {error} (its log: {path})") from error
+    except (PySparkException, Py4JError) as error:  # there was no session; a master that is not there is such a case
+        raise click.ClickException(f"Spark did not start: {_reason(error)} (its log: {path})") from error
     except KeyboardInterrupt:
         path.unlink()
         raise
@@ -139,18 +140,21 @@ def _small(folder: str) -> bool:
 @contextmanager
 def _named(log: Path) -> Iterator[None]:
     """Spark's exceptions as one line; they can only be read while the session is there."""
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     try:
         yield
     except (PySparkException, Py4JError) as error:
-        told = [line.strip(": ") for line in str(error).splitlines() if line.strip() and line[0] not in " \t"]
-        thrown = bool(told) and "exception was thrown" in told[0]  # in Python: the last line says which
-        # in Java: behind the name of the method that was called
-        called = len(told) > 1 and told[0].startswith("An error occurred while calling")
-        reason = (told or ["no reason given"])[-1 if thrown else int(called)]
-        raise click.ClickException(f"Spark failed: {reason} (its log: {log})") from error
+        raise click.ClickException(f"Spark failed: {_reason(error)} (its log: {log})") from error
+
+
+def _reason(error: Exception) -> str:
+    told = [line.strip(": ") for line in str(error).splitlines() if line.strip() and line[0] not in " \t"]
+    thrown = bool(told) and "exception was thrown" in told[0]  # in Python: the last line says which
+    # in Java: behind the name of the method that was called
+    called = len(told) > 1 and told[0].startswith("An error occurred while calling")
+    return (told or ["no reason given"])[-1 if thrown else int(called)]
 
 
 def _for_executors(place: str) -> str:

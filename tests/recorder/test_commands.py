@@ -147,3 +147,15 @@ def test_what_java_threw_is_one_line_too(tmp_path: Path) -> None:
         "Spark failed: org.apache.spark.SparkException: [FAILED_READ_FILE.NO_HINT] can't read x.parquet.  "
         f"SQLSTATE: KD001 (its log: {tmp_path / 'log'})"
     )
+
+
+def test_a_master_that_is_not_there_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise Py4JError("An error occurred while calling None.Session.\n: java.lang.IllegalStateException: stopped")
+
+    monkeypatch.setattr("recorder.analysis.job.session", refused)
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.raises(ClickException) as failed:
+        commands._analyzed(str(tmp_path), "spark://nobody:1", {}, None, None, "parquet", False)
+    assert failed.value.message.startswith("Spark did not start: java.lang.IllegalStateException: stopped (its log: ")
