@@ -11,6 +11,7 @@ from bench.contenders import NAMES
 from bench.processes import build
 
 
+@pytest.mark.long
 @pytest.mark.real
 def test_every_way_leads_there_for_every_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(real, "RECORDS", 20_000)

@@ -28,7 +28,7 @@ def test_partitions_move_to_other_brokers(kafka_three: KafkaCluster, tmp_path: P
             work.wait_for_more()
 
 
-@pytest.mark.parametrize("kill", [False, True], ids=["SIGTERM", "kill -9"])
+@pytest.mark.parametrize("kill", [pytest.param(False, marks=pytest.mark.long), True], ids=["SIGTERM", "kill -9"])
 def test_the_proxy_starts_again(kafka_three: KafkaCluster, tmp_path: Path, kill: bool) -> None:
     with (
         proxied(kafka_three, tmp_path, named=False, options=PATIENT) as proxy,

@@ -73,7 +73,7 @@ def test_tokens_of_oauth_pass_and_name_their_subject(kafka_strict: KafkaCluster,
     assert {row["principal"] for row in rows if row["api"] == "Produce"} == {logins.BEARER_USER}
 
 
-@pytest.mark.parametrize("mechanism", [logins.PLAIN, logins.OAUTHBEARER])
+@pytest.mark.parametrize("mechanism", [pytest.param(logins.PLAIN, marks=pytest.mark.long), logins.OAUTHBEARER])
 @pytest.mark.parametrize("client", ["confluent", "java"])
 def test_logging_in_again_passes_on_the_same_connection(
     kafka_strict: KafkaCluster, tmp_path: Path, client: str, mechanism: str
