@@ -182,6 +182,10 @@ class Proxy:
             for line in error.lines:
                 log(ERROR, "settings stay as they are", reason=line)
             return
+        except Exception:
+            # a fault of the proxy's own must not end what it carries
+            log(ERROR, "settings stay as they are: a fault", trace=True)
+            return
         for change in changes:
             change()
         self._settings, self._recording = new.settings, new.recording

@@ -790,6 +790,17 @@ async def test_wrong_settings_change_nothing(broker, caplog):
     assert caplog.text.count("settings stay as they are") == 2
 
 
+async def test_a_fault_while_settings_are_read_again_ends_nothing(broker, caplog):
+    def reload() -> InEffect:
+        raise KeyError("capture")
+
+    async with proxying(settings(broker.address), reload=reload) as proxy:
+        await read_again()
+        await ping(await proxy.client())
+        assert not proxy.finished.is_set()
+    assert "settings stay as they are: a fault" in caplog.text
+
+
 async def test_a_hangup_without_settings_to_read_again_ends_nothing(broker):
     async with proxying(settings(broker.address)) as proxy:
         await read_again()
