@@ -12,7 +12,7 @@ from fuzz.conversations import conversation, packed, unpacked
 from fuzz.findings import Finding
 from fuzz.plays import Options
 from proxy.conversation import Conversation, Direction, Step
-from proxy.net import relay
+from proxy.net import rewriting
 from proxy.net.rewriting import Held
 from recorder.capture import line
 
@@ -83,7 +83,7 @@ def test_a_request_that_is_changed_is_found(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_an_address_that_is_passed_on_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(relay, "is_rewritten", lambda key, version: False)
+    monkeypatch.setattr(rewriting, "is_rewritten", lambda key, version: False)
     corpus_has("pair-03-Metadata-v13", "a client is told 'b1.up.invalid'")
 
 

@@ -390,10 +390,11 @@ def test_payloads_in_the_spool_are_the_proxys_users_alone_and_columns_are_the_um
     before = os.umask(0o022)
     try:
         rng = random.Random(1)
-        talk = traffic.cut(rng, traffic.talk(rng, 1, 40), 400)
         tap = open_tap(tmp_path, RecordSettings(segment=2_000))
-        Player(tap).all_of([talk])
-        tap.flush()
+        for connection in (1, 2):
+            Player(tap).all_of([traffic.cut(rng, traffic.talk(rng, connection, 40), 400)])
+            # what is written at once is one segment: a second one begins with a state
+            tap.flush()
         assert compact(tmp_path).live == (tap.session,)
         folder = sessions.spool_folder(tmp_path, tap.session)
         modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
