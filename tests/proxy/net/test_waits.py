@@ -198,6 +198,36 @@ async def test_while_bytes_come_and_come_others_have_their_turn(ends, nursery):
     nursery.cancel_scope.cancel()
 
 
+async def test_one_that_has_been_woken_is_not_kept_from_its_work(ends):
+    one, other, watch = ends
+    patience: list[float] = []
+
+    class Noted:
+        """Notes how long others are kept from their turn."""
+
+        def __getattr__(self, name):
+            return getattr(epoll, name)
+
+        def poll(self, seconds, most):
+            patience.append(seconds)
+            return epoll.poll(seconds, most)
+
+    def look() -> bytes:
+        patience.clear()
+        return one.recv(10)
+
+    other.send(b"x")
+    await watch.read(lambda: one.recv(10))
+    # they run by now
+    epoll, waits.waits()._epoll = waits.waits()._epoll, Noted()
+    for _ in range(20):
+        other.send(b"x")
+        await watch.read(look)
+        await waited_for(lambda: patience)
+        assert patience[0] == 0
+    waits.waits()._epoll = epoll
+
+
 def test_each_run_of_trio_has_its_own():
     async def own() -> waits.Waits:
         assert waits.waits() is waits.waits()
