@@ -51,7 +51,7 @@ class Stream:
     `receive` and `until` give up the processor at least once in each call, `send` only when the peer is slow.
     """
 
-    __slots__ = ("_socket", "_watch", "_woken", "peer", "principal", "server_name", "taken")
+    __slots__ = ("_size", "_socket", "_watch", "_woken", "peer", "principal", "server_name", "taken")
 
     # whether the peer may end what it sends and take answers still
     half_closes = True
@@ -66,6 +66,8 @@ class Stream:
         self._socket = sock
         self._watch = Watch(sock.fileno())
         self._woken = False
+        # bytes to be read at a time: SMALL_SIZE, and all there may be once it has sent as much
+        self._size = SMALL_SIZE
         # bytes that a peer has taken slowly, in pieces
         self.taken = 0
         self.peer = peer
@@ -112,23 +114,22 @@ class Stream:
 
     def _looking(self, take: Callable[[bytes | None], T | None], most: int) -> Callable[[], T | None]:
         """What is called whenever there may be something to be read; see `Watch.read`."""
-        size = small = min(SMALL_SIZE, most)
 
         def look() -> T | None:
-            nonlocal size
             if self._woken:
                 self._woken = False
                 return take(None)
+            size = self._size
             try:
-                chunk = self._socket.recv(size)
+                chunk = self._socket.recv(size if size < most else most)
             except BlockingIOError:
                 return None
             except OSError as error:
                 raise PeerLost(error, self) from error
             if len(chunk) == size:
-                size = most
-            elif len(chunk) < small:
-                size = small
+                self._size = RECEIVE_SIZE
+            elif len(chunk) < SMALL_SIZE:
+                self._size = SMALL_SIZE
             return take(chunk)
 
         return look
