@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import resource
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from logging import INFO, WARNING
 from typing import Protocol
 
@@ -120,6 +120,14 @@ class Nodes:
     def are_known(self) -> bool:
         """Whether any node's broker is known."""
         return any(node.upstream is not None for node in self._known.values())
+
+    def are_news(self, nodes: Sequence[Node], cluster_id: str | None = None) -> bool:
+        """Whether `ensure` would have anything to do for a response that names these."""
+        return cluster_id not in (None, self._cluster_id) or not self.are_current(nodes)
+
+    def are_current(self, nodes: Iterable[Node]) -> bool:
+        """Whether these are listened for, and their brokers are where they are said to be."""
+        return all(map(self._is_current, nodes))
 
     async def ensure(self, nodes: Iterable[Node], cluster_id: str | None = None) -> None:
         """Returns when every one of the nodes is listened for, if it is this proxy's. Raises OSError: no port.

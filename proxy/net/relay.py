@@ -75,11 +75,11 @@ class Shared:
 class Passage(NamedTuple):
     """A chunk that could not be passed on at once.
 
-    pieces: what of it is still to be sent, if it has begun to be. waits: it has to, for the observer.
+    pieces: what of it is still to be sent; None: it is not known yet what is to be. waits: it has to, for the observer.
     """
 
     step: Step
-    pieces: Sequence[bytes | memoryview]
+    pieces: Sequence[bytes | memoryview] | None
     chunk: bytes
     at_ns: int
     waits: bool
@@ -241,7 +241,7 @@ class Relay:
         step = passage.step
         if passage.waits:
             await self._until_room()
-        await self._broker.send(passage.pieces)
+        await self._broker.send(passage.pieces or ())
         self._request_passed(step, passage.at_ns)
         while self._is_owed_too_much():
             await self._until_passed()
@@ -383,7 +383,7 @@ class Relay:
         self._end(self._broker_end)
 
     def _take_response(self, chunk: bytes | None) -> Passage | None:
-        """As `_take_request`. What is to be rewritten may have to wait; None: the proxy itself has something to say."""
+        """As `_take_request`. None: the proxy itself has something to say."""
         if chunk == b"":
             return END
         at_ns = clock()
@@ -393,8 +393,8 @@ class Relay:
             step = self._talk.responses(chunk, at_ns)
             waits = self._observe(Direction.RESPONSE, chunk, at_ns, step)
         self._answered = step.finished
-        pieces: Sequence[bytes | memoryview] = ()
-        if not waits and not step.marks:
+        pieces: Sequence[bytes | memoryview] | None = None
+        if self._begin_rewriting(step) and not waits:
             pieces = self._send_now(self._client, step.outgoing())
             if not pieces and step.cause is None:
                 self._response_passed(step, at_ns)
@@ -407,9 +407,8 @@ class Relay:
         step = passage.step
         if passage.waits:
             await self._until_room()
-        if step.marks:
-            await self._rewrite(step)
-        await self._client.send(passage.pieces if not (passage.waits or step.marks) else step.outgoing())
+        await self._finish_rewriting(step)
+        await self._client.send(step.outgoing() if passage.pieces is None else passage.pieces)
         self._passing = False
         self._response_passed(step, passage.at_ns)
         if step.cause is not None:
@@ -432,10 +431,17 @@ class Relay:
         if self._passed is not None:
             self._passed.set()
 
-    async def _rewrite(self, step: Step) -> None:
-        """From a response that can't be rewritten on, nothing leaves."""
+    def _begin_rewriting(self, step: Step) -> bool:
+        """Whether it is known what leaves. From a response that can't be rewritten on, nothing does."""
         try:
-            await self._rewriting.rewrite(step)
+            return not step.marks or self._rewriting.begin(step)
+        except NotRewritable as error:
+            self._cut_off(step, error)
+            return True
+
+    async def _finish_rewriting(self, step: Step) -> None:
+        try:
+            await self._rewriting.finish()
         except NotRewritable as error:
             self._cut_off(step, error)
 

@@ -1,18 +1,22 @@
 """A response that names brokers, on its way through: held whole, or walked as it streams and rewritten at its end.
 
 What is changed, and into what, is the rewrite room's; here it is waited for bytes, and for the listeners of the nodes
-that the response names, which must be open before it leaves.
+that the response names, which must be open before it leaves. Mostly there is nothing to wait for, and then no task is
+to be woken: what may have to wait is a generator of what it waits for (`Waiting`).
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from functools import partial
+from typing import NamedTuple, Protocol, TypeVar
 
 from proxy.config import ClusterSettings
 from proxy.conversation import Edit, Exchange, FrameKind, Mark, Step
-from proxy.net.held import HeldBytes, Holder, Share
+from proxy.net.held import SMALL, HeldBytes, Holder, Share
 from proxy.net.nodes import Nodes
 from proxy.rewrite import addresses, api_versions, equal_length
+from proxy.rewrite.nodes import Node
 from proxy.wire import catalog
 from proxy.wire.errors import WireError
 from proxy.wire.framing import LENGTH
@@ -20,6 +24,11 @@ from proxy.wire.framing import LENGTH
 API_VERSIONS = 18
 # larger Fetch and share responses stream, so that a consumer does not wait for 50 MB to be complete
 HOLD_WALKED_BELOW = 256 * 1024
+
+T = TypeVar("T")
+Wait = Callable[[], Awaitable[None]]
+# goes on, each time, when what it yielded has been waited for
+Waiting = Generator[Wait, None, T]
 
 
 class TooLarge(Exception):
@@ -45,7 +54,7 @@ class Passed(NamedTuple):
 class FrameRewriter(Protocol):
     """One response on its way: fed piece by piece, it says what leaves instead."""
 
-    async def feed(self, piece: memoryview, *, last: bool) -> Passed:
+    def feed(self, piece: memoryview, *, last: bool) -> Waiting[Passed]:
         """A piece of the frame, which has its length in front. Raises WireError, TooLarge; OSError: no listener."""
 
     def release(self) -> None:
@@ -95,21 +104,21 @@ class Held:
         self._share = share
         self._frame = bytearray()
 
-    async def feed(self, piece: memoryview, *, last: bool) -> Passed:
+    def feed(self, piece: memoryview, *, last: bool) -> Waiting[Passed]:
         if last and not self._frame:
-            return Passed(0, await self._whole(piece[LENGTH.size :]))
+            return Passed(0, (yield from self._whole(piece[LENGTH.size :])))
         if not self._frame:
-            await self._share.take(self._size)
+            yield from _taken(self._share, self._size)
         self._frame += piece
-        return Passed(0, await self._whole(memoryview(self._frame)[LENGTH.size :]) if last else b"")
+        return Passed(0, (yield from self._whole(memoryview(self._frame)[LENGTH.size :])) if last else b"")
 
-    async def _whole(self, frame: memoryview) -> bytes:
+    def _whole(self, frame: memoryview) -> Waiting[bytes]:
         key, version = self._api
         if key == API_VERSIONS:
             return api_versions.reduce(version, frame, hide_unknown=self._hide_unknown)
         cluster_id = addresses.cluster_in(key, version, frame)
         nodes = addresses.nodes_in(key, version, frame)
-        await self._nodes.ensure(nodes, cluster_id)
+        yield from _ensured(self._nodes, nodes, cluster_id)
         if not nodes:
             # most Produce responses: to look for the places again would take longer than all the rest
             return LENGTH.pack(len(frame)) + frame
@@ -133,8 +142,8 @@ class Walked:
         self._walk = catalog.walk_response(api_key, api_version, equal_length.stop_of(api_key))
         self._tail: bytearray | None = None
 
-    async def feed(self, piece: memoryview, *, last: bool) -> Passed:
-        through = await self._walk_on(piece) if self._tail is None else 0
+    def feed(self, piece: memoryview, *, last: bool) -> Waiting[Passed]:
+        through = (yield from self._walk_on(piece)) if self._tail is None else 0
         self._left -= len(piece)
         if self._tail is not None:
             self._tail += piece[through:]
@@ -142,9 +151,9 @@ class Walked:
             return Passed(through, b"")
         if self._tail is None:
             raise WireError("the frame ends before its fields do")
-        return Passed(through, await self._rewritten(bytes(self._tail)))
+        return Passed(through, (yield from self._rewritten(bytes(self._tail))))
 
-    async def _walk_on(self, piece: memoryview) -> int:
+    def _walk_on(self, piece: memoryview) -> Waiting[int]:
         """Walks over a piece: how much of it may leave. What stands behind that is the tail."""
         length = min(self._length_left, len(piece))
         self._length_left -= length
@@ -153,17 +162,27 @@ class Walked:
             return len(piece)
         tail = self._left - length - stop
         _check(tail, self._limit)
-        await self._share.take(tail)
+        yield from _taken(self._share, tail)
         self._tail = bytearray()
         return length + stop
 
-    async def _rewritten(self, tail: bytes) -> bytes:
+    def _rewritten(self, tail: bytes) -> Waiting[bytes]:
         key, version = self._api
-        await self._nodes.ensure(equal_length.nodes_in_tail(key, version, tail))
+        yield from _ensured(self._nodes, equal_length.nodes_in_tail(key, version, tail))
         return equal_length.rewrite_tail(key, version, tail, self._nodes.advertised)
 
     def release(self) -> None:
         self._share.release()
+
+
+def _taken(share: Share, size: int) -> Waiting[None]:
+    if size > SMALL:
+        yield partial(share.take, size)
+
+
+def _ensured(nodes: Nodes, named: Sequence[Node], cluster_id: str | None = None) -> Waiting[None]:
+    if nodes.are_news(named, cluster_id):
+        yield partial(nodes.ensure, named, cluster_id)
 
 
 class Rewriting:
@@ -175,37 +194,55 @@ class Rewriting:
         self._holder = holder
         self._settings = settings
         self._rewriter: FrameRewriter | None = None
+        # what has to be waited for before the step at hand can be gone on with
+        self._step: Waiting[None] | None = None
+        self._wait: Wait | None = None
 
     @property
     def has_begun(self) -> bool:
         """Whether something is kept of a response that may have left."""
         return self._rewriter is not None
 
-    async def rewrite(self, step: Step) -> None:
-        """Adds the edits of marked responses that name brokers.
+    def begin(self, step: Step) -> bool:
+        """Adds the edits of marked responses that name brokers. False: something is to be waited for, so `finish` it.
 
         Raises:
             NotRewritable: of one, which must not leave, nor anything behind it.
         """
+        self._step = self._edited(step)
+        self._wait = next(self._step, None)
+        return self._wait is None
+
+    async def finish(self) -> None:
+        """Adds the other edits of the step that was begun. Raises NotRewritable, as `begin` does."""
+        while self._step is not None and self._wait is not None:
+            try:
+                await self._wait()
+            except OSError as error:
+                self._wait = self._step.throw(error)
+            else:
+                self._wait = next(self._step, None)
+
+    def _edited(self, step: Step) -> Waiting[None]:
         for mark in step.marks:
             exchange = mark.exchange
             if exchange is None or not _is_for_rewriting(mark, exchange):
                 continue
             start, stop = mark.start - step.offset, mark.stop - step.offset
             try:
-                passed = await self._rewritten(mark, exchange, memoryview(step.data)[start:stop])
+                passed = yield from self._rewritten(mark, exchange, memoryview(step.data)[start:stop])
             except (WireError, TooLarge, OSError) as error:
                 raise NotRewritable(error, exchange, mark.start) from error
             if start + passed.unchanged < stop:
                 step.edits.append(Edit(start + passed.unchanged, stop, passed.instead))
 
-    async def _rewritten(self, mark: Mark, exchange: Exchange, piece: memoryview) -> Passed:
+    def _rewritten(self, mark: Mark, exchange: Exchange, piece: memoryview) -> Waiting[Passed]:
         if mark.first:
             self.release()
             share, how = Share(self._held, self._holder), self._settings
             self._rewriter = rewriter(exchange, self._nodes, share, how.hold_limit, hide_unknown=how.hide_unknown)
         assert self._rewriter is not None
-        return await self._rewriter.feed(piece, last=mark.last)
+        return (yield from self._rewriter.feed(piece, last=mark.last))
 
     def release(self) -> None:
         """Called once what was rewritten has been sent, or the connection has ended."""

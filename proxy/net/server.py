@@ -30,6 +30,7 @@ from proxy.net.observer import Observer
 from proxy.net.pulse import Pulse
 from proxy.net.room import Room
 from proxy.net.systemd import Systemd
+from proxy.net.waits import waits
 from proxy.rewrite.nodes import Address
 from proxy.tls.contexts import is_name
 
@@ -194,6 +195,7 @@ class Proxy:
         log(INFO, "settings were read again")
 
     async def _serve_until_drained(self) -> int:
+        waits().polling.busy = self._settings.busy_polling
         async with trio.open_nursery() as connections:
             admin = None
             try:

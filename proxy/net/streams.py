@@ -24,6 +24,9 @@ RECEIVE_SIZE = 256 * 1024
 # a read takes memory for all that may come. Up to here that is had without asking the kernel, which costs more than to
 # pass a small frame on; who has sent as much gets the whole
 SMALL_SIZE = 64 * 1024
+# a peer that does not take all of a chunk is mostly reading just now, and takes the rest once it gets the processor: to
+# offer it that so often costs less than to wait for it
+OFFERS = 4
 # what reading or sending says once a machine has not answered for long
 VANISHED = frozenset({errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN})
 # seconds of silence after which a peer's machine is asked whether it is there; so many times, then it is lost
@@ -121,7 +124,7 @@ class Stream:
                 return take(None)
             size = self._size
             try:
-                chunk = self._socket.recv(size if size < most else most)
+                chunk = self._socket.recv(min(size, most))
             except BlockingIOError:
                 return None
             except OSError as error:
@@ -165,6 +168,11 @@ class Stream:
         """
         for index, piece in enumerate(pieces):
             sent = self._send_now(piece)
+            for _ in range(OFFERS):
+                if sent == len(piece):
+                    break
+                os.sched_yield()
+                sent += self._send_now(memoryview(piece)[sent:])
             if sent < len(piece):
                 return [memoryview(piece)[sent:], *pieces[index + 1 :]]
         return ()

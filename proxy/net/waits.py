@@ -17,6 +17,8 @@ from typing import Any, TypeVar
 import outcome
 import trio
 
+from proxy.net.polling import Polling
+
 clock = time.monotonic
 
 # most answers come within this, and the next requests soon after; all else in the proxy may be so much later
@@ -122,6 +124,7 @@ class Waits:
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
+        self.polling = Polling(self._epoll.poll)
         self._watches: dict[int, Watch] = {}
         # another task has something to do
         self.others = False
@@ -136,13 +139,13 @@ class Waits:
 
     def _turn(self) -> bool:
         """Deals with what comes. Returns whether there may soon be more: nothing has come for a moment if not."""
-        poll, watches = self._epoll.poll, self._watches
+        wait, watches = self.polling.wait, self._watches
         # one that the last turn has woken may not have run yet, and trio does not count it
         others = self.others or trio.lowlevel.current_statistics().tasks_runnable > 0
         patience = NOTHING if others else MOMENT
         until = clock() + MOMENT
         self.others = False
-        while events := poll(patience, MOST):
+        while events := wait(patience, MOST):
             for descriptor, flags in events:
                 watch = watches.get(descriptor)
                 if watch is None:

@@ -6,7 +6,7 @@ other waits until the parent, and every other worker, is ready for those who wil
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple
 from typing import Any
 
@@ -51,9 +51,12 @@ class Mirror(Nodes):
     def grow(self, places: NodeMap) -> None:
         """The parent does."""
 
+    def are_news(self, nodes: Sequence[Node], cluster_id: str | None = None) -> bool:
+        return not self._ensured.issuperset(nodes) or cluster_id not in (None, self._ensured_for)
+
     async def ensure(self, nodes: Iterable[Node], cluster_id: str | None = None) -> None:
         nodes = tuple(nodes)
-        if self._ensured.issuperset(nodes) and cluster_id in (None, self._ensured_for):
+        if not self.are_news(nodes, cluster_id):
             return
         asked = {"do": "ensure", "cluster": self._name, "nodes": [astuple(node) for node in nodes]}
         answer = await self._calls.ask(asked | {"cluster_id": cluster_id}).wait()

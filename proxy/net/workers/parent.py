@@ -90,10 +90,6 @@ class Shared(Nodes):
         except OSError:
             return ""
 
-    def are_current(self, nodes: Iterable[Node]) -> bool:
-        """Whether these are listened for, and their brokers are where they are said to be."""
-        return all(map(self._is_current, nodes))
-
 
 class ParentCluster(Cluster):
     """A cluster's listeners and its nodes, without its connections."""

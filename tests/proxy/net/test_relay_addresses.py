@@ -10,7 +10,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from proxy.conversation import Cause, Direction
 from proxy.rewrite import api_versions
-from proxy.rewrite.addresses import FETCH, METADATA
+from proxy.rewrite.addresses import FETCH, METADATA, PRODUCE
 from proxy.rewrite.nodes import Address, Node
 from proxy.wire import catalog
 from proxy.wire.framing import framed
@@ -185,3 +185,35 @@ async def test_a_large_fetch_answer_with_a_tail_that_cannot_be_read_ends_before_
         await talk.ends_with(Cause.NOT_REWRITABLE)
     assert UPSTREAM.encode() not in heard
     assert len(heard) < len(whole)
+
+
+async def test_an_answer_that_names_nobody_new_wakes_no_task():
+    """It is most of what a producer and a consumer get."""
+    named = answer(PRODUCE, 12, values(PRODUCE, 12, []))
+    async with relaying() as talk:
+        await wait_all_tasks_blocked()
+        assert talk.relay._nursery is not None
+        turns = {task: task._schedule_points for task in talk.relay._nursery.child_tasks}
+        assert len(turns) == 2
+        for _ in range(3):
+            await talk.client.say(ask(PRODUCE, 12))
+            await talk.broker.hears(ask(PRODUCE, 12))
+            await talk.broker.say(named)
+            await talk.client.hears(named)
+        assert {task: task._schedule_points for task in talk.relay._nursery.child_tasks} == turns
+
+
+async def test_a_node_that_is_known_is_not_waited_for():
+    said = answer(METADATA, 12, values(METADATA, 12, [NODE]))
+    async with relaying() as talk:
+        for number in range(2):
+            await wait_all_tasks_blocked()
+            assert talk.relay._nursery is not None
+            turns = [task._schedule_points for task in talk.relay._nursery.child_tasks]
+            await talk.client.say(ask(METADATA, 12))
+            await talk.broker.hears(ask(METADATA, 12))
+            await talk.broker.say(said)
+            size = int.from_bytes(await talk.client.hear(4), "big")
+            seven_in_metadata(talk, await talk.client.hear(size))
+            woken = [task._schedule_points for task in talk.relay._nursery.child_tasks] != turns
+            assert woken == (number == 0)

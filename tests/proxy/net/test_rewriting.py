@@ -11,7 +11,7 @@ from proxy.net import rewriting
 from proxy.net.cluster import routes
 from proxy.net.held import SMALL, HeldBytes, Share
 from proxy.net.nodes import Nodes
-from proxy.net.rewriting import Held, TooLarge, Walked, is_rewritten, rewriter
+from proxy.net.rewriting import Held, Passed, TooLarge, Walked, is_rewritten, rewriter
 from proxy.net.state import State
 from proxy.rewrite.addresses import FETCH, METADATA
 from proxy.rewrite.nodes import Address, Node
@@ -61,10 +61,20 @@ def exchange(key: int, version: int, frame: bytes) -> Exchange:
     return made
 
 
+async def fed(subject: Any, piece: memoryview, *, last: bool) -> Passed:
+    """What a rewriter says of a piece, once what it waits for has been waited for."""
+    steps = subject.feed(piece, last=last)
+    try:
+        while True:
+            await next(steps)()
+    except StopIteration as done:
+        return done.value
+
+
 async def feed(subject: Any, pieces: list[bytes]) -> bytes:
     out = b""
     for number, piece in enumerate(pieces):
-        passed = await subject.feed(memoryview(piece), last=number == len(pieces) - 1)
+        passed = await fed(subject, memoryview(piece), last=number == len(pieces) - 1)
         out += piece[: passed.unchanged] + passed.instead
     return out
 
@@ -101,8 +111,8 @@ async def test_a_small_answer_is_held_and_leaves_whole(case, size, nodes, share,
     assert isinstance(subject, Held)
     pieces = cut(frame, size)
     for piece in pieces[:-1]:
-        assert await subject.feed(memoryview(piece), last=False) == (0, b"")
-    passed = await subject.feed(memoryview(pieces[-1]), last=True)
+        assert await fed(subject, memoryview(piece), last=False) == (0, b"")
+    passed = await fed(subject, memoryview(pieces[-1]), last=True)
     assert passed.unchanged == 0
     assert is_replaced(*case, frame, passed.instead, listeners)
 
@@ -123,7 +133,7 @@ async def test_a_large_fetch_answer_leaves_as_it_comes(nodes, share, listeners):
     frame = fetched([NODE], random.Random(0).randbytes(300 * 1024))
     subject = rewriter(exchange(FETCH, 16, frame), nodes, share, LIMIT)
     for at in range(0, 300 * 1024, 4096):
-        passed = await subject.feed(memoryview(frame)[at : at + 4096], last=False)
+        passed = await fed(subject, memoryview(frame)[at : at + 4096], last=False)
         assert passed == (4096, b"")
     rest = await feed(subject, [frame[300 * 1024 :]])
     assert len(rest) == len(frame) - 300 * 1024
@@ -167,7 +177,7 @@ async def test_a_tail_over_the_hold_limit_is_too_large_before_it_has_come(nodes,
     frame = fetched([NODE] * 100, bytes(300 * 1024))
     subject = rewriter(exchange(FETCH, 16, frame), nodes, share, 100)
     with pytest.raises(TooLarge):
-        await subject.feed(memoryview(frame)[:-1000], last=False)
+        await fed(subject, memoryview(frame)[:-1000], last=False)
 
 
 @pytest.mark.parametrize("case", CARRYING, ids=labelled)
@@ -191,7 +201,7 @@ async def test_a_large_held_answer_takes_its_share_until_it_is_released(nodes):
     size = len(frame) - 4
     held = HeldBytes(size, 30)
     subject = rewriter(exchange(METADATA, 12, frame), nodes, share_of(held), LIMIT)
-    await subject.feed(memoryview(frame)[:1000], last=False)
+    await fed(subject, memoryview(frame)[:1000], last=False)
     assert held._held == size
     subject.release()
     subject.release()
@@ -206,7 +216,7 @@ async def test_a_large_tail_takes_its_share_until_it_is_released(size, nodes):
     held = HeldBytes(len(frame), 30)
     subject = rewriter(exchange(FETCH, 16, frame), nodes, share_of(held), LIMIT)
     for piece in cut(frame[:-1], size):
-        await subject.feed(memoryview(piece), last=False)
+        await fed(subject, memoryview(piece), last=False)
     assert held._held == tail > SMALL
     subject.release()
     assert held._held == 0

@@ -25,6 +25,7 @@ from proxy.net.relay import Relay
 from proxy.net.server import InEffect
 from proxy.net.state import read_state, remembering
 from proxy.rewrite.addresses import METADATA
+from proxy.net.waits import waits
 from proxy.rewrite.nodes import Address, Node
 from proxy.wire import catalog
 from proxy.wire.dialects import Dialect
@@ -264,6 +265,12 @@ async def test_a_node_that_the_template_has_no_name_for_is_not_told(broker):
         await client.say(ASK_METADATA)
         await client.hears_the_end()
         assert await closed(proxy) == {"not_rewritable": 1}
+
+
+@pytest.mark.parametrize("busy", [True, False])
+async def test_it_looks_out_for_what_comes_next_only_where_it_may(busy, broker):
+    async with proxying(settings(broker.address), busy_polling=busy):
+        assert waits().polling.busy == busy
 
 
 # how it stops

@@ -1,13 +1,15 @@
 import errno
 import os
+import random
 import socket
 from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import suppress
 
 import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from proxy.net.streams import PeerLost, Stream, accepted, dial
+from proxy.net.streams import OFFERS, PeerLost, Stream, accepted, dial
 from proxy.rewrite.nodes import Address
 from tests.proxy.net.peers import HOST, Peer, connected
 
@@ -53,6 +55,37 @@ async def test_a_chunk_is_what_the_peer_sent_and_the_last_one_is_empty(ends):
     await peer.finish()
     assert await stream.receive() == b"two"
     assert await stream.receive() == b""
+
+
+async def test_a_peer_that_reads_meanwhile_is_offered_the_rest(monkeypatch):
+    one, other = connected(buffers=64 * 1024)
+    stream, got, offers = Stream(one, "peer"), bytearray(), []
+
+    def reads() -> None:
+        offers.append(len(got))
+        got.extend(other.recv(MUCH))
+
+    monkeypatch.setattr("proxy.net.streams.os.sched_yield", reads)
+    with one, other:
+        chunk = random.Random(0).randbytes(256 * 1024)
+        rest = b"".join(stream.send_now([chunk]))
+        assert 0 < len(offers) <= OFFERS
+        other.setblocking(False)
+        with suppress(BlockingIOError):
+            while more := other.recv(MUCH):
+                got.extend(more)
+        assert got + rest == chunk
+        assert len(rest) < len(chunk) // 2
+
+
+async def test_a_peer_that_reads_nothing_is_left_alone_after_a_few_offers(ends, monkeypatch):
+    stream, _ = ends
+    offers = []
+    monkeypatch.setattr("proxy.net.streams.os.sched_yield", lambda: offers.append(1))
+    pieces = [bytes(MUCH), b"behind"]
+    *_, behind = stream.send_now(pieces)
+    assert behind == b"behind"
+    assert len(offers) == OFFERS
 
 
 async def test_receiving_waits_for_the_peer(ends, nursery):

@@ -38,6 +38,7 @@ stalled = "4s"
 connections = 100
 workers = 3
 hung = "6s"
+busy_polling = false
 [log]
 level = "debug"
 format = "json"
@@ -168,6 +169,7 @@ def test_a_file_says_everything(tmp_path):
         connection_limit=100,
         workers=3,
         hung_seconds=6,
+        busy_polling=False,
     )
     assert found.capture == CaptureSettings(
         folder=Path("capture"),
