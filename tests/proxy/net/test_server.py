@@ -24,8 +24,8 @@ from proxy.net.nodes import bind
 from proxy.net.relay import Relay
 from proxy.net.server import InEffect
 from proxy.net.state import read_state, remembering
-from proxy.rewrite.addresses import METADATA
 from proxy.net.waits import waits
+from proxy.rewrite.addresses import METADATA
 from proxy.rewrite.nodes import Address, Node
 from proxy.wire import catalog
 from proxy.wire.dialects import Dialect
