@@ -19,11 +19,16 @@ def _address(raw: Any) -> Address:
         raise Misread(wrong.removeprefix(repr(written)).strip()) from error
 
 
-def _brokers(raw: Any) -> tuple[Address, ...]:
+def _parts(raw: Any, of: str) -> list[Any]:
+    """Those of a list, or of what stands between commas. `of`: what they are."""
     parts = [part for part in raw.split(",") if part.strip()] if isinstance(raw, str) else raw
     if not isinstance(parts, list) or not parts:
-        raise Misread("names no broker")
-    return tuple(_broker(part) for part in parts)
+        raise Misread(f"names no {of}")
+    return parts
+
+
+def _brokers(raw: Any) -> tuple[Address, ...]:
+    return tuple(_broker(part) for part in _parts(raw, "broker"))
 
 
 def _broker(part: Any) -> Address:
@@ -37,10 +42,7 @@ def _broker(part: Any) -> Address:
 
 
 def _networks(raw: Any) -> tuple[IPv4Network | IPv6Network, ...]:
-    parts = [part for part in raw.split(",") if part.strip()] if isinstance(raw, str) else raw
-    if not isinstance(parts, list) or not parts:
-        raise Misread("names no network")
-    return tuple(_network(part) for part in parts)
+    return tuple(_network(part) for part in _parts(raw, "network"))
 
 
 def _network(part: Any) -> IPv4Network | IPv6Network:

@@ -218,6 +218,12 @@ class LiveProxy:
 
         return wait_for(running, "the workers")
 
+    def __enter__(self) -> "LiveProxy":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
     def kill(self) -> None:
         self.process.kill()
         self.process.wait()
@@ -255,6 +261,14 @@ class Client:
     def close(self) -> None:
         self.stream.close()
         self.sock.close()
+
+
+@contextmanager
+def stopped_behind(proxy: LiveProxy) -> Iterator[LiveProxy]:
+    """Behind the block it stops in order; where the block fails, at once."""
+    with proxy:
+        yield proxy
+        assert proxy.stop() == 0
 
 
 @dataclass

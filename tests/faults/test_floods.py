@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.brokers.waiting import wait_for
-from tests.faults.live import Client, LiveProxy, Where, broker
+from tests.faults.live import Client, LiveProxy, Where, broker, stopped_behind
 
 pytestmark = pytest.mark.real
 
@@ -48,13 +48,11 @@ def flood(where: Where) -> None:
 
 @contextmanager
 def running(folder: Path, *more: str) -> Iterator[LiveProxy]:
-    with broker() as upstream:
-        proxy = LiveProxy(upstream, folder / "capture", folder / "proxy.log", *more)
-        try:
-            yield proxy
-            assert proxy.stop() == 0
-        finally:
-            proxy.kill()
+    with (
+        broker() as upstream,
+        stopped_behind(LiveProxy(upstream, folder / "capture", folder / "proxy.log", *more)) as proxy,
+    ):
+        yield proxy
 
 
 class Served(threading.Thread):

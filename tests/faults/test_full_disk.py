@@ -17,7 +17,7 @@ import pytest
 
 from recorder.capture import session as sessions
 from tests.brokers.waiting import wait_for
-from tests.faults.live import PATIENCE, LiveProxy, Load, broker, mixed
+from tests.faults.live import PATIENCE, LiveProxy, Load, broker, mixed, stopped_behind
 from tests.recorder.capture.looks import event_rows, frame_rows
 
 pytestmark = pytest.mark.real
@@ -34,13 +34,11 @@ def may_grow_to(proxy: LiveProxy, size: int) -> None:
 
 @contextmanager
 def recording(folder: Path, *flags: str) -> Iterator[tuple[LiveProxy, Load]]:
-    with broker() as upstream:
-        proxy = LiveProxy(upstream, folder / "capture", folder / "proxy.log", *flags)
-        try:
-            yield proxy, Load([proxy.listening] * 3, BATCH)
-            assert proxy.stop() == 0
-        finally:
-            proxy.kill()
+    with (
+        broker() as upstream,
+        stopped_behind(LiveProxy(upstream, folder / "capture", folder / "proxy.log", *flags)) as proxy,
+    ):
+        yield proxy, Load([proxy.listening] * 3, BATCH)
     wait_for(lambda: not sessions.sessions(folder / "capture"), "the session's end", seconds=PATIENCE)
 
 

@@ -37,6 +37,7 @@ from tests.faults.live import (
     large_request,
     read_frame,
     request,
+    stopped_behind,
 )
 from tests.recorder.capture.looks import event_rows
 
@@ -51,13 +52,11 @@ QUEUE, BESIDES = 8 * MIB, 24 * MIB
 @contextmanager
 def recording(folder: Path, answering: Answering, when_full: str) -> Iterator[LiveProxy]:
     flags = ("--record-queue", str(QUEUE), "--record-when-full", when_full)
-    with broker(answering) as upstream:
-        proxy = LiveProxy(upstream, folder / "capture", folder / "proxy.log", *flags)
-        try:
-            yield proxy
-            assert proxy.stop() == 0
-        finally:
-            proxy.kill()
+    with (
+        broker(answering) as upstream,
+        stopped_behind(LiveProxy(upstream, folder / "capture", folder / "proxy.log", *flags)) as proxy,
+    ):
+        yield proxy
     wait_for(lambda: not sessions.sessions(folder / "capture"), "the session's end", seconds=4 * PATIENCE)
 
 

@@ -38,6 +38,7 @@ from tests.faults.live import (
     large_request,
     read_frame,
     request,
+    stopped_behind,
 )
 
 pytestmark = pytest.mark.real
@@ -53,12 +54,8 @@ SMALL = 64 * 1024
 
 @contextmanager
 def running(folder: Path, upstream: Where, *more: str) -> Iterator[LiveProxy]:
-    proxy = LiveProxy(upstream, folder / "capture", folder / "proxy.log", *FLAGS, *more)
-    try:
+    with stopped_behind(LiveProxy(upstream, folder / "capture", folder / "proxy.log", *FLAGS, *more)) as proxy:
         yield proxy
-        assert proxy.stop() == 0
-    finally:
-        proxy.kill()
 
 
 class LargeAnswers:

@@ -50,11 +50,8 @@ def running(folder: Path, *more: str, upstream: Where | None = None) -> Iterator
     """Two workers in front of a broker, recording."""
     with broker() as own:
         flags = ("--workers", "2", "--record-when-full", "wait", "--log-level", "debug", *more)
-        proxy = LiveProxy(upstream or own, folder / "capture", folder / "proxy.log", *flags)
-        try:
+        with LiveProxy(upstream or own, folder / "capture", folder / "proxy.log", *flags) as proxy:
             yield proxy
-        finally:
-            proxy.kill()
 
 
 def log_of(folder: Path) -> list[str]:

@@ -1,12 +1,22 @@
-"""A clock for tests with sockets: what the kernel has not delivered yet shall not be taken for silence."""
+"""What tests with sockets share: a broker, and a clock."""
 
 import pytest
+import trio
 from trio.testing import MockClock
 
-# real seconds in which nothing happens before time jumps
+from tests.proxy.net.cluster import Broker
+
+# real seconds in which nothing happens before time jumps: what the kernel has not delivered yet is no silence
 SILENCE = 0.02
 
 
 @pytest.fixture
 def autojump_clock() -> MockClock:
     return MockClock(autojump_threshold=SILENCE)
+
+
+@pytest.fixture
+async def broker(nursery: trio.Nursery) -> Broker:
+    broker = Broker()
+    await broker.start(nursery)
+    return broker

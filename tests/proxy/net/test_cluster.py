@@ -191,13 +191,6 @@ async def ended(proxy: Running, *causes: Cause) -> None:
     assert proxy.closes() == expected
 
 
-@pytest.fixture
-async def broker(nursery: trio.Nursery) -> Broker:
-    broker = Broker()
-    await broker.start(nursery)
-    return broker
-
-
 PONG = response(1, b"pong")
 
 

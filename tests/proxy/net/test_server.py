@@ -44,13 +44,6 @@ ASK_METADATA = framed(catalog.encode_request(METADATA, 12, 77, "tests", {}))
 
 
 @pytest.fixture
-async def broker(nursery: trio.Nursery) -> Broker:
-    broker = Broker()
-    await broker.start(nursery)
-    return broker
-
-
-@pytest.fixture
 def withheld(broker: Broker) -> trio.Event:
     """The broker answers when this is set."""
     may_answer = trio.Event()

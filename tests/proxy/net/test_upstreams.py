@@ -43,13 +43,6 @@ def make(listeners):
     return make
 
 
-@pytest.fixture
-async def broker(nursery) -> Broker:
-    broker = Broker()
-    await broker.start(nursery)
-    return broker
-
-
 async def connected(upstreams: Upstreams, node_id: int | None) -> str | Cause:
     """The broker that a client is connected to, or why not."""
     found = await upstreams.connect(1, node_id)

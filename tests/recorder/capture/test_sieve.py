@@ -18,7 +18,7 @@ from recorder.capture.spool import Kind
 from recorder.capture.tap import Tap
 from tests.recorder.capture import traffic
 from tests.recorder.capture.looks import event_rows, frame_rows, log_entries
-from tests.recorder.capture.test_tap import stall
+from tests.recorder.capture.test_tap import play_on_a_bad_disk
 from tests.recorder.capture.traffic import Call, Chunk, Player, Talk, framed
 
 TapOf = Callable[..., Tap]
@@ -260,20 +260,7 @@ def test_a_gap_between_a_request_that_is_left_out_and_its_answer_changes_nothing
     rng = random.Random(seed)
     talks = some_talks(rng, 2, 300)
     tap = tap_of(queue=6_000, apis=("Produce", "Metadata"))
-    player = Player(tap)
-    for talk in talks:
-        player.open(talk)
-    mend = stall(tap, monkeypatch)
-    for turn in range(max(len(talk.chunks) for talk in talks)):
-        for talk in talks:
-            if turn < len(talk.chunks):
-                player.play(talk.connection, talk.chunks[turn])
-        if rng.random() < 0.05:
-            mend()
-            mend = stall(tap, monkeypatch)
-    for talk in talks:
-        player.close(talk.connection)
-    mend()
+    play_on_a_bad_disk(tap, talks, rng, monkeypatch)
     tap.close()
     compact(tmp_path)
     for talk in talks:

@@ -123,6 +123,24 @@ def stall(tap: Tap, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     return mend
 
 
+def play_on_a_bad_disk(tap: Tap, talks: list[Talk], rng: random.Random, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All at once, a chunk of each in turn; now and then the disk takes everything, and then nothing any more."""
+    player = Player(tap)
+    for talk in talks:
+        player.open(talk)
+    mend = stall(tap, monkeypatch)
+    for turn in range(max(len(talk.chunks) for talk in talks)):
+        for talk in talks:
+            if turn < len(talk.chunks):
+                player.play(talk.connection, talk.chunks[turn])
+        if rng.random() < 0.05:
+            mend()
+            mend = stall(tap, monkeypatch)
+    for talk in talks:
+        player.close(talk.connection)
+    mend()
+
+
 def lost_and_kept(tmp_path: Path, talk: Talk) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
     """The rows that the capture has of a talk, checked one by one, and its gaps.
 
@@ -149,20 +167,7 @@ def test_frames_and_what_gaps_lost_are_together_what_came(
     talks = some_talks(rng, 2, 40, rng.choice([100, 300, 3000]))
     talks.append(traffic.cut(rng, traffic.old_talk(rng, 2, 40), rng.choice([100, 300, 3000])))
     tap = tap_of(queue=6_000, segment=rng.choice([2_000, 1 << 20]))
-    player = Player(tap)
-    for talk in talks:
-        player.open(talk)
-    mend = stall(tap, monkeypatch)
-    for turn in range(max(len(talk.chunks) for talk in talks)):
-        for talk in talks:
-            if turn < len(talk.chunks):
-                player.play(talk.connection, talk.chunks[turn])
-        if rng.random() < 0.05:
-            mend()
-            mend = stall(tap, monkeypatch)
-    for talk in talks:
-        player.close(talk.connection)
-    mend()
+    play_on_a_bad_disk(tap, talks, rng, monkeypatch)
     counters = tap.counters()
     tap.close()
     compact(tmp_path)

@@ -98,13 +98,6 @@ def ensure(*nodes: list[Any]) -> dict[str, Any]:
 
 
 @pytest.fixture
-async def broker(nursery: trio.Nursery) -> Broker:
-    broker = Broker()
-    await broker.start(nursery)
-    return broker
-
-
-@pytest.fixture
 async def running(nursery: trio.Nursery, broker: Broker) -> AsyncIterator[Running]:
     running = Running(nursery, broker)
     nursery.start_soon(running.run)

@@ -110,13 +110,6 @@ class Parent:
 
 
 @pytest.fixture
-async def broker(nursery: trio.Nursery) -> Broker:
-    broker = Broker()
-    await broker.start(nursery)
-    return broker
-
-
-@pytest.fixture
 async def parent(nursery: trio.Nursery, broker: Broker) -> AsyncIterator[Parent]:
     parent = Parent(nursery, broker)
     yield parent
