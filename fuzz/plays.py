@@ -179,6 +179,9 @@ class PlayedNodes:
                 raise OSError(24, "no port can be had")
             self.ensured.add(node.node_id)
 
+    def are_news(self, nodes: Sequence[Node], cluster_id: str | None = None) -> bool:
+        return any(node.node_id not in self.ensured for node in nodes)
+
     def advertised(self, node_id: int) -> Address:
         if node_id not in self.ensured:
             raise AssertionError(f"node {node_id} is told before it is listened for")

@@ -13,7 +13,7 @@ from fuzz.findings import Finding
 from fuzz.plays import Options
 from proxy.conversation import Conversation, Direction, Step
 from proxy.net import rewriting
-from proxy.net.rewriting import Held
+from proxy.net.rewriting import Held, Waiting
 from recorder.capture import line
 
 SCRIPTS = scripts.scripts()
@@ -90,8 +90,8 @@ def test_an_address_that_is_passed_on_is_found(monkeypatch: pytest.MonkeyPatch) 
 def test_a_rewrite_that_changes_more_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = Held._whole
 
-    async def wrong(self: Held, frame: memoryview) -> bytes:
-        made = await whole(self, frame)
+    def wrong(self: Held, frame: memoryview) -> Waiting[bytes]:
+        made = yield from whole(self, frame)
         return made[:8] + b"\1" + made[9:]
 
     monkeypatch.setattr(Held, "_whole", wrong)
