@@ -8,6 +8,8 @@
 - the log holds what came, every byte once, and no secret
 - series of metrics are the catalog's
 
+In the dialect of 0.7 all of it is simpler: `fuzz.kafka07`.
+
 The twins here are slow and simple: streams are lists of frames; a client takes its answers in the order of its
 requests.
 """
@@ -19,6 +21,7 @@ from itertools import groupby
 from struct import Struct
 from typing import Any, NamedTuple
 
+from fuzz import kafka07
 from fuzz.findings import must, same
 from fuzz.plays import ADVERTISED, Chunk, Options, Outcome, PlayedNodes, play
 from proxy import wire
@@ -46,7 +49,7 @@ OF_STREAMS = (Kind.BYTES, Kind.UNFRAMED)
 def unpacked(data: bytes) -> tuple[Options, list[Chunk]]:
     """An input as a script: options and where the proxy stops, then a direction with a length, and the chunk."""
     how, stop = (data[0], data[1]) if len(data) > 1 else (0, 0)
-    options = Options(bool(how & 1), bool(how & 2), how >> 2 & 3, stop if how & 16 else None)
+    options = Options(bool(how & 1), bool(how & 2), how >> 2 & 3, stop if how & 16 else None, bool(how & 32))
     chunks, at = [], 2
     while at + 2 < len(data):
         size = int.from_bytes(data[at : at + 2], "big")
@@ -61,6 +64,7 @@ def packed(options: Options, chunks: Sequence[Chunk]) -> bytes:
     """A script as an input."""
     drained = options.drained_after
     how = options.walked | options.hide_unknown << 1 | options.recut << 2 | (drained is not None) << 4
+    how |= options.is_old << 5
     head = bytes([how, drained or 0])
     pieces = [(direction, data[at : at + 0x7FFF]) for direction, data in chunks for at in range(0, len(data), 0x7FFF)]
     return head + b"".join((direction << 15 | len(data)).to_bytes(2, "big") + data for direction, data in pieces)
@@ -111,11 +115,14 @@ def _counts(outcome: Outcome) -> tuple[Any, ...]:
 
 def check(outcome: Outcome, options: Options) -> None:
     """All that holds of a single play."""
+    for direction in Direction:
+        _log_holds(outcome, direction)
+    if options.is_old:
+        kafka07.check(outcome)
+        return
     _requests_pass(outcome.read[0], outcome.left[0])
     _responses_pass(outcome, options)
     _no_address_leaves(outcome)
-    for direction in Direction:
-        _log_holds(outcome, direction)
     _no_secret_is_logged(outcome)
     _labels_are_the_catalogs(outcome)
 

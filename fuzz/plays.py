@@ -25,6 +25,7 @@ from proxy.net.held import HeldBytes
 from proxy.net.observer import Opened
 from proxy.net.relay import Relay, Shared
 from proxy.rewrite.nodes import Address, Node
+from proxy.wire.dialects import Dialect
 from recorder.capture.session import RecordSettings
 from recorder.capture.tap import Tap
 
@@ -46,12 +47,16 @@ T = TypeVar("T")
 
 
 class Options(NamedTuple):
-    """What a play has besides its chunks. `drained_after`: so many of them have been read when the proxy stops."""
+    """What a play has besides its chunks.
+
+    `drained_after`: so many of them have been read when the proxy stops. `is_old`: the dialect of 0.7 is spoken.
+    """
 
     walked: bool = False
     hide_unknown: bool = False
     recut: int = 0
     drained_after: int | None = None
+    is_old: bool = False
 
 
 AS_IT_IS = Options()
@@ -220,7 +225,7 @@ def _walking(above: int) -> Iterator[None]:
         rewriting.HOLD_WALKED_BELOW = before
 
 
-_ROUTES = routes()
+_ROUTES = {is_old: routes(Dialect.KAFKA_07 if is_old else Dialect.KAFKA) for is_old in (False, True)}
 _SETTINGS = {
     hide: ClusterSettings(
         (Address(UPSTREAM, 9092),), Address("127.0.0.1", 0), half_close_seconds=HALF_CLOSE, hide_unknown=hide
@@ -233,7 +238,7 @@ async def _played(chunks: Sequence[Chunk], options: Options) -> Outcome:
     settings, script = _SETTINGS[options.hide_unknown], Script(deque(chunks), drain_after=options.drained_after)
     pages, nodes, traffic, held = Pages(), PlayedNodes(), Traffic(), HeldBytes(MOST_HELD, 30)
     tap = Tap(Path(), "", RecordSettings(queue=1 << 40), pages, None)  # type: ignore[arg-type]
-    talk = Conversation(_ROUTES, settings.limits)
+    talk = Conversation(_ROUTES[options.is_old], settings.limits)
     shared = Shared(settings, nodes, traffic, held, tap, None)  # type: ignore[arg-type]
     client, broker = Side(script, Direction.REQUEST), Side(script, Direction.RESPONSE)
     relay = script.relay = Relay(1, client, broker, talk, shared)  # type: ignore[arg-type]

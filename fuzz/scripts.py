@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from fuzz import corpus
+from fuzz import corpus, kafka07
 from fuzz.conversations import AS_IT_IS, JOINED, SEVENS, SINGLES, packed, pair
 from fuzz.plays import UPSTREAM, Chunk, Options
 from proxy.conversation import Direction
@@ -49,7 +49,16 @@ def scripts() -> dict[str, tuple[Options, Script]]:
     for number, (name, script) in enumerate(sorted(found.items())):
         recut = (AS_IT_IS, JOINED, SEVENS, SINGLES)[number % 4]
         made[name] = Options(number % 2 == 1, number % 5 == 0, recut, number % 7 if number % 11 == 0 else None), script
-    return made
+    return made | _of_kafka07()
+
+
+def _of_kafka07() -> dict[str, tuple[Options, Script]]:
+    """In all the pieces that there are."""
+    return {
+        f"kafka07-{name}-{recut}": (Options(recut=recut, is_old=True), script)
+        for name, script in kafka07.scripts().items()
+        for recut in (AS_IT_IS, JOINED, SEVENS, SINGLES)
+    }
 
 
 def inputs() -> Iterator[corpus.Input]:

@@ -1,0 +1,66 @@
+"""Connections of the dialect of 0.7: mutations of what they start from, and that the checks find what is wrong."""
+
+import random
+from typing import Any
+
+import pytest
+
+from fuzz import conversations, kafka07, scripts
+from fuzz.conversations import conversation, packed
+from fuzz.findings import Finding
+from fuzz.plays import Options
+from proxy.conversation import Step
+from proxy.conversation.kafka07 import ResponseSide07
+from proxy.wire.kafka07 import RequestHead
+
+SCRIPTS = kafka07.scripts()
+CHUNKS = [chunk for script in SCRIPTS.values() for chunk in script]
+# in all: so many parts, each of so many
+PARTS, EACH = 4, 250
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_mutations_pass(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conversations, "MOST_PIECES", 100)
+    rng = random.Random(part)
+    for _ in range(EACH):
+        script = rng.choice([*SCRIPTS.values()])
+        drained = rng.choice((None, None, None, 1, 3))
+        options = Options(recut=rng.choice((0, 0, 1, 2, 3)), drained_after=drained, is_old=True)
+        conversation(packed(options, scripts.mutated(rng, script, CHUNKS)))
+
+
+def test_frames_are_told_apart_by_their_lengths() -> None:
+    stream = b"\0\0\0\3\0\1x" + b"\0\0\0\2\xff\xff" + b"\0\0\0\4\0\2a"
+    assert [*kafka07.frames(stream, 4)] == [(1, 3, True), (-1, 2, True), (2, 4, False)]
+    assert [*kafka07.frames(stream, 2)] == []
+    assert [*kafka07.frames(b"\0\0\0\2\0\1" + b"\0\0\0\1\0\0\0", 9)] == [(1, 2, True)]
+    assert [*kafka07.frames(b"\0\0\0\2\0", 9)] == []
+    assert [*kafka07.frames(b"\0\0\0\2", 9, head=4)] == [(0, 2, False)]
+
+
+def finds(name: str, what: str) -> None:
+    with pytest.raises(Finding, match=what):
+        conversation(packed(Options(is_old=True), SCRIPTS[name]))
+
+
+def test_a_pairing_that_is_not_the_order_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    frames = ResponseSide07._frames
+
+    def youngest_first(self: ResponseSide07, *given: Any) -> int:
+        self.common.in_flight.reverse()
+        return frames(self, *given)
+
+    monkeypatch.setattr(ResponseSide07, "_frames", youngest_first)
+    finds("crossing", "response_bytes|request_bytes")
+
+
+def test_a_produce_that_is_waited_for_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RequestHead, "awaits_response", property(lambda self: True))
+    finds("in-turn", "exchanges")
+
+
+def test_bytes_that_are_changed_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    outgoing = Step.outgoing
+    monkeypatch.setattr(Step, "outgoing", lambda self: [bytes(piece)[:-1] + b"?" for piece in outgoing(self)])
+    finds("call-fetch", "what leaves is what came")
