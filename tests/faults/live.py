@@ -168,8 +168,15 @@ class LiveProxy:
 
     def not_ready(self) -> str:
         """What /readyz misses; nothing if it is ready."""
+        return self._wrong("/readyz")
+
+    def not_alive(self) -> str:
+        """What /livez misses; nothing if all is well."""
+        return self._wrong("/livez")
+
+    def _wrong(self, path: str) -> str:
         try:
-            with urllib.request.urlopen(self._metrics.replace("/metrics", "/readyz"), timeout=PATIENCE):
+            with urllib.request.urlopen(self._metrics.replace("/metrics", path), timeout=PATIENCE):
                 return ""
         except urllib.error.HTTPError as error:
             return error.read().decode()

@@ -27,6 +27,8 @@ from proxy.net.workers.channel import ChannelBroken, Message, channel_pair
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 30.0
 # a worker that lived this long was well: the next pause is short again
 WELL_SECONDS = 60.0
+# a process that has not said a word yet is given so many times as long as one that works: it starts, maybe among others
+BEGINNING = 3
 # a worker that has not done within this what it was told is not waited for
 SETTLE_SECONDS = 10.0
 # a scrape waits no longer for a worker's numbers; those that it told before count. /readyz asks for them, too, and
@@ -62,7 +64,8 @@ class Link:
         self.number = number
         self.calls = calls
         self.process: WorkerProcess | None = None
-        self.joined = False
+        # it has said something; it has said that it is there
+        self.begun = self.joined = False
         self.clusters: Mapping[str, sums.Told] = {}
         self.recorder: Mapping[str, float] = {}
         # seconds for which it has said nothing of itself, as far as this process itself went on meanwhile
@@ -95,7 +98,8 @@ class Force:
         heed: answers what workers ask.
         greet: tells a worker that has joined what it has missed.
         vacate: a place's worker has ended.
-        silence: seconds after which a worker that says nothing of itself is killed.
+        silence: seconds after which a worker that says nothing of itself is killed; `BEGINNING` times as many where it
+            has never said anything.
 
     `newest`: the number of the worker that was begun last.
     """
@@ -136,7 +140,8 @@ class Force:
     @property
     def hanging(self) -> list[Link]:
         """Those that have said nothing for so long that something is wrong: a third of what they may."""
-        return [link for link in self.joined if link.silent > max(self._silence / 3, 2 * BEAT_SECONDS)]
+        hanging = [link for link in [*self._links] if link.silent > max(self._patience(link) / 3, 2 * BEAT_SECONDS)]
+        return sorted(hanging, key=lambda link: link.number)
 
     async def run(self) -> None:
         """Keeps workers running until `stop`; returns when the last one has ended."""
@@ -260,12 +265,15 @@ class Force:
 
     async def _watch(self, link: Link) -> None:
         """Kills it when it hangs. Beats are counted, not time: one that was stopped itself accuses nobody."""
-        while link.silent <= self._silence:
+        while link.silent <= self._patience(link):
             await trio.sleep(BEAT_SECONDS)
-            if link.joined and not self._stopping.is_set():
+            if not self._stopping.is_set():
                 link.silent += BEAT_SECONDS
         log(ERROR, "worker hangs; killed", worker=link.number, silent=link.silent)
         self._kill(link)
+
+    def _patience(self, link: Link) -> float:
+        return self._silence if link.begun else self._silence * BEGINNING
 
     async def _hear(self, link: Link) -> None:
         async with trio.open_nursery() as watching:
@@ -278,6 +286,7 @@ class Force:
             watching.cancel_scope.cancel()
 
     def _now(self, link: Link, message: Message) -> bool:
+        link.begun = True
         match message.said["do"]:
             case "join":
                 self._greet(link)

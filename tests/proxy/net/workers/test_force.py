@@ -305,7 +305,45 @@ async def beats(worker: Worker) -> None:
         await trio.sleep(forces.BEAT_SECONDS)
 
 
-async def test_one_that_says_nothing_for_long_is_killed_and_replaced(team, nursery, autojump_clock, caplog):
+@pytest.fixture
+def few_beats(monkeypatch):
+    """So that hours pass soon."""
+    monkeypatch.setattr(forces, "BEAT_SECONDS", 10.0)
+
+
+async def test_one_that_never_says_a_word_is_given_longer_and_then_killed_and_replaced(
+    team, nursery, few_beats, autojump_clock
+):
+    await wait_all_tasks_blocked()
+    silent, well = team.workers
+    well.join()
+    nursery.start_soon(beats, well)
+    await trio.sleep(SILENCE - 1)
+    assert team.force.hanging == []
+    await trio.sleep(SILENCE)
+    assert [link.number for link in team.force.hanging] == [silent.number]
+    assert not silent.killed
+    await team.replaced()
+    assert (silent.killed, well.killed) == (True, False)
+    assert SILENCE * forces.BEGINNING < seconds() < SILENCE * (forces.BEGINNING + 0.1)
+    # it was tried: nobody waits for its being there any more
+    await team.force.complete()
+
+
+async def test_one_that_has_begun_and_hangs_before_it_works_is_killed_as_soon_as_one_that_works(
+    team, nursery, few_beats, autojump_clock
+):
+    await wait_all_tasks_blocked()
+    stuck, well = team.workers
+    stuck.say_counts()
+    well.join()
+    nursery.start_soon(beats, well)
+    await team.replaced()
+    assert (stuck.killed, well.killed) == (True, False)
+    assert SILENCE < seconds() < SILENCE * 1.1
+
+
+async def test_one_that_says_nothing_for_long_is_killed_and_replaced(team, nursery, few_beats, autojump_clock, caplog):
     hung, well = await team.working()
     hung.traffic.opened()
     hung.say_counts()
@@ -328,12 +366,7 @@ async def test_one_that_says_nothing_for_long_is_killed_and_replaced(team, nurse
     assert len(team.workers) == 3
 
 
-async def test_one_that_has_not_joined_yet_is_given_its_time(team, autojump_clock):
-    await trio.sleep(SILENCE * 1.5)
-    assert not any(worker.killed for worker in team.workers)
-
-
-async def test_while_all_stop_nobody_is_killed_for_its_silence(team, nursery, autojump_clock):
+async def test_while_all_stop_nobody_is_killed_for_its_silence(team, nursery, few_beats, autojump_clock):
     workers = await team.working()
     workers[0].ends_when_told = workers[1].ends_when_told = False
     nursery.start_soon(team.force.stop, SILENCE * 5, trio.Event())
