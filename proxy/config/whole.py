@@ -11,6 +11,7 @@ from typing import Annotated
 from proxy.config.cluster import ClusterSettings
 from proxy.config.errors import BadSetting
 from proxy.config.log import LogSettings
+from proxy.config.mapping import MappingKind
 from proxy.config.places import clashes, last_port
 from proxy.rewrite.nodes import Address
 from proxy.settings.addresses import ADDRESS
@@ -107,12 +108,21 @@ class ProxySettings:
         for one, other in combinations(self.clusters, 2):
             clash = next(clashes(one, other), None)
             if clash is not None:
-                yield (
-                    f"clusters.{other.name} and clusters.{one.name} both want {clash}; right would be ports of its "
-                    f"own for each: clusters.{other.name} behind port {last_port(one)}, or less node_count"
-                )
+                yield f"clusters.{other.name} and clusters.{one.name} both want {clash}{_ports_of_its_own(one, other)}"
             if one.state is not None and one.state == other.state:
                 yield (
                     f"clusters.{other.name}.state {one.state} is the file of clusters.{one.name} too; "
                     f"right would be clusters.{other.name}.state nodes-{other.name}.json"
                 )
+
+
+def _ports_of_its_own(one: ClusterSettings, other: ClusterSettings) -> str:
+    if one.mapping is other.mapping is MappingKind.SNI:
+        return (
+            "; one TLS port is one cluster's, and names don't tell two apart; right would be another port for each: "
+            f'clusters.{other.name}.listen = "{Address(other.listen.host, last_port(one) % 65535 + 1)}"'
+        )
+    return (
+        f"; right would be ports of its own for each: clusters.{other.name} behind port {last_port(one)}, "
+        "or less node_count"
+    )

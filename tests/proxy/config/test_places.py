@@ -1,9 +1,12 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from proxy.config import BadSetting, ProxySettings, default_state_file
+from proxy.config.mapping import MappingKind
 from proxy.rewrite.nodes import Address
+from proxy.tls.settings import ListenerTls
 from tests.proxy.config.clusters import LISTEN, cluster, wrong
 
 EAST = cluster(name="east", node_count=10, nodes={50: Address("127.0.0.1", 9094)})
@@ -27,6 +30,29 @@ def test_clusters_that_want_the_same_ports_are_said(west, ports):
         ProxySettings((EAST, cluster(name="west", node_count=west.pop("node_count", 10), **west)))
     (line,) = wrong(error)
     assert line.startswith("clusters.west and clusters.east both want " + ports)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+def test_two_clusters_do_not_share_one_tls_port(host: str):
+    tls = ListenerTls(Path("proxy.pem"))
+    east, west = (
+        cluster(
+            name=name,
+            listen=Address(where, 9443),
+            mapping=MappingKind.SNI,
+            advertise=f"broker-{{node_id}}.{name}.test",
+            bootstrap_name=f"{name}.test",
+            tls=tls,
+        )
+        for name, where in (("east", "127.0.0.1"), ("west", host))
+    )
+    with pytest.raises(BadSetting) as error:
+        ProxySettings((east, west))
+    (line,) = wrong(error)
+    assert line.startswith(f"clusters.west and clusters.east both want port 9443 of {host}; one TLS port is one ")
+    assert line.endswith(f'clusters.west.listen = "{host}:9444"')
+    # as it says
+    assert len(ProxySettings((east, replace(west, listen=Address(host, 9444)))).clusters) == 2
 
 
 @pytest.mark.parametrize(

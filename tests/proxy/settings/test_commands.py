@@ -53,6 +53,23 @@ def test_files_of_tls_that_are_missing_are_said_of_every_cluster(tmp_path):
     ]
 
 
+def test_clusters_that_would_share_one_tls_port_are_both_named(tmp_path):
+    one_port = "".join(
+        f'[clusters.{name}]\nupstream = "{name}:1"\nlisten = "127.0.0.1:9443"\nmapping = "sni"\n'
+        f'advertise = "broker-{{node_id}}.{name}.test"\nbootstrap_name = "{name}.test"\n'
+        f'tls.certificate = "proxy.pem"\nstate = "{name}.json"\n'
+        for name in ("east", "west")
+    )
+    (tmp_path / "one-port.toml").write_text(one_port)
+    result = config("check", tmp_path / "one-port.toml")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == (
+        "clusters.west and clusters.east both want port 9443 of 127.0.0.1; one TLS port is one cluster's, and names "
+        "don't tell two apart; right would be another port for each: "
+        'clusters.west.listen = "127.0.0.1:9444"\n'
+    )
+
+
 def test_what_may_be_regretted_is_a_warning(tmp_path):
     (tmp_path / "risky.toml").write_text("drain = 0\n" + EXAMPLE.read_text().replace("drain", "# drain"))
     result = config("check", tmp_path / "risky.toml")
