@@ -7,9 +7,9 @@
 
 Knows bytes and files, never frames. All numbers are big-endian. The log of a process that was killed ends wherever its
 last write ended, so a reader takes every whole entry and stops at the first that is torn. Writes go to the page cache,
-which survives the process: nothing is synced, because a machine's crash may cost the end of a recording, and a sync for
-each write would cost every recording its speed. A segment's head says where the entries of the one before it end, so
-that what stands behind (the torn half of a failed write) is told from damage.
+which survives the process, or past it to the disk: nothing is synced, because a machine's crash may cost the end of a
+recording, and a sync for each write would cost every recording its speed. A segment's head says where the entries of
+the one before it end, so that what stands behind (the torn half of a failed write) is told from damage.
 """
 
 from __future__ import annotations
@@ -19,12 +19,15 @@ import os
 import re
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from crc32c import crc32c
+
+from recorder.capture.blocks import BUFFER, LARGE, BlockFile, is_cached
 
 SPOOL_FORMAT = 1
 MAGIC = b"KWSPOOL\n"
@@ -184,6 +187,8 @@ class SegmentReader:
     def __init__(self, path: Path) -> None:
         """Raises DamagedSegmentError where the head isn't whole, FileNotFoundError where the segment is gone."""
         self._file = path.open("rb", buffering=0)
+        self._path = path
+        self._blocks: BlockFile | None = None
         try:
             self.head, self.position = decode_head(self._file.read(64 * 1024))
         except DamagedSegmentError:
@@ -210,9 +215,17 @@ class SegmentReader:
         # a damaged length asks for anything: no more is read than there is
         end = os.fstat(self._file.fileno()).st_size
         end = end if limit is None else min(end, limit)
+        size = max(0, min(size, end - self.position))
+        if LARGE <= size <= BUFFER and not is_cached(self._file.fileno(), self.position + size // 2):
+            # it went past the page cache, or has left it: nobody will read it once more
+            with suppress(OSError):
+                self._blocks = self._blocks or BlockFile(self._path, os.O_RDONLY)
+                return self._blocks.read(self.position, size)
         self._file.seek(self.position)
-        return self._file.read(max(0, min(size, end - self.position)))
+        return self._file.read(size)
 
     def close(self) -> None:
         """Closes the file; no entry can be read any more."""
         self._file.close()
+        if self._blocks is not None:
+            self._blocks.close()

@@ -12,11 +12,13 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from logging import ERROR, WARNING
 from pathlib import Path
 
 from proxy.log import log
 from recorder.capture import spool
+from recorder.capture.blocks import BLOCK, LARGE, BlockFile, Ways
 from recorder.capture.session import RecordSettings, private
 from recorder.capture.spool import Kind, SegmentHead, Spans
 
@@ -75,6 +77,9 @@ class Log:
         self._segment_bytes = min(settings.segment, max(settings.spool // 4, 1))
         self._unfinished: Buffers = []
         self._group = 0
+        # the newest segment once more, for what goes past the page cache; None where that can't be
+        self._blocks: BlockFile | None = None
+        self._ways = Ways()
         self._older_bytes = 0
         self.number = 0
         self._end = self._start = 0
@@ -99,14 +104,36 @@ class Log:
         OSError: not possible now. If `busy`, some of it has been written, and `resume` is what to call again.
         """
         group = items[:GROUP]
+        size = sum(len(item[5]) for item in group)
         if limited:
-            self._check_room(sum(len(item[5]) for item in group))
+            self._check_room(size)
         buffers: Buffers = []
         for item in group:
             buffers.append(spool.entry_head(*item))
             buffers.append(item[5])
         self._unfinished, self._group = buffers, len(group)
-        return self.resume()
+        if size < LARGE or self._blocks is None:
+            return self.resume()
+        return self._append_large(size, behind=len(items) > GROUP or size > self._settings.queue // 2)
+
+    def _append_large(self, size: int, *, behind: bool) -> int:
+        begun = time.monotonic()
+        past_cache = self._ways.is_past_cache(behind=behind)
+        if past_cache:
+            self._append_blocks()
+        count = self.resume()
+        self._ways.note(past_cache=past_cache, seconds=time.monotonic() - begun, size=size)
+        return count
+
+    def _append_blocks(self) -> None:
+        assert self._blocks is not None
+        started = self._end % BLOCK
+        try:
+            self._blocks.append(self._unfinished, self._end, os.pread(self._descriptor, started, self._end - started))
+        except OSError as error:
+            # what is wrong with the disk will be said by `resume`
+            if error.errno == errno.EINVAL:
+                self._end_blocks()
 
     def resume(self) -> int:
         """Finishes what an interrupted `append` began; returns what that would have returned."""
@@ -135,6 +162,12 @@ class Log:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+        self._end_blocks()
+
+    def _end_blocks(self) -> None:
+        if self._blocks is not None:
+            self._blocks.close()
+            self._blocks = None
 
     def _size(self) -> int:
         """Of the segment, as the disk has it. A file that was removed takes every byte, and nobody will read it."""
@@ -175,7 +208,7 @@ class Log:
         head = SegmentHead(self._session, number, clock_ns, time.monotonic_ns(), self._end, self._settings.cluster)
         encoded = spool.encode_head(head)
         temporary = self.folder / f".{number:08d}.log"
-        descriptor = private(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC)
+        descriptor = private(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC)
         try:
             if os.write(descriptor, encoded) != len(encoded):
                 raise OSError("a segment's head was written in part")
@@ -187,6 +220,9 @@ class Log:
         if self._descriptor >= 0:
             os.close(self._descriptor)
         self._descriptor, self.number, self.clock_ns = descriptor, number, clock_ns
+        self._end_blocks()
+        with suppress(OSError):
+            self._blocks = BlockFile(spool.segment_path(self.folder, number), os.O_WRONLY)
         self._start = self._end = len(encoded)
         self._begun = time.monotonic()
         self.look()

@@ -1,5 +1,7 @@
 """The log's format: every whole entry of a torn log is read, and nothing else is."""
 
+import os
+import random
 from pathlib import Path
 
 import pytest
@@ -7,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recorder.capture import spool
+from recorder.capture.blocks import LARGE, is_cached
 from recorder.capture.spool import DamagedSegmentError, Entry, Kind, SegmentHead, SegmentReader, UnknownSpoolError
 
 HEAD = SegmentHead("20261121T130000Z-abc", 3, 1_700_000_000_000_000_000, 5, 77, "prod")
@@ -134,3 +137,32 @@ def test_a_damaged_length_asks_for_no_more_than_there_is(tmp_path: Path) -> None
 
 def test_the_facts_of_an_entry_are_its_json() -> None:
     assert Entry(Kind.CLOSED, 0, 7, 0, 9, b'{"cause":"drained"}').facts() == {"cause": "drained"}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_is_not_in_the_page_cache_is_read_past_it(tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    written = [chunk(number, rng.randint(1, 300_000)) for number in range(60)]
+    path = write_segment(tmp_path, log_of(written))
+    with path.open("rb") as file:
+        os.fdatasync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        assert not is_cached(file.fileno(), 5 * LARGE)
+        reader = SegmentReader(path)
+        assert read_all(reader) == written
+        reader.close()
+        assert not is_cached(file.fileno(), 3 * LARGE)
+
+
+def test_where_it_can_only_be_read_through_the_cache_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = [chunk(number, 300_000) for number in range(10)]
+    path = write_segment(tmp_path, log_of(written))
+
+    def refuses(*_: object) -> None:
+        raise OSError("not here")
+
+    monkeypatch.setattr(spool, "is_cached", lambda *_: False)
+    monkeypatch.setattr(spool, "BlockFile", refuses)
+    reader = SegmentReader(path)
+    assert read_all(reader) == written
+    reader.close()

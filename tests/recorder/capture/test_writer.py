@@ -12,10 +12,13 @@ from pathlib import Path
 import pytest
 
 from recorder.capture import spool
+from recorder.capture.blocks import LARGE, is_cached
 from recorder.capture.session import RecordSettings
 from recorder.capture.spool import Kind, SegmentReader
 from recorder.capture.writer import ENTRY_COST, GROUP, Item, Log, SpoolFullError, Writer
 from tests.recorder.capture.looks import log_entries
+
+MIB = 1024 * 1024
 
 
 def item(number: int, size: int = 10) -> Item:
@@ -102,6 +105,98 @@ def test_a_large_segment_is_followed_by_the_next_which_says_where_it_ends(log_of
         reader = SegmentReader(spool.segment_path(tmp_path, number))
         assert reader.head.previous_end == spool.segment_path(tmp_path, before).stat().st_size
         reader.close()
+
+
+def large_items(rng: random.Random, numbers: range, total: int) -> list[Item]:
+    return [item(number, rng.randint(0, 2 * total // len(numbers))) for number in numbers]
+
+
+def kept(items: Sequence[Item]) -> list[tuple[int, bytes]]:
+    return [(one[3], one[5]) for one in items]
+
+
+def in_log(folder: Path) -> list[tuple[int, bytes]]:
+    return [(entry.offset, entry.data) for entry in log_entries(folder) if entry.kind == Kind.BYTES]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_large_and_small_groups_stand_one_behind_the_other(log_of: LogOf, tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    log, written = log_of(queue=rng.choice([1, 64]) * MIB, segment=rng.choice([3, 30]) * MIB), []
+    for _ in range(8):
+        group = large_items(rng, range(len(written), len(written) + rng.randint(1, 20)), rng.choice([100, 3 * MIB]))
+        assert log.append(group) == len(group)
+        log.turn(0.0)
+        written += group
+    assert in_log(tmp_path) == kept(written)
+
+
+def test_a_large_group_goes_past_the_page_cache(log_of: LogOf, tmp_path: Path) -> None:
+    log = log_of()
+    log.append([item(0, 3 * MIB)])
+    assert not is_cached(log._descriptor, MIB)
+    log.append([item(1, LARGE - 1)])
+    assert is_cached(log._descriptor, 3 * MIB + LARGE // 2)
+
+
+def test_where_that_is_unknown_it_goes_through(log_of: LogOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = os.open
+
+    def without(path: str | Path, flags: int, mode: int = 0o777) -> int:
+        if flags & os.O_DIRECT:
+            raise OSError(errno.EINVAL, "Invalid argument")
+        return opened(path, flags, mode)
+
+    monkeypatch.setattr(os, "open", without)
+    log = log_of()
+    group = [item(0, 3 * MIB), item(1, 7)]
+    log.append(group)
+    assert in_log(tmp_path) == kept(group)
+    assert is_cached(log._descriptor, MIB)
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EINVAL, errno.EIO])
+@pytest.mark.parametrize("calls", [0, 1, 2])
+def test_what_a_failing_disk_took_of_a_large_group_is_not_written_twice(
+    log_of: LogOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calls: int, error: int
+) -> None:
+    log = log_of()
+    log.append([item(0, 100)])
+    assert log._blocks is not None
+    write, disk, left = os.pwritev, log._blocks._descriptor, [None] * calls
+
+    def fails(descriptor: int, pieces: Sequence[bytes], at: int) -> int:
+        if descriptor == disk:
+            if not left:
+                raise OSError(error, os.strerror(error))
+            left.pop()
+        return write(descriptor, pieces, at)
+
+    monkeypatch.setattr(os, "pwritev", fails)
+    group = [item(1, 3 * MIB), item(2, 10 * MIB), item(3, 5)]
+    assert log.append(group) == 3
+    assert in_log(tmp_path) == kept([item(0, 100), *group])
+
+
+def test_a_large_group_on_a_disk_that_is_full_goes_on_at_the_byte(
+    log_of: LogOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = log_of(Disk(1000, full()))
+    assert log._blocks is not None
+    write, disk = os.pwritev, log._blocks._descriptor
+
+    def takes_nothing(descriptor: int, pieces: Sequence[bytes], at: int) -> int:
+        if descriptor == disk:
+            raise full()
+        return write(descriptor, pieces, at)
+
+    monkeypatch.setattr(os, "pwritev", takes_nothing)
+    group = [item(0, 2 * MIB), item(1, 2 * MIB)]
+    with pytest.raises(OSError, match="No space"):
+        log.append(group)
+    assert log.busy
+    assert log.resume() == 2
+    assert in_log(tmp_path) == kept(group)
 
 
 def test_an_old_segment_is_followed_by_the_next_unless_it_is_empty(log_of: LogOf, tmp_path: Path) -> None:

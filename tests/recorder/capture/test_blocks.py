@@ -1,0 +1,180 @@
+"""Past the page cache: the same bytes, whole blocks of them, and nothing of them in the cache."""
+
+import errno
+import os
+import random
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from recorder.capture import blocks
+from recorder.capture.blocks import BLOCK, BUFFER, MOST_PIECES, BlockFile, Ways, is_cached
+
+BlocksOf = Callable[..., BlockFile]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "segment"
+
+
+@pytest.fixture
+def blocks_of(path: Path) -> Iterator[BlocksOf]:
+    opened: list[BlockFile] = []
+
+    def of(content: bytes = b"", flags: int = os.O_WRONLY) -> BlockFile:
+        path.write_bytes(content)
+        opened.append(BlockFile(path, flags))
+        return opened[-1]
+
+    yield of
+    for one in opened:
+        one.close()
+
+
+def pieces_of(rng: random.Random, total: int, largest: int) -> list[bytes]:
+    pieces = []
+    while total > 0:
+        pieces.append(rng.randbytes(min(total, rng.randint(0, largest))))
+        total -= len(pieces[-1])
+    return pieces
+
+
+@pytest.mark.parametrize("begun", [0, 1, 40, BLOCK - 1])
+@pytest.mark.parametrize("total", [0, 1, BLOCK - 1, BLOCK, BUFFER - BLOCK, BUFFER, BUFFER + 1, 3 * BUFFER + 77])
+def test_as_much_as_makes_whole_blocks_is_written_behind_what_is_there(begun, total, blocks_of, path):
+    rng = random.Random(begun * 7 + total)
+    before = rng.randbytes(2 * BLOCK + begun)
+    pieces = pieces_of(rng, total, 300_000)
+    blocks_of(before).append(pieces, len(before), before[2 * BLOCK :])
+    whole = before + b"".join(pieces)
+    kept = len(whole) - len(whole) % BLOCK
+    assert path.read_bytes() == (whole[:kept] if kept > len(before) else before)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_pieces_may_be_tiny_and_many(seed, blocks_of, path):
+    rng = random.Random(seed)
+    pieces = [rng.randbytes(rng.randint(0, 60)) for _ in range(5 * MOST_PIECES)]
+    blocks_of().append(pieces, 0, b"")
+    whole = b"".join(pieces)
+    assert path.read_bytes() == whole[: len(whole) - len(whole) % BLOCK]
+
+
+def test_one_piece_may_be_larger_than_the_buffer(blocks_of, path):
+    piece = random.Random(0).randbytes(2 * BUFFER + 5 * BLOCK)
+    blocks_of().append([piece], 0, b"")
+    assert path.read_bytes() == piece
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_any_part_is_read_as_it_stands_in_the_file(seed, blocks_of):
+    rng = random.Random(seed)
+    content = rng.randbytes(rng.randint(1, 2 * BUFFER))
+    at = rng.randrange(len(content))
+    size = rng.choice([1, BLOCK, rng.randint(1, BUFFER), BUFFER])
+    assert blocks_of(content, os.O_RDONLY).read(at, size) == content[at : at + size]
+
+
+def test_what_goes_past_the_cache_is_not_in_it(blocks_of, path):
+    blocks_of().append([bytes(BUFFER)], 0, b"")
+    with path.open("rb+", buffering=0) as file:
+        assert not is_cached(file.fileno(), BUFFER // 2)
+        assert BlockFile(path, os.O_RDONLY).read(0, BUFFER) == bytes(BUFFER)
+        assert not is_cached(file.fileno(), BUFFER // 4)
+        file.write(b"x")
+        assert is_cached(file.fileno(), 0)
+
+
+def test_what_the_cache_has_and_the_disk_not_yet_is_seen(blocks_of, path):
+    one = blocks_of(b"", os.O_RDONLY)
+    path.write_bytes(b"a" * BLOCK)
+    assert one.read(0, BLOCK) == b"a" * BLOCK
+    path.write_bytes(b"b" * 10)
+    assert one.read(0, BLOCK) == b"b" * 10
+
+
+def test_where_nobody_can_tell_what_is_cached_it_counts_as_cached(monkeypatch, path):
+    def cannot_tell(*_: object) -> int:
+        raise OSError(errno.EOPNOTSUPP, "not here")
+
+    monkeypatch.setattr("recorder.capture.blocks.os.preadv", cannot_tell)
+    assert is_cached(0, 0)
+
+
+def test_a_file_system_without_this_way_says_so_and_nothing_stays_open(monkeypatch, path):
+    path.touch()
+    before = len(os.listdir("/proc/self/fd"))
+
+    def no_memory(*_: object) -> int:
+        raise OSError(errno.ENOMEM, "no memory")
+
+    monkeypatch.setattr("recorder.capture.blocks.os.memfd_create", no_memory)
+    with pytest.raises(OSError, match="no memory"):
+        BlockFile(path, os.O_RDONLY)
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_disk_that_takes_a_part_is_an_error(blocks_of, monkeypatch, path):
+    one, write = blocks_of(), os.pwritev
+
+    def in_part(descriptor: int, pieces: Sequence[bytes], at: int) -> int:
+        return write(descriptor, pieces, at) if descriptor != one._descriptor else 0
+
+    monkeypatch.setattr("recorder.capture.blocks.os.pwritev", in_part)
+    with pytest.raises(OSError, match="in part"):
+        one.append([bytes(BUFFER)], 0, b"")
+    assert path.stat().st_size == 0
+
+
+def test_closed_twice_is_closed(blocks_of):
+    one = blocks_of()
+    one.close()
+    one.close()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        one.append([bytes(BLOCK)], 0, b"")
+
+
+# which way
+
+
+def test_while_it_keeps_up_all_goes_past_the_cache():
+    ways = Ways()
+    for seconds in (1, 100, 1):
+        assert ways.is_past_cache(behind=False)
+        ways.note(past_cache=True, seconds=seconds, size=1)
+
+
+def test_a_slow_disk_that_falls_behind_is_left_to_the_cache_while_that_is_faster():
+    ways = Ways()
+    ways.is_past_cache(behind=False)
+    ways.note(past_cache=True, seconds=10, size=1)
+    assert not ways.is_past_cache(behind=True)
+    ways.note(past_cache=False, seconds=10, size=5)
+    assert not ways.is_past_cache(behind=True)
+    # the cache is full of what the disk has not got yet
+    ways.note(past_cache=False, seconds=20, size=1)
+    assert ways.is_past_cache(behind=True)
+
+
+def test_a_fast_disk_is_tried_against_the_cache_once():
+    ways = Ways()
+    assert ways.is_past_cache(behind=True)
+    ways.note(past_cache=True, seconds=1, size=10)
+    assert not ways.is_past_cache(behind=True)
+    ways.note(past_cache=False, seconds=1, size=5)
+    assert all(ways.is_past_cache(behind=True) for _ in range(10))
+
+
+def test_once_it_has_caught_up_what_was_measured_is_forgotten():
+    ways = Ways()
+    ways.note(past_cache=True, seconds=10, size=1)
+    ways.note(past_cache=False, seconds=1, size=1)
+    assert not ways.is_past_cache(behind=True)
+    assert ways.is_past_cache(behind=False)
+
+
+def test_the_buffer_holds_whole_blocks():
+    assert BUFFER % BLOCK == 0
+    assert blocks.LARGE >= BLOCK
