@@ -21,7 +21,7 @@ BUFFER = 4 * 1024 * 1024
 # of one call
 MOST_PIECES = 512
 # less than this is soon in the cache, and soon read from there
-LARGE = 1024 * 1024
+LARGE = 512 * 1024
 
 
 class BlockFile:

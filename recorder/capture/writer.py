@@ -32,7 +32,7 @@ ENTRY_COST = 208
 
 # the thread waits so long for more work: one write for many chunks, and few turns taken from the event loop's thread,
 # which has the interpreter to itself in between
-LINGER_SECONDS = 0.005
+LINGER_SECONDS = 0.01
 # how often an idle thread looks at the segment's age and at the clock
 IDLE_SECONDS = 0.5
 # how soon a failed write is tried again
