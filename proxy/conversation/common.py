@@ -15,10 +15,11 @@ class Common:
     """`in_flight`: requests that await an answer, oldest first. `made_waiting`: how many the proxy has answered.
 
     `spare`: exchanges that are over and that nobody knows any more.
+    `opaque_one_way`: the broker has left so many opaque requests unanswered that none is taken to have an answer.
     `next_frames`: for each direction the stream offset at which its next frame starts, as of its last step.
     """
 
-    __slots__ = ("in_flight", "limits", "login", "made_waiting", "next_frames", "routes", "spare")
+    __slots__ = ("in_flight", "limits", "login", "made_waiting", "next_frames", "opaque_one_way", "routes", "spare")
 
     def __init__(self, routes: Routes, limits: FrameLimits, login: Login) -> None:
         self.routes = routes
@@ -27,6 +28,7 @@ class Common:
         self.in_flight: deque[Exchange] = deque()
         self.made_waiting = 0
         self.spare: list[Exchange] = []
+        self.opaque_one_way = False
         self.next_frames = [0, 0]
 
     def token_complete(self, direction: Direction, size: int, next_offset: int, step: Step) -> None:

@@ -22,6 +22,8 @@ from proxy.wire.framing import FrameLimits
 DEFAULT_LIMITS = FrameLimits()
 # more than this many exchanges are not kept for the next ones: a connection that was busy once must not keep them
 MOST_SPARE = 64
+# a broker takes few requests before it answers; one that takes them all and answers none must not fill the memory
+MOST_IN_FLIGHT = 1 << 16
 _SIDES: dict[Dialect, tuple[type[RequestSide], type[ResponseSide]]] = {
     Dialect.KAFKA: (RequestSide, ResponseSide),
     Dialect.KAFKA_07: (RequestSide07, ResponseSide07),
@@ -50,7 +52,26 @@ class Conversation:
 
     def requests(self, chunk: bytes, at_ns: int) -> Step:
         """A chunk that arrived from the client at `at_ns` (monotonic nanoseconds)."""
-        return self.requests_side.feed(chunk, at_ns)
+        step = self.requests_side.feed(chunk, at_ns)
+        if len(self.in_flight) > MOST_IN_FLIGHT and self.dialect is Dialect.KAFKA:
+            self._give_up(step)
+        return step
+
+    def _give_up(self, step: Step) -> None:
+        """Awaits no answers any more to the opaque requests before all others, nor to any that are still to come.
+
+        What is answered after all passes all the same (`ResponseSide`). Only correlation ids allow for that, so it is
+        not for the dialect of 0.7.
+        """
+        in_flight = self.in_flight
+        while in_flight and in_flight[0].may_go_unanswered:
+            self._common.opaque_one_way = True
+            step.unanswered.append(in_flight.popleft())
+
+    @property
+    def waits(self) -> bool:
+        """Whether the oldest request in flight will be answered or end the connection: it is never given up."""
+        return not self.in_flight[0].may_go_unanswered or self.dialect is not Dialect.KAFKA
 
     def responses(self, chunk: bytes, at_ns: int) -> Step:
         """A chunk that arrived from the broker."""
@@ -120,6 +141,7 @@ class Conversation:
             | {"begun": self.responses_side.begun, "previous_last_ns": self.responses_side.previous_last_ns},
             "response_open": _saved_open(self.responses_side.open),
             "login": self.login.state(),
+            "opaque_one_way": self._common.opaque_one_way,
         }
 
     def boundary_state(self) -> dict[str, Any] | None:
@@ -156,6 +178,8 @@ class Conversation:
         response_open = state["response_open"]
         talk.responses_side.restore(answered, _restored(routes, response_open) if response_open else None)
         talk.login.restore(state["login"])
+        # a state of an earlier version does not say it
+        talk._common.opaque_one_way = state.get("opaque_one_way", False)
         return talk
 
     def _open_request(self, saved: dict[str, Any] | None) -> Exchange | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import IntEnum, StrEnum
 from typing import NamedTuple
 
-from proxy.conversation.routes import Route
+from proxy.conversation.routes import LOGIN_APIS, Route
 
 # an exchange's `request_last_ns` while its last byte has not come, and when a gap hid when it came
 NOT_YET = 0
@@ -131,6 +131,11 @@ class Exchange:
     def api(self) -> str | None:
         """The API's name, None where the catalog has none."""
         return self.route.api
+
+    @property
+    def may_go_unanswered(self) -> bool:
+        """Whether it is opaque, and none of those that come before a login, which brokers answer whatever they are."""
+        return self.opaque is not None and self.route.api_key not in LOGIN_APIS
 
     @property
     def by_proxy(self) -> bool:

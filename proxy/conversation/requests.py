@@ -189,6 +189,8 @@ class RequestSide(Side):
         self.number += 1
         if exchange.opaque is not None:
             step.opaque.append(exchange.opaque)
+            if self.common.opaque_one_way and exchange.may_go_unanswered:
+                exchange.awaits = False
         if exchange.awaits:
             self.common.in_flight.append(exchange)
         marked = exchange.route.mark_request or (exchange.opaque is not None and self.common.login.pending)

@@ -87,6 +87,10 @@ class ResponseSide(Side):
                 if exchange is not None:
                     in_flight.appendleft(exchange)
                 if not self._reach(step, at, correlation_id, at_ns):
+                    if self.common.opaque_one_way:
+                        at = self._take_late(step, at, size)
+                        first_ns = at_ns
+                        continue
                     step.cause = Cause.UNEXPECTED_RESPONSE
                     break
                 exchange = popleft()
@@ -146,6 +150,16 @@ class ResponseSide(Side):
             else:
                 return False
         return bool(in_flight)
+
+    def _take_late(self, step: Step, at: int, size: int) -> int:
+        """A response to an opaque request that was given up, whichever it is."""
+        stop = at + 4 + size
+        self._take_other(step, at, stop, FrameKind.BYTES)
+        return stop
+
+    def _is_hidden(self, kind: FrameKind) -> bool:
+        """Nobody knows what a late response answers."""
+        return kind is FrameKind.BYTES or super()._is_hidden(kind)
 
     def _answer(self, step: Step, at: int, at_ns: int) -> None:
         """Puts the proxy's answers at the head of what is in flight before `data[at]`."""

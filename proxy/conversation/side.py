@@ -85,7 +85,11 @@ class Side(ABC):
         """Marks the frame at `data[at:stop]`, of which the step may hold only the beginning."""
         begin, end = step.offset + at, step.offset + stop
         held = step.offset + min(stop, len(step.data))
-        step.marks.append(Mark(kind, exchange, begin, end, begin, held, self.common.login.pending))
+        step.marks.append(Mark(kind, exchange, begin, end, begin, held, self._is_hidden(kind)))
+
+    def _is_hidden(self, kind: FrameKind) -> bool:
+        """Whether an unreadable frame of this kind may hold a secret."""
+        return self.common.login.pending
 
     def _leave_open(
         self, step: Step, at: int, stop: int, kind: FrameKind, exchange: Exchange | None, marked: bool
@@ -99,8 +103,8 @@ class Side(ABC):
         here = min(self.left, len(step.data))
         if self._marked:
             end = step.offset + self.left
-            pending = self.common.login.pending
-            step.marks.append(Mark(self._kind, self.open, self.begin, end, step.offset, step.offset + here, pending))
+            hidden = self._is_hidden(self._kind)
+            step.marks.append(Mark(self._kind, self.open, self.begin, end, step.offset, step.offset + here, hidden))
         self.left -= here
         return here
 

@@ -15,7 +15,8 @@ class Mark(NamedTuple):
     """A piece of a frame that somebody asked to see: in each step that holds bytes of it.
 
     `begin` and `end`: stream offsets of the whole frame, its length included. `start` and `stop`: of the piece.
-    `before_login`: until now nothing has shown that no login is under way, so unreadable bytes may be a secret.
+    `before_login`: until now nothing has shown that no login is under way, so unreadable bytes may be a secret; also of
+    a response of which nobody knows what it answers.
     An answer made by the proxy is marked too; it has no bytes in the stream: they are `exchange.made`.
     """
 
@@ -83,7 +84,8 @@ class Step:
         self.offset = offset
         self.stop = len(data)
         self.marks: list[Mark] = []
-        # responses complete; requests that were passed over; requests complete that nobody answers, or the proxy must
+        # responses complete; requests that were passed over or given up; requests complete that nobody answers, or the
+        # proxy must
         self.finished: list[Exchange] = []
         self.unanswered: list[Exchange] = []
         self.one_way: list[Exchange] = []

@@ -28,6 +28,7 @@ import trio
 
 from proxy.config import ClusterSettings
 from proxy.conversation import Cause, Conversation, Direction, Exchange, Step
+from proxy.conversation.conversation import MOST_IN_FLIGHT
 from proxy.log import log
 from proxy.metrics.traffic import Traffic
 from proxy.net.held import HeldBytes
@@ -47,8 +48,6 @@ clock = time.monotonic_ns
 GOODBYES = (Cause.CLIENT_RESET, Cause.CLIENT_LOST, Cause.BROKER_RESET, Cause.BROKER_LOST, Cause.BROKER_CLOSED)
 # so many answers of the proxy's own may wait for their turn before no more is read: no broker slows such a client down
 MOST_MADE = 64
-# a broker takes few requests before it answers; one that takes them all and answers none must not fill the memory
-MOST_IN_FLIGHT = 1 << 16
 
 
 class ClientSide(Enum):
@@ -228,6 +227,10 @@ class Relay:
         waits = self._observe(Direction.REQUEST, chunk, at_ns, step)
         if step.answered:
             self._answer(step.answered, at_ns)
+        if step.unanswered:
+            self._shared.traffic.unanswered(step.unanswered)
+            # an answer of the proxy's own may have its turn now
+            self._broker.wake()
         pieces: Sequence[bytes | memoryview] = step.outgoing()
         if not waits:
             pieces = self._send_now(self._broker, pieces)
@@ -275,9 +278,8 @@ class Relay:
             traffic.opaque(step.opaque)
 
     def _is_owed_too_much(self) -> bool:
-        """Whether no more is to be asked before something is answered. Opaque requests may never be."""
-        owed = self._talk.in_flight
-        return self._made > MOST_MADE or (len(owed) > MOST_IN_FLIGHT and owed[0].opaque is None)
+        """Whether no more is to be asked before something is answered."""
+        return self._made > MOST_MADE or (len(self._talk.in_flight) > MOST_IN_FLIGHT and self._talk.waits)
 
     def _observe(self, direction: Direction, chunk: bytes, at_ns: int, step: Step) -> bool:
         """Has the observer take a chunk before it is sent on. Whether the chunk then waits, for a slow disk."""

@@ -117,7 +117,9 @@ def _begun(talk: Conversation, step: Step, first: int) -> list[Exchange]:
         begun.append(exchange)
     begun.reverse()
     last = talk.requests_side.open
-    unanswered = [*step.one_way, last] if last is not None and not last.awaits else step.one_way
+    unanswered = [*step.one_way, *step.unanswered]
+    if last is not None and not last.awaits:
+        unanswered.append(last)
     if unanswered:
         begun += [exchange for exchange in unanswered if exchange.number >= first]
         begun.sort(key=lambda exchange: exchange.number)

@@ -9,7 +9,7 @@ import pytest
 from proxy.conversation import Cause, Conversation, FrameKind, FrameLimits, OpaqueReason, Routes
 from tests.proxy.conversation.script import HEARTBEAT, VENDOR, framed, produce, request, response
 
-SASL_HANDSHAKE = 17
+SASL_HANDSHAKE, API_VERSIONS = 17, 18
 
 
 def test_a_request_is_in_flight_before_its_bytes_may_leave() -> None:
@@ -133,3 +133,29 @@ def test_a_request_that_the_proxy_answers_does_not_leave_however_it_is_cut() -> 
         steps = [talk.requests(piece, 10) for piece in (frame[:cut], frame[cut:]) if piece]
         assert b"".join(bytes(piece) for step in steps for piece in step.outgoing()) == b""
         assert [e.correlation_id for step in steps for e in step.answered] == [2]
+
+
+def test_opaque_requests_that_nobody_answers_are_given_up_and_no_more_are_awaited(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("proxy.conversation.conversation.MOST_IN_FLIGHT", 3)
+    talk = Conversation(Routes())
+    first = talk.requests(b"".join(request(VENDOR, 0, number) for number in range(3)), 10)
+    assert (first.unanswered, len(talk.in_flight)) == ([], 3)
+    second = talk.requests(request(VENDOR, 0, 3) + request(VENDOR, 0, 4)[:-1], 20)
+    assert [e.correlation_id for e in second.unanswered] == [0, 1, 2, 3, 4]
+    third = talk.requests(request(VENDOR, 0, 4)[-1:] + request(VENDOR, 0, 5) + request(HEARTBEAT, 3, 6), 30)
+    assert [e.correlation_id for e in third.one_way] == [5]
+    assert [e.correlation_id for e in talk.in_flight] == [6]
+
+
+def test_a_request_that_is_understood_is_never_given_up_nor_one_of_a_login(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proxy.conversation.conversation.MOST_IN_FLIGHT", 3)
+    for stays in (request(HEARTBEAT, 3, 1), request(API_VERSIONS, 99, 1)):
+        talk = Conversation(Routes())
+        step = talk.requests(request(VENDOR, 0, 0) + stays + request(VENDOR, 0, 2) * 5, 10)
+        assert [e.correlation_id for e in step.unanswered] == [0]
+        assert talk.waits
+        assert not talk.requests(request(VENDOR, 0, 3), 20).unanswered
+        assert talk.requests(request(API_VERSIONS, 99, 1), 20).one_way == []
+        assert len(talk.in_flight) == 7

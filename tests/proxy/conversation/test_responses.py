@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import struct
 
 import pytest
 
-from proxy.conversation import Cause, Conversation, FrameLimits, Routes
+from proxy.conversation import Cause, Conversation, FrameKind, FrameLimits, Routes
 from tests.proxy.conversation.script import HEARTBEAT, VENDOR, request, response
 
 
@@ -90,3 +91,46 @@ def test_an_early_answer_is_paired_with_the_request_that_is_still_arriving() -> 
     talk.requests(frame[-1:], 30)
     assert (exchange.response_first_ns, exchange.request_last_ns) == (20, 30)
     assert talk.sequence == 2
+
+
+@pytest.fixture
+def given_up(monkeypatch: pytest.MonkeyPatch) -> Conversation:
+    """One whose broker was asked too much that is opaque, and answered nothing."""
+    monkeypatch.setattr("proxy.conversation.conversation.MOST_IN_FLIGHT", 3)
+    # a login is over: what nobody can read is no secret for that alone
+    talk = asked(request(HEARTBEAT, 3, 99))
+    talk.responses(response(99), 15)
+    talk.requests(b"".join(request(VENDOR, 0, number) for number in range(4)), 20)
+    return talk
+
+
+def test_what_is_answered_after_it_was_given_up_passes_and_hides_what_it_may(given_up: Conversation) -> None:
+    late = response(2, b"late")
+    for chunk in (late[:5], late[5:9], late[9:] + late):
+        step = given_up.responses(chunk, 30)
+        assert (step.cause, step.finished, step.unanswered) == (None, [], [])
+        assert [(mark.kind, mark.exchange, mark.before_login) for mark in step.marks] in (
+            [],
+            [(FrameKind.BYTES, None, True)],
+            [(FrameKind.BYTES, None, True)] * 2,
+        )
+    assert given_up.responses_side.others == 2
+    assert given_up.sequence == 8
+    again = Conversation.from_state(Routes(), json.loads(json.dumps(given_up.state())))
+    assert again.responses(late, 40).cause is None
+
+
+def test_what_is_known_is_paired_behind_what_was_given_up(given_up: Conversation) -> None:
+    given_up.requests(request(HEARTBEAT, 3, 9) + request(VENDOR, 0, 10) + request(HEARTBEAT, 3, 11), 40)
+    step = given_up.responses(response(3) + response(9) + response(10) + response(11), 50)
+    assert [e.correlation_id for e in step.finished] == [9, 11]
+    assert step.cause is None
+    assert not given_up.in_flight
+    given_up.requests(request(HEARTBEAT, 3, 12), 60)
+    # a length that none may have ends it still
+    assert given_up.responses(struct.pack(">ii", 1001, 12), 70).cause is Cause.BAD_LENGTH
+
+
+def test_an_answer_that_makes_no_sense_ends_a_connection_on_which_nothing_was_given_up() -> None:
+    talk = asked(request(VENDOR, 0, 1))
+    assert talk.responses(response(2), 20).cause is Cause.UNEXPECTED_RESPONSE

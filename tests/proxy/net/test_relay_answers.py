@@ -77,8 +77,13 @@ async def test_a_client_that_asks_the_proxy_and_never_reads_is_read_no_more():
         assert MOST_MADE < len(talk.talk.in_flight) <= RECEIVE_SIZE // len(frame) + MOST_MADE
 
 
-async def test_a_client_that_is_owed_too_many_answers_is_read_no_more_until_some_have_come(monkeypatch):
-    monkeypatch.setattr("proxy.net.relay.MOST_IN_FLIGHT", 10)
+@pytest.fixture
+def few_in_flight(monkeypatch):
+    for module in ("proxy.conversation.conversation", "proxy.net.relay"):
+        monkeypatch.setattr(f"{module}.MOST_IN_FLIGHT", 10)
+
+
+async def test_a_client_that_is_owed_too_many_answers_is_read_no_more_until_some_have_come(few_in_flight):
     asked = [ping(number) for number in range(20)]
     async with relaying() as talk:
         await talk.client.say(*asked)
@@ -90,10 +95,25 @@ async def test_a_client_that_is_owed_too_many_answers_is_read_no_more_until_some
         await talk.broker.hears(ping(20))
 
 
-async def test_what_may_never_be_answered_is_not_waited_for(monkeypatch):
-    monkeypatch.setattr("proxy.net.relay.MOST_IN_FLIGHT", 10)
-    asked = [request(script.VENDOR, 0, number) for number in range(20)]
+async def test_what_may_never_be_answered_is_not_waited_for_nor_kept_in_memory(few_in_flight):
     async with relaying() as talk:
-        for frame in asked:
+        for number in range(40):
+            frame = request(script.VENDOR, 0, number)
             await talk.client.say(frame)
             await talk.broker.hears(frame)
+            assert len(talk.talk.in_flight) <= 11
+        await talk.client.say(ping(40))
+        await talk.broker.hears(ping(40))
+        # it is answered after all, and so is what is known
+        await talk.broker.say(pong(7), pong(40))
+        await talk.client.hears(pong(7), pong(40))
+    row = talk.traffic.rows["other", "other"]
+    assert (row.unanswered, row.one_way, row.exchanges) == (11, 29, 0)
+
+
+async def test_the_proxys_answer_has_its_turn_when_what_is_before_it_is_given_up(few_in_flight):
+    async with relaying() as talk:
+        await talk.client.say(request(script.VENDOR, 0, 1), api_versions_newer(2))
+        await talk.broker.hears(request(script.VENDOR, 0, 1))
+        await talk.client.say(*(request(script.VENDOR, 0, number) for number in range(3, 13)))
+        await talk.client.hears(api_versions.unsupported(2))

@@ -133,3 +133,17 @@ async def test_an_unknown_type_is_the_brokers_to_refuse():
         await talk.ends_with(Cause.BROKER_CLOSED)
         assert talk.traffic.opaque_frames[OpaqueReason.UNKNOWN_API] == 1
         assert [exchange.api_key for exchange in talk.talk.in_flight] == [9]
+
+
+async def test_unknown_types_that_are_never_answered_are_read_no_more_when_they_are_too_many(monkeypatch):
+    # nothing but the order pairs an answer: none may be given up
+    for module in ("proxy.conversation.conversation", "proxy.net.relay"):
+        monkeypatch.setattr(f"{module}.MOST_IN_FLIGHT", 3)
+    async with relaying(**OLD) as talk:
+        await asked(talk, *[UNKNOWN] * 4)
+        await talk.client.say(UNKNOWN)
+        await wait_all_tasks_blocked(0.01)
+        assert len(talk.talk.in_flight) == 4
+        await talk.broker.say(ANSWER)
+        await talk.client.hears(ANSWER)
+        await talk.broker.hears(UNKNOWN)

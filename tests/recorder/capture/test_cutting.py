@@ -86,3 +86,21 @@ def test_the_proxys_answers_stand_where_they_went_out() -> None:
         (len(first), len(first)),
         (len(first), len(first + last)),
     ]
+
+
+@pytest.mark.parametrize("size", [1, 20, 5000])
+def test_requests_that_are_given_up_and_late_answers_lie_where_they_came(
+    monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    monkeypatch.setattr("proxy.conversation.conversation.MOST_IN_FLIGHT", 3)
+    rng = random.Random(3)
+    calls = [traffic.call(rng, traffic.VENDOR, number, "c") for number in range(8)]
+    fast, slow = Conversation(Routes(), decides=False), Conversation(Routes.everything(), decides=False)
+    kinds = [FrameKind.REQUEST, FrameKind.RESPONSE]
+    for direction, stream in enumerate(
+        (b"".join(call.request for call in calls), framed(b"\0\0\0\1late") + framed(b"\0\0\0\2") * 3)
+    ):
+        for at in range(0, len(stream), size):
+            chunk = traffic.Chunk(Direction(direction), stream[at : at + size], at)
+            assert cut_pieces(fast, chunk, kinds) == marked_pieces(slow, chunk)
+        assert kinds[direction] is (FrameKind.BYTES if direction else FrameKind.REQUEST)
