@@ -17,6 +17,7 @@ import trio
 from proxy.config import BadSetting, ClusterSettings
 from proxy.log import log
 from proxy.metrics.collector import NodeListener
+from proxy.net.news import News
 from proxy.net.state import KnownNode, State, write_state
 from proxy.rewrite.nodes import WILDCARDS, Address, Node, NodeMap
 
@@ -57,8 +58,7 @@ class Nodes:
         self._watcher = watcher
         self._known = dict(state.nodes)
         self._cluster_id = state.cluster_id
-        # of clusters that took another's place: said once
-        self._intruders: set[str] = set()
+        self._news = News()
         self._reserved = reserved
         self._bootstrap = settings.listen
         self._listening: dict[int, Address] = {}
@@ -172,10 +172,8 @@ class Nodes:
         if before is None:
             return
         self._known = {number: KnownNode(None, node.port) for number, node in self._known.items()}
-        if cluster_id not in self._intruders:
-            self._intruders.add(str(cluster_id))
-            told = "another cluster answers: its nodes take the known ones' places"
-            log(WARNING, told, cluster=self._settings.name, was=before, now=cluster_id)
+        told = "another cluster answers: its nodes take the known ones' places"
+        log(self._news.level(f"now {cluster_id}"), told, cluster=self._settings.name, was=before, now=cluster_id)
 
     def _check_room(self, wanted: set[int]) -> None:
         """A listener is kept for ever, so one mad answer must not take the files that connections need."""

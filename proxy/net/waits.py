@@ -172,13 +172,14 @@ class Waits:
         if self._epoll.closed:
             return
         if not before:
-            self._watches[descriptor] = watch
+            # there may be no room for one more (fs.epoll.max_user_watches)
             self._epoll.register(descriptor, flags)
+            self._watches[descriptor] = watch
         elif flags:
             self._epoll.modify(descriptor, flags)
         else:
-            self._epoll.unregister(descriptor)
             del self._watches[descriptor]
+            self._epoll.unregister(descriptor)
 
 
 _waits: trio.lowlevel.RunVar[Waits] = trio.lowlevel.RunVar("waits")

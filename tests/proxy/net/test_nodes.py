@@ -13,6 +13,7 @@ import pytest
 import trio
 
 from proxy.config import BadSetting, ClusterSettings, MappingKind
+from proxy.net.news import MOST
 from proxy.net.nodes import Nodes, bind
 from proxy.net.state import KnownNode, State, read_state
 from proxy.rewrite.nodes import Address, Node
@@ -140,6 +141,14 @@ async def test_two_clusters_that_take_turns_are_said_once_each(make, caplog):
     for cluster_id in ["first", "second"] * 5:
         await nodes.ensure([ONE], cluster_id)
     assert caplog.text.count("another cluster") == 2
+
+
+async def test_a_broker_that_makes_up_ever_new_clusters_fills_neither_the_log_nor_the_memory(make, caplog):
+    nodes = make()
+    for number in range(100):
+        await nodes.ensure([ONE], f"cluster-{number}")
+    assert caplog.text.count("another cluster") == MOST
+    assert len(nodes._news._said) == MOST
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations([ONE, TWO, THREE])))

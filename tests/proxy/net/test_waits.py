@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import socket
 from collections.abc import Iterator
 from contextlib import suppress
@@ -153,6 +154,28 @@ async def test_closing_tells_who_waits(ends, nursery):
     await wait_all_tasks_blocked()
     assert told == ["closed"]
     assert watch.wanted == NOTHING
+
+
+@pytest.mark.parametrize("wait", ["read", "write"])
+async def test_a_socket_that_the_kernel_does_not_watch_leaves_nothing_behind(ends, monkeypatch, wait):
+    one, other, watch = ends
+    held = waits.waits()
+
+    class Full:
+        closed = False
+
+        def register(self, descriptor: int, flags: int) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(held, "_epoll", Full())
+        with pytest.raises(OSError, match="No space"):
+            await (watch.read(lambda: b"") if wait == "read" else watch.write())
+    assert (watch.wanted, held._watches) == (NOTHING, {})
+    watch.close(Exception("closed"))
+    # and once there is room it is watched
+    other.send(b"found")
+    assert await watch.read(lambda: one.recv(10)) == b"found"
 
 
 async def test_one_closed_by_what_another_brought_is_not_looked_at(nursery):
