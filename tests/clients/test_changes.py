@@ -4,6 +4,7 @@ What must hold is in `workloads.steady` (no record lost or doubled), `harness` a
 broker's address shown, everything captured); and each node keeps its port.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 from proxy.wire import catalog
 from tests.brokers.kafka import KafkaCluster
+from tests.clients.checks import captured_connections
 from tests.clients.harness import Proxied, proxied
 from tests.clients.streams import Conversation
 from tests.clients.workloads.steady import Steady, steady
@@ -20,12 +22,19 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
 # on a busy machine too, what is in flight when the proxy is stopped has been answered by then
 PATIENT = ["--drain", "60"]
 
+WORKERS = pytest.mark.parametrize("workers", [1, 2], ids=["one process", "two workers"])
 
-def test_partitions_move_to_other_brokers(kafka_three: KafkaCluster, tmp_path: Path) -> None:
-    with proxied(kafka_three, tmp_path) as proxy, steady(kafka_three, proxy.bootstrap, tmp_path) as work:
+
+@WORKERS
+def test_partitions_move_to_other_brokers(kafka_three: KafkaCluster, tmp_path: Path, workers: int) -> None:
+    with (
+        proxied(kafka_three, tmp_path, options=["--workers", str(workers)]) as proxy,
+        steady(kafka_three, proxy.bootstrap, tmp_path) as work,
+    ):
         for replicas in ({0: [2, 3], 1: [3, 1], 2: [1, 2]}, {0: [3, 1], 1: [1, 2], 2: [2, 3]}):
             kafka_three.reassign(work.topic, replicas)
             work.wait_for_more()
+    assert_all_worked(proxy, workers)
 
 
 @pytest.mark.parametrize("kill", [pytest.param(False, marks=pytest.mark.long), True], ids=["SIGTERM", "kill -9"])
@@ -45,10 +54,13 @@ def kafka_moving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaClus
         yield cluster
 
 
-def test_a_broker_is_killed_and_comes_back_with_another_port(kafka_moving: KafkaCluster, tmp_path: Path) -> None:
+@WORKERS
+def test_a_broker_is_killed_and_comes_back_with_another_port(
+    kafka_moving: KafkaCluster, tmp_path: Path, workers: int
+) -> None:
     before = str(kafka_moving.nodes[2].tapped)
     with (
-        proxied(kafka_moving, tmp_path, disturbed=True) as proxy,
+        proxied(kafka_moving, tmp_path, disturbed=True, options=["--workers", str(workers)]) as proxy,
         steady(kafka_moving, proxy.bootstrap, tmp_path) as work,
     ):
         kill_node_2(kafka_moving, proxy)
@@ -57,6 +69,7 @@ def test_a_broker_is_killed_and_comes_back_with_another_port(kafka_moving: Kafka
         lead_with_node_2(kafka_moving, work)
         work.wait_for_more()
     assert_node_2_was_used_at(before, str(kafka_moving.nodes[2].tapped), proxy)
+    assert_all_worked(proxy, workers)
 
 
 @pytest.mark.long
@@ -98,6 +111,13 @@ def assert_node_2_was_used_at(before: str, after: str, proxy: Proxied) -> None:
     assert before != after
     for address in (before, after):
         assert {"Produce", "Fetch"} <= apis_asked(far, address)
+
+
+def assert_all_worked(proxy: Proxied, workers: int) -> None:
+    """To each its session, and clients' connections in it."""
+    sessions = Counter(session for session, _ in captured_connections(proxy.capture))
+    assert len(sessions) == workers
+    assert min(sessions.values()) > 1
 
 
 def apis_asked(far: list[Conversation], address: str) -> set[str | None]:
