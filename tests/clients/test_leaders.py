@@ -18,6 +18,7 @@ from tests.clients.workloads import leaders
 pytestmark = pytest.mark.real
 
 BULK_BYTES = 50_000_000
+FETCH, SHARE_FETCH = 1, 78
 
 
 @pytest.mark.parametrize(("advertise", "named"), [("127.1", True), ("127.0.0.1", True), ("127.177.117.117", False)])
@@ -29,6 +30,24 @@ def test_a_fetch_of_50_mb_names_the_new_leader(
             kafka_three, proxy.bootstrap, lambda: bool(_nodes_in_bulk(proxy.conversations()[1]))
         )
         near, far = map(_nodes_in_bulk, proxy.conversations())
+        assert (kafka_three.nodes[2].tapped.host, kafka_three.nodes[2].tapped.port) in far
+        assert near == ({(advertise, proxy.port + 2)} if named else set())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("advertise", "named"), [("127.1", True), ("127.0.0.1", True), ("127.177.117.117", False)])
+def test_a_share_fetch_of_50_mb_names_the_new_leader(
+    kafka_three: KafkaCluster, tmp_path: Path, advertise: str, named: bool
+) -> None:
+    with proxied(kafka_three, tmp_path, advertise=advertise) as proxy:
+        leaders.share_fetches_bulk_while_a_leader_moves(
+            kafka_three,
+            proxy.bootstrap,
+            tmp_path,
+            all_answered=lambda: all(_is_answered(talk) for talk in proxy.conversations()[0]),
+            named=lambda: bool(_nodes_in_bulk(proxy.conversations()[1], SHARE_FETCH)),
+        )
+        near, far = (_nodes_in_bulk(side, SHARE_FETCH) for side in proxy.conversations())
         assert (kafka_three.nodes[2].tapped.host, kafka_three.nodes[2].tapped.port) in far
         assert near == ({(advertise, proxy.port + 2)} if named else set())
 
@@ -53,9 +72,14 @@ def test_a_share_consumer_learns_of_a_leader_from_what_it_acknowledged(
         assert "ShareAcknowledge" in _apis_that_named_nodes(near)
 
 
-def _nodes_in_bulk(conversations: list[Conversation]) -> set[tuple[str, int]]:
+def _is_answered(conversation: Conversation) -> bool:
+    return len(conversation.requests) == len(conversation.responses)
+
+
+def _nodes_in_bulk(conversations: list[Conversation], api: int = FETCH) -> set[tuple[str, int]]:
     """The addresses in responses of 50 MB."""
-    bulk = [one for talk in conversations for one in talk.responses if len(one.frame) > BULK_BYTES]
+    answers = [one for talk in conversations for one in talk.responses if one.api_key == api]
+    bulk = [one for one in answers if len(one.frame) > BULK_BYTES]
     return {(node["host"], node["port"]) for one in bulk for node in _endpoints(one)}
 
 

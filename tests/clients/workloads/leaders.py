@@ -1,5 +1,6 @@
 """Clients that are at work while a partition's leader moves, so that responses name the new one (KIP-951)."""
 
+import signal
 import socket
 import struct
 from collections.abc import Callable
@@ -58,6 +59,63 @@ def _fetch_both(cluster: KafkaCluster, bootstrap: str, topic: str) -> None:
     assert len(seen[BULK]) == BULK_RECORDS
     assert len(seen[MOVING]) == 1
     reader.close()
+
+
+def share_fetches_bulk_while_a_leader_moves(
+    cluster: KafkaCluster, bootstrap: str, folder: Path, *, all_answered: Callable[[], bool], named: Callable[[], bool]
+) -> None:
+    """As above, by a share consumer. It is stopped while everything changes, for it never stops asking.
+
+    Args:
+        all_answered: whether the consumer is owed no answer.
+        named: whether a response of that size has named the new leader.
+    """
+    topic, group = _two_partitions_on_node_1(bootstrap), fresh("share")
+    at = ["--bootstrap-server", bootstrap]
+    config = ["--alter", "--entity-type", "groups", "--entity-name", group]
+    cluster.console("kafka-configs", *at, *config, "--add-config", "share.auto.offset.reset=earliest")
+    output = folder / "share.out"
+    command = ["kafka-console-share-consumer", *at, "--topic", topic, "--group", group, *_offsets_alone()]
+    consumer = children.spawn(cluster.console_command(*command, *_patient_share_consumer(folder)), output=output)
+    try:
+        for attempt in range(1, ATTEMPTS + 1):
+            cluster.move_leader(topic, MOVING, 1)
+            for partition in (BULK, MOVING):
+                _send(cluster.bootstrap, topic, partition, [b"before"])
+            _wait_for_records(output, BULK, attempt + (attempt - 1) * BULK_RECORDS)
+            _wait_for_records(output, MOVING, 2 * attempt - 1)
+            consumer.send_signal(signal.SIGSTOP)
+            wait_for(all_answered, "the consumer to ask no more", seconds=PATIENCE)
+            cluster.move_leader(topic, MOVING, 2)
+            _send(cluster.bootstrap, topic, BULK, [bytes(RECORD_BYTES)] * BULK_RECORDS)
+            _send(cluster.bootstrap, topic, MOVING, [b"after"])
+            consumer.send_signal(signal.SIGCONT)
+            _wait_for_records(output, BULK, attempt * (1 + BULK_RECORDS))
+            _wait_for_records(output, MOVING, 2 * attempt)
+            if named():
+                break
+    finally:
+        consumer.send_signal(signal.SIGCONT)
+        children.stop(consumer)
+
+
+def _offsets_alone() -> list[str]:
+    shown = ("print.partition=true", "print.offset=true", "print.value=false")
+    return [word for one in shown for word in ("--formatter-property", one)]
+
+
+def _wait_for_records(output: Path, partition: int, count: int) -> None:
+    def come() -> bool:
+        return output.read_text().count(f"Partition:{partition}\t") >= count
+
+    wait_for(come, f"{count} records of partition {partition}", seconds=PATIENCE)
+
+
+def _patient_share_consumer(folder: Path) -> list[str]:
+    """Takes 50 MB at once, and asks for metadata only when it must."""
+    file = folder / "share.properties"
+    file.write_text(f"fetch.max.bytes={RESPONSE_BYTES}\nmetadata.max.age.ms=3600000\nfetch.max.wait.ms=100\n")
+    return ["--command-config", str(file)]
 
 
 def follow_a_moving_leader(cluster: KafkaCluster, bootstrap: str, folder: Path) -> None:
