@@ -57,7 +57,11 @@ class Job:
         )
 
     def _part(self, limit: int | None) -> Any:
-        return None if limit is None else -(-limit // self.settings.workers)
+        """All parts together are the limit; but none is nothing."""
+        if limit is None:
+            return None
+        part, rest = divmod(limit, self.settings.workers)
+        return max(part + (self.place < rest), 1)
 
     def dumped(self) -> bytes:
         """As a worker's standard input has it."""

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from proxy.config import Format, Level, LogSettings, ProxySettings
 from proxy.net.workers.job import Job, read_job
@@ -61,3 +64,12 @@ def test_a_worker_may_hold_its_part_and_serves_no_page():
     assert [cluster.connection_limit for cluster in share.clusters] == [3, None]
     assert share.clusters[1] == SETTINGS.clusters[1]
     assert share.drain_seconds == 3
+
+
+@given(limit=st.integers(1, 10_000), workers=st.integers(1, 64))
+def test_the_parts_are_as_even_as_can_be_and_together_the_limit(limit: int, workers: int):
+    settings = replace(SETTINGS, connection_limit=limit, workers=workers)
+    parts = [Job(place + 1, place, settings).share.connection_limit or 0 for place in range(workers)]
+    # a worker that may serve nobody would turn away whom another one has room for
+    assert sum(parts) == max(limit, workers)
+    assert 1 <= min(parts) <= max(parts) <= min(parts) + 1

@@ -1,0 +1,130 @@
+"""Workers that hang: stopped by a signal they say nothing, do nothing, and keep what they have.
+
+What must hold: /livez names them, the others serve meanwhile, and after `hung` they are killed and replaced.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from recorder.capture import session as sessions
+from tests.brokers.waiting import wait_for
+from tests.faults.live import PATIENCE, LiveProxy, Load
+from tests.faults.live import request as asks
+from tests.faults.two_workers import SMALL, assert_recorded, clients_of, closed, connected, log_of, running
+from tests.recorder.capture.looks import event_rows, frame_rows
+
+pytestmark = pytest.mark.real
+
+
+def test_a_worker_that_hangs_is_named_and_killed_and_the_other_ones_clients_notice_nothing(tmp_path: Path) -> None:
+    with running(tmp_path, env={"KAFKA_WIRETAP_HUNG": "12s"}) as proxy:
+        goes_on = threading.Event()
+        load = Load([*proxy.nodes().values()] * 6, lambda *about: SMALL(*about) if goes_on.wait(PATIENCE) else [])
+        clients = connected(proxy.listening)
+        with going(goes_on):
+            load.reach(100_000)
+            hangs, other = proxy.workers()
+            stop_for_ever(hangs)
+            # they wait while nothing happens, so that the capture stays small
+            load.reach(100_000)
+        of_other = [client for client in clients if client.name in clients_of(other)]
+        of_hung = [client for client in clients if client not in of_other]
+        went_on = [talk for talk in load.talks if talk.client in clients_of(other)]
+        assert of_other
+        assert of_hung
+        assert went_on
+        for client in of_hung:
+            client.sock.sendall(asks(random.Random(0), 0, 5))
+        number = named_by_livez(proxy)
+        # meanwhile: those that are there, and those that come
+        with going(goes_on):
+            load.reach(100_000)
+        assert all(client.is_served() for client in of_other)
+        new = connected(proxy.listening, 10)
+        assert hangs.is_running()
+        wait_for(lambda: not hangs.is_running(), "its end")
+        for client in of_hung:
+            with pytest.raises(ConnectionResetError):
+                client.stream.read(1)
+        wait_for(lambda: proxy.metric("workers") == 2, "the new worker")
+        assert [line for line in log_of(tmp_path) if f"worker hangs; killed  worker={number} " in line]
+        assert proxy.metric("worker_ends_total") == 1
+        wait_for(lambda: not proxy.not_alive(), "the parent to be well again")
+        (replaced,) = proxy.workers(other_than=[other.pid], count=1)
+        new += connected(proxy.listening, 20)
+        assert {client.name for client in new} & clients_of(replaced)
+        assert other.is_running()
+        assert all(client.is_served() for client in (*of_other, *new))
+        with going(goes_on):
+            load.reach(100_000)
+            load.stop()
+        assert all(talk.answered == len(talk.sent) for talk in went_on)
+        closed(*clients, *new)
+        assert proxy.stop() == 0
+    folder = tmp_path / "capture"
+    wait_for(lambda: not sessions.sessions(folder), "the sessions' ends")
+    rows = frame_rows(folder)
+    for talk in load.talks:
+        assert_recorded(rows, talk, talk.answered if talk in went_on else 0)
+    assert event_rows(folder, "gap") == []
+
+
+@contextmanager
+def going(event: threading.Event) -> Iterator[None]:
+    """Set within."""
+    event.set()
+    yield
+    event.clear()
+
+
+def test_a_worker_that_hangs_before_it_works_is_named_and_killed_too(tmp_path: Path) -> None:
+    with running(tmp_path, env={"KAFKA_WIRETAP_HUNG": "5s"}) as proxy:
+        well, hangs = hung_at_its_start(proxy)
+        # nobody waits for it: not those that come, nor the answer that names nodes
+        clients = connected(proxy.listening, 20)
+        assert {client.name for client in clients} <= clients_of(well)
+        assert proxy.nodes()
+        assert proxy.metric("workers") == 1
+        number = named_by_livez(proxy)
+        assert all(client.is_served() for client in clients)
+        wait_for(lambda: not hangs.is_running(), "its end")
+        wait_for(lambda: proxy.metric("workers") == 2, "the new worker")
+        assert f"worker works  worker={number}" not in log_of(tmp_path)
+        assert [line for line in log_of(tmp_path) if f"worker hangs; killed  worker={number} " in line]
+        assert well.is_running()
+        assert all(client.is_served() for client in clients)
+        closed(*clients)
+        assert proxy.stop() == 0
+
+
+def hung_at_its_start(proxy: LiveProxy) -> tuple[psutil.Process, psutil.Process]:
+    """The worker that works, and another one that is there and has not come so far."""
+    well, hangs = proxy.workers()
+    before = [well.pid]
+    # where this process was too slow, it works already
+    while proxy.metric("workers") == 2:
+        before.append(hangs.pid)
+        hangs.kill()
+        (hangs,) = proxy.workers(other_than=before, count=1)
+        stop_for_ever(hangs)
+    return well, hangs
+
+
+def stop_for_ever(process: psutil.Process) -> None:
+    process.suspend()
+    wait_for(lambda: process.status() == psutil.STATUS_STOPPED, "the worker to hang")
+
+
+def named_by_livez(proxy: LiveProxy) -> str:
+    """The number of the worker that hangs."""
+    found = wait_for(lambda: re.fullmatch(r"worker (\d+) has said nothing for \d+ s\n?", proxy.not_alive()), "its name")
+    return found[1]
