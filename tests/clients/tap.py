@@ -77,21 +77,19 @@ class Tap:
         self._child.stdout.close()
 
     def connections(self) -> list[Recorded]:
-        """All connections so far, in the order in which they were opened."""
-        files = sorted(self._folder.glob("*.opened"))
-        return [
-            Recorded(
-                int(file.stem),
-                file.read_text(),
-                file.with_suffix(".requests").read_bytes(),
-                file.with_suffix(".responses").read_bytes(),
-            )
-            for file in files
-        ]
+        """All connections so far, in the order in which they were opened; each response's request among them."""
+        return [_read(file) for file in sorted(self._folder.glob("*.opened"))]
 
     def requested(self) -> Counter[int]:
         """How many bytes each dialling side has sent so far, with the number of connections that sent so many."""
         return Counter(size for file in self._folder.glob("*.requests") if (size := file.stat().st_size))
+
+
+def _read(opened: Path) -> Recorded:
+    # in this order: what is answered while they are read has been asked before
+    responses = opened.with_suffix(".responses").read_bytes()
+    requests = opened.with_suffix(".requests").read_bytes()
+    return Recorded(int(opened.stem), opened.read_text(), requests, responses)
 
 
 def _serve(folder: Path, patience: float) -> None:
