@@ -219,8 +219,7 @@ def _reloading(loaded: Loaded, config: Path | None, flags: dict[str, Any]) -> Ca
             if one.place not in before or before[one.place] != one.value:
                 log(INFO, "a setting changes at once", key=dotted(one.place))
         for place in waiting:
-            reason = why_it_waits(place) or "it would cut connections"
-            log(WARNING, "a setting changes with the next start only", key=dotted(place), reason=reason)
+            log(WARNING, "a setting changes with the next start only", key=dotted(place), reason=why_it_waits(place))
         return InEffect(loaded.proxy, _shared(loaded.capture, loaded.proxy.workers))
 
     return reload

@@ -42,7 +42,8 @@ def compact(folder: Path) -> None:
     except (OSError, DamagedSegmentError) as error:
         raise click.ClickException(str(error)) from error
     if done.sessions or done.frames:
-        click.echo(f"compacted {len(done.sessions)} sessions: {count(done.frames)} frames, {size(done.bytes)}")
+        what = f"{count(done.frames, 'frame')}, {size(done.bytes)}"
+        click.echo(f"compacted {count(len(done.sessions), 'session')}: {what}")
     elif not done.live and not done.busy:
         click.echo("nothing to compact")
     for name in done.live:

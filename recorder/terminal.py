@@ -43,9 +43,10 @@ def size(number: float | None) -> str:
     return f"{number:.0f} {_UNITS[unit]}" if unit == 0 or number >= 99.95 else f"{number:.1f} {_UNITS[unit]}"
 
 
-def count(number: int) -> str:
-    """An integer with its thousands apart."""
-    return f"{number:,}".replace(",", " ")
+def count(number: int, of: str = "") -> str:
+    """An integer with its thousands apart; `of`: what is counted, a single one."""
+    shown = f"{number:,}".replace(",", " ")
+    return f"{shown} {of}{'' if number == 1 else 's'}" if of else shown
 
 
 def milliseconds(value: float | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from proxy.wire.errors import Malformed, Truncated
+from proxy.wire.errors import Malformed, Truncated, in_bytes
 from proxy.wire.primitives import read_tags, read_uvarint
 
 # ProduceRequest.json: flexible from v9 on, transactional id from v3 on
@@ -47,7 +47,7 @@ def acks_at(data: bytes, at: int, version: int) -> int:
 def _behind_string(data: bytes, at: int) -> int:
     (length,) = int16(data, at)
     if length < -1:
-        raise Malformed(f"a string of {length} bytes")
+        raise Malformed(f"a string of {in_bytes(length)}")
     return at + 2 + max(int(length), 0)
 
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from proxy.rewrite.addresses import Advertised, Place, list_tag, places, replaced, single_tag
 from proxy.rewrite.nodes import Node
 from proxy.wire import catalog
-from proxy.wire.errors import Malformed
+from proxy.wire.errors import Malformed, in_bytes
 from proxy.wire.primitives import UVARINT_BYTES, Buffer, TagSpan, read_uvarint, uvarint
 
 # What Kafka has assigned in these bodies is 0; the last number of one byte will be the last to be assigned.
@@ -159,5 +159,5 @@ def _written(pieces: Iterable[int | Buffer], missing: int) -> bytes:
             piece = uvarint(piece, width)
         written.append(piece)
     if missing:
-        raise Malformed(f"{missing} bytes can't be made up")
+        raise Malformed(f"{in_bytes(missing)} can't be made up")
     return b"".join(written)

@@ -27,8 +27,11 @@ ONLY, BODIES = (CAPTURE, "only"), (CAPTURE, "bodies")
 # tables by node id, which may grow
 NODES, ADVERTISED = "nodes", "advertised"
 TLS, UPSTREAM = "tls", "upstream"
-# said of a key of TLS that waits
+# said of keys that wait: of TLS, of clusters, of what is recorded, of all others
 TLS_STAYS = "whether TLS is spoken can't change while the proxy runs; every other key of TLS can"
+LISTENER_STAYS = "a listener and its connections go on as they began"
+SESSION_STAYS = "a session is recorded to its end as it began"
+READ_ONCE = "it is read once, at the start"
 
 
 class Reloaded(NamedTuple):
@@ -91,8 +94,10 @@ def _is_of_selection(place: Place) -> bool:
 
 
 def why_it_waits(place: Place) -> str:
-    """Why a key waits for the next start, where it is not plain; else ""."""
-    return TLS_STAYS if _tls_side(place) else ""
+    """Why a key waits for the next start."""
+    if _tls_side(place):
+        return TLS_STAYS
+    return {CLUSTERS: LISTENER_STAYS, CAPTURE: SESSION_STAYS}.get(str(place[0]), READ_ONCE)
 
 
 def _tls_side(place: Place) -> Place:

@@ -105,8 +105,8 @@ def list_(form: str | None) -> None:
 @wire.command(short_help="The fields of a message, or the code written for it.")
 @click.argument("named", type=api_or_embedded, metavar="NAME", shell_complete=completed)
 @click.argument("version", type=int, required=False)
-@click.option("--request", "kinds", flag_value="request", help="Only the request.")
-@click.option("--response", "kinds", flag_value="response", help="Only the response.")
+@click.option("--request", "requests", is_flag=True, help="Only the request.")
+@click.option("--response", "responses", is_flag=True, help="Only the response.")
 @click.option(
     "--source",
     "function",
@@ -118,7 +118,8 @@ def list_(form: str | None) -> None:
 def show(
     named: tuple[int | str, Kind | None],
     version: int | None,
-    kinds: str | None,
+    requests: bool,
+    responses: bool,
     function: str | None,
     paths: tuple[str, ...],
     as_json: bool,
@@ -136,8 +137,8 @@ def show(
     if isinstance(name, str):
         found = [_embedded(name, version)]
     else:
-        asked = _kind(kinds) if kinds else kind
-        found = [_codec(one, name, version) for one in ([asked] if asked else _KINDS)]
+        asked = _kinds(requests, responses) or (kind and (kind,)) or _KINDS
+        found = [_codec(one, name, version) for one in asked]
     for number, codec in enumerate(found):
         if number:
             click.echo()
@@ -159,8 +160,9 @@ def _check_show(function: str | None, paths: tuple[str, ...], as_json: bool) -> 
 _KINDS: tuple[Kind, ...] = ("request", "response")
 
 
-def _kind(text: str) -> Kind:
-    return "request" if text == "request" else "response"
+def _kinds(requests: bool, responses: bool) -> tuple[Kind, ...]:
+    """Those that are asked for; with both, both."""
+    return tuple(kind for kind, is_asked in zip(_KINDS, (requests, responses), strict=True) if is_asked)
 
 
 def _codec(kind: Kind, key: int, version: int | None) -> catalog.Codec:

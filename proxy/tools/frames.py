@@ -14,7 +14,7 @@ from typing import Any
 from proxy.tools.tree import Shown, message_tree
 from proxy.wire import catalog
 from proxy.wire.apis import Kind
-from proxy.wire.errors import WireError
+from proxy.wire.errors import WireError, in_bytes
 from proxy.wire.framing import LENGTH
 from proxy.wire.headers import RequestHead, ResponseHead, request_head, response_head
 
@@ -131,4 +131,4 @@ def _body(kind: Kind, key: int, version: int, frame: bytes, start: int, asked: A
     values, end = codec.decode(frame, start)
     body = message_tree(codec.message, codec.version, values, asked.shown)
     more = len(frame) - end
-    return {"body": body} | ({"why": f"{more} bytes more stand behind it"} if more else {})
+    return {"body": body} | ({"why": f"{in_bytes(more)} more behind its end"} if more else {})

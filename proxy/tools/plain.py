@@ -12,6 +12,7 @@ from typing import Any
 
 from proxy.tools.tree import Masked
 from proxy.wire.error_codes import kafka_error
+from proxy.wire.errors import in_bytes
 
 INDENT = "  "
 
@@ -47,7 +48,7 @@ def _item(value: Mapping[str, Any], depth: int, most: int) -> Iterator[str]:
 
 def _scalar(name: str, value: Any, most: int) -> str:
     if isinstance(value, Masked):
-        return "masked" if value.length is None else f"masked, {value.length} bytes"
+        return "masked" if value.length is None else f"masked, {in_bytes(value.length)}"
     if isinstance(value, bytes | bytearray | memoryview):
         return _octets(bytes(value), most)
     if isinstance(value, list):
@@ -67,7 +68,7 @@ def _octets(value: bytes, most: int) -> str:
     told = readable(value)
     shown = value[:most].hex(" ") if told is None else repr(told[:most])
     cut = len(value) > most if told is None else len(told) > most
-    return f"{len(value)} bytes{': ' + shown if value and most else ''}{' ...' if most and cut else ''}"
+    return f"{in_bytes(len(value))}{': ' + shown if value and most else ''}{' ...' if most and cut else ''}"
 
 
 def readable(value: bytes) -> str | None:

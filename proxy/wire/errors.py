@@ -36,6 +36,11 @@ class Malformed(WireError):
     """The bytes, or the values to encode, can't be that message."""
 
 
+def in_bytes(size: int) -> str:
+    """A size as people read it: "1 byte", "2 bytes"."""
+    return f"{size} byte" if size == 1 else f"{size} bytes"
+
+
 @contextmanager
 def naming(api: str, version: int | None = None) -> Iterator[None]:
     """Errors raised within, by what knows bytes and no messages, get the message's name and version."""

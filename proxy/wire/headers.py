@@ -17,7 +17,7 @@ from struct import Struct, error
 from typing import NamedTuple
 
 from proxy.wire.apis import API_VERSIONS, CONTROLLED_SHUTDOWN, api_name, first_flexible
-from proxy.wire.errors import Malformed, Truncated, WireError, naming
+from proxy.wire.errors import Malformed, Truncated, WireError, in_bytes, naming
 from proxy.wire.primitives import Buffer, read_tags
 
 
@@ -89,7 +89,7 @@ def _text(data: Buffer) -> str:
 def _short_head(frame: Buffer) -> RequestHead:
     """The head of 8 bytes that ControlledShutdown v0 has."""
     if len(frame) < _FIXED.size:
-        raise Truncated(f"{len(frame)} bytes are no request's head", offset=len(frame))
+        raise Truncated(f"no request's head: {in_bytes(len(frame))}", offset=len(frame))
     api_key, api_version, correlation_id = _read_fixed(frame)
     if request_header_version(api_key, api_version):
         reason = "the bytes end before the client id"
@@ -100,8 +100,8 @@ def _short_head(frame: Buffer) -> RequestHead:
 def _no_client_id(api_key: int, api_version: int, size: int, end: int) -> WireError:
     api = _named(api_key)
     if size < -1:
-        return Malformed(f"a client id of {size} bytes", api=api, version=api_version, offset=8)
-    reason = f"the bytes end inside a client id of {size} bytes"
+        return Malformed(f"a client id of {in_bytes(size)}", api=api, version=api_version, offset=8)
+    reason = f"the bytes end inside a client id of {in_bytes(size)}"
     return Truncated(reason, api=api, version=api_version, offset=end)
 
 
@@ -122,7 +122,7 @@ def response_head(frame: Buffer, api_key: int, api_version: int) -> ResponseHead
     """
     end = len(frame)
     if end < 4:
-        reason = f"{end} bytes are no response's head"
+        reason = f"no response's head: {in_bytes(end)}"
         raise Truncated(reason, api=_named(api_key), version=api_version, offset=end)
     (correlation_id,) = _read_correlation(frame)
     body = 4

@@ -8,7 +8,7 @@ Source: KIP-482 (flexible versions), Kafka's `ByteUtils`.
 from base64 import urlsafe_b64encode
 from typing import NamedTuple
 
-from proxy.wire.errors import Malformed, Truncated
+from proxy.wire.errors import Malformed, Truncated, in_bytes
 
 Buffer = bytes | bytearray | memoryview
 
@@ -91,7 +91,7 @@ def _read_tag(buf: Buffer, start: int) -> TagSpan:
     tag, size_start = read_uvarint(buf, start)
     size, payload_start = read_uvarint(buf, size_start)
     if payload_start + size > len(buf):
-        raise Truncated(f"tag {tag} of {size} bytes goes beyond the end", offset=payload_start)
+        raise Truncated(f"tag {tag} of {in_bytes(size)} goes beyond the end", offset=payload_start)
     return TagSpan(tag, start, size_start, payload_start, payload_start + size)
 
 

@@ -23,7 +23,7 @@ from enum import Enum
 from typing import Literal, NamedTuple
 
 from proxy.wire.catalog import codec
-from proxy.wire.errors import WireError
+from proxy.wire.errors import WireError, in_bytes
 from proxy.wire.headers import request_head
 from proxy.wire.primitives import Buffer
 
@@ -78,7 +78,7 @@ def read(mechanism: str | None, token: Buffer, sender: Sender) -> Token:
     for reader in _readers(mechanism, sender):
         if found := reader.read(data):
             return replace(found, mechanism=mechanism or reader.mechanism)
-    return Token(Kind.OPAQUE, mechanism, f"{len(data)} bytes")
+    return Token(Kind.OPAQUE, mechanism, in_bytes(len(data)))
 
 
 def principal(mechanism: str | None, token: Buffer) -> str | None:
@@ -246,7 +246,7 @@ def _bearer_server(data: bytes) -> Token | None:
 
 
 def _gssapi(data: bytes) -> Token:
-    return Token(Kind.GSSAPI, None, f"{len(data)} bytes")
+    return Token(Kind.GSSAPI, None, in_bytes(len(data)))
 
 
 def _surely_gssapi(data: bytes) -> Token | None:

@@ -16,6 +16,7 @@ from proxy.conversation.kafka07 import Routes07
 from proxy.conversation.routes import Routes
 from proxy.conversation.step import Step, Verdict
 from proxy.wire.dialects import Dialect
+from proxy.wire.errors import in_bytes
 from recorder.capture import frames as c
 from recorder.capture.cutting import Found, cut_requests, cut_responses
 from recorder.capture.events import Events
@@ -274,7 +275,7 @@ class Assembly:
                 if exchange is not None and direction:
                     exchange.response_last_ns = mono_ns
                 found = Found(track.kinds[direction], exchange, side.begin, side.offset + side.left)
-                note = f"cut: {side.left} bytes never came"
+                note = f"cut: {in_bytes(side.left)} never came"
                 first_ns = track.first_ns[direction]
                 self._any(track, direction, found, _without_length(part), 0, mono_ns, first_ns, note)
             elif side.held and not track.deaf[direction]:

@@ -6,6 +6,7 @@ Each step is the command that a user would run, and says so. Nothing is shown be
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import shutil
 import sys
@@ -22,7 +23,7 @@ from rich.text import Text
 from recorder.analysis.java import missing
 from recorder.capture.frames import FRAMES_FOLDER
 from recorder.demo.children import Child, ChildFailed, Children, children
-from recorder.terminal import console
+from recorder.terminal import console, count
 
 # Seconds that a part may take on a busy machine before the demo gives up on it.
 _START = 20
@@ -92,7 +93,7 @@ def _record(screen: Console, started: Children, folder: Path) -> None:
         proxy.end(within=2 * _DRAIN)
         started.orphans_gone(within=_COMPACT)
         files = sorted((folder / "frames").glob("*/*/*.parquet"))
-        done.append(f"{len(files)} {'file' if len(files) == 1 else 'files'} of frames in {folder}")
+        done.append(f"{count(len(files), 'file')} of frames in {folder}")
     cluster.end()
 
 
@@ -148,13 +149,19 @@ def _command(screen: Console, command: str, folder: Path) -> None:
 
 
 def typed() -> str:
-    """What starts kafka-wiretap in this shell: its name, or where it lies if it isn't on the PATH."""
+    """What starts this very kafka-wiretap in the user's shell: its name if that is found there, else where it lies."""
     name = "kafka-wiretap"
     beside = Path(sys.executable).parent / name
-    if shutil.which(name) or not beside.exists():
+    if not beside.exists() or _is_found(name, beside):
         return name
     here = Path.cwd()
     return shlex.quote(str(beside.relative_to(here) if beside.is_relative_to(here) else beside))
+
+
+def _is_found(name: str, program: Path) -> bool:
+    """Whether the user's shell takes the name for this program. `make` puts its folder on a PATH of its own."""
+    found = None if "MAKELEVEL" in os.environ else shutil.which(name)
+    return found is not None and Path(found).samefile(program)
 
 
 def _next_steps(screen: Console, folder: Path) -> None:

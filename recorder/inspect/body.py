@@ -13,7 +13,7 @@ from typing import Any, Literal
 from proxy.tools.kafka07 import request_tree, response_tree
 from proxy.tools.tree import Shown, message_tree
 from proxy.wire import catalog, kafka07
-from proxy.wire.errors import WireError
+from proxy.wire.errors import WireError, in_bytes
 from proxy.wire.headers import request_head, response_head
 from recorder.capture import frames as c
 
@@ -67,4 +67,4 @@ def _decoded(
     except WireError as error:
         return Body(None, f"can't be decoded: {error}")
     tree = message_tree(codec.message, codec.version, values, Shown(bool(masked), records))
-    return Body(tree, f"{len(frame) - end} bytes more stand behind it" if end < len(frame) else "")
+    return Body(tree, f"{in_bytes(len(frame) - end)} more behind its end" if end < len(frame) else "")

@@ -7,6 +7,7 @@ from typing import Any
 
 from proxy.tools import plain
 from proxy.tools.plain import INDENT, as_lines
+from proxy.wire.errors import in_bytes
 from recorder.capture import frames as c
 from recorder.inspect.body import Body
 from recorder.inspect.exchanges import error_names
@@ -56,7 +57,7 @@ def hex_dump(frame: bytes, masked: Sequence[Mapping[str, int]], most: int) -> It
         text = ["*" if gone else _letter(shown[at]) for at, gone in zip(line, covered, strict=True)]
         yield f"{start:08x}  {' '.join(codes):<{3 * _WIDTH - 1}}  {''.join(text)}"
     if len(frame) > most:
-        yield f"... {len(frame) - most} bytes more"
+        yield f"... {in_bytes(len(frame) - most)} more"
 
 
 def _letter(code: int) -> str:
@@ -71,7 +72,7 @@ def _head(row: Row) -> Iterator[str]:
     yield f"{INDENT}at {moment(row[c.AT_NS])}, client {row[c.CLIENT]}, node {_or_unknown(row[c.NODE])}"
     facts = {"correlation id": row[c.CORRELATION_ID], "client id": row[c.CLIENT_ID], "principal": row[c.PRINCIPAL]}
     told = [f"{name} {value}" for name, value in facts.items() if value is not None]
-    yield INDENT + ", ".join([*told, f"{row[c.SIZE]} bytes"])
+    yield INDENT + ", ".join([*told, in_bytes(row[c.SIZE])])
     if row[c.NOTE]:
         yield f"{INDENT}note: {row[c.NOTE]}"
 

@@ -29,6 +29,10 @@ def test_counts_have_their_thousands_apart() -> None:
     assert count(1234567) == "1 234 567"
 
 
+def test_a_single_one_is_not_many() -> None:
+    assert [count(number, "frame") for number in (0, 1, 1000)] == ["0 frames", "1 frame", "1 000 frames"]
+
+
 @pytest.mark.parametrize(("value", "text"), [(None, ""), (0.0123, "0.012"), (1.234, "1.23"), (1234.5, "1234")])
 def test_milliseconds_have_the_digits_that_matter(value: float | None, text: str) -> None:
     assert milliseconds(value) == text

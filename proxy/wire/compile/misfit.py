@@ -8,6 +8,7 @@ from typing import Any
 
 from proxy.wire.compile.layout import Slot, Struct
 from proxy.wire.compile.runtime import STRING_MAX
+from proxy.wire.errors import in_bytes
 from proxy.wire.integers import limits
 
 
@@ -59,7 +60,7 @@ def _of_text(value: Any) -> str | None:
         size = len(value.encode())
     except UnicodeEncodeError as error:
         return f"no UTF-8: {error.reason}"
-    return f"a string of {size} bytes: at most {STRING_MAX} may stand there" if size > STRING_MAX else None
+    return f"a string of {in_bytes(size)}: at most {STRING_MAX} may stand there" if size > STRING_MAX else None
 
 
 def _of_bytes(type_: str, value: Any) -> str | None:
@@ -67,4 +68,4 @@ def _of_bytes(type_: str, value: Any) -> str | None:
         size = memoryview(value).nbytes
     except (TypeError, ValueError):  # no buffer, or one that is released
         return f"{type(value).__name__} is no {type_}"
-    return f"an id of {size} bytes, not 16" if type_ == "uuid" and size != 16 else None
+    return f"an id of {in_bytes(size)}, not 16" if type_ == "uuid" and size != 16 else None

@@ -7,7 +7,7 @@ from collections.abc import Generator, Mapping, Sequence
 from struct import Struct, error
 from typing import Any, NoReturn
 
-from proxy.wire.errors import Malformed, Truncated, WireError
+from proxy.wire.errors import Malformed, Truncated, WireError, in_bytes
 from proxy.wire.primitives import Buffer, read_tags, read_uvarint, uvarint
 
 # A string has at most 32767 bytes, also in versions whose length would hold more (Kafka's own readers refuse it).
@@ -86,7 +86,7 @@ def long_text_or_null(buf: Buffer, at: int) -> tuple[int, int]:
     """A compact string's length (and one) of several bytes, 0 for null."""
     n, at = read_uvarint(buf, at - 1)
     if n > STRING_MAX + 1:
-        raise Malformed(f"a string of {n - 1} bytes: at most {STRING_MAX} may stand there", offset=at)
+        raise Malformed(f"a string of {in_bytes(n - 1)}: at most {STRING_MAX} may stand there", offset=at)
     return n, at
 
 
@@ -127,7 +127,7 @@ def present_tag(n: int, at: int) -> bool:
 
 def wrong_tag(tag: int, start: int, end: int, at: int) -> WireError:
     """What to raise where the value of a tagged field ended at `at`, not at `end`."""
-    return Malformed(f"tag {tag} says {end - start} bytes, its value has {at - start}", offset=start)
+    return Malformed(f"tag {tag} says {in_bytes(end - start)}, its value has {at - start}", offset=start)
 
 
 def beyond(at: int) -> WireError:
@@ -162,7 +162,7 @@ def uuid(value: Buffer) -> bytes:
     if type(value) is not bytes:
         value = bytes(plain(value))
     if len(value) != 16:
-        raise Malformed(f"an id of {len(value)} bytes, not 16")
+        raise Malformed(f"an id of {in_bytes(len(value))}, not 16")
     return value
 
 
@@ -176,7 +176,7 @@ def pack_many(code: str, values: Sequence[Any]) -> bytes:
 def text_size(size: int) -> bytes:
     """The compact length of a string of 127 bytes or more."""
     if size > STRING_MAX:
-        raise Malformed(f"a string of {size} bytes: at most {STRING_MAX} may stand there")
+        raise Malformed(f"a string of {in_bytes(size)}: at most {STRING_MAX} may stand there")
     return uvarint(size + 1)
 
 

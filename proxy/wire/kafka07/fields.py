@@ -7,7 +7,7 @@ that don't fit are Malformed; the callers say which message it was (`errors.nami
 from struct import Struct, error
 from typing import Any
 
-from proxy.wire.errors import Malformed, Truncated
+from proxy.wire.errors import Malformed, Truncated, in_bytes
 from proxy.wire.primitives import Buffer
 
 INT16, INT32, INT64 = Struct(">h"), Struct(">i"), Struct(">q")
@@ -35,7 +35,7 @@ def take_block(layout: Struct, buf: Buffer, at: int) -> tuple[bytes, int]:
     if size < 0:
         raise Malformed(f"a length of {size}", offset=at)
     if start + size > len(buf):
-        raise Truncated(f"a block of {size} bytes goes beyond the end", offset=len(buf))
+        raise Truncated(f"a block of {in_bytes(size)} goes beyond the end", offset=len(buf))
     return bytes(buf[start : start + size]), start + size
 
 
@@ -66,4 +66,4 @@ def put_topic(topic: str) -> bytes:
 def at_end(buf: Buffer, at: int) -> None:
     """Errors: Malformed where bytes follow."""
     if at != len(buf):
-        raise Malformed(f"{len(buf) - at} bytes behind its end", offset=at)
+        raise Malformed(f"{in_bytes(len(buf) - at)} behind its end", offset=at)

@@ -26,7 +26,7 @@ from struct import Struct
 from typing import NamedTuple
 from zlib import crc32
 
-from proxy.wire.errors import Malformed, WireError, naming
+from proxy.wire.errors import Malformed, WireError, in_bytes, naming
 from proxy.wire.kafka07.fields import INT32, put, put_block
 from proxy.wire.primitives import Buffer
 from proxy.wire.records.compression import DEFAULT_LIMIT, compress, decompress
@@ -182,7 +182,7 @@ def _end(buf: Buffer, at: int) -> int | Cut:
     length: int = INT32.unpack_from(buf, at)[0]
     shortest = _HEADS[_magic(buf[at + INT32.size], at) if left else 0].size
     if length < shortest:
-        raise Malformed(f"a message of {length} bytes: its header has {shortest}", offset=at)
+        raise Malformed(f"a message of {in_bytes(length)}: its header has {shortest}", offset=at)
     if left < length:
         return Cut.PAYLOAD if left >= shortest else Cut.HEADER
     return at + INT32.size + length

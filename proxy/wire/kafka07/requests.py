@@ -20,7 +20,7 @@ from enum import IntEnum
 from struct import Struct
 from typing import ClassVar, NamedTuple, TypeVar
 
-from proxy.wire.errors import Malformed, naming
+from proxy.wire.errors import Malformed, in_bytes, naming
 from proxy.wire.kafka07.fields import (
     INT16,
     INT32,
@@ -160,7 +160,7 @@ def request_head(buf: Buffer, at: int = 0) -> RequestHead | None:
         return None
     head = RequestHead(*_START.unpack_from(buf, at))
     if head.length < SHORTEST_REQUEST:
-        raise Malformed(f"a length of {head.length} bytes", api="0.7 request", offset=at)
+        raise Malformed(f"a length of {in_bytes(head.length)}", api="0.7 request", offset=at)
     return head
 
 

@@ -17,7 +17,7 @@ from enum import IntEnum
 from struct import Struct
 from typing import NamedTuple
 
-from proxy.wire.errors import Malformed, Truncated, WireError, naming
+from proxy.wire.errors import Malformed, Truncated, WireError, in_bytes, naming
 from proxy.wire.kafka07.fields import INT16, INT32, INT64, at_end, put, put_block, take, take_block
 from proxy.wire.kafka07.requests import (
     Fetch,
@@ -96,7 +96,7 @@ def response_head(buf: Buffer, at: int = 0) -> ResponseHead | None:
         return None
     head = ResponseHead(*_START.unpack_from(buf, at))
     if head.length < SHORTEST_RESPONSE:
-        raise Malformed(f"a length of {head.length} bytes", api="0.7 response", offset=at)
+        raise Malformed(f"a length of {in_bytes(head.length)}", api="0.7 response", offset=at)
     return head
 
 
@@ -158,7 +158,7 @@ def _read_parts(frame: Buffer, count: int | None, error_code: int) -> tuple[Fetc
         start = at
         part, at = take_block(INT32, frame, start)
         if len(part) < INT16.size:
-            raise Malformed(f"a part of {len(part)} bytes", offset=start)
+            raise Malformed(f"a part of {in_bytes(len(part))}", offset=start)
         parts.append(FetchResponse(INT16.unpack_from(part)[0], part[INT16.size :]))
     at_end(frame, at)
     return tuple(parts)

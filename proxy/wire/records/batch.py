@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
 
-from proxy.wire.errors import Malformed, naming
+from proxy.wire.errors import Malformed, in_bytes, naming
 from proxy.wire.primitives import Buffer
 from proxy.wire.records.kinds import (
     CODECS,
@@ -126,7 +126,7 @@ def whole(buf: Buffer, at: int, end: int) -> int | None:
     (size,) = SIZE.unpack_from(buf, at + 8)
     # a magic's own minimum is checked with the magic
     if size < MAGIC_AT + 1 - LOG_OVERHEAD:
-        raise Malformed(f"a batch of {size} bytes", offset=at + 8)
+        raise Malformed(f"a batch of {in_bytes(size)}", offset=at + 8)
     stop: int = at + LOG_OVERHEAD + size
     return stop if stop <= end else None
 
@@ -168,5 +168,5 @@ def _message_header(buf: Buffer, start: int, end: int, magic: int) -> Batch:
 
 def _check_room(start: int, end: int, magic: int, smallest: int) -> None:
     if end - start < smallest:
-        reason = f"{end - start} bytes for magic {magic}, which has {smallest} at least"
+        reason = f"{in_bytes(end - start)} for magic {magic}, which has {smallest} at least"
         raise Malformed(reason, api=NAME, version=magic, offset=start + 8)

@@ -7,7 +7,7 @@ batch, so what goes beyond it meets an IndexError; and each record must end wher
 
 from collections.abc import Iterator
 
-from proxy.wire.errors import Malformed, Truncated
+from proxy.wire.errors import Malformed, Truncated, in_bytes
 from proxy.wire.records.batch import Batch
 from proxy.wire.records.kinds import TimestampType
 from proxy.wire.records.record import CHUNK, Headers, Raw, int64, with_control
@@ -48,7 +48,7 @@ def chunks(data: bytes, batch: Batch) -> Iterator[list[Raw]]:
         yield _told(out, batch)
         left -= len(out)
     if at != len(data):
-        raise Malformed(f"{len(data) - at} bytes behind the last record", offset=at)
+        raise Malformed(f"{in_bytes(len(data) - at)} behind the last record", offset=at)
 
 
 def _told(raw: list[Raw], batch: Batch) -> list[Raw]:
@@ -142,7 +142,7 @@ def _bytes(data: bytes, start: int) -> tuple[bytes | None, int]:
     if size == -1:
         return None, at
     if not 0 <= size <= len(data) - at:
-        raise Malformed(f"a field of {size} bytes", offset=start)
+        raise Malformed(f"a field of {in_bytes(size)}", offset=start)
     return data[at : at + size], at + size
 
 

@@ -9,7 +9,7 @@ Source: Kafka's `AbstractLegacyRecordBatch`, KIP-31 (relative offsets), KIP-32 (
 
 from struct import Struct
 
-from proxy.wire.errors import Malformed
+from proxy.wire.errors import Malformed, in_bytes
 from proxy.wire.primitives import Buffer
 from proxy.wire.records.batch import (
     INT64_END,
@@ -37,7 +37,7 @@ def message(buf: Buffer, batch: Batch) -> Raw:
     key, at = _nullable(buf, batch.start + KEY_AT[batch.magic], batch.end)
     value, at = _nullable(buf, at, batch.end)
     if at != batch.end:
-        raise Malformed(f"{batch.end - at} bytes behind a message's value", offset=at)
+        raise Malformed(f"{in_bytes(batch.end - at)} behind a message's value", offset=at)
     return batch.last_offset, batch.max_timestamp, key, value, (), batch.timestamp_type, None
 
 
@@ -49,7 +49,7 @@ def _nullable(buf: Buffer, at: int, end: int) -> tuple[bytes | None, int]:
         return None, at + SIZE.size
     at += SIZE.size
     if not 0 <= size <= end - at:
-        raise Malformed(f"a field of {size} bytes", offset=at - SIZE.size)
+        raise Malformed(f"a field of {in_bytes(size)}", offset=at - SIZE.size)
     return bytes(buf[at : at + size]), at + size
 
 

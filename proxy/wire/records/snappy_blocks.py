@@ -5,7 +5,7 @@ each. Streams may be concatenated: the 16 bytes then stand where a length is exp
 the magic, as snappy-java does.
 """
 
-from proxy.wire.errors import Malformed, WireError
+from proxy.wire.errors import Malformed, WireError, in_bytes
 from proxy.wire.primitives import read_uvarint
 from proxy.wire.records.compression import Output, inside, library
 
@@ -40,7 +40,7 @@ def _block(block: memoryview, out: Output) -> bytes:
         raise Malformed(f"no snappy block: {error.reason}") from None
     out.expect(size)
     if size > len(block) * LARGEST_RATIO:
-        raise Malformed(f"a snappy block of {len(block)} bytes that says it holds {size}")
+        raise Malformed(f"a snappy block of {in_bytes(len(block))} that says it holds {size}")
     snappy = library("snappy")
     try:
         plain: bytes = snappy.uncompress(block)

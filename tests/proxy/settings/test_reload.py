@@ -145,6 +145,15 @@ def test_whether_there_is_tls_waits_and_says_why(settings, tmp_path, added):
     }
 
 
+def test_each_key_that_waits_says_what_is_true_of_it():
+    waiting = {
+        ("clusters", "main", "listen"): "a listener and its connections go on as they began",
+        ("capture", "queue"): "a session is recorded to its end as it began",
+        ("workers",): "it is read once, at the start",
+    }
+    assert {place: why_it_waits(place) for place in waiting} == waiting
+
+
 def test_one_side_of_tls_changes_while_the_other_waits(settings, tmp_path):
     ca = Authority(tmp_path)
     now = settings(BASIC + f'[clusters.main.tls]\ncertificate = "{ca.signs("one").path}"\n')

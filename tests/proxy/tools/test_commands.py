@@ -61,6 +61,11 @@ def test_show_of_one_message_or_as_json() -> None:
     assert json.loads(ok("show", "fetch", 12, "--request", "--json"))["name"] == "FetchRequest"
 
 
+def test_show_of_both_messages_is_what_it_shows_unasked() -> None:
+    for both in (("--request", "--response"), ("--response", "--request")):
+        assert ok("show", "fetch", 12, *both) == ok("show", "fetch", 12)
+
+
 def test_show_of_a_request_or_a_response_by_its_own_name_prints_it_alone() -> None:
     assert ok("show", "MetadataResponse", 12) == ok("show", "metadata", 12, "--response")
     assert ok("show", "metadata_request", 12) == ok("show", "metadata", 12, "--request")

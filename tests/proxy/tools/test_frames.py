@@ -45,7 +45,7 @@ def test_the_bytes_of_a_frame_are_never_taken_for_hex(drawn: tuple[catalog.Codec
 
 
 def test_nothing_is_no_frame() -> None:
-    with pytest.raises(WireError, match="0 bytes are no request's head"):
+    with pytest.raises(WireError, match="no request's head: 0 bytes"):
         told(octets_of(b""), Asked())
 
 
@@ -109,7 +109,7 @@ def test_a_refused_question_for_versions_is_read_as_version_0() -> None:
 
 def test_bytes_behind_a_message_are_told() -> None:
     (found,) = told(REQUEST + b"xyz", Asked())
-    assert found["why"] == "3 bytes more stand behind it"
+    assert found["why"] == "3 bytes more behind its end"
 
 
 def test_secrets_are_masked_unless_asked_for() -> None:

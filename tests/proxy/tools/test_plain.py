@@ -24,7 +24,7 @@ def test_what_is_cut_says_so(data: bytes, most: int) -> None:
     assert base64.b64decode(told["base64"]) == data[:most]
     assert told.get("cut", False) == (most < len(data))
     (line,) = as_lines({"a": data}, 0, most)
-    assert line.startswith(f"a: {len(data)} bytes")
+    assert line.startswith("a: 1 byte" if len(data) == 1 else f"a: {len(data)} bytes")
 
 
 def test_text_stands_beside_bytes_where_a_person_can_read_it() -> None:
@@ -34,3 +34,7 @@ def test_text_stands_beside_bytes_where_a_person_can_read_it() -> None:
 
 def test_json_holds_what_is_masked_as_masked() -> None:
     assert as_json([Masked(3), {1: None}]) == [{"masked": 3}, {"1": None}]
+
+
+def test_one_byte_is_not_many() -> None:
+    assert [*as_lines({"a": b"x", "b": Masked(1)}, 0, 9)] == ["a: 1 byte: 'x'", "b: masked, 1 byte"]

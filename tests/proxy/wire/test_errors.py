@@ -1,6 +1,6 @@
 import pytest
 
-from proxy.wire.errors import Malformed, Truncated, WireError, naming
+from proxy.wire.errors import Malformed, Truncated, WireError, in_bytes, naming
 
 
 @pytest.mark.parametrize("kind", [Truncated, Malformed])
@@ -20,3 +20,7 @@ def test_the_innermost_name_stays() -> None:
         raise Malformed("so")
     with pytest.raises(Truncated, match=r"^outer v3 at byte 4: so$"), naming("outer", 3):
         raise Truncated("so", offset=4)
+
+
+def test_one_byte_is_not_many() -> None:
+    assert [in_bytes(size) for size in (-1, 0, 1, 2)] == ["-1 bytes", "0 bytes", "1 byte", "2 bytes"]

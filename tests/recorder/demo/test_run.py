@@ -122,6 +122,7 @@ def script(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     found.touch()
     monkeypatch.setattr(sys, "executable", str(found.with_name("python")))
     monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.delenv("MAKELEVEL", raising=False)
     return found
 
 
@@ -139,6 +140,26 @@ def test_a_command_on_the_path_is_named_alone(tmp_path: Path, monkeypatch: pytes
     found.chmod(0o755)
     monkeypatch.setenv("PATH", str(found.parent))
     assert module.typed() == "kafka-wiretap"
+
+
+def test_make_has_a_path_of_its_own_and_what_it_prints_is_for_the_shell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = script(tmp_path, monkeypatch)
+    found.chmod(0o755)
+    monkeypatch.setenv("PATH", str(found.parent))
+    monkeypatch.setenv("MAKELEVEL", "1")
+    monkeypatch.chdir(tmp_path)
+    assert module.typed() == "bin/kafka-wiretap"
+
+
+def test_another_installation_on_the_path_is_not_this_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = script(tmp_path, monkeypatch)
+    other = tmp_path / "other" / "kafka-wiretap"
+    other.parent.mkdir()
+    other.touch(0o755)
+    monkeypatch.setenv("PATH", str(other.parent))
+    assert module.typed() == str(found)
 
 
 def test_what_to_try_next_can_be_copied_from_a_narrow_terminal(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def test_json_leaves_out_the_bytes_and_what_is_null(make_request: Make) -> None:
 def test_a_dump_stars_what_was_masked_and_cuts_what_is_long() -> None:
     assert list(hex_dump(b"ab\0\0ef", [{"start": 2, "length": 2}], 5)) == [
         "00000000  61 62 ** ** 65                                   ab**e",
-        "... 1 bytes more",
+        "... 1 byte more",
     ]
 
 

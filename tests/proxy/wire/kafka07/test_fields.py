@@ -72,6 +72,6 @@ def test_a_topic_that_is_no_utf8_is_malformed() -> None:
 
 def test_bytes_behind_the_end_are_malformed() -> None:
     at_end(b"abc", 3)
-    with pytest.raises(Malformed, match="1 bytes behind") as caught:
+    with pytest.raises(Malformed, match="1 byte behind") as caught:
         at_end(b"abc", 2)
     assert caught.value.offset == 2
