@@ -20,7 +20,7 @@ import click
 from proxy.config import BadSetting, ProxySettings
 from proxy.log import log, log_to_stderr
 from proxy.settings.load import Loaded, load
-from proxy.settings.reload import reloaded, why_it_waits
+from proxy.settings.reload import Reloaded, reloaded, why_it_waits
 from proxy.settings.sources import CONFIG
 from proxy.settings.wording import dotted
 
@@ -211,18 +211,27 @@ def _reloading(loaded: Loaded, config: Path | None, flags: dict[str, Any]) -> Ca
     from proxy.net import InEffect
 
     def reload() -> InEffect:
-        nonlocal loaded
-        before = {one.place: one.value for one in loaded.effective}
-        loaded, waiting = reloaded(loaded, load(config, flags))
-        log_to_stderr(loaded.proxy.log.level, loaded.proxy.log.format)
-        for one in loaded.effective:
-            if one.place not in before or before[one.place] != one.value:
-                log(INFO, "a setting changes at once", key=dotted(one.place))
-        for place in waiting:
-            log(WARNING, "a setting changes with the next start only", key=dotted(place), reason=why_it_waits(place))
-        return InEffect(loaded.proxy, _shared(loaded.capture, loaded.proxy.workers))
+        again = reloaded(loaded, load(config, flags))
+        new = again.loaded
+
+        def taken() -> None:
+            nonlocal loaded
+            before, loaded = loaded, new
+            log_to_stderr(new.proxy.log.level, new.proxy.log.format)
+            _say_changes(before, again)
+
+        return InEffect(new.proxy, _shared(new.capture, new.proxy.workers), taken)
 
     return reload
+
+
+def _say_changes(now: Loaded, again: Reloaded) -> None:
+    before = {one.place: one.value for one in now.effective}
+    for one in again.loaded.effective:
+        if one.place not in before or before[one.place] != one.value:
+            log(INFO, "a setting changes at once", key=dotted(one.place))
+    for place in again.waiting:
+        log(WARNING, "a setting changes with the next start only", key=dotted(place), reason=why_it_waits(place))
 
 
 def _shared(capture: CaptureSettings | None, workers: int) -> CaptureSettings | None:

@@ -40,18 +40,27 @@ STOP_SECONDS = 30
 # what connections take to end that wait for nothing, however short the deadline is
 MOMENT = 0.2
 
+
+def _nothing_else() -> None:
+    """Nobody else is to be told."""
+
+
 # the clusters' bootstrap listeners by name, and the admin page's address
 Ready = Callable[[Mapping[str, Address], Address | None], None]
 
 
 class InEffect(NamedTuple):
-    """Settings that were read again. `recording`: the recorder's, in words of its own."""
+    """Settings that were read again. `recording`: the recorder's, in words of its own.
+
+    taken: is called once nothing refuses them.
+    """
 
     settings: ProxySettings
     recording: Any = None
+    taken: Callable[[], None] = _nothing_else
 
 
-# what is in effect from now on; raises BadSetting, and everything stays as it is
+# what is to be in effect from now on, unless a cluster refuses it; raises BadSetting, and everything stays as it is
 Reload = Callable[[], InEffect]
 
 
@@ -189,6 +198,7 @@ class Proxy:
             return
         for change in changes:
             change()
+        new.taken()
         self._settings, self._recording = new.settings, new.recording
         if self._observer is not None:
             self._observer.choose(new.recording)

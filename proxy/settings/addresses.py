@@ -6,7 +6,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Any
 
 from proxy.rewrite.nodes import Address
-from proxy.settings.kinds import Kind, Misread, text
+from proxy.settings.kinds import Kind, Misread, each, text
 
 
 def _address(raw: Any) -> Address:
@@ -28,13 +28,13 @@ def _parts(raw: Any, of: str) -> list[Any]:
 
 
 def _brokers(raw: Any) -> tuple[Address, ...]:
-    return tuple(_broker(part) for part in _parts(raw, "broker"))
+    return each(_parts(raw, "broker"), _broker)
 
 
 def _broker(part: Any) -> Address:
     try:
         address = _address(part)
-    except ValueError as error:
+    except Misread as error:
         raise Misread(f"has {part!r}, which {error}") from error
     if not address.port:
         raise Misread(f"has {part!r}, whose port is no broker's")
@@ -42,13 +42,15 @@ def _broker(part: Any) -> Address:
 
 
 def _networks(raw: Any) -> tuple[IPv4Network | IPv6Network, ...]:
-    return tuple(_network(part) for part in _parts(raw, "network"))
+    return each(_parts(raw, "network"), _network)
 
 
 def _network(part: Any) -> IPv4Network | IPv6Network:
-    written = text(part)
     try:
+        written = text(part)
         return ip_network(written)
+    except Misread as error:
+        raise Misread(f"has {part!r}, which {error}") from error
     except ValueError as error:
         host = " (bits are set behind its length)" if "host bits" in str(error) else ""
         raise Misread(f"has {written!r}, which is no network{host}") from error

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+Read = TypeVar("Read")
 Toml = str | int | float | bool | list[str]
 
 
@@ -49,6 +50,19 @@ def text(raw: Any) -> str:
     if not raw.strip() or not raw.isprintable():
         raise Misread("is empty" if not raw.strip() else "has characters that nobody can see")
     return raw.strip()
+
+
+def each(parts: Iterable[Any], read: Callable[[Any], Read]) -> tuple[Read, ...]:
+    """What a kind's `read` makes of each part. Raises Misread: of all that are wrong."""
+    found, wrong = [], []
+    for part in parts:
+        try:
+            found.append(read(part))
+        except Misread as error:
+            wrong.append(str(error))
+    if wrong:
+        raise Misread(", and ".join(dict.fromkeys(wrong)))
+    return tuple(found)
 
 
 def _integer(raw: Any) -> int:

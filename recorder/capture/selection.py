@@ -8,14 +8,14 @@ frame's head.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase, translate
 from typing import Annotated, Any
 
 from proxy.settings.keys import Key
-from proxy.settings.kinds import SIZE, Kind, Misread, Toml, text
+from proxy.settings.kinds import SIZE, Kind, Misread, Toml, each, text
 from proxy.wire.apis import api_keys, api_name
 from proxy.wire.kafka07 import RequestType
 
@@ -28,11 +28,11 @@ _NOT = "!"
 _WILD = re.compile(r"[*?\[]")
 
 
-def _patterns(raw: Any) -> tuple[str, ...]:
+def _patterns(raw: Any, read: Callable[[Any], str] | None = None) -> tuple[str, ...]:
     parts = raw.split(",") if isinstance(raw, str) else raw
     if not isinstance(parts, list) or not parts:
         raise Misread("names nothing" if parts == [] else "is no list of patterns")
-    return tuple(_pattern(part) for part in parts)
+    return each(parts, read or _pattern)
 
 
 def _pattern(part: Any) -> str:
@@ -46,9 +46,12 @@ def _pattern(part: Any) -> str:
 
 
 def _apis(raw: Any) -> tuple[str, ...]:
-    found = _patterns(raw)
-    for pattern in found:
-        _check_api(pattern.removeprefix(_NOT))
+    return _patterns(raw, _api)
+
+
+def _api(part: Any) -> str:
+    found = _pattern(part)
+    _check_api(found.removeprefix(_NOT))
     return found
 
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from click.testing import CliRunner, Result
@@ -379,8 +380,13 @@ def test_the_log_is_written_as_the_settings_say(run, file):
 def test_a_hangup_has_the_same_file_read_again(run, file, capsys):
     assert proxy("--config", file, "--upstream", "b2:9092").exit_code == 0
     file.write_text(file.read_text().replace('"3s"', '"4s"').replace(":0", ":1") + '[log]\nlevel = "debug"\n')
-    again = run.reload()
-    again = again.settings
+    read = run.reload()
+    again = read.settings
+    # a cluster may refuse it still
+    assert logging.getLogger("kafka-wiretap").level == logging.INFO
+    assert capsys.readouterr().err == ""
+    assert run.reload() == read._replace(taken=mock.ANY)
+    read.taken()
     assert again.drain_seconds == 4
     assert again.clusters[0].upstream == (Address("b2", 9092),)
     assert again.clusters[0].listen == Address("127.0.0.1", 0)

@@ -790,6 +790,21 @@ async def test_wrong_settings_change_nothing(broker, caplog):
     assert caplog.text.count("settings stay as they are") == 2
 
 
+async def test_settings_that_a_cluster_refuses_are_taken_by_nobody(broker, caplog, monkeypatch):
+    def refuse(*_: Any) -> None:
+        raise BadSetting("no TLS can be made of it")
+
+    taken: list[bool] = []
+    new = InEffect(whole(settings(broker.address)), taken=lambda: taken.append(True))
+    async with proxying(settings(broker.address), reload=lambda: new) as proxy:
+        with monkeypatch.context() as patched:
+            patched.setattr(type(proxy.cluster), "changed", refuse)
+            await read_again()
+        assert (taken, proxy.watcher.seen("chosen")) == ([], [])
+        await read_again()
+        assert (taken, proxy.watcher.seen("chosen")) == ([True], [("chosen", None)])
+
+
 async def test_a_fault_while_settings_are_read_again_ends_nothing(broker, caplog):
     def reload() -> InEffect:
         raise KeyError("capture")

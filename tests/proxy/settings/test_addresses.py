@@ -35,6 +35,8 @@ def test_an_address_is_read_as_toml_and_as_text(kind, raw, value):
         (NETWORKS, [], "names no network"),
         (NETWORKS, ["10.0.0.1/8"], "has '10.0.0.1/8', which is no network (bits are set behind its length)"),
         (NETWORKS, ["balancer"], "has 'balancer', which is no network"),
+        (NETWORKS, [7, "a", "a"], "has 7, which is no text, and has 'a', which is no network"),
+        (BROKERS, "a:0,b:1,c", "has 'a:0', whose port is no broker's, and has 'c', which has no port"),
         (BROKERS, [], "names no broker"),
         (BROKERS, " , ", "names no broker"),
         (BROKERS, {}, "names no broker"),
