@@ -38,9 +38,11 @@ def test_partitions_move_to_other_brokers(kafka_three: KafkaCluster, tmp_path: P
 
 
 @pytest.mark.parametrize("kill", [pytest.param(False, marks=pytest.mark.long), True], ids=["SIGTERM", "kill -9"])
-def test_the_proxy_starts_again(kafka_three: KafkaCluster, tmp_path: Path, kill: bool) -> None:
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.long)], ids=["one process", "two workers"])
+def test_the_proxy_starts_again(kafka_three: KafkaCluster, tmp_path: Path, kill: bool, workers: int) -> None:
+    options = [*PATIENT, "--workers", str(workers)]
     with (
-        proxied(kafka_three, tmp_path, named=False, options=PATIENT) as proxy,
+        proxied(kafka_three, tmp_path, named=False, options=options) as proxy,
         steady(kafka_three, proxy.bootstrap, tmp_path) as work,
     ):
         proxy.restart(kill=kill)
