@@ -191,7 +191,10 @@ def _responses_pass(outcome: Outcome, options: Options) -> None:
         else:
             must(turn < len(came), f"more leaves than has come: {frame.data!r}")
             apis = [api for api in asked.get(number, ()) if is_rewritten(*api)]
-            must(_is_edit(frame, came[turn], apis), f"{frame.data!r} is no edit of {came[turn].data!r}")
+            must(
+                _is_edit(frame, came[turn], apis, options.hide_unknown),
+                f"{frame.data!r} is no edit of {came[turn].data!r}",
+            )
             turn += 1
 
 
@@ -199,15 +202,15 @@ def _is_new(api: tuple[int, int]) -> bool:
     return api[0] == API_VERSIONS and api[1] > api_versions.newest_known()
 
 
-def _is_edit(left: Frame, came: Frame, apis: list[tuple[int, int]]) -> bool:
+def _is_edit(left: Frame, came: Frame, apis: list[tuple[int, int]], hide_unknown: bool) -> bool:
     """Whether one is the other as the address table would have it for one of these apis."""
     if not (came.is_whole and left.data[4:8] == came.data[4:8]):
         # one that streams keeps its length, and may be cut off anywhere
         return left.data[:8] == came.data[:8] and bool(apis)
-    return any(_is_edit_of(key, version, left, came) for key, version in apis)
+    return any(_is_edit_of(key, version, left, came, hide_unknown) for key, version in apis)
 
 
-def _is_edit_of(key: int, version: int, left: Frame, came: Frame) -> bool:
+def _is_edit_of(key: int, version: int, left: Frame, came: Frame, hide_unknown: bool) -> bool:
     if not left.is_whole:
         return left.data[:4] == came.data[:4]
     try:
@@ -215,16 +218,16 @@ def _is_edit_of(key: int, version: int, left: Frame, came: Frame) -> bool:
         after = _decoded(key, version, left)
     except wire.WireError:
         # a text that is none, or bytes behind the message: those who only look for addresses read it
-        return left.data == _rewritten(key, version, came.data[4:])
+        return left.data == _rewritten(key, version, came.data[4:], hide_unknown)
     if key == API_VERSIONS:
         before, after = ({**one, "api_keys": []} for one in (before, after))
     return repr(_without_nodes(before)) == repr(_without_nodes(after))
 
 
-def _rewritten(key: int, version: int, frame: bytes) -> bytes:
+def _rewritten(key: int, version: int, frame: bytes, hide_unknown: bool) -> bytes:
     try:
         if key == API_VERSIONS:
-            return api_versions.reduce(version, frame)
+            return api_versions.reduce(version, frame, hide_unknown=hide_unknown)
         return addresses.splice(key, version, frame, PlayedNodes.told)
     except (wire.WireError, OSError):
         return b""

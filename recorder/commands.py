@@ -68,7 +68,12 @@ def _duration(_context: click.Context, _option: click.Parameter, value: str | No
 
 @click.command(short_help="Answer questions about a capture on Spark: latency and errors by API.")
 @click.argument("folder")
-@click.option("--master", default="local[*]", show_default=True, help="Spark's master: local[N] or a cluster's URL.")
+@click.option(
+    "--master",
+    default="local[*]",
+    show_default=True,
+    help="Where Spark runs: local[N], local[*], local-cluster[N,CORES,MIB], or a cluster: spark://HOST:PORT.",
+)
 @click.option("--conf", multiple=True, callback=_setting, metavar="NAME=VALUE", help="A Spark setting. Repeatable.")
 @click.option(
     "--window", callback=_duration, metavar="DURATION", help='Answer for each stretch of time, such as "1 minute".'
@@ -83,6 +88,9 @@ def analyze(
 
     FOLDER is a path, or a URL that every executor can read (hdfs:, s3a:, ...). What is not compacted yet is compacted
     first. Needs Java 17 or newer.
+
+    Tested are masters on this machine (local, local-cluster). Workers on other machines need the folder under the same
+    path or URL, and the Python version that runs here, with pyarrow; this package is sent to them.
 
     \b
     On this machine:           kafka-wiretap analyze capture

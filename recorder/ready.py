@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from recorder.capture.frames import FRAMES_FOLDER
+from recorder.capture.frames import AT_NS, FRAMES_FOLDER, KIND, SESSION
 from recorder.capture.session import SPOOL_FOLDER, RecordSettings, is_live, sessions
 
 _DELAY = f"frames appear up to {RecordSettings().segment_seconds:g} s (capture.segment_age) after they passed"
@@ -26,11 +26,32 @@ def ready(folder: Path) -> list[str]:
     if not (folder / FRAMES_FOLDER).is_dir() and not (folder / SPOOL_FOLDER).is_dir():
         raise NoCapture(f"{folder} holds no capture: record one with  kafka-wiretap proxy --record {folder} ...")
     notes, recorded = _compacted(folder)
-    if not any((folder / FRAMES_FOLDER).glob("*/*/*.parquet")):
+    files = sorted((folder / FRAMES_FOLDER).glob("*/*/*.parquet"))
+    _check_ours(folder, files)
+    if not files:
         yet = " yet" if recorded else ""
         why = f" ({notes[0]})" if notes else ""
         raise NoCapture(f"the capture in {folder} holds no frames{yet}{why}")
     return notes
+
+
+def _check_ours(folder: Path, files: list[Path]) -> None:
+    """Other people's Parquet would be read as columns that are all null, and answered as if nothing had passed."""
+    strangers = [file for file in files[:1] if file.stat().st_size and not _is_ours(file)]
+    if strangers:
+        raise NoCapture(f"{folder} holds no capture: {strangers[0]} is Parquet without a capture's columns")
+
+
+def _is_ours(file: Path) -> bool:
+    """What can't be read at all is the reader's to tell."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        names = pq.read_schema(file).names
+    except (OSError, pa.ArrowException):
+        return True
+    return {SESSION, KIND, AT_NS} <= set(names)
 
 
 def _compacted(folder: Path) -> tuple[list[str], bool]:

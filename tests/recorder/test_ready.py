@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from recorder import ready as module
@@ -73,6 +75,17 @@ def test_a_session_that_its_own_compactor_follows_is_still_being_recorded(
     assert note.startswith("a proxy is still recording session a")
     writer.release()
     assert ready(captured) == ["session a is being compacted by another process: try again"]
+
+
+def test_parquet_of_somebody_else_is_no_capture(captured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compaction(monkeypatch, Summary())
+    file = captured / "frames" / "date=2026-11-21" / "hour=12" / "a-1-1.parquet"
+    pq.write_table(pa.table({"user": [1], "kind": ["x"]}), file)
+    with pytest.raises(NoCapture, match=r"holds no capture: .*a-1-1.parquet is Parquet without") as caught:
+        ready(captured)
+    assert caught.value.exit_code == 2
+    pq.write_table(pa.table({"session": ["s"], "kind": ["x"], "at_ns": [1]}), file)
+    assert ready(captured) == []
 
 
 def test_a_finished_capture_without_a_frame_does_not_promise_any(captured: Path) -> None:
