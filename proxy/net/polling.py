@@ -51,14 +51,37 @@ class Polling:
             # it was there already, which says nothing
             return events
         until = clock() + LONGEST
-        while clock() < until:
+        while True:
             # whoever else wants this processor goes first
             os.sched_yield()
             events = poll(0, most)
-            if events:
+            # asked afterwards: where others kept the processor, what is found now has waited for it
+            late = clock() >= until
+            if events and not late:
                 self._credit = min(self._credit + 1, MOST_CREDIT)
                 return events
+            if events or late:
+                break
         self._credit -= VAIN
         if self._credit <= 0:
             self._credit = -REST
         return events
+
+
+class Yielding:
+    """Gives up the processor for a moment, as long as that is what it takes to get it back."""
+
+    def __init__(self) -> None:
+        # how often it is not tried any more, since somebody kept it for long
+        self._rest = 0
+
+    def give(self) -> bool:
+        """Lets others run. False: they are not let, because they would keep the processor."""
+        if self._rest:
+            self._rest -= 1
+            return False
+        begun = clock()
+        os.sched_yield()
+        if clock() - begun > LONGEST:
+            self._rest = REST
+        return True

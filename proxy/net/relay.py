@@ -129,7 +129,7 @@ class Relay:
             self._cause = Cause.PROXY_FAULT
             raise
         finally:
-            self._rewriting.release()
+            self._rewriting.end()
             # they have come, and the other side has not got them
             self._shared.traffic.unanswered(self._answered)
             self._shared.traffic.one_way(self._one_way)

@@ -245,10 +245,17 @@ class Rewriting:
         return (yield from self._rewriter.feed(piece, last=mark.last))
 
     def release(self) -> None:
-        """Called once what was rewritten has been sent, or the connection has ended."""
+        """Called once what was rewritten has been sent."""
         if self._rewriter is not None:
             self._rewriter.release()
             self._rewriter = None
+
+    def end(self) -> None:
+        """Called once the connection has ended, wherever that was: nothing of a response is kept."""
+        if self._step is not None:
+            self._step.close()
+        self._step = self._wait = None
+        self.release()
 
 
 def _is_for_rewriting(mark: Mark, exchange: Exchange) -> bool:

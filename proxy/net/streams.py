@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import trio
 
-from proxy.net.waits import Watch
+from proxy.net.waits import Watch, waits
 from proxy.rewrite.nodes import Address
 
 T = TypeVar("T")
@@ -168,11 +168,10 @@ class Stream:
         """
         for index, piece in enumerate(pieces):
             sent = self._send_now(piece)
-            for _ in range(OFFERS):
-                if sent == len(piece):
-                    break
-                os.sched_yield()
+            offers = OFFERS
+            while sent < len(piece) and offers and waits().yielding.give():
                 sent += self._send_now(memoryview(piece)[sent:])
+                offers -= 1
             if sent < len(piece):
                 return [memoryview(piece)[sent:], *pieces[index + 1 :]]
         return ()

@@ -8,7 +8,6 @@ where a file system does not know this way, goes through the cache as usual; bot
 
 from __future__ import annotations
 
-import errno
 import mmap
 import os
 from collections.abc import Iterator, Sequence
@@ -20,8 +19,15 @@ BLOCK = 4096
 BUFFER = 4 * 1024 * 1024
 # of one call
 MOST_PIECES = 512
+# seconds that one group may keep the queue waiting; and what is written to find out how fast a disk is, at first and
+# again each time that so many groups were kept from one that was too slow
+LONGEST, TRIAL, TRY_AGAIN = 0.1, 1024 * 1024, 64
 # less than this is soon in the cache, and soon read from there
 LARGE = 512 * 1024
+
+
+class WrittenInPart(OSError):
+    """Somebody took a part; why, the next write will say."""
 
 
 class BlockFile:
@@ -41,25 +47,28 @@ class BlockFile:
             self.close()
             raise
 
-    def append(self, pieces: Sequence[bytes], end: int, begun: bytes) -> None:
+    def append(self, pieces: Sequence[bytes], end: int, begun: bytes, most: int) -> int:
         """Writes as much of `pieces` as makes whole blocks; the file's size says how much that was.
 
         Args:
             end: of the file.
             begun: what its last block has so far, `end % BLOCK` bytes.
+            most: once it has written so much, it leaves the rest.
 
-        Raises:
-            OSError: the disk takes no more; what it took is as above.
+        Returns: bytes written. Raises OSError: the disk takes no more; the size of the file holds then, too.
         """
-        at, filled = end - len(begun), len(begun)
+        at, filled, written = end - len(begun), len(begun), 0
         self._buffer[:filled] = begun
-        for some in _portions(pieces, BUFFER - filled):
+        for some in _portions(pieces, min(BUFFER, most) - filled):
             _write(self._gathered, some, filled)
             filled += sum(map(len, some))
             whole = filled - filled % BLOCK
             _write(self._descriptor, [self._buffer[:whole]], at)
-            at, filled = at + whole, filled - whole
+            at, filled, written = at + whole, filled - whole, written + whole
+            if written > most - BLOCK:
+                break
             self._buffer[:filled] = self._buffer[whole : whole + filled]
+        return written
 
     def read(self, at: int, size: int) -> bytes:
         """The `size` bytes from offset `at` on, BUFFER at most; fewer at the file's end. Raises OSError."""
@@ -78,7 +87,7 @@ class BlockFile:
 
 def _write(descriptor: int, pieces: Sequence[bytes | memoryview], at: int) -> None:
     if os.pwritev(descriptor, pieces, at) != sum(map(len, pieces)):
-        raise OSError(errno.EIO, "written in part")
+        raise WrittenInPart
 
 
 def _portions(pieces: Sequence[bytes], first: int) -> Iterator[list[bytes | memoryview]]:
@@ -96,27 +105,31 @@ def _portions(pieces: Sequence[bytes], first: int) -> Iterator[list[bytes | memo
         yield portion
 
 
-class Ways:
-    """Which way a large group goes: past the cache, unless the disk can't keep up and the cache takes it faster.
+class Pace:
+    """How much goes past the cache in one go: what the disk takes within LONGEST.
 
-    A burst that a slow disk would take minutes for fits the memory of many a machine.
+    A burst that a slow disk would take minutes for fits the memory of many a machine, and the queue must not wait.
     """
 
     def __init__(self) -> None:
-        # seconds for a byte, by whether it went past the cache; as long as it falls behind
-        self._paces: dict[bool, float] = {}
+        # seconds for a byte when last written; None before anything was
+        self._seconds: float | None = None
+        self._refused = 0
 
-    def is_past_cache(self, *, behind: bool) -> bool:
-        """Which one the next group takes. `behind`: more waits to be written than should."""
-        if not behind:
-            self._paces.clear()
-            return True
-        past, through = self._paces.get(True), self._paces.get(False)
-        return past is None or (through is not None and past <= through)
+    def most(self) -> int:
+        """Bytes of the next group that go past the cache; 0: none."""
+        if self._seconds is None:
+            return TRIAL
+        most = int(LONGEST / self._seconds)
+        if most >= LARGE:
+            return most
+        # what it was may not be what it is
+        self._refused = (self._refused + 1) % TRY_AGAIN
+        return 0 if self._refused else TRIAL
 
-    def note(self, *, past_cache: bool, seconds: float, size: int) -> None:
-        """What a group took."""
-        self._paces[past_cache] = seconds / size
+    def note(self, seconds: float, size: int) -> None:
+        """What so many bytes took."""
+        self._seconds = max(seconds, 1e-6) / size
 
 
 def is_cached(descriptor: int, at: int) -> bool:

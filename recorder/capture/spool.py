@@ -19,7 +19,6 @@ import os
 import re
 import struct
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -189,6 +188,7 @@ class SegmentReader:
         self._file = path.open("rb", buffering=0)
         self._path = path
         self._blocks: BlockFile | None = None
+        self._may_go_past = True
         try:
             self.head, self.position = decode_head(self._file.read(64 * 1024))
         except DamagedSegmentError:
@@ -218,11 +218,20 @@ class SegmentReader:
         size = max(0, min(size, end - self.position))
         if LARGE <= size <= BUFFER and not is_cached(self._file.fileno(), self.position + size // 2):
             # it went past the page cache, or has left it: nobody will read it once more
-            with suppress(OSError):
-                self._blocks = self._blocks or BlockFile(self._path, os.O_RDONLY)
-                return self._blocks.read(self.position, size)
+            blocks = self._past_cache()
+            if blocks is not None:
+                return blocks.read(self.position, size)
         self._file.seek(self.position)
         return self._file.read(size)
+
+    def _past_cache(self) -> BlockFile | None:
+        """The file once more; None where it can be read through the page cache alone."""
+        if self._blocks is None and self._may_go_past:
+            try:
+                self._blocks = BlockFile(self._path, os.O_RDONLY)
+            except OSError:
+                self._may_go_past = False
+        return self._blocks
 
     def close(self) -> None:
         """Closes the file; no entry can be read any more."""

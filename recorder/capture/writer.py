@@ -18,7 +18,7 @@ from pathlib import Path
 
 from proxy.log import log
 from recorder.capture import spool
-from recorder.capture.blocks import BLOCK, LARGE, BlockFile, Ways
+from recorder.capture.blocks import BLOCK, LARGE, BlockFile, Pace, WrittenInPart
 from recorder.capture.session import RecordSettings, private
 from recorder.capture.spool import Kind, SegmentHead, Spans
 
@@ -43,6 +43,9 @@ LOOK_SECONDS = 0.5
 CLOCK_JUMP_NS = 10_000_000
 # entries in one writev: each needs two buffers
 GROUP = spool.MOST_BUFFERS // 2
+
+# what a file system says that takes no such writes, or has no memory for them
+NOT_THIS_WAY = frozenset({errno.EINVAL, errno.EOPNOTSUPP, errno.ENOMEM})
 
 Writev = Callable[[int, Sequence[bytes]], int]
 
@@ -79,7 +82,7 @@ class Log:
         self._group = 0
         # the newest segment once more, for what goes past the page cache; None where that can't be
         self._blocks: BlockFile | None = None
-        self._ways = Ways()
+        self._pace = Pace()
         self._older_bytes = 0
         self.number = 0
         self._end = self._start = 0
@@ -112,28 +115,28 @@ class Log:
             buffers.append(spool.entry_head(*item))
             buffers.append(item[5])
         self._unfinished, self._group = buffers, len(group)
-        if size < LARGE or self._blocks is None:
-            return self.resume()
-        return self._append_large(size, behind=len(items) > GROUP or size > self._settings.queue // 2)
+        if size >= LARGE and self._blocks is not None:
+            self._append_blocks(self._blocks)
+        return self.resume()
 
-    def _append_large(self, size: int, *, behind: bool) -> int:
-        begun = time.monotonic()
-        past_cache = self._ways.is_past_cache(behind=behind)
-        if past_cache:
-            self._append_blocks()
-        count = self.resume()
-        self._ways.note(past_cache=past_cache, seconds=time.monotonic() - begun, size=size)
-        return count
-
-    def _append_blocks(self) -> None:
-        assert self._blocks is not None
+    def _append_blocks(self, blocks: BlockFile) -> None:
+        """Writes some of what is to be written past the page cache; `resume` goes on behind it."""
+        most = self._pace.most()
+        if not most:
+            return
         started = self._end % BLOCK
+        begun = os.pread(self._descriptor, started, self._end - started)
+        at = time.monotonic()
         try:
-            self._blocks.append(self._unfinished, self._end, os.pread(self._descriptor, started, self._end - started))
+            written = blocks.append(self._unfinished, self._end, begun, most)
+        except WrittenInPart:
+            return
         except OSError as error:
-            # what is wrong with the disk will be said by `resume`
-            if error.errno == errno.EINVAL:
-                self._end_blocks()
+            if error.errno not in NOT_THIS_WAY:
+                raise
+            self._end_blocks()
+        else:
+            self._pace.note(time.monotonic() - at, written)
 
     def resume(self) -> int:
         """Finishes what an interrupted `append` began; returns what that would have returned."""

@@ -22,7 +22,9 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
 # on a busy machine too, what is in flight when the proxy is stopped has been answered by then
 PATIENT = ["--drain", "60"]
 
-WORKERS = pytest.mark.parametrize("workers", [1, 2], ids=["one process", "two workers"])
+WORKERS = pytest.mark.parametrize(
+    "workers", [1, pytest.param(2, marks=pytest.mark.long)], ids=["one process", "two workers"]
+)
 
 
 @WORKERS
@@ -38,7 +40,7 @@ def test_partitions_move_to_other_brokers(kafka_three: KafkaCluster, tmp_path: P
 
 
 @pytest.mark.parametrize("kill", [pytest.param(False, marks=pytest.mark.long), True], ids=["SIGTERM", "kill -9"])
-@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.long)], ids=["one process", "two workers"])
+@WORKERS
 def test_the_proxy_starts_again(kafka_three: KafkaCluster, tmp_path: Path, kill: bool, workers: int) -> None:
     options = [*PATIENT, "--workers", str(workers)]
     with (

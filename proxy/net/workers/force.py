@@ -286,7 +286,9 @@ class Force:
             watching.cancel_scope.cancel()
 
     def _now(self, link: Link, message: Message) -> bool:
-        link.begun = True
+        if not link.begun:
+            # from now on it has less time to say something
+            link.begun, link.silent = True, 0.0
         match message.said["do"]:
             case "join":
                 self._greet(link)

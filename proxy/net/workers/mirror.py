@@ -35,9 +35,12 @@ class Mirror(Nodes):
         # nodes, and the id of their cluster, for which nothing new is to be done
         self._ensured: set[Node] = set()
         self._ensured_for: str | None = None
+        # how often the table has been told: what was asked before may not be so any more
+        self._tables = 0
 
     def told(self, table: Mapping[str, Any]) -> None:
         """Takes over the parent's table: node id -> broker ("" while not known), listener, what clients are told."""
+        self._tables += 1
         self._ensured.clear()
         self._ensured_for = None
         before, self._brokers = self._brokers, {int(number): row[0] for number, row in table.items()}
@@ -58,10 +61,11 @@ class Mirror(Nodes):
         nodes = tuple(nodes)
         if not self.are_news(nodes, cluster_id):
             return
+        tables = self._tables
         asked = {"do": "ensure", "cluster": self._name, "nodes": [astuple(node) for node in nodes]}
         answer = await self._calls.ask(asked | {"cluster_id": cluster_id}).wait()
         self._advertised |= {node.node_id: Address(*at) for node, at in zip(nodes, answer["advertised"], strict=True)}
-        if answer["current"]:
+        if answer["current"] and tables == self._tables:
             self._ensured.update(nodes)
             self._ensured_for = cluster_id or self._ensured_for
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from proxy.net import polling
-from proxy.net.polling import LONGEST, MOST_CREDIT, REST, VAIN, Events, Polling
+from proxy.net.polling import LONGEST, MOST_CREDIT, REST, VAIN, Events, Polling, Yielding
 
 COMES: Events = [(7, 1)]
 A_LOOK = LONGEST / 10
@@ -20,6 +20,13 @@ class World:
         self.now = self.began = 0.0
         self.asked: list[float] = []
         self.comes: Callable[[float], bool] = lambda waited: False
+        # how long others keep the processor when they get it
+        self.kept = 0.0
+        self.yields = 0
+
+    def others(self) -> None:
+        self.yields += 1
+        self.now += self.kept
 
     def poll(self, seconds: float, most: int) -> Events:
         assert most == 5
@@ -38,6 +45,7 @@ class World:
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     world = World()
     monkeypatch.setattr(polling, "clock", lambda: world.now)
+    monkeypatch.setattr("proxy.net.polling.os.sched_yield", world.others)
     return world
 
 
@@ -106,3 +114,25 @@ def test_it_can_be_forbidden(world, subject):
     subject.busy = False
     world.wait(subject)
     assert world.asked == [SECONDS]
+
+
+def test_what_comes_while_others_have_the_processor_is_no_gain(world, subject):
+    world.kept = 20 * LONGEST
+    world.comes = lambda waited: waited > LONGEST / 2
+    found = [world.wait(subject) for _ in range(10 * REST)]
+    assert all(events == COMES for events, _ in found)
+    assert sum(looks > 0 for _, looks in found) <= 11
+
+
+def test_the_processor_is_given_up_while_it_is_given_back_soon(world):
+    yielding = Yielding()
+    assert all(yielding.give() for _ in range(100))
+    assert world.yields == 100
+
+
+def test_who_keeps_the_processor_does_not_get_it_for_a_while(world):
+    yielding = Yielding()
+    world.kept = 20 * LONGEST
+    given = sum(yielding.give() for _ in range(10 * REST))
+    assert given == world.yields
+    assert 1 < given <= 10

@@ -9,6 +9,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from proxy.net.polling import Yielding
 from proxy.net.streams import OFFERS, PeerLost, Stream, accepted, dial
 from proxy.rewrite.nodes import Address
 from tests.proxy.net.peers import HOST, Peer, connected
@@ -65,7 +66,7 @@ async def test_a_peer_that_reads_meanwhile_is_offered_the_rest(monkeypatch):
         offers.append(len(got))
         got.extend(other.recv(MUCH))
 
-    monkeypatch.setattr("proxy.net.streams.os.sched_yield", reads)
+    monkeypatch.setattr("proxy.net.polling.os.sched_yield", reads)
     with one, other:
         chunk = random.Random(0).randbytes(256 * 1024)
         rest = b"".join(stream.send_now([chunk]))
@@ -81,11 +82,19 @@ async def test_a_peer_that_reads_meanwhile_is_offered_the_rest(monkeypatch):
 async def test_a_peer_that_reads_nothing_is_left_alone_after_a_few_offers(ends, monkeypatch):
     stream, _ = ends
     offers = []
-    monkeypatch.setattr("proxy.net.streams.os.sched_yield", lambda: offers.append(1))
-    pieces = [bytes(MUCH), b"behind"]
-    *_, behind = stream.send_now(pieces)
+    monkeypatch.setattr("proxy.net.polling.os.sched_yield", lambda: offers.append(1))
+    *_, behind = stream.send_now([bytes(MUCH), b"behind"])
     assert behind == b"behind"
     assert len(offers) == OFFERS
+
+
+async def test_nothing_is_offered_where_others_would_keep_the_processor(ends, monkeypatch):
+    stream, _ = ends
+    monkeypatch.setattr(Yielding, "give", lambda _: False)
+    sends = []
+    monkeypatch.setattr(Stream, "_send_now", lambda _, piece: sends.append(piece) or 0)
+    assert stream.send_now([b"chunk"]) == [b"chunk"]
+    assert sends == [b"chunk"]
 
 
 async def test_receiving_waits_for_the_peer(ends, nursery):

@@ -9,7 +9,21 @@ from pathlib import Path
 import pytest
 
 from recorder.capture import blocks
-from recorder.capture.blocks import BLOCK, BUFFER, MOST_PIECES, BlockFile, Ways, is_cached
+from recorder.capture.blocks import (
+    BLOCK,
+    BUFFER,
+    LONGEST,
+    MOST_PIECES,
+    TRIAL,
+    TRY_AGAIN,
+    BlockFile,
+    Pace,
+    WrittenInPart,
+    is_cached,
+)
+
+# more than anything here is
+ALL = 1 << 40
 
 BlocksOf = Callable[..., BlockFile]
 
@@ -47,7 +61,7 @@ def test_as_much_as_makes_whole_blocks_is_written_behind_what_is_there(begun, to
     rng = random.Random(begun * 7 + total)
     before = rng.randbytes(2 * BLOCK + begun)
     pieces = pieces_of(rng, total, 300_000)
-    blocks_of(before).append(pieces, len(before), before[2 * BLOCK :])
+    blocks_of(before).append(pieces, len(before), before[2 * BLOCK :], ALL)
     whole = before + b"".join(pieces)
     kept = len(whole) - len(whole) % BLOCK
     assert path.read_bytes() == (whole[:kept] if kept > len(before) else before)
@@ -57,14 +71,14 @@ def test_as_much_as_makes_whole_blocks_is_written_behind_what_is_there(begun, to
 def test_pieces_may_be_tiny_and_many(seed, blocks_of, path):
     rng = random.Random(seed)
     pieces = [rng.randbytes(rng.randint(0, 60)) for _ in range(5 * MOST_PIECES)]
-    blocks_of().append(pieces, 0, b"")
+    blocks_of().append(pieces, 0, b"", ALL)
     whole = b"".join(pieces)
     assert path.read_bytes() == whole[: len(whole) - len(whole) % BLOCK]
 
 
 def test_one_piece_may_be_larger_than_the_buffer(blocks_of, path):
     piece = random.Random(0).randbytes(2 * BUFFER + 5 * BLOCK)
-    blocks_of().append([piece], 0, b"")
+    blocks_of().append([piece], 0, b"", ALL)
     assert path.read_bytes() == piece
 
 
@@ -78,7 +92,7 @@ def test_any_part_is_read_as_it_stands_in_the_file(seed, blocks_of):
 
 
 def test_what_goes_past_the_cache_is_not_in_it(blocks_of, path):
-    blocks_of().append([bytes(BUFFER)], 0, b"")
+    blocks_of().append([bytes(BUFFER)], 0, b"", ALL)
     with path.open("rb+", buffering=0) as file:
         assert not is_cached(file.fileno(), BUFFER // 2)
         assert BlockFile(path, os.O_RDONLY).read(0, BUFFER) == bytes(BUFFER)
@@ -123,8 +137,8 @@ def test_a_disk_that_takes_a_part_is_an_error(blocks_of, monkeypatch, path):
         return write(descriptor, pieces, at) if descriptor != one._descriptor else 0
 
     monkeypatch.setattr("recorder.capture.blocks.os.pwritev", in_part)
-    with pytest.raises(OSError, match="in part"):
-        one.append([bytes(BUFFER)], 0, b"")
+    with pytest.raises(WrittenInPart):
+        one.append([bytes(BUFFER)], 0, b"", ALL)
     assert path.stat().st_size == 0
 
 
@@ -133,46 +147,40 @@ def test_closed_twice_is_closed(blocks_of):
     one.close()
     one.close()
     with pytest.raises(OSError, match="Bad file descriptor"):
-        one.append([bytes(BLOCK)], 0, b"")
+        one.append([bytes(BLOCK)], 0, b"", ALL)
 
 
-# which way
+@pytest.mark.parametrize("most", [1, BLOCK, BUFFER - BLOCK, BUFFER, 2 * BUFFER])
+def test_once_so_much_is_written_the_rest_is_left(most, blocks_of, path):
+    piece = random.Random(0).randbytes(5 * BUFFER)
+    written = blocks_of().append([piece], 0, b"", most)
+    assert path.read_bytes() == piece[:written]
+    assert most - BLOCK < written <= most + BUFFER - BLOCK
+    if most <= BUFFER:
+        assert written <= most
 
 
-def test_while_it_keeps_up_all_goes_past_the_cache():
-    ways = Ways()
-    for seconds in (1, 100, 1):
-        assert ways.is_past_cache(behind=False)
-        ways.note(past_cache=True, seconds=seconds, size=1)
+# how much
 
 
-def test_a_slow_disk_that_falls_behind_is_left_to_the_cache_while_that_is_faster():
-    ways = Ways()
-    ways.is_past_cache(behind=False)
-    ways.note(past_cache=True, seconds=10, size=1)
-    assert not ways.is_past_cache(behind=True)
-    ways.note(past_cache=False, seconds=10, size=5)
-    assert not ways.is_past_cache(behind=True)
-    # the cache is full of what the disk has not got yet
-    ways.note(past_cache=False, seconds=20, size=1)
-    assert ways.is_past_cache(behind=True)
+def test_how_fast_a_disk_is_is_found_out_with_little():
+    assert Pace().most() == TRIAL
 
 
-def test_a_fast_disk_is_tried_against_the_cache_once():
-    ways = Ways()
-    assert ways.is_past_cache(behind=True)
-    ways.note(past_cache=True, seconds=1, size=10)
-    assert not ways.is_past_cache(behind=True)
-    ways.note(past_cache=False, seconds=1, size=5)
-    assert all(ways.is_past_cache(behind=True) for _ in range(10))
+def test_what_a_disk_takes_in_time_goes_past_the_cache():
+    pace = Pace()
+    pace.note(1.0, 10**9)
+    assert [pace.most() for _ in range(100)] == [int(LONGEST * 10**9)] * 100
 
 
-def test_once_it_has_caught_up_what_was_measured_is_forgotten():
-    ways = Ways()
-    ways.note(past_cache=True, seconds=10, size=1)
-    ways.note(past_cache=False, seconds=1, size=1)
-    assert not ways.is_past_cache(behind=True)
-    assert ways.is_past_cache(behind=False)
+def test_a_disk_that_takes_too_long_is_tried_again_now_and_then():
+    pace = Pace()
+    pace.note(1.0, 10**6)
+    tried = [pace.most() for _ in range(10 * TRY_AGAIN)]
+    assert tried.count(TRIAL) == 10
+    assert tried.count(0) == 9 * TRY_AGAIN + (TRY_AGAIN - 10)
+    pace.note(1.0, 10**9)
+    assert pace.most() == int(LONGEST * 10**9)
 
 
 def test_the_buffer_holds_whole_blocks():

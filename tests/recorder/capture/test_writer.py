@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from recorder.capture import spool
-from recorder.capture.blocks import LARGE, is_cached
+from recorder.capture.blocks import BLOCK, LARGE, LONGEST, is_cached
 from recorder.capture.session import RecordSettings
 from recorder.capture.spool import Kind, SegmentReader
 from recorder.capture.writer import ENTRY_COST, GROUP, Item, Log, SpoolFullError, Writer
@@ -133,6 +133,7 @@ def test_large_and_small_groups_stand_one_behind_the_other(log_of: LogOf, tmp_pa
 
 def test_a_large_group_goes_past_the_page_cache(log_of: LogOf, tmp_path: Path) -> None:
     log = log_of()
+    log._pace.note(0.001, 100 * MIB)
     log.append([item(0, 3 * MIB)])
     assert not is_cached(log._descriptor, MIB)
     log.append([item(1, LARGE - 1)])
@@ -155,48 +156,75 @@ def test_where_that_is_unknown_it_goes_through(log_of: LogOf, tmp_path: Path, mo
     assert is_cached(log._descriptor, MIB)
 
 
-@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EINVAL, errno.EIO])
+class FailingBlocks:
+    """What is written past the page cache fails after so many calls; `pwritev` for everybody."""
+
+    def __init__(self, log: Log, calls: int, error: int | None) -> None:
+        assert log._blocks is not None
+        log._pace.note(0.001, 100 * MIB)
+        self.write, self.disk, self.calls, self.error = os.pwritev, log._blocks._descriptor, calls, error
+
+    def __call__(self, descriptor: int, pieces: Sequence[bytes], at: int) -> int:
+        if descriptor == self.disk:
+            self.calls -= 1
+            if self.calls < 0:
+                if self.error is None:
+                    return self.write(descriptor, [memoryview(pieces[0])[: 2 * BLOCK]], at)
+                raise OSError(self.error, os.strerror(self.error))
+        return self.write(descriptor, pieces, at)
+
+
+LARGE_GROUP = [item(1, 3 * MIB), item(2, 10 * MIB), item(3, 5)]
+
+
+@pytest.mark.parametrize("error", [errno.EINVAL, errno.EOPNOTSUPP, errno.ENOMEM, None])
 @pytest.mark.parametrize("calls", [0, 1, 2])
-def test_what_a_failing_disk_took_of_a_large_group_is_not_written_twice(
+def test_what_a_file_system_took_of_a_large_group_is_not_written_twice(
+    log_of: LogOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calls: int, error: int | None
+) -> None:
+    log = log_of()
+    log.append([item(0, 100)])
+    monkeypatch.setattr(os, "pwritev", FailingBlocks(log, calls, error))
+    assert log.append(LARGE_GROUP) == 3
+    assert in_log(tmp_path) == kept([item(0, 100), *LARGE_GROUP])
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
+@pytest.mark.parametrize("calls", [0, 1, 2])
+def test_a_disk_that_fails_amid_a_large_group_is_heard_and_it_goes_on_at_the_byte(
     log_of: LogOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calls: int, error: int
 ) -> None:
     log = log_of()
     log.append([item(0, 100)])
-    assert log._blocks is not None
-    write, disk, left = os.pwritev, log._blocks._descriptor, [None] * calls
-
-    def fails(descriptor: int, pieces: Sequence[bytes], at: int) -> int:
-        if descriptor == disk:
-            if not left:
-                raise OSError(error, os.strerror(error))
-            left.pop()
-        return write(descriptor, pieces, at)
-
-    monkeypatch.setattr(os, "pwritev", fails)
-    group = [item(1, 3 * MIB), item(2, 10 * MIB), item(3, 5)]
-    assert log.append(group) == 3
-    assert in_log(tmp_path) == kept([item(0, 100), *group])
+    monkeypatch.setattr(os, "pwritev", FailingBlocks(log, calls, error))
+    with pytest.raises(OSError, match=os.strerror(error)):
+        log.append(LARGE_GROUP)
+    assert log.busy
+    assert log.resume() == 3
+    assert in_log(tmp_path) == kept([item(0, 100), *LARGE_GROUP])
 
 
-def test_a_large_group_on_a_disk_that_is_full_goes_on_at_the_byte(
+def test_a_disk_slower_than_the_traffic_does_not_keep_the_queue_waiting(
     log_of: LogOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log = log_of(Disk(1000, full()))
-    assert log._blocks is not None
-    write, disk = os.pwritev, log._blocks._descriptor
+    """Past the cache, at 20 MB a second: of 90 groups of 6 MiB, hardly any goes there."""
+    log, write, slow = log_of(), os.pwritev, 0.0
+    now = [0.0]
+    monkeypatch.setattr("recorder.capture.writer.time.monotonic", lambda: now[0])
 
-    def takes_nothing(descriptor: int, pieces: Sequence[bytes], at: int) -> int:
-        if descriptor == disk:
-            raise full()
-        return write(descriptor, pieces, at)
+    def at_a_pace(descriptor: int, pieces: Sequence[bytes], at: int) -> int:
+        count = write(descriptor, pieces, at)
+        if log._blocks is not None and descriptor == log._blocks._descriptor:
+            now[0] += count / 20e6
+        return count
 
-    monkeypatch.setattr(os, "pwritev", takes_nothing)
-    group = [item(0, 2 * MIB), item(1, 2 * MIB)]
-    with pytest.raises(OSError, match="No space"):
-        log.append(group)
-    assert log.busy
-    assert log.resume() == 2
-    assert in_log(tmp_path) == kept(group)
+    monkeypatch.setattr(os, "pwritev", at_a_pace)
+    for number in range(90):
+        before = now[0]
+        log.append([item(number, 6 * MIB)])
+        slow = max(slow, now[0] - before)
+    assert slow < 1.1 * LONGEST
+    assert len(in_log(tmp_path)) == 90
 
 
 def test_an_old_segment_is_followed_by_the_next_unless_it_is_empty(log_of: LogOf, tmp_path: Path) -> None:

@@ -121,6 +121,16 @@ async def test_an_answer_that_was_overtaken_is_not_kept(parent, worker):
     assert len(parent.asked) == 2
 
 
+async def test_an_answer_that_comes_with_a_newer_table_is_not_kept(parent, worker, nursery):
+    parent.may_answer = trio.Event()
+    nursery.start_soon(worker.mirror.ensure, [ONE])
+    await wait_all_tasks_blocked(0.01)
+    worker.mirror.told(TABLE)
+    parent.may_answer.set()
+    await wait_all_tasks_blocked(0.01)
+    assert worker.mirror.are_news([ONE])
+
+
 async def test_a_node_for_which_no_port_can_be_had_is_the_parents_error(parent, worker):
     parent.wrong = OSError(errno.EMFILE, "too many nodes")
     with pytest.raises(OSError, match="too many nodes"):
