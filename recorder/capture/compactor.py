@@ -36,7 +36,7 @@ IDLE_SECONDS = 0.05
 # how often it says how far it is
 STATUS_SECONDS = 0.5
 # the traffic goes before its recording: what the log holds can wait
-NICENESS = 5
+NICENESS = 10
 
 
 @dataclass(frozen=True, slots=True)
