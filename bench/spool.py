@@ -59,7 +59,7 @@ def _sync(folder: Path) -> None:
 
 
 def copied(folder: Path, size: float) -> Round:
-    """What dd writes into the folder, as many bytes, at its best of two: one after the other finds memory at hand."""
+    """What dd writes into the folder, as many bytes; the better of two, for the second gets the first one's memory."""
     target = folder / "dd"
     count = max(1, round(size / 2**20))
     command = ["dd", "if=/dev/zero", f"of={target}", "bs=1M", f"count={count}", "conv=fdatasync"]
