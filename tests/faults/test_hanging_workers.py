@@ -86,6 +86,7 @@ def going(event: threading.Event) -> Iterator[None]:
     event.clear()
 
 
+@pytest.mark.long
 def test_a_worker_that_hangs_before_it_works_is_named_and_killed_too(tmp_path: Path) -> None:
     with running(tmp_path, env={"KAFKA_WIRETAP_HUNG": "5s"}) as proxy:
         well, hangs = hung_at_its_start(proxy)

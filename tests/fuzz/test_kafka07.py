@@ -16,7 +16,7 @@ from proxy.wire.kafka07 import RequestHead
 SCRIPTS = kafka07.scripts()
 CHUNKS = [chunk for script in SCRIPTS.values() for chunk in script]
 # in all: so many parts, each of so many
-PARTS, EACH = 4, 250
+PARTS, EACH = 4, 100
 
 
 @pytest.mark.parametrize("part", range(PARTS))
