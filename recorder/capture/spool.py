@@ -218,20 +218,23 @@ class SegmentReader:
         size = max(0, min(size, end - self.position))
         if LARGE <= size <= BUFFER and not is_cached(self._file.fileno(), self.position + size // 2):
             # it went past the page cache, or has left it: nobody will read it once more
-            blocks = self._past_cache()
-            if blocks is not None:
-                return blocks.read(self.position, size)
+            block = self._past_cache(size)
+            if block is not None:
+                return block
         self._file.seek(self.position)
         return self._file.read(size)
 
-    def _past_cache(self) -> BlockFile | None:
-        """The file once more; None where it can be read through the page cache alone."""
-        if self._blocks is None and self._may_go_past:
-            try:
-                self._blocks = BlockFile(self._path, os.O_RDONLY)
-            except OSError:
-                self._may_go_past = False
-        return self._blocks
+    def _past_cache(self, size: int) -> bytes | None:
+        """So many bytes from here on; None where the file can be read through the page cache alone."""
+        if not self._may_go_past:
+            return None
+        try:
+            self._blocks = self._blocks or BlockFile(self._path, os.O_RDONLY)
+            return self._blocks.read(self.position, size)
+        except OSError:
+            # some file systems open a file so, and then refuse to read it; a broken disk is heard the other way too
+            self._may_go_past = False
+            return None
 
     def close(self) -> None:
         """Closes the file; no entry can be read any more."""

@@ -1,5 +1,6 @@
 """The log's format: every whole entry of a torn log is read, and nothing else is."""
 
+import errno
 import os
 import random
 from pathlib import Path
@@ -165,4 +166,22 @@ def test_where_it_can_only_be_read_through_the_cache_it_is(tmp_path: Path, monke
     monkeypatch.setattr(spool, "BlockFile", refuses)
     reader = SegmentReader(path)
     assert read_all(reader) == written
+    reader.close()
+
+
+def test_where_a_file_can_be_opened_so_but_not_read_it_is_read_through_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = [chunk(number, 300_000) for number in range(10)]
+    path, tries = write_segment(tmp_path, log_of(written)), []
+
+    def refuses(_: object, at: int, size: int) -> bytes:
+        tries.append(size)
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(spool, "is_cached", lambda *_: False)
+    monkeypatch.setattr(spool.BlockFile, "read", refuses)
+    reader = SegmentReader(path)
+    assert read_all(reader) == written
+    assert len(tries) == 1
     reader.close()
