@@ -33,10 +33,11 @@ test-fast: setup  ## the tests that need no broker and no JVM (under 2 minutes)
 test-long: setup  ## soaks and full sweeps
 	$(PYTEST) -m long --timeout 3600 $(ARGS)
 
-check: setup  ## lint, types, and which room may import which
+check: setup  ## lint, types, which room may import which, and names of tests that are the same in every process
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python scripts/check-collection
 
 bench: setup  ## ratios to a direct connection, a bare relay and Kroxylicious, in one run
 	@$(BIN)/python -m bench $(ARGS)

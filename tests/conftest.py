@@ -11,6 +11,7 @@ that stops nodes starts them again.
 """
 
 import logging
+import re
 import signal
 import sys
 from collections.abc import Iterator
@@ -65,6 +66,20 @@ def pytest_configure(config: pytest.Config) -> None:
     # kafka-python reads its schemas with functions that Python has deprecated; nothing that this project can mend
     for function in ("read_text", "open_text"):
         config.addinivalue_line("filterwarnings", f"ignore:{function} is deprecated:DeprecationWarning")
+
+
+# what a name of a test may be made of, and how long a parameter's part of it may be: it stands on a terminal's line
+PLAIN_ID = re.compile(r"[ -\[\]-~]{0,48}")
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Bytes and long texts are called by their parameter's name, and numbered; pytest names all others.
+
+    Their own content would be an unreadable name, and one that changes where it holds the time.
+    """
+    if isinstance(val, bytes | bytearray | memoryview):
+        return argname
+    return argname if isinstance(val, str) and not PLAIN_ID.fullmatch(val) else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

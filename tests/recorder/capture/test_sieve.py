@@ -93,7 +93,7 @@ def assert_is(rows: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> None:
 
 
 @pytest.mark.parametrize("largest", [5, 60, 5000])
-@pytest.mark.parametrize("chosen", CHOICES, ids=str)
+@pytest.mark.parametrize("chosen", CHOICES, ids=",".join)
 def test_what_is_kept_is_what_was_asked_for_however_it_is_cut(
     chosen: dict[str, Any], largest: int, tap_of: TapOf, tmp_path: Path
 ) -> None:

@@ -35,7 +35,7 @@ def message(
 
 
 def wrapper(magic: int, offset: int, *inner: bytes, attributes: int = GZIP, timestamp: int = 0) -> bytes:
-    packed = gzip.compress(b"".join(inner))
+    packed = gzip.compress(b"".join(inner), mtime=0)
     return message(magic, offset, packed, attributes=attributes, timestamp=timestamp)
 
 

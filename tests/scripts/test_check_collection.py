@@ -1,0 +1,46 @@
+"""`make check` finds names of tests that xdist's processes would not agree on, or that nobody can read."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "check-collection"
+
+# what a parameter is made of, and what is said of the test's name
+UNFIT = {
+    "str(time.time_ns() // 10**9)": "differs between two collections",
+    "str({'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'})": "differs between two collections",
+    r"b'\x00\xff'": "holds bytes",
+    "pytest.param(1, id='x' * 200)": "is longer than 200 characters",
+}
+
+
+def checked(folder: Path, *values: str) -> subprocess.CompletedProcess[str]:
+    """A test file with one parametrized test for each value, checked."""
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    (folder / "test_it.py").write_text(
+        "import pytest, time\n"
+        + "\n".join(
+            f"@pytest.mark.parametrize('value', [{value}])\ndef test_{number}(value): pass"
+            for number, value in enumerate(values)
+        )
+    )
+    return subprocess.run([sys.executable, SCRIPT, folder], capture_output=True, text=True)
+
+
+def test_each_name_that_is_unfit_is_printed(tmp_path: Path) -> None:
+    done = checked(tmp_path, *UNFIT)
+    assert done.returncode == 1
+    for number, said in enumerate(UNFIT.values()):
+        assert any(said in line and f"test_it.py::test_{number}[" in line for line in done.stdout.splitlines())
+
+
+def test_names_that_stay_are_fit(tmp_path: Path) -> None:
+    done = checked(tmp_path, "'a', 1, None, 2.5")
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_what_cannot_be_collected_is_a_failure(tmp_path: Path) -> None:
+    done = checked(tmp_path, "1 / 0")
+    assert done.returncode == 1
+    assert "ZeroDivisionError" in done.stderr
