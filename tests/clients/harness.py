@@ -188,6 +188,7 @@ class Proxied:
         """
         if self._ending > Ending.WHOLE:
             return  # what was cut off never passes
+        self._near.catch_up()
         with suppress(TimeoutError):
             wait_for(lambda: self._near.requested() <= self._far.requested(), "all requests to pass", seconds=5)
 

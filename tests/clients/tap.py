@@ -2,27 +2,31 @@
 
 Shares nothing with the project's code, so that the project can be compared with it: sockets, threads and files, no
 idea of Kafka. One tap stands between proxy and brokers, one between clients and proxy. It runs as a process of its
-own, which is told its routes as lines of JSON and says when each line holds; a connection is three files:
+own, which is told its routes as lines of JSON (`null`: pass on what has been sent so far) and says when each line
+holds; a connection is three files:
 `<number>.opened` (the address that was dialled), `<number>.requests` (what the dialling side sent) and
 `<number>.responses`. Bytes are written down before they are passed on.
 """
 
+import fcntl
 import json
+import select
 import socket
 import subprocess
 import sys
+import termios
 import threading
 import time
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import BinaryIO
 
 from tests.brokers import children
+from tests.brokers.waiting import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 CHUNK_BYTES = 1 << 18
@@ -65,7 +69,14 @@ class Tap:
 
     def reroute(self, routes: Mapping[str, str]) -> None:
         """From now on it listens where these say, and nowhere else; connections that are open stay as they are."""
-        print(json.dumps(dict(routes)), file=self._child.stdin, flush=True)
+        self._ask(dict(routes))
+
+    def catch_up(self) -> None:
+        """Returns when all that the dialling sides have sent by now is written down and passed on."""
+        self._ask(None)
+
+    def _ask(self, line: object) -> None:
+        print(json.dumps(line), file=self._child.stdin, flush=True)
         if not self._child.stdout.readline():
             raise RuntimeError(f"the tap ended with exit code {self._child.wait()}; its stderr says why")
 
@@ -94,71 +105,131 @@ def _read(opened: Path) -> Recorded:
 
 def _serve(folder: Path, patience: float) -> None:
     """The child: relays until its stdin ends, then waits a moment for what is under way."""
-    relays: list[threading.Thread] = []
-    listeners: dict[tuple[str, str], socket.socket] = {}
-    accept = partial(_accept, folder, count(1), relays)
+    relays: list[_Relay] = []
+    listeners: dict[tuple[str, str], _Listener] = {}
+    numbers = count(1)
     for line in sys.stdin:
         routes = json.loads(line)
-        for route in listeners.keys() - routes.items():
-            _close(listeners.pop(route))
-        for route in routes.items() - listeners.keys():
-            listeners[route] = socket.create_server(_address(route[0]), backlog=128)
-            threading.Thread(target=accept, args=(listeners[route], route), daemon=True).start()
+        if routes is None:
+            _catch_up(listeners, relays, patience)
+        else:
+            for route in listeners.keys() - routes.items():
+                listeners.pop(route).close()
+            for route in routes.items() - listeners.keys():
+                listeners[route] = _Listener(folder, numbers, relays, *route)
         print("ready", flush=True)
     deadline = time.monotonic() + patience
     for relay in relays:
-        relay.join(max(0, deadline - time.monotonic()))
+        relay.thread.join(max(0, deadline - time.monotonic()))
 
 
-def _close(listener: socket.socket) -> None:
-    """At once: a thread that accepts on it would keep it open."""
-    listener.shutdown(socket.SHUT_RDWR)
-    listener.close()
+def _catch_up(listeners: Mapping[object, "_Listener"], relays: "list[_Relay]", patience: float) -> None:
+    def is_done() -> bool:
+        return not any(one.is_behind for one in (*listeners.values(), *relays))
+
+    with suppress(TimeoutError):  # who takes nothing is waited for no longer
+        wait_for(is_done, "what has been sent", seconds=patience)
 
 
-def _accept(
-    folder: Path, numbers: "count[int]", relays: list[threading.Thread], listener: socket.socket, route: tuple[str, str]
-) -> None:
-    listen, target = route
-    while True:
-        try:
-            near, _ = listener.accept()
-        except OSError:
-            return  # nobody is to be let in here any more
-        number = next(numbers)
-        requests, responses = (folder / f"{number:06}.{name}" for name in ("requests", "responses"))
+class _Listener:
+    """Accepts at the address `listen`, and relays what comes to the address `target`."""
+
+    def __init__(self, folder: Path, numbers: "count[int]", relays: "list[_Relay]", listen: str, target: str) -> None:
+        self._folder, self._numbers, self._relays = folder, numbers, relays
+        self._listen, self._target = listen, target
+        self._socket = socket.create_server(_address(listen), backlog=128)
+        self._has_connection = False
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def close(self) -> None:
+        """At once: a thread that accepts on it would keep it open."""
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether somebody has connected who is not relayed yet."""
+        # in this order: a connection is in hand before it leaves the socket
+        return _is_ready(self._socket, 0) or self._has_connection
+
+    def _run(self) -> None:
+        # what is closed is not polled: nobody is to be let in there any more
+        with suppress(OSError, ValueError):
+            while _is_ready(self._socket, None):
+                self._has_connection = True
+                near, _ = self._socket.accept()
+                self._relay(near)
+                self._has_connection = False
+
+    def _relay(self, near: socket.socket) -> None:
+        requests = self._folder / f"{next(self._numbers):06}.requests"
+        responses = requests.with_suffix(".responses")
         files = [file.open("wb", buffering=0) for file in (requests, responses)]
-        requests.with_suffix(".opened").write_text(listen)
+        requests.with_suffix(".opened").write_text(self._listen)
         try:
-            far = socket.create_connection(_address(target), timeout=5)
+            far = socket.create_connection(_address(self._target), timeout=5)
         except OSError:
             near.close()  # what a proxy does without its broker
-            continue
+            return
         far.settimeout(None)
-        for source, sink, file, ends in ((near, far, files[0], (near, far)), (far, near, files[1], (near,))):
-            sink.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            relay = threading.Thread(target=_relay, args=(source, sink, file, ends), daemon=True)
-            relays.append(relay)
-            relay.start()
+        self._relays.append(_Relay(near, far, files[0], (near, far)))
+        self._relays.append(_Relay(far, near, files[1], (near,), answers=True))
 
 
-def _relay(source: socket.socket, sink: socket.socket, file: BinaryIO, ends: tuple[socket.socket, ...]) -> None:
+def _is_ready(listener: socket.socket, milliseconds: int | None) -> bool:
+    polled = select.poll()
+    polled.register(listener, select.POLLIN)
+    return bool(polled.poll(milliseconds))
+
+
+class _Relay:
     """One direction to its end. An end passes on as an end; a reset ends both directions.
 
     Args:
         ends: what is shut down at a reset. Responses that nobody takes any more end the near side only: what it had
             sent is written down, and is passed on before the far side is told.
     """
-    with file:
-        try:
-            while chunk := source.recv(CHUNK_BYTES):
-                file.write(chunk)
-                sink.sendall(chunk)
-            sink.shutdown(socket.SHUT_WR)
-        except OSError:
-            for end in ends:
-                with suppress(OSError):
-                    end.shutdown(socket.SHUT_RDWR)
+
+    def __init__(
+        self,
+        source: socket.socket,
+        sink: socket.socket,
+        file: BinaryIO,
+        ends: tuple[socket.socket, ...],
+        *,
+        answers: bool = False,
+    ) -> None:
+        self._source, self._sink, self._file, self._ends = source, sink, file, ends
+        self._answers = answers
+        self._has_chunk = False
+        sink.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether something that the dialling side has sent is not passed on yet."""
+        # in this order: a chunk is in hand before it leaves the socket
+        waiting = fcntl.ioctl(self._source, termios.FIONREAD, bytes(4))
+        return not self._answers and self.thread.is_alive() and (any(waiting) or self._has_chunk)
+
+    def _run(self) -> None:
+        with self._file:
+            try:
+                while chunk := self._receive():
+                    self._file.write(chunk)
+                    self._sink.sendall(chunk)
+                    self._has_chunk = False
+                self._sink.shutdown(socket.SHUT_WR)
+            except OSError:
+                for end in self._ends:
+                    with suppress(OSError):
+                        end.shutdown(socket.SHUT_RDWR)
+
+    def _receive(self) -> bytes:
+        self._source.recv(1, socket.MSG_PEEK)
+        self._has_chunk = True
+        return self._source.recv(CHUNK_BYTES)
 
 
 def _address(text: str) -> tuple[str, int]:

@@ -91,6 +91,21 @@ def test_what_a_client_sent_before_it_left_is_passed_on_though_it_takes_no_answe
     port.release()
 
 
+def test_a_tap_that_has_caught_up_has_written_down_all_that_was_sent(
+    server: Callable[[Serve], str], tmp_path: Path
+) -> None:
+    port, sent = Reserved("127.0.0.1"), bytes(100_000)
+    with (
+        Tap({str(port): server(answer_at_the_end)}, tmp_path / "tap") as tap,
+        socket.create_connection((port.host, port.port)) as client,
+    ):
+        for times in range(1, 21):
+            client.sendall(sent)
+            tap.catch_up()
+            assert tap.requested() == {times * len(sent): 1}
+    port.release()
+
+
 def talk_on(connection: socket.socket) -> None:
     with suppress(OSError):
         while True:

@@ -62,6 +62,7 @@ def test_connections_spread_over_the_workers_and_one_page_counts_them_all(tmp_pa
 def test_numbers_of_connections_are_unique_over_workers_and_what_follows_them(tmp_path: Path) -> None:
     with running(tmp_path) as proxy:
         first = connected(proxy.listening, 20)
+        wait_for(lambda: not proxy.metric("recorder_queue_bytes"), "the log")
         for worker in proxy.workers():
             worker.kill()
         dead = [worker.pid for worker in psutil.Process(proxy.process.pid).children()]
