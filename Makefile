@@ -3,9 +3,13 @@
 VENV ?= .venv
 BIN := $(VENV)/bin
 export PATH := $(abspath $(BIN)):$(PATH)
+# Compiled modules are kept, whatever the caller wants elsewhere: the tests start hundreds of processes of the project
+export PYTHONDONTWRITEBYTECODE :=
 PYTEST := $(BIN)/python -m pytest
 # tests that need nothing but Python, spread over the cores
 FAST := -m "not real and not long" -n auto --maxprocesses 4
+# tests with real brokers, JVMs and Spark: a process each for two cores, since each starts clusters of its own
+REAL := -m "real and not long" -n auto --maxprocesses 2 --dist loadgroup --no-loadscope-reorder
 # Extra arguments: make test-fast ARGS="-k metadata"
 ARGS ?=
 # How long make fuzz goes on: make fuzz SECONDS=600
@@ -25,7 +29,7 @@ demo: setup  ## an embedded cluster, the proxy, real clients, the capture and it
 
 test: check  ## the checks and the whole suite, the fast tests first (under 20 minutes on 2 cores)
 	$(PYTEST) $(FAST) $(ARGS)
-	$(PYTEST) -m "real and not long" $(ARGS)
+	$(PYTEST) $(REAL) $(ARGS)
 
 test-fast: setup  ## the tests that need no broker and no JVM (under 2 minutes)
 	$(PYTEST) $(FAST) $(ARGS)

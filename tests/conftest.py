@@ -82,13 +82,30 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     return argname if isinstance(val, str) and not PLAIN_ID.fullmatch(val) else None
 
 
+# hooks of all files' come before that of xdist, which reads the marks
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The fast tests first: a mistake shows before the first broker has started."""
+    """The fast tests first: a mistake shows before the first broker has started.
+
+    Where several processes share them (`--dist loadgroup`), one of them has all tests of a file, which share what the
+    file starts, and one all tests on Spark, whose session takes long to start.
+    """
     items.sort(key=_slowness)
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group("spark" if _uses_spark(item) else item.nodeid.partition("::")[0]))
 
 
 def _slowness(item: pytest.Item) -> int:
-    return 2 if item.get_closest_marker("long") else 1 if item.get_closest_marker("real") else 0
+    """Spark's before the other slow ones: they are one group, and the largest."""
+    if item.get_closest_marker("long"):
+        return 3
+    if item.get_closest_marker("real"):
+        return 1 if _uses_spark(item) else 2
+    return 0
+
+
+def _uses_spark(item: pytest.Item) -> bool:
+    return "spark" in getattr(item, "fixturenames", ())
 
 
 @pytest.hookimpl(wrapper=True)
