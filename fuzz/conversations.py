@@ -30,7 +30,7 @@ from proxy.net.rewriting import is_rewritten
 from proxy.rewrite import addresses, api_versions
 from proxy.wire import catalog
 from proxy.wire.framing import LENGTH, framed
-from recorder.capture.spool import Kind
+from recorder.capture.spool import OF_STREAMS
 
 PRODUCE, METADATA, FIND_COORDINATOR, SASL_HANDSHAKE, API_VERSIONS, DESCRIBE_CLUSTER = 0, 3, 10, 17, 18, 60
 CONTROLLERS = 2
@@ -42,8 +42,6 @@ LISTS = ("brokers", "coordinators", "node_endpoints")
 AS_IT_IS, JOINED, SEVENS, SINGLES = range(4)
 # more pieces than these take too long
 MOST_PIECES = 400
-# entries of the log that hold a stream's bytes
-OF_STREAMS = (Kind.BYTES, Kind.UNFRAMED)
 
 
 def unpacked(data: bytes) -> tuple[Options, list[Chunk]]:

@@ -15,7 +15,7 @@ from fuzz.plays import Chunk, Outcome
 from proxy.conversation import Cause, Direction, OpaqueReason
 from proxy.wire import kafka07
 from proxy.wire.framing import LENGTH, FrameLimits, framed
-from recorder.capture.spool import Kind
+from recorder.capture.spool import LEFT_OVER
 
 REQUEST, RESPONSE = Direction
 # of either direction, behind its length
@@ -60,7 +60,7 @@ def check(outcome: Outcome) -> None:
     _passes_as_it_is(outcome)
     _is_paired_by_order(outcome)
     must(not outcome.ensured, "no node is listened for")
-    masked = [item for item in outcome.log if item[6] and item[0] != Kind.UNFRAMED]
+    masked = [item for item in outcome.log if item[6] and item[0] not in LEFT_OVER]
     must(not masked, f"no frame is masked: {masked}")
 
 

@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable
 
 from proxy.conversation.conversation import Conversation
-from proxy.conversation.exchange import Direction, Exchange, FrameKind
+from proxy.conversation.exchange import Cause, Direction, Exchange, FrameKind
 from proxy.conversation.step import Mark, Step, Verdict
 from proxy.wire import sasl
 from proxy.wire.errors import WireError
@@ -30,6 +30,12 @@ LONGEST_HANDSHAKE = 4096
 ENTRY_COST = 64
 # a stream offset that no stream reaches
 NOWHERE = 1 << 62
+# why a conversation reads no further -> the kind of the entry that holds what it left
+UNREADABLE = {
+    Cause.BAD_LENGTH: Kind.BAD_LENGTH,
+    Cause.UNEXPECTED_RESPONSE: Kind.UNEXPECTED_RESPONSE,
+    Cause.UNSUPPORTED_VERSION: Kind.UNSUPPORTED_VERSION,
+}
 
 
 class Kept:
@@ -118,6 +124,7 @@ class Line:
         "_barrier",
         "_cost",
         "_kept",
+        "_left_as",
         "_mechanism",
         "_names_mechanism",
         "_secret",
@@ -162,6 +169,8 @@ class Line:
         self._barrier = [NOWHERE, NOWHERE]
         self._secret: list[Mark | None] = [None, None]
         self._whole = [-1, -1]
+        # per direction: the kind of what is left when the connection ends
+        self._left_as = [Kind.UNFRAMED, Kind.UNFRAMED]
         self._mechanism: str | None = None
         # whether what can't be written yet is the beginning of a handshake, which holds no secret
         self._names_mechanism = False
@@ -188,6 +197,8 @@ class Line:
             self._cost += len(chunk) + ENTRY_COST
         self._barrier[direction] = step.offset + step.stop if step.unclassified else NOWHERE
         self._secret[direction] = None
+        if step.cause is not None:
+            self._left_as[direction] = UNREADABLE.get(step.cause, Kind.UNFRAMED)
         if direction is Direction.REQUEST:
             self._names_mechanism = False
         for mark in step.marks:
@@ -222,7 +233,7 @@ class Line:
         head = redaction.TOKEN_HEAD if self.talk.login.pending else redaction.REQUEST_HEAD
         for kept in self._kept:
             kept.mask(self._barrier[kept.direction] + head, NOWHERE)
-            items.append(kept.item(self.connection, Kind.UNFRAMED))
+            items.append(kept.item(self.connection, self._left_as[kept.direction]))
         self._kept, self._cost = [], 0
         return items
 

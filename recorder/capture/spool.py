@@ -60,6 +60,15 @@ class Kind(IntEnum):
     NODE = 11  # JSON: node_id, upstream, listener
     END = 12  # the session was closed in order
     UNFRAMED = 13  # arrived at `offset`, and the connection ended before it could be told what it is
+    # arrived at `offset` and could not be read, for the cause of that name
+    BAD_LENGTH = 14
+    UNEXPECTED_RESPONSE = 15
+    UNSUPPORTED_VERSION = 16
+
+
+# entries of bytes that no frame could be made of; all that hold bytes of a stream
+LEFT_OVER = (Kind.UNFRAMED, Kind.BAD_LENGTH, Kind.UNEXPECTED_RESPONSE, Kind.UNSUPPORTED_VERSION)
+OF_STREAMS = (Kind.BYTES, *LEFT_OVER)
 
 
 class Entry(NamedTuple):

@@ -28,7 +28,7 @@ from recorder.capture.line import Line
 from recorder.capture.selection import Selection
 from recorder.capture.session import FolderError, Lock, RecordSettings, WhenFull
 from recorder.capture.sieve import Cut, Sieve, Unrecorded
-from recorder.capture.spool import Kind
+from recorder.capture.spool import OF_STREAMS, Kind
 from recorder.capture.writer import ENTRY_COST, Item, Log, Writer
 
 # facts are recorded beyond the queue's limit too; a disk that fails for hours must not fill the memory with them
@@ -37,8 +37,6 @@ MOST_FACTS_WAITING = 8 * 1024 * 1024
 NO_CONNECTION = -1
 
 _BYTES = int(Kind.BYTES)
-# entries whose bytes are a stream's
-_OF_STREAMS = (int(Kind.BYTES), int(Kind.UNFRAMED))
 # a limit that is always exceeded
 NOTHING = -1
 
@@ -349,7 +347,7 @@ class Tap:
             return
         # its thread is gone, by a fault: nothing is kept for it, nothing waits for it
         self._limit = NOTHING
-        self._dropped += sum(len(item[5]) for item in writer.queue if item[0] in _OF_STREAMS)
+        self._dropped += sum(len(item[5]) for item in writer.queue if item[0] in OF_STREAMS)
         writer.queue.clear()
         self._taken = writer.written
 

@@ -12,7 +12,7 @@ from proxy.conversation.exchange import Direction
 from proxy.wire import catalog
 from recorder.capture import line as lines
 from recorder.capture.line import Line
-from recorder.capture.spool import Kind
+from recorder.capture.spool import OF_STREAMS, Kind
 from recorder.capture.writer import Item
 from tests.recorder.capture import traffic
 from tests.recorder.capture.traffic import framed
@@ -46,7 +46,7 @@ class Recording:
         """The bytes written of a direction; every one at its place."""
         found = b""
         for kind, side, _, offset, _, data, _ in self.items:
-            if kind in (Kind.BYTES, Kind.UNFRAMED) and side == direction:
+            if kind in OF_STREAMS and side == direction:
                 assert offset == len(found)
                 found += data
         return found
@@ -189,7 +189,7 @@ def test_what_a_connection_ends_with_before_a_login_shows_its_length_alone() -> 
     recording.feed(REQUEST, b"GET /secret HTTP/1.1")
     recording.finish()
     assert recording.stream(REQUEST) == b"GET " + bytes(16)
-    assert recording.items[-1][0] == Kind.UNFRAMED
+    assert recording.items[-1][0] == Kind.BAD_LENGTH
 
 
 def test_what_a_connection_ends_with_behind_a_login_shows_its_head() -> None:

@@ -14,7 +14,7 @@ from proxy.wire.apis import api_name
 from recorder.capture import session as sessions
 from recorder.capture.compactor import compact
 from recorder.capture.session import RecordSettings
-from recorder.capture.spool import Kind
+from recorder.capture.spool import OF_STREAMS
 from recorder.capture.tap import Tap
 from tests.recorder.capture import traffic
 from tests.recorder.capture.looks import event_rows, frame_rows, log_entries
@@ -126,7 +126,7 @@ def call(client_id: str, body: str, version: int = 3) -> Call:
 def written(tmp_path: Path, tap: Tap) -> bytes:
     """The peers' bytes in the log, without what the log itself says of them."""
     entries = log_entries(sessions.spool_folder(tmp_path, tap.session))
-    return b"".join(entry.data for entry in entries if entry.kind in (Kind.BYTES, Kind.UNFRAMED))
+    return b"".join(entry.data for entry in entries if entry.kind in OF_STREAMS)
 
 
 @pytest.mark.parametrize("largest", [1, 9, 1000])

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 
 from proxy.conversation.exchange import Cause, Direction
 from proxy.log import KeyFormatter
+from proxy.wire import catalog
+from proxy.wire.dialects import Dialect
 from recorder.capture import redaction, spool
 from recorder.capture import session as sessions
 from recorder.capture.compactor import compact
@@ -396,6 +398,39 @@ def test_an_answer_of_the_proxy_is_recorded_as_its_own(tap_of: TapOf, tmp_path: 
     assert (made["made_by"], made["kind"], made["exchange"], made["sequence"]) == ("proxy", "response", 1, 3)
     assert made["frame"] == answer[4:]
     assert made["latency_ns"] is None
+
+
+@pytest.mark.parametrize("cut", [0, 3], ids=["whole", "cut"])
+@pytest.mark.parametrize(
+    ("dialect", "direction", "left", "note"),
+    [
+        (Dialect.KAFKA_07, Direction.REQUEST, b"\0\0\0\1\0", "bad_length"),
+        (Dialect.KAFKA_07, Direction.RESPONSE, b"\0\0\0\1\0\0", "bad_length"),
+        (Dialect.KAFKA_07, Direction.RESPONSE, b"\0\0\0\2\0\0", "unexpected_response"),
+        (Dialect.KAFKA_07, Direction.REQUEST, b"\0\0\0", "the connection ended before it could be told what this is"),
+        (Dialect.KAFKA, Direction.REQUEST, b"\xff\xff\xff\xff", "bad_length"),
+        (Dialect.KAFKA, Direction.RESPONSE, b"\0\0\0\3\0\0\0", "bad_length"),
+        (Dialect.KAFKA, Direction.RESPONSE, b"\0\0\0\4\0\0\0\0", "unexpected_response"),
+    ],
+    ids=["0.7-asks", "0.7-answers", "0.7-unasked", "0.7-cut", "asks", "answers", "unasked"],
+)
+def test_bytes_that_cannot_be_read_say_why(
+    tap_of: TapOf, tmp_path: Path, dialect: Dialect, direction: Direction, left: bytes, note: str, cut: int
+) -> None:
+    tap = tap_of()
+    player = Player(tap)
+    player.open(Talk(1, [], dialect=dialect))
+    if note == "bad_length" and direction is Direction.RESPONSE:
+        asked = b"\0\1" if dialect is Dialect.KAFKA_07 else catalog.encode_request(12, 0, 1, "c", {})
+        player.play(1, traffic.Chunk(Direction.REQUEST, traffic.framed(asked), 9))
+    for piece in filter(None, (left[:cut], left[cut:])):
+        player.play(1, traffic.Chunk(direction, piece, 10))
+    player.close(1)
+    tap.close()
+    compact(tmp_path)
+    rows = [row for row in frame_rows(tmp_path) if row["kind"] == "bytes"]
+    assert {row["note"] for row in rows} == {note}
+    assert b"".join(row["frame"] for row in rows) == left
 
 
 def test_the_counters_tell_of_the_compactor_too(tap_of: TapOf, tmp_path: Path) -> None:
