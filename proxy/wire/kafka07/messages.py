@@ -29,15 +29,13 @@ from zlib import crc32
 from proxy.wire.errors import Malformed, WireError, in_bytes, naming
 from proxy.wire.kafka07.fields import INT32, put, put_block
 from proxy.wire.primitives import Buffer
-from proxy.wire.records.compression import DEFAULT_LIMIT, compress, decompress
+from proxy.wire.records.compression import DEEPEST, DEFAULT_LIMIT, compress, decompress
 from proxy.wire.records.kinds import CODECS, Compression
 
 NAME = "0.7 message"
 COMPRESSION_MASK = 0x03
 # magic, checksum; magic, attributes, checksum
 _HEADS = (Struct(">bI"), Struct(">bbI"))
-# 0.7's consumers read wrappers in wrappers (s), though producers write one level; a bomb may not use up the stack.
-DEEPEST = 4
 
 
 class Message(NamedTuple):

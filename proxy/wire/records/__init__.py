@@ -5,7 +5,7 @@ Words of this room:
     record       offset, timestamp, key, value, headers
     batch        records with one header before them (magic 2), maybe compressed as one block
     message      a record of magic 0 or 1; a run of them is a message set
-    wrapper      a message whose value is a compressed message set
+    wrapper      a message whose value is a compressed message set, which with magic 0 may hold wrappers again
     codec        how records are compressed, a `Compression`: none, gzip, snappy, lz4, zstd
     control      records that brokers write: ends of transactions, changes of leader (`embedded.decode_control`)
     tombstone    a record whose value is None

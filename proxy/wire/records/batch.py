@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
 
-from proxy.wire.errors import Malformed, in_bytes, naming
+from proxy.wire.errors import Malformed, WireError, in_bytes, naming
 from proxy.wire.primitives import Buffer
 from proxy.wire.records.kinds import (
     CODECS,
@@ -164,6 +164,13 @@ def _message_header(buf: Buffer, start: int, end: int, magic: int) -> Batch:
     base, count = (None, None) if attributes & 7 else (offset, 1)
     times = timestamp, timestamp
     return Batch(start, end, magic, base, offset, attributes, crc, -1, *times, *NO_PRODUCER_FIELDS, count)
+
+
+def unfolded(error: WireError, batch: Batch) -> Malformed:
+    """An error in what a batch or a wrapper unfolds to, told at the place where that stands."""
+    where = "" if error.offset is None else f", at byte {error.offset} of what they unfold to"
+    reason = f"in {batch.codec.value} records{where}: {error.reason}"
+    return Malformed(reason, api=NAME, version=batch.magic, offset=batch.start)
 
 
 def _check_room(start: int, end: int, magic: int, smallest: int) -> None:

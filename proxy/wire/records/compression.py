@@ -19,6 +19,9 @@ from proxy.wire.records.kinds import Compression
 
 # Sixty times what a broker takes as a message's size by default.
 DEFAULT_LIMIT = 64 << 20
+# So often messages may be compressed one in the other. Whoever nests them at all does it twice; a bomb may not use up
+# the stack, nor be unfolded ever again for a few bytes each.
+DEEPEST = 4
 # Input is fed in pieces: what stands behind a member's end is copied by the codecs, with many small members each time.
 PIECE = 8 << 10
 # Some codecs allocate what they are asked for before they know whether they need it.

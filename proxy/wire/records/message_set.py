@@ -1,15 +1,18 @@
 """Message sets of magic 0 and 1: a run of messages, each a record or the wrapper of a compressed set.
 
-A wrapper's messages are plain and of its magic. Their offsets: as they are in magic 0; in magic 1 counted from 0, the
-wrapper's offset being that of the last one. (Some versions of librdkafka leave the wrapper's offset 0 in what they
-produce: the numbers inside are the offsets then.) A wrapper that a broker stamped (log append time) tells the time of
-all.
-Source: Kafka's `AbstractLegacyRecordBatch`, KIP-31 (relative offsets), KIP-32 (timestamps).
+A wrapper's messages are of its magic. Their offsets: as they are in magic 0; in magic 1 counted from 0, the wrapper's
+offset being that of the last one. (Some versions of librdkafka leave the wrapper's offset 0 in what they produce: the
+numbers inside are the offsets then.) A wrapper that a broker stamped (log append time) tells the time of all.
+
+In magic 0 they may be wrappers again: the protocol guide allows it, and the readers of 0.8 unfold them. Brokers never
+wrote such, and every reader since 0.10 refuses them; with magic 1 there was no other. Here they are read as 0.8 does.
+Source: Kafka's `AbstractLegacyRecordBatch`, 0.8's `ByteBufferMessageSet`, KIP-31 (relative offsets), KIP-32
+(timestamps).
 """
 
 from struct import Struct
 
-from proxy.wire.errors import Malformed, in_bytes
+from proxy.wire.errors import Malformed, WireError, in_bytes
 from proxy.wire.primitives import Buffer
 from proxy.wire.records.batch import (
     INT64_END,
@@ -19,9 +22,10 @@ from proxy.wire.records.batch import (
     SMALLEST_MESSAGE,
     Batch,
     batches,
+    unfolded,
 )
 from proxy.wire.records.checksums import crc32
-from proxy.wire.records.compression import decompress
+from proxy.wire.records.compression import DEEPEST, decompress
 from proxy.wire.records.kinds import LOG_APPEND_BIT, Compression, TimestampType
 from proxy.wire.records.record import CHUNK, Raw
 
@@ -99,39 +103,66 @@ def plain_run(buf: Buffer, at: int, end: int, magic: int, check_crc: bool) -> tu
 
 
 def unwrapped(wrapper: Batch, value: bytes | None, limit: int, check_crc: bool) -> list[Raw]:
-    """The records in a wrapper's value. Errors: Malformed, its offset counted in the plain set."""
-    if wrapper.codec is Compression.ZSTD:
-        raise Malformed("zstd in a message set: only batches of magic 2 have it")
-    if value is None:
-        raise Malformed("a compressed message without a value")
-    plain = decompress(wrapper.codec, value, limit, magic=wrapper.magic)
-    found = _inner(wrapper, plain, check_crc)
-    if not found:
-        raise Malformed("a compressed message set of nothing")
-    return _placed(wrapper, found)
+    """The records in a wrapper's value. `limit`: bytes that it may unfold to, with all that is nested in it.
+
+    Errors: Malformed, its offset counted in the plain set.
+    """
+    return _Unfolding(limit, check_crc).records(wrapper, value, 1)
 
 
-def _inner(wrapper: Batch, plain: bytes, check_crc: bool) -> list[Raw]:
-    found: list[Raw] = []
-    at = 0
-    while at < len(plain):
-        run, after = plain_run(plain, at, len(plain), wrapper.magic, check_crc)
-        if not run:
-            raise _why_not(wrapper, plain, at)
-        found += run
-        at = after
-    return found
+class _Unfolding:
+    """Reads what one wrapper holds, and counts the bytes that come out of it."""
 
+    def __init__(self, limit: int, check_crc: bool) -> None:
+        self._left, self._check_crc = limit, check_crc
 
-def _why_not(wrapper: Batch, plain: bytes, at: int) -> Malformed:
-    """What is wrong with the message at `at`, where a run of plain ones stopped."""
-    inner = next(batches(plain, at), None)
-    if inner is None:
-        return Malformed("a compressed message set that is cut off", offset=at)
-    if inner.magic != wrapper.magic or inner.codec is not Compression.NONE:
-        return Malformed("a wrapper holds plain messages of its own magic alone", offset=at)
-    message(plain, inner)
-    return bad_crc32(plain, inner)
+    def records(self, wrapper: Batch, value: bytes | None, depth: int) -> list[Raw]:
+        """`depth`: of the wrapper; 1 for one that is in no other."""
+        plain = self._plain(wrapper, value)
+        found: list[Raw] = []
+        at = 0
+        while at < len(plain):
+            run, after = plain_run(plain, at, len(plain), wrapper.magic, self._check_crc)
+            if not run:
+                run, after = self._nested(wrapper, plain, at, depth)
+            found += run
+            at = after
+        if not found:
+            raise Malformed("a compressed message set of nothing")
+        return _placed(wrapper, found)
+
+    def _plain(self, wrapper: Batch, value: bytes | None) -> bytes:
+        if wrapper.codec is Compression.ZSTD:
+            raise Malformed("zstd in a message set: only batches of magic 2 have it")
+        if value is None:
+            raise Malformed("a compressed message without a value")
+        plain = decompress(wrapper.codec, value, self._left, magic=wrapper.magic)
+        self._left -= len(plain)
+        return plain
+
+    def _nested(self, wrapper: Batch, plain: bytes, at: int, depth: int) -> tuple[list[Raw], int]:
+        """The records of the wrapper at `at`, where a run of plain messages stopped, and the offset behind it.
+
+        Errors: Malformed; what stands there may be no wrapper but a message that is wrong.
+        """
+        inner = next(batches(plain, at), None)
+        if inner is None:
+            raise Malformed("a compressed message set that is cut off", offset=at)
+        if inner.magic != wrapper.magic:
+            raise Malformed("a wrapper holds messages of its own magic alone", offset=at)
+        _, _, _, value, *_ = message(plain, inner)
+        if inner.codec is Compression.NONE:
+            raise bad_crc32(plain, inner)
+        if inner.magic:
+            raise Malformed("a wrapper of magic 1 holds plain messages alone", offset=at)
+        if depth == DEEPEST:
+            raise Malformed(f"compressed more than {DEEPEST} times", offset=at)
+        if self._check_crc:
+            check_crc32(plain, inner)
+        try:
+            return self.records(inner, value, depth + 1), inner.end
+        except WireError as error:
+            raise unfolded(error, inner) from None
 
 
 def _placed(wrapper: Batch, found: list[Raw]) -> list[Raw]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from proxy.wire.errors import Malformed, WireError, naming
 from proxy.wire.primitives import Buffer
 from proxy.wire.records import message_set
-from proxy.wire.records.batch import BATCH_CRC_FROM, BATCH_HEAD, NAME, Batch, header, whole
+from proxy.wire.records.batch import BATCH_CRC_FROM, BATCH_HEAD, NAME, Batch, header, unfolded, whole
 from proxy.wire.records.batch_records import chunks
 from proxy.wire.records.checksums import crc32c
 from proxy.wire.records.compression import DEFAULT_LIMIT, decompress
@@ -95,6 +95,4 @@ def _placed(error: WireError, batch: Batch, payload_from: int) -> Malformed:
     if batch.codec is Compression.NONE:
         inside = error.offset or 0
         return Malformed(error.reason, api=NAME, version=batch.magic, offset=batch.start + payload_from + inside)
-    where = "" if error.offset is None else f", at byte {error.offset} of what they unfold to"
-    reason = f"in {batch.codec.value} records{where}: {error.reason}"
-    return Malformed(reason, api=NAME, version=batch.magic, offset=batch.start)
+    return unfolded(error, batch)

@@ -8,6 +8,7 @@ import pytest
 
 from proxy.wire.errors import Malformed
 from proxy.wire.records import Compression, Record, TimestampType, read, write_message_set
+from proxy.wire.records.compression import DEEPEST
 from proxy.wire.records.record import CHUNK
 
 NONE, CREATE, APPEND = TimestampType.NONE, TimestampType.CREATE, TimestampType.LOG_APPEND
@@ -93,13 +94,29 @@ def test_a_wrapper_that_a_broker_stamped_tells_the_time_of_all() -> None:
         (wrapper(1, 0, message(1, 0, b"v"), b"x"), "a compressed message set that is cut off"),
         (
             wrapper(1, 0, message(0, 0, b"v")),
-            "byte 0 of what they unfold to: a wrapper holds plain",
+            "byte 0 of what they unfold to: a wrapper holds messages of its own magic",
         ),
         (
             wrapper(0, 0, message(1, 0, b"v")),
-            "byte 0 of what they unfold to: a wrapper holds plain",
+            "byte 0 of what they unfold to: a wrapper holds messages of its own magic",
         ),
-        (wrapper(1, 0, wrapper(1, 0, message(1, 0, b"v"))), "holds plain messages"),
+        (wrapper(1, 0, wrapper(1, 0, message(1, 0, b"v"))), "a wrapper of magic 1 holds plain messages alone"),
+        (
+            wrapper(0, 0, wrapper(0, 0)),
+            "byte 0 of what they unfold to: in gzip records: a compressed message set of nothing",
+        ),
+        (
+            wrapper(0, 0, message(0, 0, b"v"), message(0, 0, b"not gzip", attributes=GZIP)),
+            "byte 27 of what they unfold to: in gzip records: no gzip member",
+        ),
+        (
+            wrapper(0, 0, message(0, 0, gzip.compress(message(0, 0, b"v")), attributes=GZIP, crc=1)),
+            "byte 0 of what they unfold to: CRC-32 .*, the message says 00000001",
+        ),
+        (
+            wrapper(0, 0, wrapper(0, 0, message(0, 0, b"v", crc=1))),
+            "byte 0 of what they unfold to: in gzip records, at byte 0 of what they unfold to: CRC-32",
+        ),
         (wrapper(1, 0, message(1, 0, b"v", crc=1)), "CRC-32 .*, the message says 00000001"),
         (wrapper(1, 1, message(1, 0, b"v"), message(1, 2, b"v")), "a wrapper at offset 1, whose last message says 2"),
         (wrapper(1, 5, message(1, 0, b"v") + message(1, -(1 << 63), b"v")), "more than 64 bits"),
@@ -128,6 +145,43 @@ def test_a_message_whose_fields_do_not_fill_it_is_malformed(data: bytes, reason:
     with pytest.raises(Malformed, match=reason) as caught:
         list(read(data, check_crc=False))
     assert caught.value.offset == offset
+
+
+def test_wrappers_in_wrappers_of_magic_0_are_read_with_the_offsets_that_stand_inside() -> None:
+    inner = wrapper(0, 11, message(0, 10, b"a", key=b"k"), message(0, 11, b"b"))
+    last = wrapper(0, 14, wrapper(0, 14, message(0, 13, b"d"), message(0, 14, None)))
+    data = wrapper(0, 14, inner, message(0, 12, b"c"), last)
+    wanted = [Record(10, -1, b"k", b"a", (), NONE), Record(11, -1, None, b"b", (), NONE)]
+    wanted += [Record(12, -1, None, b"c", (), NONE), Record(13, -1, None, b"d", (), NONE)]
+    assert list(read(data + message(0, 15, b"e"))) == [
+        *wanted,
+        Record(14, -1, None, None, (), NONE),
+        Record(15, -1, None, b"e", (), NONE),
+    ]
+
+
+def nested(depth: int, *inner: bytes) -> bytes:
+    """A set compressed so many times."""
+    for _ in range(depth):
+        inner = (wrapper(0, 0, *inner),)
+    return b"".join(inner)
+
+
+def test_sets_are_nested_as_deep_as_is_sane() -> None:
+    assert [record.value for record in read(nested(DEEPEST, message(0, 0, b"v")))] == [b"v"]
+    for depth in (DEEPEST + 1, 300):
+        with pytest.raises(Malformed, match=f"compressed more than {DEEPEST} times"):
+            list(read(nested(depth, message(0, 0, b"v"))))
+
+
+def test_what_a_nest_unfolds_to_is_counted_over_all_that_is_in_it() -> None:
+    """Ten in ten in ten: each wrapper alone is far below the limit."""
+    leaf = wrapper(0, 0, message(0, 0, bytes(1000)))
+    bomb = nested(1, *[nested(1, *[leaf] * 10)] * 10)
+    plain = 10 * 10 * 1026 + 10 * 10 * len(leaf) + 10 * len(nested(1, *[leaf] * 10))
+    assert len(list(read(bomb, limit=plain))) == 100
+    with pytest.raises(Malformed, match="unfold to more than"):
+        list(read(bomb, limit=plain - 1))
 
 
 def test_a_damaged_message_is_malformed_unless_checksums_are_left_out() -> None:
