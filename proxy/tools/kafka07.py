@@ -1,11 +1,13 @@
 """Requests and responses of Kafka 0.7 as trees of plain values, as `tree.py` makes them of all later versions.
 
-The messages in them are opened, those in compressed ones too. Their places are offsets in the frame's stretch of the
-log: where that lies in the log, a response does not say. What can't be read says why, with its bytes.
+The messages in them are opened, those in compressed ones too. Where in the log a fetched stretch begins, only the request
+says: with the request at hand each message has its `offset` in the log, and the `next_offset` to go on from behind it;
+else `at` is its place in the stretch. What can't be read says why, with its bytes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
@@ -32,7 +34,7 @@ def request_tree(request: Request | UnknownRequest, most: int) -> dict[str, Any]
     """`most`: messages told one by one, of each part of a produce, and of what each of them holds."""
     match request:
         case Produce(topic, partition, data):
-            return {"topic": topic, "partition": partition, "messages": _opened(data, most)}
+            return {"topic": topic, "partition": partition, "messages": opened(data, most)}
         case MultiProduce(produces):
             return {"produces": [request_tree(one, most) for one in produces]}
         case Fetch(topic, partition, offset, max_size):
@@ -45,25 +47,36 @@ def request_tree(request: Request | UnknownRequest, most: int) -> dict[str, Any]
             return {"type": number, "bytes": body}
 
 
-def response_tree(response: Response, most: int) -> dict[str, Any]:
-    """`most`: as above, of each part of a fetch."""
+def response_tree(response: Response, most: int, asked: Request | UnknownRequest | None = None) -> dict[str, Any]:
+    """`most`: as above, of each part of a fetch. `asked`: the request that it answers, where that is known."""
     told: dict[str, Any] = {"error_code": response.error_code}
     match response:
         case FetchResponse(messages=data):
-            return told | {"messages": _opened(data, most)}
+            return told | {"messages": opened(data, most, asked.offset if isinstance(asked, Fetch) else None)}
         case MultiFetchResponse(parts=parts):
-            return told | {"parts": [response_tree(part, most) for part in parts]}
+            return told | {"parts": _parts(parts, most, asked)}
         case OffsetsResponse(offsets=offsets):
             return told | {"offsets": None if offsets is None else list(offsets)}
 
 
-def _opened(data: bytes, most: int) -> list[dict[str, Any]]:
-    """A dict a message of the log; then what is left out, cut or wrong at the end."""
+def _parts(parts: Sequence[FetchResponse], most: int, asked: Request | UnknownRequest | None) -> list[dict[str, Any]]:
+    """Only their order says what they answer: with the request each is told its topic and partition too."""
+    if not isinstance(asked, MultiFetch):
+        return [response_tree(part, most) for part in parts]
+    return [
+        {"topic": fetch.topic, "partition": fetch.partition} | response_tree(part, most, fetch)
+        # an error that stands for all of them has no parts
+        for part, fetch in zip(parts, asked.fetches, strict=False)
+    ]
+
+
+def opened(data: bytes, most: int, offset: int | None = None) -> list[dict[str, Any]]:
+    """A dict a message of the log; then what is left out, cut or wrong at the end. `offset`: where the log has it."""
     told: list[dict[str, Any]] = []
     at = 0
     try:
         for one in islice(messages.shallow(data), most):
-            told.append(_message(one, data, most))
+            told.append(_place(one, offset) | _message(one, data, most))
             at = one.next_offset
         end = messages.tail(data)
     except WireError as error:
@@ -73,8 +86,16 @@ def _opened(data: bytes, most: int) -> list[dict[str, Any]]:
     return told + ([{"why": "a message that is cut", "bytes": data[end.whole :]}] if end.whole < len(data) else [])
 
 
+def _place(one: Message, offset: int | None) -> dict[str, Any]:
+    return (
+        {"at": one.offset}
+        if offset is None
+        else {"offset": offset + one.offset, "next_offset": offset + one.next_offset}
+    )
+
+
 def _message(one: Message, data: bytes, most: int) -> dict[str, Any]:
-    told: dict[str, Any] = {"at": one.offset, "magic": one.magic, "codec": one.codec.value}
+    told: dict[str, Any] = {"magic": one.magic, "codec": one.codec.value}
     if one.codec is Compression.NONE:
         why = {} if one.intact else {"why": "its checksum doesn't fit"}
         return told | {"payload": one.payload} | why

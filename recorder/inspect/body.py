@@ -19,6 +19,7 @@ from recorder.capture import frames as c
 
 Row = Mapping[str, Any]
 Kind = Literal["request", "response"]
+_FETCHES = (kafka07.RequestType.FETCH, kafka07.RequestType.MULTIFETCH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,28 +30,50 @@ class Body:
     why: str = ""
 
 
-def body(row: Row, records: int = 10) -> Body:
-    """Decode the frame of a row (which must hold its bytes), `records` records of each field of record batches."""
+def body(row: Row, records: int = 10, asked: Row | None = None) -> Body:
+    """Decode the frame of a row (which must hold its bytes), `records` records of each field of record batches.
+
+    `asked`: the row of the request that it answers, where its own bytes don't tell all (`needs_request`).
+    """
     frame, kind, key, version = row[c.FRAME], row[c.KIND], row[c.API_KEY], row[c.API_VERSION]
     if kind not in (c.REQUEST, c.RESPONSE):
         return Body(None, f"no frame of Kafka's: {kind}")
     if row[c.OMITTED] or frame is None:
         return Body(None, "part of it was left out of the capture")
     if row[c.DIALECT] == c.KAFKA_07 and key is not None:
-        return _decoded_07(frame, kind, key, records)
+        return _decoded_07(frame, kind, key, records, asked)
     if key is None or version is None or row[c.DIALECT] != c.KAFKA:
         return Body(None, f"{row[c.API] or 'api unknown'} can't be decoded")
     return _decoded(frame, kind, key, version, row[c.MASKED] or [], records)
 
 
-def _decoded_07(frame: bytes, kind: Kind, key: int, records: int) -> Body:
+def needs_request(row: Row) -> bool:
+    """Whether a frame is a response whose request says what it holds: the messages that a fetch of 0.7 brought."""
+    is_fetched = row[c.DIALECT] == c.KAFKA_07 and row[c.API_KEY] in _FETCHES
+    return is_fetched and row[c.KIND] == c.RESPONSE and row[c.EXCHANGE] is not None
+
+
+def _decoded_07(frame: bytes, kind: Kind, key: int, records: int, asked: Row | None) -> Body:
     """Nothing in 0.7 is masked."""
     try:
         if kind == c.REQUEST:
             return Body(request_tree(kafka07.decode_request(frame), records))
-        return Body(response_tree(kafka07.decode_response_to(frame, kafka07.RequestType(key)), records))
+        request = _request_07(asked)
+        if request is None:
+            return Body(response_tree(kafka07.decode_response_to(frame, kafka07.RequestType(key)), records))
+        return Body(response_tree(kafka07.decode_response(frame, request), records, request))
     except (WireError, ValueError) as error:
         return Body(None, f"can't be decoded: {error}")
+
+
+def _request_07(row: Row | None) -> kafka07.Request | kafka07.UnknownRequest | None:
+    """None where all of it is not there, or can't be read."""
+    if row is None or row[c.OMITTED] or row[c.FRAME] is None:
+        return None
+    try:
+        return kafka07.decode_request(row[c.FRAME])
+    except WireError:
+        return None
 
 
 def _decoded(

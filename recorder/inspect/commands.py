@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -18,6 +18,9 @@ from recorder.capture import frames as c
 from recorder.inspect.wanted import Api, Wanted
 from recorder.ready import NoCapture, ready
 from recorder.terminal import console
+
+if TYPE_CHECKING:
+    from recorder.inspect.body import Body
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 # Bytes of a value that `show` shows, and of a frame in its hex dump.
@@ -197,20 +200,19 @@ def show(folder: Path, ids: tuple[Wanted, ...], kind: str, most: int | None, rec
     messages inside messages (what members of a group tell each other, offsets, transactions) are opened.
     """
     from recorder.inspect import show as module
-    from recorder.inspect.body import body
     from recorder.inspect.lines import frame_id as frame_id_of
 
     limit = most if most is not None else SHOWN_DUMP if kind == "hex" else SHOWN_BYTES
     for wanted in ids:
         row = _one(folder, wanted)
         if kind == "json":
-            click.echo(json.dumps(module.as_json(row, body(row, records), limit)))
+            click.echo(json.dumps(module.as_json(row, _body(folder, row, records), limit)))
         elif kind == "hex":
             if len(ids) > 1:
                 click.echo(frame_id_of(row))
             _print(module.hex_dump(row[c.FRAME] or b"", row[c.MASKED] or [], limit))
         else:
-            _print(module.as_text(row, body(row, records), limit))
+            _print(module.as_text(row, _body(folder, row, records), limit))
 
 
 def _one(folder: Path, wanted: Wanted) -> dict[str, Any]:
@@ -224,6 +226,14 @@ def _one(folder: Path, wanted: Wanted) -> dict[str, Any]:
         sessions = ", ".join(row[c.SESSION] for row in found)
         raise NoCapture(f"{name} is in several sessions: put one before it ({sessions})")
     return found[0]
+
+
+def _body(folder: Path, row: dict[str, Any], records: int) -> Body:
+    """The frame decoded, with what its request says where that takes it."""
+    from recorder.inspect.body import body, needs_request
+    from recorder.inspect.rows import request_of
+
+    return body(row, records, request_of(folder, row) if needs_request(row) else None)
 
 
 def _list(lines: Iterable[str], header: str | bool, none: str) -> None:

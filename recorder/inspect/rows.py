@@ -36,6 +36,16 @@ def rows(folder: Path, wanted: Wanted, columns: Sequence[str] = HEADS) -> Iterat
     return heapq.merge(*streams, key=lambda row: tuple(row[name] for name in _ORDER))
 
 
+def request_of(folder: Path, response: Row) -> Row | None:
+    """The request that a frame answers, with its bytes; None where the capture lacks it."""
+    key = c.SESSION, c.CONNECTION, c.EXCHANGE
+    session, connection, exchange = (response[name] for name in key)
+    wanted = Wanted((session,), (connection,), exchanges=(exchange,), kinds=(c.REQUEST,))
+    found = rows(folder, wanted, (*HEADS, c.FRAME))
+    # a session is found by how its name begins
+    return next((row for row in found if row[c.SESSION] == session), None)
+
+
 def tables(folder: Path, kind: str, columns: Sequence[str]) -> Iterator[Any]:
     """Everything of `kind` (frames or events) as tables, session by session."""
     for file in files(folder, kind):

@@ -28,12 +28,14 @@ class Wanted:
     apis: tuple[Api, ...] = ()
     clients: tuple[str, ...] = ()  # a client id, or an address with or without its port
     kinds: tuple[str, ...] = ()
+    exchanges: tuple[int, ...] = ()
     since_ns: int | None = None
     until_ns: int | None = None
 
     def expression(self) -> Any:
         """The same as a pyarrow expression over the columns of frames; None if everything passes."""
         parts = [_one_of(c.CONNECTION, self.connections), _one_of(c.SEQUENCE, self.sequences)]
+        parts += [_one_of(c.EXCHANGE, self.exchanges)]
         parts += [_any([_api(*api) for api in self.apis]), _one_of(c.KIND, self.kinds)]
         parts += [_any([_starts(c.SESSION, name) for name in self.sessions])]
         parts += [_any([_client(name) for name in self.clients])]

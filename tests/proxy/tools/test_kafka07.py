@@ -87,6 +87,34 @@ def test_where_a_fetch_was_cut_is_said():
     assert (only["why"][:13], only["bytes"]) == ("can't be read", b"\0\0\0\7\x09")
 
 
+@pytest.mark.parametrize("start", [0, 12, 2**40])
+def test_what_was_fetched_is_told_where_the_log_has_it(start):
+    """Each takes 12 bytes: 4 of length, magic, attributes, 4 of checksum, and 2."""
+    data = messages.message_set([b"aa", b"bb"]) + messages.compressed(messages.message_set([b"cc"]), Compression.GZIP)
+    tree = response_tree(kafka07.FetchResponse(0, data), 9, kafka07.Fetch("t", 0, start, 1000))
+    places = [(one["offset"], one["next_offset"]) for one in tree["messages"]]
+    assert places == [(start, start + 12), (start + 12, start + 24), (start + 24, start + len(data))]
+    assert not any("at" in one for one in tree["messages"])
+
+
+@given(st.lists(st.binary(max_size=9), max_size=5), st.integers(0, 2**62), st.integers(0, 4))
+def test_places_in_the_log_are_those_that_a_consumer_is_told(payloads, start, most):
+    data = messages.message_set(payloads)
+    tree = response_tree(kafka07.FetchResponse(0, data), most, kafka07.Fetch("t", 0, start, 1000))
+    told = [(one["offset"], one["next_offset"], one["payload"]) for one in tree["messages"][:most] if "payload" in one]
+    assert told == [(one.offset, one.next_offset, one.payload) for one in messages.read(data, start)][:most]
+
+
+def test_each_part_of_a_multifetch_has_its_own_places():
+    asked = kafka07.MultiFetch((kafka07.Fetch("a", 1, 12, 99), kafka07.Fetch("b", 0, 500, 99)))
+    found = kafka07.MultiFetchResponse(0, (kafka07.FetchResponse(0, FIRST), kafka07.FetchResponse(0, SECOND + FIRST)))
+    first, second = response_tree(found, 9, asked)["parts"]
+    assert (first["topic"], first["partition"], second["topic"], second["partition"]) == ("a", 1, "b", 0)
+    assert [one["offset"] for one in first["messages"]] == [12]
+    assert [one["offset"] for one in second["messages"]] == [500, 500 + len(SECOND)]
+    assert response_tree(kafka07.MultiFetchResponse(-1), 9, asked) == {"error_code": -1, "parts": []}
+
+
 def test_responses_name_their_errors():
     parts = (kafka07.FetchResponse(0, FIRST), kafka07.FetchResponse(3))
     tree = response_tree(kafka07.MultiFetchResponse(0, parts), 9)

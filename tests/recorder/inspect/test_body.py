@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from proxy.tools.tree import Masked
-from proxy.wire import records
-from recorder.inspect.body import Body, body
+from proxy.wire import kafka07, records
+from recorder.inspect.body import Body, body, needs_request
 from tests.proxy.wire.kafka07.clients import built
 
 Make = Callable[..., dict[str, Any]]
@@ -95,6 +95,31 @@ def test_frames_of_0_7_are_read_by_its_own_codec(make_request: Make, make_respon
     assert body(told) == Body({"error_code": 0, "offsets": [5]})
     unknown = as_read(make_request(0, 1, 0, METADATA, 12), **old, api_key=9, frame=b"\0\x09what")
     assert body(unknown) == Body({"type": 9, "bytes": b"what"})
+
+
+def test_what_a_fetch_of_0_7_brought_needs_its_request_and_no_other_frame_does(
+    make_request: Make, make_response: Make
+) -> None:
+    old = {"dialect": "kafka-0.7", "api_version": None}
+    told = {key: needs_request(as_read(make_response(0, 1, 1, METADATA, 12), **old, api_key=key)) for key in range(10)}
+    assert [key for key, needed in told.items() if needed] == [1, 2]
+    assert not needs_request(as_read(make_request(0, 1, 1, METADATA, 12), **old, api_key=1))
+    assert not needs_request(as_read(make_response(0, 1, 1, METADATA, 12), **old, api_key=1, exchange=None))
+    assert not needs_request(as_read(make_response(0, 1, 1, 1, 4)))
+
+
+@pytest.mark.parametrize("lost", [{"frame": None}, {"omitted": [{"start": 6, "length": 9}]}, {"frame": b"\0\1\0"}])
+def test_without_the_request_messages_of_0_7_have_their_place_in_the_stretch(
+    make_request: Make, make_response: Make, lost: dict[str, Any]
+) -> None:
+    old = {"dialect": "kafka-0.7", "api_version": None, "api_key": 1}
+    fetch = kafka07.encode_request(kafka07.Fetch("t", 0, 12, 99))
+    asked = as_read(make_request(0, 1, 0, METADATA, 12), **old, frame=fetch)
+    told = as_read(make_response(0, 1, 1, METADATA, 12), **old, frame=b"\0\0" + kafka07.messages.message(b"v"))
+    for request, name, place in ((asked, "offset", 12), (asked | lost, "at", 0), (None, "at", 0)):
+        values = body(told, asked=request).values
+        assert values is not None
+        assert values["messages"][0][name] == place
 
 
 def test_records_are_opened_as_many_as_were_asked_for(make_request: Make) -> None:

@@ -12,7 +12,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from proxy.wire import kafka07
 from recorder.inspect.commands import inspect
+
+Make = Callable[..., dict[str, Any]]
 
 
 def run(*arguments: str | Path) -> Result:
@@ -150,6 +153,29 @@ def test_show_decodes_several_frames_as_lines_of_json(folder: Path) -> None:
     assert (request["kind"], request["correlation_id"]) == ("request", 7)
     assert response["body"]["cluster_id"] == "demo"
     assert response["body"]["controller_id"] == 1
+
+
+def test_messages_that_a_fetch_of_0_7_brought_have_the_logs_offsets(
+    folder: Path, make_request: Make, make_response: Make, written: Callable[..., None]
+) -> None:
+    """Each message takes 12 bytes. Pipelined, from another session too: each response has its own request."""
+    found = b"\0\0" + kafka07.messages.message_set([b"aa", b"bb"])
+    asked = [kafka07.Fetch("t", 0, 12, 99), kafka07.Fetch("t", 1, 120, 99)]
+    multi = kafka07.MultiFetch(tuple(asked)), kafka07.MultiFetchResponse(0, (kafka07.FetchResponse(0, found[2:]),) * 2)
+    old = {"dialect": "kafka-0.7", "api_version": None, "session": "20261121T120000Z-old"}
+    fetch, multifetch = old | {"api_key": 1}, old | {"api_key": 2}
+    requests = [fetch | {"frame": kafka07.encode_request(one)} for one in asked]
+    requests.append(multifetch | {"frame": kafka07.encode_request(multi[0])})
+    responses = [fetch | {"frame": found}] * 2 + [multifetch | {"frame": kafka07.encode_response(multi[1])}]
+    rows = [make_request(9, 9, n, 3, 12, exchange=n) | row for n, row in enumerate(requests)]
+    rows += [make_response(10, 9, 3 + n, 3, 12, exchange=n) | row for n, row in enumerate(responses)]
+    later = [row | {"session": "20261121T120000Z-older", "frame": requests[1]["frame"]} for row in rows[:1]]
+    written(folder, "frames", rows)
+    written(folder, "frames", later)
+    told = [json.loads(line)["body"] for n in (3, 4, 5) for line in lines("show", folder, f"9/{n}", "--format", "json")]
+    offsets = [[one["offset"] for one in body["messages"]] for body in (*told[:2], *told[2]["parts"])]
+    assert offsets == [[12, 24], [120, 132], [12, 24], [120, 132]]
+    assert "    - offset: 12" in lines("show", folder, "9/3")
 
 
 def test_long_bytes_are_cut_and_say_so(folder: Path) -> None:
