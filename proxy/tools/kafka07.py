@@ -1,8 +1,8 @@
 """Requests and responses of Kafka 0.7 as trees of plain values, as `tree.py` makes them of all later versions.
 
-The messages in them are opened, those in compressed ones too. Where in the log a fetched stretch begins, only the request
-says: with the request at hand each message has its `offset` in the log, and the `next_offset` to go on from behind it;
-else `at` is its place in the stretch. What can't be read says why, with its bytes.
+The messages in them are opened, those in compressed ones too. Where in the log a fetched stretch begins, only the
+request says: with the request at hand each message has its `offset` in the log, and the `next_offset` to go on from
+behind it; else `at` is its place in the stretch. What can't be read says why, with its bytes.
 """
 
 from __future__ import annotations

@@ -1,30 +1,49 @@
 """A broker of Kafka 0.7 for tests: sockets, `struct` and a log in memory, written apart from `proxy.wire.kafka07`.
 
-None of 0.7 can be had as a package, so this one does what the documentation of the wire format says, and where that is
-silent, what the broker's source does:
+None of 0.7 can be had as a package. `kafka07_answers.json` holds what a broker of 0.7.2 answered once, and this one
+answers the same:
 
-- PRODUCE and MULTIPRODUCE are never answered; what goes wrong with them closes the connection.
+- PRODUCE and MULTIPRODUCE are never answered; what goes wrong with them closes the connection. All messages are looked
+  at, those in compressed ones too; what stands behind the last whole one is dropped.
 - A log is a row of segments; a segment that has grown beyond `segment_bytes` is closed after the append that did it.
 - FETCH gives the bytes from an offset on, as many as asked for, cut wherever they end, and of one segment only. An
-  offset outside the log is error 1, a partition that doesn't exist error 3, a topic that nobody wrote is empty.
-- OFFSETS tells the segments' first offsets and the log's end, latest first, that are not younger than the time.
+  offset outside the log is error 1, a partition that doesn't exist error 3, no topic at all error -1; a topic that
+  nobody wrote is empty. Less than no bytes are promised, in a length below 2, and then the connection is closed.
+- OFFSETS tells the segments' first offsets and the log's end, latest first, that are not younger than the time. What is
+  wrong with it closes the connection.
+- Bytes behind a request are nobody's.
 
 One thread for each connection; requests are answered in their order.
 """
 
+import gzip
+import json
 import socket
 import struct
 import threading
 import time
 import zlib
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
-NO_ERROR, OFFSET_OUT_OF_RANGE, WRONG_PARTITION = 0, 1, 3
+import snappy
+
+UNKNOWN, NO_ERROR, OFFSET_OUT_OF_RANGE, WRONG_PARTITION = -1, 0, 1, 3
+LATEST, EARLIEST = -1, -2
+ANSWERS: dict[str, Any] = json.loads(Path(__file__).with_name("kafka07_answers.json").read_text())
+# what snappy-java writes before its blocks
+XERIAL_HEADER = 16
 
 
 class Refused(Exception):
-    """What a 0.7 broker can't say in a response: the connection is closed."""
+    """What a 0.7 broker can't say in a response: the connection is closed, behind the bytes `said`."""
+
+    def __init__(self, why: str, said: bytes = b"") -> None:
+        super().__init__(why)
+        self.said = said
 
 
 @dataclass
@@ -56,6 +75,8 @@ class Log:
         """Error code, bytes."""
         for segment in self.segments:
             if segment.start <= offset < segment.end:
+                if size < 0:
+                    raise Refused(f"{size} bytes", struct.pack(">ih", 2 + size, NO_ERROR))
                 start = offset - segment.start
                 return NO_ERROR, bytes(segment.data[start : start + size])
         at_its_end = offset == self.segments[-1].end
@@ -65,15 +86,15 @@ class Log:
         known = [(segment.start, segment.changed) for segment in self.segments]
         if self.segments[-1].data:
             known.append((self.segments[-1].end, now))
-        if before == -2:
+        if before == EARLIEST:
             known = known[:1]
-        elif before != -1:
+        elif before != LATEST:
             known = [(offset, changed) for offset, changed in known if changed <= before]
         return [offset for offset, _ in reversed(known)][:count]
 
 
 def whole_bytes(messages: bytes) -> int:
-    """How many bytes are whole messages. Refused if one of them is damaged."""
+    """How many bytes are whole messages. Refused if one of them is damaged, or one of those in it."""
     at = 0
     while at + 4 <= len(messages):
         (length,) = struct.unpack(">i", messages[at : at + 4])
@@ -83,8 +104,31 @@ def whole_bytes(messages: bytes) -> int:
         header = {0: 5, 1: 6}.get(body[0])
         if header is None or zlib.crc32(body[header:]) != struct.unpack(">I", body[header - 4 : header])[0]:
             raise Refused(f"a damaged message at {at}")
+        if codec := body[1] & 3 if body[0] else 0:
+            whole_bytes(unfolded(codec, body[header:]))
         at += 4 + length
     return at
+
+
+def unfolded(codec: int, payload: bytes) -> bytes:
+    """Refused for what was not compressed so."""
+    try:
+        match codec:
+            case 1:
+                return gzip.decompress(payload)
+            case 2:
+                return b"".join(blocks(payload[XERIAL_HEADER:]))
+    except (OSError, EOFError, zlib.error, struct.error, snappy.UncompressError) as error:
+        raise Refused(str(error)) from error
+    raise Refused(f"codec {codec}")
+
+
+def blocks(data: bytes) -> Iterator[bytes]:
+    at = 0
+    while at < len(data):
+        (size,) = struct.unpack_from(">i", data, at)
+        yield snappy.uncompress(data[at + 4 : at + 4 + size])
+        at += 4 + size
 
 
 class Cursor:
@@ -138,9 +182,9 @@ class Kafka07Broker:
         return int(time.time() * 1000) if self._now is None else self._now
 
     def log(self, topic: str, partition: int) -> Log:
-        """Made when missing. Refused where the broker has no such partition."""
-        if not 0 <= partition < self._partitions:
-            raise Refused(f"no partition {partition}")
+        """Made when missing. Refused where the broker has no such partition, or there is no topic."""
+        if not topic or not 0 <= partition < self._partitions:
+            raise Refused(f"no partition {partition} of {topic!r}")
         return self._logs.setdefault((topic, partition), Log(self._segment_bytes, self.now()))
 
     def _start(self, run: object, *args: object) -> None:
@@ -156,14 +200,17 @@ class Kafka07Broker:
                 self._start(self._serve, connection)
 
     def _serve(self, connection: socket.socket) -> None:
-        with suppress(OSError, Refused, struct.error), connection, connection.makefile("rb") as stream:
-            while head := stream.read(4):
-                frame = stream.read(struct.unpack(">i", head)[0])
-                with self._lock:
-                    self.received.append(frame)
-                    response = self.answer(Cursor(frame))
-                if response is not None:
-                    connection.sendall(struct.pack(">i", len(response)) + response)
+        with suppress(OSError, struct.error), connection, connection.makefile("rb") as stream:
+            try:
+                while head := stream.read(4):
+                    frame = stream.read(struct.unpack(">i", head)[0])
+                    with self._lock:
+                        self.received.append(frame)
+                        response = self.answer(Cursor(frame))
+                    if response is not None:
+                        connection.sendall(struct.pack(">i", len(response)) + response)
+            except Refused as refused:
+                connection.sendall(refused.said)
 
     def answer(self, request: Cursor) -> bytes | None:
         """The response's frame without its length; None where there is none."""
@@ -193,12 +240,18 @@ class Kafka07Broker:
         place, offset, size = request.place(), request.number("q"), request.number("i")
         if place[1] not in range(self._partitions):
             return struct.pack(">h", WRONG_PARTITION)
+        if not place[0]:
+            return struct.pack(">h", UNKNOWN)
         found = self._logs.get(place)
         error, messages = found.read(offset, size) if found else (NO_ERROR, b"")
         return struct.pack(">h", error) + messages
 
     def _offsets(self, request: Cursor) -> bytes:
-        topic, partition = request.place()
-        before, count = request.number("q"), request.number("i")
-        offsets = self.log(topic, partition).offsets(before, count, self.now())
+        place, before, count = request.place(), request.number("q"), request.number("i")
+        if not place[0] or place[1] not in range(self._partitions) or (place in self._logs and count < 0):
+            raise Refused(f"{count} offsets of {place}")
+        if place in self._logs:
+            offsets = self._logs[place].offsets(before, count, self.now())
+        else:
+            offsets = [0] if before in (LATEST, EARLIEST) else []
         return struct.pack(f">hi{len(offsets)}q", NO_ERROR, len(offsets), *offsets)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.brokers.kafka07 import Kafka07Broker
+from tests.brokers.kafka07 import ANSWERS, Kafka07Broker
 from tests.proxy.wire.kafka07.clients import built
 
 LATEST, EARLIEST = -1, -2
@@ -17,22 +17,22 @@ CHANGED = 1_321_825_000_000
 class Client:
     def __init__(self, broker: Kafka07Broker) -> None:
         self._socket = socket.create_connection(broker.address)
-        self._stream = self._socket.makefile("rb")
+        self.stream = self._socket.makefile("rb")
 
     def send(self, body: bytes) -> None:
         self._socket.sendall(struct.pack(">i", len(body)) + body)
 
     def receive(self) -> bytes:
         """The next frame without its length; empty where the broker has closed the connection."""
-        head = self._stream.read(4)
-        return self._stream.read(struct.unpack(">i", head)[0]) if head else b""
+        head = self.stream.read(4)
+        return self.stream.read(struct.unpack(">i", head)[0]) if head else b""
 
     def ask(self, body: bytes) -> bytes:
         self.send(body)
         return self.receive()
 
     def close(self) -> None:
-        self._stream.close()
+        self.stream.close()
         self._socket.close()
 
 
@@ -122,6 +122,21 @@ def test_offsets_are_those_of_segments_before_a_time(client: Client) -> None:
 )
 def test_what_no_response_can_tell_closes_the_connection(client: Client, bad: bytes) -> None:
     assert client.ask(bad) == b""
+
+
+def test_it_answers_as_a_broker_of_0_7_2_did() -> None:
+    """All of it, in one order: what was written before is there later. Each connection lasts until it is closed."""
+    with Kafka07Broker(partitions=4, segment_bytes=200) as broker:
+        client = Client(broker)
+        for row in ANSWERS["answers"]:
+            request, answer = bytes.fromhex(row["request"]), bytes.fromhex(row["answer"])
+            client.send(request[4:])
+            assert client.stream.read(len(answer)) == answer, row["say"]
+            if row["closed"]:
+                assert client.stream.read(1) == b"", row["say"]
+                client.close()
+                client = Client(broker)
+        client.close()
 
 
 def test_what_brod_wrote_is_understood(client: Client, broker: Kafka07Broker) -> None:

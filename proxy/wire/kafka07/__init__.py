@@ -17,11 +17,11 @@ pairing is a queue of the requests whose `awaits_response` is true:
     >>> kafka07.decode_response(b"\\0\\1", fetch)
     FetchResponse(error_code=1, messages=b'')
 
-How certain all this is. What isn't marked is said by Kafka's wiki page "Writing a Driver for Kafka", or is what two
-clients of that time, brod 0.4.3 (PyPI) and prozess 0.7.0 (npm), do alike; frames that they built are read in the tests.
-**(s)** marks what neither has: it was read in a public copy of the 0.7 broker's source (`kafka.api`, `kafka.server`,
-`kafka.message`, `kafka.consumer`; foursquare/kafka), and there is neither a broker of 0.7 nor a client to try it on:
-the least certain. Above all the parts of MULTIPRODUCE and of a MULTIFETCH response are (s).
+How certain all this is. What isn't marked was tried: on a broker of Kafka 0.7.2, whose answers the tests keep, with
+that release's own producer and consumer, and with clients of that time, brod 0.4.3 and samsa 0.3.11 (PyPI) and prozess
+0.7.0 (npm). Frames of all of them are read in the tests, and samsa runs in them. Kafka's wiki page "Writing a Driver
+for Kafka" says the same, as far as it goes. **(s)** marks what was only read, in a public copy of the broker's source
+(`kafka.server`, `kafka.consumer`, `kafka.producer`; foursquare/kafka): the least certain.
 """
 
 from proxy.wire.kafka07 import messages, zookeeper

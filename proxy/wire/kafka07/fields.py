@@ -45,8 +45,8 @@ def put_block(layout: Struct, block: Buffer) -> bytes:
 
 
 def take_topic(buf: Buffer, at: int) -> tuple[str, int]:
-    """A topic and the offset behind it. ASCII and fit for a directory's name, says the page; UTF-8 is what brokers read
-    (s), and so does this.
+    """A topic and the offset behind it. ASCII and fit for a directory's name, says the page; brokers read UTF-8, and so
+    does this.
     """
     name, end = take_block(INT16, buf, at)
     try:

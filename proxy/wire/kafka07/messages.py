@@ -3,21 +3,20 @@
     length int32      of all that follows
     magic int8        0 (up to 0.6) or 1
     attributes int8   with magic 1 alone; its lowest two bits: 0 none, 1 gzip, 2 snappy (the page calls the byte
-                      "compression"; that two bits of it count: s)
+                      "compression"; two bits of it count)
     checksum int32    CRC-32 of the payload as it stands here
-    payload           with a compression: messages again, compressed as one block (snappy: in xerial's framing, s)
+    payload           with a compression: messages again, compressed as one block (snappy: in xerial's framing)
 
 - The next message's offset is this one's, plus 4, plus its length. Offsets are places in the log and so say nothing of
   how many messages there are.
 - A fetch ends where `max_size` bytes end: in the middle of a message, of its header, of its length. That is no error:
   `read` and `shallow` yield what is whole, `tail` tells the rest. A fetch never crosses into the next segment of the
   log, so few messages don't mean that no more are there.
-- What is in a compressed message has no place of its own in the log. The clients' documentation says that the next
-  fetch must begin behind the wrapper; how consumers are told (s): each nested message has the wrapper's offset, and to
-  go on behind any but the last of them means to fetch the wrapper again. So `next_offset` is the wrapper's own offset
-  for all nested messages but the last, whose `next_offset` is the one behind the wrapper.
-
-What (s) means: `proxy.wire.kafka07`.
+- What is in a compressed message has no place of its own in the log: each nested message has the wrapper's offset, and
+  to go on behind any but the last of them means to fetch the wrapper again. So `next_offset` is the wrapper's own
+  offset for all nested messages but the last, whose `next_offset` is the one behind the wrapper. A consumer of 0.7 is
+  told `next_offset` alone, and calls it the message's offset.
+- Wrappers may hold wrappers: a broker takes them as they are, and consumers read them. Producers write one level.
 """
 
 from collections.abc import Iterable, Iterator

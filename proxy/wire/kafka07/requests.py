@@ -3,7 +3,7 @@
     PRODUCE       0   part of a produce                     never answered
     FETCH         1   part of a fetch                       answered
     MULTIFETCH    2   count int16, count parts of a fetch   answered
-    MULTIPRODUCE  3   count int16, count parts of a produce never answered (s)
+    MULTIPRODUCE  3   count int16, count parts of a produce never answered
     OFFSETS       4   topic, partition, time int64 (ms), max_number int32   answered
 
     part of a produce: topic (int16 length, bytes), partition int32, messages_length int32, messages
@@ -123,7 +123,7 @@ class Offsets:
 
 @dataclass(frozen=True, slots=True)
 class UnknownRequest:
-    """A request of no type that 0.7 has: a value, not an error. A 0.7 broker closes the connection (s)."""
+    """A request of no type that 0.7 has: a value, not an error. A 0.7 broker closes the connection."""
 
     number: int
     body: bytes

@@ -1,15 +1,16 @@
 """The three responses, both ways. A response says nothing of what it answers: it is read by its request.
 
     FETCH       error_code int16, messages up to the frame's end
-    MULTIFETCH  error_code int16, and for each fetch of the request: length int32 (of what follows), error_code int16,
-                messages (s: the parts; and that the first error code is always 0)
+    MULTIFETCH  error_code int16 (always 0: s), and for each fetch of the request: length int32 (of what follows),
+                error_code int16, messages
     OFFSETS     error_code int16, count int32, count offsets of int64
 
 Responses come in the order of those requests that await one (`RequestType.awaits_response`).
 
 A 0.7 broker puts errors into FETCH responses and parts of MULTIFETCH responses, with no messages behind them, and a
 log that isn't there is an empty answer without an error. Where anything else fails, a PRODUCE or OFFSETS for a
-partition that doesn't exist, it closes the connection (s). What (s) means: `proxy.wire.kafka07`.
+partition that doesn't exist, it closes the connection. A FETCH of -1 bytes it answers with a length of 1, and closes it
+behind the error code all the same: no frame. What (s) means: `proxy.wire.kafka07`.
 """
 
 from dataclasses import dataclass

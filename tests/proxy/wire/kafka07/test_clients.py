@@ -1,14 +1,19 @@
-"""Frames of brod and prozess, clients written for 0.7 by others, are read; and what they read of ours, we read alike.
+"""Frames of clients of 0.7 are read, Kafka's own and two that others wrote; what they read of ours, we read alike.
 
-Neither client can be installed for these tests (brod is Python 2, a dependency of prozess no longer compiles), so their
-frames are kept. Neither has multi requests.
+None of them can be installed for these tests: no registry has Kafka 0.7, brod is Python 2, a dependency of prozess no
+longer compiles. So their frames are kept. Kafka's own have multi requests; samsa, which has them too, runs live in
+`tests/clients/test_samsa.py`. Answers of a broker of 0.7.2 are kept as well.
 """
 
 import pytest
 
+from proxy.wire.framing import framed
 from proxy.wire.kafka07 import (
+    ANY_PARTITION,
     Fetch,
     FetchResponse,
+    MultiFetch,
+    MultiProduce,
     Offsets,
     OffsetsResponse,
     Produce,
@@ -20,18 +25,26 @@ from proxy.wire.kafka07 import (
     error_name,
     messages,
     request_head,
+    response_head,
 )
+from tests.brokers.kafka07 import ANSWERS
 from tests.proxy.wire.kafka07.clients import FRAMES, built, read
 
-BROD, PROZESS = "brod", "prozess"
+BROD, PROZESS, KAFKA = "brod", "prozess", "kafka"
 PRODUCED = [
     # client, call, topic, partition, magic, payloads
     (BROD, "'clicks', ['first'", "clicks", 1, 0, [b"first", b"second", b""]),
     (BROD, "sn\\u2603wman", "grüße", 0, 0, ["sn\N{SNOWMAN}wman".encode()]),
     (PROZESS, "'clicks', 1, [new Message", "clicks", 1, 1, [b"first", b"second", b""]),
     (PROZESS, "'other', 0, [new Message", "other", 0, 1, ["héllo".encode()]),
+    (KAFKA, "send('clicks', 1", "clicks", 1, 1, [b"first", b"second", b""]),
+    (KAFKA, "send('clicks', ['any'", "clicks", ANY_PARTITION, 1, [b"any"]),
+    # compressed, so that others' libraries decide about the bytes
     (PROZESS, "'zipped', 0, [new Message", "zipped", 0, 1, [b"first", b"second"]),
+    (KAFKA, "send('zipped'", "zipped", 0, 1, [b"first", b"second"]),
+    (KAFKA, "send('snapped'", "snapped", 0, 1, [b"first", b"second"]),
 ]
+PLAIN = PRODUCED[:6]
 ASKED = [
     (BROD, "fetch('clicks', 0,", Fetch("clicks", 1, 0, 1 << 20)),
     (BROD, "fetch('clicks', 2**40", Fetch("clicks", 3, 2**40 + 7, 300_000)),
@@ -41,6 +54,10 @@ ASKED = [
     (PROZESS, "FetchRequest(", Fetch("clicks", 3, 2**40 + 7, 300_000)),
     (PROZESS, "OffsetsRequest('clicks', 1, -1", Offsets("clicks", 1, -1, 10)),
     (PROZESS, "OffsetsRequest('clicks', 0, -2", Offsets("clicks", 0, -2, 1)),
+    (KAFKA, ".fetch(", Fetch("clicks", 1, 0, 300_000)),
+    (KAFKA, ".multifetch(", MultiFetch((Fetch("clicks", 1, 14, 300_000), Fetch("zipped", 0, 0, 1000)))),
+    (KAFKA, "getOffsetsBefore('clicks', 1", Offsets("clicks", 1, -1, 10)),
+    (KAFKA, "getOffsetsBefore('clicks', 0", Offsets("clicks", 0, -2, 1)),
 ]
 
 
@@ -61,7 +78,7 @@ def test_what_the_clients_produce_is_read(
     ]
 
 
-@pytest.mark.parametrize(("client", "call", "topic", "partition", "magic", "payloads"), PRODUCED[:4])
+@pytest.mark.parametrize(("client", "call", "topic", "partition", "magic", "payloads"), PLAIN)
 def test_we_produce_the_clients_bytes(
     client: str, call: str, topic: str, partition: int, magic: int, payloads: list[bytes]
 ) -> None:
@@ -74,6 +91,16 @@ def test_what_the_clients_ask_is_read_and_written_alike(client: str, call: str, 
     frame = built(client, call)[4:]
     assert decode_request(frame) == request_
     assert encode_request(request_) == frame
+
+
+def test_a_multiproduce_of_kafkas_own_producer_is_read_and_written_alike() -> None:
+    frame = built(KAFKA, "multiSend")[4:]
+    request = decode_request(frame)
+    assert isinstance(request, MultiProduce)
+    assert [(one.topic, one.partition) for one in request.produces] == [("clicks", 1), ("zipped", 0)]
+    payloads = [[message.payload for message in messages.read(one.messages)] for one in request.produces]
+    assert payloads == [[b"m1", b"m2"], [b"m3"]]
+    assert encode_request(request) == frame
 
 
 def test_a_codec_that_prozess_only_claims_is_malformed() -> None:
@@ -148,3 +175,30 @@ def test_we_still_write_what_the_clients_read() -> None:
         request: Request = Offsets("t", 0, -1, 1) if "ffsets" in row["call"] else Fetch("t", 0, 0, 1)
         frame = bytes.fromhex(row["frame"])[4:]
         assert encode_response(decode_response(frame, request)) == frame
+
+
+def test_kafkas_own_consumer_and_we_read_the_same_messages_at_the_same_offsets() -> None:
+    """Wrappers among them, and wrappers in wrappers. The offset that a consumer of 0.7 is told is the next one."""
+    for row in ANSWERS["told"]:
+        told = messages.read(bytes.fromhex(row["messages"]), row["offset"])
+        assert [[one.next_offset, one.payload.decode()] for one in told] == row["told"]
+
+
+def test_what_a_broker_answered_is_read_by_its_request_and_written_alike() -> None:
+    for row in ANSWERS["answers"]:
+        answer = bytes.fromhex(row["answer"])
+        if len(answer) < 6 or row["closed"] or row["say"] == "trailing bytes":
+            continue
+        response = decode_response(answer[4:], decode_request(bytes.fromhex(row["request"])[4:]))
+        assert framed(encode_response(response)) == answer, row["say"]
+
+
+def test_a_response_that_promises_less_than_its_error_code_has_a_bad_length() -> None:
+    """A broker of 0.7 sends such to a fetch of less than no bytes."""
+    lengths = []
+    for row in ANSWERS["answers"]:
+        if row["closed"] and row["answer"]:
+            with pytest.raises(messages.Malformed, match="a length of") as caught:
+                response_head(bytes.fromhex(row["answer"]))
+            lengths.append(caught.value.reason)
+    assert lengths == ["a length of 1 byte", "a length of 0 bytes", "a length of -7 bytes"]
