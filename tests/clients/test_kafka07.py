@@ -6,8 +6,6 @@ import json
 import socket
 import struct
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +16,14 @@ from prometheus_client.parser import text_string_to_metric_families
 from proxy.cli import main
 from proxy.wire.kafka07 import Fetch, MultiFetch, MultiProduce, Offsets, Produce, encode_request, messages
 from recorder.capture.compactor import compact
-from tests.brokers.kafka07 import Kafka07Broker
 from tests.brokers.waiting import wait_for
+from tests.clients.kafka07 import NAMES, brokers, recording
 from tests.faults.live import PATIENCE, LiveProxy
 from tests.proxy.wire.kafka07.clients import FRAMES
 from tests.recorder.capture.looks import event_rows, frame_rows
 
-NAMES = ["0.7/produce", "0.7/fetch", "0.7/multifetch", "0.7/multiproduce", "0.7/offsets"]
 NEVER_ANSWERED = (0, 3)
 NULLS = ("node", "principal", "api_version", "correlation_id", "client_id", "masked", "omitted", "note")
-NOW = 1_321_825_000_000
 
 Talk = list[bytes]
 
@@ -54,6 +50,8 @@ def multi() -> Talk:
 # a message whose checksum is wrong, and a type that there is not: a broker ends the connection
 (DAMAGED,) = [bytes.fromhex(row["frame"]) for row in FRAMES["built"] if "'old'" in row["call"]]
 UNKNOWN = struct.pack(">ih", 2, 18)
+# to which a broker answers with a length of 1, which no frame has
+FEWER_THAN_NONE = struct.pack(">i", 25) + encode_request(Fetch("multi", 0, 0, -1))
 
 
 def number(frame: bytes) -> int:
@@ -90,24 +88,6 @@ class Client:
     def close(self) -> None:
         self._stream.close()
         self._socket.close()
-
-
-@contextmanager
-def brokers() -> Iterator[tuple[Kafka07Broker, Kafka07Broker]]:
-    """Two that are alike: one behind the proxy, one to compare with."""
-    with Kafka07Broker(partitions=4, now=NOW) as one, Kafka07Broker(partitions=4, now=NOW) as other:
-        yield one, other
-
-
-@contextmanager
-def recording(broker: Kafka07Broker, folder: Path, *more: str) -> Iterator[LiveProxy]:
-    settings = folder / "wiretap.toml"
-    settings.write_text('[clusters.main]\ndialect = "kafka-0.7"\n')
-    proxy = LiveProxy(broker.address, folder / "capture", folder / "output", "--config", str(settings), *more)
-    try:
-        yield proxy
-    finally:
-        assert proxy.stop() == 0
 
 
 def samples(proxy: LiveProxy) -> dict[str, dict[str, float]]:
@@ -170,13 +150,16 @@ def test_old_clients_talk_as_without_the_proxy_and_are_recorded_and_measured(wor
         for refused in (DAMAGED, UNKNOWN):
             assert Client(proxy.listening).is_ended_by(refused)
         wait_for(lambda: 'cause="broker_closed",cluster="main"} 2' in proxy.page(), "both ends")
+        assert Client(proxy.listening).is_ended_by(FEWER_THAN_NONE)
+        wait_for(lambda: 'cause="bad_length",cluster="main"} 1' in proxy.page(), "the third")
         assert proxy.metric("opaque_frames_total") == 1
     assert_measured(counted, sent, [one for talk in answers for one in talk])
     wait_for(lambda: not compact(tmp_path / "capture").busy, "the recording's columns")
     rows = frame_rows(tmp_path / "capture")
     for client, talk, got in zip(clients, talks, answers, strict=True):
         assert_recorded([row for row in rows if row["client"] == client.name], talk, got)
-    assert [(row["api"], row["api_key"], row["awaits"]) for row in rows if row["note"]] == [(None, 18, True)]
+    noted = {(row["kind"], row["api_key"], row["awaits"], row["note"]) for row in rows if row["note"]}
+    assert noted == {("request", 18, True, "unknown_api"), ("bytes", None, None, "bad_length")}
     assert {json.loads(row["detail"])["dialect"] for row in event_rows(tmp_path / "capture", "opened")} == {"kafka-0.7"}
     assert inspected(tmp_path / "capture") == [NAMES[2]]
 
