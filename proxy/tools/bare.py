@@ -9,18 +9,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from proxy.tools.kafka07 import opened
 from proxy.tools.tree import Shown, blob_tree, record_tree, records_tree
+from proxy.wire.dialects import Dialect
 from proxy.wire.errors import Malformed
 
 
 @dataclass(frozen=True, slots=True)
 class Bare:
-    """What the bytes are: a message of that name; or batches, of that topic or any; or the value of its record."""
+    """What the bytes are: a message of that name; or batches, of that topic or any; or the value of its record.
+
+    In the dialect of 0.7 a log is messages, which are its batches here.
+    """
 
     message: str | None = None
     batches: bool = False
     topic: str | None = None
     key: bytes | None = None
+    dialect: Dialect = Dialect.KAFKA
 
     def __bool__(self) -> bool:
         return bool(self.message or self.batches or self.topic)
@@ -33,14 +39,18 @@ def told(data: bytes, bare: Bare, shown: Shown) -> Iterator[dict[str, Any]]:
     """
     if bare.message:
         yield blob_tree(bare.message, data, shown)
+    elif bare.batches and bare.dialect is Dialect.KAFKA_07:
+        yield from _batches(opened(data, shown.records), "message of 0.7")
     elif bare.batches:
-        yield from _batches(records_tree(data, bare.topic, shown))
+        yield from _batches(records_tree(data, bare.topic, shown), "record batch")
     else:
         # no such record has an empty value: it has none
         yield record_tree(bare.topic or "", bare.key, data or None, shown)
 
 
-def _batches(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    if not found or "magic" not in found[0]:
-        raise Malformed(f"no record batch: {found[0]['why'] if found else 'no bytes'}")
+def _batches(found: list[dict[str, Any]], what: str) -> list[dict[str, Any]]:
+    first = found[0] if found else {"why": "no bytes"}
+    # one that says nothing but how many there are was not asked to be told
+    if "why" in first and "magic" not in first:
+        raise Malformed(f"no {what}: {first['why']}")
     return found

@@ -1,4 +1,4 @@
-"""The commands of `kafka-wiretap wire`: list, show, decode. Thin: options in, one call, words out."""
+"""The commands of `kafka-wiretap wire`: list, show, decode, errors. Thin: options in, one call, words out."""
 
 from __future__ import annotations
 
@@ -10,55 +10,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from click.shell_completion import CompletionItem
 
-from proxy.tools import names
+from proxy.tools import arguments
 from proxy.wire import catalog, embedded
 from proxy.wire.apis import Kind
+from proxy.wire.dialects import Dialect
 from proxy.wire.embedded.logs import LOGS
 from proxy.wire.errors import WireError
+from proxy.wire.kafka07 import RequestType
 
 if TYPE_CHECKING:
     from proxy.tools.bare import Bare
-
-
-def api(value: str | int) -> int:
-    """An api by its name or its key."""
-    try:
-        return names.api_key(str(value))
-    except names.UnknownName as error:
-        raise click.BadParameter(str(error)) from error
-
-
-def api_or_embedded(value: str) -> tuple[int | str, Kind | None]:
-    """The key of an api, or the name of a message inside messages; and which of an api's messages was named."""
-    try:
-        return names.api_or_embedded(value), names.kind(value)
-    except names.UnknownName as error:
-        raise click.BadParameter(str(error)) from error
-
-
-def inside(value: str) -> str:
-    """The name of a message inside messages."""
-    found, _ = api_or_embedded(value)
-    if not isinstance(found, str):
-        raise click.BadParameter(f"{value} is an API: what stands in frames needs no name")
-    return found
-
-
-def octets(value: str) -> bytes:
-    """Bytes as hex."""
-    from proxy.tools import frames
-
-    try:
-        return frames.octets(value)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from error
-
-
-def completed(_context: click.Context, _param: click.Parameter, begun: str) -> list[CompletionItem]:
-    """Kafka's names that begin so."""
-    return [CompletionItem(name) for name in names.every_name() if name.lower().startswith(begun.lower())]
 
 
 # as long as the longest response that a proxy lets through by default
@@ -66,9 +28,10 @@ MOST_READ = 1 << 30
 RECORDS_HELP = "Of each field of record batches, show so many records."
 
 
-@click.group(short_help="Kafka's protocol: list its messages, show one, decode a frame.")
+@click.group(short_help="Kafka's protocol: list its messages, show one, decode a frame, name an error.")
 def wire() -> None:
-    """Kafka's protocol as this proxy knows it: every API and version from 0.8 on, and what stands inside messages.
+    """Kafka's protocol as this proxy knows it: every API and version from 0.8 on, what stands inside messages, the
+    dialect of Kafka 0.7, error codes. Names that Kafka once had, and those of its protocol guide, lead to today's.
 
     \b
     kafka-wiretap wire list
@@ -79,6 +42,8 @@ def wire() -> None:
     kafka-wiretap wire decode --file frame.bin --response Metadata 12
     kafka-wiretap wire decode --file 00000000000000000000.log --batches
     kafka-wiretap wire decode --as ConsumerProtocolSubscription --hex 00000000000100046c6f6773ffffffff
+    kafka-wiretap wire decode --dialect kafka-0.7 --hex 000100046c6f67730000000000000000000000000000012c
+    kafka-wiretap wire errors NotLeaderForPartition 79
     """
 
 
@@ -88,7 +53,8 @@ def wire() -> None:
 def list_(form: str | None) -> None:
     """Every message that can be decoded, with its versions.
 
-    APIs first: key, versions, from which on it is flexible, which side holds secrets; then messages inside messages.
+    APIs first: key, versions, from which on it is flexible, which side holds secrets; then the requests of Kafka 0.7,
+    and messages inside messages.
     """
     from proxy.tools import listing, page
 
@@ -99,12 +65,34 @@ def list_(form: str | None) -> None:
     else:
         _print(listing.as_lines(listing.TITLES, listing.listed()))
         click.echo()
+        _print(listing.as_lines(listing.TITLES_07, listing.rows_07()))
+        click.echo()
         _print(listing.as_lines(listing.EMBEDDED_TITLES, listing.embedded_rows()))
 
 
+# an error's code may be -1, which is no option
+@wire.command(
+    short_help="Kafka's error codes: their names, and what they mean.",
+    context_settings={"ignore_unknown_options": True},
+)
+@click.argument("codes", type=arguments.error, metavar="[ERROR]...", nargs=-1)
+@click.option("--json", "as_json", is_flag=True, help="As one JSON list.")
+def errors(codes: tuple[int, ...], as_json: bool) -> None:
+    """Every error code, or each ERROR: a code, or a name in any spelling, today's or a former one.
+
+    Retriable: a client may simply try again. What Kafka says is what its own Java clients log.
+    """
+    from proxy.tools import listing
+
+    if as_json:
+        click.echo(json.dumps(listing.errors_json(codes), indent=2))
+    else:
+        _print(listing.as_lines(listing.ERROR_TITLES, listing.error_rows(codes)))
+
+
 @wire.command(short_help="The fields of a message, or the code written for it.")
-@click.argument("named", type=api_or_embedded, metavar="NAME", shell_complete=completed)
-@click.argument("version", type=int, required=False)
+@click.argument("named", type=arguments.api_or_embedded, metavar="NAME", shell_complete=arguments.completed)
+@click.argument("version", type=arguments.version, required=False)
 @click.option("--request", "requests", is_flag=True, help="Only the request.")
 @click.option("--response", "responses", is_flag=True, help="Only the response.")
 @click.option(
@@ -116,8 +104,8 @@ def list_(form: str | None) -> None:
 @click.option("--path", "paths", multiple=True, help="With project or walk: a field, such as brokers.host. Repeatable.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a message.")
 def show(
-    named: tuple[int | str, Kind | None],
-    version: int | None,
+    named: tuple[int | str | RequestType, Kind | None],
+    version: int | Dialect | None,
     requests: bool,
     responses: bool,
     function: str | None,
@@ -128,12 +116,17 @@ def show(
     or one inside messages.
 
     In VERSION, by default the newest. A line a field: its type ("?": may be null), default, tag, since which version,
-    and what is known about its value.
+    and what is known about its value. Kafka 0.7's APIs are called 0.7/fetch and so on, and have no versions.
     """
     from proxy.tools import schema
 
     _check_show(function, paths, as_json)
     name, kind = named
+    if isinstance(name, RequestType):
+        _show_07(name, version, _kinds(requests, responses), function, as_json)
+        return
+    if isinstance(version, Dialect):
+        raise click.UsageError(arguments.WANTED_07)
     if isinstance(name, str):
         found = [_embedded(name, version)]
     else:
@@ -148,6 +141,24 @@ def show(
             click.echo(json.dumps(schema.as_json(codec.message, codec.version), indent=2))
         else:
             _print(schema.as_text(codec.message, codec.version))
+
+
+def _show_07(
+    asked: RequestType, version: int | Dialect | None, kinds: tuple[Kind, ...], function: str | None, as_json: bool
+) -> None:
+    from proxy.tools import layout07
+
+    if function:
+        raise click.UsageError("no code was written for Kafka 0.7: its few messages are read by hand")
+    if isinstance(version, int):
+        raise click.UsageError(arguments.WANTED_07)
+    for number, kind in enumerate(kinds or layout07.answered(asked)):
+        if number:
+            click.echo()
+        if as_json:
+            click.echo(json.dumps(layout07.as_json(asked, kind), indent=2))
+        else:
+            _print(layout07.as_text(asked, kind))
 
 
 def _check_show(function: str | None, paths: tuple[str, ...], as_json: bool) -> None:
@@ -202,21 +213,29 @@ def _source(codec: catalog.Codec, function: str, paths: tuple[str, ...]) -> str:
 @click.option(
     "--response",
     "response_to",
-    type=(api, int),
+    type=(arguments.api, arguments.version),
     metavar="API VERSION",
-    help="It answers a request of that version.",
-    shell_complete=completed,
+    help="It answers a request of that version (0.7/fetch 0.7 in the dialect of 0.7).",
+    shell_complete=arguments.completed,
 )
-@click.option("--as", "name", type=inside, metavar="NAME", help="No frame but this message inside messages.")
+@click.option(
+    "--dialect",
+    type=click.Choice([one.value for one in Dialect]),
+    default=Dialect.KAFKA.value,
+    show_default=True,
+    help="What it speaks: no frame says that itself.",
+)
+@click.option("--as", "name", type=arguments.inside, metavar="NAME", help="No frame but this message inside messages.")
 @click.option("--batches", is_flag=True, help="No frame but record batches, such as a segment of a log.")
 @click.option("--topic", type=click.Choice(list(LOGS)), help="Of this topic: batches, or the value of a record.")
-@click.option("--key", type=octets, metavar="HEX", help="The key of that record.")
+@click.option("--key", type=arguments.octets, metavar="HEX", help="The key of that record.")
 @click.option("--records", type=click.IntRange(min=0), default=10, show_default=True, help=RECORDS_HELP)
 @click.option("--show-secrets", is_flag=True, help="Show passwords, tokens and settings' values too.")
 def decode(
     text: str | None,
     file: Path | None,
-    response_to: tuple[int, int] | None,
+    response_to: tuple[int | RequestType, int | Dialect] | None,
+    dialect: str,
     name: str | None,
     batches: bool,
     topic: str | None,
@@ -230,28 +249,47 @@ def decode(
     response does not, so it needs --response. Bytes are {length, base64} and `text` where it can be read; record
     batches and messages inside messages are opened. An unknown API or version is shown as such, with its bytes. Exit
     code 1 for bytes that can't be that message, with the API, the version and the offset, and which frame of several.
+    Behind the `error_code` of an error stands its `error_name`.
 
-    What stands in no frame: --batches, --as NAME, or the value of a record of --topic; an empty value is none.
+    What stands in no frame: --batches, --as NAME, or the value of a record of --topic; an empty value is none. In the
+    dialect of 0.7, --batches are the messages of a log, `at` their places in it.
     """
     from proxy.tools import bare, frames, plain
     from proxy.tools.tree import Shown
 
     if text is not None and file is not None:
         raise click.UsageError("--hex or --file, not both")
-    what, shown = bare.Bare(name, batches, topic, key), Shown(not show_secrets, records)
+    answered, spoken = _answered(response_to, Dialect(dialect))
+    what, shown = bare.Bare(name, batches, topic, key, spoken), Shown(not show_secrets, records)
     _check_bare(what, response_to is not None)
     try:
         data = frames.octets(text) if text is not None else frames.octets_of(_read(file))
-        found = bare.told(data, what, shown) if what else frames.told(data, frames.Asked(response_to, shown))
+        found = bare.told(data, what, shown) if what else frames.told(data, frames.Asked(answered, shown, spoken))
         for one in found:
             click.echo(json.dumps(plain.as_json(one), indent=2, ensure_ascii=False))
     except (WireError, ValueError) as error:
         raise click.ClickException(str(error)) from error
 
 
+def _answered(
+    response_to: tuple[int | RequestType, int | Dialect] | None, dialect: Dialect
+) -> tuple[tuple[int, int] | RequestType | None, Dialect]:
+    """What a response answers, if it is one, and its dialect: an API of 0.7 says that too."""
+    if response_to is None:
+        return None, dialect
+    api, version = response_to
+    if isinstance(api, RequestType) and isinstance(version, Dialect):
+        return api, version
+    if isinstance(api, RequestType) or isinstance(version, Dialect) or dialect is Dialect.KAFKA_07:
+        raise click.UsageError(arguments.WANTED_07)
+    return (api, version), dialect
+
+
 def _check_bare(what: Bare, response: bool) -> None:
     if response + bool(what.message) + bool(what.batches or what.topic) > 1:
         raise click.UsageError("--response, --as, or --batches and --topic: one of them")
+    if what.dialect is Dialect.KAFKA_07 and (what.message or what.topic):
+        raise click.UsageError("Kafka 0.7 has neither messages inside messages nor topics of its own")
     if what.key is not None and (what.batches or not what.topic):
         raise click.UsageError("--key goes with --topic, for one record")
 

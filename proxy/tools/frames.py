@@ -1,7 +1,8 @@
 """Bytes from a terminal, a file or a pipe -> frames -> what they say.
 
 Whoever has a frame at hand has it as hex or as raw bytes, with its 4-byte length or without, alone or behind others:
-all of it is told apart here. A frame's bytes never look like hex, since an api key's first byte is 0.
+all of it is told apart here. A frame's bytes never look like hex, since an api key's first byte is 0. Only the dialect
+has to be said: nothing in a frame tells those of 0.7 from all others.
 """
 
 from __future__ import annotations
@@ -11,26 +12,30 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from proxy.tools.kafka07 import request_tree, response_tree
 from proxy.tools.tree import Shown, message_tree
-from proxy.wire import catalog
+from proxy.wire import catalog, kafka07
 from proxy.wire.apis import Kind
+from proxy.wire.dialects import Dialect
 from proxy.wire.errors import WireError, in_bytes
 from proxy.wire.framing import LENGTH
 from proxy.wire.headers import RequestHead, ResponseHead, request_head, response_head
+from proxy.wire.kafka07 import RequestType
 
 # what people's tools put between the digits: tcpdump, Wireshark, xxd -p, Python, C
 _BETWEEN = re.compile(r"0x|\\x|[\s:,\"';]", re.IGNORECASE)
-# a response that is its correlation id alone
-SMALLEST = 4
+# a response that is its correlation id alone; in 0.7 its error code
+SMALLEST = {Dialect.KAFKA: 4, Dialect.KAFKA_07: 2}
 MASKED = Shown(mask=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """How to read: requests, or responses to (api key, version); and what to show."""
+    """How to read: requests, or responses to (api key, version), or to a request of 0.7; and what to show."""
 
-    response_to: tuple[int, int] | None = None
+    response_to: tuple[int, int] | RequestType | None = None
     shown: Shown = MASKED
+    dialect: Dialect = Dialect.KAFKA
 
 
 def octets(text: str) -> bytes:
@@ -77,7 +82,10 @@ def told(data: bytes, asked: Asked) -> Iterator[dict[str, Any]]:
 
 def _frames(data: bytes, asked: Asked) -> list[bytes]:
     """The frames behind their lengths, the last one perhaps cut off; all of it where nothing stands before it."""
-    frames, whole = _split(data)
+    frames, whole = _split(data, SMALLEST[asked.dialect])
+    if asked.dialect is Dialect.KAFKA_07:
+        # whose frames never begin with what reads as their length
+        return frames if whole or len(frames) > 1 else [data]
     if whole:
         return frames if len(frames) > 1 or not _reads(data, asked) else [data]
     return frames if len(frames) > 1 and _reads(frames[0], asked) and not _reads(data, asked) else [data]
@@ -92,12 +100,12 @@ def _reads(frame: bytes, asked: Asked) -> bool:
     return "why" not in found
 
 
-def _split(data: bytes) -> tuple[list[bytes], bool]:
+def _split(data: bytes, smallest: int) -> tuple[list[bytes], bool]:
     """What stands behind lengths, and whether these lead exactly to the end; nothing where one is no frame's."""
     frames, at = [], 0
     while at + LENGTH.size <= len(data):
         (size,) = LENGTH.unpack_from(data, at)
-        if size < SMALLEST:
+        if size < smallest:
             return [], False
         at += LENGTH.size
         frames.append(data[at : at + size])
@@ -106,6 +114,9 @@ def _split(data: bytes) -> tuple[list[bytes], bool]:
 
 
 def _told(frame: bytes, asked: Asked) -> dict[str, Any]:
+    if asked.dialect is Dialect.KAFKA_07:
+        return _told_07(frame, asked)
+    assert not isinstance(asked.response_to, RequestType)
     if asked.response_to is None:
         head: RequestHead | ResponseHead = request_head(frame)
         assert isinstance(head, RequestHead)
@@ -116,6 +127,20 @@ def _told(frame: bytes, asked: Asked) -> dict[str, Any]:
     head = response_head(frame, key, version)
     facts = _names("response", key, version) | {"correlation_id": head.correlation_id}
     return facts | _body("response", key, version, frame, head.body, asked)
+
+
+def _told_07(frame: bytes, asked: Asked) -> dict[str, Any]:
+    """0.7 has no versions, and nothing in it is masked."""
+    if isinstance(asked.response_to, RequestType):
+        answered, most = asked.response_to, asked.shown.records
+        body = response_tree(kafka07.decode_response_to(frame, answered), most)
+        return {"kind": "response", "api": answered.api, "api_key": int(answered), "body": body}
+    request = kafka07.decode_request(frame)
+    if isinstance(request, kafka07.UnknownRequest):
+        why = f"unknown: type {request.number} of 0-{max(RequestType)} known"
+        return {"kind": "request", "api": None, "api_key": request.number, "why": why, "bytes": request.body}
+    body = request_tree(request, asked.shown.records)
+    return {"kind": "request", "api": request.type.api, "api_key": int(request.type), "body": body}
 
 
 def _names(kind: Kind, key: int, version: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The catalog as tables: every api with its versions, and every message inside messages."""
+"""The catalog as tables: every api with its versions, Kafka 0.7's, every message inside messages, every error code."""
 
 from __future__ import annotations
 
@@ -8,9 +8,14 @@ from typing import Any, NamedTuple
 from proxy.wire import apis
 from proxy.wire.catalog import may_hold_secrets
 from proxy.wire.embedded.schemas import files
+from proxy.wire.error_codes import ERRORS, kafka_error
+from proxy.wire.error_messages import error_message
+from proxy.wire.kafka07 import RequestType
 from proxy.wire.language import OPEN_END, Message
 
 TITLES = ("key", "api", "versions", "flexible", "holds secrets")
+TITLES_07 = ("type", "api of Kafka 0.7", "answered")
+ERROR_TITLES = ("code", "error", "retriable", "what Kafka says")
 EMBEDDED_TITLES = ("message inside messages", "versions", "flexible", "where")
 # the file of an embedded message -> where such messages stand
 PLACES = {
@@ -55,6 +60,25 @@ def embedded_rows() -> list[tuple[str, str, str, str]]:
     ]
 
 
+def rows_07() -> list[tuple[int, str, str]]:
+    """(type, name, whether a broker answers it) of the requests of 0.7, which has no versions."""
+    return [(int(asked), asked.api, "yes" if asked.awaits_response else "never") for asked in RequestType]
+
+
+def error_rows(codes: Sequence[int]) -> list[tuple[int, str, str, str]]:
+    """(code, name, whether a client may simply try again, Kafka's sentence) of these errors; no codes: of all."""
+    found = [kafka_error(code) for code in codes or ERRORS]
+    return [(one.code, one.name, "yes" if one.retriable else "", error_message(one.code)) for one in found]
+
+
+def errors_json(codes: Sequence[int]) -> list[dict[str, Any]]:
+    """The same as objects."""
+    return [
+        {"code": one.code, "name": one.name, "retriable": one.retriable, "message": error_message(one.code)}
+        for one in map(kafka_error, codes or ERRORS)
+    ]
+
+
 def span(versions: range) -> str:
     """A range of versions as the message language writes it."""
     if versions.stop >= OPEN_END:
@@ -69,10 +93,16 @@ def flexible(message: Message) -> str:
 
 
 def as_json() -> dict[str, Any]:
-    """`apis`: one object each, first and last version as numbers; `embedded`: the same for messages inside messages."""
+    """`apis`: one object each, first and last version as numbers; `embedded`: the same for messages inside messages.
+
+    `kafka_07`: the requests of Kafka 0.7 by their types.
+    """
     inside = [found for messages in files().values() for found in messages]
     return {
         "apis": _apis_json(),
+        "kafka_07": [
+            {"type": int(asked), "name": asked.api, "answered": asked.awaits_response} for asked in RequestType
+        ],
         "embedded": [{"name": one.name, "first": one.versions[0], "last": one.versions[-1]} for one in inside],
     }
 

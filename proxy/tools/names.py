@@ -1,12 +1,16 @@
-"""Names as people type them: Kafka's own in any case, with `_` or `-` or without; apis by their key too."""
+"""Names as people type them: Kafka's own, today's or former ones, in any case, with `_` or `-` or without; apis and
+errors by their numbers too.
+"""
 
 from __future__ import annotations
 
 from difflib import get_close_matches
-from functools import cache
 
 from proxy.wire import catalog, embedded
 from proxy.wire.apis import INT16, Kind
+from proxy.wire.error_codes import ERRORS
+from proxy.wire.kafka07 import RequestType
+from proxy.wire.renamed import api_today, error_today, message_today, plain
 
 
 class UnknownName(ValueError):
@@ -14,7 +18,8 @@ class UnknownName(ValueError):
 
 
 def api_key(text: str) -> int:
-    """3 for "Metadata", "metadata", "METADATA_REQUEST" or "3". An int16 is taken as it is, whether known or not.
+    """3 for "Metadata", "metadata", "METADATA_REQUEST", "TopicMetadata" (its name in the protocol guide) or "3". An
+    int16 is taken as it is, whether known or not.
 
     Errors: UnknownName.
     """
@@ -22,11 +27,10 @@ def api_key(text: str) -> int:
         if int(text) not in INT16:
             raise UnknownName(f"an api's key is an int16, which {text} is not")
         return int(text)
-    names = _keys_by_plain_name()
-    for one in (_plain(text), _plain(text).removesuffix("request").removesuffix("response")):
-        if one in names:
-            return names[one]
-    raise UnknownName(unknown("API", text, [str(catalog.api_name(key)) for key in catalog.api_keys()]))
+    key = catalog.api_key(api_today(text) or "")
+    if key is None:
+        raise UnknownName(unknown("API", text, api_names()))
+    return key
 
 
 def api_or_embedded(text: str) -> int | str:
@@ -34,38 +38,59 @@ def api_or_embedded(text: str) -> int | str:
 
     Errors: UnknownName.
     """
-    by_plain = {_plain(name): name for name in embedded.names()}
-    if _plain(text) in by_plain:
-        return by_plain[_plain(text)]
+    name = message_today(text)
+    if name is not None:
+        return name
     try:
         return api_key(text)
     except UnknownName:
         raise UnknownName(unknown("API or message", text, every_name())) from None
 
 
+def api_of_07(text: str) -> RequestType | None:
+    """FETCH for "0.7/fetch", as captures and metrics call it."""
+    return next((asked for asked in RequestType if plain(asked.api) == plain(text)), None)
+
+
 def kind(text: str) -> Kind | None:
     """Which message of an api that name is of: "request" for "metadata_request", None for "Metadata"."""
-    plain = _plain(text)
     kinds: tuple[Kind, ...] = ("request", "response")
-    return next((one for one in kinds if plain.removesuffix(one) != plain and plain not in _keys_by_plain_name()), None)
+    return next((one for one in kinds if plain(text).endswith(one)), None)
+
+
+def error_code(text: str) -> int:
+    """6 for "NOT_LEADER_OR_FOLLOWER", "NotLeaderForPartitionCode" or "6".
+
+    Errors: UnknownName.
+    """
+    if text.removeprefix("-").isascii() and text.removeprefix("-").isdigit():
+        return int(text)
+    codes = {error.name: error.code for error in ERRORS.values()}
+    name = error_today(text)
+    if name is None:
+        raise UnknownName(unknown("error", text, [*codes]))
+    return codes[name]
+
+
+def note(text: str) -> str | None:
+    """What to say about a name that is not today's; None about all others."""
+    today = api_today(text) or message_today(text) or error_today(text)
+    bare = plain(text).removesuffix("request").removesuffix("response").removesuffix("code")
+    return f"{text} is called {today} today" if today and plain(today) not in (plain(text), bare) else None
+
+
+def api_names() -> list[str]:
+    """All apis by Kafka's names."""
+    return [str(catalog.api_name(key)) for key in catalog.api_keys()]
 
 
 def every_name() -> list[str]:
-    """All apis by Kafka's names, then all embedded messages."""
-    return [*(str(catalog.api_name(key)) for key in catalog.api_keys()), *embedded.names()]
+    """All apis by Kafka's names, those of 0.7 behind them, then all embedded messages."""
+    return [*api_names(), *(asked.api for asked in RequestType), *embedded.names()]
 
 
 def unknown(what: str, text: str, names: list[str]) -> str:
     """The sentence that says so, with what is near."""
-    by_plain = {_plain(name): name for name in names}
-    near = [by_plain[name] for name in get_close_matches(_plain(text), by_plain)]
+    by_plain = {plain(name): name for name in names}
+    near = [by_plain[name] for name in get_close_matches(plain(text), by_plain)]
     return f"no {what} is called {text!r}" + (f"; near: {', '.join(near)}" if near else "")
-
-
-@cache
-def _keys_by_plain_name() -> dict[str, int]:
-    return {_plain(str(catalog.api_name(key))): key for key in catalog.api_keys()}
-
-
-def _plain(name: str) -> str:
-    return name.lower().replace("_", "").replace("-", "").replace(" ", "")

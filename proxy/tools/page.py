@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from proxy.tools import listing
+from proxy.wire.kafka07 import RequestType
 from proxy.wire.releases import releases, versions_in
 
 _HEAD = """\
@@ -28,6 +29,10 @@ def lines() -> Iterator[str]:
     yield f"{len(rows)} APIs:"
     yield ""
     yield from listing.as_markdown((*listing.TITLES, *releases()), rows)
+    yield ""
+    yield f"{len(RequestType)} requests of Kafka 0.7, a dialect of its own without versions:"
+    yield ""
+    yield from listing.as_markdown(listing.TITLES_07, listing.rows_07())
     yield ""
     yield f"{len(inside)} messages inside messages, in bytes fields and in the records of internal topics:"
     yield ""

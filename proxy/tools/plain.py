@@ -55,8 +55,8 @@ def _scalar(name: str, value: Any, most: int) -> str:
         return f"[{', '.join(_scalar('', one, most) for one in value)}]"
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
-    if name.endswith("error_code") and value:
-        return f"{value} {kafka_error(value).name}"
+    if error := _error_name(name, value):
+        return f"{value} {error}"
     return str(value) if not isinstance(value, str) else _text(value)
 
 
@@ -80,15 +80,31 @@ def readable(value: bytes) -> str | None:
     return text if text and all(letter.isprintable() or letter in "\t\r\n" for letter in text) else None
 
 
+def _error_name(name: str, value: Any) -> str | None:
+    """Of a field's value, if it is the code of an error."""
+    is_code = name.endswith("error_code") and isinstance(value, int) and value
+    return kafka_error(value).name if is_code else None
+
+
 def as_json(value: Any, most: int | None = None) -> Any:
-    """What `json` can write: bytes become {length, base64}, with `text` where that can be read, the first `most`."""
+    """What `json` can write: bytes become {length, base64}, with `text` where that can be read, the first `most`.
+
+    Behind the `error_code` of an error stands its `error_name`.
+    """
     if isinstance(value, Masked):
         return {"masked": value.length}
     if isinstance(value, bytes | bytearray | memoryview):
         return _encoded(bytes(value), most)
     if isinstance(value, dict):
-        return {str(name): as_json(one, most) for name, one in value.items()}
+        return dict(_members(value, most))
     return [as_json(one, most) for one in value] if isinstance(value, list) else value
+
+
+def _members(values: Mapping[Any, Any], most: int | None) -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        yield str(name), as_json(value, most)
+        if error := _error_name(str(name), value):
+            yield str(name).removesuffix("code") + "name", error
 
 
 def _encoded(value: bytes, most: int | None) -> dict[str, Any]:

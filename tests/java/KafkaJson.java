@@ -164,6 +164,7 @@ public final class KafkaJson {
             one.put("code", error.code());
             one.put("name", error.name());
             one.put("retriable", error.exception() instanceof RetriableException);
+            one.put("message", error.exception() == null ? "" : error.exception().getMessage());
         }
         return errors;
     }

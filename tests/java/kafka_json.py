@@ -85,7 +85,15 @@ class KafkaJson:
 
     def errors(self) -> dict[int, tuple[str, bool]]:
         """Every error code of this Kafka version: its name, and whether it is retriable."""
-        return {one["code"]: (one["name"], one["retriable"]) for one in json.loads(self._ask("E", 0, 0, b""))}
+        return {one["code"]: (one["name"], one["retriable"]) for one in self._errors()}
+
+    def error_messages(self) -> dict[int, str]:
+        """What this Kafka version says of each error code."""
+        return {one["code"]: one["message"] for one in self._errors()}
+
+    def _errors(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = json.loads(self._ask("E", 0, 0, b""))
+        return found
 
     def _ask(self, operation: str, api_key: int, version: int, payload: bytes) -> bytes:
         return self._jvm.ask(struct.pack(">cHH", operation.encode(), api_key, version) + payload)

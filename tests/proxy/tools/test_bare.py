@@ -6,7 +6,8 @@ import pytest
 
 from proxy.tools.bare import Bare, told
 from proxy.tools.tree import Shown
-from proxy.wire import embedded, records
+from proxy.wire import embedded, kafka07, records
+from proxy.wire.dialects import Dialect
 from proxy.wire.errors import Malformed, Truncated
 
 OPEN = Shown()
@@ -33,6 +34,18 @@ def test_a_batch_is_a_dict_and_so_is_what_is_cut_behind() -> None:
     one, cut = told(whole + whole[:-1], Bare(batches=True), OPEN)
     assert one["records"] == [{"offset": 5, "timestamp": 1000, "key": b"k", "value": b"v"}]
     assert cut["why"] == "a batch that is cut"
+
+
+def test_a_log_of_0_7_is_its_messages() -> None:
+    first, second = kafka07.messages.message(b"first"), kafka07.messages.message(b"second", magic=0)
+    old = Bare(batches=True, dialect=Dialect.KAFKA_07)
+    one, two, cut = told(first + second + first[:-1], old, OPEN)
+    assert [(one["at"], one["payload"]), (two["at"], two["payload"])] == [(0, b"first"), (len(first), b"second")]
+    assert cut["why"] == "a message that is cut"
+    assert list(told(first, old, Shown(records=0))) == [{"more_messages": 1}]
+    for data, why in ((b"", "no bytes"), (b"\0\0\0\1\0", "can't be read"), (first[:-1], "a message that is cut")):
+        with pytest.raises(Malformed, match=f"no message of 0.7: {why}"):
+            list(told(data, old, OPEN))
 
 
 def test_a_record_without_a_value_is_a_tombstone() -> None:

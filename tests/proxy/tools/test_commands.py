@@ -12,8 +12,10 @@ from click.testing import CliRunner, Result
 
 from proxy.tools import commands
 from proxy.tools.commands import COMMANDS
-from proxy.wire import catalog, embedded, records
+from proxy.wire import catalog, embedded, kafka07, records
+from proxy.wire.error_codes import ERRORS
 from proxy.wire.framing import framed
+from proxy.wire.kafka07 import RequestType
 
 REQUEST = catalog.encode_request(3, 12, 7, "me", {"topics": None})
 OFFSET_KEY = bytes.fromhex("0001 0001 67 0001 74 00000003")
@@ -40,7 +42,7 @@ def failed(code: int, *arguments: object) -> str:
 
 def test_list_has_a_line_for_every_api() -> None:
     lines = ok("list").splitlines()
-    assert len(lines) == 3 + len(catalog.api_keys()) + len(embedded.names())
+    assert len(lines) == 5 + len(catalog.api_keys()) + len(RequestType) + len(embedded.names())
     assert lines[4].split() == ["3", "Metadata", "0-13", "9+"]
     assert len(json.loads(ok("list", "--json"))["apis"]) == len(catalog.api_keys())
     assert ok("list", "--markdown").startswith("# APIs and versions\n")
@@ -176,6 +178,89 @@ def test_what_is_none_of_that_is_said_in_a_line() -> None:
     assert "one of them" in failed(2, "decode", "--response", "fetch", 1, "--batches", "--hex", "00")
     assert "--key goes with --topic" in failed(2, "decode", "--batches", "--key", "00", "--hex", "00")
     assert "no hex" in failed(2, "decode", "--topic", "__consumer_offsets", "--key", "xx", "--hex", "00")
+
+
+def test_names_that_kafka_has_given_up_lead_to_todays_and_say_so() -> None:
+    for shown in (run("show", "GroupCoordinator", 0), run("show", "consumer_metadata", 0)):
+        assert shown.stdout == ok("show", "FindCoordinator", 0)
+        assert shown.stderr.endswith(" is called FindCoordinator today\n")
+    blob = embedded.encode_blob("ConsumerProtocolAssignment", 0, {}).hex()
+    assert ok("decode", "--as", "MemberAssignment", "--hex", blob) == ok(
+        "decode", "--as", "ConsumerProtocolAssignment", "--hex", blob
+    )
+    answer = catalog.encode_response(2, 0, 7, {}).hex()
+    assert ok("decode", "--response", "Offsets", 0, "--hex", answer) == ok(
+        "decode", "--response", "ListOffsets", 0, "--hex", answer
+    )
+
+
+def test_errors_are_named_where_frames_are_decoded() -> None:
+    values = {"topics": [{"name": "t", "partitions": [{"partition_index": 0, "error_code": 6}]}]}
+    told = json.loads(ok("decode", "--response", "ListOffsets", 4, data=catalog.encode_response(2, 4, 7, values)))
+    (partition,) = told["body"]["topics"][0]["partitions"]
+    assert (partition["error_code"], partition["error_name"]) == (6, "NOT_LEADER_OR_FOLLOWER")
+
+
+def test_errors_lists_all_of_them_or_those_that_are_named() -> None:
+    assert len(ok("errors").splitlines()) == 1 + len(ERRORS)
+    _, unknown, leader = ok("errors", -1, "NOT_LEADER_OR_FOLLOWER").splitlines()
+    assert unknown.split()[:2] == ["-1", "UNKNOWN_SERVER_ERROR"]
+    assert leader.split()[:3] == ["6", "NOT_LEADER_OR_FOLLOWER", "yes"]
+    (told,) = json.loads(ok("errors", "--json", "NotLeaderForPartitionCode"))
+    assert (told["code"], told["retriable"]) == (6, True)
+    assert "no error is called '--jsn'" in failed(2, "errors", "--jsn")
+
+
+FETCH_07 = kafka07.encode_request(kafka07.Fetch("logs", 1, 12, 300))
+
+
+def test_frames_of_0_7_are_decoded_when_their_dialect_is_said() -> None:
+    told = json.loads(ok("decode", "--dialect", "kafka-0.7", data=framed(FETCH_07)))
+    body = {"topic": "logs", "partition": 1, "offset": 12, "max_size": 300}
+    assert told == {"kind": "request", "api": "0.7/fetch", "api_key": 1, "body": body}
+    answer = kafka07.encode_response(kafka07.FetchResponse(0, kafka07.messages.message(b"v")))
+    told = json.loads(ok("decode", "--response", "0.7/fetch", "0.7", data=answer))
+    assert (told["kind"], told["api"], told["body"]["messages"][0]["payload"]["text"]) == ("response", "0.7/fetch", "v")
+    log = kafka07.messages.message_set([b"one", b"two"])
+    lines = ok("decode", "--dialect", "kafka-0.7", "--batches", data=log)
+    assert lines.count('"payload"') == 2
+    line = failed(1, "decode", "--dialect", "kafka-0.7", "--hex", FETCH_07[:-1].hex())
+    assert line == f"Error: 0.7 FETCH request at byte {len(FETCH_07) - 1}: the bytes end inside a field of 12 bytes"
+
+
+def test_show_of_0_7_prints_the_fields_of_both_messages() -> None:
+    shown = ok("show", "0.7/fetch")
+    assert shown == ok("show", "0.7/FETCH", "0.7")
+    assert [line for line in shown.splitlines() if "type 1" in line] == [
+        "0.7/fetch request  type 1",
+        "0.7/fetch response  type 1",
+    ]
+    assert json.loads(ok("show", "0.7/offsets", "--response", "--json"))["kind"] == "response"
+    assert "never answered" in ok("show", "0.7/produce", "--response")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("show", "fetch", "0.7"),
+        ("show", "0.7/fetch", 1),
+        ("decode", "--response", "fetch", "0.7", "--hex", "00"),
+        ("decode", "--response", "0.7/fetch", 1, "--hex", "00"),
+        ("decode", "--dialect", "kafka-0.7", "--response", "fetch", 1, "--hex", "00"),
+    ],
+    ids=["no-07", "no-version", "no-07-response", "no-version-response", "another-dialect"],
+)
+def test_what_is_half_0_7_says_how_its_apis_are_called(arguments: tuple[object, ...]) -> None:
+    assert failed(2, *arguments) == "Error: an API of Kafka 0.7 is called 0.7/fetch, and its version is 0.7"
+
+
+def test_what_0_7_does_not_have_is_said_in_a_line() -> None:
+    old = ("decode", "--dialect", "kafka-0.7", "--hex", "00")
+    assert "neither messages inside messages nor topics" in failed(2, *old, "--as", "ConsumerProtocolAssignment")
+    assert "neither messages inside messages nor topics" in failed(2, *old, "--topic", "__consumer_offsets")
+    assert "0.7/fetch is an API" in failed(2, "decode", "--as", "0.7/fetch", "--hex", "00")
+    assert "no code was written for Kafka 0.7" in failed(2, "show", "0.7/fetch", "--source", "decode")
+    assert "'x' is not a valid integer" in failed(2, "show", "fetch", "x")
 
 
 def test_names_complete() -> None:

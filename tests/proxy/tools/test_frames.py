@@ -8,10 +8,13 @@ from hypothesis import strategies as st
 
 from proxy.tools import frames
 from proxy.tools.frames import Asked, octets, octets_of
+from proxy.tools.kafka07 import request_tree, response_tree
 from proxy.tools.tree import Masked, Shown
-from proxy.wire import catalog
+from proxy.wire import catalog, kafka07
+from proxy.wire.dialects import Dialect
 from proxy.wire.errors import WireError
 from proxy.wire.framing import framed
+from tests.proxy.wire.kafka07.values import REQUESTS, answered
 from tests.strategies import messages
 
 METADATA, API_VERSIONS, SASL = 3, 18, 36
@@ -116,3 +119,43 @@ def test_secrets_are_masked_unless_asked_for() -> None:
     frame = catalog.encode_request(SASL, 2, 7, "me", {"auth_bytes": b"\0me\0hunter2"})
     assert told(frame, Asked())[0]["body"] == {"auth_bytes": Masked(11)}
     assert told(frame, Asked(shown=Shown(mask=False)))[0]["body"] == {"auth_bytes": b"\0me\0hunter2"}
+
+
+OLD = Asked(dialect=Dialect.KAFKA_07)
+
+
+@given(st.lists(REQUESTS, min_size=1, max_size=4))
+def test_requests_of_0_7_are_found_behind_their_lengths(requests: list[kafka07.Request]) -> None:
+    data = [kafka07.encode_request(one) for one in requests]
+    found = told(b"".join(map(framed, data)), OLD)
+    assert [one["api"] for one in found] == [one.type.api for one in requests]
+    assert [one["body"] for one in found] == [request_tree(one, 10) for one in requests]
+
+
+@given(REQUESTS)
+def test_a_request_of_0_7_needs_no_length(request: kafka07.Request) -> None:
+    (found,) = told(kafka07.encode_request(request), OLD)
+    assert found["body"] == request_tree(request, 10)
+
+
+@given(answered())
+def test_a_response_of_0_7_is_read_as_one_to_its_request(exchange: tuple[kafka07.Request, kafka07.Response]) -> None:
+    request, response = exchange
+    asked = Asked(request.type, dialect=Dialect.KAFKA_07)
+    frame = kafka07.encode_response(response)
+    for found in (told(framed(frame), asked), told(framed(frame) * 2, asked)[1:]):
+        assert [one["body"] for one in found] == [response_tree(response, 10)]
+        assert [one["api"] for one in found] == [request.type.api]
+
+
+def test_the_last_frame_of_0_7_may_be_cut() -> None:
+    frame = kafka07.encode_request(kafka07.Fetch("t", 0, 0, 9))
+    found = frames.told(framed(frame) + framed(frame)[:-1], OLD)
+    assert next(found)["api"] == "0.7/fetch"
+    with pytest.raises(WireError, match=r"\(frame 2 of 2\)"):
+        next(found)
+
+
+def test_a_type_that_0_7_does_not_have_is_a_value() -> None:
+    (found,) = told(b"\0\x09what", OLD)
+    assert (found["why"], found["bytes"], found["api_key"]) == ("unknown: type 9 of 0-4 known", b"what", 9)

@@ -7,12 +7,17 @@ from proxy.tools.listing import (
     as_lines,
     as_markdown,
     embedded_rows,
+    error_rows,
+    errors_json,
     flexible,
     listed,
+    rows_07,
     span,
 )
 from proxy.wire import catalog, embedded
 from proxy.wire.embedded.logs import LOGS
+from proxy.wire.error_codes import ERRORS
+from proxy.wire.kafka07 import RequestType
 from proxy.wire.language import OPEN_END, parse
 
 
@@ -32,6 +37,22 @@ def test_every_message_inside_messages_is_listed_once() -> None:
     for row in told:
         known = embedded.versions(row["name"])
         assert (row["first"], row["last"]) == (known[0], known[-1])
+
+
+def test_requests_of_0_7_are_listed_with_their_types() -> None:
+    assert [row[:2] for row in rows_07()] == list(enumerate(asked.api for asked in RequestType))
+    for row, told in zip(rows_07(), as_json()["kafka_07"], strict=True):
+        assert told == {"type": row[0], "name": row[1], "answered": row[2] == "yes"}
+    assert [row[2] for row in rows_07()] == ["never", "yes", "yes", "never", "yes"]
+
+
+def test_every_error_is_listed_or_those_that_were_asked_for() -> None:
+    assert [row[0] for row in error_rows(())] == list(ERRORS)
+    (row,) = error_rows((6,))
+    assert row[:3] == (6, "NOT_LEADER_OR_FOLLOWER", "yes")
+    for (code, name, retriable, message), told in zip(error_rows(()), errors_json(()), strict=True):
+        assert told == {"code": code, "name": name, "retriable": retriable == "yes", "message": message}
+    assert error_rows((9999, 0)) == [(9999, "ERROR_9999", "", ""), (0, "NONE", "", "")]
 
 
 def test_each_place_is_that_of_a_file() -> None:

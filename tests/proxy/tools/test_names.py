@@ -2,8 +2,20 @@
 
 import pytest
 
-from proxy.tools.names import UnknownName, api_key, api_or_embedded, every_name, kind, unknown
+from proxy.tools.names import (
+    UnknownName,
+    api_key,
+    api_of_07,
+    api_or_embedded,
+    error_code,
+    every_name,
+    kind,
+    note,
+    unknown,
+)
 from proxy.wire import catalog, embedded
+from proxy.wire.error_codes import ERRORS
+from proxy.wire.kafka07 import RequestType
 
 
 @pytest.mark.parametrize("text", ["FindCoordinator", "find_coordinator", "FIND-COORDINATOR", "findcoordinatorresponse"])
@@ -53,3 +65,49 @@ def test_messages_inside_messages_have_names_that_are_no_apis() -> None:
     assert len(set(every_name())) == len(every_name())
     with pytest.raises(UnknownName, match="no API or message is called 'ConsumerProtocolAsignment'; near: Consumer"):
         api_or_embedded("ConsumerProtocolAsignment")
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [("Send", 0), ("Offsets", 2), ("topic-metadata", 3), ("GroupCoordinatorRequest", 10), ("CONSUMER_METADATA", 10)],
+)
+def test_names_of_the_protocol_guide_and_of_old_releases_lead_to_todays(text: str, key: int) -> None:
+    assert api_key(text) == api_or_embedded(text) == key
+    assert note(text) == f"{text} is called {catalog.api_name(key)} today"
+
+
+def test_messages_inside_messages_have_other_names_in_the_guide() -> None:
+    assert api_or_embedded("MemberAssignment") == "ConsumerProtocolAssignment"
+    assert note("MemberAssignment") == "MemberAssignment is called ConsumerProtocolAssignment today"
+
+
+def test_of_names_that_are_todays_there_is_nothing_to_note() -> None:
+    names = [
+        *every_name(),
+        *(error.name for error in ERRORS.values()),
+        "metadata_request",
+        "fetchresponse",
+        "3",
+        "xyzzy",
+    ]
+    assert [name for name in names if note(name)] == []
+
+
+def test_the_apis_of_0_7_have_names_of_their_own() -> None:
+    assert {api_of_07(asked.api.upper()) for asked in RequestType} == set(RequestType)
+    assert [api_of_07(text) for text in ("fetch", "0.7", "1", "0.7/metadata")] == [None] * 4
+    assert set(every_name()) >= {asked.api for asked in RequestType}
+
+
+def test_an_error_is_found_by_its_code_and_by_any_name_that_it_ever_had() -> None:
+    names = (
+        "6",
+        "NOT_LEADER_OR_FOLLOWER",
+        "not-leader-or-follower",
+        "NotLeaderForPartition",
+        "NotLeaderForPartitionCode",
+    )
+    assert {error_code(text) for text in names} == {6}
+    assert [error_code(text) for text in ("-1", "unknown", "9999")] == [-1, -1, 9999]
+    with pytest.raises(UnknownName, match="no error is called 'NOT_LEADER_OR_FOLOWER'; near: NOT_LEADER_OR_"):
+        error_code("NOT_LEADER_OR_FOLOWER")

@@ -2,12 +2,21 @@
 
 import base64
 import json
+from collections.abc import Iterable, Iterator
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.tools.plain import as_json, as_lines, readable
 from proxy.tools.tree import Masked
+from proxy.wire import apis
+from proxy.wire.language import Field
+
+
+def every_field(fields: Iterable[Field]) -> Iterator[str]:
+    for field in fields:
+        yield field.name
+        yield from every_field(field.fields)
 
 
 @given(st.binary(max_size=40))
@@ -34,6 +43,23 @@ def test_text_stands_beside_bytes_where_a_person_can_read_it() -> None:
 
 def test_json_holds_what_is_masked_as_masked() -> None:
     assert as_json([Masked(3), {1: None}]) == [{"masked": 3}, {"1": None}]
+
+
+def test_errors_have_their_names_behind_their_codes() -> None:
+    values = {"error_code": 6, "topics": [{"topic_error_code": 3, "error_code": 0, "more": 1}], "error_message": None}
+    told = as_json(values)
+    assert list(told) == ["error_code", "error_name", "topics", "error_message"]
+    assert told["error_name"] == "NOT_LEADER_OR_FOLLOWER"
+    topic = {"topic_error_code": 3, "topic_error_name": "UNKNOWN_TOPIC_OR_PARTITION", "error_code": 0, "more": 1}
+    assert told["topics"] == [topic]
+    assert as_json({"error_code": 9999})["error_name"] == "ERROR_9999"
+
+
+def test_no_field_of_kafkas_is_called_as_an_errors_name() -> None:
+    for key in apis.api_keys():
+        message = apis.message("response", key)
+        assert message is not None
+        assert not [name for name in every_field(message.fields) if name.endswith("error_name")]
 
 
 def test_one_byte_is_not_many() -> None:

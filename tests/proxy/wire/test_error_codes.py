@@ -3,6 +3,7 @@
 import pytest
 
 from proxy.wire.error_codes import ERRORS, KafkaError, kafka_error
+from proxy.wire.error_messages import error_message
 from tests.java.kafka_json import kafka_json_of
 
 
@@ -32,3 +33,8 @@ def test_names_and_retriability_are_those_of_kafkas_own_enum() -> None:
     assert ours.items() >= kafkas.items()
     assert len(kafkas) == 135
     assert ours == kafka_json_of("4.4.0").errors()
+
+
+@pytest.mark.real
+def test_messages_are_those_of_kafkas_own_exceptions() -> None:
+    assert {code: error_message(code) for code in ERRORS} == kafka_json_of("4.4.0").error_messages()

@@ -1,0 +1,84 @@
+"""What people type behind `kafka-wiretap wire`, as values: the types of click's arguments and options.
+
+Errors: click.BadParameter, in a sentence. A name that Kafka has given up is told beside the output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+from proxy.tools import names
+from proxy.wire.apis import Kind
+from proxy.wire.dialects import Dialect
+from proxy.wire.kafka07 import RequestType
+
+Found = TypeVar("Found")
+
+# what stands for a version where a dialect has none, in metrics too
+VERSION_07 = "0.7"
+WANTED_07 = "an API of Kafka 0.7 is called 0.7/fetch, and its version is 0.7"
+
+
+def api(value: str | int) -> int | RequestType:
+    """An api by its name or its key; one of Kafka 0.7 by its name, 0.7/fetch."""
+    found = names.api_of_07(str(value))
+    return _named(names.api_key, str(value)) if found is None else found
+
+
+def api_or_embedded(value: str) -> tuple[int | str | RequestType, Kind | None]:
+    """An api, or the name of a message inside messages; and which of an api's messages was named."""
+    found = names.api_of_07(value)
+    return (_named(names.api_or_embedded, value) if found is None else found), names.kind(value)
+
+
+def inside(value: str) -> str:
+    """The name of a message inside messages."""
+    found, _ = api_or_embedded(value)
+    if not isinstance(found, str):
+        raise click.BadParameter(f"{value} is an API: what stands in frames needs no name")
+    return found
+
+
+def error(value: str | int) -> int:
+    """An error by its name or its code."""
+    return _named(names.error_code, str(value))
+
+
+def _named(find: Callable[[str], Found], value: str) -> Found:
+    """What has that name."""
+    try:
+        found = find(value)
+    except names.UnknownName as unknown:
+        raise click.BadParameter(str(unknown)) from unknown
+    if note := names.note(value):
+        click.echo(f"note: {note}", err=True)
+    return found
+
+
+def version(value: str | int) -> int | Dialect:
+    """An api's version; 0.7 is the dialect that has none."""
+    if value == VERSION_07:
+        return Dialect.KAFKA_07
+    try:
+        return int(value)
+    except ValueError:
+        raise click.BadParameter(f"{value!r} is not a valid integer.") from None
+
+
+def octets(value: str) -> bytes:
+    """Bytes as hex."""
+    from proxy.tools import frames
+
+    try:
+        return frames.octets(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+def completed(_context: click.Context, _param: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Kafka's names that begin so."""
+    return [CompletionItem(name) for name in names.every_name() if name.lower().startswith(begun.lower())]

@@ -1,0 +1,14 @@
+"""Kafka's sentences about its errors. That they are Kafka's: test_error_codes.py."""
+
+from proxy.wire.error_codes import ERRORS
+from proxy.wire.error_messages import error_message
+
+
+def test_every_error_has_a_sentence() -> None:
+    assert {code for code in ERRORS if not error_message(code)} == {0}
+    assert error_message(6).startswith("For requests intended only for the leader, this error indicates that ")
+    assert error_message(32000) == ""
+
+
+def test_lines_that_go_on_are_joined() -> None:
+    assert not [code for code in ERRORS if "  " in error_message(code) or "\n" in error_message(code)]
