@@ -50,7 +50,7 @@ def told(data: bytes, bare: Bare, shown: Shown) -> Iterator[dict[str, Any]]:
 
 def _batches(found: list[dict[str, Any]], what: str) -> list[dict[str, Any]]:
     first = found[0] if found else {"why": "no bytes"}
-    # one that says nothing but how many there are was not asked to be told
+    # what has neither says how many there are, of which none was to be shown
     if "why" in first and "magic" not in first:
         raise Malformed(f"no {what}: {first['why']}")
     return found

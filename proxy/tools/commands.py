@@ -152,7 +152,7 @@ def _show_07(
         raise click.UsageError("no code was written for Kafka 0.7: its few messages are read by hand")
     if isinstance(version, int):
         raise click.UsageError(arguments.WANTED_07)
-    for number, kind in enumerate(kinds or layout07.answered(asked)):
+    for number, kind in enumerate(kinds or layout07.kinds(asked)):
         if number:
             click.echo()
         if as_json:

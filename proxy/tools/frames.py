@@ -84,8 +84,9 @@ def _frames(data: bytes, asked: Asked) -> list[bytes]:
     """The frames behind their lengths, the last one perhaps cut off; all of it where nothing stands before it."""
     frames, whole = _split(data, SMALLEST[asked.dialect])
     if asked.dialect is Dialect.KAFKA_07:
-        # whose frames never begin with what reads as their length
-        return frames if whole or len(frames) > 1 else [data]
+        # What reads as a request has no length in front. A response's first bytes, taken for a length, lead nowhere.
+        is_request = asked.response_to is None and _reads(data, asked)
+        return [data] if is_request or not (whole or len(frames) > 1) else frames
     if whole:
         return frames if len(frames) > 1 or not _reads(data, asked) else [data]
     return frames if len(frames) > 1 and _reads(frames[0], asked) and not _reads(data, asked) else [data]

@@ -87,11 +87,9 @@ def opened(data: bytes, most: int, offset: int | None = None) -> list[dict[str, 
 
 
 def _place(one: Message, offset: int | None) -> dict[str, Any]:
-    return (
-        {"at": one.offset}
-        if offset is None
-        else {"offset": offset + one.offset, "next_offset": offset + one.next_offset}
-    )
+    if offset is None:
+        return {"at": one.offset}
+    return {"offset": offset + one.offset, "next_offset": offset + one.next_offset}
 
 
 def _message(one: Message, data: bytes, most: int) -> dict[str, Any]:

@@ -33,7 +33,7 @@ def as_json(asked: RequestType, kind: Kind) -> dict[str, Any]:
     return {"name": asked.api, "kind": kind, "type": int(asked), "fields": None if found is None else _json(found)}
 
 
-def answered(asked: RequestType) -> tuple[Kind, ...]:
+def kinds(asked: RequestType) -> tuple[Kind, ...]:
     """The messages that there are."""
     return tuple(kind for kind in KINDS if fields(asked, kind))
 

@@ -63,7 +63,10 @@ def error_code(text: str) -> int:
 
     Errors: UnknownName.
     """
-    if text.removeprefix("-").isascii() and text.removeprefix("-").isdigit():
+    digits = text.removeprefix("-")
+    if digits.isascii() and digits.isdigit():
+        if int(text) not in INT16:
+            raise UnknownName(f"an error's code is an int16, which {text} is not")
         return int(text)
     codes = {error.name: error.code for error in ERRORS.values()}
     name = error_today(text)

@@ -29,7 +29,7 @@ from recorder.capture.track import Track
 # the cause of connections that the log's end leaves open
 SESSION_ENDED = "session_ended"
 # entries whose bytes are no frame -> the note of their row
-LEFT_OVER = {Kind.UNFRAMED: "the connection ended before it could be told what this is"} | {
+NOTES = {Kind.UNFRAMED: "the connection ended before it could be told what this is"} | {
     kind: cause.value for cause, kind in UNREADABLE.items()
 }
 
@@ -58,7 +58,7 @@ class Assembly:
             Kind.CLOCK: self._clock,
             Kind.NODE: self._node,
             Kind.END: self._end,
-            **dict.fromkeys(LEFT_OVER, self._left_over),
+            **dict.fromkeys(NOTES, self._left_over),
         }
 
     def begin_range(self, sink: Sink, clock_ns: int) -> None:
@@ -199,7 +199,7 @@ class Assembly:
     def _left_over(self, entry: Entry) -> None:
         track = self.tracks.get(entry.connection)
         if track is not None and track.talk is not None:
-            self._unframed(track, entry, LEFT_OVER[Kind(entry.kind)])
+            self._unframed(track, entry, NOTES[Kind(entry.kind)])
 
     def _made(self, entry: Entry) -> None:
         track = self.tracks.get(entry.connection)

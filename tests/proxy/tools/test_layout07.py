@@ -1,12 +1,12 @@
 """The fields of 0.7's messages as people see them. That they are the codec's: tests/proxy/wire/kafka07."""
 
-from proxy.tools.layout07 import answered, as_json, as_text
+from proxy.tools.layout07 import as_json, as_text, kinds
 from proxy.wire.kafka07 import RequestType
 
 
 def test_every_message_has_a_title_and_a_line_for_each_field() -> None:
     for asked in RequestType:
-        for kind in answered(asked):
+        for kind in kinds(asked):
             title, columns, *lines = as_text(asked, kind)
             assert title == f"{asked.api} {kind}  type {int(asked)}"
             assert columns.split() == ["field", "type", "size", "meaning"]
@@ -22,4 +22,4 @@ def names_in(fields: list[dict[str, object]]) -> int:
 def test_what_is_never_answered_says_so() -> None:
     assert list(as_text(RequestType.PRODUCE, "response")) == ["0.7/produce response  type 0  never answered"]
     assert as_json(RequestType.PRODUCE, "response")["fields"] is None
-    assert answered(RequestType.MULTIPRODUCE) == ("request",)
+    assert kinds(RequestType.MULTIPRODUCE) == ("request",)

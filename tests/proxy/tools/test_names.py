@@ -109,5 +109,7 @@ def test_an_error_is_found_by_its_code_and_by_any_name_that_it_ever_had() -> Non
     )
     assert {error_code(text) for text in names} == {6}
     assert [error_code(text) for text in ("-1", "unknown", "9999")] == [-1, -1, 9999]
+    with pytest.raises(UnknownName, match="an error's code is an int16, which 70000 is not"):
+        error_code("70000")
     with pytest.raises(UnknownName, match="no error is called 'NOT_LEADER_OR_FOLOWER'; near: NOT_LEADER_OR_"):
         error_code("NOT_LEADER_OR_FOLOWER")
