@@ -1,0 +1,214 @@
+"""Files of this program in a folder that may come from anywhere: no link is followed, no FIFO waited for.
+
+A folder is held open, and its files are named relative to it, so that nothing moves between two looks at a path. What
+is opened, replaced or removed is a regular file or a folder, as this program makes them; anything else of that name (a
+symbolic link, a FIFO, a device) is a StrangeFileError and stays as it is. The folder that somebody named is the one
+path that is followed as usual.
+
+Knows nothing of what the files are for. All calls block.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+# O_NONBLOCK: to open a FIFO must not wait for who is at its other end; it means nothing to a regular file
+_FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+_KINDS = {
+    stat.S_IFREG: "a file",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+# what the kernel says of a name that isn't what was to be opened: a link, no folder, a FIFO or a socket, a folder
+_STRANGE = frozenset({errno.ELOOP, errno.ENOTDIR, errno.ENXIO, errno.EISDIR})
+
+
+class StrangeFileError(OSError):
+    """Something else has the name of a file or a folder of this program. Says what and where, in one line."""
+
+    def __init__(self, path: Path, mode: int, wanted: int) -> None:
+        kind, right = (_KINDS.get(stat.S_IFMT(one), "something else") for one in (mode, wanted))
+        super().__init__(errno.EPERM, f"{path} is {kind}, not {right}")
+
+    def __str__(self) -> str:
+        return str(self.strerror)
+
+
+class Folder:
+    """A folder that is held open until `close`. `path`: what it was called then, for messages.
+
+    Every `name` is that of an entry of the folder itself; ValueError for one that leads elsewhere. Errors of all calls:
+    OSError, among them StrangeFileError.
+    """
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self.path = path
+        self._descriptor = descriptor
+
+    @classmethod
+    def at(cls, path: Path) -> Self:
+        """The folder that somebody named: links on the way to it are theirs. FileNotFoundError where it is missing."""
+        return cls(path, os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Lets it go; nothing happens the second time."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    # what is in it
+
+    def names(self) -> list[str]:
+        """Of all its entries, sorted."""
+        # opened once more: a listing moves the place in the descriptor, which threads share
+        descriptor = os.open(".", _FOLDER, dir_fd=self._descriptor)
+        try:
+            return sorted(os.listdir(descriptor))
+        finally:
+            os.close(descriptor)
+
+    def stat(self, name: str) -> os.stat_result | None:
+        """Of the entry itself, whatever it is; None where there is none."""
+        try:
+            return os.stat(_entry(name), dir_fd=self._descriptor, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+
+    def is_file(self, name: str) -> bool:
+        """Whether a regular file has this name."""
+        found = self.stat(name)
+        return found is not None and stat.S_ISREG(found.st_mode)
+
+    def is_folder(self, name: str) -> bool:
+        """Whether a folder has this name, and not a link to one."""
+        found = self.stat(name)
+        return found is not None and stat.S_ISDIR(found.st_mode)
+
+    def size(self, name: str) -> int:
+        """Bytes of a file; 0 where there is none."""
+        found = self._ours(name, stat.S_IFREG)
+        return 0 if found is None else found.st_size
+
+    # folders in it
+
+    def folder(self, name: str) -> Folder:
+        """One of its folders, held open too. FileNotFoundError where it is missing."""
+        try:
+            descriptor = os.open(_entry(name), _FOLDER, dir_fd=self._descriptor)
+        except OSError as error:
+            raise self._told(name, error, stat.S_IFDIR) from error
+        return Folder(self.path / name, descriptor)
+
+    def make_folder(self, name: str, mode: int = 0o777) -> Folder:
+        """One of its folders, made and synced where it is missing."""
+        with suppress(FileExistsError):
+            os.mkdir(_entry(name), mode, dir_fd=self._descriptor)
+            self.sync()
+        return self.folder(name)
+
+    def remove_folder(self, name: str) -> None:
+        """Removes an empty folder; nothing happens where there is none."""
+        if self._ours(name, stat.S_IFDIR) is not None:
+            with suppress(FileNotFoundError):
+                os.rmdir(name, dir_fd=self._descriptor)
+
+    # files in it
+
+    def open(self, name: str, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
+        """The descriptor of a regular file, closed on exec. `mode`: of a file that is made, before the umask."""
+        try:
+            descriptor = os.open(_entry(name), flags | _FILE, mode, dir_fd=self._descriptor)
+        except OSError as error:
+            raise self._told(name, error, stat.S_IFREG) from error
+        found = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(found):
+            os.close(descriptor)
+            raise StrangeFileError(self.path / name, found, stat.S_IFREG)
+        return descriptor
+
+    def create(self, name: str, flags: int = os.O_WRONLY, mode: int = 0o600) -> int:
+        """The descriptor of a new, empty file. One of that name, which a crash has left, is removed first."""
+        self.remove(name)
+        return self.open(name, flags | os.O_CREAT | os.O_EXCL, mode)
+
+    def read(self, name: str, most: int = -1) -> bytes:
+        """A file's bytes, `most` of them at most. FileNotFoundError where it is missing."""
+        with open(self.open(name), "rb") as file:
+            return file.read(most)
+
+    def replace(self, name: str, content: bytes, *, mode: int = 0o600, sync: bool = True) -> None:
+        """Writes a whole file in one step: whoever reads it finds the old content or the new one.
+
+        `sync`: so it is after a crash of the machine, too. The new file waits under the name with a `.` before it.
+        """
+        hidden = "." + _entry(name)
+        try:
+            with open(self.create(hidden, mode=mode), "wb") as file:
+                file.write(content)
+                file.flush()
+                if sync:
+                    os.fsync(file.fileno())
+            self.rename(hidden, name)
+        except OSError:
+            with suppress(OSError):
+                self.remove(hidden)
+            raise
+        if sync:
+            self.sync()
+
+    def rename(self, name: str, new: str) -> None:
+        """Gives a file or a folder another name. A file takes the place of a file, a folder that of an empty one."""
+        found = self.stat(name)
+        if found is not None:
+            self._ours(new, stat.S_IFMT(found.st_mode))
+        os.rename(_entry(name), new, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
+
+    def remove(self, name: str) -> None:
+        """Removes a file; nothing happens where there is none."""
+        if self._ours(name, stat.S_IFREG) is not None:
+            with suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=self._descriptor)
+
+    def sync(self) -> None:
+        """Its entries' names onto the disk."""
+        os.fsync(self._descriptor)
+
+    def _ours(self, name: str, wanted: int) -> os.stat_result | None:
+        found = self.stat(name)
+        if found is not None and stat.S_IFMT(found.st_mode) != wanted:
+            raise StrangeFileError(self.path / name, found.st_mode, wanted)
+        return found
+
+    def _told(self, name: str, error: OSError, wanted: int) -> OSError:
+        found = self.stat(name) if error.errno in _STRANGE else None
+        if found is None or stat.S_IFMT(found.st_mode) == wanted:
+            return error
+        return StrangeFileError(self.path / name, found.st_mode, wanted)
+
+
+def _entry(name: str) -> str:
+    """The name, if it is an entry's own."""
+    if name in ("", ".", "..") or "/" in name or "\0" in name:
+        raise ValueError(f"not the name of a file: {name!r}")
+    return name
+
