@@ -1,12 +1,12 @@
 """Who watches the bytes go by: the recorder, seen from the proxy.
 
 The proxy knows these few methods and nothing of what stands behind them. None of them may block or raise for what
-happens on a disk; `wait_for_room` alone blocks, and is called in a thread.
+happens on a disk; `close` alone blocks, and is called in a thread.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -36,7 +36,7 @@ class Observer(Protocol):
 
     @property
     def full(self) -> bool:
-        """Whether a socket should wait until `wait_for_room` returns."""
+        """Whether a socket should wait until there is room (`when_room`)."""
 
     def opened(self, facts: Opened, talk: Conversation) -> None:
         """A client's connection has a broker's. `talk` is what will frame it; it is only to be read."""
@@ -59,8 +59,8 @@ class Observer(Protocol):
     def choose(self, recording: Any) -> None:
         """Settings of the recorder's that were read again: those that can change do."""
 
-    def wait_for_room(self) -> None:
-        """Blocks until there may be room again; called in a thread."""
+    def when_room(self, call: Callable[[], None]) -> None:
+        """Has `call` called once, in any thread, as soon as there may be room again or nothing will be recorded."""
 
     def counters(self) -> Mapping[str, float]:
         """Numbers for the metrics, by name; called in any thread."""

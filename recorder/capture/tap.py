@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from logging import ERROR
 from pathlib import Path
 from typing import Any
@@ -177,9 +177,9 @@ class Tap:
         """Whether the traffic is to wait."""
         return self._waits and not self._writer.ended and self._waiting > self._settings.queue
 
-    def wait_for_room(self) -> None:
-        """Blocks until the queue is half empty."""
-        self._writer.wait_until(lambda: self._waiting <= self._settings.queue // 2)
+    def when_room(self, call: Callable[[], None]) -> None:
+        """Has `call` called, in any thread, once the queue is half empty."""
+        self._writer.call_when(lambda: self._waiting <= self._settings.queue // 2, call)
 
     def flush(self) -> None:
         """Blocks until what has been recorded is in the log, as far as the disk takes it."""

@@ -260,6 +260,8 @@ class Writer:
         self._wake = threading.Event()
         self._hurry = threading.Event()
         self._progress = threading.Condition()
+        # what is to be called once something is so
+        self._awaited: list[tuple[Callable[[], bool], Callable[[], None]]] = []
         self._thread = threading.Thread(target=self._run, name="wiretap-log", daemon=True)
 
     def start(self) -> None:
@@ -277,6 +279,12 @@ class Writer:
         """Blocks until `enough()`, which is asked after every write, or until the thread has ended."""
         with self._progress:
             self._progress.wait_for(lambda: enough() or self.ended)
+
+    def call_when(self, enough: Callable[[], bool], call: Callable[[], None]) -> None:
+        """Has `call` called once, in any thread, when `wait_until` would return. Never blocks."""
+        with self._progress:
+            self._awaited.append((enough, call))
+        self._call_awaited()
 
     def flush(self) -> None:
         """Blocks until what was queued before is written, or could not be written."""
@@ -311,11 +319,10 @@ class Writer:
             self.failed = True
             log(ERROR, "nothing is recorded any more", trace=True, folder=self.log.folder)
         finally:
-            with self._progress:
-                self.ended = True
-                # so whoever has more to write comes to `wake`, and may see
-                self.idle = True
-                self._progress.notify_all()
+            self.ended = True
+            # so whoever has more to write comes to `wake`, and may see
+            self.idle = True
+            self._notify()
 
     def _rest(self) -> None:
         self.idle = True
@@ -382,3 +389,11 @@ class Writer:
     def _notify(self) -> None:
         with self._progress:
             self._progress.notify_all()
+        self._call_awaited()
+
+    def _call_awaited(self) -> None:
+        with self._progress:
+            due = [(enough, call) for enough, call in self._awaited if self.ended or enough()]
+            self._awaited = [one for one in self._awaited if one not in due]
+        for _, call in due:
+            call()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -65,7 +66,8 @@ class Watcher:
     def __init__(self, on_arrival: Callable[[Direction, bytes], None] = lambda direction, chunk: None) -> None:
         self.full = False
         self.failed = 0
-        self.waits: Callable[[], None] = lambda: setattr(self, "full", False)
+        # who is to be told of room
+        self.waiting: list[Callable[[], None]] = []
         self.on_arrival = on_arrival
         self.events: list[tuple[Any, ...]] = []
         self.bytes = dict.fromkeys(Direction, b"")
@@ -93,8 +95,16 @@ class Watcher:
     def choose(self, recording: Any) -> None:
         self.events.append(("chosen", recording))
 
-    def wait_for_room(self) -> None:
-        self.waits()
+    def when_room(self, call: Callable[[], None]) -> None:
+        self.waiting.append(call)
+
+    def make_room(self) -> None:
+        """The recorder takes more now, and says so in a thread of its own."""
+        self.full = False
+        waiting, self.waiting = self.waiting, []
+        thread = threading.Thread(target=lambda: [call() for call in waiting])
+        thread.start()
+        thread.join()
 
     def counters(self) -> Mapping[str, float]:
         return {"failed": self.failed}

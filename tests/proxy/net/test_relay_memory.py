@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
@@ -23,6 +21,7 @@ from tests.proxy.net.frames import (
     said_until_stuck,
     take_now,
 )
+from tests.proxy.net.peers import PATIENCE
 from tests.proxy.net.relays import UPSTREAM, Watcher, relaying
 
 
@@ -141,19 +140,13 @@ async def test_a_client_that_takes_a_little_at_a_time_keeps_its_answer(autojump_
 
 
 async def test_who_waits_for_the_recorder_waits_for_no_peer():
-    watcher, room = Watcher(lambda direction, chunk: setattr(watcher, "full", True)), threading.Event()
-
-    def wait() -> None:
-        room.wait(20)
-        watcher.full = False
-
-    watcher.waits = wait
+    watcher = Watcher(lambda direction, chunk: setattr(watcher, "full", True))
     async with relaying(watcher) as talk:
         assert talk.relay.progress == 0
         await talk.client.say(ping(1))
         await wait_all_tasks_blocked(0.01)
         assert talk.relay.progress is None
-        room.set()
+        watcher.make_room()
         await talk.broker.hears(ping(1))
         assert talk.relay.progress == len(ping(1))
 
@@ -186,24 +179,17 @@ async def test_while_the_recorder_has_no_room_nothing_is_sent_on(direction):
         watcher.full = of is direction
 
     watcher = Watcher(arrives)
-    waited = trio.Event()
-    room = threading.Event()
-
-    def wait() -> None:
-        trio.from_thread.run_sync(waited.set)
-        room.wait(20)
-        watcher.full = False
-
-    watcher.waits = wait
     async with relaying(watcher) as talk:
         await talk.client.say(ping(1))
         if direction is Direction.RESPONSE:
             await talk.broker.hears(ping(1))
             await talk.broker.say(pong(1))
-        await waited.wait()
+        with trio.fail_after(PATIENCE):
+            while not watcher.waiting:
+                await wait_all_tasks_blocked(0.005)
         with pytest.raises(BlockingIOError):
             take_now(talk.broker if direction is Direction.REQUEST else talk.client)
-        room.set()
+        watcher.make_room()
         if direction is Direction.REQUEST:
             await talk.broker.hears(ping(1))
         else:

@@ -1,58 +1,85 @@
-import threading
+from __future__ import annotations
 
 import trio
 from trio.testing import wait_all_tasks_blocked
 
 from proxy.net.room import Room
+from tests.proxy.net.peers import PATIENCE
 from tests.proxy.net.relays import Watcher
 
 
-async def test_many_wait_and_one_thread_asks(nursery):
-    watcher, room = Watcher(), threading.Event()
+async def test_many_wait_and_the_recorder_is_asked_once(nursery):
+    watcher = Watcher()
     watcher.full = True
-    asking = 0
-    done = []
-
-    def wait() -> None:
-        nonlocal asking
-        asking += 1
-        room.wait(20)
-        watcher.full = False
+    waiting, done = Room(watcher), []
 
     async def socket(number: int) -> None:
         await waiting.wait()
         done.append(number)
 
-    watcher.waits = wait
-    waiting = Room(watcher)
     for number in range(5):
         nursery.start_soon(socket, number)
-    await wait_all_tasks_blocked(0.01)
+    await wait_all_tasks_blocked()
     assert done == []
-    room.set()
-    with trio.fail_after(20):
+    assert len(watcher.waiting) == 1
+    watcher.make_room()
+    with trio.fail_after(PATIENCE):
         while len(done) < 5:
             await trio.lowlevel.checkpoint()
-    assert asking == 1
 
 
-async def test_room_that_others_took_is_waited_for_again():
-    watcher, answers = Watcher(), [True, False]
+async def test_room_that_others_took_is_waited_for_again(nursery):
+    watcher, done = Watcher(), trio.Event()
     watcher.full = True
 
-    def wait() -> None:
-        watcher.full = answers.pop(0)
-
-    watcher.waits = wait
-    await Room(watcher).wait()
-    assert answers == []
-
-
-async def test_waiting_can_be_cancelled_while_the_disk_stands_still(autojump_clock):
-    watcher, room = Watcher(), threading.Event()
-    watcher.full = True
-    watcher.waits = lambda: room.wait(20)
-    with trio.move_on_after(0.01) as deadline:
+    async def socket() -> None:
         await Room(watcher).wait()
-    room.set()
-    assert deadline.cancelled_caught
+        done.set()
+
+    nursery.start_soon(socket)
+    await wait_all_tasks_blocked()
+    watcher.make_room()
+    watcher.full = True
+    with trio.fail_after(PATIENCE):
+        while not watcher.waiting:
+            await trio.lowlevel.checkpoint()
+    assert not done.is_set()
+    watcher.make_room()
+    with trio.fail_after(PATIENCE):
+        await done.wait()
+
+
+async def test_who_is_cancelled_leaves_nothing_behind_and_others_wait_on(nursery):
+    watcher = Watcher()
+    watcher.full = True
+    waiting, done = Room(watcher), trio.Event()
+
+    async def socket() -> None:
+        await waiting.wait()
+        done.set()
+
+    for _ in range(50):
+        async with trio.open_nursery() as connection:
+            connection.start_soon(waiting.wait)
+            await wait_all_tasks_blocked()
+            connection.cancel_scope.cancel()
+    nursery.start_soon(socket)
+    await wait_all_tasks_blocked()
+    assert len(watcher.waiting) == 1
+    watcher.make_room()
+    with trio.fail_after(PATIENCE):
+        await done.wait()
+
+
+def test_room_that_there_is_only_once_the_proxy_has_ended_is_nobodys():
+    watcher = Watcher()
+    watcher.full = True
+
+    async def main() -> None:
+        async with trio.open_nursery() as connection:
+            connection.start_soon(Room(watcher).wait)
+            await wait_all_tasks_blocked()
+            connection.cancel_scope.cancel()
+
+    trio.run(main)
+    watcher.make_room()

@@ -5,16 +5,20 @@ import json
 import random
 import subprocess
 import sys
+import threading
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import trio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from trio.testing import wait_all_tasks_blocked
 
 from proxy.conversation.exchange import Cause, Direction
 from proxy.log import KeyFormatter
+from proxy.net.room import Room
 from proxy.wire import catalog
 from proxy.wire.dialects import Dialect
 from recorder.capture import redaction, spool
@@ -123,6 +127,12 @@ def stall(tap: Tap, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
             tap.flush()
 
     return mend
+
+
+def wait_for_room(tap: Tap) -> None:
+    freed = threading.Event()
+    tap.when_room(freed.set)
+    assert freed.wait(60)
 
 
 def play_on_a_bad_disk(tap: Tap, talks: list[Talk], rng: random.Random, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,7 +285,7 @@ def test_with_wait_nothing_is_lost_and_the_traffic_is_told_to_wait(
         if tap.full:
             waited += 1
             mend()
-            tap.wait_for_room()
+            wait_for_room(tap)
             mend = stall(tap, monkeypatch)
     mend()
     assert waited
@@ -298,8 +308,31 @@ def test_a_full_queue_waits_only_where_that_is_the_setting(tap_of: TapOf, monkey
         assert tap.full is full
         assert (tap.counters()["dropped_bytes"] > 0) is not full
         mend()
-        tap.wait_for_room()
+        wait_for_room(tap)
         assert not tap.full
+
+
+async def test_connections_that_end_while_they_wait_for_the_disk_leave_no_thread_behind(
+    tap_of: TapOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (talk,) = some_talks(random.Random(2), 1, 60, 500)
+    tap = tap_of(queue=1_000, when_full=WhenFull.WAIT)
+    player, room = Player(tap), Room(tap)
+    player.open(talk)
+    mend = stall(tap, monkeypatch)
+    for chunk in talk.chunks:
+        player.play(talk.connection, chunk)
+    before = threading.active_count()
+    for _ in range(50):
+        async with trio.open_nursery() as connection:
+            connection.start_soon(room.wait)
+            await wait_all_tasks_blocked()
+            connection.cancel_scope.cancel()
+    assert threading.active_count() == before
+    mend()
+    with trio.fail_after(60):
+        await room.wait()
+    assert not tap.full
 
 
 def test_a_failing_disk_is_counted_and_traffic_goes_on(tap_of: TapOf, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -340,7 +373,7 @@ def test_without_its_thread_nothing_is_recorded_and_traffic_goes_on(
     for chunk in lost.chunks[1:]:
         player.play(lost.connection, chunk)
         assert not tap.full
-        tap.wait_for_room()
+        wait_for_room(tap)
     player.open(Talk(77, []))
     player.close(lost.connection)
     counters = tap.counters()
