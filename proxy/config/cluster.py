@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from ipaddress import IPv4Network, IPv6Network, ip_address
+from ipaddress import IPv4Network, IPv6Network
 from typing import Annotated
 
 from proxy.config.dialects import wrong_with_07
@@ -14,7 +14,7 @@ from proxy.config.flow import Flow
 from proxy.config.mapping import NEEDLESS, MappingKind
 from proxy.rewrite.alone import AloneMap
 from proxy.rewrite.names import SniMap, TemplateMap
-from proxy.rewrite.nodes import Misplaced, NodeMap
+from proxy.rewrite.nodes import Misplaced, NodeMap, ip_of
 from proxy.rewrite.ports import PortMap
 from proxy.settings.addresses import NETWORKS
 from proxy.settings.keys import Key, wrong_values
@@ -143,10 +143,7 @@ class ClusterSettings(Flow):
         """Whether the header of who connects from this IP address is believed."""
         if self.trusted is None:
             return True
-        address = ip_address(host.partition("%")[0])
-        # what comes over IPv4 to a listener of both
-        address = getattr(address, "ipv4_mapped", None) or address
-        return any(address in network for network in self.trusted)
+        return any(ip_of(host) in network for network in self.trusted)
 
     def _made_map(self) -> NodeMap:
         if self.dialect is Dialect.KAFKA_07:

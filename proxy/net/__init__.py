@@ -5,8 +5,12 @@ cluster.py      one cluster: listeners and their connections
 relay.py        the bytes of one connection, there and back
 rewriting.py    a response that names brokers, on its way through
 nodes.py        a listener for each node, opened before it is advertised
+own.py          what the proxy itself listens on and is called, so as not to dial itself
 upstreams.py    the brokers: dialled for clients, asked for their nodes
-question.py     the question itself
+bootstrap.py    which bootstrap server is tried first
+race.py         several attempts, of which the first that succeeds counts
+lookups.py      names of hosts, looked up in threads
+question.py     the question for nodes itself
 streams.py      a TCP connection as a stream of chunks
 door.py         how many are let in
 greeting.py     the PROXY protocol's header, read from a client's connection

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import trio
 
 from proxy.config import BadSetting, ClusterSettings, Others
-from proxy.conversation import Cause, Conversation, Routes, Routes07
+from proxy.conversation import Cause, Conversation, Direction, Routes, Routes07
 from proxy.conversation.routes import API_VERSIONS, SASL_HANDSHAKE
 from proxy.log import log
 from proxy.metrics.traffic import Traffic
@@ -64,6 +64,8 @@ LINGERING = frozenset(Cause) - {
 FLUSHED = frozenset(
     (Cause.CLIENT_RESET, Cause.CLIENT_LOST, Cause.STALLED, Cause.UNEXPECTED_RESPONSE, Cause.NOT_REWRITABLE)
 )
+# what clients do with a broker that takes their connections and answers nothing
+GIVEN_UP = frozenset((Cause.CLIENT_CLOSED, Cause.CLIENT_RESET, Cause.CLIENT_LOST))
 
 
 def routes(dialect: Dialect = Dialect.KAFKA) -> Routes:
@@ -342,6 +344,8 @@ class Cluster:
         facts = Opened(*at, client.is_tls, self.name, client.principal)
         try:
             cause = await self._relayed(Relay(number, client, broker, talk, self._shared), talk, facts)
+            if cause in GIVEN_UP and talk.in_flight and not talk.offsets[Direction.RESPONSE]:
+                self.upstreams.bootstrap.was_silent(broker.peer)
             if cause in FLUSHED:
                 await broker.finish(LINGER_SECONDS)
             return cause

@@ -18,8 +18,9 @@ from proxy.config import BadSetting, ClusterSettings
 from proxy.log import log
 from proxy.metrics.collector import NodeListener
 from proxy.net.news import News
+from proxy.net.own import OwnListeners
 from proxy.net.state import KnownNode, State, write_state
-from proxy.rewrite.nodes import WILDCARDS, Address, Node, NodeMap
+from proxy.rewrite.nodes import Address, Node, NodeMap
 
 # connections that may wait to be accepted
 BACKLOG = 1024
@@ -66,31 +67,13 @@ class Nodes:
         # ports that no rule gives and that are to be kept
         self._picked: dict[int, int] = {}
         self._saving = trio.Lock()
-        # what the proxy is called, and what it listens on
-        self._own: set[Address] = set()
-        self._bound: set[Address] = set()
-
-    def add_own(self, sock: socket.socket, *names: Address) -> None:
-        """This socket listens for the proxy, and so it is called: never to be dialled by the proxy itself."""
-        host, port = sock.getsockname()[:2]
-        self._own.update(names)
-        self._bound.add(Address(host, port))
-
-    async def leads_back(self, address: Address) -> bool:
-        """Whether who dials the address arrives at this proxy, under whatever name."""
-        if address in self._own:
-            return True
-        # few addresses share a port with the proxy: names are asked for when one does
-        hosts = {own.host for own in self._bound if own.port == address.port}
-        if not hosts:
-            return False
-        numbers = await _numbers(address.host)
-        return bool(numbers & hosts) or bool(hosts & WILDCARDS and any(map(_is_local, numbers)))
+        # never to be dialled by the proxy itself
+        self.own = OwnListeners()
 
     def bootstrap_at(self, sock: socket.socket, listening: Address) -> None:
         """The bootstrap listener is there; it may be some nodes' too."""
         self._bootstrap = listening
-        self.add_own(sock, listening, self._map.called(listening))
+        self.own.add(sock, listening, self._map.called(listening))
         if self._map.own is not None:
             # it is the broker that the proxy was started for
             self._known[self._map.own] = KnownNode(self._settings.upstream[0])
@@ -107,7 +90,7 @@ class Nodes:
     def grow(self, places: NodeMap) -> None:
         """Takes in what is new: listeners for nodes, of which each that has one keeps it, and what clients are told."""
         self._map = places
-        self._own.update(map(self.advertised, self._listening))
+        self.own.call(*map(self.advertised, self._listening))
         for node_id in places.named.keys() - self._listening.keys():
             try:
                 listener = self._listen(node_id)
@@ -191,7 +174,7 @@ class Nodes:
     def _upstream_of(self, node: Node) -> Address | None:
         """Where a broker advertises the proxy itself (a sidecar's), it is the one that the proxy was started for."""
         address = node.address
-        if address in self._own or node.node_id == self._map.own:
+        if address in self.own or node.node_id == self._map.own:
             return self._settings.upstream[0]
         return address if _can_be_dialled(address) else None
 
@@ -210,8 +193,8 @@ class Nodes:
         """The node's listener, which is opened if it isn't yet; None: another proxy's node. Raises OSError."""
         wanted = self._map.wanted(node_id)
         if wanted is None and self._map.is_bootstraps(node_id):
+            self.own.call(self.advertised(node_id))
             self._listening[node_id], self._usual[node_id] = self._bootstrap, True
-            self._own.add(self.advertised(node_id))
         if node_id in self._listening or wanted is None:
             return self._listening.get(node_id)
         sock = self._bind(node_id, wanted.ports, wanted.host)
@@ -230,7 +213,7 @@ class Nodes:
         if self._map.is_kept(port, node_id):
             self._picked[node_id] = port
         self._listening[node_id] = Address(wanted.host, port)
-        self.add_own(sock, self._listening[node_id], self.advertised(node_id))
+        self.own.add(sock, self._listening[node_id], self.advertised(node_id))
         self._serve(trio.SocketListener(trio.socket.from_stdlib_socket(sock)), node_id)
         return self._listening[node_id]
 
@@ -284,25 +267,6 @@ def _can_be_dialled(address: Address) -> bool:
         return Address.parse(str(address)) == address and address.port != 0
     except ValueError:
         return False
-
-
-async def _numbers(host: str) -> set[str]:
-    """The IP addresses that a host name stands for; none if nobody knows it."""
-    try:
-        found = await trio.socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError):
-        return set()
-    return {str(sockaddr[0]) for *_, sockaddr in found}
-
-
-def _is_local(number: str) -> bool:
-    """Whether this machine has the IP address: only then can it be bound."""
-    with socket.socket(_family(number), socket.SOCK_DGRAM) as sock:
-        try:
-            sock.bind((number, 0))
-        except OSError:
-            return False
-    return True
 
 
 def _family(host: str) -> socket.AddressFamily:

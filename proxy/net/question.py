@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import trio
 
+from proxy.net.bootstrap import Bootstrap
 from proxy.net.streams import PeerLost, Stream
 from proxy.rewrite import addresses
 from proxy.rewrite.nodes import Address, Node
@@ -46,24 +47,35 @@ class Told(NamedTuple):
     cluster_id: str | None
 
 
-async def ask_for_nodes(upstream: tuple[Address, ...], dial: Callable[[Address], Awaitable[Stream]]) -> Told:
+async def ask_for_nodes(bootstrap: Bootstrap, dial: Callable[[Address], Awaitable[Stream]]) -> Told:
     """The cluster's nodes, from the first bootstrap server that tells them.
 
     Raises:
         NoAnswer: none did.
     """
-    reasons, reached = [], False
-    for address in upstream:
-        try:
-            stream = await dial(address)
-            reached = True
-            with trio.fail_after(ANSWER_SECONDS):
-                return await _ask(stream, partial(dial, address))
-        except (PeerLost, WireError) as error:
-            reasons.append(str(error))
-        except trio.TooSlowError:
-            reasons.append(f"{address} did not answer in {ANSWER_SECONDS} s")
-    raise NoAnswer("; ".join(reasons), reached)
+    reached = False
+
+    async def ask(address: Address) -> Told:
+        nonlocal reached
+        stream = await dial(address)
+        reached = True
+        return await _ask_in_time(stream, address, partial(dial, address))
+
+    try:
+        return await bootstrap.first(ask, lambda told: None)
+    except PeerLost as lost:
+        raise NoAnswer(str(lost), reached) from lost
+
+
+async def _ask_in_time(stream: Stream, address: Address, dial_again: Callable[[], Awaitable[Stream]]) -> Told:
+    """Raises PeerLost: no answer, or none that can be understood."""
+    try:
+        with trio.fail_after(ANSWER_SECONDS):
+            return await _ask(stream, dial_again)
+    except WireError as error:
+        raise PeerLost(error) from error
+    except trio.TooSlowError as error:
+        raise PeerLost(f"{address} did not answer in {ANSWER_SECONDS} s") from error
 
 
 async def _ask(stream: Stream, dial_again: Callable[[], Awaitable[Stream]]) -> Told:

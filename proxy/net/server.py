@@ -26,6 +26,7 @@ from proxy.net.children import look_after
 from proxy.net.cluster import Cluster, Common
 from proxy.net.door import Limit
 from proxy.net.held import HeldBytes
+from proxy.net.lookups import Lookups
 from proxy.net.observer import Observer
 from proxy.net.pulse import Pulse
 from proxy.net.room import Room
@@ -156,6 +157,7 @@ class Proxy:
 
     async def run(self) -> int:
         """See the function of the same name."""
+        trio.socket.set_custom_hostname_resolver(Lookups())
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
             async with trio.open_nursery() as attention:
                 attention.start_soon(self._heed, signals)
@@ -276,7 +278,7 @@ class Proxy:
         for cluster in self.clusters:
             if not cluster.upstreams.reached:
                 of = f" of {cluster.name}" if len(self.clusters) > 1 else ""
-                wanted = ", ".join(map(str, cluster.upstreams.bootstrap))
+                wanted = ", ".join(map(str, cluster.upstreams.bootstrap.order))
                 reasons.append(f"no upstream broker{of} could be reached ({wanted})")
         if self._observer is not None and self._observer.counters().get("failed"):
             reasons.append("the capture can't be written")

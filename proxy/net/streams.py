@@ -48,6 +48,17 @@ class PeerLost(Exception):
         return isinstance(self.__cause__, OSError) and self.__cause__.errno in VANISHED
 
 
+class LeadsBack(PeerLost):
+    """The address leads to the proxy itself."""
+
+    def __init__(self, address: Address) -> None:
+        super().__init__(f"{address} leads back to this proxy")
+
+
+def _is_nobodys(sock: socket.socket) -> bool:
+    return False
+
+
 class Stream:
     """One side of a relay. One task receives, one task sends.
 
@@ -232,36 +243,44 @@ def _keep_alive(sock: socket.socket, after: float) -> None:
                 sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
 
-async def dial(address: Address, timeout: float, *, greeting: bytes = b"", keepalive: float = KEEPALIVE) -> Stream:
+async def dial(
+    address: Address,
+    timeout: float,
+    *,
+    greeting: bytes = b"",
+    keepalive: float = KEEPALIVE,
+    is_own: Callable[[socket.socket], bool] = _is_nobodys,
+) -> Stream:
     """A connection to a broker: to the first of the host's addresses that accepts one.
 
     Args:
+        timeout: seconds for all of it, also for finding out what addresses the host has.
         greeting: what the peer is sent first.
+        is_own: whether a socket has been connected to the proxy itself. Raises OSError.
 
     Raises:
         PeerLost: it could not be reached within `timeout` seconds.
+        LeadsBack: it was, and is the proxy itself.
     """
     try:
         with trio.fail_after(timeout):
             opened = await trio.open_tcp_stream(address.host, address.port)
             # the stream object is given up; its socket lives on in ours
             sock = _detached(opened.socket)
-            _keep_alive(sock, keepalive)
             stream = Stream(sock, str(address))
-            await _greet(stream, greeting)
+            try:
+                if is_own(sock):
+                    raise LeadsBack(address)
+                _keep_alive(sock, keepalive)
+                if greeting:
+                    await stream.send([greeting])
+            except BaseException:
+                stream.close()
+                raise
     # a broker may call itself anything: names that no resolver takes, ports that there aren't
-    except (OSError, trio.TooSlowError, UnicodeError, OverflowError) as error:
+    except (OSError, trio.TooSlowError, ValueError, OverflowError) as error:
         raise PeerLost(f"{address} can't be reached: {_reason(error)}") from error
     return stream
-
-
-async def _greet(stream: Stream, greeting: bytes) -> None:
-    try:
-        if greeting:
-            await stream.send([greeting])
-    except BaseException:
-        stream.close()
-        raise
 
 
 def _reason(error: Exception) -> str:

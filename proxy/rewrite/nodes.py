@@ -10,7 +10,7 @@ alone.py    no node at all: a broker of Kafka 0.7
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from ipaddress import IPv6Address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import NamedTuple, Protocol
 
 PORTS = range(1, 1 << 16)
@@ -118,6 +118,12 @@ class NodeMap(Protocol):
 def clash(one: Address, other: Address) -> bool:
     """Whether two listeners can't be open beside each other."""
     return one.port == other.port != 0 and (one.host == other.host or bool({one.host, other.host} & WILDCARDS))
+
+
+def ip_of(host: str) -> IPv4Address | IPv6Address:
+    """An IP address as a socket tells it, without its zone. What comes over IPv4 to a socket of both is IPv4."""
+    address = ip_address(host.partition("%")[0])
+    return getattr(address, "ipv4_mapped", None) or address
 
 
 def is_dialled(host: str) -> bool:

@@ -151,6 +151,11 @@ class LiveProxy:
 
         return wait_for(line, what, hopeless=lambda: self._output.read_text() if self.process.poll() else None)
 
+    @property
+    def log(self) -> str:
+        """What it has said so far."""
+        return self._output.read_text()
+
     def page(self) -> str:
         """The metrics."""
         with urllib.request.urlopen(self._metrics, timeout=PATIENCE) as page:

@@ -23,7 +23,7 @@ from proxy.tls.contexts import Credentials
 
 
 class Mirror(Nodes):
-    """A worker's node table. Listeners come from the parent (`add_own`); none is ever opened here."""
+    """A worker's node table. Listeners come from the parent (`own`); none is ever opened here."""
 
     def __init__(self, settings: ClusterSettings, calls: Calls, observer: Observer | None) -> None:
         super().__init__(settings, _opens_none, State(), observer)
@@ -44,7 +44,7 @@ class Mirror(Nodes):
         self._ensured.clear()
         self._ensured_for = None
         before, self._brokers = self._brokers, {int(number): row[0] for number, row in table.items()}
-        self._own.update(Address.parse(row[2]) for row in table.values() if row[2])
+        self.own.call(*(Address.parse(row[2]) for row in table.values() if row[2]))
         if self._observer is None:
             return
         for number, (broker, listener, _) in table.items():

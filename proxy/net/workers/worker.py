@@ -70,7 +70,7 @@ class WorkerCluster(Cluster):
 
     def accept_from_parent(self, sock: socket.socket, node_id: int | None, called: Address) -> None:
         """Accepts on a socket that listens since the parent has bound it."""
-        self.mirror.add_own(sock, called)
+        self.mirror.own.add(sock, called)
         listener = trio.SocketListener(trio.socket.from_stdlib_socket(sock))
         self._sockets[listener] = sock
         self.accept_on(listener, node_id)

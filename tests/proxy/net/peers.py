@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import socket
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import trio
 
@@ -84,3 +86,14 @@ def connected(family: socket.AddressFamily = socket.AF_INET, buffers: int = 0) -
         if buffers:
             other.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffers)
     return one, other
+
+
+@contextmanager
+def deaf() -> Iterator[tuple[str, int]]:
+    """Where nobody answers: connections are neither accepted nor refused, as where a machine is gone."""
+    with socket.socket() as listener, socket.socket() as first:
+        listener.bind((HOST, 0))
+        listener.listen(0)
+        # it takes the only place
+        first.connect(listener.getsockname())
+        yield listener.getsockname()

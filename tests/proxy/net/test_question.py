@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from proxy.net.question import ANSWER_SECONDS, LONGEST_ANSWER, NoAnswer, ask_for_nodes
+from proxy.net.bootstrap import Bootstrap
+from proxy.net.question import ANSWER_SECONDS, LONGEST_ANSWER, NoAnswer, Told, ask_for_nodes
 from proxy.net.streams import Stream, dial
 from proxy.rewrite.nodes import Address, Node
 from proxy.wire import catalog
@@ -20,6 +23,10 @@ async def dialled(address: Address) -> Stream:
     return await dial(address, 10)
 
 
+async def asked_of(*servers: Address, dial: Callable[[Address], Awaitable[Stream]] = dialled) -> Told:
+    return await ask_for_nodes(Bootstrap("main", servers), dial)
+
+
 async def test_a_broker_tells_the_nodes_of_its_cluster(nursery):
     broker = Broker(NODES)
     address = await broker.start(nursery)
@@ -29,7 +36,7 @@ async def test_a_broker_tells_the_nodes_of_its_cluster(nursery):
         streams.append(await dialled(address))
         return streams[0]
 
-    assert (await ask_for_nodes((address,), kept)).nodes == NODES
+    assert (await asked_of(address, dial=kept)).nodes == NODES
     with trio.fail_after(20):
         while broker.open:
             await wait_all_tasks_blocked(0.005)
@@ -38,7 +45,7 @@ async def test_a_broker_tells_the_nodes_of_its_cluster(nursery):
 
 async def test_it_is_asked_for_no_topics_and_to_create_none(nursery):
     broker = Broker(NODES)
-    await ask_for_nodes((await broker.start(nursery),), dialled)
+    await asked_of(await broker.start(nursery))
     assert broker.asked == [(API_VERSIONS, 0), (METADATA, 12)]
     head, asked = catalog.decode_request(broker.frames[1])
     assert head.client_id == "kafka-wiretap"
@@ -50,7 +57,7 @@ async def test_it_is_asked_for_no_topics_and_to_create_none(nursery):
 @pytest.mark.parametrize("newest", [0, 1, 3, 4, 8, 9, 13, 99])
 async def test_it_is_asked_in_the_newest_version_that_both_know(newest, nursery):
     broker = Broker(NODES, newest_metadata=newest)
-    assert (await ask_for_nodes((await broker.start(nursery),), dialled)).nodes == NODES
+    assert (await asked_of(await broker.start(nursery))).nodes == NODES
     assert broker.asked[1] == (METADATA, min(newest, catalog.versions(METADATA)[-1]))
     nursery.cancel_scope.cancel()
 
@@ -59,14 +66,14 @@ async def test_it_is_asked_in_the_newest_version_that_both_know(newest, nursery)
 async def test_it_says_whose_nodes_they_are_where_its_version_can(newest, told, nursery):
     broker = Broker(NODES, newest_metadata=newest)
     broker.cluster_id = "A" * 22
-    assert (await ask_for_nodes((await broker.start(nursery),), dialled)).cluster_id == told
+    assert (await asked_of(await broker.start(nursery))).cluster_id == told
     nursery.cancel_scope.cancel()
 
 
 async def test_a_broker_that_knows_no_versions_is_asked_in_the_first(nursery):
     broker = Broker(NODES)
     broker.is_old = True
-    assert await ask_for_nodes((await broker.start(nursery),), dialled) == (NODES, None)
+    assert await asked_of(await broker.start(nursery)) == (NODES, None)
     assert broker.asked == [(API_VERSIONS, 0), (METADATA, 0)]
     with trio.fail_after(20):
         while broker.open:
@@ -86,20 +93,20 @@ async def test_a_broker_that_tells_its_versions_and_not_its_nodes_is_not_asked_a
     (listener,) = await trio.open_tcp_listeners(0, host=HOST)
     nursery.start_soon(trio.serve_listeners, speak, [listener])
     with pytest.raises(NoAnswer, match="does it ask for a login"):
-        await ask_for_nodes((Address(*listener.socket.getsockname()),), dialled)
+        await asked_of(Address(*listener.socket.getsockname()))
     assert len(asked) == 2
     nursery.cancel_scope.cancel()
 
 
 async def test_the_next_bootstrap_server_is_asked_when_one_is_down(nursery):
     broker = Broker(NODES)
-    assert (await ask_for_nodes((NOWHERE, await broker.start(nursery)), dialled)).nodes == NODES
+    assert (await asked_of(NOWHERE, await broker.start(nursery))).nodes == NODES
     nursery.cancel_scope.cancel()
 
 
 async def test_where_nobody_can_be_reached_there_is_no_answer_and_nobody_was():
-    with pytest.raises(NoAnswer, match=r"127.0.0.1:1 can't be reached: .*; 127.0.0.1:1 can't") as none:
-        await ask_for_nodes((NOWHERE, NOWHERE), dialled)
+    with pytest.raises(NoAnswer, match=r"127.0.0.1:1 can't be reached: .*; 127.0.0.1:2 can't") as none:
+        await asked_of(NOWHERE, Address(HOST, 2))
     assert not none.value.reached
 
 
@@ -107,7 +114,7 @@ async def test_a_broker_that_wants_a_login_has_been_reached_and_gives_no_answer(
     broker = Broker()
     broker.speaks = False
     with pytest.raises(NoAnswer, match="does it ask for a login") as none:
-        await ask_for_nodes((await broker.start(nursery),), dialled)
+        await asked_of(await broker.start(nursery))
     assert none.value.reached
     nursery.cancel_scope.cancel()
 
@@ -115,7 +122,7 @@ async def test_a_broker_that_wants_a_login_has_been_reached_and_gives_no_answer(
 async def test_a_broker_that_says_nothing_is_given_up(nursery, autojump_clock):
     (listener,) = await trio.open_tcp_listeners(0, host=HOST)
     with pytest.raises(NoAnswer, match=f"did not answer in {ANSWER_SECONDS} s"):
-        await ask_for_nodes((Address(*listener.socket.getsockname()),), dialled)
+        await asked_of(Address(*listener.socket.getsockname()))
     await listener.aclose()
 
 
@@ -128,6 +135,7 @@ async def test_a_broker_that_says_nothing_is_given_up(nursery, autojump_clock):
         (b"\xff\xff\xff\xff", "none of Kafka's"),
         (b"\0\0\0\x0a\0\0\0\0\0\0\0\0\0\x01", "ApiVersions"),
     ],
+    ids=["TLS alert", "HTTP", "too long", "negative length", "garbage"],
 )
 async def test_who_answers_something_else_gives_no_answer(said, reason, nursery):
     async def speak(stream: trio.SocketStream) -> None:
@@ -137,7 +145,7 @@ async def test_who_answers_something_else_gives_no_answer(said, reason, nursery)
     (listener,) = await trio.open_tcp_listeners(0, host=HOST)
     nursery.start_soon(trio.serve_listeners, speak, [listener])
     with pytest.raises(NoAnswer, match=reason):
-        await ask_for_nodes((Address(*listener.socket.getsockname()),), dialled)
+        await asked_of(Address(*listener.socket.getsockname()))
     nursery.cancel_scope.cancel()
 
 
@@ -155,5 +163,5 @@ async def test_an_answer_may_come_byte_by_byte(nursery):
 
     (listener,) = await trio.open_tcp_listeners(0, host=HOST)
     nursery.start_soon(trio.serve_listeners, speak, [listener])
-    assert (await ask_for_nodes((Address(*listener.socket.getsockname()),), dialled)).nodes == NODES[:1]
+    assert (await asked_of(Address(*listener.socket.getsockname()))).nodes == NODES[:1]
     nursery.cancel_scope.cancel()

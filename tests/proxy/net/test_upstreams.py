@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import logging
+import socket
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -9,20 +11,24 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from proxy.config import MappingKind
+from proxy.config.cluster import ProxyHeader
 from proxy.conversation import Cause
 from proxy.net import upstreams as upstream_rules
 from proxy.net.news import MOST
 from proxy.net.nodes import Nodes, bind
+from proxy.net.race import HEAD_START
 from proxy.net.state import State
 from proxy.net.streams import Stream
 from proxy.net.upstreams import Upstreams
 from proxy.rewrite.nodes import Address, Node
 from proxy.wire.dialects import Dialect
 from tests.proxy.net.cluster import API_VERSIONS, METADATA, Broker
-from tests.proxy.net.peers import HOST
+from tests.proxy.net.peers import HOST, deaf
 from tests.proxy.net.relays import Listeners, settings
 
 NOWHERE = Address(HOST, 1)
+# of this machine, which no comparison of texts takes for 127.0.0.1
+SPELLINGS = pytest.mark.parametrize("host", ["localhost", "127.1", "0.0.0.0", "0", "::ffff:127.0.0.1"])
 SIDECAR = {"mapping": MappingKind.TEMPLATE, "advertise": "kafka-{node_id}:9092", "own_node": 3}
 
 
@@ -56,6 +62,54 @@ async def test_a_client_of_the_bootstrap_listener_reaches_the_first_server_that_
     upstreams, _ = make(NOWHERE, broker.address)
     assert await connected(upstreams, None) == str(broker.address)
     assert upstreams.reached
+
+
+async def test_a_bootstrap_server_that_is_gone_costs_a_moment_and_then_nothing(make, broker, autojump_clock):
+    with deaf() as gone:
+        upstreams, _ = make(Address(*gone), broker.address)
+        began = trio.current_time()
+        assert await connected(upstreams, None) == str(broker.address)
+        assert trio.current_time() - began < 2 * HEAD_START
+        for _ in range(10):
+            assert await connected(upstreams, None) == str(broker.address)
+            assert await upstreams.ask()
+        assert trio.current_time() - began < 2 * HEAD_START
+
+
+async def test_the_question_finds_the_server_that_is_there_for_clients_too(make, broker, autojump_clock):
+    with deaf() as gone:
+        upstreams, _ = make(Address(*gone), broker.address)
+        assert await upstreams.ask()
+        began = trio.current_time()
+        assert await connected(upstreams, None) == str(broker.address)
+        assert trio.current_time() - began < HEAD_START
+
+
+async def test_of_bootstrap_servers_that_are_all_gone_none_is_waited_for_alone(make, autojump_clock):
+    with deaf() as one, deaf() as two, deaf() as three:
+        upstreams, _ = make(*(Address(*gone) for gone in (one, two, three)), dial_seconds=10)
+        began = trio.current_time()
+        assert await connected(upstreams, None) is Cause.UPSTREAM_DOWN
+        assert not upstreams.reached
+        assert trio.current_time() - began < 10 + 3 * HEAD_START
+
+
+async def test_to_find_a_brokers_address_takes_no_longer_than_a_connection_may(make, autojump_clock):
+    class Hangs(trio.abc.HostnameResolver):
+        async def getaddrinfo(self, *asked: Any) -> Any:
+            await trio.sleep_forever()
+
+        async def getnameinfo(self, *asked: Any) -> Any:
+            raise AssertionError
+
+    trio.socket.set_custom_hostname_resolver(Hangs())
+    with bind(Address(HOST, 0)) as sock:
+        port = sock.getsockname()[1]
+        upstreams, nodes = make(NOWHERE, dial_seconds=10)
+        nodes.own.add(sock)
+        await nodes.ensure([Node(1, "broker.invalid", port)])
+        with trio.fail_after(11):
+            assert await connected(upstreams, 1) is Cause.UPSTREAM_DOWN
 
 
 async def test_nobody_there_is_upstream_down(make):
@@ -138,16 +192,59 @@ async def test_those_who_wait_for_a_node_share_one_answer(make, broker, nursery)
     assert [key for key, _ in broker.asked].count(METADATA) == 1
 
 
-async def test_the_proxy_is_never_dialled_by_itself(make):
+def connections_to(sock: socket.socket) -> int:
+    """How many have arrived since the last look."""
+    sock.setblocking(False)
+    count = 0
+    with suppress(BlockingIOError):
+        while True:
+            sock.accept()[0].close()
+            count += 1
+    return count
+
+
+async def test_a_name_of_the_proxys_own_is_never_dialled(make):
     with bind(Address(HOST, 0)) as sock:
-        here = Address(*sock.getsockname())
-        upstreams, nodes = make(Address("localhost", here.port))
-        nodes.add_own(sock, here)
+        here = Address("proxy.invalid", sock.getsockname()[1])
+        upstreams, nodes = make(here)
+        nodes.own.add(sock, here)
         assert await connected(upstreams, None) is Cause.UPSTREAM_DOWN
         assert not await upstreams.ask()
-        sock.setblocking(False)
-        with pytest.raises(BlockingIOError):
-            sock.accept()
+        assert connections_to(sock) == 0
+
+
+@SPELLINGS
+async def test_an_upstream_that_leads_back_is_found_out_with_one_connection(make, host, monkeypatch, caplog):
+    with bind(Address(HOST, 0)) as sock:
+        upstreams, nodes = make(Address(host, sock.getsockname()[1]), send_proxy=ProxyHeader.TWO)
+        nodes.own.add(sock)
+        for _ in range(3):
+            assert await connected(upstreams, None) is Cause.UPSTREAM_DOWN
+            assert not await upstreams.ask()
+        assert not upstreams.reached
+        assert connections_to(sock) == 1
+        (down,) = [record for record in caplog.records if record.message == "upstream is down"]
+        assert "leads back to this proxy" in str(down.keys["reason"])
+        monkeypatch.setattr(upstream_rules, "LEADS_BACK_HOLDS", 0.0)
+        assert await connected(upstreams, None) is Cause.UPSTREAM_DOWN
+        assert connections_to(sock) == 1
+
+
+@SPELLINGS
+async def test_a_broker_that_advertises_the_proxy_by_any_name_is_the_upstream(make, listeners, broker, host):
+    upstreams, nodes = make(broker.address)
+    await nodes.ensure([Node(1, "up.invalid", 9092)])
+    await nodes.ensure([Node(2, host, listeners.ports[1])])
+    for _ in range(3):
+        assert await connected(upstreams, 2) == str(broker.address)
+    assert connections_to(listeners.opened[1].socket._sock) == 1
+
+
+async def test_who_listens_on_the_proxys_port_at_another_address_is_dialled(make):
+    with bind(Address(HOST, 0)) as sock, bind(Address("127.0.0.2", sock.getsockname()[1])) as other:
+        upstreams, nodes = make(Address(*other.getsockname()))
+        nodes.own.add(sock)
+        assert await connected(upstreams, None) == "{}:{}".format(*other.getsockname())
 
 
 async def test_the_broker_of_a_sidecar_is_reached_though_it_calls_itself_by_another_name_of_the_proxy(make, broker):

@@ -149,9 +149,9 @@ async def test_brokers_are_where_the_parent_says(worker):
 
 
 async def test_what_clients_are_told_leads_back(worker):
-    assert not await worker.mirror.leads_back(Address("own.invalid", 9094))
+    assert Address("own.invalid", 9094) not in worker.mirror.own
     worker.mirror.told(TABLE)
-    assert await worker.mirror.leads_back(Address("own.invalid", 9094))
+    assert Address("own.invalid", 9094) in worker.mirror.own
 
 
 async def test_the_observer_is_told_of_nodes_found_and_moved_once(worker):

@@ -1,0 +1,109 @@
+"""A proxy that is led back to itself, by what brokers advertise or by its own settings, does not dial on and on.
+
+How an address is spelled must not matter, nor on which road it is dialled: bootstrap, a node's port, the proxy's own
+question, one process or several.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from proxy.wire import catalog
+from proxy.wire.framing import framed
+from tests.brokers.ports import Reserved
+from tests.brokers.waiting import wait_for
+from tests.faults.live import HOST, METADATA, NODES, Client, LiveProxy, Where, answer, broker
+
+pytestmark = pytest.mark.real
+
+WORKERS = pytest.mark.parametrize("workers", [1, 2])
+# all of them are this machine, under names that no string comparison takes for 127.0.0.1
+SPELLINGS = ("0.0.0.0", "0", "::ffff:127.0.0.1", "127.1", "localhost")
+# connections of clients in a test; beside each, the proxy may open a few more and then knows better
+CLIENTS = 5
+# for each process: the one to the broker, the one to itself and that one's end here
+FILES_OF_A_CLIENT = 4
+
+
+class Moving:
+    """What a broker says of where its nodes are; (host, port) for each of NODES."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[int, Where] = {}
+
+    def answering(self, frame: bytes, sock: socket.socket) -> bytes:
+        key = int.from_bytes(frame[:2], "big")
+        if key != METADATA:
+            return answer(frame, sock.getsockname())
+        version, correlation_id = int.from_bytes(frame[2:4], "big"), int.from_bytes(frame[4:8], "big")
+        told = dict.fromkeys(NODES, sock.getsockname()) | self.nodes
+        brokers = [{"node_id": node, "host": host, "port": port} for node, (host, port) in told.items()]
+        return framed(catalog.encode_response(key, version, correlation_id, {"brokers": brokers}))
+
+
+def files_of(proxy: LiveProxy) -> int:
+    """Open files of the proxy and of its workers."""
+    process = psutil.Process(proxy.process.pid)
+    workers = [one for one in process.children() if "proxy.worker" in one.cmdline()]
+    return sum(one.num_fds() for one in [process, *workers])
+
+
+@contextmanager
+def running(upstream: str, folder: Path, workers: int, *more: str, port: int = 0) -> Iterator[LiveProxy]:
+    flags = ("--upstream", upstream, "--listen", f"{HOST}:{port}", "--workers", str(workers), *more)
+    with LiveProxy((HOST, 1), folder / "capture", folder / f"proxy-{port}.log", *flags) as proxy:
+        yield proxy
+
+
+def hears_the_end(where: Where) -> bool:
+    """Whether a client that asks there is told that its broker is down: its connection ends, unanswered."""
+    client: Any = Client(where)
+    try:
+        return not client.is_served()
+    finally:
+        client.close()
+
+
+@WORKERS
+def test_brokers_that_advertise_the_proxys_own_ports_are_served_by_the_upstream(tmp_path: Path, workers: int) -> None:
+    told = Moving()
+    with broker(told.answering) as (host, port), running(f"{host}:{port}", tmp_path, workers) as proxy:
+        ports = {node: where[1] for node, where in proxy.nodes().items()}
+        before = files_of(proxy)
+        for host in SPELLINGS:
+            # each one is led to the other's listener
+            told.nodes = {1: (host, ports[2]), 2: (host, ports[1])}
+            proxy.nodes()
+            clients = [Client((HOST, port)) for port in ports.values() for _ in range(CLIENTS)]
+            for client in clients:
+                client.exchange()
+            assert files_of(proxy) < before + len(clients) * FILES_OF_A_CLIENT
+            for client in clients:
+                client.close()
+        wait_for(lambda: proxy.metric("connections") == 0, "the end of all connections")
+        # those of clients, and for each spelling, port and process a few that found out where they lead
+        asked = len(SPELLINGS) * (1 + len(ports) * CLIENTS)
+        assert proxy.metric("connections_opened_total") <= asked + len(SPELLINGS) * len(ports) * (CLIENTS + 2) * workers
+        assert proxy.stop() == 0
+
+
+@pytest.mark.parametrize(("workers", "host"), [(1, "0.0.0.0"), (1, "::ffff:127.0.0.1"), (2, "0")])
+def test_an_upstream_that_is_the_proxy_itself_is_down(tmp_path: Path, workers: int, host: str) -> None:
+    here = Reserved(HOST)
+    upstream = f"[{host}]:{here.port}" if ":" in host else f"{host}:{here.port}"
+    with running(upstream, tmp_path, workers, port=here.port) as proxy:
+        before = files_of(proxy)
+        for _ in range(CLIENTS):
+            assert hears_the_end(proxy.listening)
+        assert files_of(proxy) < before + CLIENTS * FILES_OF_A_CLIENT
+        assert "leads back to this proxy" in proxy.log
+        assert not proxy.is_ready()
+        assert proxy.stop() == 0
+    here.release()
