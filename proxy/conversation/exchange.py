@@ -47,6 +47,7 @@ class Cause(StrEnum):
     UNKNOWN_NAME = "unknown_name"
     UNKNOWN_NODE = "unknown_node"
     UPSTREAM_DOWN = "upstream_down"
+    LEADS_BACK = "leads_back"
     CLIENT_LOST = "client_lost"
     BROKER_LOST = "broker_lost"
     IDLE = "idle"

@@ -28,6 +28,7 @@ from proxy.net.news import News
 from proxy.net.nodes import Nodes, bind
 from proxy.net.observer import Observer, Opened
 from proxy.net.proxy_protocol import Route
+from proxy.net.question import OwnQuestion
 from proxy.net.relay import Relay, Shared
 from proxy.net.rewriting import is_rewritten
 from proxy.net.room import Room
@@ -105,6 +106,7 @@ class Common:
         stopping: set once the proxy is to stop.
         accepting: the nursery that ends then.
         connections: the nursery in which connections come to their end.
+        seed: a number that all processes of this proxy have in common, and no other proxy.
     """
 
     numbers: Iterator[int]
@@ -115,6 +117,7 @@ class Common:
     stopping: trio.Event
     accepting: trio.Nursery
     connections: trio.Nursery
+    seed: int = 0
 
 
 class Arrival(NamedTuple):
@@ -140,10 +143,12 @@ class Cluster:
         self._common = common
         self._routes = routes(settings.dialect)
         self._credentials = credentials(settings)
+        self._question = OwnQuestion(common.seed, settings.name)
         self._news = News()
         self.nodes = self._make_nodes(reserved)
         self.upstreams = self._make_upstreams(self._credentials.upstream)
-        self._shared = Shared(settings, self.nodes, self.traffic, common.held, common.observer, common.room, self._news)
+        of_all = (common.held, common.observer, common.room)
+        self._shared = Shared(settings, self.nodes, self.traffic, *of_all, self._news, self._question)
         self._limit = Limit(settings.connection_limit, self.name)
         self._address_limit = Limit(settings.address_limit, self.name)
         self._relays: set[Relay] = set()
@@ -162,7 +167,7 @@ class Cluster:
             raise BadSetting(str(error), cluster=self.name) from error
 
     def _make_upstreams(self, credentials: Credentials | None) -> Upstreams:
-        return Upstreams(self._settings, self.nodes, credentials)
+        return Upstreams(self._settings, self.nodes, credentials, self._question)
 
     def listen(self) -> Address:
         """Opens all listeners that are known by now; returns the bootstrap one's address. Raises BadSetting."""
@@ -343,6 +348,8 @@ class Cluster:
         at = (number, time.monotonic_ns(), arrival.listener, client.peer, node_id, broker.peer)
         facts = Opened(*at, client.is_tls, self.name, client.principal)
         try:
+            if self.upstreams.opened(broker.peer):
+                self._common.connections.start_soon(self.upstreams.ask_whether_it_leads_back, broker.peer)
             cause = await self._relayed(Relay(number, client, broker, talk, self._shared), talk, facts)
             if cause in GIVEN_UP and talk.in_flight and not talk.offsets[Direction.RESPONSE]:
                 self.upstreams.bootstrap.was_silent(broker.peer)
@@ -350,6 +357,7 @@ class Cluster:
                 await broker.finish(LINGER_SECONDS)
             return cause
         finally:
+            self.upstreams.closed(broker.peer)
             broker.close()
 
     def _named(self, arrival: Arrival) -> dict[str, Any]:

@@ -3,20 +3,22 @@
 ApiVersions v0, then Metadata for no topics, on a connection of its own that is neither recorded nor counted. Brokers
 before 0.10 close it at the first question: they are asked again, for Metadata alone. Where the brokers ask for a login
 the answer never comes; then the proxy learns its nodes from the first client's answers.
+
+The question may come back to the proxy that asks it, where an address leads to it by way of others: other proxies, a
+balancer. Then its listener knows the question by its number, and answers so that the one who asks knows, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import trio
 
-from proxy.net.bootstrap import Bootstrap
 from proxy.net.streams import PeerLost, Stream
 from proxy.rewrite import addresses
-from proxy.rewrite.nodes import Address, Node
+from proxy.rewrite.nodes import Node
 from proxy.wire import catalog
 from proxy.wire.errors import WireError
 from proxy.wire.framing import LENGTH, framed
@@ -26,18 +28,24 @@ CLIENT_ID = "kafka-wiretap"
 # the answer to a question about no topics: a few bytes a node
 LONGEST_ANSWER = 1024 * 1024
 ANSWER_SECONDS = 5
+# INVALID_REQUEST: no broker answers so to a version that all of them know
+CAME_BACK = 42
+# correlation ids are int32; those below 0 are some brokers' own
+NUMBERS = 1 << 31
 
-
-class NoAnswer(Exception):
-    """The brokers did not tell their nodes; the message says why. `reached`: whether one could be connected to."""
-
-    def __init__(self, reasons: str, reached: bool) -> None:
-        super().__init__(reasons)
-        self.reached = reached
+Dial = Callable[[], Awaitable[Stream]]
 
 
 class NotAnswered(PeerLost):
+    """The broker could be connected to and did not tell its nodes; the message says why."""
+
+
+class Closed(NotAnswered):
     """The broker closed the connection at a question."""
+
+
+class LedBack(PeerLost):
+    """The question came back to the proxy: the address leads to it, by way of others."""
 
 
 class Told(NamedTuple):
@@ -47,52 +55,60 @@ class Told(NamedTuple):
     cluster_id: str | None
 
 
-async def ask_for_nodes(bootstrap: Bootstrap, dial: Callable[[Address], Awaitable[Stream]]) -> Told:
-    """The cluster's nodes, from the first bootstrap server that tells them.
+class OwnQuestion:
+    """How the questions of one cluster's proxy begin, all of its processes included.
+
+    Args:
+        seed: the proxy's, drawn at its start.
+
+    `number`: the correlation id. `frame`: the first frame, with its length. `came_back`: the answer to it.
+    """
+
+    def __init__(self, seed: int = 0, cluster: str = "") -> None:
+        self.number = (seed ^ crc32(cluster.encode())) % NUMBERS
+        self.frame = framed(catalog.encode_request(API_VERSIONS, 0, self.number, CLIENT_ID, {}))
+        answer = {"error_code": CAME_BACK, "api_keys": []}
+        self.came_back = framed(catalog.encode_response(API_VERSIONS, 0, self.number, answer))
+
+
+async def ask_for_nodes(dial: Dial, question: OwnQuestion) -> Told:
+    """The cluster's nodes, as the broker tells them that is dialled.
 
     Raises:
-        NoAnswer: none did.
+        PeerLost: it could not be connected to.
+        NotAnswered: it did not answer, or not in a way that can be understood.
+        LedBack: it is the proxy itself.
     """
-    reached = False
-
-    async def ask(address: Address) -> Told:
-        nonlocal reached
-        stream = await dial(address)
-        reached = True
-        return await _ask_in_time(stream, address, partial(dial, address))
-
-    try:
-        return await bootstrap.first(ask, lambda told: None)
-    except PeerLost as lost:
-        raise NoAnswer(str(lost), reached) from lost
-
-
-async def _ask_in_time(stream: Stream, address: Address, dial_again: Callable[[], Awaitable[Stream]]) -> Told:
-    """Raises PeerLost: no answer, or none that can be understood."""
+    stream = await dial()
     try:
         with trio.fail_after(ANSWER_SECONDS):
-            return await _ask(stream, dial_again)
-    except WireError as error:
-        raise PeerLost(error) from error
+            return await _ask(stream, dial, question)
+    except LedBack:
+        raise
+    except (PeerLost, WireError) as error:
+        raise NotAnswered(error) from error
     except trio.TooSlowError as error:
-        raise PeerLost(f"{address} did not answer in {ANSWER_SECONDS} s") from error
+        raise NotAnswered(f"{stream.peer} did not answer in {ANSWER_SECONDS} s") from error
 
 
-async def _ask(stream: Stream, dial_again: Callable[[], Awaitable[Stream]]) -> Told:
+async def _ask(stream: Stream, dial_again: Dial, question: OwnQuestion) -> Told:
     try:
         try:
-            versions = await _exchange(stream, API_VERSIONS, 0, {})
-        except NotAnswered:
+            versions = await _exchange(stream, question.frame)
+        except Closed:
             stream.close()
             stream = await dial_again()
-            return await _told(stream, 0)
-        return await _told(stream, _metadata_version(_decoded(versions, API_VERSIONS, 0)[1]))
+            return await _told(stream, 0, question.number)
+        if versions == question.came_back[LENGTH.size :]:
+            raise LedBack(f"{stream.peer} leads back to this proxy by way of others")
+        return await _told(stream, _metadata_version(_decoded(versions, API_VERSIONS, 0)[1]), question.number)
     finally:
         stream.close()
 
 
-async def _told(stream: Stream, version: int) -> Told:
-    frame = await _exchange(stream, METADATA, version, _question(version))
+async def _told(stream: Stream, version: int, number: int) -> Told:
+    asked = catalog.encode_request(METADATA, version, number, CLIENT_ID, _question(version))
+    frame = await _exchange(stream, framed(asked))
     return Told(addresses.nodes_in(METADATA, version, frame), addresses.cluster_in(METADATA, version, frame))
 
 
@@ -120,13 +136,14 @@ def _decoded(frame: bytes, key: int, version: int) -> tuple[Any, dict[str, Any]]
     return decoded
 
 
-async def _exchange(stream: Stream, key: int, version: int, values: dict[str, Any]) -> bytes:
-    await stream.send([framed(catalog.encode_request(key, version, 0, CLIENT_ID, values))])
+async def _exchange(stream: Stream, frame: bytes) -> bytes:
+    """The answer to a frame, both but the answer with its length in front."""
+    await stream.send([frame])
     received = b""
     while len(received) < 4 or len(received) < 4 + _size(received):
         chunk = await stream.receive()
         if not chunk:
-            raise NotAnswered(f"{stream.peer} closed the connection instead of answering; does it ask for a login?")
+            raise Closed(f"{stream.peer} closed the connection instead of answering; does it ask for a login?")
         received += chunk
     return received[4:]
 
@@ -134,5 +151,5 @@ async def _exchange(stream: Stream, key: int, version: int, values: dict[str, An
 def _size(received: bytes) -> int:
     (size,) = LENGTH.unpack_from(received)
     if not 0 <= size <= LONGEST_ANSWER:
-        raise PeerLost(f"an answer of {size} bytes is none of Kafka's; is this a TLS port?")
+        raise NotAnswered(f"an answer of {size} bytes is none of Kafka's; is this a TLS port?")
     return int(size)

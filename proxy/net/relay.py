@@ -35,6 +35,7 @@ from proxy.net.held import HeldBytes
 from proxy.net.news import News
 from proxy.net.nodes import Nodes
 from proxy.net.observer import Observer
+from proxy.net.question import OwnQuestion
 from proxy.net.rewriting import NotRewritable, Rewriting
 from proxy.net.room import Room
 from proxy.net.streams import RECEIVE_SIZE, PeerLost, Stream
@@ -69,6 +70,7 @@ class Shared:
     observer: Observer | None
     room: Room | None
     news: News = field(default_factory=News)
+    question: OwnQuestion = field(default_factory=OwnQuestion)
 
 
 class Passage(NamedTuple):
@@ -85,8 +87,8 @@ class Passage(NamedTuple):
 
 
 _NO_STEP = Step(b"", 0)
-# the end of the stream; and nothing but a reason to look at the connection's state again
-END, WOKEN = Passage(_NO_STEP, (), b"", 0, False), Passage(_NO_STEP, (), b"", 0, False)
+# the end of the stream; nothing but a reason to look at the connection's state again; the proxy's own question
+END, WOKEN, OWN = (Passage(_NO_STEP, (), b"", 0, False) for _ in range(3))
 
 
 class Relay:
@@ -203,6 +205,11 @@ class Relay:
             if passage is END:
                 await self._client_finished()
                 return
+            if passage is OWN:
+                # it has come back, by way of others: it must not go round again
+                await self._client.send([self._shared.question.came_back])
+                self._end(Cause.LEADS_BACK)
+                return
             if passage is not WOKEN:
                 await self._pass_request(passage)
         await self._until_settled()
@@ -221,6 +228,8 @@ class Relay:
         """Passes a chunk on if that needs no waiting; else it is for the task to finish."""
         if not chunk:
             return END if chunk is not None else WOKEN
+        if chunk == self._shared.question.frame:
+            return OWN
         at_ns = clock()
         step = self._talk.requests(chunk, at_ns)
         self._one_way = step.one_way

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import resource
+import secrets
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -153,6 +154,8 @@ class Proxy:
         self._systemd = Systemd()
         # of a connection
         self._first_number = 1
+        # see `Common`
+        self._seed = secrets.randbits(31)
         self.clusters: tuple[Cluster, ...] = ()
 
     async def run(self) -> int:
@@ -228,7 +231,8 @@ class Proxy:
         held = HeldBytes(self._settings.held_in_all, self._settings.stalled_seconds)
         limit = Limit(self._settings.connection_limit, "all clusters")
         numbers = itertools.count(self._first_number)
-        common = Common(numbers, held, limit, self._observer, room, self._stopping, accepting, connections)
+        lives = (self._stopping, accepting, connections)
+        common = Common(numbers, held, limit, self._observer, room, *lives, self._seed)
         chosen = self._settings.clusters
         return tuple(
             self._make_cluster(one, common, tuple(other.node_map.usual for other in chosen if other is not one))

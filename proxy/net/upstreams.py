@@ -1,13 +1,17 @@
 """The brokers, as the proxy reaches them: dialled for clients, asked for the cluster's nodes.
 
-An address that leads back to the proxy is not dialled on and on: a connection to it shows that it does, and then it is
-known for a while. Who can't be reached is said once, and once when it is back; then the cluster is asked again, for the
-broker may be elsewhere now.
+Who can't be reached is said once, and once when it is back; then the cluster is asked again, for the broker may be
+elsewhere now.
+
+An address that leads back to the proxy is not dialled on and on. One that leads straight to its own listeners is known
+by the first connection to it. One that leads to it by way of others is known by the proxy's own question, which comes
+back: asked at the start, and whenever the connections to an address have doubled.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -19,10 +23,12 @@ from proxy.config import ClusterSettings
 from proxy.conversation import Cause
 from proxy.log import log
 from proxy.net.bootstrap import Bootstrap
+from proxy.net.lately import Lately
 from proxy.net.news import News
 from proxy.net.nodes import Nodes
 from proxy.net.proxy_protocol import Route, header
-from proxy.net.question import NoAnswer, ask_for_nodes
+from proxy.net.question import LedBack, NotAnswered, OwnQuestion, Told, ask_for_nodes
+from proxy.net.race import AllLost
 from proxy.net.streams import LeadsBack, PeerLost, Stream, dial
 from proxy.net.tls import towards_broker
 from proxy.rewrite.nodes import Address
@@ -36,20 +42,34 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 ANSWER_HOLDS = 1.0
 # so long an address that was found to lead back to the proxy is not dialled again; a name may lead elsewhere later
 LEADS_BACK_HOLDS = 60.0
+# open connections to one address from which on it is asked whether it leads back, each time that they have doubled: so
+# many cost little, and most addresses never have them
+FIRST_CROWD = 128
 
 
 class Upstreams:
     """Who to connect a client to, and whether there is anybody. `reached`: a bootstrap server was, when last tried."""
 
-    def __init__(self, settings: ClusterSettings, nodes: Nodes, credentials: Credentials | None = None) -> None:
+    def __init__(
+        self,
+        settings: ClusterSettings,
+        nodes: Nodes,
+        credentials: Credentials | None = None,
+        question: OwnQuestion | None = None,
+    ) -> None:
         self.reached = False
         self.bootstrap = Bootstrap(settings.name, settings.upstream)
         self._settings = settings
         self._credentials = credentials
         self._nodes = nodes
         self._down: set[Address] = set()
-        # addresses that lead back to the proxy, and when that was found
-        self._own: dict[Address, float] = {}
+        self._question = question or OwnQuestion()
+        # addresses that lead straight to the proxy, and those that do by way of others
+        self._own: Lately[Address] = Lately(LEADS_BACK_HOLDS)
+        self._circles: Lately[Address] = Lately(LEADS_BACK_HOLDS)
+        # addresses -> open connections; and how many there were when it was last asked whether it leads back
+        self._open: Counter[str] = Counter()
+        self._asked_at: dict[str, int] = {}
         # nodes that clients ask for by number or name: with `sni` they may think of any
         self._unknown = News()
         self._asking = trio.Lock()
@@ -78,6 +98,26 @@ class Upstreams:
             log(DEBUG, "connection without upstream", connection=number, reason=error)
         self.doubt()
         return Cause.UPSTREAM_DOWN
+
+    def opened(self, peer: str) -> bool:
+        """A client's connection to this address is open. Whether it should be asked now if it leads back."""
+        self._open[peer] += 1
+        is_crowd = self._open[peer] >= max(FIRST_CROWD, 2 * self._asked_at.get(peer, 0))
+        if is_crowd:
+            self._asked_at[peer] = self._open[peer]
+        return is_crowd
+
+    def closed(self, peer: str) -> None:
+        """It has ended."""
+        self._open[peer] -= 1
+        if not self._open[peer]:
+            del self._open[peer]
+            self._asked_at.pop(peer, None)
+
+    async def ask_whether_it_leads_back(self, peer: str) -> None:
+        """Asks the broker at this address the proxy's own question, to see whether it comes back."""
+        with suppress(PeerLost):
+            await self._ask_at(Address.parse(peer))
 
     def _unknown_node(self, number: int, node_id: int) -> Cause:
         level = self._unknown.level(str(node_id))
@@ -131,11 +171,11 @@ class Upstreams:
         if self._settings.dialect is Dialect.KAFKA_07:
             return await self._is_there()
         try:
-            told = await ask_for_nodes(self.bootstrap, self._dial)
+            told = await self.bootstrap.first(self._ask_at, lambda told: None)
             await self._nodes.ensure(told.nodes, told.cluster_id)
-        except NoAnswer as error:
-            self.reached = error.reached
-            self._say(str(error))
+        except AllLost as lost:
+            self.reached = any(isinstance(reason, NotAnswered) for reason in lost.reasons)
+            self._say(str(lost))
         except OSError as error:
             self._say(f"no listener can be had: {error.strerror}")
         except Exception:
@@ -145,6 +185,18 @@ class Upstreams:
             self._reason = ""
             return True
         return False
+
+    async def _ask_at(self, address: Address) -> Told:
+        """What the broker at this address tells of its cluster. Raises PeerLost."""
+        try:
+            told = await ask_for_nodes(partial(self._dial, address), self._question)
+        except LedBack as error:
+            if address not in self._circles:
+                log(WARNING, "upstream leads back", cluster=self._settings.name, upstream=address, reason=error)
+            self._circles.add(address)
+            raise
+        self._circles.discard(address)
+        return told
 
     async def _is_there(self) -> bool:
         """Whether the broker can be connected to: all that one can be asked that knows no metadata."""
@@ -170,7 +222,7 @@ class Upstreams:
     async def _dial_bootstrap(self, route: Route | None = None) -> Stream:
         """A connection to the first bootstrap server that takes one. Raises PeerLost."""
         try:
-            return await self.bootstrap.first(partial(self._dial, route=route), Stream.close)
+            return await self.bootstrap.first(partial(self._dial_for_client, route=route), Stream.close)
         except PeerLost:
             self.reached = False
             raise
@@ -179,9 +231,14 @@ class Upstreams:
         """A connection to a node's broker. Raises PeerLost."""
         if not self._leads_back(address):
             with suppress(LeadsBack):
-                return await self._dial(address, route)
+                return await self._dial_for_client(address, route)
         # the broker of a sidecar, which calls itself by a name of the proxy
         return await self._dial_bootstrap(route)
+
+    async def _dial_for_client(self, address: Address, route: Route | None) -> Stream:
+        if address in self._circles:
+            raise PeerLost(f"{address} leads back to this proxy by way of others")
+        return await self._dial(address, route)
 
     async def _dial(self, address: Address, route: Route | None = None) -> Stream:
         """A connection to the broker at this address, for a client or the proxy itself. Raises PeerLost."""
@@ -200,11 +257,7 @@ class Upstreams:
 
     def _leads_back(self, address: Address) -> bool:
         """Whether an address is one of the proxy's own names, or was found to lead to it lately."""
-        return address in self._nodes.own or trio.current_time() - self._own.get(address, -math.inf) < LEADS_BACK_HOLDS
-
-    def _note_own(self, address: Address) -> None:
-        now = trio.current_time()
-        self._own = {one: found for one, found in self._own.items() if now - found < LEADS_BACK_HOLDS} | {address: now}
+        return address in self._nodes.own or address in self._own
 
     async def _connection(self, address: Address, route: Route | None) -> Stream:
         if self._leads_back(address):
@@ -219,7 +272,7 @@ class Upstreams:
                 is_own=self._nodes.own.are_reached_by,
             )
         except LeadsBack:
-            self._note_own(address)
+            self._own.add(address)
             raise
         name = settings.upstream_tls and settings.upstream_tls.server_name
         return await towards_broker(plain, self._credentials, name or address.host, settings.tls_seconds)

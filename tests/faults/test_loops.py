@@ -7,7 +7,7 @@ question, one process or several.
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,8 @@ from tests.faults.live import HOST, METADATA, NODES, Client, LiveProxy, Where, a
 
 pytestmark = pytest.mark.real
 
+Two = tuple[LiveProxy, LiveProxy]
+
 WORKERS = pytest.mark.parametrize("workers", [1, 2])
 # all of them are this machine, under names that no string comparison takes for 127.0.0.1
 SPELLINGS = ("0.0.0.0", "0", "::ffff:127.0.0.1", "127.1", "localhost")
@@ -30,6 +32,8 @@ SPELLINGS = ("0.0.0.0", "0", "::ffff:127.0.0.1", "127.1", "localhost")
 CLIENTS = 5
 # for each process: the one to the broker, the one to itself and that one's end here
 FILES_OF_A_CLIENT = 4
+# connections of a process to one address, before it asks whether it leads back
+IN_A_CIRCLE = 128
 
 
 class Moving:
@@ -58,8 +62,23 @@ def files_of(proxy: LiveProxy) -> int:
 @contextmanager
 def running(upstream: str, folder: Path, workers: int, *more: str, port: int = 0) -> Iterator[LiveProxy]:
     flags = ("--upstream", upstream, "--listen", f"{HOST}:{port}", "--workers", str(workers), *more)
-    with LiveProxy((HOST, 1), folder / "capture", folder / f"proxy-{port}.log", *flags) as proxy:
+    folder.mkdir(exist_ok=True)
+    with LiveProxy((HOST, 1), folder / "capture", folder / "proxy.log", *flags) as proxy:
         yield proxy
+
+
+@contextmanager
+def two_proxies(folder: Path, workers: int, upstreams: Callable[[int, int], tuple[str, str]]) -> Iterator[Two]:
+    """`upstreams`: of the first and of the second, when told where both listen."""
+    one, two = Reserved(HOST), Reserved(HOST)
+    first, second = upstreams(one.port, two.port)
+    with (
+        running(first, folder / "first", workers, port=one.port) as a,
+        running(second, folder / "second", workers, port=two.port) as b,
+    ):
+        yield a, b
+    one.release()
+    two.release()
 
 
 def hears_the_end(where: Where) -> bool:
@@ -107,3 +126,43 @@ def test_an_upstream_that_is_the_proxy_itself_is_down(tmp_path: Path, workers: i
         assert not proxy.is_ready()
         assert proxy.stop() == 0
     here.release()
+
+
+@WORKERS
+def test_two_proxies_with_nothing_behind_them_but_each_other_find_out(tmp_path: Path, workers: int) -> None:
+    with two_proxies(tmp_path, workers, lambda one, two: (f"{HOST}:{two}", f"{HOST}:{one}")) as proxies:
+        for proxy in proxies:
+            for _ in range(CLIENTS):
+                assert hears_the_end(proxy.listening)
+        wait_for(lambda: any("leads back to this proxy by way of" in proxy.log for proxy in proxies), "one to say so")
+        for proxy in proxies:
+            wait_for(lambda proxy=proxy: proxy.metric("connections") < IN_A_CIRCLE, "the circle to end")
+            assert files_of(proxy) < 4 * workers * IN_A_CIRCLE
+            assert proxy.metric("connections_opened_total") < 10 * workers * IN_A_CIRCLE
+        assert [proxy.stop() for proxy in proxies] == [0, 0]
+
+
+@WORKERS
+def test_a_broker_behind_two_proxies_that_advertises_the_first_one_is_no_circle_without_end(
+    tmp_path: Path, workers: int
+) -> None:
+    told = Moving()
+    with (
+        broker(told.answering) as (host, port),
+        two_proxies(tmp_path, workers, lambda one, two: (f"{HOST}:{two}", f"{host}:{port}")) as (first, second),
+    ):
+        # the second leads clients of the node to the first, and that one to the second
+        told.nodes = {1: (HOST, first.nodes()[1][1])}
+        nodes = first.nodes()
+        for _ in range(CLIENTS):
+            assert hears_the_end(nodes[1])
+        assert any("leads back to this proxy by way of" in proxy.log for proxy in (first, second))
+        # the other node, and who bootstraps, are served meanwhile
+        for where in (nodes[2], first.listening, second.listening):
+            client = Client(where)
+            client.exchange()
+            client.close()
+        for proxy in (first, second):
+            wait_for(lambda proxy=proxy: proxy.metric("connections") < IN_A_CIRCLE, "the circle to end")
+            assert proxy.metric("connections_opened_total") < 20 * workers * IN_A_CIRCLE
+            assert proxy.stop() == 0

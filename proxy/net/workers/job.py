@@ -29,12 +29,14 @@ class Job:
         place: from 0 on; that of a worker that has ended is another one's.
         settings: of the whole proxy; those of the file that keep ports are in them.
         recording: how to record, in words of the recorder's; None: nothing is recorded.
+        seed: the whole proxy's; see `Common`.
     """
 
     number: int
     place: int
     settings: ProxySettings
     recording: Any = None
+    seed: int = 0
 
     @property
     def first_connection(self) -> int:

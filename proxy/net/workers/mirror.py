@@ -15,6 +15,7 @@ import trio
 from proxy.config import ClusterSettings
 from proxy.net.nodes import Nodes
 from proxy.net.observer import Observer
+from proxy.net.question import OwnQuestion
 from proxy.net.state import State
 from proxy.net.upstreams import Upstreams
 from proxy.net.workers.calls import Calls
@@ -89,9 +90,14 @@ class Distant(Upstreams):
     """A worker's way to the brokers: it dials them itself, but the parent asks who they are."""
 
     def __init__(
-        self, settings: ClusterSettings, nodes: Mirror, calls: Calls, credentials: Credentials | None = None
+        self,
+        settings: ClusterSettings,
+        nodes: Mirror,
+        calls: Calls,
+        credentials: Credentials | None = None,
+        question: OwnQuestion | None = None,
     ) -> None:
-        super().__init__(settings, nodes, credentials)
+        super().__init__(settings, nodes, credentials, question)
         self._name = settings.name
         self._calls = calls
 

@@ -190,7 +190,7 @@ class Parent(Proxy):
         # one that has ended already is found out by its exit code
         with suppress(trio.BrokenResourceError):
             async with process.stdin:
-                await process.stdin.send_all(Job(number, place, self._settings, self._recording).dumped())
+                await process.stdin.send_all(Job(number, place, self._settings, self._recording, self._seed).dumped())
         return process
 
     def _greet(self, link: Link) -> None:

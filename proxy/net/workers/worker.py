@@ -66,7 +66,7 @@ class WorkerCluster(Cluster):
         return self.mirror
 
     def _make_upstreams(self, credentials: Credentials | None) -> Upstreams:
-        return Distant(self._settings, self.mirror, self._parent, credentials)
+        return Distant(self._settings, self.mirror, self._parent, credentials, self._question)
 
     def accept_from_parent(self, sock: socket.socket, node_id: int | None, called: Address) -> None:
         """Accepts on a socket that listens since the parent has bound it."""
@@ -110,6 +110,7 @@ class Worker(Proxy):
         self._place = place
         self._number = job.number
         self._first_number = job.first_connection
+        self._seed = job.seed
         self._parent = Calls(Channel(sock), self._heed_now, self._heed_parent)
         self._workers: list[WorkerCluster] = []
         # what the recorder told last; one thread at a time asks it

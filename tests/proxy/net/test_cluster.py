@@ -174,6 +174,7 @@ def test_whatever_ended_in_the_middle_of_something_sent_is_closed_gently():
         Cause.BROKER_LOST,
         Cause.IDLE,
         Cause.UNKNOWN_NAME,
+        Cause.LEADS_BACK,
         Cause.DRAINED,
         Cause.PROXY_FAULT,
     } == LINGERING

@@ -123,6 +123,15 @@ async def no_tls(scene: Scene) -> None:
     await says(scene, PING)
 
 
+async def asks_the_proxys_own_question(scene: Scene) -> None:
+    client = await scene.client()
+    question = scene.proxy.cluster._question
+    await client.say(question.frame)
+    await client.hears(question.came_back)
+    await client.hears_the_end()
+    client.close()
+
+
 async def unknown_name(scene: Scene) -> None:
     await shakes_hands(scene, "nobody.test")
 
@@ -201,6 +210,7 @@ MISDEEDS: dict[Cause, tuple[Misdeed, dict[str, Any]]] = {
     Cause.UNKNOWN_NAME: (unknown_name, {"tls": True, **NAMED}),
     Cause.UNKNOWN_NODE: (unknown_node, {"tls": True, **NAMED}),
     Cause.UPSTREAM_DOWN: (says_nothing, {"upstream": NOWHERE}),
+    Cause.LEADS_BACK: (asks_the_proxys_own_question, {}),
     Cause.CLIENT_LOST: (loses("client"), {}),
     Cause.BROKER_LOST: (loses("broker"), {}),
     Cause.IDLE: (says_nothing, {"idle_seconds": 0.08}),

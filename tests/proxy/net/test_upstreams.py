@@ -16,10 +16,11 @@ from proxy.conversation import Cause
 from proxy.net import upstreams as upstream_rules
 from proxy.net.news import MOST
 from proxy.net.nodes import Nodes, bind
+from proxy.net.question import LedBack, OwnQuestion
 from proxy.net.race import HEAD_START
 from proxy.net.state import State
 from proxy.net.streams import Stream
-from proxy.net.upstreams import Upstreams
+from proxy.net.upstreams import FIRST_CROWD, LEADS_BACK_HOLDS, Upstreams
 from proxy.rewrite.nodes import Address, Node
 from proxy.wire.dialects import Dialect
 from tests.proxy.net.cluster import API_VERSIONS, METADATA, Broker
@@ -110,6 +111,91 @@ async def test_to_find_a_brokers_address_takes_no_longer_than_a_connection_may(m
         await nodes.ensure([Node(1, "broker.invalid", port)])
         with trio.fail_after(11):
             assert await connected(upstreams, 1) is Cause.UPSTREAM_DOWN
+
+
+async def test_the_next_bootstrap_server_is_asked_when_one_is_down_or_wants_a_login(make, broker, nursery):
+    other = Broker()
+    other.speaks = False
+    upstreams, nodes = make(NOWHERE, await other.start(nursery), broker.address)
+    assert await upstreams.ask()
+    assert nodes.upstream(1) == broker.address
+    assert upstreams.reached
+
+
+async def test_servers_that_were_asked_in_vain_were_reached_where_one_of_them_was(make, broker, caplog):
+    broker.speaks = False
+    upstreams, _ = make(NOWHERE, broker.address)
+    assert not await upstreams.ask()
+    assert upstreams.reached
+    assert "can't be reached" in caplog.records[-1].keys["reason"]
+    assert "does it ask for a login" in caplog.records[-1].keys["reason"]
+    broker.stop()
+    await wait_all_tasks_blocked()
+    assert not await upstreams.ask()
+    assert not upstreams.reached
+
+
+async def test_an_address_that_leads_back_by_way_of_others_is_asked_again_and_dialled_by_no_client(
+    make, nursery, monkeypatch, autojump_clock, caplog
+):
+    other = Broker()
+    address = await other.start(nursery)
+    upstreams, nodes = make(address)
+    await nodes.ensure([Node(4, address.host, address.port)])
+    asked = come_back(monkeypatch)
+    for _ in range(3):
+        assert not await upstreams.ask()
+    assert asked == [address] * 3
+    assert not upstreams.reached
+    assert other.connections == 0
+    for node_id in (None, 4):
+        assert await connected(upstreams, node_id) is Cause.UPSTREAM_DOWN
+    assert other.connections == 0
+    assert caplog.text.count("upstream leads back") == 1
+    # once the others lead to a broker again
+    monkeypatch.undo()
+    assert await upstreams.ask()
+    for node_id in (None, 4):
+        assert await connected(upstreams, node_id) == str(address)
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_circle_is_looked_for_again_after_a_while(make, nursery, monkeypatch, autojump_clock):
+    other = Broker()
+    address = await other.start(nursery)
+    upstreams, _ = make(address)
+    come_back(monkeypatch)
+    await upstreams.ask_whether_it_leads_back(str(address))
+    assert await connected(upstreams, None) is Cause.UPSTREAM_DOWN
+    await trio.sleep(LEADS_BACK_HOLDS)
+    assert await connected(upstreams, None) == str(address)
+    nursery.cancel_scope.cancel()
+
+
+def come_back(monkeypatch: pytest.MonkeyPatch) -> list[Address]:
+    """From now on every question does. Returns where it was asked."""
+    asked: list[Address] = []
+
+    async def comes_back(dial: Any, question: OwnQuestion) -> None:
+        asked.extend(one for one in dial.args if isinstance(one, Address))
+        raise LedBack("it leads back to this proxy")
+
+    monkeypatch.setattr(upstream_rules, "ask_for_nodes", comes_back)
+    return asked
+
+
+async def test_an_address_is_asked_whether_it_leads_back_each_time_its_connections_have_doubled(make, broker):
+    upstreams, _ = make(broker.address)
+    one, other = "a.invalid:9092", "b.invalid:9092"
+    crowds = [number for number in range(1, 10 * FIRST_CROWD) if upstreams.opened(one)]
+    assert crowds == [FIRST_CROWD, 2 * FIRST_CROWD, 4 * FIRST_CROWD, 8 * FIRST_CROWD]
+    assert not any(upstreams.opened(other) for _ in range(FIRST_CROWD - 1))
+    assert upstreams.opened(other)
+    upstreams.closed(other)
+    assert not upstreams.opened(other)
+    for _ in range(FIRST_CROWD):
+        upstreams.closed(other)
+    assert [upstreams.opened(other) for _ in range(FIRST_CROWD)].index(True) == FIRST_CROWD - 1
 
 
 async def test_nobody_there_is_upstream_down(make):
@@ -214,7 +300,7 @@ async def test_a_name_of_the_proxys_own_is_never_dialled(make):
 
 
 @SPELLINGS
-async def test_an_upstream_that_leads_back_is_found_out_with_one_connection(make, host, monkeypatch, caplog):
+async def test_an_upstream_that_leads_back_is_found_out_with_one_connection(make, host, autojump_clock, caplog):
     with bind(Address(HOST, 0)) as sock:
         upstreams, nodes = make(Address(host, sock.getsockname()[1]), send_proxy=ProxyHeader.TWO)
         nodes.own.add(sock)
@@ -225,7 +311,8 @@ async def test_an_upstream_that_leads_back_is_found_out_with_one_connection(make
         assert connections_to(sock) == 1
         (down,) = [record for record in caplog.records if record.message == "upstream is down"]
         assert "leads back to this proxy" in str(down.keys["reason"])
-        monkeypatch.setattr(upstream_rules, "LEADS_BACK_HOLDS", 0.0)
+        # the name may lead elsewhere by now
+        await trio.sleep(LEADS_BACK_HOLDS)
         assert await connected(upstreams, None) is Cause.UPSTREAM_DOWN
         assert connections_to(sock) == 1
 
