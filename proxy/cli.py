@@ -25,7 +25,7 @@ from proxy.settings.sources import CONFIG
 from proxy.settings.wording import dotted
 
 if TYPE_CHECKING:
-    from proxy.net import InEffect, Observer
+    from proxy.net import Claims, InEffect, Observer
     from proxy.rewrite.nodes import Address
     from recorder.capture.session import CaptureSettings
 
@@ -199,11 +199,22 @@ def _run_proxy(loaded: Loaded, reload: Callable[[], InEffect]) -> int:
     from proxy import net
 
     # what is wrong with a state file is said before a capture is begun
-    settings = replace(loaded.proxy, clusters=tuple(map(net.remembering, loaded.proxy.clusters)))
+    claims = net.Claims(loaded.proxy)
+    try:
+        return _run_claimed(claims, loaded.capture, reload)
+    except BadSetting:
+        claims.release()
+        raise
+
+
+def _run_claimed(claims: Claims, capture: CaptureSettings | None, reload: Callable[[], InEffect]) -> int:
+    from proxy import net
+
+    settings = claims.settings
     if settings.workers > 1:
-        return _run_workers(settings, loaded.capture, reload)
-    observer, child = recorder(loaded.capture, settings) if loaded.capture is not None else (None, None)
-    return net.run(settings, observer, child, _say_ready, reload)
+        return _run_workers(claims, capture, reload)
+    observer, child = recorder(capture, settings) if capture is not None else (None, None)
+    return net.run(settings, observer, child, _say_ready, reload, claims.release)
 
 
 def _reloading(loaded: Loaded, config: Path | None, flags: dict[str, Any]) -> Callable[[], InEffect]:
@@ -241,7 +252,7 @@ def _shared(capture: CaptureSettings | None, workers: int) -> CaptureSettings | 
     return replace(capture, queue=-(-capture.queue // workers), spool=-(-capture.spool // workers))
 
 
-def _run_workers(settings: ProxySettings, capture: CaptureSettings | None, reload: Callable[[], InEffect]) -> int:
+def _run_workers(claims: Claims, capture: CaptureSettings | None, reload: Callable[[], InEffect]) -> int:
     """Each records on its own, with its part."""
     from proxy.net.workers import run_workers
     from proxy.worker import COMMAND
@@ -253,7 +264,8 @@ def _run_workers(settings: ProxySettings, capture: CaptureSettings | None, reloa
             check_writable(capture.folder)
         except FolderError as error:
             raise _not_a_capture(capture.folder, error) from error
-    return run_workers(settings, COMMAND, _shared(capture, settings.workers), _say_ready, reload)
+    recording = _shared(capture, claims.settings.workers)
+    return run_workers(claims.settings, COMMAND, recording, _say_ready, reload, claims.release)
 
 
 def recorder(settings: CaptureSettings, proxy: ProxySettings) -> tuple[Observer, Sequence[str] | None]:

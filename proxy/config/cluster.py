@@ -51,6 +51,7 @@ class ClusterSettings(Flow):
         tls: towards clients; None: plaintext.
         upstream_tls: towards brokers; None: plaintext.
         remembered: node id -> port, from the state file.
+        state_is_default: nobody has said `state`; where it is another proxy's, another name will do.
 
     `node_map`: which listener stands for which node, and what clients are told of it.
     """
@@ -120,6 +121,7 @@ class ClusterSettings(Flow):
     tls: ListenerTls | None = None
     upstream_tls: UpstreamTls | None = None
     remembered: Mapping[int, int] = field(default_factory=dict)
+    state_is_default: bool = field(default=False, compare=False)
     node_map: NodeMap = field(init=False)
 
     def __post_init__(self) -> None:

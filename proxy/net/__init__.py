@@ -5,6 +5,7 @@ cluster.py      one cluster: listeners and their connections
 relay.py        the bytes of one connection, there and back
 rewriting.py    a response that names brokers, on its way through
 nodes.py        a listener for each node, opened before it is advertised
+lately.py       what was found out lately
 own.py          what the proxy itself listens on and is called, so as not to dial itself
 upstreams.py    the brokers: dialled for clients, asked for their nodes
 bootstrap.py    which bootstrap server is tried first
@@ -20,13 +21,15 @@ held.py         the limit on bytes held in all connections
 systemd.py      what the service manager is told
 pulse.py        whether the event loop runs
 state.py        the file that keeps nodes and ports over restarts
+keeper.py       the thread that writes it
+claims.py       which file that is, and whose
 room.py         where sockets wait for the recorder
 observer.py     who watches the bytes go by
 children.py     the process that is kept running beside the proxy
 """
 
+from proxy.net.claims import Claims
 from proxy.net.observer import Observer, Opened
 from proxy.net.server import InEffect, run
-from proxy.net.state import remembering
 
-__all__ = ["InEffect", "Observer", "Opened", "remembering", "run"]
+__all__ = ["Claims", "InEffect", "Observer", "Opened", "run"]

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from logging import DEBUG, ERROR, WARNING
+from logging import DEBUG, ERROR, INFO, WARNING
 from typing import Any, NamedTuple
 
 import trio
@@ -32,7 +32,7 @@ from proxy.net.question import OwnQuestion
 from proxy.net.relay import Relay, Shared
 from proxy.net.rewriting import is_rewritten
 from proxy.net.room import Room
-from proxy.net.state import State, read_state
+from proxy.net.state import NotAState, State, read_state, unreadable
 from proxy.net.streams import PeerLost, Stream, accepted
 from proxy.net.tls import NoHandshake, UnknownName, towards_client
 from proxy.net.upstreams import Upstreams
@@ -45,6 +45,9 @@ from proxy.wire.dialects import Dialect
 
 # accept() fails with EMFILE and the like: wait for a connection to end
 ACCEPT_PAUSE = 0.1
+# known nodes whose listeners are opened before the proxy says that it listens: more than any cluster of today has, and
+# open within a second. A free port among ten thousand that are taken costs the kernel milliseconds
+MOST_AT_START = 1000
 # a client that is told the end of its connection closes it at once; one that hangs is waited for no longer than this
 LINGER_SECONDS = 5.0
 # after these the client may not have taken all that was sent to it
@@ -161,23 +164,34 @@ class Cluster:
         return Nodes(self._settings, self.accept_on, self._read_state(), self._common.observer, reserved)
 
     def _read_state(self) -> State:
+        path = self._settings.state
+        if path is None:
+            return State()
         try:
-            return read_state(self._settings.state)
-        except ValueError as error:
-            raise BadSetting(str(error), cluster=self.name) from error
+            return read_state(path)
+        except (NotAState, OSError) as error:
+            raise BadSetting(unreadable(path, error), cluster=self.name) from error
 
     def _make_upstreams(self, credentials: Credentials | None) -> Upstreams:
         return Upstreams(self._settings, self.nodes, credentials, self._question)
 
-    def listen(self) -> Address:
-        """Opens all listeners that are known by now; returns the bootstrap one's address. Raises BadSetting."""
+    async def listen(self) -> Address:
+        """Opens all listeners that are known by now; returns the bootstrap one's address. Raises BadSetting.
+
+        Where very many nodes are known, the others' are opened behind that.
+        """
         for warning in self._settings.node_map.warnings:
             log(WARNING, warning, cluster=self.name)
         try:
             listening = self._listen()
-            self.nodes.listen_for_known()
+            self.nodes.listen_for_named()
         except BadSetting as error:
             raise BadSetting(*error.lines, cluster=self.name) from error
+        known = self.nodes.known
+        if self._settings.state is not None:
+            log(INFO, "nodes are kept", cluster=self.name, state=self._settings.state, known=len(known))
+        await self.nodes.listen_for_known(known[:MOST_AT_START])
+        self._common.accepting.start_soon(self.nodes.listen_for_known, known[MOST_AT_START:])
         self._common.accepting.start_soon(self.upstreams.keep_asking)
         self.watch_idle()
         return listening

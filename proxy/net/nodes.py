@@ -17,9 +17,10 @@ import trio
 from proxy.config import BadSetting, ClusterSettings
 from proxy.log import log
 from proxy.metrics.collector import NodeListener
+from proxy.net.keeper import Keeper
 from proxy.net.news import News
 from proxy.net.own import OwnListeners
-from proxy.net.state import KnownNode, State, write_state
+from proxy.net.state import KnownNode, Owner, State
 from proxy.rewrite.nodes import Address, Node, NodeMap
 
 # connections that may wait to be accepted
@@ -36,7 +37,7 @@ class NodeWatcher(Protocol):
 
 
 class Nodes:
-    """Node id <-> listener <-> broker.
+    """Node id <-> listener <-> broker. `copies`: descriptors that a listener may take in this process.
 
     Args:
         serve: accepts on a listener for a node from now on; called once for each.
@@ -44,6 +45,8 @@ class Nodes:
         watcher: is told of nodes known, found and moved.
         reserved: ports that are other clusters', never to be picked.
     """
+
+    copies = 1
 
     def __init__(
         self,
@@ -66,7 +69,8 @@ class Nodes:
         self._usual: dict[int, bool] = {}
         # ports that no rule gives and that are to be kept
         self._picked: dict[int, int] = {}
-        self._saving = trio.Lock()
+        self._owner = Owner.of(settings)
+        self._keeper = Keeper(settings.state, self._state) if settings.state is not None else None
         # never to be dialled by the proxy itself
         self.own = OwnListeners()
 
@@ -78,13 +82,28 @@ class Nodes:
             # it is the broker that the proxy was started for
             self._known[self._map.own] = KnownNode(self._settings.upstream[0])
 
-    def listen_for_known(self) -> None:
-        """Opens the listeners of the state file's nodes, and of those that were named. Raises BadSetting."""
-        for node_id in {**self._known, **self._map.named}:
+    def listen_for_named(self) -> None:
+        """Opens the listeners of nodes that were named. Raises BadSetting."""
+        for node_id in self._map.named:
             try:
                 listener = self._listen(node_id)
             except OSError as error:
                 raise BadSetting(self._cannot_listen(node_id, error)) from error
+            self._tell(node_id, self.upstream(node_id), listener)
+
+    async def listen_for_known(self, node_ids: Iterable[int]) -> None:
+        """Opens the listeners of nodes that the state file knows, as far as they can be had."""
+        for node_id in node_ids:
+            # there may be thousands: others have their turn in between
+            await trio.lowlevel.checkpoint()
+            if node_id in self._listening:
+                continue
+            try:
+                self._check_room({node_id})
+                listener = self._listen(node_id)
+            except OSError as error:
+                log(WARNING, "known nodes can't be listened for", cluster=self._settings.name, reason=error.strerror)
+                return
             self._tell(node_id, self.upstream(node_id), listener)
 
     def grow(self, places: NodeMap) -> None:
@@ -98,6 +117,11 @@ class Nodes:
                 log(WARNING, self._cannot_listen(node_id, error), cluster=self._settings.name)
             else:
                 self._tell(node_id, self.upstream(node_id), listener)
+
+    @property
+    def known(self) -> list[int]:
+        """The nodes of the state file, and those that were seen since."""
+        return sorted(self._known)
 
     @property
     def are_known(self) -> bool:
@@ -126,8 +150,9 @@ class Nodes:
         changed = [node for node in nodes if not self._is_current(node)]
         for node in changed:
             self._learn(node)
-        if changed or is_news:
-            await self._save()
+            await trio.lowlevel.checkpoint()
+        if self._keeper is not None and (changed or is_news):
+            self._keeper.changed()
 
     def advertised(self, node_id: int) -> Address:
         """What clients are told of a node that `ensure` has seen. Raises OSError: the mapping has nothing to tell."""
@@ -160,9 +185,10 @@ class Nodes:
 
     def _check_room(self, wanted: set[int]) -> None:
         """A listener is kept for ever, so one mad answer must not take the files that connections need."""
-        most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        if most != resource.RLIM_INFINITY and len(wanted | self._listening.keys()) > most // 2:
-            raise OSError(errno.EMFILE, f"more nodes than {most // 2}, half of the files that may be open")
+        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        most = files // 2 // self.copies
+        if files != resource.RLIM_INFINITY and len(wanted | self._listening.keys()) > most:
+            raise OSError(errno.EMFILE, f"more nodes than {most}, for half of the files that may be open")
 
     def _is_current(self, node: Node) -> bool:
         known = self._known.get(node.node_id)
@@ -247,18 +273,16 @@ class Nodes:
     def _is_anothers(self, port: int, node_id: int) -> bool:
         return self._map.is_set_aside(port, node_id) or any(port in ports for ports in self._reserved)
 
-    async def _save(self) -> None:
-        """Writes the state file. In turn: an older state must not replace a newer one."""
-        path = self._settings.state
-        if path is None:
-            return
-        async with self._saving:
-            # a broker may give itself any number; one below 0 has no place of its own at the next start
-            nodes = {number: node for number, node in self._known.items() if number >= 0}
-            try:
-                await trio.to_thread.run_sync(write_state, path, State(nodes, self._cluster_id))
-            except OSError as error:
-                log(WARNING, "state file can't be written", path=path, reason=error.strerror)
+    def _state(self) -> State:
+        """As it is now; called in another thread."""
+        # a broker may give itself any number; one below 0 has no place of its own at the next start
+        nodes = {number: node for number, node in self._known.copy().items() if number >= 0}
+        return State(nodes, self._cluster_id, self._owner)
+
+    async def keep_last(self) -> None:
+        """Returns when what is known is on the disk; what comes from now on is not kept."""
+        if self._keeper is not None:
+            await trio.to_thread.run_sync(self._keeper.close, abandon_on_cancel=True)
 
 
 def _can_be_dialled(address: Address) -> bool:

@@ -39,11 +39,13 @@ from proxy.tls.contexts import is_name
 EXIT_CLEAN, EXIT_CUT_OFF = 0, 1
 # after the drain: clients that linger, and the recorder's last writes
 STOP_SECONDS = 30
+# nodes are written, and files released, within milliseconds, or the disk hangs
+RELEASE_SECONDS = 1.0
 # what connections take to end that wait for nothing, however short the deadline is
 MOMENT = 0.2
 
 
-def _nothing_else() -> None:
+def nothing_else() -> None:
     """Nobody else is to be told."""
 
 
@@ -59,7 +61,7 @@ class InEffect(NamedTuple):
 
     settings: ProxySettings
     recording: Any = None
-    taken: Callable[[], None] = _nothing_else
+    taken: Callable[[], None] = nothing_else
 
 
 # what is to be in effect from now on, unless a cluster refuses it; raises BadSetting, and everything stays as it is
@@ -76,6 +78,7 @@ def run(
     child: Sequence[str] | None = None,
     ready: Ready = nobody,
     reload: Reload | None = None,
+    released: Callable[[], None] = nothing_else,
 ) -> int:
     """Runs a proxy until SIGTERM or SIGINT.
 
@@ -84,6 +87,7 @@ def run(
         child: a command to keep running meanwhile.
         ready: called once, when everything listens.
         reload: called at each SIGHUP.
+        released: called in a thread once the proxy listens no more, and will not write its state files again.
 
     Returns:
         0; 1 when the deadline of the drain cut something off.
@@ -91,7 +95,7 @@ def run(
     Raises:
         BadSetting: an address can't be listened on.
     """
-    return run_it(Proxy(settings, observer, child, ready, reload))
+    return run_it(Proxy(settings, observer, child, ready, reload, released))
 
 
 def run_it(proxy: Proxy) -> int:
@@ -141,12 +145,14 @@ class Proxy:
         child: Sequence[str] | None = None,
         ready: Ready = nobody,
         reload: Reload | None = None,
+        released: Callable[[], None] = nothing_else,
     ) -> None:
         self._settings = settings
         self._observer = observer
         self._child = child
         self._ready = ready
         self._reload = reload
+        self._released = released
         # how is recorded, in words of the recorder's
         self._recording: Any = None
         self._stopping = trio.Event()
@@ -219,12 +225,21 @@ class Proxy:
                     admin = self._serve_admin()
                     await self._accept_until_stopped(admin, connections)
                     accepting.cancel_scope.cancel()
+                connections.start_soon(self._release_state_files)
                 code = await self._drain()
             finally:
                 if admin is not None:
                     admin.close()
             connections.cancel_scope.cancel()
         return code
+
+    async def _release_state_files(self) -> None:
+        """The next proxy may listen now, and finds the nodes that are known. A disk that hangs is not waited for."""
+        with trio.move_on_after(RELEASE_SECONDS, shield=True):
+            async with trio.open_nursery() as keeping:
+                for cluster in self.clusters:
+                    keeping.start_soon(cluster.nodes.keep_last)
+            await trio.to_thread.run_sync(self._released, abandon_on_cancel=True)
 
     def _make_clusters(self, accepting: trio.Nursery, connections: trio.Nursery) -> tuple[Cluster, ...]:
         room = Room(self._observer) if self._observer is not None else None
@@ -243,7 +258,7 @@ class Proxy:
         return Cluster(settings, common, reserved)
 
     async def _accept_until_stopped(self, admin: Server | None, connections: trio.Nursery) -> None:
-        listening = {cluster.name: cluster.listen() for cluster in self.clusters}
+        listening = {cluster.name: await cluster.listen() for cluster in self.clusters}
         await self._start_children(connections)
         self._ready(listening, Address(admin.host, admin.port) if admin else None)
         self._systemd.ready()

@@ -127,7 +127,8 @@ def _wrong_selection(source: Source, capture: CaptureSettings | None) -> Iterato
 def _with_state(cluster: ClusterSettings, folder: Path | None, environment: Mapping[str, str]) -> ClusterSettings:
     if cluster.state is not None or cluster.dialect is Dialect.KAFKA_07:
         return cluster
-    return replace(cluster, state=default_state_file(cluster.listen, folder, cluster.name, environment))
+    state = default_state_file(cluster.listen, folder, cluster.name, environment)
+    return replace(cluster, state=state, state_is_default=True)
 
 
 def _completed(effective: list[Effective], proxy: ProxySettings) -> tuple[Effective, ...]:

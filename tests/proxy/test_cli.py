@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 from proxy import cli
 from proxy.config import BadSetting, ClusterSettings, ProxySettings
 from proxy.log import JsonFormatter
+from proxy.net.claims import Claims
 from proxy.net.nodes import bind
 from proxy.rewrite.nodes import Address
 from proxy.worker import COMMAND
@@ -34,13 +35,16 @@ class Run:
         self.child: Sequence[str] | None = None
         self.reload: Any = None
 
-    def __call__(self, settings: ProxySettings, observer: Any, child: Any, ready: Any, reload: Any) -> int:
+    def __call__(
+        self, settings: ProxySettings, observer: Any, child: Any, ready: Any, reload: Any, released: Any
+    ) -> int:
         self.settings.append(settings)
         self.reload = reload
         self.observer, self.child = observer, child
         ready({"main": Address("127.0.0.1", 9092)}, Address("127.0.0.1", 9464))
         if observer is not None:
             observer.close()
+        released()
         return self.code
 
 
@@ -128,12 +132,15 @@ def test_several_workers_each_record_with_their_part(run, monkeypatch, tmp_path)
     folder = tmp_path / "capture"
     sizes = ("--record-queue", "3MiB", "--record-spool", "1GiB")
     assert proxy(*BASIC, "--workers", 3, "--record", folder, *sizes).exit_code == 0
-    ((settings, command, recording, _, reload),) = heard
+    ((settings, command, recording, _, reload, released),) = heard
     assert run.settings == []
     assert settings.workers == 3
     assert command == COMMAND
     assert (recording.folder, recording.queue, recording.spool) == (folder, 1 << 20, -(-(1 << 30) // 3))
     assert reload().settings.workers == 3
+    assert (folder / "_nodes.json.lock").exists()
+    released()
+    assert not (folder / "_nodes.json.lock").exists()
 
 
 def test_several_workers_need_a_capture_that_can_be_written(run, tmp_path):
@@ -224,6 +231,31 @@ def test_an_unreadable_state_file_is_a_bad_setting(run, tmp_path):
     state = tmp_path / "nodes.json"
     state.write_text("not json")
     assert "right would be" in bad([*BASIC, "--state", state], f"--state {state} can't be read")
+
+
+def test_a_second_proxy_that_records_in_a_folder_keeps_its_nodes_in_a_file_of_its_own(run, tmp_path):
+    folder = tmp_path / "capture"
+    first = Claims(told(run, "--record", folder))
+    assert cluster_told(run, "--record", folder).state == folder / "_nodes.2.json"
+    first.release()
+    assert cluster_told(run, "--record", folder).state == folder / "_nodes.json"
+
+
+def test_a_state_file_that_another_proxy_has_is_a_bad_setting(run, tmp_path):
+    state = tmp_path / "nodes.json"
+    first = Claims(told(run, "--state", state))
+    line = bad([*BASIC, "--state", state, "--record", tmp_path / "capture"], f"--state {state} is another proxy's")
+    assert line.endswith(f"right would be a file of its own, --state {tmp_path}/nodes-2.json")
+    assert not (tmp_path / "capture").exists()
+    first.release()
+
+
+def test_what_turns_out_wrong_later_gives_the_state_file_back(tmp_path):
+    state = tmp_path / "nodes.json"
+    with bind(Address("127.0.0.1", 0)) as sock:
+        busy = f"127.0.0.1:{sock.getsockname()[1]}"
+        bad(["--upstream", "a:1", "--listen", busy, "--state", state], f"--listen {busy} can't be had")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_busy_port_is_a_bad_setting():
@@ -346,7 +378,7 @@ def test_a_state_file_that_cannot_be_read_is_said_before_a_capture_is_begun(file
 
 
 def test_each_cluster_says_where_it_listens(monkeypatch, file):
-    def run(settings: ProxySettings, observer: Any, child: Any, ready: Any, reload: Any) -> int:
+    def run(settings: ProxySettings, observer: Any, child: Any, ready: Any, *others: Any) -> int:
         ready({cluster.name: cluster.listen for cluster in settings.clusters}, None)
         return 0
 

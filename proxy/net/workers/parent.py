@@ -23,7 +23,7 @@ from proxy.metrics.admin import Probe
 from proxy.metrics.collector import ClusterNumbers, Gathered, WiretapCollector, process_registry, worker_families
 from proxy.net.cluster import Cluster, Common
 from proxy.net.nodes import Nodes
-from proxy.net.server import EXIT_CLEAN, EXIT_CUT_OFF, Proxy, Ready, Reload, nobody, run_it
+from proxy.net.server import EXIT_CLEAN, EXIT_CUT_OFF, Proxy, Ready, Reload, nobody, nothing_else, run_it
 from proxy.net.workers.balance import Places
 from proxy.net.workers.calls import Said
 from proxy.net.workers.channel import Message
@@ -41,6 +41,7 @@ def run_workers(
     recording: Any = None,
     ready: Ready = nobody,
     reload: Reload | None = None,
+    released: Callable[[], None] = nothing_else,
 ) -> int:
     """Runs a proxy of several processes until SIGTERM or SIGINT.
 
@@ -50,6 +51,7 @@ def run_workers(
         recording: how each is to record, handed on as it is.
         ready: called once, when everything listens and the workers work.
         reload: called at each SIGHUP.
+        released: see `proxy.net.run`.
 
     Returns:
         0; 1 when the deadline of the drain cut something off.
@@ -57,7 +59,7 @@ def run_workers(
     Raises:
         BadSetting: an address can't be listened on.
     """
-    return run_it(Parent(settings, command, recording, ready, reload))
+    return run_it(Parent(settings, command, recording, ready, reload, released))
 
 
 class Shared(Nodes):
@@ -155,8 +157,9 @@ class Parent(Proxy):
         recording: Any = None,
         ready: Ready = nobody,
         reload: Reload | None = None,
+        released: Callable[[], None] = nothing_else,
     ) -> None:
-        super().__init__(settings, ready=ready, reload=reload)
+        super().__init__(settings, ready=ready, reload=reload, released=released)
         self._command = command
         self._recording = recording
         self._places = Places.made(settings.workers)
@@ -169,6 +172,8 @@ class Parent(Proxy):
 
     def _make_cluster(self, settings: ClusterSettings, common: Common, reserved: tuple[range, ...]) -> Cluster:
         made = ParentCluster(settings, common, reserved, self._workers)
+        # a listener that is about to be handed to a worker is open once more
+        made.nodes.copies = 1 + self._settings.workers
         self._parents.append(made)
         return made
 

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import itertools
-import json
 import logging
 import resource
 import socket
+import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -13,13 +13,14 @@ import pytest
 import trio
 
 from proxy.config import BadSetting, ClusterSettings, MappingKind
+from proxy.net import keeper
 from proxy.net.news import MOST
 from proxy.net.nodes import Nodes, bind
-from proxy.net.state import KnownNode, State, read_state
+from proxy.net.state import KnownNode, Owner, State, read_state
 from proxy.rewrite.nodes import Address, Node
 from proxy.tls.settings import ListenerTls
-from tests.proxy.net.peers import HOST
-from tests.proxy.net.relays import BROKER, Listeners, Watcher, listens, settings
+from tests.proxy.net.peers import HOST, PATIENCE
+from tests.proxy.net.relays import ANY, BROKER, Listeners, Watcher, listens, settings
 
 ONE, TWO, THREE = (Node(number, f"up-{number}.invalid", 9092) for number in (1, 2, 3))
 Make = Callable[..., Nodes]
@@ -45,13 +46,25 @@ def make(listeners: Listeners, watcher: Watcher) -> Make:
     return make
 
 
-def restarted(listeners: Listeners, state: Path, **others: Any) -> Nodes:
+async def restarted(nodes: Nodes, listeners: Listeners, state: Path, **others: Any) -> Nodes:
     """As the next start of the proxy makes it."""
+    known = await kept(nodes, state)
     listeners.close()
     listeners.opened.clear()
-    known = read_state(state)
     remembered = {number: node.port for number, node in known.nodes.items() if node.port is not None}
     return Nodes(settings(remembered=remembered, state=state, **others), listeners.serve, known, None)
+
+
+async def listen(nodes: Nodes) -> None:
+    """As at the start."""
+    nodes.listen_for_named()
+    await nodes.listen_for_known(nodes.known)
+
+
+async def kept(nodes: Nodes, state: Path) -> State:
+    """What the next start finds."""
+    await nodes.keep_last()
+    return read_state(state)
 
 
 def free_base(count: int = 8) -> int:
@@ -98,7 +111,7 @@ async def test_nodes_keep_their_ports_over_a_restart_in_any_order(order, make, l
     nodes = make(settings(state=state))
     await nodes.ensure([ONE, TWO, THREE])
     before = dict(listeners.ports)
-    again = restarted(listeners, state)
+    again = await restarted(nodes, listeners, state)
     for node in order:
         await again.ensure([node])
     assert listeners.ports == before
@@ -108,16 +121,18 @@ async def test_another_cluster_in_the_old_ones_place_keeps_its_ports_and_nothing
     make, listeners, tmp_path, caplog
 ):
     state = tmp_path / "nodes.json"
-    await make(settings(state=state)).ensure([ONE, TWO], "first")
+    nodes = make(settings(state=state))
+    await nodes.ensure([ONE, TWO], "first")
     ports = dict(listeners.ports)
-    again = restarted(listeners, state)
-    again.listen_for_known()
+    again = await restarted(nodes, listeners, state)
+    await listen(again)
     assert again.upstream(2) == TWO.address
     moved = Node(1, "other-1.invalid", 9092)
     await again.ensure([moved], "second")
     assert listeners.ports == ports
     assert (again.upstream(1), again.upstream(2)) == (moved.address, None)
-    assert read_state(state) == State({1: KnownNode(moved.address, ports[1]), 2: KnownNode(None, ports[2])}, "second")
+    known = {1: KnownNode(moved.address, ports[1]), 2: KnownNode(None, ports[2])}
+    assert await kept(again, state) == State(known, "second", Owner(ANY, (BROKER,)))
     (warning,) = [record for record in caplog.records if "another cluster" in record.message]
     assert warning.keys == {"cluster": "main", "was": "first", "now": "second"}
 
@@ -127,12 +142,12 @@ async def test_the_same_cluster_is_no_news_nor_one_that_does_not_say_its_id(make
     nodes = make(settings(state=state))
     await nodes.ensure([ONE])
     await nodes.ensure([ONE], "first")
-    assert read_state(state).cluster_id == "first"
-    state.unlink()
+    assert not nodes.are_news([ONE], "first")
+    assert not nodes.are_news([ONE])
     await nodes.ensure([ONE], "first")
     await nodes.ensure([ONE])
     assert nodes.upstream(1) == ONE.address
-    assert not state.exists()
+    assert (await kept(nodes, state)).cluster_id == "first"
     assert "another cluster" not in caplog.text
 
 
@@ -165,23 +180,23 @@ async def test_the_state_keeps_only_ports_that_no_flag_gives(make, tmp_path):
     base = free_base()
     nodes = make(settings(base=base, state=state, named={2: Address(HOST, 0)}))
     await nodes.ensure([ONE, TWO])
-    kept = json.loads(state.read_text())["nodes"]
-    assert kept["1"] == {"upstream": "up-1.invalid:9092"}
-    assert kept["2"]["port"] == nodes.advertised(2).port
+    known = (await kept(nodes, state)).nodes
+    assert known[1] == KnownNode(ONE.address)
+    assert known[2].port == nodes.advertised(2).port
 
 
 async def test_known_nodes_are_listened_for_at_the_start_and_told(make, listeners, watcher):
     nodes = make(settings(named={5: Address(HOST, 0)}), {1: KnownNode(ONE.address)})
-    nodes.listen_for_known()
+    await listen(nodes)
     assert set(listeners.ports) == {1, 5}
-    assert [event[1:3] for event in watcher.seen("node")] == [(1, "up-1.invalid:9092"), (5, "unknown")]
+    assert [event[1:3] for event in watcher.seen("node")] == [(5, "unknown"), (1, "up-1.invalid:9092")]
     assert nodes.upstream(5) is None
     assert nodes.are_known
 
 
 async def test_a_named_node_is_known_only_when_somebody_told_where_it_is(make):
     nodes = make(settings(named={5: Address(HOST, 0)}))
-    nodes.listen_for_known()
+    await listen(nodes)
     assert not nodes.are_known
 
 
@@ -231,7 +246,7 @@ async def test_nodes_without_number_are_refused_before_one_is_listened_for(make,
 
 async def test_the_metric_shows_each_node_with_its_listener(make):
     nodes = make(settings(named={5: Address(HOST, 0)}))
-    nodes.listen_for_known()
+    await listen(nodes)
     await nodes.ensure([ONE])
     assert {(row.node_id, row.upstream, row.usual_port) for row in nodes.listeners()} == {
         (1, "up-1.invalid:9092", True),
@@ -248,7 +263,7 @@ async def test_clients_are_told_the_advertised_host_and_the_listeners_port(make,
 async def test_a_named_node_that_cannot_be_listened_for_is_a_bad_setting(make):
     nodes = make(settings(named={1: Address("192.0.2.1", 0)}))
     with pytest.raises(BadSetting, match=r"--node 1=192.0.2.1:0 can't be listened on \(.*\); right would be"):
-        nodes.listen_for_known()
+        nodes.listen_for_named()
 
 
 @pytest.mark.parametrize("node", [Node(1, "", 9092), Node(1, "up", -1), Node(1, "up", 70000), Node(1, "u p", 9092)])
@@ -258,15 +273,15 @@ async def test_a_node_without_an_address_that_can_be_is_listened_for_and_unknown
     await nodes.ensure([node])
     assert nodes.advertised(1).host == HOST
     assert nodes.upstream(1) is None
-    assert read_state(state).nodes[1].upstream is None
     await nodes.ensure([node])
+    assert (await kept(nodes, state)).nodes[1].upstream is None
 
 
 async def test_a_node_with_an_id_below_0_does_not_spoil_the_state(make, tmp_path):
     state = tmp_path / "nodes.json"
     nodes = make(settings(state=state))
     await nodes.ensure([Node(-1, "up", 9092), ONE])
-    assert set(read_state(state).nodes) == {1}
+    assert set((await kept(nodes, state)).nodes) == {1}
 
 
 async def test_a_state_that_cannot_be_written_is_said_and_harms_nobody(make, caplog, tmp_path):
@@ -274,16 +289,76 @@ async def test_a_state_that_cannot_be_written_is_said_and_harms_nobody(make, cap
     nodes = make(settings(state=tmp_path / "file" / "nodes.json"))
     await nodes.ensure([ONE])
     assert nodes.upstream(1) == ONE.address
+    await nodes.keep_last()
     assert "state file can't be written" in caplog.text
 
 
-async def test_states_are_written_in_turn(make, tmp_path, monkeypatch):
-    state, nodes = tmp_path / "nodes.json", None
+async def test_what_many_responses_name_at_once_is_kept(make, tmp_path):
+    state = tmp_path / "nodes.json"
     nodes = make(settings(state=state))
     async with trio.open_nursery() as nursery:
         for node in (ONE, TWO, THREE):
             nursery.start_soon(nodes.ensure, [node])
-    assert set(read_state(state).nodes) == {1, 2, 3}
+    assert set((await kept(nodes, state)).nodes) == {1, 2, 3}
+
+
+async def test_a_disk_that_hangs_keeps_nobody_from_a_new_node(make, tmp_path, monkeypatch):
+    go_on, written = threading.Event(), []
+
+    def hangs(path: Path, state: State) -> None:
+        assert go_on.wait(PATIENCE)
+        written.append(set(state.nodes))
+
+    monkeypatch.setattr(keeper, "write_state", hangs)
+    nodes = make(settings(state=tmp_path / "nodes.json"))
+    with trio.fail_after(PATIENCE / 2):
+        await nodes.ensure([ONE])
+        await nodes.ensure([TWO])
+        await nodes.ensure([Node(1, "moved.invalid", 9092)])
+    assert nodes.upstream(1) == Address("moved.invalid", 9092)
+    go_on.set()
+    await nodes.keep_last()
+    assert written[-1] == {1, 2}
+
+
+async def test_others_have_their_turn_while_thousands_of_nodes_are_listened_for(make, nursery):
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            await trio.lowlevel.checkpoint()
+            turns += 1
+
+    many = [Node(number, "up.invalid", 9092) for number in range(100)]
+    nursery.start_soon(other)
+    nodes = make(known={node.node_id: KnownNode(node.address) for node in many[:50]})
+    await listen(nodes)
+    assert turns > 40
+    await nodes.ensure(many)
+    assert turns > 80
+    nursery.cancel_scope.cancel()
+
+
+async def test_known_nodes_beyond_half_of_the_files_are_said_and_not_listened_for(make, listeners, monkeypatch, caplog):
+    monkeypatch.setattr("proxy.net.nodes.resource.getrlimit", lambda which: (9, 9))
+    nodes = make(known={number: KnownNode(Address("up.invalid", 9092)) for number in range(1, 8)})
+    await listen(nodes)
+    assert sorted(listeners.ports) == [1, 2, 3, 4]
+    assert caplog.text.count("known nodes can't be listened for") == 1
+    # they are, once they are named and there is room
+    monkeypatch.setattr("proxy.net.nodes.resource.getrlimit", lambda which: (100, 100))
+    await nodes.ensure([Node(7, "up.invalid", 9092)])
+    assert sorted(listeners.ports) == [1, 2, 3, 4, 7]
+
+
+async def test_where_listeners_are_handed_on_each_may_be_open_more_than_once(make, listeners, monkeypatch):
+    monkeypatch.setattr("proxy.net.nodes.resource.getrlimit", lambda which: (24, 24))
+    nodes = make()
+    nodes.copies = 3
+    with pytest.raises(OSError, match="more nodes than 4"):
+        await nodes.ensure([Node(number, "up.invalid", 9092) for number in range(5)])
+    await nodes.ensure([Node(number, "up.invalid", 9092) for number in range(4)])
 
 
 async def test_a_sidecars_broker_that_advertises_the_proxy_is_the_one_it_was_started_for(make):
@@ -325,7 +400,7 @@ async def test_the_bootstrap_listener_stands_for_the_own_node(make, listeners, w
     nodes = make(named(own_node=1))
     with bind(Address(HOST, 0)) as sock:
         nodes.bootstrap_at(sock, Address(HOST, 9092))
-    nodes.listen_for_known()
+    await listen(nodes)
     await nodes.ensure([ONE, TWO])
     assert not listeners.opened
     assert [(row.node_id, row.upstream, row.listener) for row in nodes.listeners()] == [
@@ -346,7 +421,7 @@ async def test_the_own_nodes_broker_is_the_upstream_whatever_the_cluster_says(ma
 async def test_a_named_node_is_listened_for_beside_the_own_one(make, listeners):
     base = free_base()
     nodes = make(named(own_node=1, named={2: Address(HOST, base)}))
-    nodes.listen_for_known()
+    await listen(nodes)
     await nodes.ensure([TWO])
     assert listeners.ports == {2: base}
     assert nodes.advertised(2) == Address("kafka-2.example.org", 9092)
@@ -357,7 +432,7 @@ async def test_a_named_nodes_port_that_is_taken_is_a_bad_setting_as_its_name_lea
     with bind(Address(HOST, 0)) as sock:
         port = sock.getsockname()[1]
         with pytest.raises(BadSetting, match=f"--node 2={HOST}:{port} can't be listened on"):
-            make(named(named={2: Address(HOST, port)})).listen_for_known()
+            make(named(named={2: Address(HOST, port)})).listen_for_named()
 
 
 async def test_a_node_whose_id_has_no_name_cannot_be_advertised(make):
@@ -369,9 +444,10 @@ async def test_a_node_whose_id_has_no_name_cannot_be_advertised(make):
 
 async def test_known_nodes_of_other_proxies_stay_theirs_over_a_restart(make, listeners, tmp_path):
     state = tmp_path / "nodes.json"
-    await make(named(own_node=1, state=state)).ensure([ONE, TWO])
-    again = make(named(own_node=1, state=state), dict(read_state(state).nodes))
-    again.listen_for_known()
+    nodes = make(named(own_node=1, state=state))
+    await nodes.ensure([ONE, TWO])
+    again = make(named(own_node=1, state=state), dict((await kept(nodes, state)).nodes))
+    await listen(again)
     assert not listeners.opened
     assert again.upstream(2) == TWO.address
 
@@ -408,8 +484,8 @@ async def test_with_one_port_for_all_nodes_none_is_opened_and_each_has_its_name(
     ]
     for own in ("kafka.example.org", "kafka-1.example.org", "kafka-2.example.org"):
         assert Address(own, 443) in nodes.own
-    again = make(chosen, dict(read_state(state).nodes))
-    again.listen_for_known()
+    again = make(chosen, dict((await kept(nodes, state)).nodes))
+    await listen(again)
     assert [row.node_id for row in again.listeners()] == [1, 2]
 
 
@@ -437,7 +513,7 @@ def test_a_port_is_free_again_as_soon_as_its_listener_has_closed():
 
 async def test_a_listener_for_another_node_is_opened_while_it_runs(make, listeners, watcher):
     nodes = make(settings(named={1: Address(HOST, 0)}))
-    nodes.listen_for_known()
+    await listen(nodes)
     nodes.grow(settings(named={1: Address(HOST, 0), 7: Address(HOST, 0)}).node_map)
     assert listeners.opened.keys() == {1, 7}
     assert [event[1] for event in watcher.seen("node")] == [1, 7]

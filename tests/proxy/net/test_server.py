@@ -19,11 +19,12 @@ from proxy import net
 from proxy.config import BadSetting, MappingKind
 from proxy.conversation import Cause, Direction
 from proxy.net import server
+from proxy.net.claims import Claims
 from proxy.net.cluster import LINGER_SECONDS
 from proxy.net.nodes import bind
 from proxy.net.relay import Relay
 from proxy.net.server import InEffect
-from proxy.net.state import read_state, remembering
+from proxy.net.state import read_state
 from proxy.net.waits import waits
 from proxy.rewrite.addresses import METADATA
 from proxy.rewrite.nodes import Address, Node
@@ -198,7 +199,8 @@ async def test_a_restarted_proxy_serves_clients_that_remember_its_ports_before_n
         proxy.stop()
         await proxy.ends_with(0)
     broker.is_reticent = True
-    async with proxying(remembering(settings(broker.address, state=state))):
+    (again,) = Claims(whole(settings(broker.address, state=state))).settings.clusters
+    async with proxying(again):
         client = Peer(await trio.open_tcp_stream(remembered.host, remembered.port))
         await ping(client)
 

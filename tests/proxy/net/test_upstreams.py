@@ -336,7 +336,6 @@ async def test_who_listens_on_the_proxys_port_at_another_address_is_dialled(make
 
 async def test_the_broker_of_a_sidecar_is_reached_though_it_calls_itself_by_another_name_of_the_proxy(make, broker):
     upstreams, nodes = make(broker.address)
-    nodes.listen_for_known()
     await nodes.ensure([Node(1, HOST, 9)])
     port = nodes.advertised(1).port
     await nodes.ensure([Node(1, "localhost", port)])
