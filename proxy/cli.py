@@ -132,7 +132,11 @@ def _one_line(error: click.UsageError) -> str:
     metavar="FILE",
     help="Settings in TOML: all of these, and more. What is said here wins.",
 )
-@click.option("--upstream", metavar="HOST:PORT[,...]", help="Bootstrap brokers, tried in order.")
+@click.option(
+    "--upstream",
+    metavar="HOST:PORT[,...]",
+    help="Bootstrap brokers, tried in order; later, the one that answered last is tried first.",
+)
 @click.option("--listen", metavar="HOST:PORT", help="The bootstrap listener. Port 0: any free one.")
 @click.option("--advertise", metavar="HOST", help="What clients are told to dial. Default: the host of --listen.")
 @click.option("--node-ports", metavar="BASE", help="Node N listens on BASE + N. Default: listen port + 1.")

@@ -39,7 +39,13 @@ class Flow(Mapped):
         ),
     ] = 64 * MIB
     dial_seconds: Annotated[
-        float, Key(TIMEOUT, "timeouts.dial", "How long a broker may take to accept a connection.", "10s")
+        float,
+        Key(
+            TIMEOUT,
+            "timeouts.dial",
+            "How long a broker may take to accept a connection, with the time that it takes to look its name up.",
+            "10s",
+        ),
     ] = 10
     # a client waits for an answer no longer than its request.timeout.ms, 30 s by default
     half_close_seconds: Annotated[

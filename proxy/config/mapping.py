@@ -36,7 +36,12 @@ class Mapped:
 
     upstream: Annotated[
         tuple[Address, ...],
-        Key(BROKERS, "upstream", "Bootstrap brokers, tried in order.", ["broker-1:9092", "broker-2:9092"]),
+        Key(
+            BROKERS,
+            "upstream",
+            "Bootstrap brokers, tried in order; later, the one that answered last is tried first.",
+            ["broker-1:9092", "broker-2:9092"],
+        ),
     ]
     listen: Annotated[
         Address, Key(ADDRESS, "listen", "The bootstrap listener. Port 0: any free one.", "127.0.0.1:19092")
@@ -117,9 +122,10 @@ class Mapped:
         Key(
             PATH,
             "state",
-            "Keeps nodes and their ports over restarts.",
+            "Keeps nodes and their ports over restarts, for one listener and one cluster: a file that is another's is "
+            "an error.",
             "nodes.json",
-            unset="beside the capture, or in your state folder; nothing is kept for a listener on port 0, or "
-            "for Kafka 0.7",
+            unset="beside the capture, or in your state folder, under a name that is no other proxy's; nothing is kept "
+            "for a listener on port 0 without a capture, or for Kafka 0.7",
         ),
     ] = None

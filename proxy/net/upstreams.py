@@ -102,6 +102,9 @@ class Upstreams:
     def opened(self, peer: str) -> bool:
         """A client's connection to this address is open. Whether it should be asked now if it leads back."""
         self._open[peer] += 1
+        if self._settings.dialect is Dialect.KAFKA_07:
+            # its brokers understand no question
+            return False
         is_crowd = self._open[peer] >= max(FIRST_CROWD, 2 * self._asked_at.get(peer, 0))
         if is_crowd:
             self._asked_at[peer] = self._open[peer]
@@ -116,8 +119,13 @@ class Upstreams:
 
     async def ask_whether_it_leads_back(self, peer: str) -> None:
         """Asks the broker at this address the proxy's own question, to see whether it comes back."""
-        with suppress(PeerLost):
+        try:
             await self._ask_at(Address.parse(peer))
+        except PeerLost as error:
+            log(DEBUG, "many connections, and no answer of its own", upstream=peer, reason=error)
+        except Exception:
+            # see `_ask`
+            log(ERROR, "fault while a broker was asked whether it leads back", trace=True, upstream=peer)
 
     def _unknown_node(self, number: int, node_id: int) -> Cause:
         level = self._unknown.level(str(node_id))

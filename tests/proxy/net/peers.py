@@ -89,10 +89,10 @@ def connected(family: socket.AddressFamily = socket.AF_INET, buffers: int = 0) -
 
 
 @contextmanager
-def deaf() -> Iterator[tuple[str, int]]:
+def deaf(host: str = HOST, port: int = 0) -> Iterator[tuple[str, int]]:
     """Where nobody answers: connections are neither accepted nor refused, as where a machine is gone."""
     with socket.socket() as listener, socket.socket() as first:
-        listener.bind((HOST, 0))
+        listener.bind((host, port))
         listener.listen(0)
         # it takes the only place
         first.connect(listener.getsockname())

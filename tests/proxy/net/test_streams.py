@@ -10,9 +10,10 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from proxy.net.polling import Yielding
-from proxy.net.streams import OFFERS, PeerLost, Stream, accepted, dial
+from proxy.net.race import HEAD_START
+from proxy.net.streams import OFFERS, LeadsBack, PeerLost, Stream, accepted, dial
 from proxy.rewrite.nodes import Address
-from tests.proxy.net.peers import HOST, Peer, connected
+from tests.proxy.net.peers import HOST, Peer, connected, deaf
 
 MUCH = 1024 * 1024
 
@@ -458,6 +459,31 @@ async def test_a_name_with_several_addresses_is_reached_at_the_one_that_accepts(
     stream.close()
 
 
+async def test_an_address_of_a_name_that_does_not_answer_costs_a_moment(listener, autojump_clock):
+    port = listener.getsockname()[1]
+    trio.socket.set_custom_hostname_resolver(Resolver("127.0.0.2", HOST))
+    with deaf("127.0.0.2", port):
+        began = trio.current_time()
+        stream = await dial(Address("several.invalid", port), 10)
+        assert trio.current_time() - began < 2 * HEAD_START
+        stream.close()
+
+
+async def test_what_is_the_proxy_itself_is_told_so_and_nothing_is_said_to_it(listener):
+    with pytest.raises(LeadsBack, match="leads back to this proxy"):
+        await dial(Address(*listener.getsockname()), 10, greeting=b"hello", is_own=lambda sock: True)
+    with listener.accept()[0] as arrived:
+        assert arrived.recv(1) == b""
+
+
+async def test_a_connection_that_ends_while_it_is_looked_at_is_one_that_cannot_be_had(listener):
+    def ended(sock: socket.socket) -> bool:
+        raise OSError(errno.ENOTCONN, "Transport endpoint is not connected")
+
+    with pytest.raises(PeerLost, match=r"can't be reached: .*not connected"):
+        await dial(Address(*listener.getsockname()), 10, is_own=ended)
+
+
 async def test_a_broker_that_is_not_there_is_lost_with_the_reason():
     with socket.socket() as unused:
         unused.bind((HOST, 0))
@@ -494,7 +520,11 @@ async def test_a_broker_that_does_not_answer_is_given_up_in_time(monkeypatch, au
     assert trio.current_time() > 9
 
 
-@pytest.mark.parametrize("address", [Address("a..b", 9092), Address("x" * 70, 9092), Address(HOST, 70000)])
+@pytest.mark.parametrize(
+    "address",
+    [Address("a..b", 9092), Address("x" * 70, 9092), Address("a\0b", 9092), Address(HOST, 70000)],
+    ids=["empty label", "long label", "NUL", "port"],
+)
 async def test_an_address_that_cannot_be_is_one_that_cannot_be_reached(address):
     with pytest.raises(PeerLost, match="can't be reached"):
         await dial(address, 10)

@@ -4,6 +4,7 @@ import logging
 import socket
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from proxy.net.state import State
 from proxy.net.streams import Stream
 from proxy.net.upstreams import FIRST_CROWD, LEADS_BACK_HOLDS, Upstreams
 from proxy.rewrite.nodes import Address, Node
+from proxy.tls.settings import ListenerTls
 from proxy.wire.dialects import Dialect
 from tests.proxy.net.cluster import API_VERSIONS, METADATA, Broker
 from tests.proxy.net.peers import HOST, deaf
@@ -30,6 +32,12 @@ from tests.proxy.net.relays import Listeners, settings
 NOWHERE = Address(HOST, 1)
 # of this machine, which no comparison of texts takes for 127.0.0.1
 SPELLINGS = pytest.mark.parametrize("host", ["localhost", "127.1", "0.0.0.0", "0", "::ffff:127.0.0.1"])
+ONE_PORT = {
+    "mapping": MappingKind.SNI,
+    "advertise": "kafka-{node_id}.invalid:443",
+    "bootstrap_name": "kafka.invalid",
+    "tls": ListenerTls(Path("proxy.pem")),
+}
 SIDECAR = {"mapping": MappingKind.TEMPLATE, "advertise": "kafka-{node_id}:9092", "own_node": 3}
 
 
@@ -198,6 +206,25 @@ async def test_an_address_is_asked_whether_it_leads_back_each_time_its_connectio
     assert [upstreams.opened(other) for _ in range(FIRST_CROWD)].index(True) == FIRST_CROWD - 1
 
 
+async def test_whatever_a_broker_answers_to_that_ends_nothing(make, broker, monkeypatch, caplog):
+    async def fault(*arguments: object) -> None:
+        raise KeyError("api_keys")
+
+    upstreams, _ = make(broker.address)
+    monkeypatch.setattr(upstream_rules, "ask_for_nodes", fault)
+    await upstreams.ask_whether_it_leads_back(str(broker.address))
+    assert caplog.records[-1].exc_info
+    monkeypatch.undo()
+    broker.speaks = False
+    await upstreams.ask_whether_it_leads_back(str(broker.address))
+    assert await connected(upstreams, None) == str(broker.address)
+
+
+async def test_a_broker_of_0_7_is_asked_no_such_thing(make, broker):
+    upstreams, _ = make(broker.address, dialect=Dialect.KAFKA_07)
+    assert not any(upstreams.opened("broker.invalid:9092") for _ in range(10 * FIRST_CROWD))
+
+
 async def test_nobody_there_is_upstream_down(make):
     upstreams, _ = make(NOWHERE)
     assert await connected(upstreams, None) is Cause.UPSTREAM_DOWN
@@ -279,12 +306,13 @@ async def test_those_who_wait_for_a_node_share_one_answer(make, broker, nursery)
 
 
 def connections_to(sock: socket.socket) -> int:
-    """How many have arrived since the last look."""
+    """How many have arrived since the last look; nothing was said on any of them."""
     sock.setblocking(False)
     count = 0
     with suppress(BlockingIOError):
         while True:
-            sock.accept()[0].close()
+            with sock.accept()[0] as arrived:
+                assert arrived.recv(1) == b""
             count += 1
     return count
 
@@ -325,6 +353,19 @@ async def test_a_broker_that_advertises_the_proxy_by_any_name_is_the_upstream(ma
     for _ in range(3):
         assert await connected(upstreams, 2) == str(broker.address)
     assert connections_to(listeners.opened[1].socket._sock) == 1
+
+
+@pytest.mark.parametrize("mapping", [SIDECAR, ONE_PORT], ids=["template", "sni"])
+async def test_with_names_for_nodes_too_what_leads_back_is_found_out(make, broker, mapping):
+    with bind(Address(HOST, 0)) as sock:
+        port = sock.getsockname()[1]
+        upstreams, nodes = make(Address("0.0.0.0", port), **mapping)
+        nodes.bootstrap_at(sock, Address(HOST, port))
+        await nodes.ensure([Node(4, "0", port)])
+        for node_id in (None, 3, 4) * 2:
+            assert await connected(upstreams, node_id) in (Cause.UPSTREAM_DOWN, Cause.UNKNOWN_NODE)
+        # each spelling once
+        assert connections_to(sock) == 2
 
 
 async def test_who_listens_on_the_proxys_port_at_another_address_is_dialled(make):
