@@ -86,7 +86,7 @@ class _Claim:
 
     def release(self) -> None:
         if self._lock is not None:
-            # while it is locked: see `_locked`
+            # while it is locked: see `_locked_in`
             with suppress(OSError), Folder.at(self.path.parent) as folder:
                 folder.remove(self.path.name + LOCK)
             os.close(self._lock)
@@ -109,14 +109,13 @@ def _any_claim(path: Path, cluster: ClusterSettings) -> _Claim | None:
     """The proxy's own file, or a new one, named as `path` is. None: none can be had."""
     owner = Owner.of(cluster)
     names = _names_in(path)
-    for one in (*_worth_a_try(names.values(), owner), *_free(path, names)):
-        try:
-            return _Claim(one, owner)
-        except Taken:
-            continue
-        except (NotAState, OSError) as error:
-            reason = error.strerror if isinstance(error, OSError) else error
-            log(WARNING, "state file can't be read", cluster=cluster.name, path=one, reason=reason)
+    try:
+        for one in (*_worth_a_try(names.values(), owner), *_free(path, names)):
+            with suppress(Taken):
+                return _Claim(one, owner)
+    except (NotAState, OSError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        log(WARNING, "no state file can be had: nodes are not kept", cluster=cluster.name, path=one, reason=reason)
     return None
 
 
@@ -181,9 +180,9 @@ def _locked(path: Path) -> int | None:
 def _locked_in(folder: Folder, name: str) -> int | None:
     try:
         while True:
-            descriptor = folder.open(name, os.O_RDWR | os.O_CREAT)
+            descriptor = _opened_and_locked(folder, name)
             # who had it may have removed it just now, and then another one has that name
-            if _is_locked(descriptor) and os.fstat(descriptor).st_nlink:
+            if os.fstat(descriptor).st_nlink:
                 return descriptor
             os.close(descriptor)
     except OSError as error:
@@ -192,14 +191,14 @@ def _locked_in(folder: Folder, name: str) -> int | None:
         return None
 
 
-def _is_locked(descriptor: int) -> bool:
-    """Locks it. Raises Taken; OSError: the file system knows no locks."""
+def _opened_and_locked(folder: Folder, name: str) -> int:
+    """Raises Taken; OSError: the file system knows no locks."""
+    descriptor = folder.open(name, os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    except OSError as error:
         os.close(descriptor)
-        raise Taken("it has it open now") from None
-    except OSError:
-        os.close(descriptor)
+        if isinstance(error, BlockingIOError):
+            raise Taken("it has it open now") from None
         raise
-    return True
+    return descriptor

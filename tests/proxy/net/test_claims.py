@@ -270,9 +270,10 @@ def test_where_no_file_can_be_read_none_is_kept(start, path, caplog, monkeypatch
         raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr(rules, "read_state", denied)
-    monkeypatch.setattr(rules, "MOST_FILES", 4)
     assert start(cluster(path)).state is None
-    assert "state file can't be read" in caplog.text
+    (warning,) = caplog.records
+    assert warning.message == "no state file can be had: nodes are not kept"
+    assert warning.keys == {"cluster": "main", "path": path, "reason": "Permission denied"}
 
 
 def test_a_lock_ends_with_its_process_however_it_ends(start, path):
