@@ -80,7 +80,11 @@ def test_what_is_no_folder_is_not_entered_nor_removed(folder, tmp_path, stranger
     assert everything(tmp_path) == before
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "../outside", "/etc", "a/b", "a\0b"], ids=repr)
+@pytest.mark.parametrize(
+    "name",
+    ["", ".", "..", "../outside", "/etc", "a/b", "a\0b"],
+    ids=["nothing", "here", "above", "beside", "elsewhere", "below", "NUL"],
+)
 def test_no_name_leads_out_of_the_folder(folder, name) -> None:
     for touch in (*TOUCHES.values(), Folder.folder, Folder.make_folder, Folder.remove_folder, Folder.stat):
         with pytest.raises(ValueError, match="not the name of a file"):
