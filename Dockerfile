@@ -9,7 +9,7 @@ ARG PYTHON=3.13
 
 FROM python:${PYTHON}-slim AS builder
 WORKDIR /src
-COPY pyproject.toml README.md ./
+COPY pyproject.toml README.md LICENSE ./
 COPY proxy proxy
 COPY recorder recorder
 COPY dashboards dashboards

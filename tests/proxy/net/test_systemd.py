@@ -13,8 +13,6 @@ from trio.testing import MockClock
 
 from proxy.net.systemd import Systemd
 
-ROOT = Path(__file__).parents[3]
-
 
 @pytest.fixture(params=["path", "abstract"])
 def manager(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[socket.socket, str]]:
@@ -95,13 +93,3 @@ def test_a_socket_that_is_full_stops_nothing(tmp_path):
         systemd = Systemd({"NOTIFY_SOCKET": str(tmp_path / "notify")})
         for _ in range(5000):
             systemd.ready()
-
-
-def test_the_example_unit_waits_for_what_is_told():
-    unit = dict(
-        line.split("=", 1)
-        for line in (ROOT / "examples" / "kafka-wiretap.service").read_text().splitlines()
-        if "=" in line
-    )
-    assert unit["Type"] == "notify-reload"
-    assert int(unit["WatchdogSec"]) > 0

@@ -1,0 +1,56 @@
+"""The unit for systemd: understood by every systemd from 252 on (Debian 12, RHEL 9), not by the newest alone."""
+
+from __future__ import annotations
+
+from configparser import RawConfigParser
+from pathlib import Path
+
+import pytest
+
+UNIT = Path(__file__).parents[2] / "examples" / "kafka-wiretap.service"
+OLDEST = 252
+# each key that the unit may have, and the systemd that brought it ("Added in version" of systemd.unit(5),
+# systemd.service(5), systemd.exec(5)); those that stand there without a number are older than all of these: 0
+KNOWN_SINCE = {
+    "Unit": {"Description": 0, "After": 0, "Wants": 0, "Documentation": 0},
+    "Service": {
+        "Type": 0,
+        "ExecStart": 0,
+        "ExecReload": 0,
+        "WatchdogSec": 0,
+        "Restart": 0,
+        "DynamicUser": 232,
+        "StateDirectory": 235,
+        "LimitNOFILE": 0,
+        "NoNewPrivileges": 187,
+        "ProtectSystem": 214,
+        "ProtectHome": 214,
+        "PrivateTmp": 0,
+        "ReloadSignal": 253,
+    },
+    "Install": {"WantedBy": 0},
+}
+# values that are younger than their key; `notify-reload` waits for the messages of a reload itself
+VALUES_SINCE = {("Type", "notify"): 0, ("Type", "notify-reload"): 253, ("ProtectSystem", "strict"): 232}
+
+
+@pytest.fixture(scope="module")
+def unit() -> RawConfigParser:
+    parser = RawConfigParser(strict=True)
+    parser.optionxform = str  # type: ignore[assignment,method-assign]
+    parser.read_string(UNIT.read_text())
+    return parser
+
+
+def test_every_key_and_value_is_known_to_the_oldest_systemd(unit: RawConfigParser) -> None:
+    for section in unit.sections():
+        for key, value in unit[section].items():
+            assert KNOWN_SINCE[section][key] <= OLDEST, key
+            assert VALUES_SINCE.get((key, value), 0) <= OLDEST, f"{key}={value}"
+
+
+def test_it_is_ready_when_it_says_so_and_a_reload_is_a_hangup(unit: RawConfigParser) -> None:
+    """The proxy says READY=1, and RELOADING=1 before it reads its settings again: tests/proxy/net/test_systemd.py."""
+    assert unit["Service"]["Type"] == "notify"
+    assert unit["Service"]["ExecReload"] == "/bin/kill -HUP $MAINPID"
+    assert int(unit["Service"]["WatchdogSec"]) > 0
