@@ -86,6 +86,17 @@ def principal(mechanism: str | None, token: Buffer) -> str | None:
     return read(mechanism, token, "client").principal if mechanism else None
 
 
+def is_accepted(mechanism: str | None, token: Buffer) -> bool:
+    """Whether the login is over, and well, with this token of the server's, which came without an error.
+
+    False for a mechanism whose tokens don't tell.
+    """
+    data = bytes(token)
+    if mechanism is not None and mechanism.startswith("SCRAM-"):
+        return data.startswith(b"v=")
+    return mechanism == "PLAIN" or (mechanism == "OAUTHBEARER" and not data)
+
+
 def handshake_mechanism(frame: Buffer) -> str | None:
     """The mechanism that a SaslHandshake request names; None for a frame that can't be read."""
     try:

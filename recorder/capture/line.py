@@ -15,8 +15,10 @@ from proxy.conversation.conversation import Conversation
 from proxy.conversation.exchange import Cause, Direction, Exchange, FrameKind
 from proxy.conversation.step import Mark, Step, Verdict
 from proxy.wire import sasl
+from proxy.wire.error_paths import error_codes
 from proxy.wire.errors import WireError
 from recorder.capture import redaction
+from recorder.capture.claims import Accepted, Claims
 from recorder.capture.gap import Gap
 from recorder.capture.sieve import Cut, Sieve
 from recorder.capture.spool import Kind
@@ -122,10 +124,10 @@ class Line:
 
     __slots__ = (
         "_barrier",
+        "_claims",
         "_cost",
         "_kept",
         "_left_as",
-        "_mechanism",
         "_names_mechanism",
         "_secret",
         "_stuck_on",
@@ -171,7 +173,7 @@ class Line:
         self._whole = [-1, -1]
         # per direction: the kind of what is left when the connection ends
         self._left_as = [Kind.UNFRAMED, Kind.UNFRAMED]
-        self._mechanism: str | None = None
+        self._claims = Claims()
         # whether what can't be written yet is the beginning of a handshake, which holds no secret
         self._names_mechanism = False
 
@@ -245,6 +247,7 @@ class Line:
                 offsets[kept.direction] = kept.offset
         self._kept, self._cost, self._stuck_on = [], 0, None
         self._barrier, self._secret, self._whole = [NOWHERE, NOWHERE], [None, None], [-1, -1]
+        self._claims.forget()
         return offsets[0], offsets[1]
 
     def skip(self, direction: Direction, offset: int, chunk: bytes) -> tuple[int, bytes]:
@@ -269,7 +272,6 @@ class Line:
                     return
 
     def _note_login(self, verdict: Verdict, at_ns: int) -> None:
-        self._mechanism = verdict.mechanism or self._mechanism
         facts = {"token": verdict.token, "mechanism": verdict.mechanism, "ended": verdict.ended}
         entry = Kept(Kind.LOGIN, verdict.direction, verdict.offset, at_ns, json.dumps(facts).encode())
         self._insert(entry)
@@ -281,15 +283,20 @@ class Line:
         )
         self._kept.insert(next(about, len(self._kept)), entry)
 
-    def _note_principal(self, token: bytes) -> None:
-        name = sasl.principal(self._mechanism, token)
-        if name is not None:
-            self.principal = name
-            if self.sieve is not None:
-                self.sieve.principal = name
-            last = self._kept[-1]
-            facts = {"principal": name, "mechanism": self._mechanism}
-            self._kept.insert(-1, Kept(Kind.LOGIN, 0, last.offset, last.at_ns, json.dumps(facts).encode()))
+    def _note_accepted(self, accepted: Accepted, offset: int) -> None:
+        """From this offset of the broker's stream on, and from the client's next bytes on, somebody has logged in."""
+        self.principal = accepted.name
+        if self.sieve is not None:
+            self.sieve.principal = accepted.name
+        facts = json.dumps({"principal": accepted.name, "mechanism": accepted.mechanism}).encode()
+        number, last = next(
+            (number, kept)
+            for number, kept in reversed([*enumerate(self._kept)])
+            if kept.kind == Kind.BYTES and kept.direction == Direction.RESPONSE and kept.offset < offset
+        )
+        entry = Kept(Kind.LOGIN, Direction.RESPONSE, offset, last.at_ns, facts)
+        front, rest = last.split(offset)
+        self._kept[number : number + 1] = [front, entry, rest] if rest.data else [front, entry]
 
     def _mask(self, mark: Mark, direction: Direction) -> None:
         rule = redaction.rule(mark)
@@ -297,8 +304,8 @@ class Line:
             self._read_handshake(mark, direction)
         if rule is None:
             return
-        if mark.kind is FrameKind.TOKEN and direction is Direction.REQUEST and mark.first and mark.last:
-            self._note_principal(self._frame(mark, direction) or b"")
+        if mark.kind is FrameKind.TOKEN:
+            self._read_token(mark, direction)
         if not rule.paths or mark.end == self._whole[direction]:
             self._mask_all(direction, mark.begin + rule.head, mark.stop)
         elif mark.last:
@@ -317,8 +324,22 @@ class Line:
             return
         for start, stop in spans:
             self._mask_all(direction, mark.begin + 4 + start, mark.begin + 4 + stop)
-        if direction is Direction.REQUEST and len(spans) == 1 and mark.exchange.api_key == redaction.SASL_AUTHENTICATE:
-            self._note_principal(frame[spans[0][0] : spans[0][1]])
+        if mark.exchange.api_key == redaction.SASL_AUTHENTICATE:
+            self._read_login(mark, mark.exchange, frame, b"".join(frame[start:stop] for start, stop in spans))
+
+    def _read_login(self, mark: Mark, exchange: Exchange, frame: bytes, token: bytes) -> None:
+        if mark.kind is FrameKind.REQUEST:
+            self._claims.asked(token, exchange.number)
+            return
+        is_error = error_codes(frame, exchange.api_key, exchange.api_version) != []
+        accepted = self._claims.answered(None if is_error else token, exchange.number)
+        if accepted is not None:
+            self._note_accepted(accepted, mark.end)
+
+    def _read_token(self, mark: Mark, direction: Direction) -> None:
+        accepted = self._claims.bare(direction, self._stretch(direction, mark.start, mark.stop), is_last=mark.last)
+        if accepted is not None:
+            self._note_accepted(accepted, mark.end)
 
     def _mask_all(self, direction: Direction, start: int, stop: int) -> None:
         for kept in self._kept:
@@ -336,16 +357,20 @@ class Line:
             return
         frame = self._frame(mark, direction)
         if frame is not None:
-            self._mechanism = sasl.handshake_mechanism(frame)
+            self._claims.begin(sasl.handshake_mechanism(frame))
 
     def _frame(self, mark: Mark, direction: Direction) -> bytes | None:
         """The frame behind its length, out of what is kept; None if some of it has gone."""
         begin = mark.begin + 4
-        pieces = [kept for kept in self._kept if kept.kind == Kind.BYTES and kept.direction == direction]
-        whole = b"".join(
-            kept.data[max(begin - kept.offset, 0) : mark.end - kept.offset] for kept in pieces if kept.offset < mark.end
-        )
+        whole = self._stretch(direction, begin, mark.end)
         return whole if len(whole) == mark.end - begin else None
+
+    def _stretch(self, direction: Direction, start: int, stop: int) -> bytes:
+        """What is kept of a stream between two offsets."""
+        pieces = [kept for kept in self._kept if kept.kind == Kind.BYTES and kept.direction == direction]
+        return b"".join(
+            kept.data[max(start - kept.offset, 0) : stop - kept.offset] for kept in pieces if kept.offset < stop
+        )
 
     def _give_up_waiting(self) -> None:
         """Masks the secret frames that haven't come whole, whatever may still come of them too."""

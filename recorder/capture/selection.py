@@ -132,8 +132,8 @@ class Selected:
         Key(
             PATTERNS,
             "only.principals",
-            "Record what these have sent and were answered, from their login on (a certificate's subject counts too); "
-            "`*` matches who has no name, too.",
+            "Record what these have sent and were answered, once the broker has accepted their login (a certificate's "
+            "subject counts too); `*` matches who has no name, too.",
             ["orders", "CN=orders*"],
             unset="all",
         ),

@@ -40,6 +40,21 @@ def test_every_client_logs_in_and_no_secret_is_kept(kafka_three: KafkaCluster, t
     assert {row["principal"] for row in rows} == {None, USER, logins.SCRAM_USER}
 
 
+def test_a_login_that_a_broker_refuses_names_nobody(kafka_three: KafkaCluster, tmp_path: Path) -> None:
+    with proxied(kafka_three, tmp_path, login=True, disturbed=True) as proxy:
+        logins.confluent_is_refused(proxy.bootstrap, logins.PLAIN)
+        logins.makes_a_user(kafka_three, proxy.bootstrap)
+        logins.confluent_is_refused(proxy.bootstrap, logins.SCRAM_256)
+        assert proxy.stop() == 0
+        compact(proxy.capture)
+    connections = [*captured_connections(proxy.capture).values()]
+    refused = [rows for rows in connections if b"no-such" in b"".join(row["frame"] for row in rows)]
+    assert refused == []
+    named = {rows[-1]["principal"] for rows in connections if rows[-1]["api"] == "SaslAuthenticate"}
+    assert named == {None}
+    assert USER in {row["principal"] for rows in connections for row in rows}
+
+
 @pytest.fixture(scope="module")
 def kafka_strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
     """One node that wants clients to log in again every two seconds (KIP-368), and takes unsigned tokens."""

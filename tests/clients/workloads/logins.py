@@ -53,6 +53,19 @@ def confluent_logs_in(bootstrap: str, topic: str, mechanism: str) -> None:
     assert producer.flush(PATIENCE) == 0
 
 
+def confluent_is_refused(bootstrap: str, mechanism: str) -> None:
+    """With another password than the user's."""
+    told: list[object] = []
+    wrong = {"sasl.password": "no-such-password", "error_cb": told.append}
+    producer = Producer(_confluent(bootstrap, mechanism) | wrong)
+
+    def is_told() -> bool:
+        producer.poll(0.1)
+        return any("Authentication failed" in str(error) for error in told)
+
+    wait_for(is_told, f"confluent to be refused with {mechanism}")
+
+
 def aiokafka_logs_in(bootstrap: str, topic: str, mechanism: str) -> None:
     async def produce() -> None:
         bearer = {"sasl_oauth_token_provider": _ForAiokafka()} if mechanism == OAUTHBEARER else {}

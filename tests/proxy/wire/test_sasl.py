@@ -151,6 +151,27 @@ def test_a_name_is_shown_only_where_the_mechanism_has_one(
     assert sasl.principal(mechanism, token) == name
 
 
+@pytest.mark.parametrize(
+    ("mechanism", "token", "accepted"),
+    [
+        ("PLAIN", b"", True),
+        ("PLAIN", b"whatever a broker adds", True),
+        ("SCRAM-SHA-256", b"r=nonce,s=salt,i=4096", False),
+        ("SCRAM-SHA-512", b"v=verifier", True),
+        ("SCRAM-SHA-512", b"e=invalid-proof", False),
+        ("OAUTHBEARER", b"", True),
+        ("OAUTHBEARER", b'{"status":"invalid_token"}', False),
+        ("GSSAPI", b"", False),
+        (None, b"", False),
+    ],
+    ids=range(9),
+)
+def test_what_a_server_says_without_an_error_may_still_refuse_or_go_on(
+    mechanism: str | None, token: bytes, accepted: bool
+) -> None:
+    assert sasl.is_accepted(mechanism, token) is accepted
+
+
 def test_a_delegation_tokens_id_is_as_secret_as_a_password() -> None:
     found = sasl.read("SCRAM-SHA-256", b"n,,n=the-id,r=nonce,tokenauth=true", "client")
     assert found == Token(Kind.CLIENT_FIRST, "SCRAM-SHA-256", "n,,n=***,r=***,tokenauth=true")

@@ -2,6 +2,7 @@
 
 import json
 import random
+from base64 import urlsafe_b64encode
 
 import pytest
 from hypothesis import given, settings
@@ -51,8 +52,25 @@ class Recording:
                 found += data
         return found
 
+    def play(self, script: list[tuple[Direction, bytes]], size: int) -> None:
+        """Feeds it in chunks of that size."""
+        for direction, data in script:
+            for at in range(0, len(data), size):
+                self.feed(direction, data[at : at + size])
+
     def logins(self) -> list[Item]:
         return [item for item in self.items if item[0] == Kind.LOGIN]
+
+    def principals(self) -> list[str]:
+        """Who was noted to have logged in."""
+        told = (json.loads(entry[5]) for entry in self.logins())
+        return [facts["principal"] for facts in told if "principal" in facts]
+
+    def written_before_principal(self, direction: Direction) -> int:
+        """The stream offset behind the bytes that stand in the log before the first name."""
+        first = next(n for n, item in enumerate(self.items) if item[0] == Kind.LOGIN and b"principal" in item[5])
+        of_bytes = [item for item in self.items[:first] if item[0] == Kind.BYTES and item[1] == direction]
+        return of_bytes[-1][3] + len(of_bytes[-1][5])
 
 
 def request(key: int, version: int, **values: object) -> bytes:
@@ -80,9 +98,7 @@ BROKER = [
 
 def log_in(recording: Recording, size: int) -> None:
     for asked, answered in zip(CLIENT, BROKER, strict=True):
-        for direction, data in ((REQUEST, asked), (RESPONSE, answered)):
-            for at in range(0, len(data), size):
-                recording.feed(direction, data[at : at + size])
+        recording.play([(REQUEST, asked), (RESPONSE, answered)], size)
 
 
 @pytest.mark.parametrize("size", range(1, 70))
@@ -104,12 +120,85 @@ def test_spans_are_those_of_the_blanked_bytes() -> None:
     assert sum(length for item in recording.items for _, length in item[6]) == len(SECRET) + len(b"server-proof")
 
 
-def test_who_logs_in_is_noted_before_the_token() -> None:
+@pytest.mark.parametrize("size", [*range(1, 50), 1000])
+def test_who_logs_in_is_noted_behind_the_answer_that_accepts_it_however_it_is_cut(size: int) -> None:
     recording = Recording()
+    log_in(recording, size)
+    assert recording.principals() == ["alice"]
+    assert recording.written_before_principal(RESPONSE) == len(BROKER[0] + BROKER[1])
+    assert recording.line.principal == "alice"
+
+
+def test_what_comes_behind_an_acceptance_in_the_same_chunk_stands_behind_the_name() -> None:
+    recording = Recording()
+    recording.feed(REQUEST, b"".join(CLIENT))
+    recording.feed(RESPONSE, b"".join(BROKER))
+    assert recording.principals() == ["alice"]
+    assert recording.written_before_principal(RESPONSE) == len(BROKER[0] + BROKER[1])
+    assert recording.stream(RESPONSE) == blank(b"".join(BROKER), b"server-proof")
+
+
+def refusal(**values: object) -> bytes:
+    return response(AUTHENTICATE, 2, error_code=58, error_message="no", **values)
+
+
+@pytest.mark.parametrize("size", [1, 20, 1000])
+def test_a_login_that_failed_names_nobody(size: int) -> None:
+    recording = Recording()
+    recording.play([*zip((REQUEST, RESPONSE) * 2, (CLIENT[0], BROKER[0], CLIENT[1], refusal()), strict=True)], size)
+    assert recording.principals() == []
+    assert recording.line.principal is None
+
+
+def test_the_first_answer_to_a_login_of_two_steps_accepts_nobody() -> None:
+    recording = Recording()
+    steps = [request(AUTHENTICATE, 2, auth_bytes=token) for token in TOKENS]
+    recording.feed(REQUEST, request(HANDSHAKE, 1, mechanism="SCRAM-SHA-512"))
+    recording.feed(RESPONSE, BROKER[0])
+    recording.feed(REQUEST, steps[0])
+    recording.feed(RESPONSE, response(AUTHENTICATE, 2, auth_bytes=SERVER_TOKENS[0]))
+    assert recording.principals() == []
+    recording.feed(REQUEST, steps[1])
+    recording.feed(RESPONSE, response(AUTHENTICATE, 2, auth_bytes=SERVER_TOKENS[1]))
+    assert recording.principals() == ["bob"]
+
+
+def test_a_bearer_token_that_is_refused_with_a_token_names_nobody() -> None:
+    """RFC 7628: the broker's reason comes without an error, and the error when the client has read it."""
+    claims = urlsafe_b64encode(b'{"sub":"carol"}').decode().rstrip("=")
+    token = f"n,,\x01auth=Bearer h.{claims}.s\x01\x01".encode()
+    reason = b'{"status":"invalid_token"}'
+    for answers in (b"",), (reason, refusal()):
+        recording = Recording()
+        recording.feed(REQUEST, request(HANDSHAKE, 1, mechanism="OAUTHBEARER"))
+        recording.feed(RESPONSE, BROKER[0])
+        recording.feed(REQUEST, request(AUTHENTICATE, 2, auth_bytes=token))
+        recording.feed(RESPONSE, response(AUTHENTICATE, 2, auth_bytes=answers[0]))
+        if len(answers) > 1:
+            recording.feed(REQUEST, request(AUTHENTICATE, 2, auth_bytes=b"\x01"))
+            recording.feed(RESPONSE, answers[1])
+        assert recording.principals() == (["carol"] if answers == (b"",) else [])
+
+
+def test_a_name_that_is_claimed_behind_a_login_under_way_is_not_taken_for_the_accepted_one() -> None:
+    recording = Recording()
+    recording.feed(REQUEST, CLIENT[0] + CLIENT[1] + request(AUTHENTICATE, 2, auth_bytes=b"\0mallory\0guess"))
+    recording.feed(RESPONSE, BROKER[0] + BROKER[1])
+    assert recording.principals() == ["alice"]
+    recording.feed(RESPONSE, refusal())
+    assert recording.principals() == ["alice"]
+
+
+def test_a_login_that_a_gap_has_cut_names_nobody_until_the_next_handshake() -> None:
+    recording = Recording()
+    recording.feed(REQUEST, CLIENT[0])
+    recording.feed(RESPONSE, BROKER[0])
+    recording.feed(REQUEST, CLIENT[1])
+    recording.line.give_up()
+    recording.feed(RESPONSE, BROKER[1])
+    assert recording.principals() == []
     log_in(recording, 1000)
-    (entry,) = recording.logins()
-    assert b'"alice"' in entry[5]
-    assert b"horse" not in entry[5]
+    assert recording.principals() == ["alice"]
 
 
 @pytest.mark.parametrize("size", [1, 20, 1000])
@@ -118,12 +207,13 @@ def test_who_logs_in_again_on_the_same_connection_is_noted_again_and_no_secret_i
     recording = Recording()
     log_in(recording, size)
     other = b"\0bob\0battery-staple"
-    again = request(HANDSHAKE, 1, mechanism="PLAIN") + request(AUTHENTICATE, 2, auth_bytes=other)
-    for at in range(0, len(again), size):
-        recording.feed(REQUEST, again[at : at + size])
-    noted = [json.loads(entry[5]).get("principal") for entry in recording.logins()]
-    assert [name for name in noted if name] == ["alice", "bob"]
-    assert recording.stream(REQUEST) == blank(b"".join(CLIENT) + again, SECRET, other)
+    again = [request(HANDSHAKE, 1, mechanism="PLAIN"), request(AUTHENTICATE, 2, auth_bytes=other)]
+    refused = [(REQUEST, again[0]), (RESPONSE, BROKER[0]), (REQUEST, again[1]), (RESPONSE, refusal())]
+    recording.play(refused, size)
+    assert recording.principals() == ["alice"]
+    recording.play([*refused[:3], (RESPONSE, BROKER[1])], size)
+    assert recording.principals() == ["alice", "bob"]
+    assert recording.stream(REQUEST) == blank(b"".join(CLIENT) + b"".join(again) * 2, SECRET, other)
 
 
 def test_nothing_of_a_connection_is_written_behind_a_secret_that_is_not_whole() -> None:
@@ -215,9 +305,7 @@ def scram(recording: Recording, size: int) -> tuple[bytes, bytes]:
         (REQUEST, CLIENT[2]),
         (RESPONSE, BROKER[2]),
     ]
-    for direction, data in script:
-        for at in range(0, len(data), size):
-            recording.feed(direction, data[at : at + size])
+    recording.play(script, size)
     return tuple(b"".join(data for side, data in script if side == one) for one in Direction)  # type: ignore[return-value]
 
 
@@ -227,6 +315,25 @@ def test_bare_tokens_show_only_their_length_however_they_are_cut(size: int) -> N
     asked, answered = scram(recording, size)
     assert recording.stream(REQUEST) == blank(asked, *TOKENS)
     assert recording.stream(RESPONSE) == blank(answered, *SERVER_TOKENS)
+
+
+@pytest.mark.parametrize("size", [*range(1, 50), 1000])
+def test_who_logs_in_with_bare_tokens_is_noted_behind_the_last_of_them_however_they_are_cut(size: int) -> None:
+    recording = Recording()
+    scram(recording, size)
+    assert recording.principals() == ["bob"]
+    expected = response(HANDSHAKE, 0, error_code=0) + framed(SERVER_TOKENS[0]) + framed(SERVER_TOKENS[1])
+    assert recording.written_before_principal(RESPONSE) == len(expected)
+
+
+def test_bare_tokens_that_are_not_accepted_name_nobody() -> None:
+    recording = Recording()
+    recording.feed(REQUEST, request(HANDSHAKE, 0, mechanism="SCRAM-SHA-256"))
+    recording.feed(RESPONSE, response(HANDSHAKE, 0, error_code=0))
+    for asked, answered in zip(TOKENS, (SERVER_TOKENS[0], b"e=invalid-proof"), strict=True):
+        recording.feed(REQUEST, framed(asked))
+        recording.feed(RESPONSE, framed(answered))
+    assert recording.principals() == []
 
 
 def test_the_request_that_ends_a_kerberos_login_stands_behind_the_verdict_however_it_is_cut() -> None:

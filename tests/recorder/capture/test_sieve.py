@@ -270,36 +270,46 @@ def test_a_gap_between_a_request_that_is_left_out_and_its_answer_changes_nothing
             assert row["frame"] == came[row["kind"], row["exchange"]]["frame"]
 
 
-def test_whose_name_is_asked_for_is_recorded_from_the_login_on(tap_of: TapOf, tmp_path: Path) -> None:
+def logging_in(error: int) -> list[Call]:
+    """A handshake, and alice's token with its answer."""
     token = b"\0alice\0secret"
-    login = Call(
-        36,
-        2,
-        1,
-        "a",
-        framed(catalog.encode_request(36, 2, 1, "a", {"auth_bytes": token})),
-        framed(catalog.encode_response(36, 2, 1, {"auth_bytes": b""})),
-    )
-    shake = Call(
-        17,
-        1,
-        1,
-        "a",
-        framed(catalog.encode_request(17, 1, 1, "a", {"mechanism": "PLAIN"})),
-        framed(catalog.encode_response(17, 1, 1, {"mechanisms": ["PLAIN"]})),
-    )
+    return [
+        Call(
+            17,
+            1,
+            1,
+            "a",
+            framed(catalog.encode_request(17, 1, 1, "a", {"mechanism": "PLAIN"})),
+            framed(catalog.encode_response(17, 1, 1, {"mechanisms": ["PLAIN"]})),
+        ),
+        Call(
+            36,
+            2,
+            1,
+            "a",
+            framed(catalog.encode_request(36, 2, 1, "a", {"auth_bytes": token})),
+            framed(catalog.encode_response(36, 2, 1, {"error_code": error, "auth_bytes": b""})),
+        ),
+    ]
+
+
+def play_in_turn(player: Player, number: int, calls: list[Call]) -> None:
+    player.open(Talk(number, calls))
+    for one in calls:
+        player.play(number, Chunk(Direction.REQUEST, one.request, 10))
+        player.play(number, Chunk(Direction.RESPONSE, one.answer or b"", 20))
+    player.close(number)
+
+
+def test_whose_name_is_asked_for_is_recorded_from_the_accepted_login_on(tap_of: TapOf, tmp_path: Path) -> None:
     tap = tap_of(principals=("ali*",))
     player = Player(tap)
-    for number, calls in enumerate(([call("a", "b"), shake, login, call("a", "c"), call("a", "d")], [call("a", "e")])):
-        talk = Talk(number, calls)
-        player.open(talk)
-        for one in calls:
-            player.play(number, Chunk(Direction.REQUEST, one.request, 10))
-            player.play(number, Chunk(Direction.RESPONSE, one.answer or b"", 20))
-        player.close(number)
+    play_in_turn(player, 0, [call("a", "b"), *logging_in(0), call("a", "c"), call("a", "d")])
+    play_in_turn(player, 1, [call("a", "e")])
     player.open(Talk(2, []), principal="alice")
     player.play(2, Chunk(Direction.REQUEST, call("a", "f").request, 30))
     player.close(2)
+    play_in_turn(player, 3, [*logging_in(58), call("a", "g")])
     tap.close()
     compact(tmp_path)
     kept = [(row["connection"], row["exchange"], row["kind"]) for row in frame_rows(tmp_path)]
@@ -310,3 +320,14 @@ def test_whose_name_is_asked_for_is_recorded_from_the_login_on(tap_of: TapOf, tm
         (0, 4, "response"),
         (2, 0, "request"),
     ]
+
+
+def test_a_frame_is_whose_login_had_been_accepted_when_it_arrived(tap_of: TapOf, tmp_path: Path) -> None:
+    tap = tap_of()
+    player = Player(tap)
+    play_in_turn(player, 0, [call("a", "b"), *logging_in(0), call("a", "c")])
+    play_in_turn(player, 1, [*logging_in(58), call("a", "d")])
+    tap.close()
+    compact(tmp_path)
+    assert [row["principal"] for row in frame_rows(tmp_path, 0)] == [None] * 6 + ["alice"] * 2
+    assert {row["principal"] for row in frame_rows(tmp_path, 1)} == {None}
