@@ -23,6 +23,7 @@ from proxy.wire.apis import Kind
 from proxy.wire.compile.layout import Struct, layout
 from proxy.wire.embedded.logs import LOGS
 from proxy.wire.error_paths import error_codes, error_paths
+from proxy.wire.long_polls import LONG_POLLS, allowed_ms, waited
 
 Check = Callable[[bytes], None]
 
@@ -48,6 +49,8 @@ KINDS: tuple[Kind, ...] = ("request", "response")
 
 def request(data: bytes) -> None:
     """A request's frame."""
+    key, version = (int.from_bytes(data[at : at + 2], "big", signed=True) for at in (0, 2))
+    allowed_ms(data, key, version)
     with suppress(wire.WireError):
         found = wire.decode_request(data)
         if not isinstance(found, wire.UnknownMessage):
@@ -62,6 +65,8 @@ def response(data: bytes) -> None:
         return
     key, version, frame = data[0], data[1], data[2:]
     codes = error_codes(frame, key, version)
+    if key in LONG_POLLS:
+        waited(frame, key, version)
     with suppress(wire.WireError):
         found = wire.decode_response(frame, key, version)
         if not isinstance(found, wire.UnknownMessage):
@@ -70,7 +75,7 @@ def response(data: bytes) -> None:
             written = _must_codec(frame, key, version).version
             again = wire.encode_response(key, written, head.correlation_id, values)
             _same_message(wire.decode_response(again, key, written), found)
-            must(codes is not None or not _codes_of(key, version), "what decodes tells its error codes")
+            must(isinstance(codes, list) or not _codes_of(key, version), "what decodes tells its error codes")
 
 
 def _must_codec(frame: bytes, key: int, version: int) -> wire.Codec:

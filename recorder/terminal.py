@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterable
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -12,10 +15,28 @@ PIPE_WIDTH = 140
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
+def width() -> int | None:
+    """How wide lines may be: as the terminal is, or as COLUMNS says; None for a pipe or a file."""
+    told = os.environ.get("COLUMNS", "")
+    if told.isascii() and told.isdigit() and int(told):
+        return int(told)
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or None
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Whoever reads it has gone: the command ends as others do that write to a pipe."""
+        raise BrokenPipeError
+
+
 def console(*, stderr: bool = False) -> Console:
-    """A console on standard output or error: colours and the terminal's width only where there is a terminal."""
-    made = Console(stderr=stderr, highlight=False)
-    return made if made.is_terminal else Console(stderr=stderr, highlight=False, width=PIPE_WIDTH)
+    """A console on standard output or error. Colours, bold and dim only on a terminal that may have them."""
+    plain: dict[str, Any] = {"color_system": None} if os.environ.get("NO_COLOR") else {}
+    wide = None if stderr else width() or PIPE_WIDTH
+    return _Console(stderr=stderr, highlight=False, width=wide, **plain)
 
 
 def table(title: str, names: Iterable[str], numbers: Iterable[str]) -> Table:

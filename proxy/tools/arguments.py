@@ -26,7 +26,12 @@ WANTED_07 = "an API of Kafka 0.7 is called 0.7/fetch, and its version is 0.7"
 def api(value: str | int) -> int | RequestType:
     """An api by its name or its key; one of Kafka 0.7 by its name, 0.7/fetch."""
     found = names.api_of_07(str(value))
-    return _named(names.api_key, str(value)) if found is None else found
+    return api_key(str(value)) if found is None else found
+
+
+def api_key(value: str) -> int:
+    """An api of today's dialect by its name or its key."""
+    return _named(names.api_key, value)
 
 
 def api_or_embedded(value: str) -> tuple[int | str | RequestType, Kind | None]:
@@ -54,7 +59,9 @@ def _named(find: Callable[[str], Found], value: str) -> Found:
         found = find(value)
     except names.UnknownName as unknown:
         raise click.BadParameter(str(unknown)) from unknown
-    if note := names.note(value):
+    context = click.get_current_context(silent=True)
+    # a shell that completes the next word wants no notes
+    if (note := names.note(value)) and not (context and context.resilient_parsing):
         click.echo(f"note: {note}", err=True)
     return found
 

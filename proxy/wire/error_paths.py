@@ -12,6 +12,7 @@ still reads; a response masked from its body's start tells nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from enum import StrEnum
 from functools import cache
 
 from proxy.wire import catalog, kafka07
@@ -22,6 +23,18 @@ from proxy.wire.language import Field
 
 Buffer = bytes | bytearray | memoryview
 Projection = Callable[[Buffer, int], dict[str, list[tuple[int, int, int]]]]
+
+
+class Unread(StrEnum):
+    """Why nobody can tell whether a response holds errors. The value is that of columns and of JSON."""
+
+    MASKED = "masked"  # whole: it may hold a secret
+    UNKNOWN_VERSION = "unknown_version"  # or an unknown api
+    MALFORMED = "malformed"
+    # of frames that are not there as they were
+    OMITTED = "omitted"  # left out by a setting
+    CUT = "cut"  # it never came whole
+    TOO_LARGE = "too_large"  # larger than the reader was told to read
 
 
 def apis_with_errors(dialect: Dialect = Dialect.KAFKA) -> list[int]:
@@ -62,22 +75,28 @@ def error_codes(
     *,
     masked_from: int | None = None,
     dialect: str = Dialect.KAFKA,
-) -> list[int] | None:
+) -> list[int] | Unread:
     """The codes other than 0 in a response, in wire order within each path; one for each time it stands there.
 
     `frame` is the whole response behind its length; `masked_from` the start of its first masked span, if it has any.
-    None if nothing can be told: not in the catalog, no version where there should be one, malformed, or masked whole.
     """
     if dialect == Dialect.KAFKA_07:
-        asked = kafka07.RequestHead(0, api_key).type
-        return None if asked is None else kafka07.error_codes(frame, asked)
+        return _codes_of_07(frame, api_key)
     if api_version is None or (project := _projection(api_key, api_version)) is None:
-        return None
+        return Unread.UNKNOWN_VERSION
     try:
         body = response_head(frame, api_key, api_version).body
         if masked_from is not None and masked_from <= body:
-            return None
+            return Unread.MASKED
         found = project(frame, body)
     except WireError:
-        return None
+        return Unread.MALFORMED
     return [value for path in found.values() for value, _, _ in path if value]
+
+
+def _codes_of_07(frame: Buffer, api_key: int) -> list[int] | Unread:
+    asked = kafka07.RequestHead(0, api_key).type
+    if asked is None or not asked.awaits_response:
+        return Unread.UNKNOWN_VERSION
+    codes = kafka07.error_codes(frame, asked)
+    return Unread.MALFORMED if codes is None else codes

@@ -1,8 +1,9 @@
-"""What the brokers answered: the error codes in the responses' bodies.
+"""What the brokers answered: the errors in the responses' bodies, and whether what they answered may have waited.
 
 Spark chooses the rows by their heads, in the Parquet reader where it can; only the bodies of those rows travel to
-Python, in batches bounded in bytes (settings in job.py), and only codes travel back. A body larger than `largest` is
-left alone: the capture gives such a frame a row group of its own, so the filter keeps the reader from loading it.
+Python, in batches bounded in bytes (settings in job.py), and only codes and words travel back. A body larger than
+`largest` is left alone: the capture gives such a frame a row group of its own, so the filter keeps the reader from
+loading it.
 """
 
 from __future__ import annotations
@@ -16,27 +17,32 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from proxy.wire.dialects import Dialect
-from proxy.wire.error_paths import apis_with_errors, error_codes
+from proxy.wire.error_paths import Unread, apis_with_errors
 from recorder.analysis import columns as c
+from recorder.capture.frames import CUT
+from recorder.capture.reading import Reading, read, unread_wait
 
 # The capture's row groups are bounded by the same number of bytes, and with them what a Parquet reader holds.
 LARGEST_BODY = 64 << 20
-# body, dialect, api key, api version, where its first masked span starts
-Row = tuple[Any, str, int, int | None, int | None]
+# body, dialect, api key, api version, where its first masked span starts, whether it never came whole
+Row = tuple[Any, str, int, int | None, int | None, bool]
 
 _FACTS = [c.SESSION, c.CONNECTION, c.EXCHANGE, c.DIALECT, c.API_KEY, c.API_VERSION]
-_DECODED = "session string, connection bigint, exchange bigint, error_codes array<smallint>"
+_MASKED_FROM, _IS_CUT = "masked_from", "is_cut"
+_DECODED = "session string, connection bigint, exchange bigint, error_codes array<smallint>, unread string, wait string"
 
 
 def answers(frames: DataFrame, *, largest: int = LARGEST_BODY) -> DataFrame:
-    """The error codes of each response whose body can be read: one row an exchange (KEYS, ERROR_CODES).
+    """What each response tells whose body was read: one row an exchange (KEYS, ERROR_CODES, UNREAD, WAIT).
 
-    ERROR_CODES holds every code other than 0, as often as it stands in the response; null where the body could not be
-    read. Responses that were not even looked at (opaque, cut, larger than `largest` bytes) have no row.
-    Needs the columns of the capture.
+    ERROR_CODES holds every code other than 0, as often as it stands in the response; where the body could not be read
+    it is null, and UNREAD says why. WAIT is null but for long polls (`proxy.wire.long_polls`). Responses that were not
+    even looked at (opaque, left out, larger than `largest` bytes) have no row. Needs the columns of the capture.
     """
-    masked_from = F.get(F.col(c.MASKED), F.lit(0))["start"].cast("int").alias("masked_from")
-    return frames.filter(_worth_reading(largest)).select(*_FACTS, masked_from, c.FRAME).mapInArrow(_decode, _DECODED)
+    masked_from = F.get(F.col(c.MASKED), F.lit(0))["start"].cast("int").alias(_MASKED_FROM)
+    is_cut = F.coalesce(F.col(c.NOTE).startswith(CUT), F.lit(False)).alias(_IS_CUT)
+    chosen = frames.filter(_worth_reading(largest)).select(*_FACTS, masked_from, is_cut, c.FRAME)
+    return chosen.mapInArrow(_decode, _DECODED)
 
 
 def _worth_reading(largest: int) -> Column:
@@ -54,25 +60,29 @@ def _has_errors(dialect: Dialect) -> Column:
 
 
 def _decode(batches: Iterable[Any]) -> Iterator[Any]:
-    """Runs in Spark's Python workers: record batches of bodies in, record batches of error codes out."""
+    """Runs in Spark's Python workers: record batches of bodies in, record batches of what they tell out."""
     import pyarrow as pa
 
     for batch in batches:
-        codes = [_codes_of(row) for row in _rows(batch)]
+        readings = [_read(row) for row in _rows(batch)]
         keys = [batch.column(name) for name in c.KEYS]
-        yield pa.RecordBatch.from_arrays([*keys, pa.array(codes, pa.list_(pa.int16()))], [*c.KEYS, c.ERROR_CODES])
+        codes = pa.array([None if one.unread else one.codes for one in readings], pa.list_(pa.int16()))
+        words = [pa.array([one[at] for one in readings], pa.string()) for at in (1, 2)]
+        yield pa.RecordBatch.from_arrays([*keys, codes, *words], [*c.KEYS, c.ERROR_CODES, c.UNREAD, c.WAIT])
 
 
 def _rows(batch: Any) -> Iterable[Row]:
-    heads = (batch.column(name).to_pylist() for name in (c.DIALECT, c.API_KEY, c.API_VERSION, "masked_from"))
-    return zip(batch.column(c.FRAME), *heads, strict=True)
+    names = (c.DIALECT, c.API_KEY, c.API_VERSION, _MASKED_FROM, _IS_CUT)
+    return zip(batch.column(c.FRAME), *(batch.column(name).to_pylist() for name in names), strict=True)
 
 
-def _codes_of(row: Row) -> list[int] | None:
-    body, dialect, api_key, api_version, masked_from = row
+def _read(row: Row) -> Reading:
+    body, dialect, api_key, api_version, masked_from, is_cut = row
     buffer = body.as_buffer()
     if buffer is None:
-        return None
+        return Reading([], Unread.OMITTED, unread_wait(dialect, api_key))
     # Arrow calls its bytes signed; a length is not
     frame = memoryview(buffer).cast("B")
-    return error_codes(frame, api_key, api_version, masked_from=masked_from, dialect=dialect)
+    return read(
+        frame, dialect=dialect, api_key=api_key, api_version=api_version, masked_from=masked_from, is_cut=is_cut
+    )

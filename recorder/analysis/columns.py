@@ -26,6 +26,7 @@ from recorder.capture.frames import (
     MADE_BY,
     MASKED,
     NODE,
+    NOTE,
     PRINCIPAL,
     QUEUED_NS,
     REQUEST_SIZE,
@@ -44,6 +45,9 @@ OUTCOME = "outcome"
 ANSWERED_AT = "answered_at"
 RESPONSE_SIZE = "response_size"
 ERROR_CODES = "error_codes"
+# why a response's errors are unknown (`Unread`); whether a long poll's latency is a wait (`Wait`)
+UNREAD = "unread"
+WAIT = "wait"
 
 # Of the tables by api.
 WINDOW_START = "window_start"
@@ -61,6 +65,7 @@ ERROR = "error"
 RETRIABLE = "retriable"
 COUNT = "count"
 EXCHANGES = "exchanges"
+READ = "read"
 
 __all__ = [
     "ANSWERED_AT",
@@ -90,12 +95,14 @@ __all__ = [
     "MADE_BY",
     "MASKED",
     "NODE",
+    "NOTE",
     "OUTCOME",
     "P50_MS",
     "P95_MS",
     "P99_MS",
     "PRINCIPAL",
     "QUEUED_NS",
+    "READ",
     "REQUESTS",
     "REQUEST_BYTES",
     "REQUEST_SIZE",
@@ -109,5 +116,7 @@ __all__ = [
     "STORED",
     "TRANSFER_NS",
     "UNANSWERED",
+    "UNREAD",
+    "WAIT",
     "WINDOW_START",
 ]

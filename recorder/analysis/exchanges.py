@@ -2,7 +2,7 @@
 
 The join is outer on both sides, because either may be missing: a request without a response is unanswered (or one-way,
 if none was to come), a response without its request lost it in a gap. What both sides tell, the request's side tells
-first. Heads only: the bodies were reduced to error codes before they got here (answers.py).
+first. Heads only: the bodies were reduced to what they tell before they got here (answers.py).
 """
 
 from __future__ import annotations
@@ -10,6 +10,9 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
+from proxy.wire.dialects import Dialect
+from proxy.wire.error_paths import Unread
+from proxy.wire.long_polls import LONG_POLLS, Wait
 from recorder.analysis import columns as c
 from recorder.analysis.answers import LARGEST_BODY, answers
 from recorder.capture.outcome import Outcome
@@ -32,14 +35,12 @@ _SHARED = [
 def exchanges(frames: DataFrame, *, decode: bool = True, largest: int = LARGEST_BODY) -> DataFrame:
     """One row an exchange: KEYS, the facts of its request, AT, ANSWERED_AT, sizes in bytes, times in ns, OUTCOME.
 
-    With `decode`, ERROR_CODES too (see answers.py; null where unread; `largest` in bytes). AT is when the last byte of
-    the request arrived, or of the response where the request was lost. Needs the columns of the capture.
+    WAIT tells of answered long polls whether their latency is a wait (`Wait`), null of everything else. With `decode`,
+    ERROR_CODES and UNREAD too (answers.py; `largest` in bytes): of each response one of them is null. AT is when the
+    last byte of the request arrived, or of the response where the request was lost. Needs the columns of the capture.
     """
     framed = frames.filter(F.col(c.EXCHANGE).isNotNull())
-    responses = _responses(framed)
-    codes = answers(framed, largest=largest) if decode else None
-    if codes is not None:
-        responses = responses.join(codes, c.KEYS, "left")
+    responses = _read(framed, largest) if decode else _responses(framed).withColumn(c.WAIT, _unread_wait())
     joined = _requests(framed).join(responses, c.KEYS, "full_outer")
     return joined.select(
         *c.KEYS,
@@ -50,7 +51,8 @@ def exchanges(frames: DataFrame, *, decode: bool = True, largest: int = LARGEST_
         c.LATENCY_NS,
         c.QUEUED_NS,
         c.TRANSFER_NS,
-        *([c.ERROR_CODES] if decode else []),
+        c.WAIT,
+        *([c.ERROR_CODES, c.UNREAD] if decode else []),
         _outcome().alias(c.OUTCOME),
     )
 
@@ -67,11 +69,41 @@ def _responses(framed: DataFrame) -> DataFrame:
         *_named("response"),
         F.col(c.SIZE).alias(c.RESPONSE_SIZE),
         F.col(c.REQUEST_SIZE).alias(f"told_{c.REQUEST_SIZE}"),
+        c.STORED,
+        c.DIALECT,
         c.MADE_BY,
         c.LATENCY_NS,
         c.QUEUED_NS,
         c.TRANSFER_NS,
     )
+
+
+def _read(framed: DataFrame, largest: int) -> DataFrame:
+    """Responses with what their bodies tell, or why they tell nothing."""
+    told = answers(framed, largest=largest)
+    names = [c.ERROR_CODES, c.UNREAD, c.WAIT]
+    joined = _responses(framed).join(
+        told.select(*c.KEYS, *(F.col(name).alias(f"told_{name}") for name in names)), c.KEYS, "left"
+    )
+    codes = F.col(f"told_{c.ERROR_CODES}")
+    unread = F.when(codes.isNull(), F.coalesce(F.col(f"told_{c.UNREAD}"), _not_looked_at(largest)))
+    return joined.withColumns(
+        {c.ERROR_CODES: codes, c.UNREAD: unread, c.WAIT: F.coalesce(F.col(f"told_{c.WAIT}"), _unread_wait())}
+    )
+
+
+def _not_looked_at(largest: int) -> Column:
+    """Why a response's body was not read at all."""
+    return (
+        F.when(F.col(c.STORED) < F.col(c.RESPONSE_SIZE), Unread.OMITTED.value)
+        .when(F.col(c.RESPONSE_SIZE) > largest, Unread.TOO_LARGE.value)
+        .otherwise(Unread.UNKNOWN_VERSION.value)
+    )
+
+
+def _unread_wait() -> Column:
+    may_wait = F.col(f"response_{c.API_KEY}").isin(*LONG_POLLS) & (F.col(c.DIALECT) == Dialect.KAFKA.value)
+    return F.when(may_wait, Wait.INCLUDES_WAIT.value)
 
 
 def _named(side: str) -> list[Column]:

@@ -2,7 +2,7 @@
 
 Percentiles are values that occurred (nearest rank): Spark's approximate percentile is exact until a group outgrows its
 accuracy, and then off by one rank in ten thousand. Latency is null, and so not counted, for what was not answered or
-what the proxy answered itself.
+what the proxy answered itself. A long poll's latency is mostly its client's wish: it has rows of its own.
 """
 
 from __future__ import annotations
@@ -10,33 +10,39 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
+from proxy.wire.long_polls import Wait
 from recorder.analysis import columns as c
 from recorder.analysis.groups import by_api
 from recorder.capture.outcome import Outcome
 
 ACCURACY = 10_000
+# values of WAIT in the table: the latencies of its row are waits; or nobody can tell which of them are
+WAITING, INCLUDES_WAIT = "wait", Wait.INCLUDES_WAIT.value
+_WAITS = [wait.value for wait in Wait if not wait.is_work and wait is not Wait.INCLUDES_WAIT]
 _PERCENTILES = {c.P50_MS: 0.50, c.P95_MS: 0.95, c.P99_MS: 0.99}
 
 
 def latency_by_api(exchanges: DataFrame, *, window: str | None = None) -> DataFrame:
-    """Requests, responses, unanswered, errors, bytes and latency percentiles (milliseconds) per api, and per `window`.
+    """Requests, responses, unanswered, errors, bytes and latency percentiles (milliseconds) per api, per WAIT, and per
+    `window`.
 
-    ERRORS counts exchanges whose response holds at least one error code. Needs OUTCOME, API, API_KEY, AT, the sizes,
-    LATENCY_NS and ERROR_CODES.
+    WAIT is "wait" for long polls that may have waited, "includes_wait" for those whose answer could not be read, null
+    for everything else, a Fetch whose data was there too. ERRORS counts exchanges whose response holds at least one
+    error code. Needs OUTCOME, API, API_KEY, AT, WAIT, the sizes, LATENCY_NS and ERROR_CODES.
     """
-    return exchanges.groupBy(*by_api(window)).agg(
-        _count(F.col(c.OUTCOME) != Outcome.REQUEST_LOST.value).alias(c.REQUESTS),
+    return exchanges.groupBy(*by_api(window), _wait().alias(c.WAIT)).agg(
+        F.count_if(F.col(c.OUTCOME) != Outcome.REQUEST_LOST.value).alias(c.REQUESTS),
         F.count(c.ANSWERED_AT).alias(c.RESPONSES),
-        _count(F.col(c.OUTCOME) == Outcome.UNANSWERED.value).alias(c.UNANSWERED),
-        _count(F.size(c.ERROR_CODES) > 0).alias(c.ERRORS),
+        F.count_if(F.col(c.OUTCOME) == Outcome.UNANSWERED.value).alias(c.UNANSWERED),
+        F.count_if(F.size(c.ERROR_CODES) > 0).alias(c.ERRORS),
         F.coalesce(F.sum(c.REQUEST_SIZE), F.lit(0)).alias(c.REQUEST_BYTES),
         F.coalesce(F.sum(c.RESPONSE_SIZE), F.lit(0)).alias(c.RESPONSE_BYTES),
         *(_percentile_ms(share).alias(name) for name, share in _PERCENTILES.items()),
     )
 
 
-def _count(condition: Column) -> Column:
-    return F.count(F.when(condition, 1))
+def _wait() -> Column:
+    return F.when(F.col(c.WAIT).isin(*_WAITS), WAITING).when(F.col(c.WAIT) == INCLUDES_WAIT, INCLUDES_WAIT)
 
 
 def _percentile_ms(share: float) -> Column:

@@ -280,7 +280,7 @@ class Assembly:
                 if exchange is not None and direction:
                     exchange.response_last_ns = mono_ns
                 found = Found(track.kinds[direction], exchange, side.begin, side.offset + side.left)
-                note = f"cut: {in_bytes(side.left)} never came"
+                note = f"{c.CUT}{in_bytes(side.left)} never came"
                 first_ns = track.first_ns[direction]
                 self._any(track, direction, found, _without_length(part), 0, mono_ns, first_ns, note)
             elif side.held and not track.deaf[direction]:

@@ -71,6 +71,9 @@ BY_CLIENT = "client"
 BY_BROKER = "broker"
 BY_PROXY = "proxy"
 
+# how a `note` begins that says of a frame that it never came whole
+CUT = "cut: "
+
 # values of `dialect`
 KAFKA = "kafka"
 KAFKA_07 = "kafka-0.7"

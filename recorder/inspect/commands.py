@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
-from proxy.tools import names
 from proxy.tools.commands import RECORDS_HELP
-from proxy.wire.kafka07 import RequestType
 from recorder.capture import frames as c
-from recorder.inspect.wanted import Api, Wanted
+from recorder.inspect.options import COUNT, FOLDER, Shown, filters, shown_id
 from recorder.ready import NoCapture, ready
-from recorder.terminal import console
+from recorder.terminal import console, count, width
 
 if TYPE_CHECKING:
-    from recorder.inspect.body import Body
+    from recorder.inspect.exchanges import Pair
+    from recorder.inspect.wanted import Wanted
 
-Command = TypeVar("Command", bound=Callable[..., Any])
 # Bytes of a value that `show` shows, and of a frame in its hex dump.
 SHOWN_BYTES, SHOWN_DUMP = 32, 4096
-# those of Kafka 0.7 have names of their own: 0.7/fetch
-APIS_OF_07 = {asked.api: int(asked) for asked in RequestType}
 
 
 class WithDefault(click.Group):
@@ -45,78 +42,30 @@ class WithDefault(click.Group):
         except (c.UnknownFormatError, c.DamagedFileError) as error:
             raise click.ClickException(str(error)) from error
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """A command's name, or a folder's; a shell takes folders only where no name fits."""
+        return [CompletionItem(incomplete, type="dir"), *super().shell_complete(ctx, incomplete)]
 
-def capture_folder(value: str | Path) -> Path:
+
+def _made_ready(folder: Path) -> Path:
     """A capture, made ready to be read."""
-    folder = Path(value)
     for note in ready(folder):
-        click.echo(f"note: {note}", err=True)
+        _note(note)
     return folder
 
 
-def api(value: str | Api) -> Api:
-    """An api by its name, whatever the case, or its key, which says nothing of the dialect."""
-    if isinstance(value, tuple):
-        return value
-    if value.lower() in APIS_OF_07:
-        return APIS_OF_07[value.lower()], c.KAFKA_07
-    try:
-        return names.api_key(value), None if value.isdigit() else c.KAFKA
-    except names.UnknownName as error:
-        raise click.BadParameter(str(error)) from error
+def _note(text: str) -> None:
+    click.echo(f"note: {text}", err=True)
 
 
-def moment_ns(value: str | int) -> int:
-    """A time as ISO 8601, UTC unless it says otherwise; ns since 1970."""
-    if isinstance(value, int):
-        return value
-    try:
-        when = datetime.fromisoformat(value)
-    except ValueError:
-        raise click.BadParameter(f"{value!r} is no time; right would be 2026-11-21T13:05:00 (UTC)") from None
-    since = (when if when.tzinfo else when.replace(tzinfo=UTC)) - datetime.fromtimestamp(0, UTC)
-    return (since.days * 86400 + since.seconds) * 10**9 + since.microseconds * 1000
+def _wanted(folder: Path, **given: Any) -> Wanted:
+    """The filters of a command line."""
+    from recorder.inspect.rows import last_ns
+    from recorder.inspect.wanted import Wanted
 
-
-def frame_id(value: str | Wanted) -> Wanted:
-    """SESSION/CONNECTION/SEQUENCE, the session as short as is clear, or left out."""
-    if isinstance(value, Wanted):
-        return value
-    *session, connection, sequence = ["", *value.split("/")] if "/" in value else ["", "", ""]
-    if not (connection.isdigit() and sequence.isdigit()) or len(session) > 2:
-        raise click.BadParameter(f"{value!r} is no frame's id; right would be 4/17 or 20261121T130500Z/4/17")
-    named = tuple(part for part in session if part)
-    return Wanted(sessions=named, connections=(int(connection),), sequences=(int(sequence),))
-
-
-def _filters(kinds: bool) -> Callable[[Command], Command]:
-    """The options that make a Wanted."""
-    options = [
-        click.option("--session", "sessions", multiple=True, help="Only this session (or how its name begins)."),
-        click.option("--connection", "connections", type=int, multiple=True, help="Only this connection."),
-        click.option("--api", "apis", type=api, metavar="API", multiple=True, help="Only this API: a name or a key."),
-        click.option("--client", "clients", multiple=True, help="Only this client: its client id, or HOST[:PORT]."),
-        click.option(
-            "--since",
-            "since_ns",
-            type=moment_ns,
-            metavar="TIME",
-            help="From this time on, such as 2026-11-21T13:05 (UTC).",
-        ),
-        click.option("--until", "until_ns", type=moment_ns, metavar="TIME", help="Up to this time."),
-        click.option("--limit", type=click.IntRange(min=0), help="Show the first N."),
-        click.option("--json", "as_json", is_flag=True, help="One JSON object a line."),
-    ]
-    if kinds:
-        choice = click.Choice([c.REQUEST, c.RESPONSE, c.TOKEN, c.UNFRAMED])
-        options.insert(2, click.option("--kind", "kinds", type=choice, multiple=True, help="Only this kind."))
-
-    def add(command: Command) -> Command:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return add
+    times = {f"{name}_ns": given.pop(name) for name in ("since", "until")}
+    resolved = {name: time and time.resolved(lambda: last_ns(folder)) for name, time in times.items()}
+    return Wanted(**given, **resolved)
 
 
 @click.group(
@@ -132,19 +81,19 @@ def inspect() -> None:
     \b
     kafka-wiretap inspect capture
     kafka-wiretap inspect exchanges capture --api Fetch --errors
-    kafka-wiretap inspect frames capture --client my-app --since 2026-11-21T13:05 --json | jq .size
-    kafka-wiretap inspect show capture 4/17 --format json
+    kafka-wiretap inspect frames capture --client my-app --since -5m --json | jq .size
+    kafka-wiretap inspect show capture 4/e8
     """
 
 
 @inspect.command(short_help="Sessions, APIs, gaps; the default.")
-@click.argument("folder", type=capture_folder, metavar="FOLDER")
+@FOLDER
 @click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
 def summary(folder: Path, as_json: bool) -> None:
     """What is in the capture: sessions, connections, frames and bytes by API, gaps."""
     from recorder.inspect import summary as module
 
-    found = module.summarize(folder)
+    found = module.summarize(_made_ready(folder))
     if as_json:
         click.echo(json.dumps(module.as_json(found)))
         return
@@ -155,93 +104,94 @@ def summary(folder: Path, as_json: bool) -> None:
 
 
 @inspect.command(short_help="One line a frame.")
-@click.argument("folder", type=capture_folder, metavar="FOLDER")
-@_filters(kinds=True)
-def frames(folder: Path, limit: int | None, as_json: bool, **filters: Any) -> None:
+@FOLDER
+@filters(kinds=True)
+def frames(folder: Path, limit: int | None, as_json: bool, **given: Any) -> None:
     """Frames in the order of their arrival. The id is what `show` takes; `->` came from the client."""
     from recorder.inspect import lines
-    from recorder.inspect.rows import rows
+    from recorder.inspect.layouts import layout
+    from recorder.inspect.rows import of_answers, rows
 
-    found = islice(rows(folder, Wanted(**filters)), limit)
-    told = map(lines.frame_json if as_json else lines.frame_line, found)
-    _list(told, as_json or lines.header(lines.FRAME_TITLES), "no frame to show")
+    wanted = _wanted(_made_ready(folder), **given)
+    found = islice(rows(folder, wanted, bodies=of_answers), limit)
+    if as_json:
+        _list(map(lines.frame_json, found), "no frame to show")
+    else:
+        chosen = layout(lines.FRAME_LAYOUTS, lines.FRAME_TITLES, width())
+        _list(chosen.lines(map(lines.frame_cells, found)), "no frame to show", chosen.header)
 
 
 @inspect.command(short_help="One line a request and its response.")
-@click.argument("folder", type=capture_folder, metavar="FOLDER")
-@_filters(kinds=False)
-@click.option("--errors", "only_errors", is_flag=True, help="Only those whose response holds an error code, named.")
-def exchanges(folder: Path, limit: int | None, as_json: bool, only_errors: bool, **filters: Any) -> None:
-    """Requests with their responses, in the order in which they ended; those without an answer last."""
+@FOLDER
+@filters(kinds=False)
+@click.option("--errors", "only_errors", is_flag=True, help="Only those whose response holds an error.")
+def exchanges(folder: Path, limit: int | None, as_json: bool, only_errors: bool, **given: Any) -> None:
+    """Requests with their responses, in the order in which they ended; those without an answer last.
+
+    Errors are named, each with how often it stands in the response. "long poll": it may have waited on purpose.
+    """
     from recorder.inspect import lines
     from recorder.inspect.exchanges import pairs
-    from recorder.inspect.rows import HEADS, rows
+    from recorder.inspect.layouts import layout
+    from recorder.inspect.rows import of_exchanges, rows
 
-    columns = (*HEADS, c.FRAME) if only_errors else HEADS
-    found = ((pair, pair.errors() if only_errors else None) for pair in pairs(rows(folder, Wanted(**filters), columns)))
-    chosen = islice(((pair, errors) for pair, errors in found if errors or not only_errors), limit)
-    told = (
-        lines.exchange_json(pair, errors) if as_json else lines.exchange_line(pair, errors or [])
-        for pair, errors in chosen
-    )
-    _list(told, as_json or lines.header(lines.EXCHANGE_TITLES), "no exchange to show")
+    wanted = _wanted(_made_ready(folder), **given)
+    unread: Counter[str] = Counter()
+    every = pairs(rows(folder, wanted, bodies=of_exchanges))
+    found = islice(_with_errors(every, unread) if only_errors else every, limit)
+    if as_json:
+        _list((json.dumps(lines.exchange_json(pair)) for pair in found), "no exchange to show")
+    else:
+        chosen = layout(lines.EXCHANGE_LAYOUTS, lines.EXCHANGE_TITLES, width())
+        _list(chosen.lines(map(lines.exchange_cells, found)), "no exchange to show", chosen.header)
+    if unread:
+        reasons = ", ".join(f"{why}: {often}" for why, often in unread.most_common())
+        whether = "it holds" if unread.total() == 1 else "they hold"
+        _note(f"of {count(unread.total(), 'response')} nobody can tell whether {whether} errors ({reasons})")
 
 
-@inspect.command(short_help="Decode frames.")
-@click.argument("folder", type=capture_folder, metavar="FOLDER")
-@click.argument("ids", type=frame_id, metavar="ID...", nargs=-1, required=True)
+def _with_errors(found: Iterable[Pair], unread: Counter[str]) -> Iterator[Pair]:
+    """Those whose response holds an error; counts in `unread` those of which nobody can tell."""
+    for pair in found:
+        if pair.reading and pair.reading.unread:
+            unread[pair.reading.unread.value] += 1
+        elif pair.reading and pair.reading.codes:
+            yield pair
+
+
+@inspect.command(short_help="Decode frames, exchanges; tell of a connection.")
+@FOLDER
+@click.argument("ids", type=shown_id, metavar="ID...", nargs=-1, required=True)
 @click.option("--format", "kind", type=click.Choice(["text", "json", "hex"]), default="text", show_default=True)
-@click.option("--bytes", "most", type=click.IntRange(min=0), help="How much of each value of bytes to show.")
-@click.option("--records", type=click.IntRange(min=0), default=10, show_default=True, help=RECORDS_HELP)
-def show(folder: Path, ids: tuple[Wanted, ...], kind: str, most: int | None, records: int) -> None:
-    """Decode the frames with these IDS: CONNECTION/SEQUENCE, behind SESSION/ where there are several.
+@click.option("--bytes", "most", type=COUNT, help="How much of each value of bytes to show.")
+@click.option("--records", type=COUNT, default=10, show_default=True, help=RECORDS_HELP)
+def show(folder: Path, ids: tuple[Shown, ...], kind: str, most: int | None, records: int) -> None:
+    """Show what these IDS name: 4 a connection, 4/e8 its exchange 8, 4/17 its frame 17, each behind SESSION/ where
+    there are several.
 
-    Values that the capture did not keep are named as masked; long bytes are cut, and say so. Record batches and
-    messages inside messages (what members of a group tell each other, offsets, transactions) are opened.
+    Frames are decoded. Values that the capture did not keep are named as masked; long bytes are cut, and say so. Record
+    batches and messages inside messages (what members of a group tell each other, offsets, transactions) are opened.
     """
-    from recorder.inspect import show as module
-    from recorder.inspect.lines import frame_id as frame_id_of
+    from recorder.inspect.show import Form, shown
 
     limit = most if most is not None else SHOWN_DUMP if kind == "hex" else SHOWN_BYTES
-    for wanted in ids:
-        row = _one(folder, wanted)
-        if kind == "json":
-            click.echo(json.dumps(module.as_json(row, _body(folder, row, records), limit)))
-        elif kind == "hex":
-            if len(ids) > 1:
-                click.echo(frame_id_of(row))
-            _print(module.hex_dump(row[c.FRAME] or b"", row[c.MASKED] or [], limit))
-        else:
-            _print(module.as_text(row, _body(folder, row, records), limit))
+    if kind == "hex" and any(one.exchange is None and one.sequence is None for one in ids):
+        raise click.UsageError("--format hex shows frames and exchanges, no connections")
+    _made_ready(folder)
+    form = Form(kind, limit, records, named=len(ids) > 1)
+    for one in ids:
+        try:
+            _print(shown(folder, one, form))
+        except LookupError as error:
+            raise NoCapture(str(error.args[0])) from error
 
 
-def _one(folder: Path, wanted: Wanted) -> dict[str, Any]:
-    from recorder.inspect.rows import HEADS, rows
-
-    found = list(rows(folder, wanted, (*HEADS, c.FRAME)))
-    name = "/".join([*wanted.sessions, str(wanted.connections[0]), str(wanted.sequences[0])])
-    if not found:
-        raise NoCapture(f"no frame {name} in {folder}")
-    if len(found) > 1:
-        sessions = ", ".join(row[c.SESSION] for row in found)
-        raise NoCapture(f"{name} is in several sessions: put one before it ({sessions})")
-    return found[0]
-
-
-def _body(folder: Path, row: dict[str, Any], records: int) -> Body:
-    """The frame decoded, with what its request says where that takes it."""
-    from recorder.inspect.body import body, needs_request
-    from recorder.inspect.rows import request_of
-
-    return body(row, records, request_of(folder, row) if needs_request(row) else None)
-
-
-def _list(lines: Iterable[str], header: str | bool, none: str) -> None:
+def _list(lines: Iterable[str], none: str, header: str | None = None) -> None:
     """`none`: what is said beside the output where there is not a single line."""
-    if isinstance(header, str):
+    if header is not None:
         click.echo(header)
     if not _print(lines):
-        click.echo(f"note: {none}", err=True)
+        _note(none)
 
 
 def _print(lines: Iterable[str]) -> bool:

@@ -1,29 +1,33 @@
-"""Requests and responses paired while they pass by, in the order in which exchanges end.
+"""Requests and responses paired while they pass by, in the order in which exchanges end; and what an answer tells.
 
 What waits for its other half is kept, nothing else: a request until its response comes, a response that arrived before
-its request was complete. What is still waiting at the end has no other half in the capture.
+its request was complete. What is still waiting at the end has no other half in the capture. The body of a response is
+read once, for its errors and for whether it may have waited, and not kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from proxy.wire.error_codes import kafka_error
-from proxy.wire.error_paths import error_codes
+from proxy.wire.long_polls import LONG_POLLS, allowed_ms
 from recorder.capture import frames as c
 from recorder.capture.outcome import Outcome
+from recorder.capture.reading import Reading, read_row
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """An exchange; one of the rows may be missing, not both."""
+    """An exchange; one of the rows may be missing, not both. `reading`: of the response, if there is one."""
 
     request: Row | None
     response: Row | None
+    reading: Reading | None = None
+    # of a long poll: how long the broker may keep it waiting, in milliseconds, as its request says
+    allowed_ms: int | None = None
 
     @property
     def head(self) -> Row:
@@ -39,24 +43,12 @@ class Pair:
             return Outcome.BY_PROXY
         return Outcome.ANSWERED if self.request else Outcome.REQUEST_LOST
 
-    def errors(self) -> list[str]:
-        """Names of the error codes in the response, each once; none if its body is not there or can't be read."""
-        return error_names(self.response) if self.response else []
-
-
-def error_names(response: Mapping[str, Any]) -> list[str]:
-    """Names of the error codes in a response's row, which must hold its body."""
-    body, key = response.get(c.FRAME), response[c.API_KEY]
-    if body is None or key is None or response[c.OMITTED]:
-        return []
-    masked, version = response[c.MASKED], response[c.API_VERSION]
-    masked_from = masked[0]["start"] if masked else None
-    codes = error_codes(body, key, version, masked_from=masked_from, dialect=response[c.DIALECT])
-    return [kafka_error(code).name for code in dict.fromkeys(codes or [])]
-
 
 def pairs(rows: Iterable[Row]) -> Iterator[Pair]:
-    """Exchanges of rows in the order of arrival; rows without an exchange are passed over."""
+    """Exchanges of rows in the order of arrival, which hold the bodies of responses; rows without one are passed over.
+
+    Of requests the bodies of long polls are wanted (`LONG_POLLS`), where they say how long they may wait.
+    """
     waiting: dict[tuple[str, int, int], Row] = {}
     for row in rows:
         if row[c.EXCHANGE] is None:
@@ -66,11 +58,21 @@ def pairs(rows: Iterable[Row]) -> Iterator[Pair]:
         if other is not None:
             yield _pair(row, other)
         elif row[c.KIND] == c.REQUEST and row[c.AWAITS] is False:
-            yield Pair(row, None)
+            yield _pair(row)
         else:
             waiting[key] = row
-    yield from (Pair(row, None) if row[c.KIND] == c.REQUEST else Pair(None, row) for row in waiting.values())
+    yield from map(_pair, waiting.values())
 
 
-def _pair(one: Row, other: Row) -> Pair:
-    return Pair(one, other) if one[c.KIND] == c.REQUEST else Pair(other, one)
+def _pair(*rows: Row) -> Pair:
+    request = next((row for row in rows if row[c.KIND] == c.REQUEST), None)
+    response = next((row for row in rows if row[c.KIND] != c.REQUEST), None)
+    reading = None if response is None else read_row(response)
+    return Pair(request, response, reading, None if request is None else _allowed_ms(request))
+
+
+def _allowed_ms(request: Row) -> int | None:
+    body, key = request.get(c.FRAME), request[c.API_KEY]
+    if body is None or request[c.DIALECT] != c.KAFKA or key not in LONG_POLLS:
+        return None
+    return allowed_ms(body, key, request[c.API_VERSION])

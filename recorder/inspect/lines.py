@@ -1,44 +1,53 @@
-"""Lists as lines: aligned columns for people, one JSON object a line for programs. No colours, no wrapping."""
+"""Frames and exchanges as lines: cells of columns for people, one JSON object a line for programs. No colours."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from proxy.wire.error_codes import kafka_error
+from proxy.wire.error_paths import Unread
+from proxy.wire.long_polls import Wait
 from recorder.capture import frames as c
+from recorder.capture.outcome import Outcome
+from recorder.capture.reading import Reading, read_row
 from recorder.inspect.exchanges import Pair
-from recorder.terminal import milliseconds, size
+from recorder.inspect.layouts import Cells, Layouts
+from recorder.terminal import count, milliseconds, size
 
 Row = Mapping[str, Any]
-# title, width, right-aligned; the last column is as wide as it likes
-FRAME_TITLES = (
-    ("time (UTC)", 26, False),
-    ("id", 12, False),
-    ("client", 21, False),
-    ("", 2, False),
-    ("node", 4, True),
-    ("api", 24, False),
-    ("ver", 3, True),
-    ("size", 8, True),
-    ("ms", 8, True),
-    ("client id, notes", 0, False),
+
+TITLES = {"time": "time (UTC)", "direction": "", "frame": "frame", "exchange": "exchange", "client": "client"}
+TITLES |= {name: name for name in ("node", "api", "ver", "size", "sent", "received", "ms")}
+FRAME_TITLES = TITLES | {"rest": "client id, errors, notes"}
+EXCHANGE_TITLES = TITLES | {"rest": "client id, outcome, errors"}
+# Each leaves room for a client id of usual length.
+FRAME_LAYOUTS: Layouts = (
+    (140, "time:26 frame:10 client:21 direction:2 node:4 api:24 ver:3 size:8 ms:8"),
+    (100, "time:12 frame:8 direction:2 node:4 api:20 ver:3 size:7 ms:6"),
+    (80, "time:12 frame:8 direction:2 api:18 size:7 ms:6"),
+    (56, "time:12 frame:7 direction:2 api:14 ms:5"),
+    (0, "frame:7 direction:2 api:14 ms:5"),
 )
-EXCHANGE_TITLES = (
-    ("time (UTC)", 26, False),
-    ("request", 12, False),
-    ("response", 12, False),
-    ("client", 21, False),
-    ("node", 4, True),
-    ("api", 24, False),
-    ("ver", 3, True),
-    ("sent", 8, True),
-    ("received", 8, True),
-    ("ms", 8, True),
-    ("client id, outcome, errors", 0, False),
+EXCHANGE_LAYOUTS: Layouts = (
+    (140, "time:26 exchange:10 client:21 node:4 api:24 ver:3 sent:8 received:8 ms:8"),
+    (100, "time:12 exchange:8 node:4 api:20 ver:3 received:8 ms:6"),
+    (80, "time:12 exchange:8 api:18 ver:3 ms:6"),
+    (56, "time:12 exchange:8 api:14 ms:5"),
+    (0, "exchange:8 api:14 ms:5"),
 )
-Titles = Sequence[tuple[str, int, bool]]
+# What a line says of a response whose errors nobody can tell.
+UNREAD = {
+    Unread.MASKED: "errors masked",
+    Unread.OMITTED: "errors not kept",
+    Unread.CUT: "errors cut off",
+    Unread.UNKNOWN_VERSION: "errors unknown",
+    Unread.MALFORMED: "errors unreadable",
+    Unread.TOO_LARGE: "errors not read",
+}
 
 
 def moment(at_ns: int) -> str:
@@ -48,69 +57,106 @@ def moment(at_ns: int) -> str:
 
 def frame_id(row: Row) -> str:
     """What `inspect show` takes: SESSION/CONNECTION/SEQUENCE."""
-    return f"{row[c.SESSION]}/{row[c.CONNECTION]}/{row[c.SEQUENCE]}"
+    return f"{row[c.SESSION]}/{short_id(row)}"
 
 
-def header(titles: Titles) -> str:
-    """The line above a list."""
-    return aligned(titles, [title for title, _, _ in titles])
+def short_id(row: Row) -> str:
+    """A frame within its session: CONNECTION/SEQUENCE."""
+    return f"{row[c.CONNECTION]}/{row[c.SEQUENCE]}"
 
 
-def aligned(titles: Titles, cells: Sequence[str]) -> str:
-    """The cells below each other; one that is too wide pushes the others, nothing is cut."""
-    parts = [
-        cell.rjust(width) if right else cell.ljust(width) for cell, (_, width, right) in zip(cells, titles, strict=True)
-    ]
-    return "  ".join(parts).rstrip()
+def exchange_id(row: Row) -> str:
+    """SESSION/CONNECTION/eEXCHANGE."""
+    return f"{row[c.SESSION]}/{short_exchange_id(row)}"
 
 
-def frame_line(row: Row) -> str:
-    """A frame as a line under FRAME_TITLES."""
-    direction = "<-" if row[c.KIND] == c.RESPONSE else "->"
-    notes = [row[c.CLIENT_ID] or "", "by proxy" if row[c.MADE_BY] == c.BY_PROXY else "", row[c.NOTE] or ""]
+def short_exchange_id(row: Row) -> str:
+    """An exchange within its session: CONNECTION/eEXCHANGE."""
+    return f"{row[c.CONNECTION]}/e{row[c.EXCHANGE]}"
+
+
+def frame_cells(row: Row) -> Cells:
+    """A frame as a line under FRAME_TITLES; of a response with its body if the capture has it."""
+    notes = [row[c.CLIENT_ID] or "", "by proxy" if row[c.MADE_BY] == c.BY_PROXY else ""]
+    notes += [told_errors(read_row(row)) if row[c.KIND] == c.RESPONSE else "", row[c.NOTE] or ""]
     notes += ["one-way" if row[c.AWAITS] is False else "", "masked" if row[c.MASKED] else ""]
-    cells = [moment(row[c.AT_NS]), _short_id(row), row[c.CLIENT] or "", direction, _or_blank(row[c.NODE]), _api(row)]
-    cells += [_or_blank(row[c.API_VERSION]), size(row[c.SIZE]), _ms(row[c.LATENCY_NS]), _joined(notes)]
-    return aligned(FRAME_TITLES, cells)
+    cells = _shared_cells(row) | {"frame": short_id(row), "size": size(row[c.SIZE]), "ms": _ms(row[c.LATENCY_NS])}
+    return Cells(cells | {"direction": "<-" if row[c.KIND] == c.RESPONSE else "->"}, _joined(notes))
 
 
-def exchange_line(pair: Pair, errors: Sequence[str]) -> str:
+def exchange_cells(pair: Pair) -> Cells:
     """An exchange as a line under EXCHANGE_TITLES."""
     head, request, response = pair.head, pair.request, pair.response
-    outcome = "" if pair.outcome == "answered" else pair.outcome.value.replace("_", " ")
-    ids = [_short_id(row) if row else "-" for row in (request, response)]
-    sizes = [size(row[c.SIZE]) if row else "-" for row in (request, response)]
-    cells = [moment(head[c.AT_NS]), *ids, head[c.CLIENT] or "", _or_blank(head[c.NODE]), _api(head)]
-    cells += [_or_blank(head[c.API_VERSION]), *sizes, _ms(response[c.LATENCY_NS] if response else None)]
-    return aligned(EXCHANGE_TITLES, [*cells, _joined([head[c.CLIENT_ID] or "", outcome, " ".join(errors)])])
+    outcome = "" if pair.outcome is Outcome.ANSWERED else pair.outcome.value.replace("_", " ")
+    cells = _shared_cells(head) | {"exchange": short_exchange_id(head)}
+    cells |= {name: size(row[c.SIZE]) if row else "-" for name, row in (("sent", request), ("received", response))}
+    cells["ms"] = _ms(response[c.LATENCY_NS] if response else None)
+    errors = told_errors(pair.reading) if pair.reading else ""
+    return Cells(cells, _joined([head[c.CLIENT_ID] or "", outcome, errors, told_wait(pair)]))
+
+
+def told_errors(reading: Reading) -> str:
+    """The errors by name, each with how often it stands in the response; or why nobody knows."""
+    if reading.unread is not None:
+        return UNREAD[reading.unread]
+    return ", ".join(name if often == 1 else f"{name} x{often}" for name, often in error_counts(reading).items())
+
+
+def error_counts(reading: Reading) -> dict[str, int]:
+    """How often each error stands in a response, by name, the first first."""
+    return {kafka_error(code).name: often for code, often in Counter(reading.codes).items()}
+
+
+def told_wait(pair: Pair) -> str:
+    """Of an exchange that may have waited on purpose: what its answer shows, and how long it was allowed to."""
+    wait = pair.reading.wait if pair.reading else None
+    if wait is None or wait.is_work:
+        return ""
+    shown = "" if wait is Wait.INCLUDES_WAIT else f": {wait.value}"
+    allowed = "" if pair.allowed_ms is None else f", {count(pair.allowed_ms)} ms allowed"
+    return f"long poll{shown}{allowed}"
 
 
 def frame_json(row: Row) -> str:
-    """A frame's head as a line of JSON; nulls are left out."""
+    """A frame's head as a line of JSON, of a response with its errors; other nulls are left out."""
     facts = {name: value for name, value in row.items() if name not in (c.AT, c.FRAME) and value is not None}
-    return json.dumps({"id": frame_id(row), "at": moment(row[c.AT_NS]), **facts})
+    told = errors_json(read_row(row)) if row[c.KIND] == c.RESPONSE else {}
+    return json.dumps({"id": frame_id(row), "at": moment(row[c.AT_NS]), **facts, **told})
 
 
-def exchange_json(pair: Pair, errors: Sequence[str] | None) -> str:
-    """An exchange as a line of JSON; nulls are left out. `errors` None: the bodies were not read."""
-    head, request, response = pair.head, pair.request, pair.response
+def exchange_json(pair: Pair) -> dict[str, Any]:
+    """An exchange as JSON has it, of a response with its errors; other nulls are left out."""
+    head, request, response, reading = pair.head, pair.request, pair.response, pair.reading
     shared = (c.SESSION, c.CONNECTION, c.EXCHANGE, c.CLIENT, c.NODE, c.LISTENER, c.PRINCIPAL)
-    facts: dict[str, Any] = {"at": moment(head[c.AT_NS])} | {name: head[name] for name in shared}
+    facts: dict[str, Any] = {"id": exchange_id(head), "at": moment(head[c.AT_NS])}
+    facts |= {name: head[name] for name in shared}
     facts |= {name: head[name] for name in (c.API_KEY, c.API, c.API_VERSION, c.CORRELATION_ID, c.CLIENT_ID)}
-    facts |= {"outcome": pair.outcome.value, "errors": errors}
+    facts |= {"outcome": pair.outcome.value, "allowed_ms": pair.allowed_ms}
     if request:
         facts |= {"request": frame_id(request), "request_size": request[c.SIZE]}
     if response:
         facts |= {"response": frame_id(response), "response_size": response[c.SIZE]}
         facts |= {name: response[name] for name in (c.LATENCY_NS, c.QUEUED_NS, c.TRANSFER_NS)}
-    return json.dumps({name: value for name, value in facts.items() if value is not None})
+    if reading:
+        facts["wait"] = reading.wait and reading.wait.value
+    told = {name: value for name, value in facts.items() if value is not None}
+    return told | (errors_json(reading) if reading else {})
 
 
-def _short_id(row: Row) -> str:
-    return f"{row[c.CONNECTION]}/{row[c.SEQUENCE]}"
+def errors_json(reading: Reading) -> dict[str, Any]:
+    """`errors` by name, with how often each stands there: {} for none, null and `unread` where nobody can tell."""
+    if reading.unread is not None:
+        return {"errors": None, "unread": reading.unread.value}
+    return {"errors": error_counts(reading)}
 
 
-def _api(row: Row) -> str:
+def _shared_cells(row: Row) -> dict[str, str]:
+    facts = {"time": moment(row[c.AT_NS]), "client": row[c.CLIENT] or "", "api": api_name(row)}
+    return facts | {"node": _or_blank(row[c.NODE]), "ver": _or_blank(row[c.API_VERSION])}
+
+
+def api_name(row: Row) -> str:
+    """What a frame's api is called; its kind where it has none."""
     if row[c.API]:
         return str(row[c.API])
     return str(row[c.KIND]) if row[c.API_KEY] is None else f"api {row[c.API_KEY]}"

@@ -8,31 +8,52 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from proxy.wire.long_polls import LONG_POLLS
 from recorder.capture import frames as c
 from recorder.capture.reader import HEADS, CaptureFile, Row, files, row_groups
 from recorder.inspect.wanted import Wanted
 
-__all__ = ["HEADS", "Row", "rows", "tables"]
+__all__ = ["HEADS", "Row", "last_ns", "of_answers", "of_exchanges", "rows", "tables"]
+
+# of a table of frames, which bodies are wanted
+Bodies = Callable[[Any], Any]
 
 # Rows that become Python values at a time: enough to be quick, few enough that bodies among them may be large.
 _AT_ONCE = 256
 _ORDER = (c.AT_NS, c.SESSION, c.CONNECTION, c.SEQUENCE)
 
 
-def rows(folder: Path, wanted: Wanted, columns: Sequence[str] = HEADS) -> Iterator[Row]:
-    """The wanted frames, oldest first, as dicts of `columns` (and what the order needs)."""
+def of_answers(frames: Any) -> Any:
+    """Bodies of responses: what they tell of errors."""
+    return pc.equal(frames[c.KIND], c.RESPONSE)
+
+
+def of_exchanges(frames: Any) -> Any:
+    """Bodies of responses, and of requests that say how long they may wait."""
+    may_wait = pc.is_in(frames[c.API_KEY], pa.array(LONG_POLLS, pa.int16()))
+    return pc.or_(of_answers(frames), may_wait)
+
+
+def rows(
+    folder: Path, wanted: Wanted, columns: Sequence[str] = HEADS, *, bodies: Bodies | None = None
+) -> Iterator[Row]:
+    """The wanted frames, oldest first, as dicts of `columns` (and what the order needs).
+
+    `bodies`: whose bodies there are beside them; those of all others are null.
+    """
     sessions: dict[str, list[CaptureFile]] = defaultdict(list)
     for file in _files(folder, wanted):
         sessions[file.session].append(file)
-    needed = list(dict.fromkeys([*_ORDER, *columns]))
-    streams = [_session(found, wanted, needed) for found in sessions.values()]
+    needed = list(dict.fromkeys([*_ORDER, *columns, *([c.FRAME] if bodies else [])]))
+    streams = [_session(found, wanted, needed, bodies) for found in sessions.values()]
     return heapq.merge(*streams, key=lambda row: tuple(row[name] for name in _ORDER))
 
 
@@ -52,13 +73,33 @@ def tables(folder: Path, kind: str, columns: Sequence[str]) -> Iterator[Any]:
         yield from row_groups(file, columns)
 
 
-def _session(found: Sequence[CaptureFile], wanted: Wanted, columns: list[str]) -> Iterator[Row]:
+def last_ns(folder: Path) -> int:
+    """When the capture's last frame arrived, in ns since 1970; 0 without one."""
+    found = files(folder)
+    newest = max(((file.date, file.hour) for file in found), default=None)
+    times = (
+        pc.max(group[c.AT_NS]).as_py()
+        for file in found
+        if (file.date, file.hour) == newest
+        for group in row_groups(file, [c.AT_NS])
+    )
+    return max(times, default=0)
+
+
+def _session(found: Sequence[CaptureFile], wanted: Wanted, columns: list[str], bodies: Bodies | None) -> Iterator[Row]:
     for file in found:
         groups = list(row_groups(file, columns, where=wanted.expression()))
+        if bodies is not None:
+            groups = [_with_bodies(group, bodies) for group in groups]
         if groups:
             table = pa.concat_tables(groups).sort_by([(name, "ascending") for name in _ORDER])
             for batch in table.to_batches(max_chunksize=_AT_ONCE):
                 yield from batch.to_pylist()
+
+
+def _with_bodies(frames: Any, bodies: Bodies) -> Any:
+    chosen = pc.if_else(pc.fill_null(bodies(frames), False), frames[c.FRAME], None)
+    return frames.set_column(frames.schema.get_field_index(c.FRAME), c.FRAME, chosen)
 
 
 def _files(folder: Path, wanted: Wanted) -> Iterator[CaptureFile]:

@@ -1,60 +1,162 @@
-"""A frame as text or JSON: its head, its body as a tree, its bytes as a hex dump."""
+"""What `show` is asked for, as text, JSON or a hex dump: a frame, an exchange with both of its frames, a connection.
+
+A frame is its head, its body as a tree, its bytes as a dump.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from proxy.tools import plain
 from proxy.tools.plain import INDENT, as_lines
 from proxy.wire.errors import in_bytes
 from recorder.capture import frames as c
-from recorder.inspect.body import Body
-from recorder.inspect.exchanges import error_names
-from recorder.inspect.lines import frame_id, moment
+from recorder.capture.outcome import Outcome
+from recorder.capture.reading import read_row
+from recorder.inspect import connection
+from recorder.inspect.body import Body, body, needs_request
+from recorder.inspect.exchanges import Pair, pairs
+from recorder.inspect.lines import (
+    api_name,
+    errors_json,
+    exchange_id,
+    exchange_json,
+    frame_id,
+    moment,
+    told_errors,
+    told_wait,
+)
+from recorder.inspect.options import Shown
+from recorder.inspect.rows import HEADS, request_of, rows
+from recorder.inspect.wanted import Wanted
+from recorder.terminal import milliseconds
 
 Row = Mapping[str, Any]
 _WIDTH = 16
 
 
+class Form(NamedTuple):
+    """`kind`: text, json or hex. Of each value of bytes `most` are shown, `records` records of each field of batches.
+
+    `named`: whether a dump says whose it is.
+    """
+
+    kind: str
+    most: int
+    records: int
+    named: bool = False
+
+
+def shown(folder: Path, asked: Shown, form: Form) -> Iterator[str]:
+    """Lines. Raises LookupError, with a sentence, where the capture has no such thing, or several."""
+    wanted = Wanted(
+        sessions=(asked.session,) if asked.session else (),
+        connections=(asked.connection,),
+        exchanges=() if asked.exchange is None else (asked.exchange,),
+        sequences=() if asked.sequence is None else (asked.sequence,),
+    )
+    if asked.exchange is None and asked.sequence is None:
+        return _connection(_only(connection.connections(folder, wanted), asked, folder, "connection"), form)
+    found = list(rows(folder, wanted, (*HEADS, c.FRAME)))
+    if asked.exchange is None:
+        row = _only(found, asked, folder, "frame")
+        return _frame(row, form, request_of(folder, row) if needs_request(row) else None)
+    return _exchange(_only(list(pairs(found)), asked, folder, "exchange"), form)
+
+
+def _only(found: Sequence[Any], asked: Shown, folder: Path, what: str) -> Any:
+    if not found:
+        raise LookupError(f"no {what} {asked} in {folder}")
+    if len(found) > 1:
+        sessions = ", ".join(dict.fromkeys(_session(one) for one in found))
+        raise LookupError(f"{asked} is in several sessions: put one before it ({sessions})")
+    return found[0]
+
+
+def _session(found: Any) -> str:
+    if isinstance(found, connection.Connection):
+        return found.session
+    return str((found.head if isinstance(found, Pair) else found)[c.SESSION])
+
+
+def _connection(found: connection.Connection, form: Form) -> Iterator[str]:
+    if form.kind == "json":
+        yield json.dumps(connection.as_json(found))
+    else:
+        yield from connection.as_text(found)
+
+
+def _frame(row: Row, form: Form, request: Row | None) -> Iterator[str]:
+    """`request`: the row that it answers, where its own bytes don't tell all."""
+    if form.kind == "json":
+        yield json.dumps(as_json(row, body(row, form.records, request), form.most))
+    elif form.kind == "hex":
+        if form.named:
+            yield frame_id(row)
+        yield from hex_dump(row[c.FRAME] or b"", row[c.MASKED] or [], form.most)
+    else:
+        yield from as_text(row, body(row, form.records, request), form.most)
+
+
+def _exchange(pair: Pair, form: Form) -> Iterator[str]:
+    """What both of its frames share, then each."""
+    frames = {row[c.KIND]: row for row in (pair.request, pair.response) if row}
+    if form.kind == "json":
+        bodies = {kind: as_json(row, body(row, form.records, pair.request), form.most) for kind, row in frames.items()}
+        yield json.dumps(exchange_json(pair) | bodies)
+        return
+    if form.kind == "text":
+        yield _exchange_head(pair)
+    for row in frames.values():
+        yield from _frame(row, form._replace(named=True), pair.request)
+
+
+def _exchange_head(pair: Pair) -> str:
+    response = pair.response
+    outcome = pair.outcome.value.replace("_", " ")
+    latency = response[c.LATENCY_NS] if response else None
+    told = [outcome if latency is None else f"{outcome} after {milliseconds(latency / 1e6)} ms"]
+    if pair.outcome is Outcome.UNANSWERED:
+        told = [f"{outcome}: no response to it is in the capture"]
+    told += [told_errors(pair.reading) if pair.reading else "", told_wait(pair)]
+    return f"{exchange_id(pair.head)}  {api_name(pair.head)} exchange: {', '.join(filter(None, told))}"
+
+
 def as_text(row: Row, body: Body, most: int) -> Iterator[str]:
-    """Lines; of each value of bytes `most` are shown."""
+    """Lines of a frame; of each value of bytes `most` are shown."""
     yield from _head(row)
     if body.why:
         yield f"{INDENT}({body.why})"
     if body.values is not None:
         yield from as_lines(body.values, 1, most)
     elif row[c.FRAME]:
-        yield from (f"{INDENT}error: {name}" for name in _errors(row, body))
         yield f"{INDENT}its bytes: --format hex"
 
 
 def as_json(row: Row, body: Body, most: int) -> dict[str, Any]:
-    """The head, `body`, `why` if there is something to say about it, and `errors` if it can't be decoded but has some.
+    """The head, `body`, `why` if there is something to say about it, and of a response its errors.
 
     Of each value of bytes the first `most`.
     """
     head = {name: value for name, value in row.items() if name not in (c.FRAME, c.AT) and value is not None}
     told: dict[str, Any] = {"id": frame_id(row), "at": moment(row[c.AT_NS]), **head}
     told["body"] = plain.as_json(body.values, most)
-    errors = _errors(row, body)
-    return told | ({"why": body.why} if body.why else {}) | ({"errors": errors} if errors else {})
-
-
-def _errors(row: Row, body: Body) -> list[str]:
-    """Names of the error codes in a response that can't be decoded to its end: they may stand before what is wrong."""
-    return error_names(row) if row[c.KIND] == c.RESPONSE and body.values is None else []
+    errors = errors_json(read_row(row)) if row[c.KIND] == c.RESPONSE else {}
+    return told | ({"why": body.why} if body.why else {}) | errors
 
 
 def hex_dump(frame: bytes, masked: Sequence[Mapping[str, int]], most: int) -> Iterator[str]:
     """Lines of 16 bytes (offset, hex, text) of the first `most` bytes. Masked bytes are `**`, not zeros."""
     hidden = [range(span["start"], span["start"] + span["length"]) for span in masked]
-    shown = frame[:most]
-    for start in range(0, len(shown), _WIDTH):
-        line = range(start, min(start + _WIDTH, len(shown)))
+    cut = frame[:most]
+    for start in range(0, len(cut), _WIDTH):
+        line = range(start, min(start + _WIDTH, len(cut)))
         covered = [any(at in span for span in hidden) for at in line]
-        codes = ["**" if gone else f"{shown[at]:02x}" for at, gone in zip(line, covered, strict=True)]
-        text = ["*" if gone else _letter(shown[at]) for at, gone in zip(line, covered, strict=True)]
+        codes = ["**" if gone else f"{cut[at]:02x}" for at, gone in zip(line, covered, strict=True)]
+        text = ["*" if gone else _letter(cut[at]) for at, gone in zip(line, covered, strict=True)]
         yield f"{start:08x}  {' '.join(codes):<{3 * _WIDTH - 1}}  {''.join(text)}"
     if len(frame) > most:
         yield f"... {in_bytes(len(frame) - most)} more"
@@ -73,6 +175,9 @@ def _head(row: Row) -> Iterator[str]:
     facts = {"correlation id": row[c.CORRELATION_ID], "client id": row[c.CLIENT_ID], "principal": row[c.PRINCIPAL]}
     told = [f"{name} {value}" for name, value in facts.items() if value is not None]
     yield INDENT + ", ".join([*told, in_bytes(row[c.SIZE])])
+    errors = told_errors(read_row(row)) if row[c.KIND] == c.RESPONSE else ""
+    if errors:
+        yield f"{INDENT}errors: {errors.removeprefix('errors ')}"
     if row[c.NOTE]:
         yield f"{INDENT}note: {row[c.NOTE]}"
 

@@ -10,12 +10,9 @@ from typing import Any
 import pyarrow.dataset as ds
 
 from recorder.capture import frames as c
+from recorder.inspect.options import Api
 
 HOUR_NS = 3600 * 10**9
-
-
-# its key, and its dialect; None: whichever
-Api = tuple[int, str | None]
 
 
 @dataclass(frozen=True, slots=True)

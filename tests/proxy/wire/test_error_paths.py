@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from proxy.wire import catalog
 from proxy.wire.dialects import Dialect
-from proxy.wire.error_paths import apis_with_errors, error_codes, error_paths
+from proxy.wire.error_paths import Unread, apis_with_errors, error_codes, error_paths
 
 FETCH, METADATA, API_VERSIONS, DESCRIBE_CONFIGS, SASL_AUTHENTICATE = 1, 3, 18, 32, 36
 
@@ -27,7 +27,7 @@ def test_every_error_code_of_a_response_is_found_at_any_depth() -> None:
 def test_an_api_or_version_that_the_catalog_lacks_has_no_paths() -> None:
     assert error_paths(METADATA, 999) == ()
     assert error_paths(30_000, 0) == ()
-    assert error_codes(b"\0\0\0\1", 30_000, 0) is None
+    assert error_codes(b"\0\0\0\1", 30_000, 0) is Unread.UNKNOWN_VERSION
 
 
 @pytest.mark.parametrize(
@@ -37,19 +37,19 @@ def test_an_api_or_version_that_the_catalog_lacks_has_no_paths() -> None:
         (1, b"\0\0messages", []),
         (2, b"\0\0" + b"\0\0\0\2\0\3" + b"\0\0\0\3\0\0m" + b"\0\0\0\2\0\3", [3, 3]),
         (4, b"\xff\xff", [-1]),
-        (4, b"\0\0\0\0\0\1", None),
-        (0, b"\0\1", None),
-        (5, b"\0\1", None),
-        (-1, b"\0\1", None),
+        (4, b"\0\0\0\0\0\1", Unread.MALFORMED),
+        (0, b"\0\1", Unread.UNKNOWN_VERSION),
+        (5, b"\0\1", Unread.UNKNOWN_VERSION),
+        (-1, b"\0\1", Unread.UNKNOWN_VERSION),
     ],
 )
-def test_responses_of_0_7_have_theirs_too(asked: int, frame: bytes, codes: list[int] | None) -> None:
+def test_responses_of_0_7_have_theirs_too(asked: int, frame: bytes, codes: list[int] | Unread) -> None:
     assert error_codes(memoryview(frame), asked, None, dialect="kafka-0.7") == codes
     assert apis_with_errors(Dialect.KAFKA_07) == [1, 2, 4]
 
 
 def test_without_a_version_nothing_is_told() -> None:
-    assert error_codes(fetch_response(3), FETCH, None) is None
+    assert error_codes(fetch_response(3), FETCH, None) is Unread.UNKNOWN_VERSION
 
 
 def test_nearly_every_api_can_answer_with_an_error() -> None:
@@ -75,7 +75,7 @@ def test_a_memoryview_serves_as_well_as_bytes() -> None:
 
 @pytest.mark.parametrize("size", [0, 3, 4, 10, 20])
 def test_a_response_that_ends_early_tells_nothing(size: int) -> None:
-    assert error_codes(fetch_response(6, records=b"x" * 50)[:size], FETCH, 12) is None
+    assert error_codes(fetch_response(6, records=b"x" * 50)[:size], FETCH, 12) is Unread.MALFORMED
 
 
 def test_a_refusal_in_the_oldest_layout_is_read_whatever_version_was_asked() -> None:
@@ -96,4 +96,4 @@ def test_codes_beside_masked_values_still_count() -> None:
 def test_a_response_masked_whole_does_not_pass_for_one_without_errors(version: int) -> None:
     frame = catalog.encode_response(SASL_AUTHENTICATE, version, 1, {"error_code": 58})
     masked = frame[:4] + bytes(len(frame) - 4)
-    assert error_codes(masked, SASL_AUTHENTICATE, version, masked_from=4) is None
+    assert error_codes(masked, SASL_AUTHENTICATE, version, masked_from=4) is Unread.MASKED

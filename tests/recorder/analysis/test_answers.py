@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame
 
-from proxy.wire import catalog
+from proxy.wire import catalog, records
 from recorder.analysis import answers as module
 from recorder.analysis.answers import answers
+from recorder.analysis.exchanges import exchanges
 
 pytestmark = pytest.mark.real
 Build = Callable[..., Any]
@@ -25,6 +26,11 @@ def metadata_response(*codes: int) -> bytes:
 def fetch_response(code: int, records: bytes) -> bytes:
     partitions = [{"partition_index": 0, "error_code": code, "records": records}]
     return catalog.encode_response(1, 12, 1, {"responses": [{"topic": "t", "partitions": partitions}]})
+
+
+def unread(frames: DataFrame, **settings: Any) -> dict[int, tuple[list[int] | None, str | None]]:
+    found = exchanges(frames, **settings).collect()
+    return {row.exchange: (row.error_codes, row.unread) for row in found}
 
 
 def codes(frames: DataFrame, **settings: Any) -> dict[int, list[int] | None]:
@@ -83,6 +89,63 @@ def test_bodies_that_need_not_be_read_never_reach_python(capture: Build, respons
     assert codes(capture(*rows), largest=200) == {}
 
 
+def test_a_response_has_error_codes_or_a_reason_why_nobody_knows(capture: Build, response_row: Build) -> None:
+    frame = metadata_response(3)
+    rows = [
+        response_row(0, frame),
+        response_row(1, metadata_response(0)),
+        response_row(2, frame[:4], size=len(frame), omitted=[{"start": 4, "length": len(frame) - 4}]),
+        response_row(3, frame[:4] + bytes(9), masked=[{"start": 4, "length": 9}]),
+        response_row(4, frame[:-5], note="cut: 5 bytes never came"),
+        response_row(5, frame[:-5]),
+        response_row(6, frame, api_version=999),
+        response_row(7, frame, api_key=30_000, api=None, note="unknown_api"),
+        response_row(8, metadata_response(*range(100))),
+        response_row(9, None),
+    ]
+    assert unread(capture(*rows), largest=200) == {
+        0: ([3], None),
+        1: ([], None),
+        2: (None, "omitted"),
+        3: (None, "masked"),
+        4: (None, "cut"),
+        5: (None, "malformed"),
+        6: (None, "unknown_version"),
+        7: (None, "unknown_version"),
+        8: (None, "too_large"),
+        9: (None, "omitted"),
+    }
+
+
+def test_a_request_without_a_response_has_neither(capture: Build, request_row: Build) -> None:
+    assert unread(capture(request_row(0))) == {0: (None, None)}
+
+
+def test_a_long_poll_tells_whether_data_was_there(capture: Build, request_row: Build, response_row: Build) -> None:
+    batch = records.write_batch([records.Record(5, value=b"v")])
+
+    def fetched(**partition: Any) -> bytes:
+        return catalog.encode_response(1, 12, 1, {"responses": [{"topic": "t", "partitions": [partition]}]})
+
+    rows = [
+        response_row(0, fetched(records=batch, high_watermark=9), **FETCH),
+        response_row(1, fetched(records=batch, high_watermark=6), **FETCH),
+        response_row(2, fetched(), **FETCH),
+        response_row(3, fetched(error_code=6), **FETCH),
+        response_row(4, fetched()[:4], size=99, omitted=[{"start": 4, "length": 95}], **FETCH),
+        response_row(5, b"\0\0\0\1", api_key=14, api="SyncGroup", api_version=3),
+        response_row(6, b"\0\1", dialect="kafka-0.7", api_key=1, api="0.7/fetch", api_version=None),
+        response_row(7, metadata_response(0)),
+        request_row(8, **FETCH),
+    ]
+    frames = capture(*rows)
+    waits = {row.exchange: row.wait for row in exchanges(frames).collect()}
+    told = ["full", "tail", "empty", "error", "includes_wait", "includes_wait", None, None, None]
+    assert waits == dict(enumerate(told))
+    heads = {row.exchange: row.wait for row in exchanges(frames, decode=False).collect()}
+    assert heads == dict(enumerate(["includes_wait"] * 6 + [None] * 3))
+
+
 def test_bodies_larger_than_a_batch_arrive_whole_and_each_once(capture: Build, response_row: Build) -> None:
     # 40 MiB of bodies: more than a batch's 16 MiB, and one alone that is larger than a batch
     sizes = [1 << 20] * 20 + [20 << 20]
@@ -91,8 +154,6 @@ def test_bodies_larger_than_a_batch_arrive_whole_and_each_once(capture: Build, r
 
 
 def test_plans_without_error_codes_never_read_a_body(capture: Build, request_row: Build, response_row: Build) -> None:
-    from recorder.analysis.exchanges import exchanges
-
     frames = capture(request_row(0), response_row(0, metadata_response(3)))
     plan = exchanges(frames, decode=False)._jdf.queryExecution().executedPlan().toString()
     assert "ReadSchema" in plan

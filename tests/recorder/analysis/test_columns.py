@@ -3,7 +3,18 @@
 from recorder.analysis import columns
 from recorder.capture.frames import FRAME_COLUMNS
 
-MADE_HERE = {"outcome", "answered_at", "response_size", "error_codes", "window_start", "requests", "responses"}
+MADE_HERE = {
+    "outcome",
+    "answered_at",
+    "response_size",
+    "error_codes",
+    "unread",
+    "wait",
+    "read",
+    "window_start",
+    "requests",
+    "responses",
+}
 MADE_HERE |= {"unanswered", "errors", "request_bytes", "response_bytes", "p50_ms", "p95_ms", "p99_ms"}
 MADE_HERE |= {"error_code", "error", "retriable", "count", "exchanges"}
 

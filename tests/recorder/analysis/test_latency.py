@@ -17,7 +17,7 @@ pytestmark = pytest.mark.real
 Build = Callable[..., Any]
 EXCHANGES = (
     "outcome string, api string, api_key smallint, at timestamp, answered_at timestamp, request_size int,"
-    "response_size int, latency_ns bigint, error_codes array<smallint>"
+    "response_size int, latency_ns bigint, error_codes array<smallint>, wait string"
 )
 
 
@@ -73,11 +73,24 @@ def test_a_window_splits_the_counts_by_the_time_of_the_request(
     assert [(row.window_start.minute, row.requests, row.responses) for row in found] == [(0, 2, 1), (1, 1, 0)]
 
 
+def test_long_polls_have_rows_of_their_own_and_a_fetch_whose_data_was_there_has_not(spark: SparkSession) -> None:
+    waits = [None, "full", "tail", "empty", "error", "members", "includes_wait"]
+    rows = [("answered", "Fetch", 1, None, None, 1, 1, 10**6 * at, [], wait) for at, wait in enumerate(waits)]
+    found = {row.wait: row for row in latency_by_api(spark.createDataFrame(rows, EXCHANGES)).collect()}
+    assert {wait: (row.requests, row.p50_ms, row.p99_ms) for wait, row in found.items()} == {
+        None: (2, 0.0, 1.0),
+        "wait": (4, 3.0, 5.0),
+        "includes_wait": (1, 6.0, 6.0),
+    }
+
+
 def test_percentiles_are_those_of_the_plain_twin(spark: SparkSession) -> None:
     chance = random.Random(7)
     groups = {f"{count} values": chance.sample(range(10**10), count) for count in (1, 2, 3, 19, 20, 21, 100, 3000)}
     groups["ties"] = [chance.randrange(3) for _ in range(50)]
-    rows = [("answered", api, 1, None, None, 1, 1, value, []) for api, values in groups.items() for value in values]
+    rows = [
+        ("answered", api, 1, None, None, 1, 1, value, [], None) for api, values in groups.items() for value in values
+    ]
     found = by_api(spark.createDataFrame(rows, EXCHANGES))
     for api, values in groups.items():
         twin = [nearest_rank(values, share) for share in (0.5, 0.95, 0.99)]

@@ -25,6 +25,8 @@ def row(second: float, connection: int, sequence: int, frame: bytes, **other: An
     at_ns = round(at.timestamp() * 1_000_000) * 1000
     facts = {"session": "20261121T120000Z-abc", "connection": connection, "sequence": sequence, "dialect": "kafka"}
     facts |= {"kind": "request", "made_by": "client", "at": at, "at_ns": at_ns, "node": 1, "awaits": True}
+    facts |= dict.fromkeys(("masked", "omitted", "note", "principal", "listener"))
+    facts |= dict.fromkeys(("latency_ns", "queued_ns", "transfer_ns"))
     facts |= {"client": f"127.0.0.1:5000{connection}", "client_id": "app", "size": len(frame), "stored": len(frame)}
     return facts | {"frame": frame, "exchange": sequence // 2, "correlation_id": 7} | other
 

@@ -81,6 +81,11 @@ def test_frames_are_lines_below_a_header_without_colours(folder: Path) -> None:
         (["--kind", "token"], ["3/0"]),
         (["--since", "2026-11-21T12:00:03", "--until", "2026-11-21T12:00:04"], ["1/6", "2/3"]),
         (["--since", "2026-11-21T13:00:05+01:00"], ["2/4", "3/0"]),
+        (["--since", "12:00:05"], ["2/4", "3/0"]),
+        (["--since", "-1500ms", "--until", "-1s"], ["2/4"]),
+        (["--since=-1s"], ["2/4", "3/0"]),
+        (["--since", "9999-01-01"], []),
+        (["--since", "0001-01-01", "--limit", "1"], ["1/0"]),
         (["--session", "20261121", "--limit", "1"], ["1/0"]),
         (["--session", "other"], []),
         (["--limit", "0"], []),
@@ -126,13 +131,48 @@ def test_exchanges_are_listed_as_they_end_and_the_open_ones_last(folder: Path) -
         ("Fetch", "unanswered"),
     ]
     assert found[1]["latency_ns"] == 250_000_000
-    assert "errors" not in found[0]
+    assert [line.get("errors") for line in found] == [{}, {"OFFSET_OUT_OF_RANGE": 1}, None, None]
 
 
-def test_exchanges_with_errors_name_them(folder: Path) -> None:
+def test_exchanges_name_their_errors_unasked(folder: Path) -> None:
+    told = lines("exchanges", folder, "--api", "Fetch")[1]
+    assert told.endswith("app, OFFSET_OUT_OF_RANGE")
+
+
+def test_a_long_poll_says_so(folder: Path, written: Callable[..., None], make_request: Any, make_response: Any) -> None:
+    asked = make_request(8, 4, 0, 1, 12, values={"max_wait_ms": 500})
+    written(folder, "frames", [asked, make_response(8.5, 4, 1, 1, 12)], first=2)
+    assert lines("exchanges", folder, "--connection", "4")[1].endswith("app, long poll: empty, 500 ms allowed")
+    (found,) = objects("exchanges", folder, "--connection", "4")
+    assert (found["wait"], found["allowed_ms"]) == ("empty", 500)
+
+
+def test_with_errors_only_those_are_listed(folder: Path) -> None:
     (found,) = objects("exchanges", folder, "--errors")
-    assert (found["api"], found["errors"]) == ("Fetch", ["OFFSET_OUT_OF_RANGE"])
-    assert lines("exchanges", folder, "--errors")[1].endswith("app, OFFSET_OUT_OF_RANGE")
+    assert (found["api"], found["errors"]) == ("Fetch", {"OFFSET_OUT_OF_RANGE": 1})
+    assert len(lines("exchanges", folder, "--errors")) == 2
+
+
+@pytest.fixture
+def heads(tmp_path: Path, written: Callable[..., None], make_request: Any, make_response: Any) -> Path:
+    """What `bodies = "head"` keeps of an exchange that failed."""
+    failed = make_response(1, 1, 1, 3, 12, values={"topics": [{"error_code": 3, "name": "t", "partitions": []}]})
+    left = {"frame": failed["frame"][:4], "stored": 4, "omitted": [{"start": 4, "length": failed["size"] - 4}]}
+    written(tmp_path, "frames", [make_request(0, 1, 0, 3, 12), failed | left])
+    return tmp_path
+
+
+def test_errors_that_were_not_kept_are_not_said_to_be_none(heads: Path) -> None:
+    assert lines("exchanges", heads)[1].endswith("app, errors not kept")
+    (found,) = objects("exchanges", heads)
+    assert (found["errors"], found["unread"]) == (None, "omitted")
+    result = run("exchanges", heads, "--errors")
+    assert result.stderr.splitlines() == [
+        "note: no exchange to show",
+        "note: of 1 response nobody can tell whether it holds errors (omitted: 1)",
+    ]
+    assert run("exchanges", heads, "--errors", "--json").stderr == result.stderr
+    assert "  errors: not kept" in lines("show", heads, "1/1")
 
 
 def test_an_unanswered_exchange_says_so_in_its_line(folder: Path) -> None:
@@ -193,6 +233,37 @@ def test_masked_values_are_named_and_never_shown_as_zeros(folder: Path) -> None:
     assert dump.split().count("**") == 11
 
 
+def test_an_exchange_is_both_of_its_frames_below_what_they_share(folder: Path) -> None:
+    text = lines("show", folder, "1/e1")
+    session = "20261121T120000Z-abc"
+    assert text[0] == f"{session}/1/e1  Fetch exchange: answered after 250 ms, OFFSET_OUT_OF_RANGE"
+    frames = [line for line in text if line.startswith(session)][1:]
+    assert frames == [f"{session}/1/2  Fetch request version 12", f"{session}/1/3  Fetch response version 12"]
+    (told,) = (json.loads(line) for line in lines("show", folder, "1/e1", "--format", "json"))
+    assert (told["errors"], told["wait"], told["outcome"]) == ({"OFFSET_OUT_OF_RANGE": 1}, "full", "answered")
+    assert [told[kind]["id"] for kind in ("request", "response")] == [f"{session}/1/2", f"{session}/1/3"]
+    assert told["request"]["body"]["session_id"] == 3
+    dumps = lines("show", folder, "1/e1", "--format", "hex")
+    assert [line for line in dumps if line.startswith(session)] == [f"{session}/1/2", f"{session}/1/3"]
+
+
+def test_an_exchange_without_its_answer_is_the_request_alone(folder: Path) -> None:
+    text = lines("show", folder, "1/e3")
+    assert text[0].endswith("/1/e3  Fetch exchange: unanswered: no response to it is in the capture")
+    assert sum(line.startswith("2026") for line in text) == 2
+
+
+def test_a_connection_is_told_by_its_events_and_its_apis(folder: Path) -> None:
+    text = lines("show", folder, "1")
+    assert text[0] == "20261121T120000Z-abc/1  connection, 6 frames, 306 B"
+    assert "  2026-11-21 12:00:00.000000 gap queue_full, 12 frames lost" in text
+    assert "  Fetch: 2 exchanges, 1 unanswered, OFFSET_OUT_OF_RANGE x1" in text
+    assert "  Produce: 1 exchange, 1 one way" in text
+    (told,) = (json.loads(line) for line in lines("show", folder, "20261121T/1", "2", "--format", "json")[:1])
+    assert told["apis"]["Fetch"]["outcomes"] == {"answered": 1, "unanswered": 1}
+    assert [event["kind"] for event in told["events"]] == ["gap", "opened"]
+
+
 def test_what_cannot_be_decoded_says_why(folder: Path) -> None:
     assert "  (api 2000 version 3 is not in the catalog)" in lines("show", folder, "2/4")
     assert "  (no frame of Kafka's: token)" in lines("show", folder, "3/0")
@@ -214,9 +285,13 @@ def test_of_several_hex_dumps_each_has_its_id_above(folder: Path) -> None:
     ("arguments", "said"),
     [
         (["frames", "{}", "--api", "fetsh"], "no API is called 'fetsh'; near: Fetch"),
-        (["frames", "{}", "--since", "noon"], "right would be 2026-11-21T13:05:00"),
-        (["show", "{}", "17"], "'17' is no frame's id; right would be 4/17"),
+        (["frames", "{}", "--since", "noon"], "right would be 2026-11-21T13:48 (UTC), 13:48 or -5m"),
+        (["show", "{}", "x"], "'x' is no id; right would be 4 (a connection), 4/e8 (an exchange), 4/17 (a frame) or"),
         (["show", "{}", "1/99"], "no frame 1/99"),
+        (["show", "{}", "1/e99"], "no exchange 1/e99"),
+        (["show", "{}", "99"], "no connection 99"),
+        (["show", "{}", "other/1/e0"], "no exchange other/1/e0"),
+        (["show", "{}", "1", "--format", "hex"], "--format hex shows frames and exchanges"),
         (["frames", "nowhere"], "nowhere holds no capture"),
     ],
 )

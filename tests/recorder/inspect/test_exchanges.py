@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from recorder.inspect.exchanges import error_names, pairs
+from proxy.wire.error_paths import Unread
+from proxy.wire.long_polls import Wait
+from recorder.inspect.exchanges import pairs
 
 Make = Callable[..., dict[str, Any]]
 
@@ -34,14 +36,25 @@ def test_what_has_no_other_half_is_named_for_the_half_it_has(make_request: Make,
     assert told(*rows) == [(2, "one_way"), (0, "unanswered"), (1, "request_lost")]
 
 
-def test_errors_of_0_7_have_their_present_names(make_response: Make) -> None:
-    old = {"dialect": "kafka-0.7", "api_version": None, "omitted": None, "masked": None}
-    frame = b"\0\0" + b"\0\0\0\2\0\3" + b"\0\0\0\2\0\1" + b"\0\0\0\2\0\3"
-    assert error_names(make_response(0, 1, 1, 3, 12) | old | {"api_key": 2, "frame": frame}) == [
-        "UNKNOWN_TOPIC_OR_PARTITION",
-        "OFFSET_OUT_OF_RANGE",
-    ]
-    assert error_names(make_response(0, 1, 1, 3, 12) | old | {"api_key": 9, "frame": b"\0\3"}) == []
+def test_the_answer_is_read_for_its_errors_and_its_wait(make_request: Make, make_response: Make) -> None:
+    asked = make_request(0, 1, 0, 1, 12, exchange=0, values={"max_wait_ms": 500})
+    refused = {"responses": [{"topic": "t", "partitions": [{"error_code": 6}, {"error_code": 6}]}]}
+    (pair,) = pairs([asked, make_response(1, 1, 1, 1, 12, exchange=0, values=refused)])
+    assert pair.reading == ([6, 6], None, Wait.ERROR)
+    assert pair.allowed_ms == 500
+
+
+def test_an_answer_that_was_not_kept_is_neither_an_error_nor_none(make_request: Make, make_response: Make) -> None:
+    gone = {"omitted": [{"start": 4, "length": 9}], "frame": b"\0\0\0\7"}
+    (pair,) = pairs([make_response(1, 1, 1, 1, 12, exchange=0) | gone])
+    assert pair.reading == ([], Unread.OMITTED, Wait.INCLUDES_WAIT)
+
+
+def test_only_a_long_poll_is_asked_how_long_it_may_wait(make_request: Make) -> None:
+    (pair,) = pairs([make_request(0, 1, 0, 3, 12, exchange=0)])
+    assert (pair.reading, pair.allowed_ms) == (None, None)
+    (old,) = pairs([make_request(0, 1, 0, 1, 12, exchange=0) | {"dialect": "kafka-0.7"}])
+    assert old.allowed_ms is None
 
 
 def test_an_answer_by_the_proxy_is_told_apart(make_request: Make, make_response: Make) -> None:

@@ -1,15 +1,31 @@
-"""Lists as lines: times, ids, directions."""
+"""Frames and exchanges as cells and as JSON: times, ids, directions, errors, waits."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from recorder.inspect.lines import FRAME_TITLES, aligned, frame_line, header, moment
+from proxy.wire.error_paths import Unread
+from proxy.wire.long_polls import Wait
+from recorder.capture.reading import Reading
+from recorder.inspect.exchanges import Pair
+from recorder.inspect.lines import (
+    UNREAD,
+    errors_json,
+    exchange_cells,
+    exchange_json,
+    frame_cells,
+    frame_json,
+    moment,
+    told_errors,
+    told_wait,
+)
 
 Make = Callable[..., dict[str, Any]]
+FAILED = {"responses": [{"topic": "t", "partitions": [{"error_code": 6}, {"error_code": 3}, {"error_code": 6}]}]}
 
 
 def test_moments_are_utc_to_the_microsecond() -> None:
@@ -18,16 +34,62 @@ def test_moments_are_utc_to_the_microsecond() -> None:
 
 @pytest.mark.parametrize(("kind", "arrow"), [("request", "->"), ("response", "<-"), ("token", "->")])
 def test_an_arrow_tells_who_sent_it(make_request: Make, kind: str, arrow: str) -> None:
-    row = {"note": None, "masked": None, "latency_ns": None, **make_request(0, 1, 0, 3, 12), "kind": kind}
-    assert f" {arrow} " in frame_line(row)
+    assert frame_cells(make_request(0, 1, 0, 3, 12) | {"kind": kind}).columns["direction"] == arrow
 
 
 def test_what_is_out_of_the_ordinary_stands_at_the_end(make_request: Make) -> None:
-    row = make_request(0, 1, 0, 0, 9, awaits=False, masked=[{"start": 1, "length": 1}], note="odd", latency_ns=None)
-    assert frame_line(row).endswith("app, odd, one-way, masked")
+    row = make_request(0, 1, 0, 0, 9, awaits=False, masked=[{"start": 1, "length": 1}], note="odd")
+    assert frame_cells(row).rest == "app, odd, one-way, masked"
 
 
-def test_cells_stand_below_their_titles() -> None:
-    line = aligned(FRAME_TITLES, ["t", "id", "c", "->", "1", "api", "2", "3", "4", "rest"])
-    assert line.index("api") == header(FRAME_TITLES).index("api")
-    assert line.endswith("rest")
+def test_a_responses_errors_are_named_beside_it_and_in_json(make_response: Make) -> None:
+    row = make_response(0, 1, 1, 1, 12, values=FAILED)
+    assert frame_cells(row).rest == "app, NOT_LEADER_OR_FOLLOWER x2, UNKNOWN_TOPIC_OR_PARTITION"
+    told = json.loads(frame_json(row))
+    assert told["errors"] == {"NOT_LEADER_OR_FOLLOWER": 2, "UNKNOWN_TOPIC_OR_PARTITION": 1}
+    assert "unread" not in told
+
+
+def test_no_errors_are_told_from_unknown_ones(make_response: Make) -> None:
+    fine, gone = make_response(0, 1, 1, 1, 12), make_response(0, 1, 1, 1, 12) | {"frame": None}
+    assert [frame_cells(row).rest for row in (fine, gone)] == ["app", "app, errors not kept"]
+    assert json.loads(frame_json(fine))["errors"] == {}
+    assert json.loads(frame_json(gone)) | {"errors": None, "unread": "omitted"} == json.loads(frame_json(gone))
+
+
+def test_a_request_has_no_errors_to_tell(make_request: Make) -> None:
+    assert "errors" not in json.loads(frame_json(make_request(0, 1, 0, 3, 12)))
+
+
+@pytest.mark.parametrize("why", Unread)
+def test_every_reason_why_errors_are_unknown_has_its_words(why: Unread) -> None:
+    assert told_errors(Reading([], why)) == UNREAD[why]
+    assert errors_json(Reading([], why)) == {"errors": None, "unread": why.value}
+
+
+@pytest.mark.parametrize(
+    ("wait", "allowed_ms", "text"),
+    [
+        (Wait.EMPTY, 500, "long poll: empty, 500 ms allowed"),
+        (Wait.MEMBERS, 300_000, "long poll: members, 300 000 ms allowed"),
+        (Wait.TAIL, None, "long poll: tail"),
+        (Wait.INCLUDES_WAIT, 500, "long poll, 500 ms allowed"),
+        (Wait.FULL, 500, ""),
+        (None, None, ""),
+    ],
+)
+def test_a_long_poll_says_what_its_answer_shows_unless_data_was_there(
+    make_request: Make, make_response: Make, wait: Wait | None, allowed_ms: int | None, text: str
+) -> None:
+    request, response = make_request(0, 1, 0, 1, 12), make_response(1, 1, 1, 1, 12)
+    pair = Pair(request, response, Reading([], None, wait), allowed_ms)
+    assert told_wait(pair) == text
+    assert exchange_cells(pair).rest == ", ".join(filter(None, ["app", text]))
+    told = exchange_json(pair)
+    assert (told.get("wait"), told.get("allowed_ms")) == (wait, allowed_ms)
+
+
+def test_an_exchange_without_an_answer_has_neither_errors_nor_a_wait(make_request: Make) -> None:
+    pair = Pair(make_request(0, 1, 0, 1, 12), None, None, 500)
+    assert exchange_cells(pair).rest == "app, unanswered"
+    assert not {"errors", "unread", "wait"} & exchange_json(pair).keys()

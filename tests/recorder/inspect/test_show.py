@@ -80,14 +80,13 @@ def test_a_response_that_breaks_off_shows_its_errors_and_how_to_see_its_bytes(ma
     row = {**dict.fromkeys(EMPTY), **whole, "frame": frame}
     broken = Body(None, "can't be decoded: why")
     assert list(as_text(row, broken, 4))[3:] == [
+        "  errors: UNSUPPORTED_VERSION",
         "  (can't be decoded: why)",
-        "  error: UNSUPPORTED_VERSION",
         "  its bytes: --format hex",
     ]
-    assert as_json(row, broken, 4)["errors"] == ["UNSUPPORTED_VERSION"]
-    assert "errors" not in as_json(row, Body({}), 4)
+    assert as_json(row, broken, 4)["errors"] == {"UNSUPPORTED_VERSION": 1}
 
 
 def test_a_frame_without_bytes_offers_none(make_response: Make) -> None:
     row = {**dict.fromkeys(EMPTY), **make_response(0, 1, 1, 18, 0), "frame": None}
-    assert list(as_text(row, Body(None, "gone"), 4))[3:] == ["  (gone)"]
+    assert list(as_text(row, Body(None, "gone"), 4))[3:] == ["  errors: not kept", "  (gone)"]

@@ -1,0 +1,77 @@
+"""What a command is given by a shell, and how it ends when its output can't be taken.
+
+A shell hands over bytes, in any locale: text is read as UTF-8, and what is none gets a sentence. Whoever reads the
+output may leave at any byte: the command then ends as other tools do, by the same signal, without a word.
+"""
+
+from __future__ import annotations
+
+import codecs
+import errno
+import os
+import signal
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from io import TextIOWrapper
+from typing import NoReturn, TextIO
+
+import click
+from click.shell_completion import CompletionItem
+
+# what a full or broken disk says to whoever writes into a file there
+_UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+
+
+def text(value: str) -> str:
+    """What is given as text. In a locale without UTF-8, Python hands on the bytes of other letters as surrogates."""
+    try:
+        return os.fsencode(value).decode()
+    except UnicodeError:
+        raise click.BadParameter(f"{value!r} is no text: not UTF-8") from None
+
+
+def folders(_context: click.Context, _param: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Has the shell complete folders' names."""
+    return [CompletionItem(begun, type="dir")]
+
+
+def beginning_with(begun: str, names: Iterable[str]) -> list[CompletionItem]:
+    """The names that begin so, in any case."""
+    return [CompletionItem(name) for name in names if name.lower().startswith(begun.lower())]
+
+
+def write_any_text() -> None:
+    """From here on whatever is printed can be: in UTF-8 where the locale has ASCII alone, else with escapes."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(encoding="utf-8" if _is_ascii(stream) else None, errors="backslashreplace")
+
+
+def _is_ascii(stream: TextIO) -> bool:
+    return codecs.lookup(stream.encoding or "ascii").name == "ascii"
+
+
+@contextmanager
+def ending_as_other_tools() -> Iterator[None]:
+    """Around a command that writes to standard output.
+
+    The reader has gone: SIGPIPE. Ctrl-C: SIGINT, so that a shell's loop ends too. A disk that is full: one line.
+    """
+    try:
+        yield
+    except BrokenPipeError:
+        _end_by(signal.SIGPIPE)
+    except KeyboardInterrupt:
+        _end_by(signal.SIGINT)
+    except OSError as error:
+        if error.errno not in _UNWRITABLE or error.filename is not None:
+            raise
+        raise click.ClickException(f"the output can't be written: {error.strerror}") from error
+
+
+def _end_by(number: signal.Signals) -> NoReturn:
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+    # not reached: the signal has its default effect before `kill` returns
+    raise SystemExit(128 + number)

@@ -1,0 +1,128 @@
+"""Long polls: which requests a broker may keep waiting on purpose, and what an answer tells of whether it did.
+
+Their latency says nothing of the broker's speed: a consumer at the end of a log asks to wait (`max_wait_ms`), a member
+that joins waits for the others. Only a Fetch whose data was there before it asked is work alone, and its answer shows
+that where it stops before the log's end. What a broker was asked to wait at most stands in the request.
+
+    api                    what its answer shows
+    Fetch                  full, tail, empty, error
+    ShareFetch             tail, empty, error: nothing there tells where the log ends
+    JoinGroup, SyncGroup   members: the others decide
+
+The dialect of 0.7 has no such requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from functools import cache
+from typing import Any
+
+from proxy.wire import catalog, records
+from proxy.wire.errors import WireError
+from proxy.wire.headers import request_head, response_head
+from proxy.wire.primitives import Buffer
+
+FETCH, JOIN_GROUP, SYNC_GROUP, SHARE_FETCH = 1, 11, 14, 78
+LONG_POLLS = (FETCH, JOIN_GROUP, SYNC_GROUP, SHARE_FETCH)
+# the field of the request that says how long it may wait, the first that its version has
+_ALLOWED: dict[int, tuple[str, ...]] = {
+    FETCH: ("max_wait_ms",),
+    SHARE_FETCH: ("max_wait_ms",),
+    JOIN_GROUP: ("rebalance_timeout_ms", "session_timeout_ms"),
+}
+
+_PARTITION = "responses.partitions."
+_ERRORS = ("error_code", _PARTITION + "error_code")
+# what tells of the log's end; the last two are there from version 4 on
+_ENDS = ("high_watermark", "last_stable_offset", "aborted_transactions")
+
+
+class Wait(StrEnum):
+    """What became of a request that may have waited. The value is that of columns and of JSON."""
+
+    FULL = "full"  # it stops before the end of what the reader may see: data was there, nothing was waited for
+    TAIL = "tail"  # records up to the end: they may have been waited for
+    EMPTY = "empty"  # no records
+    ERROR = "error"  # maybe after a wait
+    MEMBERS = "members"  # of a group: it waits for the others
+    INCLUDES_WAIT = "includes_wait"  # the answer is not there, or can't be read
+
+    @property
+    def is_work(self) -> bool:
+        """Whether its latency is the broker's work alone."""
+        return self is Wait.FULL
+
+
+def waited(answer: Buffer, api_key: int, api_version: int | None) -> Wait:
+    """What the response to a long poll shows; `answer` is the whole frame behind its length, with nothing masked."""
+    if api_key in (JOIN_GROUP, SYNC_GROUP):
+        return Wait.MEMBERS
+    project = None if api_version is None else _answered(api_key, api_version)
+    if project is None or api_version is None:
+        return Wait.INCLUDES_WAIT
+    try:
+        found = project(answer, response_head(answer, api_key, api_version).body)
+        return _shown({path: [value for value, _, _ in spans] for path, spans in found.items()})
+    except WireError:
+        return Wait.INCLUDES_WAIT
+
+
+def allowed_ms(request: Buffer, api_key: int, api_version: int | None) -> int | None:
+    """How long the request may wait, in milliseconds, as it says itself; None if it says nothing or can't be read."""
+    project = None if api_version is None else _asked(api_key, api_version)
+    if project is None:
+        return None
+    try:
+        found = project(request, request_head(request).body)
+    except WireError:
+        return None
+    told = [value for spans in found.values() for value, _, _ in spans]
+    return int(told[0]) if told else None
+
+
+@cache
+def _asked(api_key: int, api_version: int) -> Any:
+    codec = catalog.codec("request", api_key, api_version)
+    return codec.project(_ALLOWED[api_key]) if codec and api_key in _ALLOWED else None
+
+
+@cache
+def _answered(api_key: int, api_version: int) -> Any:
+    codec = catalog.codec("response", api_key, api_version)
+    if codec is None:
+        return None
+    ends = _ENDS if api_key == FETCH else ()
+    return codec.project((*_ERRORS, *(_PARTITION + name for name in ("records", *ends))))
+
+
+def _shown(found: dict[str, list[Any]]) -> Wait:
+    partitions = found[_PARTITION + "records"]
+    ends = _ends(found, len(partitions))
+    if any(_stops_before(data, end) for data, end in zip(partitions, ends, strict=True) if data and end is not None):
+        return Wait.FULL
+    if any(code for path in _ERRORS for code in found[path]):
+        return Wait.ERROR
+    return Wait.TAIL if any(partitions) else Wait.EMPTY
+
+
+def _ends(found: dict[str, list[Any]], partitions: int) -> Sequence[int | None]:
+    """Where each partition's log ends for this reader: who reads committed records alone is told of aborted ones."""
+    watermarks = found.get(_PARTITION + "high_watermark")
+    if not watermarks:
+        return [None] * partitions
+    stable, aborted = (found[_PARTITION + name] for name in _ENDS[1:])
+    if not stable:
+        return watermarks
+    # -1 is a broker that does not know the last stable offset
+    return [
+        watermark if gone is None or end < 0 else end
+        for watermark, end, gone in zip(watermarks, stable, aborted, strict=True)
+    ]
+
+
+def _stops_before(data: Buffer, end: int) -> bool:
+    """A batch that is cut goes on in the log. Errors: Malformed."""
+    last = max((batch.last_offset for batch in records.batches(data)), default=None)
+    return records.partial(data) > 0 or (last is not None and last + 1 < end)

@@ -1,0 +1,23 @@
+"""Of how many responses the errors are known: what the other tables can't say anything about."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
+
+from proxy.wire.error_paths import Unread
+from recorder.analysis import columns as c
+from recorder.analysis.groups import by_api
+
+
+def coverage_by_api(exchanges: DataFrame) -> DataFrame:
+    """Per api: RESPONSES, how many of them were READ, and a column for each reason why others were not (`Unread`).
+
+    Needs API, API_KEY, ANSWERED_AT and UNREAD.
+    """
+    answered = exchanges.filter(F.col(c.ANSWERED_AT).isNotNull())
+    return answered.groupBy(*by_api(None)).agg(
+        F.count("*").alias(c.RESPONSES),
+        F.count_if(F.col(c.UNREAD).isNull()).alias(c.READ),
+        *(F.count_if(F.col(c.UNREAD) == why.value).alias(why.value) for why in Unread),
+    )

@@ -1,0 +1,165 @@
+"""One connection told: who it is, what happened on it, how many exchanges of which api, and their errors."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from recorder.capture import frames as c
+from recorder.capture.reader import files, row_groups
+from recorder.inspect.exchanges import pairs
+from recorder.inspect.lines import api_name, error_counts, moment
+from recorder.inspect.rows import of_exchanges, rows
+from recorder.inspect.wanted import Wanted
+from recorder.terminal import count, size
+
+Row = dict[str, Any]
+_EVENTS = [name for name, _ in c.EVENT_COLUMNS]
+# facts of the `opened` event, in the order in which they are told
+_FACTS = ("client", "listener", "node", "upstream", "tls", "cluster", "dialect", "principal")
+# what is told of an event's detail
+_TOLD = {c.EVENT_LOGIN: ("principal", "mechanism"), c.EVENT_HALF_CLOSED: ("by",)}
+
+
+@dataclass(slots=True)
+class Api:
+    """What exchanges of an api came to: how many, their outcomes, errors by name, responses nobody could read."""
+
+    exchanges: int = 0
+    outcomes: Counter[str] = field(default_factory=Counter)
+    errors: Counter[str] = field(default_factory=Counter)
+    unread: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(slots=True)
+class Connection:
+    """`events` in their order; of the frames first and last time (ns since 1970), how many, and how large."""
+
+    session: str
+    number: int
+    events: list[Row] = field(default_factory=list)
+    apis: dict[str, Api] = field(default_factory=dict)
+    first_ns: int | None = None
+    last_ns: int | None = None
+    frames: int = 0
+    bytes: int = 0
+
+    @property
+    def id(self) -> str:
+        """SESSION/CONNECTION."""
+        return f"{self.session}/{self.number}"
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What was known of it when it was opened; who has logged in since."""
+        opened = next((event for event in self.events if event[c.KIND] == c.EVENT_OPENED), None)
+        told = _detail(opened) if opened else {}
+        logins = [_detail(event) for event in self.events if event[c.KIND] == c.EVENT_LOGIN]
+        names = [login["principal"] for login in logins if login.get("principal")]
+        return told | ({"principal": names[-1]} if names else {})
+
+
+def connections(folder: Path, wanted: Wanted) -> list[Connection]:
+    """The connections that `wanted` names, by session: those that have frames or events."""
+    found: dict[tuple[str, int], Connection] = {}
+
+    def of(row: Row) -> Connection:
+        key = row[c.SESSION], row[c.CONNECTION]
+        return found.setdefault(key, Connection(*key))
+
+    def counted() -> Iterator[Row]:
+        for row in rows(folder, wanted, bodies=of_exchanges):
+            _count(of(row), row)
+            yield row
+
+    for pair in pairs(counted()):
+        api = of(pair.head).apis.setdefault(api_name(pair.head), Api())
+        api.exchanges += 1
+        api.outcomes[pair.outcome.value] += 1
+        if pair.reading:
+            api.errors.update(error_counts(pair.reading))
+            api.unread.update([pair.reading.unread.value] if pair.reading.unread else [])
+    for event in _events(folder, wanted):
+        of(event).events.append(event)
+    return [found[key] for key in sorted(found)]
+
+
+def _count(connection: Connection, row: Row) -> None:
+    connection.frames += 1
+    connection.bytes += row[c.SIZE]
+    at_ns = row[c.AT_NS]
+    connection.first_ns = at_ns if connection.first_ns is None else min(connection.first_ns, at_ns)
+    connection.last_ns = at_ns if connection.last_ns is None else max(connection.last_ns, at_ns)
+
+
+def _events(folder: Path, wanted: Wanted) -> list[Row]:
+    groups = (
+        group
+        for file in files(folder, c.EVENTS_FOLDER)
+        for group in row_groups(file, _EVENTS, where=wanted.expression())
+    )
+    return sorted((row for group in groups for row in group.to_pylist()), key=lambda row: row[c.AT_NS])
+
+
+def as_json(found: Connection) -> dict[str, Any]:
+    """The connection as JSON has it."""
+    apis = {
+        name: {"exchanges": api.exchanges, "outcomes": api.outcomes, "errors": api.errors, "unread": api.unread}
+        for name, api in found.apis.items()
+    }
+    events = [
+        {"at": moment(event[c.AT_NS]), "kind": event[c.KIND]}
+        | {name: event[name] for name in (c.CAUSE, c.FRAMES, c.BYTES) if event[name] is not None}
+        | {"detail": _detail(event)}
+        for event in found.events
+    ]
+    times = {"first": found.first_ns, "last": found.last_ns}
+    told = {"id": found.id, **found.facts, "frames": found.frames, "bytes": found.bytes}
+    told |= {name: None if at is None else moment(at) for name, at in times.items()}
+    return told | {"apis": apis, "events": events}
+
+
+def as_text(found: Connection) -> Iterator[str]:
+    """Lines."""
+    yield f"{found.id}  connection, {count(found.frames, 'frame')}, {size(found.bytes)}"
+    facts = found.facts
+    told = [f"{name} {_shown(facts[name])}" for name in _FACTS if facts.get(name) is not None]
+    if told:
+        yield f"  {', '.join(told)}"
+    yield from _told_events(found)
+    for name, api in sorted(found.apis.items(), key=lambda item: -item[1].exchanges):
+        yield f"  {_told_api(name, api)}"
+
+
+def _told_api(name: str, api: Api) -> str:
+    others = [
+        f"{often} {outcome.replace('_', ' ')}" for outcome, often in api.outcomes.items() if outcome != "answered"
+    ]
+    errors = [f"{error} x{often}" for error, often in api.errors.most_common()]
+    unread = [f"{often} unread ({why})" for why, often in api.unread.most_common()]
+    return ", ".join([f"{name}: {count(api.exchanges, 'exchange')}", *others, *errors, *unread])
+
+
+def _told_events(found: Connection) -> Iterator[str]:
+    for event in found.events:
+        if event[c.KIND] == c.EVENT_LOGIN and not _detail(event).get("principal"):
+            # where bare tokens begin and end
+            continue
+        lost = [] if event[c.KIND] != c.EVENT_GAP else [f"{event[c.FRAMES] or 0} frames lost"]
+        detail = _detail(event)
+        facts = [f"{name} {detail[name]}" for name in _TOLD.get(event[c.KIND], ()) if detail.get(name)]
+        told = [event[c.CAUSE] or "", *lost, *facts]
+        yield f"  {moment(event[c.AT_NS])} {event[c.KIND].replace('_', ' ')} {', '.join(filter(None, told))}".rstrip()
+
+
+def _detail(event: Row) -> dict[str, Any]:
+    told = json.loads(event[c.DETAIL] or "{}")
+    return told if isinstance(told, dict) else {}
+
+
+def _shown(value: Any) -> str:
+    return str(value) if not isinstance(value, bool) else "yes" if value else "no"

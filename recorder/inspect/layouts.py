@@ -1,0 +1,84 @@
+"""Which columns a list has in how wide a terminal, and its lines.
+
+A terminal gets the columns that it has room for, and no line wider than itself: what is too long goes on below,
+indented, and nothing is cut. A pipe and a file get every column, and lines as long as they are. Where there is no room
+for dates, a line of its own says each new day.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+REST = "rest"
+TIME = "time"
+# what stands before a line that goes on with the one above
+_INDENT = "    "
+_BETWEEN = "  "
+# "2026-11-21 13:05:00.123456" is shortened to "13:05:00.123"
+_DAY, _CLOCK = slice(0, 10), slice(11, 23)
+_CLOCK_WIDTH = 12
+_NUMBERS = frozenset({"node", "ver", "size", "sent", "received", "ms"})
+
+
+class Cells(NamedTuple):
+    """What a line says: by the names of columns, and behind them."""
+
+    columns: Mapping[str, str]
+    rest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """`columns` and how wide they are at least; `width`: of the terminal, None for none."""
+
+    columns: tuple[tuple[str, int], ...]
+    titles: Mapping[str, str]
+    width: int | None
+
+    def lines(self, found: Iterable[Cells]) -> Iterator[str]:
+        """The lines below the header."""
+        day = None
+        names = [name for name, _ in self.columns]
+        is_short = (TIME, _CLOCK_WIDTH) in self.columns or TIME not in names
+        for cells, rest in found:
+            moment = cells[TIME]
+            if is_short and moment[_DAY] != day:
+                day = moment[_DAY]
+                yield day
+            shown = {**cells, TIME: moment[_CLOCK] if is_short else moment}
+            if TIME not in names:
+                rest = f"{shown[TIME]} {rest}"
+            yield from self._folded([shown[name] for name in names], rest)
+
+    @property
+    def header(self) -> str:
+        """The line above the list: as much of it as there is room for."""
+        return self._folded([self.titles[name] for name, _ in self.columns], self.titles[REST])[0].rstrip(",")
+
+    def _aligned(self, cells: list[str], rest: str) -> str:
+        """Cells below each other; one that is too wide pushes the others."""
+        parts = [
+            cell.rjust(width) if name in _NUMBERS else cell.ljust(width)
+            for cell, (name, width) in zip(cells, self.columns, strict=True)
+        ]
+        return _BETWEEN.join([*parts, rest]).rstrip()
+
+    def _folded(self, cells: list[str], rest: str) -> list[str]:
+        line = self._aligned(cells, rest)
+        if self.width is None or len(line) <= self.width:
+            return [line]
+        return textwrap.wrap(line, self.width, subsequent_indent=_INDENT, break_on_hyphens=False)
+
+
+# from how many columns on: each column and its width
+Layouts = tuple[tuple[int, str], ...]
+
+
+def layout(layouts: Layouts, titles: Mapping[str, str], width: int | None) -> Layout:
+    """The widest of `layouts` that fits; all columns where there is no width."""
+    fitting = next(columns for least, columns in layouts if width is None or width >= least)
+    parts = (part.split(":") for part in fitting.split())
+    return Layout(tuple((name, int(wide)) for name, wide in parts), titles, width)

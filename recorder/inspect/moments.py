@@ -1,0 +1,60 @@
+"""Times as people give them to filters: a moment, a time of the last day, so long before the last frame.
+
+    2026-11-21T13:48      a moment; UTC unless it says otherwise, here and below
+    13:48                 that time on the day of the capture's last frame
+    -5m                   so long before the capture's last frame
+
+A capture is looked at long after it was made, so the last frame stands for now.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, time
+from typing import NamedTuple
+
+from proxy.settings.kinds import TIMES
+
+# what a column of nanoseconds can hold, in years 1677 to 2262: any moment beyond is before or behind all frames
+FIRST_NS, LAST_NS = -(1 << 63), (1 << 63) - 1
+SECOND_NS = 10**9
+EPOCH = datetime.fromtimestamp(0, UTC)
+# no longer than a float can hold
+_BACK = re.compile(r"-([0-9]{1,18}(?:\.[0-9]{1,9})?)(ms|s|m|h|d)")
+_SECONDS = TIMES | {"d": 86400.0}
+
+
+class Moment(NamedTuple):
+    """One of the three is given: a moment in ns since 1970, a time of day, or ns before the last frame."""
+
+    ns: int | None = None
+    of_day: time | None = None
+    back_ns: int | None = None
+
+    def resolved(self, last_ns: Callable[[], int]) -> int:
+        """Ns since 1970. `last_ns`: tells when the last frame arrived; asked only if it matters."""
+        if self.ns is not None:
+            return self.ns
+        if self.back_ns is not None:
+            return max(last_ns() - self.back_ns, FIRST_NS)
+        assert self.of_day is not None
+        zone = self.of_day.tzinfo or UTC
+        day = datetime.fromtimestamp(last_ns() // SECOND_NS, zone).date()
+        return _since_epoch(datetime.combine(day, self.of_day, zone))
+
+
+def read(text: str) -> Moment:
+    """What was given. Raises ValueError for what is none of the three."""
+    if found := _BACK.fullmatch(text):
+        return Moment(back_ns=min(round(float(found[1]) * _SECONDS[found[2]] * SECOND_NS), LAST_NS))
+    if ":" in text and "-" not in text[:5]:
+        return Moment(of_day=time.fromisoformat(text))
+    when = datetime.fromisoformat(text)
+    return Moment(ns=_since_epoch(when if when.tzinfo else when.replace(tzinfo=UTC)))
+
+
+def _since_epoch(when: datetime) -> int:
+    since = when - EPOCH
+    whole = (since.days * 86400 + since.seconds) * SECOND_NS + since.microseconds * 1000
+    return min(max(whole, FIRST_NS), LAST_NS)

@@ -1,0 +1,139 @@
+"""What the commands of `kafka-wiretap inspect` are told: filters, ids, times, a folder; and how a shell completes them.
+
+Nothing here opens a capture, because a shell that completes must not compact: what a command names is looked up when it
+runs.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+from proxy.command_line import beginning_with, text
+from proxy.tools import names
+from proxy.tools.arguments import api_key
+from proxy.wire.kafka07 import RequestType
+from recorder.capture import frames as c
+from recorder.inspect import moments
+from recorder.inspect.moments import Moment
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+# its key, and its dialect; None: whichever
+Api = tuple[int, str | None]
+# what a column of numbers can hold
+LARGEST = (1 << 63) - 1
+NUMBER = click.IntRange(0, LARGEST)
+COUNT = click.IntRange(0, sys.maxsize)
+FOLDER = click.argument("folder", type=click.Path(path_type=Path, file_okay=False), metavar="FOLDER")
+# the forms of an id, the longest first: a name of digits alone can only be a session's where three parts stand
+_IDS = (
+    re.compile(r"(?P<session>[^/]+)/(?P<connection>[0-9]+)/(?P<exchange>e?)(?P<number>[0-9]+)"),
+    re.compile(r"(?P<session>)(?P<connection>[0-9]+)/(?P<exchange>e?)(?P<number>[0-9]+)"),
+    re.compile(r"(?:(?P<session>[^/]*[^/0-9][^/]*)/)?(?P<connection>[0-9]+)(?P<exchange>)(?P<number>)"),
+)
+
+
+def api(value: str) -> Api:
+    """An api by its name, whatever the case, today's or a former one, or its key, which says nothing of the dialect."""
+    asked = names.api_of_07(value)
+    if asked is not None:
+        return int(asked), c.KAFKA_07
+    return api_key(value), None if value.isdigit() else c.KAFKA
+
+
+def time(value: str) -> Moment:
+    """A time of the capture."""
+    try:
+        return moments.read(value)
+    except ValueError:
+        right = "2026-11-21T13:48 (UTC), 13:48 or -5m"
+        raise click.BadParameter(f"{value!r} is no time; right would be {right}") from None
+
+
+def _complete_api(_context: click.Context, _param: click.Parameter, begun: str) -> list[CompletionItem]:
+    return beginning_with(begun, [*names.api_names(), *(asked.api for asked in RequestType)])
+
+
+def _complete_session(context: click.Context, _param: click.Parameter, begun: str) -> list[CompletionItem]:
+    """The sessions of the folder that stands before, by the names of its files."""
+    folder = context.params.get("folder")
+    files = folder.glob(f"{c.FRAMES_FOLDER}/*/*/[!._]*.parquet") if folder else []
+    return beginning_with(begun, sorted({file.stem.rsplit("-", 2)[0] for file in files}))
+
+
+class Shown(NamedTuple):
+    """What `show` is asked for: a connection, or of it one exchange or one frame. `session`: how its name begins."""
+
+    session: str | None
+    connection: int
+    exchange: int | None = None
+    sequence: int | None = None
+
+    def __str__(self) -> str:
+        parts = [*([self.session] if self.session else []), str(self.connection)]
+        parts += [] if self.exchange is None else [f"e{self.exchange}"]
+        return "/".join([*parts, *([] if self.sequence is None else [str(self.sequence)])])
+
+
+def shown_id(value: str) -> Shown:
+    """[SESSION/]CONNECTION, behind it /eEXCHANGE or /FRAME; the session as short as is clear."""
+    found = next(filter(None, (form.fullmatch(value) for form in _IDS)), None)
+    numbers = [int(found[name]) for name in ("connection", "number") if found[name]] if found else []
+    if found is None or max(numbers) > LARGEST:
+        right = "4 (a connection), 4/e8 (an exchange), 4/17 (a frame) or 20261121T130500Z/4/17"
+        raise click.BadParameter(f"{value!r} is no id; right would be {right}")
+    session = text(found["session"]) if found["session"] else None
+    if len(numbers) == 1:
+        return Shown(session, numbers[0])
+    return Shown(session, numbers[0], **{"exchange" if found["exchange"] else "sequence": numbers[1]})
+
+
+def filters(*, kinds: bool) -> Callable[[Command], Command]:
+    """The options that make a Wanted."""
+    options = [
+        click.option(
+            "--session",
+            "sessions",
+            type=text,
+            multiple=True,
+            shell_complete=_complete_session,
+            help="Only this session (or how its name begins).",
+        ),
+        click.option("--connection", "connections", type=NUMBER, multiple=True, help="Only this connection."),
+        click.option(
+            "--api",
+            "apis",
+            type=api,
+            metavar="API",
+            multiple=True,
+            shell_complete=_complete_api,
+            help="Only this API: a name or a key.",
+        ),
+        click.option(
+            "--client", "clients", type=text, multiple=True, help="Only this client: its client id, or HOST[:PORT]."
+        ),
+        click.option(
+            "--since",
+            type=time,
+            help="From this time on (UTC): 2026-11-21T13:48, 13:48 on the last frame's day, -5m before the last frame.",
+        ),
+        click.option("--until", type=time, help="Up to this time."),
+        click.option("--limit", type=COUNT, help="Show the first N."),
+        click.option("--json", "as_json", is_flag=True, help="One JSON object a line."),
+    ]
+    if kinds:
+        choice = click.Choice([c.REQUEST, c.RESPONSE, c.TOKEN, c.UNFRAMED])
+        options.insert(2, click.option("--kind", "kinds", type=choice, multiple=True, help="Only this kind."))
+
+    def add(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add

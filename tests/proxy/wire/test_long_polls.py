@@ -1,0 +1,122 @@
+"""What an answer tells of a wait: data that was there stops before the log's end, in every version."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.wire import catalog, records
+from proxy.wire.long_polls import (
+    FETCH,
+    JOIN_GROUP,
+    LONG_POLLS,
+    SHARE_FETCH,
+    SYNC_GROUP,
+    Wait,
+    allowed_ms,
+    waited,
+)
+
+BATCH = records.write_batch([records.Record(5, key=b"k", value=b"v"), records.Record(6)])
+END = 7
+FETCH_VERSIONS = catalog.versions(FETCH)
+
+
+def fetched(version: int, *partitions: dict[str, Any], **top: Any) -> bytes:
+    usual = {"partition_index": 0, "high_watermark": END, "last_stable_offset": END, "aborted_transactions": None}
+    topics = [{"topic": "t", "partitions": [usual | partition for partition in partitions]}]
+    return catalog.encode_response(FETCH, version, 1, {"responses": topics, **top})
+
+
+@pytest.mark.parametrize("version", FETCH_VERSIONS)
+def test_an_answer_of_any_version_is_told_by_where_it_stops(version: int) -> None:
+    def told(*partitions: dict[str, Any]) -> Wait:
+        return waited(fetched(version, *partitions), FETCH, version)
+
+    assert told({"records": BATCH, "high_watermark": END + 1}) is Wait.FULL
+    assert told({"records": BATCH}) is Wait.TAIL
+    assert told({"records": BATCH + BATCH[:20]}) is Wait.FULL
+    assert told({"records": b""}) is Wait.EMPTY
+    assert told({"records": None, "error_code": 6}) is Wait.ERROR
+    assert told() is Wait.EMPTY
+
+
+def test_one_partition_with_more_behind_it_is_enough_to_have_been_answered_at_once() -> None:
+    frame = fetched(12, {"error_code": 6, "records": None}, {"records": BATCH}, {"records": BATCH, "high_watermark": 9})
+    assert waited(frame, FETCH, 12) is Wait.FULL
+
+
+@pytest.mark.parametrize("version", [version for version in FETCH_VERSIONS if version >= 4])
+def test_for_who_reads_committed_records_alone_the_log_ends_at_the_last_stable_offset(version: int) -> None:
+    open_transaction = {"records": BATCH, "high_watermark": END + 50}
+    assert waited(fetched(version, open_transaction | {"aborted_transactions": []}), FETCH, version) is Wait.TAIL
+    assert waited(fetched(version, open_transaction), FETCH, version) is Wait.FULL
+
+
+def test_a_last_stable_offset_that_the_broker_does_not_know_says_nothing() -> None:
+    partition = {"records": BATCH, "last_stable_offset": -1, "aborted_transactions": []}
+    assert waited(fetched(12, partition), FETCH, 12) is Wait.TAIL
+    assert waited(fetched(12, partition | {"high_watermark": 99}), FETCH, 12) is Wait.FULL
+
+
+def test_message_sets_of_old_are_told_likewise() -> None:
+    data = records.write_message_set([records.Record(5, value=b"v"), records.Record(6, value=b"w")], magic=1)
+    assert waited(fetched(2, {"records": data}), FETCH, 2) is Wait.TAIL
+    assert waited(fetched(2, {"records": data, "high_watermark": 99}), FETCH, 2) is Wait.FULL
+
+
+def test_an_error_of_the_whole_answer_is_one() -> None:
+    assert waited(fetched(12, error_code=70), FETCH, 12) is Wait.ERROR
+
+
+@pytest.mark.parametrize("version", catalog.versions(SHARE_FETCH))
+def test_of_a_share_fetch_only_records_and_errors_are_known(version: int) -> None:
+    def told(**partition: Any) -> Wait:
+        frame = catalog.encode_response(SHARE_FETCH, version, 1, {"responses": [{"partitions": [partition]}]})
+        return waited(frame, SHARE_FETCH, version)
+
+    assert [told(records=BATCH), told(records=b""), told(error_code=6)] == [Wait.TAIL, Wait.EMPTY, Wait.ERROR]
+
+
+@pytest.mark.parametrize("key", [JOIN_GROUP, SYNC_GROUP])
+def test_members_of_a_group_wait_for_each_other_whatever_the_answer_is(key: int) -> None:
+    assert waited(b"", key, None) is Wait.MEMBERS
+
+
+@pytest.mark.parametrize(("frame", "version"), [(b"\0\0", 12), (b"\0\0\0\1", 999), (b"\0\0\0\1", None)], ids=range(3))
+def test_what_cannot_be_read_may_have_waited(frame: bytes, version: int | None) -> None:
+    assert waited(frame, FETCH, version) is Wait.INCLUDES_WAIT
+
+
+def test_records_that_are_damaged_may_have_been_waited_for() -> None:
+    assert waited(fetched(12, {"records": b"\0" * 40}), FETCH, 12) is Wait.INCLUDES_WAIT
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "values", "allowed"),
+    [
+        (FETCH, 4, {"max_wait_ms": 500}, 500),
+        (SHARE_FETCH, 1, {"max_wait_ms": 300}, 300),
+        (JOIN_GROUP, 0, {"session_timeout_ms": 10_000}, 10_000),
+        (JOIN_GROUP, 9, {"session_timeout_ms": 10_000, "rebalance_timeout_ms": 300_000}, 300_000),
+        (SYNC_GROUP, 5, {}, None),
+    ],
+    ids=range(5),
+)
+def test_a_request_says_how_long_it_may_wait(key: int, version: int, values: dict[str, int], allowed: int) -> None:
+    assert allowed_ms(catalog.encode_request(key, version, 1, "c", values), key, version) == allowed
+    assert allowed_ms(b"\0", key, version) is None
+    assert allowed_ms(b"\0", key, None) is None
+
+
+@given(st.binary(max_size=80), st.sampled_from(LONG_POLLS), st.integers(-1, 20))
+def test_no_bytes_break_it(data: bytes, key: int, version: int) -> None:
+    assert waited(data, key, version) in Wait
+    assert allowed_ms(data, key, version) is None or key in LONG_POLLS
+
+
+def test_only_what_stops_before_the_end_is_work_alone() -> None:
+    assert [wait for wait in Wait if wait.is_work] == [Wait.FULL]

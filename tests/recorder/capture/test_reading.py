@@ -1,0 +1,66 @@
+"""What a response tells, and why it tells nothing: never the one for the other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from proxy.wire import catalog
+from proxy.wire.error_paths import Unread
+from proxy.wire.long_polls import Wait
+from recorder.capture.reading import Reading, read, read_row
+
+METADATA, FETCH, SASL_AUTHENTICATE = 3, 1, 36
+FAILED = catalog.encode_response(METADATA, 12, 1, {"topics": [{"error_code": 3, "name": "t", "partitions": []}] * 2})
+
+
+def row(frame: bytes | None = FAILED, **other: Any) -> dict[str, Any]:
+    facts = {"frame": frame, "dialect": "kafka", "api_key": METADATA, "api_version": 12}
+    return facts | {"masked": None, "omitted": None, "note": None} | other
+
+
+def test_every_error_counts_as_often_as_it_stands_there() -> None:
+    assert read_row(row()) == Reading([3, 3])
+
+
+def test_no_error_is_told_from_nothing_to_read() -> None:
+    fine = catalog.encode_response(METADATA, 12, 1, {"topics": []})
+    assert read_row(row(fine)) == Reading([])
+
+
+@pytest.mark.parametrize(
+    ("other", "why"),
+    [
+        ({"frame": None}, Unread.OMITTED),
+        ({"omitted": [{"start": 4, "length": 9}]}, Unread.OMITTED),
+        ({"masked": [{"start": 4, "length": 20}]}, Unread.MASKED),
+        ({"api_version": 999}, Unread.UNKNOWN_VERSION),
+        ({"api_key": None}, Unread.UNKNOWN_VERSION),
+        ({"frame": FAILED[:20]}, Unread.MALFORMED),
+        ({"frame": FAILED[:20], "note": "cut: 12 bytes never came"}, Unread.CUT),
+        ({"dialect": "kafka-0.7", "api_key": 0, "api_version": None}, Unread.UNKNOWN_VERSION),
+    ],
+    ids=range(8),
+)
+def test_what_cannot_be_read_says_why(other: dict[str, Any], why: Unread) -> None:
+    assert read_row(row(**other)) == Reading([], why)
+
+
+def test_a_cut_response_whose_errors_had_come_is_read() -> None:
+    assert read_row(row(FAILED[:-1] + b"", note="cut: 1 byte never came")).codes == [3, 3]
+
+
+@pytest.mark.parametrize("other", [{"frame": None}, {"frame": b"\0"}, {"api_version": 999}], ids=range(3))
+def test_a_long_poll_that_is_not_read_may_have_waited(other: dict[str, Any]) -> None:
+    assert read_row(row(api_key=FETCH) | other).wait is Wait.INCLUDES_WAIT
+
+
+def test_a_fetch_of_0_7_never_waits() -> None:
+    found = read(b"\0\1", dialect="kafka-0.7", api_key=FETCH, api_version=None, masked_from=None, is_cut=False)
+    assert found == Reading([1])
+
+
+def test_errors_of_0_7_have_their_present_numbers() -> None:
+    frame = b"\0\0" + b"\0\0\0\2\0\3" + b"\0\0\0\2\0\1" + b"\0\0\0\2\0\3"
+    assert read_row(row(frame, dialect="kafka-0.7", api_key=2, api_version=None)).codes == [3, 1, 3]
