@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
@@ -17,6 +18,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from proxy.command_line import end_as_other_tools, write_any_text
 from proxy.config import BadSetting, ProxySettings
 from proxy.log import log, log_to_stderr
 from proxy.settings.load import Loaded, load
@@ -40,8 +42,30 @@ LATER = {
 }
 
 
+# in a context's `meta`: a proxy runs, and what ends it is its own to say
+RUNS = "kafka-wiretap.runs"
+
+
 class WithLater(click.Group):
     """The group of all commands; those of LATER are imported when called."""
+
+    def main(self, *arguments: Any, **extra: Any) -> Any:
+        write_any_text()
+        return super().main(*arguments, **extra)
+
+    def make_context(self, *arguments: Any, **extra: Any) -> click.Context:
+        try:
+            return super().make_context(*arguments, **extra)
+        except (OSError, KeyboardInterrupt) as error:
+            end_as_other_tools(error)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (OSError, KeyboardInterrupt) as error:
+            if RUNS in ctx.meta:
+                raise
+            end_as_other_tools(error)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted([*super().list_commands(ctx), *LATER])
@@ -193,6 +217,7 @@ def proxy(config: Path | None, **flags: Any) -> None:
     except BadSetting as error:
         raise Wrong(*error.lines) from error
     log_to_stderr(loaded.proxy.log.level, loaded.proxy.log.format)
+    click.get_current_context().meta[RUNS] = True
     try:
         sys.exit(_run_proxy(loaded, _reloading(loaded, config, flags)))
     except BadSetting as error:
@@ -291,7 +316,9 @@ def _not_a_capture(folder: Path, error: OSError) -> BadSetting:
 
 
 def _say_ready(listening: Mapping[str, Address], metrics: Address | None) -> None:
-    for name, address in listening.items():
-        click.echo(f"listening on {address}" + (f" for {name}" if len(listening) > 1 else ""), err=True)
-    if metrics is not None:
-        click.echo(f"metrics on http://{metrics}/metrics", err=True)
+    """Nobody needs to listen: who started it may be gone."""
+    with suppress(OSError):
+        for name, address in listening.items():
+            click.echo(f"listening on {address}" + (f" for {name}" if len(listening) > 1 else ""), err=True)
+        if metrics is not None:
+            click.echo(f"metrics on http://{metrics}/metrics", err=True)

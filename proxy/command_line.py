@@ -11,8 +11,7 @@ import errno
 import os
 import signal
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from io import TextIOWrapper
 from typing import NoReturn, TextIO
 
@@ -52,22 +51,18 @@ def _is_ascii(stream: TextIO) -> bool:
     return codecs.lookup(stream.encoding or "ascii").name == "ascii"
 
 
-@contextmanager
-def ending_as_other_tools() -> Iterator[None]:
-    """Around a command that writes to standard output.
+def end_as_other_tools(error: BaseException) -> NoReturn:
+    """How a command ends whose output can't be taken, or that is interrupted; any other error is raised again.
 
-    The reader has gone: SIGPIPE. Ctrl-C: SIGINT, so that a shell's loop ends too. A disk that is full: one line.
+    The reader has gone: by SIGPIPE. Ctrl-C: by SIGINT, so that a shell's loop ends too. A disk that is full: one line.
     """
-    try:
-        yield
-    except BrokenPipeError:
+    if isinstance(error, BrokenPipeError):
         _end_by(signal.SIGPIPE)
-    except KeyboardInterrupt:
+    if isinstance(error, KeyboardInterrupt):
         _end_by(signal.SIGINT)
-    except OSError as error:
-        if error.errno not in _UNWRITABLE or error.filename is not None:
-            raise
+    if isinstance(error, OSError) and error.errno in _UNWRITABLE and error.filename is None:
         raise click.ClickException(f"the output can't be written: {error.strerror}") from error
+    raise error
 
 
 def _end_by(number: signal.Signals) -> NoReturn:

@@ -9,14 +9,18 @@ from __future__ import annotations
 import re
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
+from proxy.command_line import beginning_with, folders, text
 from recorder.inspect.commands import inspect
+from recorder.missing import missing_table
 from recorder.ready import ready
 from recorder.terminal import console, count, size
 
@@ -52,6 +56,11 @@ def compact(folder: Path) -> None:
         click.echo(f"session {name} is being compacted by another process")
 
 
+def _completing(*names: str) -> Callable[..., list[CompletionItem]]:
+    """Has a shell complete these."""
+    return lambda _context, _param, begun: beginning_with(begun, names)
+
+
 def _setting(_context: click.Context, _option: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
     pairs = [value.partition("=") for value in values]
     for name, sign, _ in pairs:
@@ -67,24 +76,35 @@ def _duration(_context: click.Context, _option: click.Parameter, value: str | No
 
 
 @click.command(short_help="Answer questions about a capture on Spark: latency and errors by API.")
-@click.argument("folder")
+@click.argument("folder", shell_complete=folders)
 @click.option(
     "--master",
     default="local[*]",
     show_default=True,
+    type=text,
+    shell_complete=_completing("local[*]", "local[2]", "local-cluster[2,1,1024]", "spark://"),
     help="Where Spark runs: local[N], local[*], local-cluster[N,CORES,MIB], or a cluster: spark://HOST:PORT.",
 )
-@click.option("--conf", multiple=True, callback=_setting, metavar="NAME=VALUE", help="A Spark setting. Repeatable.")
 @click.option(
-    "--window", callback=_duration, metavar="DURATION", help='Answer for each stretch of time, such as "1 minute".'
+    "--conf", multiple=True, callback=_setting, type=text, metavar="NAME=VALUE", help="A Spark setting. Repeatable."
 )
-@click.option("--out", metavar="DIR", help="Write the tables here too, one folder each.")
+@click.option(
+    "--window",
+    callback=_duration,
+    metavar="DURATION",
+    shell_complete=_completing("10 seconds", "1 minute", "5 minutes", "1 hour"),
+    help='Answer for each stretch of time, such as "1 minute".',
+)
+@click.option("--out", metavar="DIR", shell_complete=folders, help="Write the tables here too, one folder each.")
 @click.option("--format", "kind", type=click.Choice(["parquet", "csv"]), default="parquet", show_default=True)
 @click.option("--overwrite", is_flag=True, help="Replace tables that are in DIR already.")
 def analyze(
     folder: str, master: str, conf: dict[str, str], window: str | None, out: str | None, kind: str, overwrite: bool
 ) -> None:
     """Requests, errors, bytes and latency percentiles of the capture in FOLDER, by API, worked out by Spark.
+
+    What is missing comes first: gaps, what was left out, and which share of the responses could be read. Long polls
+    that may have waited (a Fetch at a log's end, members that join a group) have rows of their own: "Fetch, waiting".
 
     FOLDER is a path, or a URL that every executor can read (hdfs:, s3a:, ...). What is not compacted yet is compacted
     first. Needs Java 17 or newer.
@@ -103,13 +123,12 @@ def analyze(
     if lack:
         raise click.ClickException(lack)
     screen = console()
-    for note in ready(Path(folder)) if "://" not in folder else []:
-        click.echo(f"note: {note}", err=True)
-    if out and "://" not in out and not overwrite and any(Path(out).glob("*_by_api")):
+    notes = ready(Path(folder)) if "://" not in folder else []
+    if out and "://" not in out and not overwrite and any(Path(out).glob("*_by_*")):
         raise click.UsageError(f"{out} holds tables already: --overwrite replaces them")
     with console(stderr=True).status("Spark is starting and reading the capture ..."):
         found = _analyzed(folder, master, conf, window, out, kind, overwrite)
-    _show(screen, found)
+    _show(screen, found, notes)
     if out:
         click.echo(f"\ntables written to {out}")
 
@@ -171,15 +190,21 @@ def _for_executors(place: str) -> str:
     return place if "://" in place else str(Path(place).absolute())
 
 
-def _show(screen: Any, found: Any) -> None:
-    from recorder.analysis.tables import errors_table, latency_table
+def _show(screen: Any, found: Any, notes: list[str]) -> None:
+    """What is missing comes first, then how much of the rest could be read: no count is right without them."""
+    from recorder.analysis import tables
 
-    screen.print(latency_table(found.latency_by_api))
+    wide = screen.width
+    screen.print(missing_table(replace(found.missing, notes=notes), wide))
+    for line in tables.coverage(found.coverage_by_api, wide):
+        screen.print(line)
+    screen.print()
+    screen.print(tables.latency_table(found.latency_by_api, wide))
     screen.print()
     if found.errors_by_api:
-        screen.print(errors_table(found.errors_by_api))
+        screen.print(tables.errors_table(found.errors_by_api, wide))
     else:
-        screen.print("No response held an error code.")
+        screen.print(tables.no_errors(found.coverage_by_api))
 
 
 @click.command(short_help="Show it all: a small cluster, clients, the proxy, a capture, an analysis.")

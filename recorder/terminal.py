@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 # The width of tables that go to a pipe or a file, where no terminal says how wide it is.
 PIPE_WIDTH = 140
@@ -29,7 +31,7 @@ def width() -> int | None:
 class _Console(Console):
     def on_broken_pipe(self) -> None:
         """Whoever reads it has gone: the command ends as others do that write to a pipe."""
-        raise BrokenPipeError
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -39,18 +41,59 @@ def console(*, stderr: bool = False) -> Console:
     return _Console(stderr=stderr, highlight=False, width=wide, **plain)
 
 
-def table(title: str, names: Iterable[str], numbers: Iterable[str]) -> Table:
-    """An empty table that fits a terminal of 80 columns.
+class Column(NamedTuple):
+    """A column of a table. Numbers stand to the right and are never broken, names fold.
 
-    Columns of `names` may fold onto a second line, and do so first; `numbers` stand to the right and are never broken.
+    `rank`: where there is no room for all, the columns of the highest rank are left out first; those of rank 0 never.
+    `least`: no column of names is folded to fewer letters while there are others to leave out.
     """
+
+    title: str
+    is_number: bool = False
+    style: str = ""
+    rank: int = 0
+    least: int = 10
+
+
+Cell = str | Text
+
+
+def fitted(title: str, columns: Sequence[Column], rows: Sequence[Sequence[Cell]], width: int) -> Table:
+    """A table of at most `width` columns of letters; what it leaves out is named below it."""
+    shown = list(range(len(columns)))
+    while _needed(columns, rows, shown) > width and (rank := max(columns[at].rank for at in shown)):
+        shown.remove(max(at for at in shown if columns[at].rank == rank))
+    gone = [column.title for at, column in enumerate(columns) if at not in shown]
     made = Table(title=title, title_justify="left", title_style="bold", header_style="dim", box=None, pad_edge=False)
     made.padding = (0, 1, 0, 0)
-    for name in names:
-        made.add_column(name, overflow="fold")
-    for name in numbers:
-        made.add_column(name, justify="right", no_wrap=True)
+    for at in shown:
+        _add_column(made, columns[at])
+    for row in rows:
+        made.add_row(*(_cell(row[at], columns[at].style) for at in shown))
+    if gone:
+        made.caption, made.caption_justify = f"no room here for: {', '.join(gone)}", "left"
     return made
+
+
+def _add_column(made: Table, column: Column) -> None:
+    if column.is_number:
+        made.add_column(column.title, justify="right", no_wrap=True)
+    else:
+        made.add_column(column.title, overflow="fold")
+
+
+def _cell(value: Cell, style: str) -> Text:
+    """Whatever a text says, it is no markup."""
+    return value if isinstance(value, Text) else Text(value, style=style)
+
+
+def _needed(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], shown: Sequence[int]) -> int:
+    """The least width: numbers unbroken, names folded, but not letter by letter."""
+    widths = []
+    for at in shown:
+        longest = max([len(columns[at].title), *(len(row[at]) for row in rows)])
+        widths.append(longest if columns[at].is_number else min(longest, columns[at].least))
+    return sum(widths) + len(widths) - 1
 
 
 def size(number: float | None) -> str:

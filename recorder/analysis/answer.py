@@ -10,18 +10,23 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis import columns as c
+from recorder.analysis import losses
+from recorder.analysis.coverage import coverage_by_api
 from recorder.analysis.errors import errors_by_api
 from recorder.analysis.exchanges import exchanges
-from recorder.analysis.frames import frames
+from recorder.analysis.frames import events, frames
 from recorder.analysis.latency import latency_by_api
+from recorder.missing import Gaps, LostOfApi, Missing
 
 Rows = list[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The tables by their names, as rows."""
+    """What is missing, and the tables by their names, as rows."""
 
+    missing: Missing
+    coverage_by_api: Rows
     latency_by_api: Rows
     errors_by_api: Rows
 
@@ -40,19 +45,40 @@ def answer(spark: SparkSession, folder: str, *, window: str | None = None, outpu
 
     Raises Spark's AnalysisException for a folder without a capture, an output that exists, and a wrong `window`.
     """
-    every = exchanges(frames(spark, folder)).persist(StorageLevel.MEMORY_AND_DISK)
+    captured, told = frames(spark, folder), events(spark, folder)
+    every = exchanges(captured).persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        latency, errors = latency_by_api(every, window=window), errors_by_api(every, window=window)
-        return Answer(_kept(latency, "latency_by_api", output), _kept(errors, "errors_by_api", output))
+        tables = {
+            "coverage_by_api": coverage_by_api(every),
+            "latency_by_api": latency_by_api(every, window=window),
+            "errors_by_api": errors_by_api(every, window=window),
+        }
+        rows = {name: _kept(table, name, output) for name, table in tables.items()}
+        return Answer(_missing(captured, told, output), **rows)
     finally:
         every.unpersist()
 
 
+def _missing(captured: DataFrame, told: DataFrame, output: Output | None) -> Missing:
+    gaps = _kept(losses.gaps_by_cause(told), "gaps_by_cause", output)
+    lost = _kept(losses.lost_by_api(told), "lost_by_api", output)
+    (sums,) = losses.left_out(captured, told).collect()
+    died = sorted(row[c.SESSION] for row in losses.sessions_that_died(told).collect())
+    return Missing(
+        [Gaps(**row) for row in gaps],
+        [LostOfApi(**row) for row in lost],
+        sums[c.FRAMES],
+        sums["cut_frames"],
+        sums["cut_bytes"],
+        died,
+    )
+
+
 def _ordered(table: DataFrame) -> DataFrame:
     """A table of one partition in a reader's order: by window, the busiest or the most frequent first."""
-    busiest = c.REQUESTS if c.REQUESTS in table.columns else c.COUNT
+    busiest = next(name for name in (c.REQUESTS, c.COUNT, c.RESPONSES, c.FRAMES) if name in table.columns)
     order = [F.col(name) for name in (c.WINDOW_START,) if name in table.columns]
-    order += [F.desc(busiest), *(F.col(name) for name in (c.API, c.ERROR_CODE) if name in table.columns)]
+    order += [F.desc(busiest), *(F.col(name) for name in (c.CAUSE, c.API, c.ERROR_CODE) if name in table.columns)]
     return table.sortWithinPartitions(*order)
 
 

@@ -6,20 +6,25 @@ others exist only in the tables made of them.
 
 from __future__ import annotations
 
+from proxy.wire.long_polls import Wait
 from recorder.capture.frames import (
     API,
     API_KEY,
     API_VERSION,
     AT,
     AWAITS,
+    BYTES,
+    CAUSE,
     CLIENT,
     CLIENT_ID,
     CLUSTER,
     CONNECTION,
     CORRELATION_ID,
+    DETAIL,
     DIALECT,
     EXCHANGE,
     FRAME,
+    FRAMES,
     KIND,
     LATENCY_NS,
     LISTENER,
@@ -48,6 +53,8 @@ ERROR_CODES = "error_codes"
 # why a response's errors are unknown (`Unread`); whether a long poll's latency is a wait (`Wait`)
 UNREAD = "unread"
 WAIT = "wait"
+# its values in `latency_by_api`: the latencies of such a row are waits; or nobody can tell which of them are
+WAITING, INCLUDES_WAIT = "wait", Wait.INCLUDES_WAIT.value
 
 # Of the tables by api.
 WINDOW_START = "window_start"
@@ -67,6 +74,10 @@ COUNT = "count"
 EXCHANGES = "exchanges"
 READ = "read"
 
+# Of the tables of what is missing.
+GAPS = "gaps"
+CONNECTIONS = "connections"
+
 __all__ = [
     "ANSWERED_AT",
     "API",
@@ -74,12 +85,16 @@ __all__ = [
     "API_VERSION",
     "AT",
     "AWAITS",
+    "BYTES",
+    "CAUSE",
     "CLIENT",
     "CLIENT_ID",
     "CLUSTER",
     "CONNECTION",
+    "CONNECTIONS",
     "CORRELATION_ID",
     "COUNT",
+    "DETAIL",
     "DIALECT",
     "ERROR",
     "ERRORS",
@@ -88,6 +103,9 @@ __all__ = [
     "EXCHANGE",
     "EXCHANGES",
     "FRAME",
+    "FRAMES",
+    "GAPS",
+    "INCLUDES_WAIT",
     "KEYS",
     "KIND",
     "LATENCY_NS",
@@ -118,5 +136,6 @@ __all__ = [
     "UNANSWERED",
     "UNREAD",
     "WAIT",
+    "WAITING",
     "WINDOW_START",
 ]

@@ -7,9 +7,10 @@ a column that an older file lacks is null.
 
 from __future__ import annotations
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from recorder.capture.frames import FRAME_COLUMNS, FRAMES_FOLDER
+from recorder.capture.frames import EVENT_COLUMNS, EVENTS_FOLDER, FRAME_COLUMNS, FRAMES_FOLDER
 
 _SPARK_TYPES = {
     "string": "string",
@@ -22,6 +23,7 @@ _SPARK_TYPES = {
     "spans": "array<struct<start: int, length: int>>",
 }
 SCHEMA = ", ".join(f"{name} {_SPARK_TYPES[kind]}" for name, kind in FRAME_COLUMNS)
+EVENTS_SCHEMA = ", ".join(f"{name} {_SPARK_TYPES[kind]}" for name, kind in EVENT_COLUMNS)
 
 
 def frames(session: SparkSession, folder: str) -> DataFrame:
@@ -30,3 +32,13 @@ def frames(session: SparkSession, folder: str) -> DataFrame:
     Raises Spark's AnalysisException if there is no capture.
     """
     return session.read.schema(SCHEMA).parquet(f"{folder.rstrip('/')}/{FRAMES_FOLDER}")
+
+
+def events(session: SparkSession, folder: str) -> DataFrame:
+    """All events of the capture in `folder`; none where it has no folder of them."""
+    try:
+        return session.read.schema(EVENTS_SCHEMA).parquet(f"{folder.rstrip('/')}/{EVENTS_FOLDER}")
+    except AnalysisException as error:
+        if error.getCondition() != "PATH_NOT_FOUND":
+            raise
+        return session.createDataFrame([], EVENTS_SCHEMA)

@@ -16,8 +16,6 @@ from recorder.analysis.groups import by_api
 from recorder.capture.outcome import Outcome
 
 ACCURACY = 10_000
-# values of WAIT in the table: the latencies of its row are waits; or nobody can tell which of them are
-WAITING, INCLUDES_WAIT = "wait", Wait.INCLUDES_WAIT.value
 _WAITS = [wait.value for wait in Wait if not wait.is_work and wait is not Wait.INCLUDES_WAIT]
 _PERCENTILES = {c.P50_MS: 0.50, c.P95_MS: 0.95, c.P99_MS: 0.99}
 
@@ -42,7 +40,7 @@ def latency_by_api(exchanges: DataFrame, *, window: str | None = None) -> DataFr
 
 
 def _wait() -> Column:
-    return F.when(F.col(c.WAIT).isin(*_WAITS), WAITING).when(F.col(c.WAIT) == INCLUDES_WAIT, INCLUDES_WAIT)
+    return F.when(F.col(c.WAIT).isin(*_WAITS), c.WAITING).when(F.col(c.WAIT) == c.INCLUDES_WAIT, c.INCLUDES_WAIT)
 
 
 def _percentile_ms(share: float) -> Column:

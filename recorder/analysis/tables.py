@@ -2,24 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from rich.console import RenderableType
 from rich.table import Table
+from rich.text import Text
 
+from proxy.wire.error_paths import Unread
 from recorder.analysis import columns as c
-from recorder.terminal import count, milliseconds, size, table
+from recorder.terminal import Cell, Column, count, fitted, milliseconds, size
 
 Rows = Sequence[Any]
+# what stands behind an API whose latencies are not the broker's work alone
+_WAITS = {c.WAITING: ", waiting", c.INCLUDES_WAIT: ", waits included"}
+# Where there is no room: bytes go first, then what is nearly always empty, then the percentiles but one.
+_LATENCY = (
+    Column("API"),
+    Column("reqs", True),
+    Column("unansw.", True, rank=4),
+    Column("errs", True, rank=1),
+    Column("sent", True, rank=5),
+    Column("received", True, rank=5),
+    Column("p50 ms", True, rank=2),
+    Column("p95", True, rank=3),
+    Column("p99", True),
+)
+_ERRORS = (
+    Column("API"),
+    Column("error", style="red"),
+    Column("code", True, rank=2),
+    Column("retry", True, rank=3),
+    Column("count", True),
+    Column("responses", True, rank=1),
+)
+_UNREAD = (Column("API"), Column("responses", True, rank=1), Column("read", True), Column("not read"))
 
 
-def latency_table(rows: Rows) -> Table:
-    """Rows of `latency_by_api`, busiest first (within their window)."""
-    numbers = ("reqs", "unansw.", "errs", "sent", "received", "p50 ms", "p95", "p99")
-    made = _table("Requests and latency by API", rows, (), numbers)
+def latency_table(rows: Rows, width: int) -> Table:
+    """Rows of `latency_by_api`, busiest api first (within their window), the waiting ones of an api behind the rest."""
     clock = _clock(rows)
-    for row in sorted(rows, key=lambda row: (_window(row), -row[c.REQUESTS], row[c.API])):
-        made.add_row(
+    of_api = Counter[tuple[str, str]]()
+    for row in rows:
+        of_api[_window(row), row[c.API]] += row[c.REQUESTS]
+
+    def order(row: Any) -> tuple[Any, ...]:
+        return _window(row), -of_api[_window(row), row[c.API]], row[c.API], row[c.WAIT] or ""
+
+    told = [
+        [
             *_start(row, clock),
             count(row[c.REQUESTS]),
             _unless_zero(row[c.UNANSWERED]),
@@ -27,28 +59,56 @@ def latency_table(rows: Rows) -> Table:
             size(row[c.REQUEST_BYTES]),
             size(row[c.RESPONSE_BYTES]),
             *(milliseconds(row[name]) for name in (c.P50_MS, c.P95_MS, c.P99_MS)),
-        )
-    return made
+        ]
+        for row in sorted(rows, key=order)
+    ]
+    return _table("Requests and latency by API", rows, _LATENCY, told, width)
 
 
-def errors_table(rows: Rows) -> Table:
+def errors_table(rows: Rows, width: int) -> Table:
     """Rows of `errors_by_api`, most frequent first (within their window)."""
-    made = _table("Errors by API", rows, ("error",), ("code", "retry", "count", "responses"))
     clock = _clock(rows)
-    for row in sorted(rows, key=lambda row: (_window(row), -row[c.COUNT], row[c.API], row[c.ERROR_CODE])):
-        numbers = count(row[c.COUNT]), count(row[c.EXCHANGES])
-        retry = "yes" if row[c.RETRIABLE] else "no"
-        made.add_row(*_start(row, clock), f"[red]{row[c.ERROR]}[/]", str(row[c.ERROR_CODE]), retry, *numbers)
-    return made
+    told = [
+        [
+            *(*_start(row, clock), row[c.ERROR], str(row[c.ERROR_CODE]), "yes" if row[c.RETRIABLE] else "no"),
+            *(count(row[c.COUNT]), count(row[c.EXCHANGES])),
+        ]
+        for row in sorted(rows, key=lambda row: (_window(row), -row[c.COUNT], row[c.API], row[c.ERROR_CODE]))
+    ]
+    return _table("Errors by API", rows, _ERRORS, told, width)
 
 
-def _table(title: str, rows: Rows, names: tuple[str, ...], numbers: tuple[str, ...]) -> Table:
+def coverage(rows: Rows, width: int) -> Iterator[RenderableType]:
+    """Rows of `coverage_by_api`: which share of the responses could be read, and why the others could not."""
+    responses, read = (sum(row[name] for row in rows) for name in (c.RESPONSES, c.READ))
+    if responses == read:
+        yield Text(f"Errors are known of all {count(responses, 'response')}.")
+        return
+    share = f"{100 * read / responses:.1f}".rstrip("0").rstrip(".")
+    yield Text(f"Errors are known of {count(read)} of {count(responses, 'response')} ({share} %).", style="bold")
+    told = [
+        [row[c.API], count(row[c.RESPONSES]), count(row[c.READ]), _reasons(row)]
+        for row in sorted(rows, key=lambda row: row[c.READ] - row[c.RESPONSES])
+        if row[c.READ] < row[c.RESPONSES]
+    ]
+    yield fitted("Responses that were not read", _UNREAD, told, width)
+
+
+def no_errors(rows: Rows) -> Text:
+    """What is said in place of the table of errors where it would be empty. Rows of `coverage_by_api`."""
+    read = sum(row[c.READ] for row in rows)
+    return Text(f"None of the {count(read, 'response')} that could be read held an error.")
+
+
+def _reasons(row: Any) -> str:
+    return ", ".join(f"{why.value} {count(row[why.value])}" for why in Unread if row[why.value])
+
+
+def _table(title: str, rows: Rows, columns: Sequence[Column], told: list[list[Cell]], width: int) -> Table:
     """A table whose title names the day if all windows are of the same, so that their column is narrow."""
     days = _days(rows)
     day = f", {min(days)}" if len(days) == 1 else ""
-    made = table(title + day, ("UTC", "API", *names) if days else ("API", *names), numbers)
-    made.columns[0].no_wrap = bool(days)
-    return made
+    return fitted(title + day, [*([Column("UTC", is_number=True)] if days else []), *columns], told, width)
 
 
 def _days(rows: Rows) -> set[str]:
@@ -64,10 +124,10 @@ def _window(row: Any) -> str:
     return f"{row[c.WINDOW_START]:%Y-%m-%d %H:%M:%S}" if c.WINDOW_START in row else ""
 
 
-def _start(row: Any, clock: str) -> list[str]:
-    api = f"[cyan]{row[c.API]}[/]"
+def _start(row: Any, clock: str) -> list[Cell]:
+    api = Text(row[c.API], style="cyan").append(_WAITS.get(row.get(c.WAIT), ""), style="dim")
     return [f"{row[c.WINDOW_START]:{clock}}", api] if c.WINDOW_START in row else [api]
 
 
-def _unless_zero(number: int, style: str = "bold yellow") -> str:
-    return f"[{style}]{count(number)}[/]" if number else "-"
+def _unless_zero(number: int, style: str = "bold yellow") -> Cell:
+    return Text(count(number), style=style) if number else "-"

@@ -22,6 +22,7 @@ from recorder.capture.cutting import Found, cut_requests, cut_responses
 from recorder.capture.events import Events
 from recorder.capture.gap import REASON_DAMAGE
 from recorder.capture.line import UNREADABLE
+from recorder.capture.outcome import DIED
 from recorder.capture.rows import RowMaker, Sink
 from recorder.capture.spool import Entry, Kind
 from recorder.capture.track import Track
@@ -89,7 +90,7 @@ class Assembly:
         for track in self.tracks.values():
             self._close(track, self.last_mono_ns, SESSION_ENDED, {})
         self.tracks.clear()
-        self.events.session("ended" if self.ended else "died", self.last_mono_ns, {})
+        self.events.session("ended" if self.ended else DIED, self.last_mono_ns, {})
 
     # bytes of a stream
 
@@ -266,6 +267,7 @@ class Assembly:
         elif "account" in facts:
             size = sum(facts["offsets"])
             self.events.gap(track, mono_ns, facts["sequence"], size, facts["account"])
+            track.sequence = facts["sequence"]
         else:
             self.events.gap(track, mono_ns, None, 0, None)
         self.events.closed(track, mono_ns, cause, size, waiting)

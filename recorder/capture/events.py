@@ -63,7 +63,7 @@ class Events:
         frames = None if sequence is None else sequence - track.sequence
         lost = {}
         if frames is not None and account is not None:
-            lost = lost_by_api(account, broken["next_exchange"], broken["cut"], frames)
+            lost = lost_by_api(account, broken, frames)
         self._add(
             c.EVENT_GAP,
             track,

@@ -17,6 +17,9 @@ from proxy.conversation.exchange import Exchange
 # what the account calls an api that the catalog doesn't know, and frames that are no exchange's
 OTHER = "other"
 
+# what an account counts by api; sizes are bytes behind the length
+_COUNTED = ("requests", "responses", "request_bytes", "response_bytes")
+
 REASON_FULL = "queue_full"
 REASON_FAULT = "recorder_fault"
 REASON_DAMAGE = "spool_damaged"
@@ -38,17 +41,27 @@ class Gap:
         self.at_ns = at_ns
         # requests below this number may have been written before
         self._first = talk.next_exchange
-        self._early_requests: dict[int, str] = {}
-        self._requests: Counter[str] = Counter()
-        self._responses: Counter[str] = Counter()
+        self._early_requests: dict[int, tuple[str, int]] = {}
+        # responses that had come whole, and were kept back at least once
+        self._early_responses: dict[int, tuple[str, int]] = {}
+        self._requests, self._request_bytes = Counter[str](), Counter[str]()
+        self._responses, self._response_bytes = Counter[str](), Counter[str]()
 
     def saw(self, finished: Iterable[Exchange], one_way: Iterable[Exchange]) -> None:
         """Exchanges whose response, or whose request that has none, came to its end in the gap."""
         for exchange in finished:
             if exchange is not self._accounted:
                 self._responses[exchange.api or OTHER] += 1
+                self._response_bytes[exchange.api or OTHER] += exchange.response_size
             self._request(exchange)
         for exchange in one_way:
+            self._request(exchange)
+
+    def had_kept_back(self, ended: Iterable[Exchange]) -> None:
+        """Exchanges that came to their end before the gap, in bytes that may not have been written."""
+        for exchange in ended:
+            if exchange.awaits and exchange is not self._accounted:
+                self._early_responses[exchange.number] = exchange.api or OTHER, exchange.response_size
             self._request(exchange)
 
     def account(self) -> dict[str, Any]:
@@ -61,38 +74,49 @@ class Gap:
         return {
             "reason": self.reason,
             "since_ns": self.at_ns,
-            "early": list(self._early_requests.items()),
+            "early": [(number, *told) for number, told in self._early_requests.items()],
+            "early_responses": [(number, *told) for number, told in self._early_responses.items()],
             "requests": dict(self._requests),
             "responses": dict(self._responses),
+            "request_bytes": dict(self._request_bytes),
+            "response_bytes": dict(self._response_bytes),
         }
 
     def _request(self, exchange: Exchange) -> None:
         api = exchange.api or OTHER
         if exchange.number < self._first:
-            self._early_requests[exchange.number] = api
+            self._early_requests[exchange.number] = api, exchange.request_size
         else:
             self._requests[api] += 1
+            self._request_bytes[api] += exchange.request_size
 
 
-def lost_by_api(account: dict[str, Any], next_exchange: int, cut: str | None, frames: int) -> dict[str, Any]:
-    """Requests and responses lost, by api.
+def lost_by_api(account: dict[str, Any], broken: dict[str, Any], frames: int) -> dict[str, Any]:
+    """Requests and responses lost, by api, and their sizes, where the account has them: those of old logs have not.
 
     Args:
         account: of the entry that ended the gap.
-        next_exchange: the number of the first request that the log doesn't have.
-        cut: the api of a request that the log has only the beginning of ("" for an unknown one).
+        broken: what the compactor knows of where it began: `next_exchange` and `next_response`, the numbers of the
+            first request that the log doesn't have, and of the first whose response it doesn't; `cut`, the api of a
+            request that the log has only the beginning of ("" for an unknown one), and `cut_size`.
         frames: all that were lost; those that no exchange accounts for are `other`.
     """
-    requests = Counter(account["requests"])
-    requests.update(api for number, api in account["early"] if number >= next_exchange)
-    if cut is not None:
-        requests[cut or OTHER] += 1
-    responses = Counter(account["responses"])
-    unaccounted = frames - requests.total() - responses.total()
+    counts = {name: Counter(account.get(name, {})) for name in _COUNTED}
+    early = [(api, *size) for number, api, *size in account["early"] if number >= broken["next_exchange"]]
+    if broken["cut"] is not None:
+        early.append((broken["cut"] or OTHER, broken.get("cut_size", 0)))
+    for api, *size in early:
+        counts["requests"][api] += 1
+        counts["request_bytes"][api] += sum(size)
+    for number, api, size in account.get("early_responses", ()):
+        if number >= broken.get("next_response", 0):
+            counts["responses"][api] += 1
+            counts["response_bytes"][api] += size
+    unaccounted = frames - counts["requests"].total() - counts["responses"].total()
     lost: dict[str, dict[str, int]] = {}
-    for kind, counts in (("requests", requests), ("responses", responses)):
-        for api, count in counts.items():
-            lost.setdefault(api, {})[kind] = count
+    for name in _COUNTED if "request_bytes" in account else _COUNTED[:2]:
+        for api, count in counts[name].items():
+            lost.setdefault(api, {})[name] = count
     if unaccounted > 0:
         lost.setdefault(OTHER, {})["frames"] = unaccounted
     return lost

@@ -13,3 +13,7 @@ class Outcome(StrEnum):
     ONE_WAY = "one_way"  # no answer was to come (acks=0)
     UNANSWERED = "unanswered"  # an answer was due and is not in the capture
     REQUEST_LOST = "request_lost"  # the response is there, its request fell into a gap
+
+
+# the cause of a `session` event whose proxy did not end in order
+DIED = "died"

@@ -264,7 +264,7 @@ class Tap:
         self._begin_gap(line, Gap(line.talk, behind, gaps.REASON_FULL, at_ns, line.accounted))
         assert line.gap is not None
         unwritten, line.unwritten = line.unwritten, []
-        line.gap.saw((one for one in unwritten if one.awaits), (one for one in unwritten if not one.awaits))
+        line.gap.had_kept_back(unwritten)
         line.gap.saw(step.finished, step.one_way)
 
     def _break_off(self, line: Line, reason: str, at_ns: int) -> None:

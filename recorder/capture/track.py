@@ -139,8 +139,10 @@ class Track:
             "reason": reason,
             "since_ns": since_ns,
             "next_exchange": talk.next_exchange,
+            "next_response": min((exchange.number for exchange in talk.unfinished), default=talk.next_exchange),
             "next_whole": talk.next_exchange if asking is None else asking.number,
             "cut": (asking.api or "") if asking is not None else None,
+            "cut_size": asking.request_size if asking is not None else 0,
             "behind": sum(_whole_until(side) for side in (talk.requests_side, talk.responses_side)),
         }
         self.talk = None

@@ -93,12 +93,12 @@ def summary(folder: Path, as_json: bool) -> None:
     """What is in the capture: sessions, connections, frames and bytes by API, gaps."""
     from recorder.inspect import summary as module
 
-    found = module.summarize(_made_ready(folder))
+    found = module.summarize(folder, ready(folder))
     if as_json:
         click.echo(json.dumps(module.as_json(found)))
         return
     screen = console()
-    for table in module.as_tables(found):
+    for table in module.as_tables(found, screen.width):
         screen.print(table)
         screen.print()
 

@@ -62,8 +62,9 @@ def _complete_api(_context: click.Context, _param: click.Parameter, begun: str) 
 
 def _complete_session(context: click.Context, _param: click.Parameter, begun: str) -> list[CompletionItem]:
     """The sessions of the folder that stands before, by the names of its files."""
-    folder = context.params.get("folder")
-    files = folder.glob(f"{c.FRAMES_FOLDER}/*/*/[!._]*.parquet") if folder else []
+    # click gives up on arguments where an option has no value yet, and leaves them as they were given
+    given = [context.params["folder"]] if context.params.get("folder") else context.args
+    files = Path(given[0]).glob(f"{c.FRAMES_FOLDER}/*/*/[!._]*.parquet") if given else []
     return beginning_with(begun, sorted({file.stem.rsplit("-", 2)[0] for file in files}))
 
 

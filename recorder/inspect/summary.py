@@ -1,4 +1,4 @@
-"""What a capture holds, counted without reading a single body."""
+"""What a capture holds, counted without reading a single body; and what it lacks, which comes first."""
 
 from __future__ import annotations
 
@@ -10,15 +10,23 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from rich.console import RenderableType
 from rich.table import Table
 
 from recorder.capture import frames as c
 from recorder.inspect.lines import moment
+from recorder.inspect.losses import Losses
 from recorder.inspect.rows import tables
-from recorder.terminal import count, size, table
+from recorder.missing import missing_table
+from recorder.terminal import Column, count, fitted, size
 
-_COLUMNS = [c.SESSION, c.CONNECTION, c.KIND, c.MADE_BY, c.API_KEY, c.API, c.AT_NS, c.SIZE, c.NOTE, c.MASKED, c.OMITTED]
-_EVENTS = [c.SESSION, c.CONNECTION, c.AT_NS, c.KIND, c.CAUSE, c.FRAMES, c.BYTES]
+_COLUMNS = [c.SESSION, c.CONNECTION, c.KIND, c.MADE_BY, c.API_KEY, c.API, c.AT_NS, c.SIZE, c.STORED, c.NOTE, c.MASKED]
+_COLUMNS += [c.OMITTED]
+_EVENTS = [c.SESSION, c.CONNECTION, c.AT_NS, c.KIND, c.CAUSE, c.FRAMES, c.BYTES, c.DETAIL]
+# A session by its time, or the time itself: not folded while there is another column to leave out.
+LONGEST_NAME = 19
+# Gaps that are told one by one; JSON has all of them.
+MOST_GAPS = 20
 
 
 @dataclass(slots=True)
@@ -40,11 +48,15 @@ class Summary:
     apis: dict[str, dict[str, tuple[int, int]]] = field(default_factory=lambda: defaultdict(dict))  # frames, bytes
     notes: Counter[str] = field(default_factory=Counter)
     gaps: list[dict[str, Any]] = field(default_factory=list)
+    losses: Losses = field(default_factory=Losses)
 
     def add(self, frames: Any) -> None:
         """Count the frames of one file."""
-        for row in _grouped(frames, [c.SESSION, c.CONNECTION], [(c.AT_NS, "min"), (c.AT_NS, "max")]):
+        times = [(c.AT_NS, "min"), (c.AT_NS, "max")]
+        for row in _grouped(frames, [c.SESSION, c.CONNECTION], times):
             self._add_connection(row)
+            self.losses.add_frames(row[c.SESSION], row[c.CONNECTION], row["size_count"])
+        self.losses.add_cut(frames)
         for row in _grouped(frames, [c.KIND, c.API_KEY, c.API], []):
             api = row[c.API] or (row[c.KIND] if row[c.API_KEY] is None else f"api {row[c.API_KEY]}")
             number, total = self.apis[api].get(row[c.KIND], (0, 0))
@@ -61,13 +73,16 @@ class Summary:
         session.connections.add(row[c.CONNECTION])
 
 
-def summarize(folder: Path) -> Summary:
-    """Count everything in the capture."""
+def summarize(folder: Path, notes: Iterable[str] = ()) -> Summary:
+    """Count everything in the capture. `notes`: what is known to be missing from its files."""
     found = Summary()
+    found.losses.notes += notes
     for frames in tables(folder, c.FRAMES_FOLDER, _COLUMNS):
         found.add(frames)
     for events in tables(folder, c.EVENTS_FOLDER, _EVENTS):
-        found.gaps += events.filter(pc.field(c.KIND) == c.EVENT_GAP).to_pylist()
+        rows = events.to_pylist()
+        found.losses.add_events(rows)
+        found.gaps += [row for row in rows if row[c.KIND] == c.EVENT_GAP]
     found.gaps.sort(key=lambda gap: gap[c.AT_NS])
     return found
 
@@ -75,6 +90,7 @@ def summarize(folder: Path) -> Summary:
 def as_json(found: Summary) -> dict[str, Any]:
     """The summary as one JSON object."""
     return {
+        "missing": found.losses.missing.as_json(),
         "sessions": [
             {"session": name, "first": moment(one.first_ns), "last": moment(one.last_ns), "frames": one.frames}
             | {"bytes": one.bytes, "connections": len(one.connections)}
@@ -89,30 +105,33 @@ def as_json(found: Summary) -> dict[str, Any]:
     }
 
 
-def as_tables(found: Summary) -> Iterable[Table]:
-    """The summary as tables, the emptiest left out."""
-    yield _sessions(found)
-    yield _apis(found)
+def as_tables(found: Summary, width: int) -> Iterable[RenderableType]:
+    """The summary as tables that fit, the emptiest left out; what is missing first."""
+    yield missing_table(found.losses.missing, width)
+    yield _sessions(found, width)
+    yield _apis(found, width)
     if found.notes:
-        yield _filled("Out of the ordinary", ("what",), ("frames",), found.notes.most_common())
+        yield _filled("Out of the ordinary", ["what"], ["frames"], found.notes.most_common(), width)
     if found.gaps:
-        yield _gaps(found)
+        yield _gaps(found, width)
 
 
-def _gaps(found: Summary) -> Table:
-    short = _short({gap[c.SESSION] for gap in found.gaps})
+def _gaps(found: Summary, width: int) -> Table:
+    shown = found.gaps[:MOST_GAPS]
+    short = _short({gap[c.SESSION] for gap in shown})
     rows = [
         (
             *(_second(gap[c.AT_NS]), short[gap[c.SESSION]], gap[c.CAUSE]),
             *(_or_blank(gap[c.CONNECTION]), gap[c.FRAMES] or 0, size(gap[c.BYTES])),
         )
-        for gap in found.gaps
+        for gap in shown
     ]
-    numbers = ("conn", "lost frames", "lost bytes")
-    return _filled("Gaps: not recorded", ("gap at (UTC)", "session", "cause"), numbers, rows)
+    title = f"The first {MOST_GAPS} of {count(len(found.gaps))} gaps" if len(found.gaps) > MOST_GAPS else "Gaps"
+    names, numbers = ["gap at (UTC)", "session", "cause"], ["conn", "lost frames", "lost bytes"]
+    return _filled(title, names, numbers, rows, width)
 
 
-def _sessions(found: Summary) -> Table:
+def _sessions(found: Summary, width: int) -> Table:
     short = _short(found.sessions)
     rows = [
         (
@@ -121,8 +140,8 @@ def _sessions(found: Summary) -> Table:
         )
         for name, one in sorted(found.sessions.items())
     ]
-    titles = ("session", "first frame (UTC)", "last frame")
-    return _filled("Sessions", titles, ("conns", "frames", "bytes"), rows)
+    titles = ["session", "first frame (UTC)", "last frame"]
+    return _filled("Sessions", titles, ["conns", "frames", "bytes"], rows, width)
 
 
 def _short(sessions: Iterable[str]) -> dict[str, str]:
@@ -143,21 +162,22 @@ def _or_blank(value: int | None) -> int | str:
     return "" if value is None else value
 
 
-def _apis(found: Summary) -> Table:
+def _apis(found: Summary, width: int) -> Table:
     rows = []
     for api, kinds in sorted(found.apis.items(), key=lambda item: -sum(frames for frames, _ in item[1].values())):
         answers, received = kinds.get(c.RESPONSE, (0, 0))
         others = [one for kind, one in kinds.items() if kind != c.RESPONSE]
         asked, sent = (sum(column) for column in zip((0, 0), *others, strict=True))
         rows.append((api, asked, answers, size(sent), size(received)))
-    return _filled("Frames by API", ("API",), ("requests", "responses", "sent", "received"), rows)
+    return _filled("Frames by API", ["API"], ["requests", "responses", "sent", "received"], rows, width)
 
 
-def _filled(title: str, names: tuple[str, ...], numbers: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> Table:
-    made = table(title, names, numbers)
-    for row in rows:
-        made.add_row(*(count(cell) if isinstance(cell, int) else str(cell) for cell in row))
-    return made
+def _filled(title: str, names: list[str], numbers: list[str], rows: Iterable[tuple[Any, ...]], width: int) -> Table:
+    """The first name and the first number stand in any width; of the others the last go first."""
+    columns = [Column(name, rank=at and len(numbers) + at, least=LONGEST_NAME) for at, name in enumerate(names)]
+    columns += [Column(name, is_number=True, rank=at) for at, name in enumerate(numbers)]
+    told = [[count(cell) if isinstance(cell, int) else str(cell) for cell in row] for row in rows]
+    return fitted(title, columns, told, width)
 
 
 def _grouped(frames: Any, keys: list[str], more: list[tuple[str, str]]) -> list[dict[str, Any]]:

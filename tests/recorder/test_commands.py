@@ -10,10 +10,15 @@ from click import ClickException
 from click.testing import CliRunner, Result
 from py4j.protocol import Py4JError
 
+from proxy.wire.error_paths import Unread
 from recorder import commands
 from recorder.analysis.answer import Answer
 from recorder.capture.compactor import Summary
 from recorder.commands import COMMANDS
+from recorder.missing import Gaps, LostOfApi, Missing
+
+MISSING = Missing([Gaps("queue_full", 2, 0, 1606, 9000)], [LostOfApi("queue_full", "Produce", 1606, 8000)])
+COVERAGE = {"api": "Fetch", "responses": 4, "read": 2} | dict.fromkeys(Unread, 0) | {"omitted": 2}
 
 
 def run(name: str, *arguments: object) -> Result:
@@ -32,12 +37,12 @@ def analyzed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     """Spark replaced by an answer; the questions it was asked."""
     asked: list[tuple[Any, ...]] = []
     row = {"api": "Fetch", "requests": 2000, "responses": 2, "unanswered": 1, "errors": 1}
-    row |= {"request_bytes": 1500, "response_bytes": 10, "p50_ms": 1.5, "p95_ms": None, "p99_ms": 2000.0}
+    row |= {"request_bytes": 1500, "response_bytes": 10, "p50_ms": 1.5, "p95_ms": None, "p99_ms": 2000.0, "wait": None}
     error = {"api": "Fetch", "error_code": 1, "error": "OFFSET_OUT_OF_RANGE", "retriable": False}
 
     def answer(*question: Any) -> Answer:
         asked.append(question)
-        return Answer([row], [error | {"count": 3, "exchanges": 1}])
+        return Answer(MISSING, [COVERAGE], [row], [error | {"count": 3, "exchanges": 1}])
 
     monkeypatch.setattr(commands, "_analyzed", answer)
     return asked
@@ -56,6 +61,26 @@ def test_analyze_on_an_empty_folder_says_so_in_one_line(tmp_path: Path) -> None:
     assert result.exit_code == 2
     assert result.stderr.startswith(f"Error: {tmp_path} holds no capture")
     assert result.stderr.count("\n") == 1
+
+
+def test_analyze_says_first_what_is_missing_then_what_could_be_read_and_then_the_rest(
+    captured: Path, analyzed: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commands, "ready", lambda folder: ["a proxy is still recording session x"])
+    said = [" ".join(line.split()) for line in run("analyze", captured).stdout.splitlines() if line.strip()]
+    assert said[:11] == [
+        "What is missing",
+        "what API frames bytes",
+        "not recorded: queue_full, 2 gaps 1 606 9.0 kB",
+        "Produce 1 606 8.0 kB",
+        "a proxy is still recording session x",
+        "Errors are known of 2 of 4 responses (50 %).",
+        "Responses that were not read",
+        "API responses read not read",
+        "Fetch 4 2 omitted 2",
+        "Requests and latency by API",
+        "API reqs unansw. errs sent received p50 ms p95 p99",
+    ]
 
 
 def test_analyze_prints_both_tables(captured: Path, analyzed: list[Any]) -> None:

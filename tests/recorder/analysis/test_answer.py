@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from proxy.wire import catalog
 from recorder.analysis.answer import Output, _ordered, answer
+from tests.recorder.capture.lossy import make_lossy
 
 pytestmark = pytest.mark.real
 Build = Callable[..., Any]
@@ -31,6 +32,22 @@ def test_both_tables_come_of_the_same_exchanges(spark: SparkSession, folder: str
     found = answer(spark, folder)
     assert [(row["api"], row["requests"], row["errors"]) for row in found.latency_by_api] == [("Metadata", 1, 1)]
     assert [row["error"] for row in found.errors_by_api] == ["UNKNOWN_TOPIC_OR_PARTITION"]
+    assert [(row["responses"], row["read"]) for row in found.coverage_by_api] == [(1, 1)]
+    assert not found.missing
+
+
+def test_what_is_missing_is_what_inspect_says_too(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lossy = make_lossy(tmp_path, monkeypatch).missing
+    output = Output(str(tmp_path / "out"))
+    found = answer(spark, str(tmp_path), output=output)
+    found.missing.apis.sort(key=lambda lost: lost.api)
+    assert found.missing == lossy
+    (gaps,) = pq.read_table(tmp_path / "out" / "gaps_by_cause").to_pylist()
+    assert gaps["frames"] == sum(row["frames"] for row in pq.read_table(tmp_path / "out" / "lost_by_api").to_pylist())
+    unread = sum(row["omitted"] for row in found.coverage_by_api)
+    assert 0 < unread < sum(row["responses"] for row in found.coverage_by_api)
 
 
 def test_tables_are_kept_as_parquet_with_their_windows(spark: SparkSession, folder: str, tmp_path: Path) -> None:

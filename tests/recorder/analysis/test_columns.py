@@ -1,7 +1,7 @@
 """The analysis calls the capture's columns what the capture calls them."""
 
 from recorder.analysis import columns
-from recorder.capture.frames import FRAME_COLUMNS
+from recorder.capture.frames import EVENT_COLUMNS, FRAME_COLUMNS
 
 MADE_HERE = {
     "outcome",
@@ -16,12 +16,12 @@ MADE_HERE = {
     "responses",
 }
 MADE_HERE |= {"unanswered", "errors", "request_bytes", "response_bytes", "p50_ms", "p95_ms", "p99_ms"}
-MADE_HERE |= {"error_code", "error", "retriable", "count", "exchanges"}
+MADE_HERE |= {"error_code", "error", "retriable", "count", "exchanges", "includes_wait", "gaps", "connections"}
 
 
 def test_each_name_is_of_the_capture_or_made_by_the_analysis() -> None:
     names = {value for name in columns.__all__ if isinstance(value := getattr(columns, name), str)}
-    assert names - {name for name, _ in FRAME_COLUMNS} == MADE_HERE
+    assert names - {name for name, _ in (*FRAME_COLUMNS, *EVENT_COLUMNS)} == MADE_HERE
 
 
 def test_what_joins_a_request_to_its_response_is_their_connection_and_number() -> None:

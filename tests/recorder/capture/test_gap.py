@@ -14,7 +14,12 @@ HEARTBEAT = traffic.call(RNG, traffic.HEARTBEAT, 2, "c")
 
 
 def account(**changes: object) -> dict[str, object]:
-    return {"early": [], "requests": {}, "responses": {}} | changes
+    nothing = {name: {} for name in ("requests", "responses", "request_bytes", "response_bytes")}
+    return {"early": []} | nothing | changes
+
+
+def broken(next_exchange: int = 0, cut: str | None = None, cut_size: int = 0) -> dict[str, object]:
+    return {"next_exchange": next_exchange, "next_response": 0, "cut": cut, "cut_size": cut_size}
 
 
 def test_requests_that_were_in_flight_are_named_and_later_ones_are_counted() -> None:
@@ -25,9 +30,10 @@ def test_requests_that_were_in_flight_are_named_and_later_ones_are_counted() -> 
     step = talk.responses(METADATA.answer or b"", 4)
     lost.saw(step.finished, step.one_way)
     told = lost.account()
-    assert told["early"] == [(0, "Metadata")]
-    assert told["requests"] == {"Heartbeat": 1}
-    assert told["responses"] == {"Metadata": 1}
+    assert told["early"] == [(0, "Metadata", len(METADATA.request) - 4)]
+    assert (told["requests"], told["request_bytes"]) == ({"Heartbeat": 1}, {"Heartbeat": len(HEARTBEAT.request) - 4})
+    size = len(METADATA.answer or b"") - 4
+    assert (told["responses"], told["response_bytes"]) == ({"Metadata": 1}, {"Metadata": size})
     assert (told["reason"], told["since_ns"]) == ("queue_full", 2)
 
 
@@ -53,17 +59,37 @@ def test_a_response_that_the_gap_before_has_counted_is_not_counted_again() -> No
 
 
 def test_requests_that_the_log_has_are_not_lost() -> None:
-    told = account(early=[(4, "Fetch"), (5, "Produce")], requests={"Fetch": 2}, responses={"Fetch": 1})
-    assert lost_by_api(told, 5, None, 4) == {
-        "Fetch": {"requests": 2, "responses": 1},
-        "Produce": {"requests": 1},
+    sizes = {"request_bytes": {"Fetch": 60}, "response_bytes": {"Fetch": 900}}
+    told = account(early=[(4, "Fetch", 7), (5, "Produce", 80)], requests={"Fetch": 2}, responses={"Fetch": 1}, **sizes)
+    assert lost_by_api(told, broken(5), 4) == {
+        "Fetch": {"requests": 2, "responses": 1, "request_bytes": 60, "response_bytes": 900},
+        "Produce": {"requests": 1, "request_bytes": 80},
     }
 
 
-def test_a_request_that_the_hole_has_cut_is_lost() -> None:
-    assert lost_by_api(account(), 5, "Fetch", 1) == {"Fetch": {"requests": 1}}
-    assert lost_by_api(account(), 5, "", 1) == {"other": {"requests": 1}}
+def test_responses_that_were_kept_back_are_lost_only_where_the_log_does_not_have_them() -> None:
+    told = account(early_responses=[(3, "Fetch", 70), (4, "SaslAuthenticate", 80)])
+    assert lost_by_api(told, broken(9) | {"next_response": 4}, 1) == {
+        "SaslAuthenticate": {"responses": 1, "response_bytes": 80}
+    }
+
+
+def test_a_request_that_the_hole_has_cut_is_lost_whole() -> None:
+    assert lost_by_api(account(), broken(5, "Fetch", 33), 1) == {"Fetch": {"requests": 1, "request_bytes": 33}}
+    assert lost_by_api(account(), broken(5, "", 9), 1) == {"other": {"requests": 1, "request_bytes": 9}}
 
 
 def test_frames_that_no_exchange_accounts_for_are_others() -> None:
-    assert lost_by_api(account(requests={"Fetch": 1}), 0, None, 3) == {"Fetch": {"requests": 1}, "other": {"frames": 2}}
+    told = account(requests={"Fetch": 1}, request_bytes={"Fetch": 5})
+    assert lost_by_api(told, broken(), 3) == {"Fetch": {"requests": 1, "request_bytes": 5}, "other": {"frames": 2}}
+
+
+def test_a_log_of_old_has_counts_and_no_sizes() -> None:
+    old = {"early": [(4, "Fetch"), (5, "Produce")], "requests": {"Fetch": 2}, "responses": {"Fetch": 1}}
+    began = {"next_exchange": 5, "cut": "Metadata"}
+    assert lost_by_api(old, began, 6) == {
+        "Fetch": {"requests": 2, "responses": 1},
+        "Produce": {"requests": 1},
+        "Metadata": {"requests": 1},
+        "other": {"frames": 1},
+    }

@@ -190,10 +190,27 @@ def test_frames_and_what_gaps_lost_are_together_what_came(
         assert len(rows) + sum(gap["frames"] for gap in gaps) == len(came)  # type: ignore[misc]
         kept = sum(len(row["frame"]) + 4 for row in rows)  # type: ignore[arg-type]
         assert kept + sum(gap["bytes"] for gap in gaps) == sum(map(len, talk.streams()))  # type: ignore[misc]
+        (closed,) = [event for event in event_rows(tmp_path, "closed") if event["connection"] == talk.connection]
+        assert (closed["frames"], closed["bytes"]) == (len(came), sum(map(len, talk.streams())))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_gap_behind_logins_names_each_frame_that_it_lost_once(
+    seed: int, tap_of: TapOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Frames with secrets are kept back, and with them the whole connection."""
+    rng = random.Random(seed)
+    tap = tap_of(queue=6_000)
+    play_on_a_bad_disk(tap, some_talks(rng, 3, 120, 300), rng, monkeypatch)
+    tap.close()
+    compact(tmp_path)
+    for gap in event_rows(tmp_path, "gap"):
+        lost = json.loads(gap["detail"])["lost"].values()
+        assert sum(told.get(name, 0) for told in lost for name in ("requests", "responses", "frames")) == gap["frames"]
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_gap_says_which_apis_it_lost(
+def test_a_gap_says_which_apis_it_lost_and_how_many_bytes(
     seed: int, tap_of: TapOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = random.Random(seed)
@@ -211,9 +228,11 @@ def test_a_gap_says_which_apis_it_lost(
     tap.close()
     compact(tmp_path)
     names = {3: "Metadata", 12: "Heartbeat", 0: "Produce"}
-    came = Counter((names[row["api_key"]], row["kind"] + "s") for row in traffic.expected(talk))
-    kept = Counter((row["api"], row["kind"] + "s") for row in frame_rows(tmp_path))
-    lost: Counter[tuple[str, str]] = Counter()
+    came, kept, lost = Counter[tuple[str, str]](), Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    for counted, rows in ((came, traffic.expected(talk)), (kept, frame_rows(tmp_path))):
+        for row in rows:
+            counted[names[row["api_key"]], f"{row['kind']}s"] += 1
+            counted[names[row["api_key"]], f"{row['kind']}_bytes"] += row["size"]
     for gap in event_rows(tmp_path, "gap"):
         for api, counts in json.loads(gap["detail"])["lost"].items():
             lost.update({(api, kind): count for kind, count in counts.items()})

@@ -112,8 +112,10 @@ def test_a_broken_track_goes_on_broken() -> None:
         "reason": "queue_full",
         "since_ns": 77,
         "next_exchange": 2,
+        "next_response": 0,
         "next_whole": 1,
         "cut": "Metadata",
+        "cut_size": len(CALL.request) - 4,
         "behind": whole,
     }
     other = Track.from_state(EACH, json.loads(json.dumps(one.state(bytearray()))), b"")

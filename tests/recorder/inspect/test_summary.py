@@ -7,6 +7,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import pytest
 from rich.console import Console
 
 from recorder.inspect.summary import Session, Summary, as_tables, summarize
@@ -43,13 +44,15 @@ def test_proxy_made_and_cut_frames_are_out_of_the_ordinary(
 
 def test_tables_that_would_be_empty_are_left_out(tmp_path: Path, written: Write, make_request: Make) -> None:
     written(tmp_path, "frames", [make_request(0, 1, 0, 1, 12)])
-    assert [table.title for table in as_tables(summarize(tmp_path))] == ["Sessions", "Frames by API"]
+    missing, *others = as_tables(summarize(tmp_path), 100)
+    assert str(missing).startswith("Nothing is missing: ")
+    assert [table.title for table in others] == ["Sessions", "Frames by API"]
 
 
 def at_80_columns(found: Summary) -> list[str]:
     paper = StringIO()
     screen = Console(width=80, file=paper)
-    for table in as_tables(found):
+    for table in as_tables(found, 80):
         screen.print(table)
     assert "…" not in paper.getvalue()
     return [" ".join(line.split()) for line in paper.getvalue().splitlines()]
@@ -65,6 +68,24 @@ def test_a_terminal_of_80_columns_shows_every_header_and_each_session_on_one_lin
     assert "20261121T130500Z 1970-01-01 00:00:00 1970-01-02 00:00:00 2 1 234 567 99.9 MB" in lines
     assert "gap at (UTC) session cause conn lost frames lost bytes" in lines
     assert "1970-01-01 00:00:00 20261121T130500Z disk_full 12 345 99.9 MB" in lines
+
+
+@pytest.mark.parametrize("width", [40, 60])
+def test_a_narrow_terminal_shows_which_session_and_how_much_and_names_the_rest(width: int) -> None:
+    sessions = {"20261121T130500Z-abcdef": Session(0, 1, 1_234_567, 99_900_000, {1, 2})}
+    paper = StringIO()
+    for table in as_tables(Summary(sessions=sessions), width):
+        Console(width=width, file=paper).print(table)
+    said = paper.getvalue()
+    assert max(map(len, said.splitlines())) <= width
+    assert all(word in said for word in ("20261121T130500Z", "1 234 567", "99.9 MB", "no room here for: "))
+
+
+def test_of_very_many_gaps_the_first_are_told_one_by_one() -> None:
+    gap = {"at_ns": 1, "session": "s", "connection": 1, "cause": "queue_full", "frames": 1, "bytes": 1}
+    lines = at_80_columns(Summary(gaps=[gap] * 1000))
+    assert "The first 20 of 1 000 gaps" in lines
+    assert lines.count("1970-01-01 00:00:00 s queue_full 1 1 1 B") == 20
 
 
 def test_sessions_of_the_same_second_keep_their_whole_names_and_a_day_is_not_said_twice() -> None:

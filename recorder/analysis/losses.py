@@ -1,0 +1,87 @@
+"""What a capture lacks: gaps, what the settings left out, sessions that died (`recorder.inspect.losses` without Spark).
+
+Events say it, but for one thing: how many frames the settings left out is what a connection's closing event counts
+beyond the rows and the gaps.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
+
+from recorder.analysis import columns as c
+from recorder.capture.frames import EVENT_CLOSED, EVENT_GAP, EVENT_SESSION
+from recorder.capture.outcome import DIED
+
+# what a gap's event tells as JSON
+_COUNTED = ("requests", "responses", "frames", "request_bytes", "response_bytes")
+_LOST = f"map<string, struct<{', '.join(f'{name}: bigint' for name in _COUNTED)}>>"
+_DETAIL = f"struct<connections: bigint, lost: {_LOST}>"
+_CONNECTION = [c.SESSION, c.CONNECTION]
+
+
+def gaps_by_cause(events: DataFrame) -> DataFrame:
+    """Per CAUSE: GAPS, FRAMES and BYTES that they lost as far as is known, CONNECTIONS that were never seen at all.
+
+    Needs KIND, CAUSE, FRAMES, BYTES, DETAIL.
+    """
+    return (
+        _gaps(events)
+        .groupBy(c.CAUSE)
+        .agg(
+            F.count("*").alias(c.GAPS),
+            *(_sum(name).alias(name) for name in (c.CONNECTIONS, c.FRAMES, c.BYTES)),
+        )
+    )
+
+
+def lost_by_api(events: DataFrame) -> DataFrame:
+    """Per CAUSE and API: FRAMES that gaps lost, and their BYTES, null where the capture does not say.
+
+    Needs KIND, CAUSE, FRAMES, BYTES, DETAIL.
+    """
+    each = _gaps(events).select(c.CAUSE, F.explode("lost").alias(c.API, "told"))
+    sizes = [F.sum(f"told.{name}") for name in ("request_bytes", "response_bytes")]
+    frames = [_sum(f"told.{name}") for name in ("requests", "responses", "frames")]
+    some = F.coalesce(*sizes).isNotNull()
+    return each.groupBy(c.CAUSE, c.API).agg(
+        (frames[0] + frames[1] + frames[2]).alias(c.FRAMES),
+        F.when(some, sum((F.coalesce(one, F.lit(0)) for one in sizes), F.lit(0))).alias(c.BYTES),
+    )
+
+
+def sessions_that_died(events: DataFrame) -> DataFrame:
+    """SESSION of each whose proxy did not end in order. Needs KIND, CAUSE, SESSION."""
+    return events.filter((F.col(c.KIND) == EVENT_SESSION) & (F.col(c.CAUSE) == DIED)).select(c.SESSION).distinct()
+
+
+def left_out(frames: DataFrame, events: DataFrame) -> DataFrame:
+    """One row: FRAMES that the settings left out, on connections that were closed; `cut_frames` of which they left out
+    a part, of `cut_bytes`.
+
+    Needs of the frames SESSION, CONNECTION, SIZE, STORED; of the events KIND, SESSION, CONNECTION, FRAMES.
+    """
+    cut = F.col(c.SIZE) - F.col(c.STORED)
+    rows = frames.groupBy(*_CONNECTION).agg(
+        F.count("*").alias("rows"), F.count_if(cut > 0).alias("cut_frames"), _sum(cut).alias("cut_bytes")
+    )
+    lost = events.filter(F.col(c.KIND).isin(EVENT_CLOSED, EVENT_GAP) & F.col(c.CONNECTION).isNotNull())
+    told = lost.groupBy(*_CONNECTION).agg(
+        _sum(F.when(F.col(c.KIND) == EVENT_CLOSED, F.col(c.FRAMES))).alias("came"),
+        _sum(F.when(F.col(c.KIND) == EVENT_GAP, F.col(c.FRAMES))).alias("lost"),
+    )
+    beyond = F.col("came") - F.coalesce("rows", F.lit(0)) - F.col("lost")
+    return rows.join(told, _CONNECTION, "full_outer").agg(
+        _sum(F.greatest(beyond, F.lit(0))).alias(c.FRAMES),
+        *(_sum(name).alias(name) for name in ("cut_frames", "cut_bytes")),
+    )
+
+
+def _gaps(events: DataFrame) -> DataFrame:
+    detail = F.from_json(c.DETAIL, _DETAIL)
+    gaps = events.filter(F.col(c.KIND) == EVENT_GAP)
+    return gaps.select(c.CAUSE, c.FRAMES, c.BYTES, detail.alias("detail")).select("*", "detail.*").drop("detail")
+
+
+def _sum(column: Column | str) -> Column:
+    return F.coalesce(F.sum(column), F.lit(0))

@@ -1,0 +1,91 @@
+"""What a capture lacks, added up while its files are read, without Spark (`recorder.analysis.losses` is the other way).
+
+How many frames the settings left out is said nowhere: it is what a connection's closing event counts beyond the rows
+and the gaps.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow.compute as pc
+
+from recorder.capture import frames as c
+from recorder.capture.outcome import DIED
+from recorder.missing import Gaps, LostOfApi, Missing
+
+Row = Mapping[str, Any]
+Connection = tuple[str, int]
+
+
+@dataclass(slots=True)
+class Losses:
+    """Sums of what has been seen so far."""
+
+    gaps: dict[str, Counter[str]] = field(default_factory=dict)
+    apis: dict[tuple[str, str], Counter[str]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    died: list[str] = field(default_factory=list)
+    cut_frames: int = 0
+    cut_bytes: int = 0
+    # by connection: frames that its closing event counts, less those in rows and in gaps
+    _closed: set[Connection] = field(default_factory=set)
+    _uncounted: Counter[Connection] = field(default_factory=Counter)
+
+    def add_frames(self, session: str, connection: int, number: int) -> None:
+        """So many rows of a connection."""
+        self._uncounted[session, connection] -= number
+
+    def add_cut(self, frames: Any) -> None:
+        """Of a table of frames: those of which a part was left out."""
+        left_out = pc.subtract(frames[c.SIZE], frames[c.STORED])
+        self.cut_frames += pc.sum(pc.greater(left_out, 0)).as_py() or 0
+        self.cut_bytes += pc.sum(left_out).as_py() or 0
+
+    def add_events(self, events: Iterable[Row]) -> None:
+        """Rows of `events`."""
+        for event in events:
+            if event[c.KIND] == c.EVENT_GAP:
+                self._add_gap(event)
+            elif event[c.KIND] == c.EVENT_CLOSED:
+                self._closed.add((event[c.SESSION], event[c.CONNECTION]))
+                self._uncounted[event[c.SESSION], event[c.CONNECTION]] += event[c.FRAMES] or 0
+            elif event[c.KIND] == c.EVENT_SESSION and event[c.CAUSE] == DIED:
+                self.died.append(event[c.SESSION])
+
+    def _add_gap(self, gap: Row) -> None:
+        cause, frames = gap[c.CAUSE] or "", gap[c.FRAMES] or 0
+        detail = json.loads(gap[c.DETAIL] or "{}")
+        told = {"gaps": 1, "connections": detail.get("connections", 0), "frames": frames, "bytes": gap[c.BYTES] or 0}
+        self.gaps.setdefault(cause, Counter()).update(told)
+        if gap[c.CONNECTION] is not None:
+            self._uncounted[gap[c.SESSION], gap[c.CONNECTION]] -= frames
+        for api, lost in detail.get("lost", {}).items():
+            self.apis.setdefault((cause, api), Counter()).update(lost)
+
+    @property
+    def missing(self) -> Missing:
+        """All of it."""
+        left_out = sum(max(number, 0) for key, number in self._uncounted.items() if key in self._closed)
+        return Missing(
+            [
+                Gaps(cause, told["gaps"], told["connections"], told["frames"], told["bytes"])
+                for cause, told in self.gaps.items()
+            ],
+            [_lost(cause, api, told) for (cause, api), told in self.apis.items()],
+            left_out,
+            self.cut_frames,
+            self.cut_bytes,
+            sorted(self.died),
+            self.notes,
+        )
+
+
+def _lost(cause: str, api: str, told: Counter[str]) -> LostOfApi:
+    frames = told["requests"] + told["responses"] + told["frames"]
+    sizes = [told[name] for name in ("request_bytes", "response_bytes") if name in told]
+    return LostOfApi(cause, api, frames, sum(sizes) if sizes else None)

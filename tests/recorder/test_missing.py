@@ -1,0 +1,54 @@
+"""What is missing, as people see it."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from recorder.missing import Gaps, LostOfApi, Missing, missing_table
+
+LOSSY = Missing(
+    [Gaps("queue_full", 2, 0, 1606, 12_300_000), Gaps("spool_damaged", 1, 3, 0, 0)],
+    [LostOfApi("queue_full", "Metadata", 6, None), LostOfApi("queue_full", "Produce", 1600, 12_100_000)],
+    left_out=77,
+    cut_frames=3000,
+    cut_bytes=45_000_000,
+    died=["20261121T130500Z-abcdef"],
+    notes=["a proxy is still recording session x"],
+)
+
+
+def printed(found: Missing, width: int) -> list[str]:
+    paper = StringIO()
+    Console(width=width, file=paper).print(missing_table(found, width))
+    return [" ".join(line.split()) for line in paper.getvalue().splitlines()]
+
+
+def test_each_loss_is_a_line_with_the_apis_of_a_gap_below_it() -> None:
+    assert printed(LOSSY, 140) == [
+        "What is missing",
+        "what API frames bytes",
+        "not recorded: queue_full, 2 gaps 1 606 12.3 MB",
+        "Produce 1 600 12.1 MB",
+        "Metadata 6",
+        "not recorded: spool_damaged, 1 gap, 3 connections never seen 0 0 B",
+        "left out by the settings 77",
+        "frames kept in part, by the settings 3 000 45.0 MB",
+        "session 20261121T130500Z-abcdef died: what its proxy had not written yet",
+        "a proxy is still recording session x",
+    ]
+
+
+def test_nothing_missing_is_said_in_a_sentence() -> None:
+    assert printed(Missing(), 140) == ["Nothing is missing: no gaps, nothing left out, every session ended in order."]
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_it_fits_any_terminal_and_cuts_no_number(width: int) -> None:
+    paper = StringIO()
+    Console(width=width, file=paper).print(missing_table(LOSSY, width))
+    assert max(map(len, paper.getvalue().splitlines())) <= width
+    assert "…" not in paper.getvalue()
+    assert all(number in paper.getvalue() for number in ("1 606", "12.3 MB", "45.0 MB"))
