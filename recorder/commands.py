@@ -123,9 +123,10 @@ def analyze(
     if lack:
         raise click.ClickException(lack)
     screen = console()
+    folder, out = _for_executors(folder), _for_executors(out) if out else None
     notes = ready(Path(folder)) if "://" not in folder else []
-    if out and "://" not in out and not overwrite and any(Path(out).glob("*_by_*")):
-        raise click.UsageError(f"{out} holds tables already: --overwrite replaces them")
+    if out and not overwrite:
+        _check_free(out)
     with console(stderr=True).status("Spark is starting and reading the capture ..."):
         found = _analyzed(folder, master, conf, window, out, kind, overwrite)
     _show(screen, found, notes)
@@ -146,12 +147,12 @@ def _analyzed(
 
     # who ends this process politely gets what Ctrl-C gets: nothing left running or lying about
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    output = Output(_for_executors(out), kind, overwrite) if out else None
+    output = Output(out, kind, overwrite) if out else None
     with tempfile.NamedTemporaryFile(prefix="kafka-wiretap-spark-", suffix=".log", delete=False) as log:
         path = Path(log.name)
     try:
         with job.session(master, extra=conf, log=path, quick=_small(folder)) as spark, _named(path):
-            found = answer(spark, _for_executors(folder), window=window, output=output)
+            found = answer(spark, folder, window=window, output=output)
     except (PySparkException, Py4JError) as error:  # there was no session; a master that is not there is such a case
         raise click.ClickException(f"Spark did not start: {_reason(error)} (its log: {path})") from error
     except KeyboardInterrupt:
@@ -186,8 +187,21 @@ def _reason(error: Exception) -> str:
 
 
 def _for_executors(place: str) -> str:
-    """Executors may run elsewhere in the file system than this process does."""
+    """Executors may run elsewhere in the file system than this process does; Java's file names are text."""
+    try:
+        place.encode()
+    except UnicodeEncodeError:
+        raise click.UsageError(f"{place!r}: Spark takes no name that is not UTF-8") from None
     return place if "://" in place else str(Path(place).absolute())
+
+
+def _check_free(out: str) -> None:
+    try:
+        is_taken = "://" not in out and any(Path(out).glob("*_by_*"))
+    except OSError as error:
+        raise click.UsageError(f"{out} can't be looked into: {error.strerror}") from error
+    if is_taken:
+        raise click.UsageError(f"{out} holds tables already: --overwrite replaces them")
 
 
 def _show(screen: Any, found: Any, notes: list[str]) -> None:

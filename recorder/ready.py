@@ -21,8 +21,15 @@ class NoCapture(click.ClickException):
 def ready(folder: Path) -> list[str]:
     """Compact what is finished and not compacted yet; lines that say what can't be shown.
 
-    Raises NoCapture if the folder holds no capture, or one without a single frame.
+    Raises NoCapture if the folder holds no capture, or one without a single frame, or can't be looked into.
     """
+    try:
+        return _made_ready(folder)
+    except OSError as error:
+        raise NoCapture(f"{folder} can't be read: {error.strerror or error}") from error
+
+
+def _made_ready(folder: Path) -> list[str]:
     if not (folder / FRAMES_FOLDER).is_dir() and not (folder / SPOOL_FOLDER).is_dir():
         raise NoCapture(f"{folder} holds no capture: record one with  kafka-wiretap proxy --record {folder} ...")
     notes, recorded = _compacted(folder)

@@ -1,0 +1,139 @@
+"""What a shell gives and takes: text in any locale, readers that leave, Ctrl-C, disks that are full, terminals."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pty
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import click
+import pytest
+
+from proxy.command_line import end_as_other_tools, text
+from tests.recorder.inspect.conftest import everything, request, write
+
+PROGRAM = (sys.executable, "-c", "import sys; from proxy.cli import main; sys.argv[0] = 'kafka-wiretap'; main()")
+# a locale that has ASCII alone, which Python is told to believe
+ASCII = {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C"}
+UNICODE = "ünïcode"
+
+
+@pytest.fixture(scope="module")
+def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A capture of more lines than a pipe holds."""
+    folder = tmp_path_factory.mktemp("capture")
+    write(folder, "frames", [*everything(), request(7, 4, 0, 3, 12, client_id=UNICODE)])
+    write(folder, "frames", [request(8 + n / 1000, 5, n, 3, 12) for n in range(2000)], first=2)
+    return folder
+
+
+def run(*arguments: object, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[bytes]:
+    command = [*PROGRAM, *map(os.fsencode, map(str, arguments))]
+    return subprocess.run(command, env=os.environ | (environment or {}), capture_output=True, timeout=60, check=False)
+
+
+def test_text_is_utf_8_in_any_locale_and_anything_else_gets_a_sentence() -> None:
+    assert text("plain") == "plain"
+    assert text(UNICODE) == UNICODE
+    assert text(os.fsdecode(UNICODE.encode())) == UNICODE
+    with pytest.raises(click.BadParameter, match="is no text: not UTF-8"):
+        text("\udcff")
+
+
+def test_a_client_id_is_found_and_shown_in_a_locale_of_ascii_alone(capture: Path) -> None:
+    command = ["inspect", "exchanges", capture, "--client", UNICODE]
+    for environment in (ASCII, {"LC_ALL": "C.UTF-8"}):
+        done = run(*command, environment=environment)
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert done.stdout.decode().splitlines()[1].endswith(f"{UNICODE}, unanswered")
+
+
+def test_bytes_that_are_no_text_are_refused_in_a_sentence(capture: Path) -> None:
+    command = [*PROGRAM, "inspect", "frames", capture, "--client", b"\xff"]
+    for environment in (ASCII, {}):
+        done = subprocess.run(command, env=os.environ | environment, capture_output=True, timeout=60, check=False)
+        assert done.returncode == 2
+        assert done.stderr.splitlines()[-1].endswith(b"is no text: not UTF-8")
+
+
+@pytest.mark.parametrize("read", [0, 1, 70, 5000])
+def test_a_command_whose_reader_leaves_ends_by_the_signal_that_ends_others(capture: Path, read: int) -> None:
+    command = [*PROGRAM, "inspect", "frames", str(capture)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        while read > 0:
+            read -= len(process.stdout.read(read))
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait() == -signal.SIGPIPE
+
+
+@pytest.mark.parametrize("arguments", [["inspect"], ["config", "reference"], ["--help"]], ids=lambda words: words[0])
+def test_tables_pages_and_help_do_so_too(capture: Path, arguments: list[str]) -> None:
+    read, written = os.pipe()
+    os.close(read)
+    folder = [str(capture)] if arguments == ["inspect"] else []
+    with open(written, "wb") as gone:
+        done = subprocess.run(
+            [*PROGRAM, *arguments, *folder], stdout=gone, stderr=subprocess.PIPE, timeout=60, check=False
+        )
+    assert (done.returncode, done.stderr) == (-signal.SIGPIPE, b"")
+
+
+def test_ctrl_c_ends_it_without_a_word(capture: Path) -> None:
+    command = [*PROGRAM, "inspect", "frames", str(capture)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        # it is at work, and waits for the pipe to be read
+        process.stdout.read(1)
+        process.send_signal(signal.SIGINT)
+        assert process.stderr.read() == b""
+        assert process.wait() == -signal.SIGINT
+
+
+@pytest.mark.parametrize("arguments", [["config", "reference"], ["--help"]], ids=lambda words: words[0])
+def test_a_full_disk_is_one_line(arguments: list[str]) -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([*PROGRAM, *arguments], stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
+    assert done.returncode == 1
+    assert done.stderr == b"Error: the output can't be written: No space left on device\n"
+
+
+def test_an_error_that_is_not_the_outputs_is_raised_as_it_is() -> None:
+    for error in (OSError(errno.ENOSPC, "full", "frames/x.parquet"), ConnectionRefusedError(errno.ECONNREFUSED, "")):
+        with pytest.raises(OSError, match=r"full|111"):
+            end_as_other_tools(error)
+
+
+def shown_on_a_terminal(capture: Path, **environment: str) -> bytes:
+    """What a summary sends to one."""
+    usual = {"TERM": "xterm-256color", "COLUMNS": "100", "NO_COLOR": ""}
+    near, far = pty.openpty()
+    with open(near, "rb", buffering=0) as screen:
+        process = subprocess.Popen(
+            [*PROGRAM, "inspect", str(capture)], stdout=far, env=os.environ | usual | environment
+        )
+        os.close(far)
+        found = b""
+        # a terminal that nobody writes to any more is an error to read
+        with suppress(OSError):
+            while part := screen.read(1 << 16):
+                found += part
+        assert process.wait() == 0
+    return found
+
+
+def test_a_terminal_that_may_have_styles_gets_them(capture: Path) -> None:
+    assert b"\x1b[1m" in shown_on_a_terminal(capture)
+
+
+@pytest.mark.parametrize("environment", [{"NO_COLOR": "1"}, {"TERM": "dumb"}], ids=["no-color", "dumb"])
+def test_one_that_may_not_gets_neither_colours_nor_bold_nor_dim(capture: Path, environment: dict[str, str]) -> None:
+    assert b"\x1b" not in shown_on_a_terminal(capture, **environment)

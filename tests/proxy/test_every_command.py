@@ -1,0 +1,106 @@
+"""Every option and argument of every command, given what a shell may hand over: a sentence, never a stack trace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from proxy import cli
+from recorder.analysis.answer import Answer
+from recorder.missing import Missing
+from tests.recorder.inspect.conftest import everything, write
+
+# as Python hands on bytes that are no UTF-8, and UTF-8 in a locale that has ASCII alone
+GIVEN = [
+    "\udcff",
+    "ünï".encode().decode("ascii", "surrogateescape"),
+    "",
+    "9" * 400,
+    "-1",
+    "a\nb",
+    "[",
+    "%s/{}",
+    "é" * 300,
+]
+# what each command needs beside the option that is tried
+NEEDED: dict[str, list[str]] = {
+    "analyze": ["CAPTURE"],
+    "compact": ["CAPTURE"],
+    "config check": ["FILE"],
+    "config reference": [],
+    "config show": ["FILE"],
+    "demo": [],
+    "inspect exchanges": ["CAPTURE"],
+    "inspect frames": ["CAPTURE"],
+    "inspect show": ["CAPTURE", "1/0"],
+    "inspect summary": ["CAPTURE"],
+    "proxy": ["--upstream", "a:1", "--listen", "127.0.0.1:0"],
+    "wire decode": ["--hex", "0003000c0000000700026d650000010000"],
+    "wire list": [],
+    "wire show": ["fetch"],
+}
+
+
+def commands(group: click.Group, before: str = "") -> Iterator[tuple[str, click.Command]]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from commands(command, f"{before}{name} ")
+        else:
+            yield f"{before}{name}", command
+
+
+EVERY = dict(commands(cli.main))
+
+
+@pytest.fixture
+def needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """The files that commands name; nothing is started, and nothing is written but below `tmp_path`."""
+    write(tmp_path / "capture", "frames", everything())
+    (tmp_path / "wiretap.toml").write_text('[clusters.east]\nupstream = "b1:9092"\nlisten = "127.0.0.1:0"\n')
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("proxy.net.run", lambda *_: 0)
+    monkeypatch.setattr("proxy.net.workers.run_workers", lambda *_: 0)
+    monkeypatch.setattr("proxy.cli.recorder", lambda *_: (None, None))
+    monkeypatch.setattr("recorder.analysis.java.missing", lambda: None)
+    monkeypatch.setattr("recorder.commands._analyzed", lambda *_: Answer(Missing(), [], [], []))
+    monkeypatch.setattr("recorder.demo.run.run", lambda folder: 0)
+    return {"CAPTURE": "capture", "FILE": "wiretap.toml"}
+
+
+def tried(command: click.Command, needed: list[str], given: str) -> Iterator[list[str]]:
+    """Command lines, each with one option or argument that is `given`."""
+    arguments = [param for param in command.params if isinstance(param, click.Argument)]
+    for param in command.params:
+        if isinstance(param, click.Option) and not param.is_flag:
+            yield [*needed, param.opts[-1], *[given] * param.nargs]
+        elif isinstance(param, click.Argument) and arguments.index(param) < len(needed):
+            at = arguments.index(param)
+            yield [*needed[:at], given, *needed[at + 1 :]]
+
+
+def test_no_command_was_forgotten() -> None:
+    assert set(EVERY) == set(NEEDED)
+
+
+@pytest.mark.parametrize("name", NEEDED)
+def test_whatever_is_given_gets_an_answer_or_a_sentence(name: str, needed: dict[str, str]) -> None:
+    words = [needed.get(word, word) for word in NEEDED[name]]
+    for given in GIVEN:
+        for line in tried(EVERY[name], words, given):
+            result = CliRunner().invoke(cli.main, [*name.split(), *line])
+            assert_answered(result, line)
+
+
+def assert_answered(result: Result, line: list[str]) -> None:
+    exception: Any = result.exception
+    assert exception is None or isinstance(exception, SystemExit), (line, repr(exception))
+    assert result.exit_code in (0, 1, 2), line
+    assert result.exit_code == 0 or result.stderr.strip(), line

@@ -1,0 +1,105 @@
+"""What commands are told, and what a shell completes: click's own machinery is asked, as a shell asks it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import pytest
+from click.shell_completion import ShellComplete
+from click.testing import CliRunner
+
+from proxy.cli import main
+from recorder.inspect.options import Shown, shown_id
+
+
+def completed(*words: str) -> list[str]:
+    """What a shell is offered for the last word; `<dir>` where it is to complete folders' names."""
+    asked = ShellComplete(main, {}, "kafka-wiretap", "_KAFKA_WIRETAP_COMPLETE")
+    found = asked.get_completions([*words[:-1]], words[-1])
+    return ["<dir>" if one.type == "dir" else str(one.value) for one in found]
+
+
+def test_apis_complete_by_their_names_in_any_case_those_of_0_7_too(folder: Path) -> None:
+    assert completed("inspect", "frames", str(folder), "--api", "fe") == ["Fetch", "FetchSnapshot"]
+    assert completed("inspect", "exchanges", str(folder), "--api", "0.7/m") == ["0.7/multifetch", "0.7/multiproduce"]
+
+
+def test_sessions_complete_by_what_the_capture_holds(folder: Path) -> None:
+    for command in ("frames", "exchanges"):
+        assert completed("inspect", command, str(folder), "--session", "2") == ["20261121T120000Z-abc"]
+        assert completed("inspect", command, "--session", "2") == []
+    assert completed("inspect", "frames", str(folder), "--limit", "3", "--session", "x") == []
+
+
+def test_folders_complete_where_a_capture_must_stand(folder: Path) -> None:
+    for words in (["inspect", ""], ["inspect", "fr"], ["inspect", "frames", ""], ["compact", ""], ["analyze", "c"]):
+        assert completed(*words)[0] == "<dir>"
+    assert completed("inspect", "fr") == ["<dir>", "frames"]
+    assert completed("analyze", "c", "--out", "") == ["<dir>"]
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (["inspect", "frames", "c", "--kind", "re"], ["request", "response"]),
+        (["inspect", "show", "c", "1", "--format", ""], ["text", "json", "hex"]),
+        (["inspect", "exchanges", "c", "--e"], ["--errors"]),
+        (["analyze", "c", "--master", "local-"], ["local-cluster[2,1,1024]"]),
+        (["analyze", "c", "--window", "1 "], ["1 minute", "1 hour"]),
+        (["ins"], ["inspect"]),
+    ],
+    ids=["kind", "format", "option", "master", "window", "command"],
+)
+def test_what_has_a_known_set_completes(words: list[str], found: list[str]) -> None:
+    assert completed(*words) == found
+
+
+def test_a_shell_that_completes_opens_no_capture(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def opened(folder: Path) -> list[str]:
+        raise AssertionError
+
+    monkeypatch.setattr("recorder.inspect.commands.ready", opened)
+    assert completed("inspect", "frames", str(folder), "--api", "Fetc")
+    assert completed("inspect", "show", str(folder), "--format", "") == ["text", "json", "hex"]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("4", Shown(None, 4)),
+        ("4/17", Shown(None, 4, sequence=17)),
+        ("4/e8", Shown(None, 4, exchange=8)),
+        ("20261121T13/4", Shown("20261121T13", 4)),
+        ("20261121T13/4/17", Shown("20261121T13", 4, sequence=17)),
+        ("2026/4/e8", Shown("2026", 4, exchange=8)),
+        ("s/1/0", Shown("s", 1, sequence=0)),
+    ],
+)
+def test_an_id_names_a_connection_an_exchange_or_a_frame(text: str, shown: Shown) -> None:
+    assert shown_id(text) == shown
+    assert str(shown) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "x", "4/", "/4", "4/x8", "4/17/9/1", "a/b/c", "e8", "-1", f"4/{1 << 63}", f"{1 << 70}", "\u0664/\u0661"],
+)
+def test_what_names_nothing_is_refused_with_right_examples(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="is no id; right would be 4 "):
+        shown_id(text)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--limit", "9" * 30], "is not in the range"),
+        (["--connection", "9" * 30], "is not in the range"),
+        (["--connection", "-1"], "is not in the range"),
+        (["--api", "99999"], "is an int16, which 99999 is not"),
+    ],
+    ids=["limit", "connection", "below", "api"],
+)
+def test_numbers_that_no_column_can_hold_are_refused(folder: Path, options: list[str], said: str) -> None:
+    result = CliRunner().invoke(main, ["inspect", "frames", str(folder), *options])
+    assert (result.exit_code, said in result.stderr) == (2, True), result.stderr
