@@ -11,6 +11,7 @@ that stops nodes starts them again.
 """
 
 import logging
+import os
 import re
 import signal
 import sys
@@ -29,6 +30,9 @@ from tests.brokers.mock import MockCluster
 # a busy machine, or a function that is compiled when it is first called, is no mistake
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
+# what a terminal is like is for a test to say: whoever runs the tests in parallel, or in a terminal, has said it here
+for _name in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR"):
+    os.environ.pop(_name, None)
 
 
 @pytest.fixture(scope="session")
