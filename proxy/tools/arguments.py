@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import click
-from click.shell_completion import CompletionItem
 
 from proxy.tools import names
 from proxy.wire.apis import Kind
@@ -84,8 +83,3 @@ def octets(value: str) -> bytes:
         return frames.octets(value)
     except ValueError as error:
         raise click.BadParameter(str(error)) from error
-
-
-def completed(_context: click.Context, _param: click.Parameter, begun: str) -> list[CompletionItem]:
-    """Kafka's names that begin so."""
-    return [CompletionItem(name) for name in names.every_name() if name.lower().startswith(begun.lower())]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from proxy.tools import arguments
+from proxy.tools import arguments, completions
 from proxy.wire import catalog, embedded
 from proxy.wire.apis import Kind
 from proxy.wire.dialects import Dialect
@@ -75,7 +75,7 @@ def list_(form: str | None) -> None:
     short_help="Kafka's error codes: their names, and what they mean.",
     context_settings={"ignore_unknown_options": True},
 )
-@click.argument("codes", type=arguments.error, metavar="[ERROR]...", nargs=-1)
+@click.argument("codes", type=arguments.error, metavar="[ERROR]...", nargs=-1, shell_complete=completions.error)
 @click.option("--json", "as_json", is_flag=True, help="As one JSON list.")
 def errors(codes: tuple[int, ...], as_json: bool) -> None:
     """Every error code, or each ERROR: a code, or a name in any spelling, today's or a former one.
@@ -91,8 +91,8 @@ def errors(codes: tuple[int, ...], as_json: bool) -> None:
 
 
 @wire.command(short_help="The fields of a message, or the code written for it.")
-@click.argument("named", type=arguments.api_or_embedded, metavar="NAME", shell_complete=arguments.completed)
-@click.argument("version", type=arguments.version, required=False)
+@click.argument("named", type=arguments.api_or_embedded, metavar="NAME", shell_complete=completions.name)
+@click.argument("version", type=arguments.version, required=False, shell_complete=completions.version)
 @click.option("--request", "requests", is_flag=True, help="Only the request.")
 @click.option("--response", "responses", is_flag=True, help="Only the response.")
 @click.option(
@@ -101,7 +101,13 @@ def errors(codes: tuple[int, ...], as_json: bool) -> None:
     type=click.Choice(["decode", "encode", "project", "walk"]),
     help="Print the Python function that this codec wrote for it.",
 )
-@click.option("--path", "paths", multiple=True, help="With project or walk: a field, such as brokers.host. Repeatable.")
+@click.option(
+    "--path",
+    "paths",
+    multiple=True,
+    shell_complete=completions.path,
+    help="With project or walk: a field, such as brokers.host. Repeatable.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a message.")
 def show(
     named: tuple[int | str | RequestType, Kind | None],
@@ -216,7 +222,7 @@ def _source(codec: catalog.Codec, function: str, paths: tuple[str, ...]) -> str:
     type=(arguments.api, arguments.version),
     metavar="API VERSION",
     help="It answers a request of that version (0.7/fetch 0.7 in the dialect of 0.7).",
-    shell_complete=arguments.completed,
+    shell_complete=completions.name,
 )
 @click.option(
     "--dialect",
@@ -225,11 +231,18 @@ def _source(codec: catalog.Codec, function: str, paths: tuple[str, ...]) -> str:
     show_default=True,
     help="What it speaks: no frame says that itself.",
 )
-@click.option("--as", "name", type=arguments.inside, metavar="NAME", help="No frame but this message inside messages.")
+@click.option(
+    "--as",
+    "name",
+    type=arguments.inside,
+    metavar="NAME",
+    shell_complete=completions.message_inside,
+    help="No frame but this message inside messages.",
+)
 @click.option("--batches", is_flag=True, help="No frame but record batches, such as a segment of a log.")
 @click.option("--topic", type=click.Choice(list(LOGS)), help="Of this topic: batches, or the value of a record.")
 @click.option("--key", type=arguments.octets, metavar="HEX", help="The key of that record.")
-@click.option("--records", type=click.IntRange(min=0), default=10, show_default=True, help=RECORDS_HELP)
+@click.option("--records", type=click.IntRange(0, sys.maxsize), default=10, show_default=True, help=RECORDS_HELP)
 @click.option("--show-secrets", is_flag=True, help="Show passwords, tokens and settings' values too.")
 def decode(
     text: str | None,

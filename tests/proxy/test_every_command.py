@@ -41,6 +41,7 @@ NEEDED: dict[str, list[str]] = {
     "inspect summary": ["CAPTURE"],
     "proxy": ["--upstream", "a:1", "--listen", "127.0.0.1:0"],
     "wire decode": ["--hex", "0003000c0000000700026d650000010000"],
+    "wire errors": ["6"],
     "wire list": [],
     "wire show": ["fetch"],
 }

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -62,6 +65,27 @@ def test_a_shell_that_completes_opens_no_capture(folder: Path, monkeypatch: pyte
     monkeypatch.setattr("recorder.inspect.commands.ready", opened)
     assert completed("inspect", "frames", str(folder), "--api", "Fetc")
     assert completed("inspect", "show", str(folder), "--format", "") == ["text", "json", "hex"]
+
+
+BASH = """
+eval "$(_KAFKA_WIRETAP_COMPLETE=bash_source kafka-wiretap)"
+COMP_WORDS=(kafka-wiretap inspect frames "$1" --api Fe) COMP_CWORD=5
+_kafka_wiretap_completion kafka-wiretap 2>/dev/null
+echo "${COMPREPLY[@]}"
+"""
+
+
+def test_bash_completes_with_what_the_help_tells_to_paste(folder: Path, tmp_path: Path) -> None:
+    assert 'eval "$(_KAFKA_WIRETAP_COMPLETE=bash_source kafka-wiretap)"' in (main.help or "")
+    program = tmp_path / "bin" / "kafka-wiretap"
+    program.parent.mkdir()
+    start = "import sys; from proxy.cli import main; sys.argv[0] = 'kafka-wiretap'; main()"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{start}" "$@"\n')
+    program.chmod(0o755)
+    environment = os.environ | {"PATH": f"{program.parent}:{os.environ['PATH']}"}
+    command = ["bash", "-c", BASH, "bash", str(folder)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("Fetch FetchSnapshot\n", "")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,41 @@
+"""What a shell is offered behind `kafka-wiretap wire`, asked as a shell asks it."""
+
+from __future__ import annotations
+
+import pytest
+from click.shell_completion import ShellComplete
+
+from proxy.cli import main
+from proxy.wire import catalog
+
+
+def completed(*words: str) -> list[str]:
+    asked = ShellComplete(main, {}, "kafka-wiretap", "_KAFKA_WIRETAP_COMPLETE")
+    return [str(one.value) for one in asked.get_completions(["wire", *words[:-1]], words[-1])]
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (["show", "fetch"], ["Fetch", "FetchSnapshot"]),
+        (["show", "0.7/o"], ["0.7/offsets"]),
+        (["show", "fetch", "1"], [str(one) for one in reversed(catalog.versions(1)) if str(one)[0] == "1"]),
+        (["show", "ConsumerProtocolAssignment", ""], ["3", "2", "1", "0"]),
+        (["show", "nothing", ""], []),
+        (["show", "metadata", "12", "--source", "project", "--path", "brokers.h"], ["brokers.host"]),
+        (["show", "nothing", "--path", ""], []),
+        (["show", "metadata", "--source", "w"], ["walk"]),
+        (["errors", "not_leader"], ["NOT_LEADER_OR_FOLLOWER"]),
+        (["decode", "--as", "ConsumerProtocolS"], ["ConsumerProtocolSubscription"]),
+        (["decode", "--response", "Metad"], ["Metadata"]),
+        (["decode", "--topic", "__t"], ["__transaction_state"]),
+    ],
+    ids=range(12),
+)
+def test_what_has_a_known_set_completes(words: list[str], found: list[str]) -> None:
+    assert completed(*words) == found
+
+
+def test_a_former_name_is_not_told_of_to_who_is_still_typing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert completed("show", "GroupCoordinator", "4") == ["4"]
+    assert capsys.readouterr() == ("", "")
