@@ -7,9 +7,8 @@ from pathlib import Path
 import click
 
 from recorder.capture.frames import AT_NS, FRAMES_FOLDER, KIND, SESSION
-from recorder.capture.session import SPOOL_FOLDER, RecordSettings, is_live, sessions
-
-_DELAY = f"frames appear up to {RecordSettings().segment_seconds:g} s (capture.segment_age) after they passed"
+from recorder.capture.session import SPOOL_FOLDER, is_live, sessions, spool_folder
+from recorder.terminal import size
 
 
 class NoCapture(click.ClickException):
@@ -76,6 +75,28 @@ def _compacted(folder: Path) -> tuple[list[str], bool]:
     except (OSError, DamagedSegmentError) as error:
         return [str(error)], False
     busy = [name for name in done.busy if name not in live]
-    notes = [f"a proxy is still recording session {name}, or has just ended: {_DELAY}" for name in live]
+    notes = [
+        f"a proxy is still recording session {name}, or has just ended: {_yet_to_come(folder, name)}" for name in live
+    ]
     notes += [f"session {name} is being compacted by another process: try again" for name in busy]
     return notes, bool(notes)
+
+
+def _yet_to_come(folder: Path, session: str) -> str:
+    """How long a live session's frames take to appear, as its log says, and how much of that log there is."""
+    segments = sorted(spool_folder(folder, session).glob("*.log"))
+    age = _age_seconds(segments[-1]) if segments else None
+    when = "once a segment of its log is full or old enough" if age is None else f"up to {age:g} s"
+    waiting = sum(segment.stat(follow_symlinks=False).st_size for segment in segments)
+    return f"frames appear {when} (capture.segment_age) after they passed; {size(waiting)} of log are still to come"
+
+
+def _age_seconds(segment: Path) -> float | None:
+    from recorder.capture.spool import DamagedSegmentError, SegmentReader
+
+    try:
+        reader = SegmentReader(segment)
+    except (OSError, DamagedSegmentError):
+        return None
+    reader.close()
+    return reader.head.age_seconds

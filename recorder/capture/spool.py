@@ -98,7 +98,10 @@ class UnknownSpoolError(DamagedSegmentError):
 
 @dataclass(frozen=True, slots=True)
 class SegmentHead:
-    """`clock_ns`: wall clock minus monotonic clock at its start. `previous_end`: where the segment before it ends."""
+    """`clock_ns`: wall clock minus monotonic clock at its start. `previous_end`: where the segment before it ends.
+
+    `age_seconds`: how old it becomes at most before it is made into Parquet; None in logs that do not say it.
+    """
 
     session: str
     number: int
@@ -106,6 +109,7 @@ class SegmentHead:
     mono_ns: int
     previous_end: int
     cluster: str | None = None
+    age_seconds: float | None = None
 
 
 def encode_head(head: SegmentHead) -> bytes:

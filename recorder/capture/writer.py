@@ -208,7 +208,8 @@ class Log:
 
     def _begin(self, number: int) -> None:
         clock_ns = self._clock()
-        head = SegmentHead(self._session, number, clock_ns, time.monotonic_ns(), self._end, self._settings.cluster)
+        told = self._settings.cluster, self._settings.segment_seconds
+        head = SegmentHead(self._session, number, clock_ns, time.monotonic_ns(), self._end, *told)
         encoded = spool.encode_head(head)
         temporary = self.folder / f".{number:08d}.log"
         descriptor = private(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC)

@@ -10,7 +10,8 @@ import pytest
 
 from recorder import ready as module
 from recorder.capture.compactor import Summary
-from recorder.capture.session import WRITER_LOCK, Lock
+from recorder.capture.session import WRITER_LOCK, Lock, RecordSettings
+from recorder.capture.tap import open_tap
 from recorder.ready import NoCapture, ready
 
 
@@ -60,7 +61,8 @@ def test_sessions_that_live_or_are_worked_on_are_named(captured: Path, monkeypat
     compaction(monkeypatch, Summary(live=("a",), busy=("b",)))
     assert ready(captured) == [
         "a proxy is still recording session a, or has just ended: "
-        "frames appear up to 60 s (capture.segment_age) after they passed",
+        "frames appear once a segment of its log is full or old enough (capture.segment_age) after they passed; "
+        "0 B of log are still to come",
         "session b is being compacted by another process: try again",
     ]
 
@@ -75,6 +77,29 @@ def test_a_session_that_its_own_compactor_follows_is_still_being_recorded(
     assert note.startswith("a proxy is still recording session a")
     writer.release()
     assert ready(captured) == ["session a is being compacted by another process: try again"]
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(60.0, "up to 60 s"), (7.0, "up to 7 s"), (0.5, "up to 0.5 s")])
+def test_how_long_frames_take_to_appear_is_what_the_proxy_was_told(tmp_path: Path, seconds: float, said: str) -> None:
+    tap = open_tap(tmp_path, RecordSettings(segment_seconds=seconds))
+    tap.node(1, "b:1", "l:1", "main")
+    tap.flush()
+    with pytest.raises(NoCapture) as caught:
+        ready(tmp_path)
+    assert f"frames appear {said} (capture.segment_age) after they passed; " in caught.value.message
+    waiting = sum(path.stat().st_size for path in (tmp_path / "_spool" / tap.session).glob("*.log"))
+    assert caught.value.message.endswith(f"{waiting} B of log are still to come)")
+    tap.close()
+
+
+def test_a_log_that_does_not_say_how_old_it_becomes_has_no_number(
+    captured: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compaction(monkeypatch, Summary(live=("a",)))
+    (captured / "_spool" / "a" / "00000001.log").write_bytes(b"KWSPOOL")
+    (note,) = ready(captured)
+    assert "frames appear once a segment of its log is full or old enough" in note
+    assert note.endswith("7 B of log are still to come")
 
 
 def test_parquet_of_somebody_else_is_no_capture(captured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
