@@ -8,6 +8,7 @@ body is above the caller's limit.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +23,10 @@ Row = dict[str, Any]
 
 HEADS = tuple(name for name, _ in c.FRAME_COLUMNS if name != c.FRAME)
 ALL = tuple(name for name, _ in c.FRAME_COLUMNS)
+# where a row stands in its file, for whoever asks `Bodies` for its body later
+GROUP, ROW = "_group", "_row"
+# rows in the order of their arrival go back and forth between two row groups at most
+MOST_GROUPS = 2
 
 
 class CaptureFile(NamedTuple):
@@ -50,12 +55,46 @@ def row_groups(
     """A file's rows as Arrow tables in today's format, one for each row group that has wanted rows.
 
     Args:
+        columns: those of the schema; GROUP and ROW too.
         where: a pyarrow expression over any columns but `frame`.
         largest_body: bodies of more bytes (as stored) are null.
     Errors: UnknownFormatError for a file of a newer format, or of none; DamagedFileError.
     """
-    try:
+    with _errors_of(file):
         yield from _row_groups(file, columns, where, largest_body)
+
+
+class Bodies:
+    """The bodies of a file's rows, one by one. Of the row groups only those asked for last are in memory.
+
+    Resource handling: none; the file is opened for each row group.
+    """
+
+    def __init__(self, file: CaptureFile) -> None:
+        self._file = file
+        self._columns: dict[int, Any] = {}
+
+    def of(self, row: Row) -> bytes | None:
+        """The body of a row with its GROUP and ROW. Errors: as of `row_groups`."""
+        group = row[GROUP]
+        column = self._columns.pop(group, None)
+        if column is None:
+            if len(self._columns) == MOST_GROUPS:
+                del self._columns[next(iter(self._columns))]
+            column = self._read(group)
+        self._columns[group] = column
+        found: bytes | None = column[row[ROW]].as_py()
+        return found
+
+    def _read(self, group: int) -> Any:
+        with _errors_of(self._file), pq.ParquetFile(self._file.path) as parquet:
+            return parquet.read_row_group(group, columns=[c.FRAME]).column(c.FRAME)
+
+
+@contextmanager
+def _errors_of(file: CaptureFile) -> Iterator[None]:
+    try:
+        yield
     except UnknownFormatError as error:
         raise UnknownFormatError(f"{file.path}: {error}") from error
     except (pa.ArrowException, OSError) as error:
@@ -75,6 +114,9 @@ def _row_groups(file: CaptureFile, columns: Sequence[str], where: Any, largest_b
             if c.FRAME in columns and c.FRAME in present:
                 heads = heads.append_column(c.FRAME, _bodies(parquet, group, heads, largest_body))
             table = c.upgraded(heads.take(rows), number)
+            places = {GROUP: pa.repeat(pa.scalar(group, pa.int64()), len(rows)), ROW: rows}
+            for name in places.keys() & {*columns}:
+                table = table.append_column(name, places[name])
             yield table.select(list(columns))
 
 
@@ -114,8 +156,8 @@ def _described(path: Path) -> CaptureFile:
 
 def _wanted(heads: Any, where: Any) -> Any:
     """The indices of the wanted rows."""
-    numbered = heads.append_column("_row", pa.array(range(len(heads)), pa.int64()))
-    return (numbered if where is None else numbered.filter(where)).column("_row")
+    numbered = heads.append_column(ROW, pa.array(range(len(heads)), pa.int64()))
+    return (numbered if where is None else numbered.filter(where)).column(ROW)
 
 
 def _bodies(parquet: Any, group: int, heads: Any, largest: int | None) -> Any:

@@ -1,7 +1,7 @@
-"""Frames in the order of their arrival, one file of each session in memory at a time.
+"""Frames in the order of their arrival, the heads of one file of each session in memory at a time.
 
 The capture's own order makes that possible: a session's files follow each other in time, so sorting within a file and
-merging the sessions is enough. Bodies are read only if asked for.
+merging the sessions is enough. Bodies are read only where they are asked for, and of a file one row group at a time.
 """
 
 from __future__ import annotations
@@ -18,42 +18,46 @@ import pyarrow.compute as pc
 
 from proxy.wire.long_polls import LONG_POLLS
 from recorder.capture import frames as c
-from recorder.capture.reader import HEADS, CaptureFile, Row, files, row_groups
+from recorder.capture.reader import GROUP, HEADS, ROW, Bodies, CaptureFile, Row, files, row_groups
 from recorder.inspect.wanted import Wanted
-
-__all__ = ["HEADS", "Row", "last_ns", "of_answers", "of_exchanges", "rows", "tables"]
-
-# of a table of frames, which bodies are wanted
-Bodies = Callable[[Any], Any]
 
 # Rows that become Python values at a time: enough to be quick, few enough that bodies among them may be large.
 _AT_ONCE = 256
 _ORDER = (c.AT_NS, c.SESSION, c.CONNECTION, c.SEQUENCE)
+_COLUMNS = [*HEADS, GROUP, ROW]
+# whether the body of a frame is wanted
+Choice = Callable[[Row], bool]
 
 
-def of_answers(frames: Any) -> Any:
+def none(row: Row) -> bool:
+    """No bodies."""
+    return False
+
+
+def all_bodies(row: Row) -> bool:
+    """All of them."""
+    return True
+
+
+def of_answers(row: Row) -> bool:
     """Bodies of responses: what they tell of errors."""
-    return pc.equal(frames[c.KIND], c.RESPONSE)
+    return bool(row[c.KIND] == c.RESPONSE)
 
 
-def of_exchanges(frames: Any) -> Any:
+def of_exchanges(row: Row) -> bool:
     """Bodies of responses, and of requests that say how long they may wait."""
-    may_wait = pc.is_in(frames[c.API_KEY], pa.array(LONG_POLLS, pa.int16()))
-    return pc.or_(of_answers(frames), may_wait)
+    return of_answers(row) or row[c.API_KEY] in LONG_POLLS
 
 
-def rows(
-    folder: Path, wanted: Wanted, columns: Sequence[str] = HEADS, *, bodies: Bodies | None = None
-) -> Iterator[Row]:
-    """The wanted frames, oldest first, as dicts of `columns` (and what the order needs).
+def rows(folder: Path, wanted: Wanted, *, bodies: Choice = none) -> Iterator[Row]:
+    """The wanted frames, oldest first, as dicts of all columns.
 
-    `bodies`: whose bodies there are beside them; those of all others are null.
+    `bodies`: whose bodies are read; those of all others are null.
     """
     sessions: dict[str, list[CaptureFile]] = defaultdict(list)
     for file in _files(folder, wanted):
         sessions[file.session].append(file)
-    needed = list(dict.fromkeys([*_ORDER, *columns, *([c.FRAME] if bodies else [])]))
-    streams = [_session(found, wanted, needed, bodies) for found in sessions.values()]
+    streams = [_session(found, wanted, bodies) for found in sessions.values()]
     return heapq.merge(*streams, key=lambda row: tuple(row[name] for name in _ORDER))
 
 
@@ -62,7 +66,7 @@ def request_of(folder: Path, response: Row) -> Row | None:
     key = c.SESSION, c.CONNECTION, c.EXCHANGE
     session, connection, exchange = (response[name] for name in key)
     wanted = Wanted((session,), (connection,), exchanges=(exchange,), kinds=(c.REQUEST,))
-    found = rows(folder, wanted, (*HEADS, c.FRAME))
+    found = rows(folder, wanted, bodies=all_bodies)
     # a session is found by how its name begins
     return next((row for row in found if row[c.SESSION] == session), None)
 
@@ -86,20 +90,21 @@ def last_ns(folder: Path) -> int:
     return max(times, default=0)
 
 
-def _session(found: Sequence[CaptureFile], wanted: Wanted, columns: list[str], bodies: Bodies | None) -> Iterator[Row]:
+def _session(found: Sequence[CaptureFile], wanted: Wanted, bodies: Choice) -> Iterator[Row]:
     for file in found:
-        groups = list(row_groups(file, columns, where=wanted.expression()))
-        if bodies is not None:
-            groups = [_with_bodies(group, bodies) for group in groups]
+        groups = list(row_groups(file, _COLUMNS, where=wanted.expression()))
         if groups:
             table = pa.concat_tables(groups).sort_by([(name, "ascending") for name in _ORDER])
-            for batch in table.to_batches(max_chunksize=_AT_ONCE):
-                yield from batch.to_pylist()
+            yield from _with_bodies(file, table, bodies)
 
 
-def _with_bodies(frames: Any, bodies: Bodies) -> Any:
-    chosen = pc.if_else(pc.fill_null(bodies(frames), False), frames[c.FRAME], None)
-    return frames.set_column(frames.schema.get_field_index(c.FRAME), c.FRAME, chosen)
+def _with_bodies(file: CaptureFile, table: Any, bodies: Choice) -> Iterator[Row]:
+    found = Bodies(file)
+    for batch in table.to_batches(max_chunksize=_AT_ONCE):
+        for row in batch.to_pylist():
+            row[c.FRAME] = found.of(row) if bodies(row) else None
+            del row[GROUP], row[ROW]
+            yield row
 
 
 def _files(folder: Path, wanted: Wanted) -> Iterator[CaptureFile]:

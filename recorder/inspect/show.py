@@ -30,7 +30,7 @@ from recorder.inspect.lines import (
     told_wait,
 )
 from recorder.inspect.options import Shown
-from recorder.inspect.rows import HEADS, request_of, rows
+from recorder.inspect.rows import all_bodies, request_of, rows
 from recorder.inspect.wanted import Wanted
 from recorder.terminal import milliseconds
 
@@ -60,7 +60,7 @@ def shown(folder: Path, asked: Shown, form: Form) -> Iterator[str]:
     )
     if asked.exchange is None and asked.sequence is None:
         return _connection(_only(connection.connections(folder, wanted), asked, folder, "connection"), form)
-    found = list(rows(folder, wanted, (*HEADS, c.FRAME)))
+    found = list(rows(folder, wanted, bodies=all_bodies))
     if asked.exchange is None:
         row = _only(found, asked, folder, "frame")
         return _frame(row, form, request_of(folder, row) if needs_request(row) else None)

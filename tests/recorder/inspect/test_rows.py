@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from recorder.inspect.rows import HEADS, rows
+from recorder.inspect.rows import all_bodies, of_answers, of_exchanges, rows
 from recorder.inspect.wanted import Wanted
 
 Make = Callable[..., dict[str, Any]]
@@ -30,8 +30,12 @@ def test_sessions_hours_and_files_are_merged_by_time(
 
 
 def test_bodies_are_read_only_if_asked_for(folder: Path) -> None:
-    assert "frame" not in next(rows(folder, Wanted()))
-    assert next(rows(folder, Wanted(), (*HEADS, "frame")))["frame"]
+    assert next(rows(folder, Wanted()))["frame"] is None
+    assert next(rows(folder, Wanted(), bodies=all_bodies))["frame"]
+    kinds = {row["kind"] for row in rows(folder, Wanted(), bodies=of_answers) if row["frame"] is not None}
+    assert kinds == {"response"}
+    asked = {row["api"] for row in rows(folder, Wanted(kinds=("request",)), bodies=of_exchanges) if row["frame"]}
+    assert asked == {"Fetch"}
 
 
 def test_an_hour_outside_the_wanted_time_is_not_opened(folder: Path) -> None:
@@ -44,3 +48,19 @@ def test_an_hour_outside_the_wanted_time_is_not_opened(folder: Path) -> None:
 def test_files_that_are_not_finished_are_passed_over(folder: Path) -> None:
     (folder / "frames" / "date=2026-11-21" / "hour=12" / ".s-9-9.parquet").write_bytes(b"half a file")
     assert len(list(rows(folder, Wanted()))) == 11
+
+
+def test_each_frame_has_its_own_body_whatever_row_group_it_stands_in(
+    tmp_path: Path, written: Callable[..., None], make_request: Make
+) -> None:
+    """Rows of a file are sorted; bodies come from where the rows stood."""
+    seconds = [*range(30, 0, -3), *range(0, 30, 3)]
+    made = [make_request(second, 1, second, 3, 12, client_id=str(second)) for second in seconds]
+    for row in made:
+        row["frame"] = f"body of {row['sequence']}".encode()
+    written(tmp_path, "frames", made)
+    for first in (None, 12):
+        wanted = Wanted() if first is None else Wanted(sequences=(first,))
+        found = list(rows(tmp_path, wanted, bodies=all_bodies))
+        assert found
+        assert [row["frame"] for row in found] == [f"body of {row['sequence']}".encode() for row in found]
