@@ -11,6 +11,7 @@ import errno
 import os
 import signal
 import sys
+import textwrap
 from collections.abc import Iterable
 from io import TextIOWrapper
 from typing import NoReturn, TextIO
@@ -18,6 +19,8 @@ from typing import NoReturn, TextIO
 import click
 from click.shell_completion import CompletionItem
 
+# what stands before a line that goes on with the one above
+INDENT = "    "
 # what a full or broken disk says to whoever writes into a file there
 _UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
@@ -38,6 +41,24 @@ def folders(_context: click.Context, _param: click.Parameter, begun: str) -> lis
 def beginning_with(begun: str, names: Iterable[str]) -> list[CompletionItem]:
     """The names that begin so, in any case."""
     return [CompletionItem(name) for name in names if name.lower().startswith(begun.lower())]
+
+
+def width() -> int | None:
+    """How wide lines may be: as the terminal is, or as COLUMNS says; None for a pipe or a file."""
+    told = os.environ.get("COLUMNS", "")
+    if told.isascii() and told.isdigit() and int(told):
+        return int(told)
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or None
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
+def folded(line: str, width: int | None) -> list[str]:
+    """A line that is too long goes on below, indented; nothing is cut."""
+    if width is None or len(line) <= width:
+        return [line]
+    return textwrap.wrap(line, width, subsequent_indent=INDENT, break_on_hyphens=False)
 
 
 def write_any_text() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -12,20 +11,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from proxy.command_line import width
+
 # The width of tables that go to a pipe or a file, where no terminal says how wide it is.
 PIPE_WIDTH = 140
 _UNITS = ("B", "kB", "MB", "GB", "TB")
-
-
-def width() -> int | None:
-    """How wide lines may be: as the terminal is, or as COLUMNS says; None for a pipe or a file."""
-    told = os.environ.get("COLUMNS", "")
-    if told.isascii() and told.isdigit() and int(told):
-        return int(told)
-    try:
-        return os.get_terminal_size(sys.stdout.fileno()).columns or None
-    except (OSError, ValueError, AttributeError):
-        return None
 
 
 class _Console(Console):

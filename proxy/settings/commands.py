@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from proxy.command_line import folded, width
 from proxy.config import BadSetting
 from proxy.settings.load import Loaded, load
 from proxy.settings.sources import CONFIG
@@ -57,8 +58,10 @@ def show(file: Path | None, toml: bool) -> None:
     from proxy.settings.show import as_file, listing
 
     effective = _loaded(file).effective
+    wide = None if toml else width()
     for line in as_file(effective) if toml else listing(effective):
-        click.echo(line)
+        for part in folded(line, wide):
+            click.echo(part)
 
 
 @config.command(short_help="Print the page that explains every setting.")

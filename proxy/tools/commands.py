@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from proxy.command_line import folded, width
 from proxy.tools import arguments, completions
 from proxy.wire import catalog, embedded
 from proxy.wire.apis import Kind
@@ -63,11 +64,11 @@ def list_(form: str | None) -> None:
     elif form == "markdown":
         _print(page.lines())
     else:
-        _print(listing.as_lines(listing.TITLES, listing.listed()))
+        _print_folded(listing.as_lines(listing.TITLES, listing.listed()))
         click.echo()
-        _print(listing.as_lines(listing.TITLES_07, listing.rows_07()))
+        _print_folded(listing.as_lines(listing.TITLES_07, listing.rows_07()))
         click.echo()
-        _print(listing.as_lines(listing.EMBEDDED_TITLES, listing.embedded_rows()))
+        _print_folded(listing.as_lines(listing.EMBEDDED_TITLES, listing.embedded_rows()))
 
 
 # an error's code may be -1, which is no option
@@ -87,7 +88,7 @@ def errors(codes: tuple[int, ...], as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(listing.errors_json(codes), indent=2))
     else:
-        _print(listing.as_lines(listing.ERROR_TITLES, listing.error_rows(codes)))
+        _print_folded(listing.as_lines(listing.ERROR_TITLES, listing.error_rows(codes)))
 
 
 @wire.command(short_help="The fields of a message, or the code written for it.")
@@ -146,7 +147,7 @@ def show(
         elif as_json:
             click.echo(json.dumps(schema.as_json(codec.message, codec.version), indent=2))
         else:
-            _print(schema.as_text(codec.message, codec.version))
+            _print_folded(schema.as_text(codec.message, codec.version))
 
 
 def _show_07(
@@ -164,7 +165,7 @@ def _show_07(
         if as_json:
             click.echo(json.dumps(layout07.as_json(asked, kind), indent=2))
         else:
-            _print(layout07.as_text(asked, kind))
+            _print_folded(layout07.as_text(asked, kind))
 
 
 def _check_show(function: str | None, paths: tuple[str, ...], as_json: bool) -> None:
@@ -321,6 +322,12 @@ def _read(file: Path | None) -> bytes:
 def _print(lines: Iterable[str]) -> None:
     for line in lines:
         click.echo(line)
+
+
+def _print_folded(lines: Iterable[str]) -> None:
+    """As they fit a terminal."""
+    wide = width()
+    _print(part for line in lines for part in folded(line, wide))
 
 
 COMMANDS: dict[str, click.Command] = {"wire": wire}

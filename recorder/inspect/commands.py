@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
+from proxy.command_line import width
 from proxy.tools.commands import RECORDS_HELP
 from recorder.capture import frames as c
 from recorder.inspect.options import COUNT, FOLDER, Shown, filters, shown_id
 from recorder.ready import NoCapture, ready
-from recorder.terminal import console, count, width
+from recorder.terminal import console, count
 
 if TYPE_CHECKING:
     from recorder.inspect.exchanges import Pair

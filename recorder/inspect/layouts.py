@@ -7,15 +7,14 @@ for dates, a line of its own says each new day.
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from proxy.command_line import folded
+
 REST = "rest"
 TIME = "time"
-# what stands before a line that goes on with the one above
-_INDENT = "    "
 _BETWEEN = "  "
 # "2026-11-21 13:05:00.123456" is shortened to "13:05:00.123"
 _DAY, _CLOCK = slice(0, 10), slice(11, 23)
@@ -67,10 +66,7 @@ class Layout:
         return _BETWEEN.join([*parts, rest]).rstrip()
 
     def _folded(self, cells: list[str], rest: str) -> list[str]:
-        line = self._aligned(cells, rest)
-        if self.width is None or len(line) <= self.width:
-            return [line]
-        return textwrap.wrap(line, self.width, subsequent_indent=_INDENT, break_on_hyphens=False)
+        return folded(self._aligned(cells, rest), self.width)
 
 
 # from how many columns on: each column and its width

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import pty
 import signal
@@ -14,7 +15,7 @@ from pathlib import Path
 import click
 import pytest
 
-from proxy.command_line import end_as_other_tools, text
+from proxy.command_line import end_as_other_tools, folded, text, width
 from tests.recorder.inspect.conftest import everything, request, write
 
 PROGRAM = (sys.executable, "-c", "import sys; from proxy.cli import main; sys.argv[0] = 'kafka-wiretap'; main()")
@@ -104,6 +105,24 @@ def test_a_full_disk_is_one_line(arguments: list[str]) -> None:
         done = subprocess.run([*PROGRAM, *arguments], stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
     assert done.returncode == 1
     assert done.stderr == b"Error: the output can't be written: No space left on device\n"
+
+
+@pytest.mark.parametrize(("told", "wide"), [("60", 60), ("0", None), ("", None), ("many", None), ("-5", None)])
+def test_columns_says_how_wide_lines_may_be_where_it_is_a_number(
+    told: str, wide: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", told)
+    monkeypatch.setattr("sys.stdout", io.StringIO())
+    assert width() == wide
+
+
+def test_a_line_that_is_too_long_goes_on_below_and_loses_no_word() -> None:
+    line = "  code 7     name  " + "what it means, word-by-word " * 5
+    found = folded(line, 30)
+    assert max(map(len, found)) <= 30
+    assert found[0].startswith("  code 7     name")
+    assert " ".join(found).split() == line.split()
+    assert folded(line, None) == [line]
 
 
 def test_an_error_that_is_not_the_outputs_is_raised_as_it_is() -> None:

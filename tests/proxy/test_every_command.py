@@ -105,3 +105,30 @@ def assert_answered(result: Result, line: list[str]) -> None:
     assert exception is None or isinstance(exception, SystemExit), (line, repr(exception))
     assert result.exit_code in (0, 1, 2), line
     assert result.exit_code == 0 or result.stderr.strip(), line
+
+
+LISTS = [
+    "inspect summary",
+    "inspect frames",
+    "inspect exchanges",
+    "wire list",
+    "wire errors",
+    "wire show",
+    "config show",
+]
+
+
+@pytest.mark.parametrize("columns", [40, 60, 100, 160])
+@pytest.mark.parametrize("name", LISTS)
+def test_no_list_is_wider_than_the_terminal_and_a_pipe_gets_all_of_it(
+    name: str, columns: int, needed: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = [*name.split(), *(needed.get(word, word) for word in NEEDED[name])]
+    whole = CliRunner().invoke(cli.main, words)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    fitted = CliRunner().invoke(cli.main, words)
+    assert whole.exit_code == fitted.exit_code == 0
+    assert max(map(len, fitted.stdout.splitlines())) <= columns
+    if not name.startswith("inspect"):
+        # where nothing is left out for want of room
+        assert "".join(fitted.stdout.split()) == "".join(whole.stdout.split())
