@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
+import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -108,3 +110,8 @@ def milliseconds(value: float | None) -> str:
     if value is None:
         return ""
     return f"{value:.0f}" if value >= 100 else f"{value:.2f}" if value >= 0.1 else f"{value:.3f}"
+
+
+def pip_install(extra: str) -> str:
+    """How to install more into the environment that runs this: a system's own pip may refuse, or mean another one."""
+    return f"in the project's folder, {shlex.quote(sys.executable)} -m pip install '.[{extra}]'"

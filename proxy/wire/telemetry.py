@@ -57,7 +57,7 @@ def _otlp() -> tuple[Any, type[Exception]]:
         metrics = import_module("opentelemetry.proto.metrics.v1.metrics_pb2")
         message = import_module("google.protobuf.message")
     except ModuleNotFoundError as error:
-        reason = "reading telemetry needs opentelemetry-proto: pip install 'kafka-wiretap[telemetry]'"
+        reason = "reading telemetry needs opentelemetry-proto: pip install opentelemetry-proto"
         raise ModuleNotFoundError(reason, name=error.name) from error
     return metrics.MetricsData, message.DecodeError
 

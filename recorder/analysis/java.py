@@ -9,6 +9,8 @@ import subprocess
 from importlib.util import find_spec
 from pathlib import Path
 
+from recorder.terminal import pip_install
+
 # Spark 4 runs on nothing older
 OLDEST_JAVA = 17
 
@@ -16,7 +18,7 @@ OLDEST_JAVA = 17
 def missing() -> str | None:
     """One line that says what Spark needs and this machine lacks; None if all is there."""
     if find_spec("pyspark") is None:
-        return "pyspark is not installed: in the project's folder, pip install '.[analysis]'"
+        return f"pyspark is not installed: {pip_install('analysis')}"
     java, home = _java(), os.environ.get("JAVA_HOME")
     if java is None and home:
         return (

@@ -23,7 +23,7 @@ from rich.text import Text
 from recorder.analysis.java import missing
 from recorder.capture.frames import FRAMES_FOLDER
 from recorder.demo.children import Child, ChildFailed, Children, children
-from recorder.terminal import console, count
+from recorder.terminal import console, count, pip_install
 
 # Seconds that a part may take on a busy machine before the demo gives up on it.
 _START = 20
@@ -45,7 +45,7 @@ def run(folder: Path | None) -> int:
     screen = console()
     lacking = [name for name in ("confluent_kafka", "aiokafka") if find_spec(name) is None]
     if lacking:
-        screen.print(f"[red]missing: {', '.join(lacking)}[/]; in the project's folder, pip install '.\\[demo]'")
+        _line(screen, f"missing: {', '.join(lacking)}; {pip_install('demo')}", "red")
         return 1
     folder = folder or Path(f"capture-demo-{time.strftime('%Y%m%d-%H%M%S')}")
     if (folder / FRAMES_FOLDER).is_dir():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from recorder.terminal import PIPE_WIDTH, console, count, milliseconds, size
+from recorder.terminal import PIPE_WIDTH, console, count, milliseconds, pip_install, size
 
 
 @pytest.mark.parametrize(
@@ -40,3 +40,9 @@ def test_milliseconds_have_the_digits_that_matter(value: float | None, text: str
 
 def test_a_table_in_a_pipe_is_as_wide_as_it_needs() -> None:
     assert console().width == PIPE_WIDTH
+
+
+def test_what_is_to_be_installed_goes_where_this_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A system's own pip may refuse (externally-managed-environment), or install for another Python."""
+    monkeypatch.setattr("sys.executable", "/home/me/a venv/bin/python")
+    assert pip_install("demo") == "in the project's folder, '/home/me/a venv/bin/python' -m pip install '.[demo]'"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
@@ -13,7 +15,11 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from proxy.wire import catalog
+from recorder import commands
 from recorder.analysis.answer import Output, _ordered, answer
+from recorder.capture.frames import events_schema
+from recorder.missing import LostOfApi
+from recorder.terminal import console
 from tests.recorder.capture.lossy import make_lossy
 
 pytestmark = pytest.mark.real
@@ -48,6 +54,28 @@ def test_what_is_missing_is_what_inspect_says_too(
     assert gaps["frames"] == sum(row["frames"] for row in pq.read_table(tmp_path / "out" / "lost_by_api").to_pylist())
     unread = sum(row["omitted"] for row in found.coverage_by_api)
     assert 0 < unread < sum(row["responses"] for row in found.coverage_by_api)
+
+
+def test_a_gap_of_many_exchanges_stands_before_every_count(
+    spark: SparkSession, folder: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """803 of 3000 Produce exchanges were dropped."""
+    lost = {"Produce": {"requests": 803, "responses": 803, "request_bytes": 8_030_000, "response_bytes": 48_180}}
+    gap = {"session": "s", "connection": 1, "kind": "gap", "cause": "queue_full", "frames": 1606, "bytes": 8_084_604}
+    place = tmp_path / "events" / "date=2026-11-21" / "hour=12"
+    place.mkdir(parents=True)
+    rows = [gap | {"detail": json.dumps({"lost": lost})}]
+    pq.write_table(pyarrow.Table.from_pylist(rows, events_schema()), place / "s-1-1.parquet")
+    found = answer(spark, folder)
+    assert found.missing.apis == [LostOfApi("queue_full", "Produce", 1606, 8_078_180)]
+    commands._show(console(), found, [])
+    said = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert said[:4] == [
+        "What is missing",
+        "what API frames bytes",
+        "not recorded: queue_full, 1 gap 1 606 8.1 MB",
+        "Produce 1 606 8.1 MB",
+    ]
 
 
 def test_tables_are_kept_as_parquet_with_their_windows(spark: SparkSession, folder: str, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from recorder.analysis import java
 from recorder.analysis.java import missing
+from recorder.terminal import pip_install
 
 
 def fake_java(folder: Path, says: str) -> Path:
@@ -50,4 +51,4 @@ def test_no_java_on_the_path_is_no_java(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_without_pyspark_the_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(java, "find_spec", lambda name: None)
-    assert missing() == "pyspark is not installed: in the project's folder, pip install '.[analysis]'"
+    assert missing() == f"pyspark is not installed: {pip_install('analysis')}"

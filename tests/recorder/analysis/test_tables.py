@@ -127,5 +127,10 @@ def test_where_all_could_be_read_a_sentence_says_so() -> None:
     assert told() == ["Errors are known of all 0 responses."]
 
 
+def test_a_capture_of_heads_alone_is_not_said_to_be_without_errors() -> None:
+    assert told(coverage(5, 0, omitted=5))[0] == "Errors are known of 0 of 5 responses (0 %)."
+    assert "0 responses" in str(tables.no_errors([coverage(5, 0, omitted=5)]))
+
+
 def test_no_errors_are_only_said_of_what_could_be_read() -> None:
     assert str(tables.no_errors([coverage(9, 4)])) == "None of the 4 responses that could be read held an error."
