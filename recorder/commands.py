@@ -27,6 +27,8 @@ from recorder.terminal import console, count, size
 FOLDER = click.Path(path_type=Path, file_okay=False)
 # Bytes of Parquet that are read sooner than a JVM has warmed up.
 SMALL_CAPTURE = 200_000_000
+# What is said of a capture that only Spark can reach.
+_URL_NOTE = "not looked for behind a URL: what a log holds that is not compacted yet"
 # What Spark's windows take; it would say so only after its start, and in many lines.
 _DURATION = re.compile(r"\s*0*[1-9][0-9]{0,8}\s+(second|minute|hour|day|week)s?\s*", re.IGNORECASE)
 
@@ -124,7 +126,7 @@ def analyze(
         raise click.ClickException(lack)
     screen = console()
     folder, out = _for_executors(folder), _for_executors(out) if out else None
-    notes = ready(Path(folder)) if "://" not in folder else []
+    notes = ready(Path(folder)) if "://" not in folder else [_URL_NOTE]
     if out and not overwrite:
         _check_free(out)
     with console(stderr=True).status("Spark is starting and reading the capture ..."):

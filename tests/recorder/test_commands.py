@@ -84,6 +84,10 @@ def test_analyze_says_first_what_is_missing_then_what_could_be_read_and_then_the
     ]
 
 
+def test_behind_a_url_nobody_looks_for_a_log_and_that_is_said(analyzed: list[Any]) -> None:
+    assert "not looked for behind a URL: what a log holds" in run("analyze", "hdfs://host/capture").stdout
+
+
 def test_analyze_prints_both_tables(captured: Path, analyzed: list[Any]) -> None:
     result = run("analyze", captured)
     assert result.exit_code == 0, result.output
