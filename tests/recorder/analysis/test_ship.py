@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from zipfile import ZipFile
 
-from proxy.wire import catalog
+from proxy.wire import catalog, records
 from recorder.analysis.ship import write_zip
 
 PROGRAM = """
@@ -16,21 +16,24 @@ import json, sys
 sys.path.insert(0, sys.argv[1])
 from proxy.wire import error_paths
 from recorder.analysis import columns
-from recorder.capture import outcome
-for module in (error_paths, columns, outcome):
+from recorder.capture import outcome, reading
+for module in (error_paths, columns, outcome, reading):
     assert module.__file__.startswith(sys.argv[1]), module.__file__
-print(json.dumps(error_paths.error_codes(bytes.fromhex(sys.argv[2]), 1, 12)))
+facts = {"dialect": "kafka", "api_key": 1, "api_version": 12, "masked_from": None, "is_cut": False}
+print(json.dumps(reading.read(bytes.fromhex(sys.argv[2]), **facts)))
 """
 
 
-def test_a_process_that_has_only_the_zip_reads_error_codes(tmp_path: Path) -> None:
+def test_a_process_that_has_only_the_zip_reads_errors_and_waits(tmp_path: Path) -> None:
     zipped = write_zip(tmp_path / "code.zip")
-    frame = catalog.encode_response(1, 12, 1, {"error_code": 6, "responses": []})
+    batch = records.write_batch([records.Record(5, value=b"v")])
+    partitions = [{"high_watermark": 6, "records": batch, "aborted_transactions": None}, {"error_code": 6}]
+    frame = catalog.encode_response(1, 12, 1, {"responses": [{"topic": "t", "partitions": partitions}]})
     # -I: neither this folder nor PYTHONPATH is searched
     command = [sys.executable, "-I", "-c", PROGRAM, str(zipped), frame.hex()]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.stderr == ""
-    assert json.loads(done.stdout) == [6]
+    assert json.loads(done.stdout) == [[6], None, "error"]
 
 
 def test_the_zip_holds_the_messages_and_no_compiled_files(tmp_path: Path) -> None:
