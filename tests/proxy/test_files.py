@@ -41,9 +41,7 @@ def folder(tmp_path: Path) -> Iterator[Folder]:
 
 def everything(path: Path) -> dict[str, bytes | None]:
     """All that is below a path, with the bytes of files."""
-    return {
-        str(one.relative_to(path)): one.read_bytes() if one.is_file() else None for one in sorted(path.rglob("*"))
-    }
+    return {str(one.relative_to(path)): one.read_bytes() if one.is_file() else None for one in sorted(path.rglob("*"))}
 
 
 @pytest.mark.parametrize("touch", TOUCHES)

@@ -1,0 +1,93 @@
+"""One connection told, out of its events and its frames."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from recorder.inspect.commands import inspect
+from recorder.inspect.connection import as_json, as_text, connections
+from recorder.inspect.wanted import Wanted
+
+Write = Callable[..., None]
+Make = Callable[..., dict[str, Any]]
+SESSION = "20261121T120000Z-abc"
+NOON_NS = 1795262400 * 10**9
+
+
+def event(second: int, kind: str, connection: int = 1, **other: Any) -> dict[str, Any]:
+    nothing = dict.fromkeys(("cause", "frames", "bytes", "detail"))
+    at = {"at_ns": NOON_NS + second * 10**9, "session": SESSION, "connection": connection}
+    return at | {"kind": kind} | nothing | other
+
+
+@pytest.fixture
+def connected(tmp_path: Path, written: Write, make_request: Make, make_response: Make) -> Path:
+    """A login, three exchanges (one failed in two partitions, one without its body), a gap, an end."""
+    failed = {"topics": [{"error_code": 5, "name": "t", "partitions": []}] * 2}
+    gone = {"frame": b"\0\0\0\7", "omitted": [{"start": 4, "length": 20}]}
+    rows = [make_request(1, 1, 0, 3, 12), make_response(2, 1, 1, 3, 12, values=failed)]
+    rows += [make_request(3, 1, 2, 3, 12), make_response(4, 1, 3, 3, 12) | gone]
+    rows += [make_request(5, 1, 4, 1, 12), make_request(6, 2, 0, 3, 12)]
+    written(tmp_path, "frames", rows)
+    opened = '{"client": "127.0.0.1:50001", "node": 2, "tls": true, "dialect": "kafka", "principal": "CN=orders"}'
+    events = [
+        event(0, "opened", detail=opened),
+        event(1, "login", detail='{"token": true, "mechanism": "PLAIN", "ended": false}'),
+        event(1, "login", detail='{"principal": "alice", "mechanism": "PLAIN", "by": "broker"}'),
+        event(5, "gap", cause="queue_full", frames=12, bytes=345, detail="{}"),
+        event(8, "half_closed", detail='{"by": "client"}'),
+        event(9, "closed", cause="client_closed", frames=17, bytes=999, detail='{"open": 1}'),
+        event(9, "opened", connection=2, detail="{}"),
+    ]
+    written(tmp_path, "events", events)
+    return tmp_path
+
+
+def test_it_says_who_it_is_what_happened_and_what_came_of_each_api(connected: Path) -> None:
+    (found,) = connections(connected, Wanted(connections=(1,)))
+    assert list(as_text(found)) == [
+        f"{SESSION}/1  connection, 5 frames, {found.bytes} B",
+        "  client 127.0.0.1:50001, node 2, tls yes, dialect kafka, principal alice",
+        "  2026-11-21 12:00:00.000000 opened",
+        "  2026-11-21 12:00:01.000000 login principal alice, mechanism PLAIN",
+        "  2026-11-21 12:00:05.000000 gap queue_full, 12 frames lost",
+        "  2026-11-21 12:00:08.000000 half closed by client",
+        "  2026-11-21 12:00:09.000000 closed client_closed",
+        "  Metadata: 2 exchanges, LEADER_NOT_AVAILABLE x2, 1 unread (omitted)",
+        "  Fetch: 1 exchange, 1 unanswered",
+    ]
+
+
+def test_as_json_it_has_every_event_with_its_detail(connected: Path) -> None:
+    (found,) = connections(connected, Wanted(connections=(1,)))
+    told = as_json(found)
+    assert (told["id"], told["principal"], told["node"], told["frames"]) == (f"{SESSION}/1", "alice", 2, 5)
+    assert (told["first"], told["last"]) == ("2026-11-21 12:00:01.000000", "2026-11-21 12:00:05.000000")
+    assert told["apis"]["Metadata"]["errors"] == {"LEADER_NOT_AVAILABLE": 2}
+    assert told["apis"]["Metadata"]["unread"] == {"omitted": 1}
+    assert [one["kind"] for one in told["events"]] == ["opened", "login", "login", "gap", "half_closed", "closed"]
+    assert told["events"][-1] | {"cause": "client_closed", "frames": 17, "bytes": 999} == told["events"][-1]
+
+
+def test_one_without_a_frame_is_told_by_its_events(connected: Path, written: Write) -> None:
+    written(connected, "events", [event(20, "opened", connection=7, detail='{"client": "c:1"}')], first=2)
+    (found,) = connections(connected, Wanted(connections=(7,)))
+    assert list(as_text(found)) == [
+        f"{SESSION}/7  connection, 0 frames, 0 B",
+        "  client c:1",
+        "  2026-11-21 12:00:20.000000 opened",
+    ]
+
+
+def test_the_same_number_in_two_sessions_asks_for_one(connected: Path, written: Write, make_request: Make) -> None:
+    written(connected, "frames", [make_request(9, 1, 0, 3, 12, session="20261122T000000Z-def")])
+    result = CliRunner().invoke(inspect, ["show", str(connected), "1"])
+    assert result.exit_code == 2
+    assert f"1 is in several sessions: put one before it ({SESSION}, 20261122T000000Z-def)" in result.stderr
+    result = CliRunner().invoke(inspect, ["show", str(connected), "20261122T/1"])
+    assert result.stdout.startswith("20261122T000000Z-def/1  connection, 1 frame, ")
