@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tracemalloc
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
@@ -22,7 +23,9 @@ from proxy.wire import embedded, kafka07, primitives, records, sasl, telemetry
 from proxy.wire.apis import Kind
 from proxy.wire.compile.layout import Struct, layout
 from proxy.wire.embedded.logs import LOGS
-from proxy.wire.error_paths import error_codes, error_paths
+from proxy.wire.error_paths import Unread, error_codes, error_paths
+from proxy.wire.error_probes import error_probe
+from proxy.wire.framing import framed
 from proxy.wire.long_polls import LONG_POLLS, allowed_ms, waited
 
 Check = Callable[[bytes], None]
@@ -67,6 +70,7 @@ def response(data: bytes) -> None:
     codes = error_codes(frame, key, version)
     if key in LONG_POLLS:
         waited(frame, key, version)
+    _probed(framed(frame), key, version, codes)
     with suppress(wire.WireError):
         found = wire.decode_response(frame, key, version)
         if not isinstance(found, wire.UnknownMessage):
@@ -76,6 +80,20 @@ def response(data: bytes) -> None:
             again = wire.encode_response(key, written, head.correlation_id, values)
             _same_message(wire.decode_response(again, key, written), found)
             must(isinstance(codes, list) or not _codes_of(key, version), "what decodes tells its error codes")
+
+
+def _probed(frame: bytes, key: int, version: int, codes: list[int] | Unread) -> None:
+    """A probe finds the first error codes, however the frame is cut."""
+    probe = error_probe(key, version)
+    if probe is None:
+        return
+    found, arriving = probe.find(frame, 0, len(frame)), probe.begin()
+    for byte in frame:
+        arriving.feed(bytes([byte]))
+    same(arriving.found, found, "the errors of a response that comes byte by byte")
+    if isinstance(codes, list):
+        must(not Counter(found.codes) - Counter(codes), f"errors that are there: {found.codes} of {codes}")
+        must(found.codes == Counter(codes) or found.beyond == 1, f"all errors that are there: {found.codes} of {codes}")
 
 
 def _must_codec(frame: bytes, key: int, version: int) -> wire.Codec:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from proxy.tools.tree import Masked
-from proxy.wire.error_codes import kafka_error
+from proxy.wire.error_codes import is_error_code, kafka_error
 from proxy.wire.errors import in_bytes
 
 INDENT = "  "
@@ -82,7 +82,7 @@ def readable(value: bytes) -> str | None:
 
 def _error_name(name: str, value: Any) -> str | None:
     """Of a field's value, if it is the code of an error."""
-    is_code = name.endswith("error_code") and isinstance(value, int) and value
+    is_code = is_error_code(name) and isinstance(value, int) and value
     return kafka_error(value).name if is_code else None
 
 

@@ -169,6 +169,11 @@ def _read(line: str) -> KafkaError:
 ERRORS = {error.code: error for error in map(_read, TABLE.strip().splitlines())}
 
 
+def is_error_code(name: str) -> bool:
+    """Whether a field of that name holds an error code."""
+    return name.endswith("error_code")
+
+
 def kafka_error(code: int) -> KafkaError:
     """The entry of `code`; a code that the table lacks is named `ERROR_<code>` and counts as not retriable."""
     return ERRORS.get(code) or KafkaError(code, f"ERROR_{code}", False)

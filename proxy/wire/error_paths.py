@@ -17,6 +17,7 @@ from functools import cache
 
 from proxy.wire import catalog, kafka07
 from proxy.wire.dialects import Dialect
+from proxy.wire.error_codes import is_error_code
 from proxy.wire.errors import WireError
 from proxy.wire.headers import response_head
 from proxy.wire.language import Field
@@ -56,7 +57,7 @@ def _paths(fields: Sequence[Field], version: int, prefix: str = "") -> Iterator[
         if version not in field.versions:
             continue
         path = prefix + field.name
-        if field.name.endswith("error_code"):
+        if is_error_code(field.name):
             yield path
         yield from _paths(field.fields, version, path + ".")
 

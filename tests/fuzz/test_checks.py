@@ -11,6 +11,7 @@ from fuzz import checks, corpus
 from fuzz.checks import GROUPS, Finding, run
 from proxy import wire
 from proxy.wire.catalog import Codec
+from proxy.wire.error_probes import Found
 
 INPUTS = corpus.inputs()
 NAMED = {(one.check, one.name): one.data for one in INPUTS}
@@ -117,6 +118,12 @@ def test_a_walk_that_stops_elsewhere_is_found(monkeypatch: pytest.MonkeyPatch) -
     breaking(monkeypatch, "walk", lambda self, stop: Wrong())
     with pytest.raises(Finding, match="a walk to"):
         run("body", body_input())
+
+
+def test_a_probe_that_finds_something_else_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks.error_probe(3, 13), "find", lambda data, at, size: Found({3: 1}))
+    with pytest.raises(Finding, match="byte by byte"):
+        run("response", NAMED["response", "03-Metadata-v13"])
 
 
 def test_memory_out_of_proportion_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -136,7 +136,7 @@ class Projector:
         assert slot.struct is not None
         if slot.array:
             count = self.skip.length(slot)
-            with self.source.block(f"for _ in range({count}):"):
+            with self.skip.each(count):
                 self.struct(slot.struct, wanted)
         elif slot.nullable:
             with self.skip.present(slot):

@@ -44,10 +44,16 @@ class Skipper:
         self.cursor.length("B", 1)
         with self.source.block("if n:"):
             self.source.line(self.cursor.rest_of_varint)
-            with self.source.block("for _ in range(n):"):
+            with self.each("n"):
                 self.cursor.count()
                 self.cursor.count()
                 self.source.line("at += n")
+
+    @contextmanager
+    def each(self, count: str) -> Iterator[None]:
+        """The lines written meanwhile stand in a loop of so many turns."""
+        with self.source.block(f"for _ in range({count}):"):
+            yield
 
     def length(self, slot: Slot) -> str:
         """Reads a length or count into `n`; the expression for it (below 0 for null)."""
@@ -67,7 +73,7 @@ class Skipper:
         if width is not None:
             self.source.line(f"if n > {1 if slot.compact else 0}: at += ({count}) * {width}")
             return
-        with self.source.block(f"for _ in range({count}):"):
+        with self.each(count):
             self.slot(slot.element)
             self.cursor.flush()
 

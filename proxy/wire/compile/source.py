@@ -16,8 +16,8 @@ from proxy.wire.compile import runtime
 
 # What the written functions use for themselves; a field of that name gets another.
 TAKEN = frozenset(
-    {"at", "buf", "decode", "encode", "end", "fault", "misfit", "n", "project", "row", "rows", "size", "spans", "start"}
-    | {"bytes", "len", "list", "range", "str", "type", "values", "walk"}
+    {"at", "buf", "codes", "decode", "encode", "end", "fault", "left", "misfit", "n", "probe", "project", "row", "rows"}
+    | {"bytes", "len", "list", "range", "size", "spans", "start", "str", "type", "values", "walk"}
     | vars(runtime).keys()
     | vars(varints).keys()
 )

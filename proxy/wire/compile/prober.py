@@ -1,0 +1,172 @@
+"""Writes the functions that collect a response's error codes in bounded time: all of them, or those of its first part.
+
+Two forms of one function, over a frame from its length on. The one for a frame that has come whole is told where it
+begins and ends. The other is a generator, as that of a walk (`walker`): it is sent pieces, keeps none of them, and
+yields None when it wants the next. Both answer (codes other than 0 in wire order, whether that is all): a frame's
+bytes give the same answer however they were cut.
+
+Elements of arrays and entries of tag buffers are counted, whatever they hold; behind `most` of them reading stops, so
+that no length that a peer makes up takes long. Reading also stops behind the last code of the last element, where only
+a group's members or a resource's settings follow. What is stepped over is not looked at, as in a projection.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from proxy.wire.compile.cursor import Cursor
+from proxy.wire.compile.layout import Slot, Struct, layout
+from proxy.wire.compile.skipper import Skipper
+from proxy.wire.compile.source import Source
+from proxy.wire.compile.walker import PieceCursor
+from proxy.wire.error_codes import is_error_code
+from proxy.wire.framing import RESPONSE_HEAD
+from proxy.wire.language import Message
+
+
+def prober(message: Message, version: int, header: int, most: int) -> Callable[..., Any]:
+    """`probe(buf, at, size)` -> (codes, whether all): the frame stands at `buf[at:size]`, and is whole.
+
+    `header` is the response header's version. The function raises Truncated and Malformed.
+    """
+    source = Source(f"probe {message.name} v{version}", "def probe(buf, at, size):")
+    with source.block("try:"):
+        _Prober(source, Cursor(source), "if at > size: raise beyond(at)", "return").frame(
+            message, version, header, most
+        )
+    with source.block("except READ_FAULTS as fault:"):
+        source.line(f"raise explain(fault, {message.api!r}, {version}, at, size) from fault")
+    return source.function()
+
+
+def prober_in_pieces(message: Message, version: int, header: int, most: int) -> Callable[..., Any]:
+    """`probe() -> generator`. Where the frame ends before the answer has come, it is truncated."""
+    source = Source(f"probe {message.name} v{version} in pieces", "def probe():")
+    source.line("buf = yield")
+    source.line("at, size = 0, len(buf)")
+    arrive = "while at > size: at -= size; buf = yield; size = len(buf)"
+    _Prober(source, PieceCursor(source), arrive, "yield").frame(message, version, header, most)
+    return source.function()
+
+
+class _BoundedSkipper(Skipper):
+    """Steps over values, and counts the turns of its loops."""
+
+    def __init__(self, source: Source, cursor: Cursor, give_up: Callable[[], None]):
+        super().__init__(source, cursor)
+        self._give_up = give_up
+
+    @contextmanager
+    def each(self, count: str) -> Iterator[None]:
+        with super().each(count):
+            self.source.line("left -= 1")
+            with self.source.block("if left < 0:"):
+                self._give_up()
+            yield
+
+
+class _Prober:
+    """Writes the reading of error codes and the stepping over all else.
+
+    Args:
+        arrive: the line behind which all that was stepped over has come.
+        answer: how the function gives its answer: "return" or "yield".
+    """
+
+    def __init__(self, source: Source, cursor: Cursor, arrive: str, answer: str):
+        self.source, self.cursor = source, cursor
+        self.skip = _BoundedSkipper(source, cursor, lambda: self._answer(False))
+        self._arrive, self._how = arrive, answer
+        # variables: how many elements are still to come of each array that is being read
+        self._to_come: list[str] = []
+
+    def frame(self, message: Message, version: int, header: int, most: int) -> None:
+        """The whole function."""
+        struct = layout(message, version)
+        self.source.line(f"codes, left = [], {most}")
+        self.cursor.step(RESPONSE_HEAD.size)
+        if header:
+            self.skip.tags()
+        self._slots(struct, struct.slots[: _behind_codes(struct)], is_last=True)
+        if any(map(_leads, struct.tagged)):
+            self._tags(struct)
+        self.cursor.flush()
+        self._answer(True)
+
+    def _answer(self, is_all: bool) -> None:
+        self.source.line(self._arrive)
+        self.source.line(f"{self._how} codes, {is_all}")
+
+    def _struct(self, struct: Struct, is_last: bool) -> None:
+        """`is_last`: no code stands behind this struct but in further elements."""
+        self._slots(struct, struct.slots, is_last)
+        if any(map(_leads, struct.tagged)):
+            self._tags(struct)
+        elif struct.flexible:
+            self.skip.tags()
+        self.cursor.flush()
+
+    def _slots(self, struct: Struct, slots: Iterable[Slot], is_last: bool) -> None:
+        last = _behind_codes(struct) - 1
+        for place, slot in enumerate(slots):
+            self._slot(slot, is_last and place == last)
+
+    def _slot(self, slot: Slot, is_last: bool) -> None:
+        if not _leads(slot):
+            self.skip.slot(slot)
+        elif slot.struct is None:
+            self._code(slot)
+            if is_last and self._to_come:
+                with self.source.block(f"if not ({' or '.join(self._to_come)}):"):
+                    self._answer(True)
+        elif slot.array:
+            self._array(slot, slot.struct, is_last)
+        elif slot.nullable:
+            with self.skip.present(slot):
+                self._struct(slot.struct, is_last)
+        else:
+            self._struct(slot.struct, is_last)
+
+    def _array(self, slot: Slot, struct: Struct, is_last: bool) -> None:
+        count = self.skip.length(slot)
+        if not is_last:
+            with self.skip.each(count):
+                self._struct(struct, is_last)
+            return
+        to_come = self.source.fresh("to_come")
+        self._to_come.append(to_come)
+        self.source.line(f"{to_come} = {count}")
+        with self.skip.each(to_come):
+            self.source.line(f"{to_come} -= 1")
+            self._struct(struct, is_last)
+        self._to_come.pop()
+
+    def _code(self, slot: Slot) -> None:
+        self.cursor.length(slot.code or "", slot.size)
+        self.source.line("if n: codes.append(n)")
+
+    def _tags(self, struct: Struct) -> None:
+        """A tag buffer in which codes may stand. One that says another size than its value has is stepped over."""
+        tag = self.source.fresh("tag")
+        self.cursor.count()
+        with self.skip.each("n"):
+            self.cursor.count()
+            self.source.line(f"{tag} = n")
+            self.cursor.count()
+            for slot in filter(_leads, struct.tagged):
+                with self.source.block(f"if {tag} == {slot.tag} and n == {slot.size}:"):
+                    self._code(slot)
+                    self.source.line("continue")
+            self.source.line("at += n")
+
+
+def _behind_codes(struct: Struct) -> int:
+    """How many of its fields are to be read until no further one leads to a code: all, where one stands in a tag."""
+    if any(map(_leads, struct.tagged)):
+        return len(struct.slots) + 1
+    return max((place for place, slot in enumerate(struct.slots, 1) if _leads(slot)), default=0)
+
+
+def _leads(slot: Slot) -> bool:
+    """Whether it is an error code, or one may stand in it."""
+    return any(map(_leads, slot.struct)) if slot.struct else is_error_code(slot.name)

@@ -1,0 +1,39 @@
+"""Error codes of 0.7's responses as they arrive: the first of them, as `compile.prober` finds those of later versions.
+
+A response begins with its code; a MULTIFETCH response has one more in front of each part's messages.
+"""
+
+from collections.abc import Generator
+
+from proxy.wire.compile.runtime import split_int
+from proxy.wire.errors import Malformed, in_bytes
+from proxy.wire.kafka07.fields import INT16, INT32
+from proxy.wire.kafka07.requests import RequestType
+from proxy.wire.primitives import Buffer
+
+
+def code_pieces(asked: RequestType, most: int) -> Generator[tuple[list[int], bool] | None, Buffer, None]:
+    """A generator that is sent a response's pieces, from its length on.
+
+    It yields None when it wants the next piece, and in the end the codes other than 0 and whether that is all of them:
+    of a MULTIFETCH's parts `most` are looked at. Errors: Malformed.
+    """
+    buf = yield None
+    at, size = 0, len(buf)
+    left, buf, at, size = yield from split_int(INT32.size, buf, at, size)
+    code, buf, at, size = yield from split_int(INT16.size, buf, at, size)
+    codes, left = [code], left - INT16.size
+    if asked is not RequestType.MULTIFETCH:
+        left = 0
+    while left > 0 and most:
+        most -= 1
+        part, buf, at, size = yield from split_int(INT32.size, buf, at, size)
+        code, buf, at, size = yield from split_int(INT16.size, buf, at, size)
+        if not INT16.size <= part <= left - INT32.size:
+            raise Malformed(f"a part of {in_bytes(part)}")
+        codes.append(code)
+        at, left = at + part - INT16.size, left - INT32.size - part
+    while at > size:
+        at, buf = at - size, (yield None)
+        size = len(buf)
+    yield [code for code in codes if code], left == 0

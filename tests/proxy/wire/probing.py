@@ -1,0 +1,44 @@
+"""Responses as frames, and what a probe finds of them, whole and in pieces."""
+
+from collections.abc import Iterable
+from random import Random
+
+from hypothesis import strategies as st
+
+from proxy.wire.catalog import Codec
+from proxy.wire.error_probes import ErrorProbe, Found, error_probe
+from proxy.wire.framing import framed
+from proxy.wire.headers import write_response_head
+
+MIB = 1 << 20
+randoms = st.randoms(use_true_random=False)
+
+
+def probe_of(key: int, version: int | None) -> ErrorProbe:
+    found = error_probe(key, version)
+    assert found is not None
+    return found
+
+
+def frame_of(codec: Codec, body: bytes, tags: bytes = b"\0") -> bytes:
+    """A whole response, its length in front. `tags`: the header's, where it has some."""
+    head = write_response_head(codec.message.key or 0, codec.version, 7)
+    return framed((head[:-1] + tags if len(head) > 4 else head) + body)
+
+
+def in_pieces(probe: ErrorProbe, pieces: Iterable[bytes]) -> Found:
+    arriving = probe.begin()
+    for piece in pieces:
+        arriving.feed(memoryview(piece))
+    return arriving.found
+
+
+def cut(data: bytes, random: Random) -> list[bytes]:
+    """In pieces, some of them empty."""
+    places = sorted(random.randint(0, len(data)) for _ in range(random.randint(0, 9)))
+    return [data[start:end] for start, end in zip([0, *places], [*places, len(data)], strict=True)]
+
+
+def found_whole(probe: ErrorProbe, frame: bytes) -> Found:
+    """Among other bytes, which are no concern of a probe's."""
+    return probe.find(b"before" + frame + b"\xff\x7f" * 400, len("before"), len(frame))
