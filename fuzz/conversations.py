@@ -29,6 +29,7 @@ from proxy.conversation import Cause, Direction
 from proxy.net.rewriting import is_rewritten
 from proxy.rewrite import addresses, api_versions
 from proxy.wire import catalog
+from proxy.wire.error_codes import ERRORS
 from proxy.wire.framing import LENGTH, framed
 from recorder.capture.spool import OF_STREAMS
 
@@ -107,8 +108,12 @@ def _logs(outcome: Outcome) -> list[bytes]:
 
 
 def _counts(outcome: Outcome) -> tuple[Any, ...]:
-    rows = {labels: (row.exchanges, row.one_way, row.by_proxy) for labels, row in outcome.traffic.rows.items()}
-    return outcome.traffic.opaque_frames, rows
+    traffic = outcome.traffic
+    rows = {
+        labels: (row.exchanges, row.one_way, row.by_proxy, row.request_buckets, row.response_buckets)
+        for labels, row in traffic.rows.items()
+    }
+    return traffic.opaque_frames, traffic.errors.named, traffic.errors.unread, rows
 
 
 def check(outcome: Outcome, options: Options) -> None:
@@ -339,6 +344,9 @@ def _labels_are_the_catalogs(outcome: Outcome) -> None:
     for api, version in outcome.traffic.rows:
         known = api == "other" or any(catalog.api_name(key) == api for key in range(200))
         must(known and (version == "other" or version.isdigit()), f"a series of {api!r}, version {version!r}")
+    for api, error in outcome.traffic.errors.named:
+        known = error == "other" or any(other.name == error for other in ERRORS.values())
+        must(known and any(of == api for of, _ in outcome.traffic.rows), f"a series of {api!r}, error {error!r}")
 
 
 def pair(request: bytes, response: bytes, number: int) -> tuple[bytes, bytes]:

@@ -14,6 +14,7 @@ from fuzz.findings import must, same
 from fuzz.plays import Chunk, Outcome
 from proxy.conversation import Cause, Direction, OpaqueReason
 from proxy.wire import kafka07
+from proxy.wire.error_codes import ERRORS
 from proxy.wire.framing import LENGTH, FrameLimits, framed
 from recorder.capture.spool import LEFT_OVER
 
@@ -100,9 +101,22 @@ def _is_paired_by_order(outcome: Outcome) -> None:
     wanted["unanswered"].update(one.api for one in awaiting[len(answers) :])
     for name, counts in wanted.items():
         same(_counted(outcome, name), counts, name)
+    errors = Counter((request.api, _error(answer.number)) for request, answer in pairs if answer.number)
+    named = outcome.traffic.errors.named
+    # behind its first code a MULTIFETCH response has one for each part
+    for api in ("0.7/fetch", "0.7/offsets"):
+        same(_of(named, api), _of(errors, api), f"errors of {api}")
     same(outcome.traffic.opaque_frames[OpaqueReason.UNKNOWN_API], sum(one.api == OTHER for one in asked), "unknown")
     versions = {version for api, version in outcome.traffic.rows if api != OTHER}
     must(versions <= {"0.7"}, f"series of {versions}")
+
+
+def _error(code: int) -> str:
+    return ERRORS[code].name if code in ERRORS else OTHER
+
+
+def _of(errors: Counter[tuple[str, str]], api: str) -> Counter[str]:
+    return Counter({error: count for (of, error), count in errors.items() if of == api})
 
 
 def _counted(outcome: Outcome, name: str) -> Counter[str]:

@@ -250,7 +250,7 @@ async def _played(chunks: Sequence[Chunk], options: Options) -> Outcome:
     if deadline.cancelled_caught and options.drained_after is None:
         raise trio.TooSlowError
     tap.closed(1, cause, 1)
-    traffic.closed(cause, talk.in_flight)
+    traffic.closed(cause, talk.in_flight, talk.login)
     if held._held:
         raise AssertionError(f"{held._held} bytes are held by a connection that has ended")
     left = [bytes(broker.left), bytes(client.left)]

@@ -75,6 +75,7 @@ class ResponseSide07(ResponseSide):
             step.cause = Cause.UNEXPECTED_RESPONSE
             return at
         exchange = self.common.in_flight.popleft()
+        exchange.response_at = at
         exchange.response_size = size
         exchange.response_first_ns = first_ns
         exchange.previous_last_ns = self.previous_last_ns

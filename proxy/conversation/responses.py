@@ -44,6 +44,8 @@ class ResponseSide(Side):
 
     def _go_on(self, step: Step, at_ns: int) -> int:
         exchange = self.open
+        if exchange is not None:
+            exchange.response_at = self.begin - step.offset
         at = self._continue(step)
         if not self.left:
             self.open = None
@@ -102,7 +104,8 @@ class ResponseSide(Side):
             exchange.response_first_ns = first_ns
             exchange.previous_last_ns = previous_last_ns
             begun += 1
-            start, at = at, at + 4 + size
+            exchange.response_at = start = at
+            at += 4 + size
             first_ns = at_ns
             marked = False if plain else self._mark_response(step, exchange, start, at)
             if at > end:

@@ -24,6 +24,12 @@ from proxy.metrics.table import Kind, Metric
 from proxy.metrics.traffic import Row, Traffic
 
 NS_PER_SECOND = 1e9
+# the label `le` of each bucket
+SIZES = [*map(str, table.SIZE_BOUNDS), "+Inf"]
+LATENCIES, PROXY_TIMES = (
+    [*(str(bound / NS_PER_SECOND) for bound in bounds), "+Inf"]
+    for bounds in (table.LATENCY_BOUNDS_NS, table.PROXY_BOUNDS_NS)
+)
 DISTRIBUTION = "kafka-wiretap"
 
 
@@ -44,14 +50,19 @@ Sample = tuple[Sequence[str], float]
 # what one row says, metric by metric
 ROW_COUNTERS: tuple[tuple[Metric, Callable[[Row], float]], ...] = (
     (table.EXCHANGES, lambda row: row.exchanges),
-    (table.REQUEST_BYTES, lambda row: row.request_bytes),
-    (table.RESPONSE_BYTES, lambda row: row.response_bytes),
     (table.QUEUED, lambda row: row.queued_ns / NS_PER_SECOND),
     (table.TRANSFER, lambda row: row.transfer_ns / NS_PER_SECOND),
     (table.RESPONSE_PROXY, lambda row: row.proxy_ns / NS_PER_SECOND),
     (table.ONE_WAY, lambda row: row.one_way),
     (table.UNANSWERED, lambda row: row.unanswered),
     (table.BY_PROXY, lambda row: row.by_proxy),
+)
+
+# metric, bounds, buckets, sum
+ROW_HISTOGRAMS: tuple[tuple[Metric, Sequence[str], Callable[[Row], list[int]], Callable[[Row], float]], ...] = (
+    (table.REQUEST_SIZE, SIZES, lambda row: row.request_buckets, lambda row: row.request_bytes),
+    (table.RESPONSE_SIZE, SIZES, lambda row: row.response_buckets, lambda row: row.response_bytes),
+    (table.LATENCY, LATENCIES, lambda row: row.latency_buckets, lambda row: row.latency_ns / NS_PER_SECOND),
 )
 
 
@@ -96,6 +107,7 @@ class WiretapCollector(Collector):
         """Every family with its samples, as they are now."""
         yield _family(table.BUILD, [((_version(), platform.python_version()), 1)])
         yield from _rows(self._clusters)
+        yield from _errors(self._clusters)
         yield _proxy_time(self._clusters)
         yield from _connections(self._clusters)
         yield _family(table.NODE, (_node(one.name, node) for one in self._clusters for node in one.nodes()))
@@ -146,9 +158,9 @@ def _histogram(metric: Metric) -> HistogramMetricFamily:
     return HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)
 
 
-def _cumulative(bounds_ns: Sequence[int], buckets: Sequence[int]) -> list[tuple[str, float]]:
-    bounds = [*(str(bound / NS_PER_SECOND) for bound in bounds_ns), "+Inf"]
-    return list(zip(bounds, accumulate(buckets), strict=True))
+def _cumulative(bounds: Sequence[str], buckets: Sequence[int]) -> list[tuple[str, float]]:
+    # copied in one step of the interpreter: the event loop may count meanwhile
+    return list(zip(bounds, accumulate(buckets[:]), strict=True))
 
 
 def _rows(clusters: Sequence[ClusterNumbers]) -> Iterator[Family]:
@@ -156,11 +168,18 @@ def _rows(clusters: Sequence[ClusterNumbers]) -> Iterator[Family]:
     rows = [((one.name, *labels), row) for one in clusters for labels, row in list(one.traffic.rows.items())]
     for metric, number in ROW_COUNTERS:
         yield _family(metric, ((labels, number(row)) for labels, row in rows))
-    latency = _histogram(table.LATENCY)
-    for labels, row in rows:
-        buckets = _cumulative(table.LATENCY_BOUNDS_NS, row.latency_buckets[:])
-        latency.add_metric(labels, buckets, row.latency_ns / NS_PER_SECOND)
-    yield latency
+    for metric, bounds, buckets, total in ROW_HISTOGRAMS:
+        family = _histogram(metric)
+        for labels, row in rows:
+            family.add_metric(labels, _cumulative(bounds, buckets(row)), total(row))
+        yield family
+
+
+def _errors(clusters: Sequence[ClusterNumbers]) -> Iterator[Family]:
+    named = [(one.name, dict(one.traffic.errors.named)) for one in clusters]
+    unread = [(one.name, dict(one.traffic.errors.unread)) for one in clusters]
+    for metric, counts in ((table.ERRORS, named), (table.ERRORS_UNREAD, unread)):
+        yield _family(metric, (((name, *labels), count) for name, found in counts for labels, count in found.items()))
 
 
 def _proxy_time(clusters: Sequence[ClusterNumbers]) -> Family:
@@ -168,7 +187,7 @@ def _proxy_time(clusters: Sequence[ClusterNumbers]) -> Family:
     for one in clusters:
         for direction in Direction:
             time = one.traffic.proxy_time[direction]
-            buckets = _cumulative(table.PROXY_BOUNDS_NS, time.buckets[:])
+            buckets = _cumulative(PROXY_TIMES, time.buckets)
             family.add_metric([one.name, direction.name.lower()], buckets, time.total_ns / NS_PER_SECOND)
     return family
 

@@ -27,6 +27,7 @@ def told(traffic: Traffic) -> Told:
             [*labels, *(getattr(row, name) for name in Row.__slots__)] for labels, row in list(traffic.rows.items())
         ],
         "proxy_time": [[time.total_ns, time.buckets] for time in traffic.proxy_time],
+        "errors": {name: _listed(counts) for name, counts in vars(traffic.errors).items()},
         "opaque_frames": {reason.value: count for reason, count in traffic.opaque_frames.items()},
         "closes": {cause.value: count for cause, count in traffic.closes.items()},
         "connections_opened": traffic.connections_opened,
@@ -42,11 +43,18 @@ def add(traffic: Traffic, numbers: Told) -> None:
     for time, (total_ns, buckets) in zip(traffic.proxy_time, numbers["proxy_time"], strict=True):
         time.total_ns += total_ns
         time.buckets = _sum(time.buckets, buckets)
+    for name, counts in numbers["errors"].items():
+        for api, label, count in counts:
+            vars(traffic.errors)[name][api, label] += count
     for reason, count in numbers["opaque_frames"].items():
         traffic.opaque_frames[OpaqueReason(reason)] += count
     for cause, count in numbers["closes"].items():
         traffic.closes[Cause(cause)] += count
     traffic.connections_opened += numbers["connections_opened"]
+
+
+def _listed(counts: Mapping[tuple[str, str], int]) -> list[list[Any]]:
+    return [[*labels, count] for labels, count in [*counts.items()]]
 
 
 def _sum(one: Any, other: Any) -> Any:

@@ -21,6 +21,9 @@ LATENCY_BOUNDS_NS = tuple(50_000 * 2**power for power in range(20))
 # what a proxy adds is tens of microseconds; a second and more is back-pressure
 PROXY_BOUNDS_NS = tuple(10_000 * 2**power for power in range(18))
 
+# factor 4 from 64 bytes, which hold a Heartbeat, to 64 MiB, which no fetch of default settings goes beyond
+SIZE_BOUNDS = tuple(4**power for power in range(3, 14))
+
 
 class Kind(StrEnum):
     """What Prometheus calls a metric's type."""
@@ -57,8 +60,8 @@ _API = "cluster api version"
 
 # traffic; sizes are bytes behind the length prefix
 EXCHANGES = _counter("exchanges_total", _API, "Exchanges whose response is complete.")
-REQUEST_BYTES = _counter("request_bytes_total", _API, "Bytes of requests that are answered or will never be.")
-RESPONSE_BYTES = _counter("response_bytes_total", _API, "Bytes of complete responses.")
+REQUEST_SIZE = _histogram("request_size_bytes", _API, "Sizes of requests that are answered or will never be.")
+RESPONSE_SIZE = _histogram("response_size_bytes", _API, "Sizes of complete responses.")
 LATENCY = _histogram("latency_seconds", _API, "Last byte of the request arrived to first byte of the response arrived.")
 QUEUED = _counter("queued_seconds_total", _API, "Part of the latency in which the previous response was not complete.")
 TRANSFER = _counter("transfer_seconds_total", _API, "First to last byte of the responses.")
@@ -69,6 +72,10 @@ RESPONSE_PROXY = _counter("response_proxy_seconds_total", _API, "Added by the pr
 ONE_WAY = _counter("one_way_total", _API, "Requests that have no response (Produce with acks=0).")
 UNANSWERED = _counter("unanswered_total", _API, "Requests whose response never came, or could not be passed on whole.")
 BY_PROXY = _counter("answered_by_proxy_total", _API, "Exchanges that the proxy answered itself; they have no latency.")
+ERRORS = _counter("errors_total", "cluster api error", "Error codes other than 0 in complete responses, by name.")
+ERRORS_UNREAD = _counter(
+    "errors_unread_total", "cluster api reason", "Complete responses of which not all error codes were looked at."
+)
 OPAQUE = _counter("opaque_frames_total", "cluster reason", "Frames forwarded without being understood.")
 
 # connections and nodes

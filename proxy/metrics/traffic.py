@@ -5,16 +5,22 @@ per (api, version), and `collector.py` hands them over when somebody scrapes. Th
 reads, and copies each list in one step of the interpreter, so a histogram's count always equals its buckets; a sum may
 be one exchange ahead of it.
 
-Error codes stand in bodies, which the proxy does not decode: they are the analysis' work.
+What responses say is counted by `errors.py`, for the same runs of exchanges.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from proxy.conversation.exchange import Cause, Direction, Exchange, OpaqueReason, timings
-from proxy.metrics.table import DIALECT_07, LATENCY_BOUNDS_NS, OTHER, PROXY_BOUNDS_NS
+from proxy.conversation.login import Login
+from proxy.conversation.routes import Route
+from proxy.metrics.errors import Errors
+from proxy.metrics.runs import Run, runs
+from proxy.metrics.table import DIALECT_07, LATENCY_BOUNDS_NS, OTHER, PROXY_BOUNDS_NS, SIZE_BOUNDS
+from proxy.wire.error_probes import ErrorProbe, Found, error_probe
 
 
 class Row:
@@ -28,7 +34,9 @@ class Row:
         "one_way",
         "proxy_ns",
         "queued_ns",
+        "request_buckets",
         "request_bytes",
+        "response_buckets",
         "response_bytes",
         "transfer_ns",
         "unanswered",
@@ -39,6 +47,7 @@ class Row:
         self.latency_ns = self.queued_ns = self.transfer_ns = self.proxy_ns = 0
         self.one_way = self.unanswered = self.by_proxy = 0
         self.latency_buckets = [0] * (len(LATENCY_BOUNDS_NS) + 1)
+        self.request_buckets, self.response_buckets = ([0] * (len(SIZE_BOUNDS) + 1) for _ in Direction)
 
 
 class ProxyTime:
@@ -51,6 +60,14 @@ class ProxyTime:
         self.buckets = [0] * (len(PROXY_BOUNDS_NS) + 1)
 
 
+class _Meter(NamedTuple):
+    """What a route's exchanges are counted with."""
+
+    api: str
+    row: Row
+    probe: ErrorProbe | None
+
+
 class Traffic:
     """Counts what the proxy forwards. Methods belong to the event loop's thread; any thread may read the attributes."""
 
@@ -58,69 +75,36 @@ class Traffic:
         self.rows: dict[tuple[str, str], Row] = {}
         self.proxy_time = tuple(ProxyTime() for _ in Direction)
         self.opaque_frames = dict.fromkeys(OpaqueReason, 0)
+        self.errors = Errors()
         self.closes = dict.fromkeys(Cause, 0)
         self.connections_opened = 0
-        self._row_of_word: dict[int, Row] = {}
+        self._meter_of_word: dict[int, _Meter] = {}
 
-    def finished(self, exchanges: Iterable[Exchange], sent_ns: int) -> None:
+    def finished(self, exchanges: Sequence[Exchange], sent_ns: int, data: bytes, arrived: Found) -> None:
         """Count exchanges whose response is complete and has left the proxy.
 
         Args:
             exchanges: those of one step.
             sent_ns: `time.monotonic_ns()` after the last byte was sent.
+            data: the step's, in which their responses stand.
+            arrived: what the response says that began in an earlier step (`Arriving`).
         """
-        # A burst's exchanges came in one chunk and were answered in one: they differ in nothing but their sizes, and
-        # cost a tenth when counted together. Compared by identity, which is fastest, as all that a chunk completes
-        # holds the very same time object; where equal times are two objects it costs time, never a wrong number.
-        like: Exchange | None = None
-        count = request_bytes = response_bytes = 0
-        for exchange in exchanges:
-            if like is None or not (
-                exchange.response_last_ns is like.response_last_ns
-                and exchange.previous_last_ns is like.previous_last_ns
-                and exchange.request_last_ns is like.request_last_ns
-                and exchange.response_first_ns is like.response_first_ns
-                and exchange.route is like.route
-                and exchange.made is like.made
-            ):
-                if like is not None:
-                    self._add(like, count, request_bytes, response_bytes, sent_ns)
-                like = exchange
-                count = request_bytes = response_bytes = 0
-            count += 1
-            request_bytes += exchange.request_size
-            response_bytes += exchange.response_size
-        if like is not None:
-            self._add(like, count, request_bytes, response_bytes, sent_ns)
-
-    def _add(self, like: Exchange, count: int, request_bytes: int, response_bytes: int, sent_ns: int) -> None:
-        """Count `count` exchanges that differ in nothing but their sizes."""
-        row = self._row(like)
-        row.exchanges += count
-        row.request_bytes += request_bytes
-        row.response_bytes += response_bytes
-        latency, queued, transfer = timings(like)
-        if transfer is None:
-            row.by_proxy += count
-            return
-        row.transfer_ns += transfer * count
-        row.proxy_ns += (sent_ns - like.response_last_ns) * count
-        if latency is not None and queued is not None:
-            row.latency_ns += latency * count
-            row.queued_ns += queued * count
-            row.latency_buckets[bisect_left(LATENCY_BOUNDS_NS, latency)] += count
+        for run in runs(exchanges):
+            api, row, probe = self._meter(run[0][0].route)
+            _add(row, run, sent_ns)
+            self.errors.read(api, probe, run, data, arrived)
 
     def one_way(self, exchanges: Iterable[Exchange]) -> None:
         """Count complete requests that no response will follow."""
         for exchange in exchanges:
-            row = self._row(exchange)
+            row = self._meter(exchange.route).row
             row.one_way += 1
-            row.request_bytes += exchange.request_size
+            row.request_bytes += _sized(row.request_buckets, exchange.request_size)
 
     def unanswered(self, exchanges: Iterable[Exchange]) -> None:
         """Count requests that were still waiting when their connection ended, or were passed over."""
         for exchange in exchanges:
-            self._row(exchange).unanswered += 1
+            self._meter(exchange.route).row.unanswered += 1
 
     def opaque(self, reasons: Iterable[OpaqueReason]) -> None:
         """Count frames that were passed on without being understood."""
@@ -131,9 +115,11 @@ class Traffic:
         """Count a client's connection."""
         self.connections_opened += 1
 
-    def closed(self, cause: Cause, unanswered: Iterable[Exchange] = ()) -> None:
-        """Count the end of a connection, and the exchanges that were still in flight on it."""
+    def closed(self, cause: Cause, unanswered: Iterable[Exchange] = (), login: Login | None = None) -> None:
+        """Count the end of a connection, the exchanges that were still in flight on it, and how its login fared."""
         self.closes[cause] += 1
+        if login is not None:
+            self.errors.connection_ended(cause, login)
         self.unanswered(unanswered)
 
     def proxied(self, direction: Direction, ns: int) -> None:
@@ -142,15 +128,58 @@ class Traffic:
         time.total_ns += ns
         time.buckets[bisect_left(PROXY_BOUNDS_NS, ns)] += 1
 
-    def _row(self, exchange: Exchange) -> Row:
-        route = exchange.route
-        row = self._row_of_word.get(route.word)
-        if row is not None:
-            return row
+    def _meter(self, route: Route) -> _Meter:
+        meter = self._meter_of_word.get(route.word)
+        if meter is not None:
+            return meter
         version = DIALECT_07 if route.api_version is None else str(route.api_version)
         labels = (route.api or OTHER, version if route.known else OTHER)
         row = self.rows.setdefault(labels, Row())
+        meter = _Meter(labels[0], row, error_probe(route.api_key, route.api_version))
         # only what the catalog knows is remembered: a peer can send any of 2**32 words
         if route.known:
-            self._row_of_word[route.word] = row
-        return row
+            self._meter_of_word[route.word] = meter
+        return meter
+
+
+def _add(row: Row, run: Run, sent_ns: int) -> None:
+    """Count exchanges that differ in nothing but their sizes."""
+    exchanges, one_request_size, one_response_size = run
+    like, count = exchanges[0], len(exchanges)
+    row.exchanges += count
+    if one_request_size:
+        row.request_bytes += _sized(row.request_buckets, like.request_size, count)
+    else:
+        row.request_bytes += _spread(row.request_buckets, [one.request_size for one in exchanges])
+    if one_response_size:
+        row.response_bytes += _sized(row.response_buckets, like.response_size, count)
+    else:
+        row.response_bytes += _spread(row.response_buckets, [one.response_size for one in exchanges])
+    latency, queued, transfer = timings(like)
+    if transfer is None:
+        row.by_proxy += count
+        return
+    row.transfer_ns += transfer * count
+    row.proxy_ns += (sent_ns - like.response_last_ns) * count
+    if latency is not None and queued is not None:
+        row.latency_ns += latency * count
+        row.queued_ns += queued * count
+        row.latency_buckets[bisect_left(LATENCY_BOUNDS_NS, latency)] += count
+
+
+def _sized(buckets: list[int], size: int, count: int = 1) -> int:
+    """Count frames of one size; returns their bytes."""
+    buckets[bisect_left(SIZE_BOUNDS, size)] += count
+    return size * count
+
+
+def _spread(buckets: list[int], sizes: list[int]) -> int:
+    """The same for frames of many sizes. Sorted, they cost a third of what each alone would."""
+    sizes.sort()
+    before = 0
+    for place, bound in enumerate(SIZE_BOUNDS):
+        upto = bisect_right(sizes, bound)
+        buckets[place] += upto - before
+        before = upto
+    buckets[-1] += len(sizes) - before
+    return sum(sizes)

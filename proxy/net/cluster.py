@@ -320,7 +320,7 @@ class Cluster:
             log(ERROR, "fault in a connection", trace=True, connection=number)
         finally:
             self._entering.discard(arrival.entering)
-            self.traffic.closed(cause, talk.unfinished)
+            self.traffic.closed(cause, talk.unfinished, talk.login)
             peer, meant = arrival.client.peer, self._named(arrival)
             log(DEBUG, "connection closed", connection=number, client=peer, **meant, cause=cause)
         return cause

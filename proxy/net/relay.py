@@ -30,6 +30,7 @@ from proxy.config import ClusterSettings
 from proxy.conversation import Cause, Conversation, Direction, Exchange, Step
 from proxy.conversation.conversation import MOST_IN_FLIGHT
 from proxy.log import log
+from proxy.metrics.arriving import Arriving
 from proxy.metrics.traffic import Traffic
 from proxy.net.held import HeldBytes
 from proxy.net.news import News
@@ -118,6 +119,7 @@ class Relay:
         self._answered: Sequence[Exchange] = ()
         self._one_way: Sequence[Exchange] = ()
         self._rewriting = Rewriting(shared.nodes, shared.held, self, shared.settings)
+        self._arriving = Arriving(talk.responses_side)
         self._cause: Cause | None = None
         self._nursery: trio.Nursery | None = None
 
@@ -433,7 +435,7 @@ class Relay:
         if self._made:
             self._made -= sum(exchange.by_proxy for exchange in step.finished)
         traffic.proxied(Direction.RESPONSE, sent_ns - at_ns)
-        traffic.finished(step.finished, sent_ns)
+        traffic.finished(step.finished, sent_ns, step.data, self._arriving.follow(step))
         self._answered = ()
         if self._shared.observer is None:
             talk.reuse(step.finished)

@@ -7,7 +7,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-SELECTOR = re.compile(r"\b(?P<name>[a-z_][a-z0-9_]*)\s*\{(?P<matchers>[^}]*)\}\s*(?P<range>\[[^\]]*\])?")
+SELECTOR = re.compile(
+    r"\b(?P<name>[a-z_][a-z0-9_]*)\s*\{(?P<matchers>[^}]*)\}\s*(?P<range>\[[^\]]*\])?\s*(offset\s+[$\w]+)?"
+)
 MATCHER = re.compile(r'\s*([a-z_]+)\s*(?:=~|!~|!=|=)\s*"[^"]*"\s*(?:,|$)')
 GROUPING = re.compile(r"\bby\s*\(([^)]*)\)")
 CALL = re.compile(r"\b[a-z_]+(?=\s*\()")

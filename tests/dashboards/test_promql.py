@@ -11,6 +11,12 @@ def test_selectors_are_found_with_their_labels() -> None:
     ]
 
 
+def test_an_offset_belongs_to_its_selector() -> None:
+    expression = "a{} unless a{} offset $__rate_interval or increase(a{}[5m] offset 1h)"
+    assert [selector.ranged for selector in selectors(expression)] == [False, False, True]
+    assert stray_names(expression) == set()
+
+
 def test_matchers_that_are_not_understood_are_refused() -> None:
     with pytest.raises(AssertionError, match="not understood"):
         list(selectors("a{api~'x'}"))

@@ -72,6 +72,18 @@ def test_the_same_correlation_id_twice_is_answered_in_order() -> None:
     assert [(e.number, e.response_size) for e in step.finished] == [(0, 5), (1, 6)]
 
 
+def test_a_response_stands_where_its_step_says_or_before_it() -> None:
+    talk = asked(*(request(HEARTBEAT, 3, number) for number in range(4)))
+    data = b"".join(response(number, b"body") for number in range(4))
+    step = talk.responses(data[:34], 20)
+    assert [step.data[e.response_at :][:12] for e in step.finished] == [response(0, b"body"), response(1, b"body")]
+    step = talk.responses(data[34:40], 30)
+    assert [e.response_at for e in step.finished] == [-10]
+    # its head is held back until it is whole
+    step = talk.responses(data[40:], 40)
+    assert [step.data[e.response_at :] for e in step.finished] == [response(3, b"body")]
+
+
 def test_times_are_those_of_the_first_and_the_last_byte() -> None:
     talk = asked(request(HEARTBEAT, 3, 7), request(HEARTBEAT, 3, 8))
     frame = response(7, b"body")

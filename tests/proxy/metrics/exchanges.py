@@ -1,8 +1,12 @@
 """Exchanges as the conversation hands them over, for the tests of this room."""
 
+from collections.abc import Sequence
+
 from proxy.conversation.exchange import Exchange
 from proxy.conversation.routes import Routes
-from proxy.wire.framing import api_word
+from proxy.metrics.traffic import Traffic
+from proxy.wire.error_probes import NOTHING
+from proxy.wire.framing import api_word, framed
 
 HEARTBEAT = 12
 UNKNOWN_API = 20_000
@@ -19,8 +23,28 @@ def exchange(api_key=HEARTBEAT, version=4, *, latency_ns=100 * MICROSECOND, tran
     made.response_first_ns = ASKED_NS + latency_ns
     made.response_last_ns = made.response_first_ns + transfer_ns
     made.response_size = response
+    made.response_at = 0
     return made
 
 
 def unanswered(api_key=HEARTBEAT, version=4, *, request=30):
     return Exchange(0, ROUTES.of(api_word(api_key, version)), 7, request, ASKED_NS, ASKED_NS)
+
+
+def laid_out(exchanges: Sequence[Exchange]) -> bytes:
+    """The exchanges' responses, one behind the other, all zeros."""
+    data = bytearray()
+    for one in exchanges:
+        one.response_at = len(data)
+        data += framed(bytes(one.response_size))
+    return bytes(data)
+
+
+def finish(traffic: Traffic, *exchanges: Exchange, sent_ns: int = 0) -> None:
+    """Counts exchanges of one step; zeros are responses without an error."""
+    traffic.finished(exchanges, sent_ns, laid_out(exchanges), NOTHING)
+
+
+def failed(code: int) -> bytes:
+    """A Heartbeat's response, version 4, of the size that `exchange` has."""
+    return framed(bytes(9) + code.to_bytes(2, "big", signed=True) + b"\0")

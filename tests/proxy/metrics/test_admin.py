@@ -13,7 +13,7 @@ from proxy.metrics.admin import Server, admin_app, serve_admin
 from proxy.metrics.collector import registry
 from proxy.metrics.traffic import Traffic
 from tests.brokers.waiting import wait_for
-from tests.proxy.metrics.exchanges import exchange
+from tests.proxy.metrics.exchanges import exchange, finish
 from tests.proxy.metrics.scrape import one
 
 
@@ -62,7 +62,7 @@ def test_port_0_binds_a_free_one_and_says_which(server: Server) -> None:
 
 
 def test_metrics_are_served_as_prometheus_reads_them(server: Server, traffic: Traffic) -> None:
-    traffic.finished([exchange()], sent_ns=0)
+    finish(traffic, exchange())
     status, text = get(server, "/metrics")
     assert status == 200
     families = {family.name for family in text_string_to_metric_families(text)}

@@ -14,8 +14,9 @@ from proxy.metrics.collector import (
 )
 from proxy.metrics.table import METRICS, RECORDER_COUNTERS, Kind, sample_names
 from proxy.metrics.traffic import Traffic
-from tests.proxy.metrics.exchanges import ASKED_NS, MICROSECOND, exchange, unanswered
-from tests.proxy.metrics.scrape import PREFIX, Scrape, families, one
+from proxy.wire.error_probes import NOTHING
+from tests.proxy.metrics.exchanges import ASKED_NS, MICROSECOND, UNKNOWN_API, exchange, failed, finish, unanswered
+from tests.proxy.metrics.scrape import PREFIX, Scrape, families, one, samples
 
 NODES = (
     NodeListener(1, "broker-1:9092", "127.0.0.1:9094", True),
@@ -32,7 +33,8 @@ def busy(traffic: Traffic) -> Traffic:
     done = exchange(latency_ns=300 * MICROSECOND, transfer_ns=50 * MICROSECOND)
     done.previous_last_ns = ASKED_NS + 100 * MICROSECOND
     traffic.opened()
-    traffic.finished([done], sent_ns=done.response_last_ns + 20 * MICROSECOND)
+    traffic.finished([done], done.response_last_ns + 20 * MICROSECOND, failed(25), NOTHING)
+    finish(traffic, exchange(UNKNOWN_API))
     traffic.one_way([unanswered()])
     traffic.opaque([OpaqueReason.UNKNOWN_API])
     traffic.proxied(Direction.RESPONSE, 20 * MICROSECOND)
@@ -79,8 +81,11 @@ def test_sizes_and_counts_are_shown_as_counted(traffic: Traffic) -> None:
     scrape = Scrape(everything(traffic))
     labels = {"api": "Heartbeat", "version": "4"}
     assert scrape("exchanges_total", **labels) == 1
-    assert scrape("request_bytes_total", **labels) == 60
-    assert scrape("response_bytes_total", **labels) == 12
+    assert scrape("request_size_bytes_sum", **labels) == 60
+    assert scrape("request_size_bytes_count", **labels) == 2
+    assert scrape("response_size_bytes_sum", **labels) == 12
+    assert scrape("errors_total", api="Heartbeat", error="UNKNOWN_MEMBER_ID") == 1
+    assert scrape("errors_unread_total", api="other", reason="opaque") == 1
     assert scrape("one_way_total", **labels) == 1
     assert scrape("unanswered_total", **labels) == 1
     assert scrape("opaque_frames_total", reason="unknown_api") == 1
@@ -93,6 +98,8 @@ def test_buckets_are_cumulative_and_named_by_their_upper_bound(traffic: Traffic)
     assert scrape("latency_seconds_bucket", le="0.0002", **labels) == 0
     assert scrape("latency_seconds_bucket", le="0.0004", **labels) == 1
     assert scrape("latency_seconds_bucket", le="+Inf", **labels) == 1
+    assert scrape("request_size_bytes_bucket", le="64", **labels) == 2
+    assert scrape("request_size_bytes_bucket", le="67108864", **labels) == 2
     assert scrape("latency_seconds_count", **labels) == 1
 
 
@@ -134,12 +141,12 @@ def test_a_node_that_did_not_get_its_usual_port_is_named(traffic: Traffic) -> No
 
 def test_a_scrape_sees_a_whole_histogram_while_exchanges_are_counted(traffic: Traffic) -> None:
     registered = registry(one(traffic))
-    batch = [exchange(latency_ns=latency) for latency in (1, 10**6, 10**9)]
+    batch = [exchange(latency_ns=latency, request=latency) for latency in (1, 10**6, 10**9)]
     stop = threading.Event()
 
     def count() -> None:
         while not stop.is_set():
-            traffic.finished(batch, sent_ns=0)
+            finish(traffic, *batch)
 
     thread = threading.Thread(target=count)
     thread.start()
@@ -150,9 +157,19 @@ def test_a_scrape_sees_a_whole_histogram_while_exchanges_are_counted(traffic: Tr
         thread.join()
 
     labels = {"api": "Heartbeat", "version": "4"}
-    counts = [scrape("latency_seconds_count", **labels) or 0 for scrape in scrapes]
-    assert counts == [scrape("latency_seconds_bucket", le="+Inf", **labels) or 0 for scrape in scrapes]
-    assert counts == sorted(counts)
+    for name in ("latency_seconds", "request_size_bytes", "response_size_bytes"):
+        counts = [scrape(f"{name}_count", **labels) or 0 for scrape in scrapes]
+        assert counts == [scrape(f"{name}_bucket", le="+Inf", **labels) or 0 for scrape in scrapes]
+        assert counts == sorted(counts)
+
+
+def test_an_api_and_version_takes_58_series_and_an_error_one(traffic: Traffic) -> None:
+    """docs/proxy.md says so."""
+    before = len(samples(registry(one(traffic))))
+    finish(traffic, exchange(version=4))
+    assert len(samples(registry(one(traffic)))) == before + 58
+    traffic.finished([exchange(version=4)], 0, failed(25), NOTHING)
+    assert len(samples(registry(one(traffic)))) == before + 59
 
 
 def test_the_process_itself_is_shown_too(traffic: Traffic) -> None:

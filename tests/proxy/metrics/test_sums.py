@@ -10,7 +10,8 @@ from proxy.conversation.exchange import Cause, Direction, OpaqueReason
 from proxy.metrics import sums
 from proxy.metrics.collector import registry
 from proxy.metrics.traffic import Traffic
-from tests.proxy.metrics.exchanges import HEARTBEAT, MICROSECOND, UNKNOWN_API, exchange, unanswered
+from proxy.wire.error_probes import NOTHING
+from tests.proxy.metrics.exchanges import HEARTBEAT, MICROSECOND, UNKNOWN_API, exchange, failed, finish, unanswered
 from tests.proxy.metrics.scrape import one, samples
 
 EVENTS = st.one_of(
@@ -19,6 +20,7 @@ EVENTS = st.one_of(
     st.tuples(st.just("opaque"), st.sampled_from(OpaqueReason)),
     st.tuples(st.just("proxied"), st.sampled_from(Direction), st.integers(0, 10**10)),
     st.tuples(st.just("finished"), st.sampled_from([HEARTBEAT, 3, UNKNOWN_API]), st.integers(0, 10**11)),
+    st.tuples(st.just("failed"), st.sampled_from([25, 27, -1, 9999])),
     st.tuples(st.just("one_way"), st.sampled_from([0, UNKNOWN_API])),
     st.tuples(st.just("unanswered"), st.sampled_from([0, UNKNOWN_API])),
 )
@@ -28,7 +30,9 @@ def count(traffic: Traffic, event: tuple) -> None:
     name, *facts = event
     if name == "finished":
         done = exchange(facts[0], latency_ns=facts[1], transfer_ns=MICROSECOND)
-        traffic.finished([done], done.response_last_ns + MICROSECOND)
+        finish(traffic, done, sent_ns=done.response_last_ns + MICROSECOND)
+    elif name == "failed":
+        traffic.finished([exchange()], 0, failed(facts[0]), NOTHING)
     elif name in ("one_way", "unanswered"):
         getattr(traffic, name)([unanswered(facts[0])])
     elif name == "opaque":

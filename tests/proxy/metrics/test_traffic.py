@@ -1,11 +1,15 @@
+from collections.abc import Sequence
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.conversation import Conversation, Routes07
 from proxy.conversation.exchange import Cause, Direction, Exchange, OpaqueReason, timings
-from proxy.metrics.table import LATENCY_BOUNDS_NS
+from proxy.metrics.table import LATENCY_BOUNDS_NS, SIZE_BOUNDS
 from proxy.metrics.traffic import Row, Traffic
+from proxy.wire.error_probes import NOTHING
 from tests.proxy.conversation.script import framed
 from tests.proxy.metrics.exchanges import (
     ASKED_NS,
@@ -14,6 +18,8 @@ from tests.proxy.metrics.exchanges import (
     UNKNOWN_API,
     UNKNOWN_VERSION,
     exchange,
+    finish,
+    laid_out,
     unanswered,
 )
 
@@ -32,7 +38,7 @@ def test_an_exchange_is_counted_with_its_bytes_and_times(traffic: Traffic) -> No
     done = exchange(latency_ns=300 * MICROSECOND, transfer_ns=50 * MICROSECOND, request=30, response=12)
     done.previous_last_ns = ASKED_NS + 100 * MICROSECOND
 
-    traffic.finished([done], sent_ns=done.response_last_ns + 20 * MICROSECOND)
+    finish(traffic, done, sent_ns=done.response_last_ns + 20 * MICROSECOND)
 
     row = traffic.rows["Heartbeat", "4"]
     assert (row.exchanges, row.request_bytes, row.response_bytes) == (1, 30, 12)
@@ -43,7 +49,7 @@ def test_an_exchange_is_counted_with_its_bytes_and_times(traffic: Traffic) -> No
 
 
 def test_each_version_has_numbers_of_its_own(traffic: Traffic) -> None:
-    traffic.finished([exchange(version=3), exchange(version=4), exchange(version=4)], sent_ns=0)
+    finish(traffic, exchange(version=3), exchange(version=4), exchange(version=4))
     assert {labels: row.exchanges for labels, row in traffic.rows.items()} == {
         ("Heartbeat", "3"): 1,
         ("Heartbeat", "4"): 2,
@@ -53,7 +59,7 @@ def test_each_version_has_numbers_of_its_own(traffic: Traffic) -> None:
 def test_apis_of_0_7_have_no_version_but_the_dialects(traffic: Traffic) -> None:
     asked = Conversation(Routes07())
     asked.requests(framed(b"\0\1fetch") + framed(b"\0\0produce") + framed(b"\0\x09what"), 1)
-    traffic.finished(asked.responses(framed(b"\0\0"), 2).finished, sent_ns=3)
+    finish(traffic, *asked.responses(framed(b"\0\0"), 2).finished)
     traffic.unanswered(asked.in_flight)
     assert {labels: (row.exchanges, row.unanswered) for labels, row in traffic.rows.items()} == {
         ("0.7/fetch", "0.7"): (1, 0),
@@ -61,24 +67,51 @@ def test_apis_of_0_7_have_no_version_but_the_dialects(traffic: Traffic) -> None:
     }
 
 
-def bucket_by_looking_at_each(latency_ns: int) -> int:
-    for index, bound in enumerate(LATENCY_BOUNDS_NS):
-        if latency_ns <= bound:
+def bucket_by_looking_at_each(bounds: Sequence[int], value: int) -> int:
+    for index, bound in enumerate(bounds):
+        if value <= bound:
             return index
-    return len(LATENCY_BOUNDS_NS)
+    return len(bounds)
+
+
+def in_buckets(bounds: Sequence[int], values: Sequence[int]) -> list[int]:
+    counts = [0] * (len(bounds) + 1)
+    for value in values:
+        counts[bucket_by_looking_at_each(bounds, value)] += 1
+    return counts
 
 
 @given(st.lists(st.integers(0, 100_000_000_000) | st.sampled_from(LATENCY_BOUNDS_NS), min_size=1))
 def test_a_latency_falls_into_the_first_bucket_that_holds_it(latencies: list[int]) -> None:
     traffic = Traffic()
-    expected = [0] * (len(LATENCY_BOUNDS_NS) + 1)
-    for latency in latencies:
-        expected[bucket_by_looking_at_each(latency)] += 1
+    finish(traffic, *(exchange(latency_ns=latency) for latency in latencies))
 
-    traffic.finished([exchange(latency_ns=latency) for latency in latencies], sent_ns=0)
-
-    assert the_row(traffic).latency_buckets == expected
+    assert the_row(traffic).latency_buckets == in_buckets(LATENCY_BOUNDS_NS, latencies)
     assert the_row(traffic).latency_ns == sum(latencies)
+
+
+def test_sizes_are_told_apart_from_64_bytes_to_64_mebibytes_by_factors_of_4() -> None:
+    assert (SIZE_BOUNDS[0], SIZE_BOUNDS[-1]) == (64, 64 << 20)
+    assert {larger // smaller for smaller, larger in pairwise(SIZE_BOUNDS)} == {4}
+
+
+sizes = st.integers(8, 1 << 27) | st.sampled_from([edge + more for edge in SIZE_BOUNDS for more in (-1, 0, 1)])
+
+
+@given(st.lists(st.tuples(sizes, sizes), min_size=1))
+def test_a_size_falls_into_the_first_bucket_that_holds_it(pairs: list[tuple[int, int]]) -> None:
+    """Of exchanges that were answered together, and of requests that are never answered."""
+    traffic = Traffic()
+    done = [exchange(UNKNOWN_API, request=request, response=response) for request, response in pairs]
+    one_way = [unanswered(UNKNOWN_API, request=request) for request, _ in pairs]
+
+    traffic.finished(done, 0, b"", NOTHING)
+    traffic.one_way(one_way)
+
+    row, (requests, responses) = the_row(traffic), zip(*pairs, strict=True)
+    assert row.request_buckets == in_buckets(SIZE_BOUNDS, requests * 2)
+    assert row.response_buckets == in_buckets(SIZE_BOUNDS, responses)
+    assert (row.request_bytes, row.response_bytes) == (2 * sum(requests), sum(responses))
 
 
 @given(asked=st.integers(1, 50), first=st.integers(1, 50), more=st.integers(0, 50), previous=st.integers(0, 99))
@@ -90,14 +123,15 @@ def test_times_are_those_of_the_one_function_that_the_capture_uses_too(
     done.previous_last_ns = previous
     traffic = Traffic()
 
-    traffic.finished([done], sent_ns=first + more)
+    finish(traffic, done, sent_ns=first + more)
 
     row = the_row(traffic)
     assert (row.latency_ns, row.queued_ns, row.transfer_ns) == timings(done)
 
 
-def numbers(traffic: Traffic) -> dict[tuple[str, str], dict[str, object]]:
-    return {labels: {name: getattr(row, name) for name in Row.__slots__} for labels, row in traffic.rows.items()}
+def numbers(traffic: Traffic) -> tuple[object, ...]:
+    rows = {labels: {name: getattr(row, name) for name in Row.__slots__} for labels, row in traffic.rows.items()}
+    return rows, traffic.errors.named, traffic.errors.unread
 
 
 TIMES = {"request_last_ns": 1, "previous_last_ns": 2, "response_first_ns": 3, "response_last_ns": 4}
@@ -108,32 +142,41 @@ CHANGES = (
 )
 
 
+SIZES = st.sampled_from([30, 30, 30, 31, 99])
+
+
 @st.composite
-def neighbours(draw: st.DrawFn) -> list[Exchange]:
-    """Exchanges of which each differs from the one before it in at most one thing, besides its sizes."""
+def neighbours(draw: st.DrawFn) -> tuple[list[Exchange], bytes]:
+    """Exchanges of which each differs from the one before it in at most one thing, besides its sizes and its error.
+
+    And their responses, some of which are no such messages.
+    """
     facts: dict[str, object] = {name: time * 10**12 for name, time in TIMES.items()}
     exchanges = []
     for change in draw(st.lists(st.none() | CHANGES, min_size=1, max_size=20)):
         facts.update([change] if change else [])
-        exchanges.append(exchange(request=draw(st.integers(8, 99)), response=draw(st.integers(4, 99))))
+        exchanges.append(exchange(request=draw(SIZES), response=draw(SIZES)))
         for name, value in facts.items():
             setattr(exchanges[-1], name, value)
-    return exchanges
+    data = bytearray(laid_out(exchanges))
+    for at in draw(st.lists(st.integers(0, len(data) - 1), max_size=8)):
+        data[at] = 1
+    return exchanges, bytes(data)
 
 
 @given(neighbours())
-def test_exchanges_counted_together_give_the_same_numbers_as_one_by_one(exchanges: list[Exchange]) -> None:
-    together, one_by_one = Traffic(), Traffic()
-    together.finished(exchanges, sent_ns=5 * 10**12)
+def test_exchanges_counted_together_give_the_same_numbers_as_one_by_one(drawn: tuple[list[Exchange], bytes]) -> None:
+    (exchanges, data), together, one_by_one = drawn, Traffic(), Traffic()
+    together.finished(exchanges, 5 * 10**12, data, NOTHING)
     for one in exchanges:
-        one_by_one.finished([one], sent_ns=5 * 10**12)
+        one_by_one.finished([one], 5 * 10**12, data, NOTHING)
     assert numbers(together) == numbers(one_by_one)
 
 
 def test_what_the_proxy_answered_itself_has_no_latency(traffic: Traffic) -> None:
     own = exchange()
     own.made = b"answer"
-    traffic.finished([own], sent_ns=0)
+    finish(traffic, own)
 
     row = the_row(traffic)
     assert (row.exchanges, row.by_proxy, sum(row.latency_buckets), row.proxy_ns) == (1, 1, 0, 0)
@@ -142,7 +185,7 @@ def test_what_the_proxy_answered_itself_has_no_latency(traffic: Traffic) -> None
 def test_an_exchange_whose_request_fell_into_a_gap_has_a_transfer_but_no_latency(traffic: Traffic) -> None:
     done = exchange(transfer_ns=5)
     done.request_last_ns = -1
-    traffic.finished([done], sent_ns=done.response_last_ns)
+    finish(traffic, done, sent_ns=done.response_last_ns)
 
     row = the_row(traffic)
     assert (row.exchanges, row.by_proxy, sum(row.latency_buckets), row.transfer_ns) == (1, 0, 0, 5)
@@ -163,15 +206,15 @@ def test_a_request_without_an_answer_counts_its_bytes_only(traffic: Traffic) -> 
     ],
 )
 def test_what_the_catalog_does_not_know_is_other(traffic: Traffic, api_key: int, version: int, labels: tuple) -> None:
-    traffic.finished([exchange(api_key, version)], sent_ns=0)
-    traffic.finished([exchange(api_key, version)], sent_ns=0)
+    finish(traffic, exchange(api_key, version))
+    finish(traffic, exchange(api_key, version))
     assert {found: row.exchanges for found, row in traffic.rows.items()} == {labels: 2}
 
 
 def test_a_peer_cannot_invent_time_series_or_fill_the_memory(traffic: Traffic) -> None:
-    traffic.finished((exchange(api_key, 0) for api_key in range(20_000, 21_000)), sent_ns=0)
+    finish(traffic, *(exchange(api_key, 0) for api_key in range(20_000, 21_000)))
     assert the_row(traffic).exchanges == 1_000
-    assert not traffic._row_of_word
+    assert not traffic._meter_of_word
 
 
 def test_connections_are_counted_by_cause_with_what_was_still_in_flight(traffic: Traffic) -> None:

@@ -33,6 +33,7 @@ from tests.proxy.net.relays import settings, whole
 from tests.proxy.rewrite.responses import read
 
 NOWHERE = Address(HOST, 1)
+SASL_HANDSHAKE = 17
 PING = request(HEARTBEAT, 3, 1)
 ASK_METADATA = framed(catalog.encode_request(METADATA, 12, 77, "tests", {}))
 
@@ -216,6 +217,22 @@ async def test_connections_above_the_limit_are_closed_at_once_and_let_in_when_th
         await ended(proxy, *[Cause.TOO_MANY_CONNECTIONS] * 2, Cause.CLIENT_CLOSED)
         await ping(await proxy.client())
         await ping(inside[1])
+
+
+async def test_a_broker_that_ends_the_connection_at_a_login_token_has_refused_the_login(broker: Broker):
+    async def handshake_alone(key: int, version: int, correlation_id: int) -> bytes | None:
+        return response(correlation_id, bytes(6)) if key == SASL_HANDSHAKE else None
+
+    broker.answer = handshake_alone
+    async with proxying(settings(broker.address)) as proxy:
+        client = await proxy.client()
+        await client.say(request(SASL_HANDSHAKE, 0, 1, b"\0\5PLAIN"))
+        await client.hears(response(1, bytes(6)))
+        await client.say(framed(b"\0somebody\0wrong"))
+        await client.hears_the_end()
+        client.close()
+        await ended(proxy, Cause.BROKER_CLOSED)
+    assert proxy.cluster.traffic.errors.named == {("SaslHandshake", "SASL_AUTHENTICATION_FAILED"): 1}
 
 
 async def test_a_limit_is_its_clusters_own(brokers: tuple[Broker, Broker]):

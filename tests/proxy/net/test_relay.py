@@ -11,16 +11,24 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from proxy.conversation import Direction
+from proxy.rewrite.addresses import METADATA
+from proxy.rewrite.nodes import Node
 from proxy.settings.kinds import MIB
 from tests.proxy.conversation import script
 from tests.proxy.conversation.script import produce, request
 from tests.proxy.net.frames import (
     SMALL,
     Sink,
+    answer,
+    ask,
     ping,
     pong,
 )
-from tests.proxy.net.relays import relaying
+from tests.proxy.net.relays import UPSTREAM, relaying
+from tests.proxy.rewrite.responses import values
+
+SASL_AUTHENTICATE = 36
+NODE = Node(7, UPSTREAM, 9092)
 
 
 def chunks(data: bytes, sizes: random.Random) -> list[bytes]:
@@ -128,3 +136,22 @@ async def test_an_opaque_frame_passes_and_is_counted():
         await talk.broker.say(pong(1))
         await talk.client.hears(pong(1))
     assert sum(talk.traffic.opaque_frames.values()) == 1
+
+
+async def test_errors_in_answers_are_counted_in_whatever_pieces_they_come():
+    """Of one that is rewritten too: what the broker said counts, not where its nodes are."""
+    refused = [answer(SASL_AUTHENTICATE, 2, {"error_code": 58}, number) for number in range(9)]
+    unknown = answer(METADATA, 12, values(METADATA, 12, [NODE]) | {"topics": [{"error_code": 3, "name": "t"}]}, 9)
+    async with relaying() as talk:
+        await talk.client.say(*(ask(SASL_AUTHENTICATE, 2, number) for number in range(9)), ask(METADATA, 12, 9))
+        for chunk in chunks(b"".join(refused) + unknown, random.Random(7)):
+            await talk.broker.say(chunk)
+            await wait_all_tasks_blocked()
+        await talk.client.hears(*refused)
+        await talk.client.hear_frame()
+        await wait_all_tasks_blocked()
+    assert talk.traffic.errors.named == {
+        ("SaslAuthenticate", "SASL_AUTHENTICATION_FAILED"): 9,
+        ("Metadata", "UNKNOWN_TOPIC_OR_PARTITION"): 1,
+    }
+    assert not talk.traffic.errors.unread

@@ -1,0 +1,94 @@
+"""Which errors responses name, by API; and how many responses were not read to the last error code.
+
+Bodies are not decoded: the first error codes are read where they stand (`proxy.wire.error_probes`), and the analysis
+has them all. A bare login token names no error: a login counts as refused if the broker ends the connection instead of
+answering a token.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from enum import StrEnum
+
+from proxy.conversation.exchange import Cause, Exchange
+from proxy.conversation.login import Login
+from proxy.conversation.routes import SASL_HANDSHAKE
+from proxy.metrics.runs import Run
+from proxy.metrics.table import OTHER
+from proxy.wire import catalog
+from proxy.wire.error_codes import ERRORS
+from proxy.wire.error_probes import NOTHING, ErrorProbe, Found
+from proxy.wire.framing import LENGTH
+
+# what a broker says by ending the connection: SASL_AUTHENTICATION_FAILED
+REFUSED_LOGIN = Found({58: 1})
+BROKER_ENDS = (Cause.BROKER_CLOSED, Cause.BROKER_RESET)
+
+
+class UnreadReason(StrEnum):
+    """Why error codes were not read. The value is the metric's label."""
+
+    # an API or version that the catalog lacks
+    OPAQUE = "opaque"
+    # they stand behind more elements than are looked at
+    BEYOND = "too_many_elements"
+    # the response is not what its API and version have
+    UNREADABLE = "unreadable"
+    # how a login ended, only its mechanism could tell
+    BARE_TOKENS = "bare_tokens"
+
+
+class Errors:
+    """The errors of one cluster. `named`: by API and the error's name. `unread`: responses by API and reason."""
+
+    def __init__(self) -> None:
+        self.named: Counter[tuple[str, str]] = Counter()
+        self.unread: Counter[tuple[str, str]] = Counter()
+
+    def read(self, api: str, probe: ErrorProbe | None, run: Run, data: bytes, arrived: Found) -> None:
+        """Count what the responses of a run say. For the other arguments see `Traffic.finished`.
+
+        Args:
+            probe: that of the run's route; None where its responses are opaque.
+        """
+        exchanges, _, same_size = run
+        if probe is None:
+            self.unread[api, UnreadReason.OPAQUE] += len(exchanges)
+            return
+        first, count = exchanges[0], len(exchanges)
+        if same_size and first.made is None:
+            start, size = first.response_at, LENGTH.size + first.response_size
+            if 0 <= start == exchanges[-1].response_at - size * (count - 1):
+                # they stand one behind the other
+                self._count(api, probe.find(data, start, size, count))
+                return
+        for one in exchanges:
+            self._count(api, _said(one, probe, data, arrived))
+
+    def connection_ended(self, cause: Cause, login: Login) -> None:
+        """Count a login of bare tokens that the broker has ended."""
+        if cause not in BROKER_ENDS:
+            return
+        api = catalog.api_name(SASL_HANDSHAKE) or OTHER
+        if login.owed:
+            self._count(api, REFUSED_LOGIN)
+        elif login.open_ended:
+            self.unread[api, UnreadReason.BARE_TOKENS] += 1
+
+    def _count(self, api: str, found: Found) -> None:
+        if found is NOTHING:
+            return
+        for code, count in found.codes.items():
+            self.named[api, ERRORS[code].name if code in ERRORS else OTHER] += count
+        if found.beyond:
+            self.unread[api, UnreadReason.BEYOND] += found.beyond
+        if found.unreadable:
+            self.unread[api, UnreadReason.UNREADABLE] += found.unreadable
+
+
+def _said(exchange: Exchange, probe: ErrorProbe, data: bytes, arrived: Found) -> Found:
+    if exchange.made is not None:
+        return probe.find(exchange.made, 0, len(exchange.made))
+    if exchange.response_at < 0:
+        return arrived
+    return probe.find(data, exchange.response_at, LENGTH.size + exchange.response_size)

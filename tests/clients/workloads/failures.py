@@ -1,0 +1,84 @@
+"""Clients that brokers refuse: what they ask for is not there, or they can't say who they are."""
+
+import asyncio
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, BinaryIO
+
+import pytest
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError
+from confluent_kafka import OFFSET_BEGINNING, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from proxy.wire import catalog
+from proxy.wire.framing import framed
+from tests.brokers.waiting import wait_for
+from tests.clients.workloads import PATIENCE, fresh
+from tests.clients.workloads.confluent import consumer, create_topic, produce
+
+PRODUCE, FETCH, SASL_HANDSHAKE = 0, 1, 17
+
+
+def asks_for_a_topic_that_is_not_there(bootstrap: str) -> None:
+    """What clients find out from metadata, and so ask nobody for; the rest is asked by hand."""
+    missing = fresh("missing")
+    told = AdminClient({"bootstrap.servers": bootstrap}).list_topics(missing, timeout=PATIENCE)
+    assert told.topics[missing].error is not None
+    # a broker may have made the topic, because it was asked for
+    missing = fresh("missing")
+    data = [{"name": missing, "partition_data": [{"index": 0}]}]
+    _ask(bootstrap, PRODUCE, 9, {"acks": 1, "topic_data": data})
+    _ask(bootstrap, FETCH, 12, {"topics": [{"topic": missing, "partitions": [{"partition": 0}]}]})
+
+
+def _ask(bootstrap: str, key: int, version: int, values: dict[str, Any]) -> None:
+    with _connected(bootstrap) as client:
+        _say(client, catalog.encode_request(key, version, 1, "by hand", values))
+
+
+@contextmanager
+def _connected(bootstrap: str) -> Iterator[BinaryIO]:
+    host, _, port = bootstrap.rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=PATIENCE) as client, client.makefile("rwb") as stream:
+        yield stream
+
+
+def _say(client: BinaryIO, frame: bytes) -> bytes | None:
+    """What is answered; None where the connection ends instead."""
+    client.write(framed(frame))
+    client.flush()
+    size = client.read(4)
+    return client.read(int.from_bytes(size, "big")) if size else None
+
+
+def loses_its_topic(bootstrap: str, is_enough: Callable[[], object]) -> None:
+    """A consumer whose topic is deleted while it waits for more of it. It tells nobody, and asks again."""
+    admin, topic = AdminClient({"bootstrap.servers": bootstrap}), create_topic(bootstrap, "lost")
+    produce(bootstrap, topic, [b"record"])
+    reader = consumer(bootstrap)
+    reader.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+    wait_for(lambda: reader.poll(1), "the consumer to read")
+    admin.delete_topics([topic])[topic].result(PATIENCE)
+    wait_for(lambda: reader.poll(0.1) or is_enough(), "the consumer to be refused")
+    reader.close()
+
+
+def fails_to_log_in(bootstrap: str, user: str, times: int) -> None:
+    """Each with a client of its own, which tries once."""
+    login = {"sasl_plain_username": user, "sasl_plain_password": "wrong", "sasl_mechanism": "PLAIN"}
+
+    async def log_in() -> None:
+        with pytest.raises(KafkaError):
+            await AIOKafkaProducer(bootstrap_servers=bootstrap, security_protocol="SASL_PLAINTEXT", **login).start()
+
+    for _ in range(times):
+        asyncio.run(log_in())
+
+
+def sends_a_bare_token(bootstrap: str, user: str, password: str) -> bytes | None:
+    """A login of PLAIN as before KIP-152; the server's token, None where it ends the connection instead."""
+    with _connected(bootstrap) as client:
+        _say(client, catalog.encode_request(SASL_HANDSHAKE, 0, 1, "by hand", {"mechanism": "PLAIN"}))
+        return _say(client, f"\0{user}\0{password}".encode())

@@ -1,0 +1,73 @@
+"""Errors are the same however the broker's bytes are cut into chunks."""
+
+from collections import Counter
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.conversation import Conversation, Routes
+from proxy.metrics.arriving import Arriving
+from proxy.metrics.traffic import Traffic
+from proxy.wire import catalog
+from proxy.wire.error_codes import kafka_error
+from proxy.wire.error_paths import error_codes
+from tests.proxy.conversation.script import VENDOR, framed, request, response
+from tests.proxy.wire.probing import cut
+from tests.strategies import must_codec, values_of
+
+PRODUCE, FETCH, HEARTBEAT, LEAVE_GROUP, CREATE_TOPICS = 0, 1, 12, 13, 19
+# of a fixed place, of an array, behind large values, in tags; opaque
+ASKED = [(HEARTBEAT, 0), (HEARTBEAT, 4), (LEAVE_GROUP, 5), (FETCH, 17), (CREATE_TOPICS, 7), (VENDOR, 0)]
+
+
+def answered(key: int, version: int, number: int, seed: int) -> bytes:
+    if key == VENDOR:
+        return response(number, bytes([seed]) * seed)
+    codec = must_codec("response", key, version)
+    values = values_of(codec, seed, tame=True)
+    return framed(catalog.encode_response(key, version, number, values))
+
+
+def play(asked: list[tuple[int, int]], chunks: list[bytes]) -> Traffic:
+    talk, traffic = Conversation(Routes()), Traffic()
+    arriving = Arriving(talk.responses_side)
+    talk.requests(b"".join(request(*api, number) for number, api in enumerate(asked)), 1)
+    for now, chunk in enumerate(chunks, 1000):
+        step = talk.responses(chunk, now)
+        traffic.finished(step.finished, now, step.data, arriving.follow(step))
+    assert not talk.unfinished
+    return traffic
+
+
+@given(st.lists(st.tuples(st.sampled_from(ASKED), st.integers(0, 9)), min_size=1, max_size=8), st.randoms())
+def test_errors_are_those_of_all_responses_in_any_chunks(drawn: list[Any], random: Random) -> None:
+    frames = [answered(*api, number, seed) for number, (api, seed) in enumerate(drawn)]
+    expected: Counter[tuple[str, str]] = Counter()
+    for (key, version), frame in zip((api for api, _ in drawn), frames, strict=True):
+        for code in error_codes(frame[4:], key, version) or ():
+            expected[catalog.api_name(key) or "", kafka_error(code).name] += 1
+    data = b"".join(frames)
+    for chunks in ([data], frames, cut(data, random), [bytes([byte]) for byte in data]):
+        traffic = play([api for api, _ in drawn], [chunk for chunk in chunks if chunk])
+        assert traffic.errors.named == expected
+        assert traffic.errors.unread == Counter({("other", "opaque"): sum(api[0] == VENDOR for api, _ in drawn)})
+
+
+@pytest.mark.parametrize("at", range(1, 21))
+def test_a_response_cut_anywhere_is_followed_by_one_that_is_whole(at: int) -> None:
+    frames = [framed(catalog.encode_response(HEARTBEAT, 4, number, {"error_code": 25 + number})) for number in range(3)]
+    data = b"".join(frames)
+    traffic = play([(HEARTBEAT, 4)] * 3, [data[:at], data[at:]])
+    assert traffic.errors.named == Counter(("Heartbeat", kafka_error(code).name) for code in (25, 26, 27))
+
+
+def test_what_a_connection_that_ends_has_not_brought_whole_is_no_error() -> None:
+    talk, traffic = Conversation(Routes()), Traffic()
+    arriving = Arriving(talk.responses_side)
+    talk.requests(request(HEARTBEAT, 4, 1), 1)
+    step = talk.responses(framed(catalog.encode_response(HEARTBEAT, 4, 1, {"error_code": 25}))[:-1], 2)
+    traffic.finished(step.finished, 2, step.data, arriving.follow(step))
+    assert not traffic.errors.named
