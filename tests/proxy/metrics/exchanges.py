@@ -48,3 +48,11 @@ def finish(traffic: Traffic, *exchanges: Exchange, sent_ns: int = 0) -> None:
 def failed(code: int) -> bytes:
     """A Heartbeat's response, version 4, of the size that `exchange` has."""
     return framed(bytes(9) + code.to_bytes(2, "big", signed=True) + b"\0")
+
+
+def at_once(*exchanges: Exchange) -> list[Exchange]:
+    """The exchanges as those of one burst: each has the very times of the first."""
+    for one in exchanges:
+        for name in ("request_last_ns", "response_first_ns", "response_last_ns", "previous_last_ns"):
+            setattr(one, name, getattr(exchanges[0], name))
+    return [*exchanges]

@@ -64,6 +64,13 @@ def test_a_response_cut_anywhere_is_followed_by_one_that_is_whole(at: int) -> No
     assert traffic.errors.named == Counter(("Heartbeat", kafka_error(code).name) for code in (25, 26, 27))
 
 
+def test_a_response_in_pieces_that_ends_early_is_not_read_on_in_the_next_one() -> None:
+    short, whole = response(0, b"\0" * 6), framed(catalog.encode_response(HEARTBEAT, 4, 1, {}))
+    traffic = play([(HEARTBEAT, 4)] * 2, [short[:9], short[9:] + whole])
+    assert traffic.errors.unread == {("Heartbeat", "unreadable"): 1}
+    assert not traffic.errors.named
+
+
 def test_what_a_connection_that_ends_has_not_brought_whole_is_no_error() -> None:
     talk, traffic = Conversation(Routes()), Traffic()
     arriving = Arriving(talk.responses_side)

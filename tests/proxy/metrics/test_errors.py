@@ -10,8 +10,9 @@ from proxy.metrics.arriving import Arriving
 from proxy.metrics.traffic import Traffic
 from proxy.rewrite import api_versions
 from proxy.wire import catalog
-from proxy.wire.error_probes import MOST_ELEMENTS
+from proxy.wire.error_probes import MOST_ELEMENTS, NOTHING
 from tests.proxy.conversation.script import framed, request, response
+from tests.proxy.metrics.exchanges import at_once, exchange, failed
 
 PRODUCE, HEARTBEAT, SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE, VENDOR = 0, 12, 17, 18, 36, 12_345
 FAILED = {("SaslHandshake", "SASL_AUTHENTICATION_FAILED"): 1}
@@ -53,6 +54,15 @@ def test_answers_between_others_are_read_where_they_stand() -> None:
         ("Heartbeat", "UNKNOWN_MEMBER_ID"): 1,
         ("Heartbeat", "REBALANCE_IN_PROGRESS"): 1,
     }
+
+
+def test_answers_that_are_alike_are_read_where_they_stand_with_other_bytes_between() -> None:
+    """Such as an answer to an opaque request that was given up."""
+    burst, traffic = at_once(exchange(), exchange()), Traffic()
+    data = failed(25) + framed(b"given up") + failed(27)
+    burst[1].response_at = len(data) - len(failed(27))
+    traffic.finished(burst, 0, data, NOTHING)
+    assert traffic.errors.named == {("Heartbeat", "UNKNOWN_MEMBER_ID"): 1, ("Heartbeat", "REBALANCE_IN_PROGRESS"): 1}
 
 
 def test_a_code_that_the_catalog_lacks_is_other() -> None:
@@ -121,11 +131,12 @@ def test_errors_of_0_7_have_the_names_of_later_versions() -> None:
     asked = [framed(b"\0\1" + b"fetch"), framed(b"\0\4" + b"offsets"), framed(b"\0\2" + b"multifetch")]
     parts = b"\0\0\0\2\0\0" + b"\0\0\0\2\0\3"
     answers = [framed(b"\0\1"), framed(b"\xff\xff"), framed(b"\0\0" + parts)]
-    assert counted(asked, answers, Conversation(Routes07())).errors.named == {
-        ("0.7/fetch", "OFFSET_OUT_OF_RANGE"): 1,
-        ("0.7/offsets", "UNKNOWN_SERVER_ERROR"): 1,
-        ("0.7/multifetch", "UNKNOWN_TOPIC_OR_PARTITION"): 1,
-    }
+    for chunks in (answers, [b"".join(answers)]):
+        assert counted(asked, chunks, Conversation(Routes07())).errors.named == {
+            ("0.7/fetch", "OFFSET_OUT_OF_RANGE"): 1,
+            ("0.7/offsets", "UNKNOWN_SERVER_ERROR"): 1,
+            ("0.7/multifetch", "UNKNOWN_TOPIC_OR_PARTITION"): 1,
+        }
 
 
 def begun(mechanism: str, *tokens: bytes, talk: Conversation | None = None) -> Conversation:

@@ -17,6 +17,7 @@ from tests.proxy.metrics.exchanges import (
     MICROSECOND,
     UNKNOWN_API,
     UNKNOWN_VERSION,
+    at_once,
     exchange,
     finish,
     laid_out,
@@ -100,18 +101,21 @@ sizes = st.integers(8, 1 << 27) | st.sampled_from([edge + more for edge in SIZE_
 
 @given(st.lists(st.tuples(sizes, sizes), min_size=1))
 def test_a_size_falls_into_the_first_bucket_that_holds_it(pairs: list[tuple[int, int]]) -> None:
-    """Of exchanges that were answered together, and of requests that are never answered."""
+    """Of exchanges that were answered at once, one by one, and of requests that are never answered."""
     traffic = Traffic()
-    done = [exchange(UNKNOWN_API, request=request, response=response) for request, response in pairs]
+    done, burst = (
+        [exchange(UNKNOWN_API, request=request, response=response) for request, response in pairs] for _ in range(2)
+    )
     one_way = [unanswered(UNKNOWN_API, request=request) for request, _ in pairs]
 
     traffic.finished(done, 0, b"", NOTHING)
+    traffic.finished(at_once(*burst), 0, b"", NOTHING)
     traffic.one_way(one_way)
 
     row, (requests, responses) = the_row(traffic), zip(*pairs, strict=True)
-    assert row.request_buckets == in_buckets(SIZE_BOUNDS, requests * 2)
-    assert row.response_buckets == in_buckets(SIZE_BOUNDS, responses)
-    assert (row.request_bytes, row.response_bytes) == (2 * sum(requests), sum(responses))
+    assert row.request_buckets == in_buckets(SIZE_BOUNDS, requests * 3)
+    assert row.response_buckets == in_buckets(SIZE_BOUNDS, responses * 2)
+    assert (row.request_bytes, row.response_bytes) == (3 * sum(requests), 2 * sum(responses))
 
 
 @given(asked=st.integers(1, 50), first=st.integers(1, 50), more=st.integers(0, 50), previous=st.integers(0, 99))
