@@ -91,11 +91,11 @@ class Client:
 
 
 def samples(proxy: LiveProxy) -> dict[str, dict[str, float]]:
-    """Metric without its prefix -> api -> value, of those that have apis."""
+    """Metric without its prefix -> api -> value, of those that have apis and versions."""
     found: dict[str, dict[str, float]] = {}
     for family in text_string_to_metric_families(proxy.page()):
         for one in family.samples:
-            if "api" in one.labels and "le" not in one.labels:
+            if {"api", "version"} <= one.labels.keys() and "le" not in one.labels:
                 assert (one.labels["cluster"], one.labels["version"]) == ("main", "0.7")
                 found.setdefault(one.name.removeprefix("kafka_wiretap_"), {})[one.labels["api"]] = one.value
     return found
@@ -169,8 +169,8 @@ def assert_measured(counted: dict[str, dict[str, float]], sent: Talk, answers: T
     for name, value in counted["exchanges_total"].items():
         assert value == (asked[name] if name not in one_way(sent) else 0)
     assert {name: value for name, value in counted["one_way_total"].items() if value} == one_way(sent)
-    assert sum(counted["request_bytes_total"].values()) == sum(len(frame) - 4 for frame in sent)
-    assert sum(counted["response_bytes_total"].values()) == sum(len(frame) - 4 for frame in answers)
+    assert sum(counted["request_size_bytes_sum"].values()) == sum(len(frame) - 4 for frame in sent)
+    assert sum(counted["response_size_bytes_sum"].values()) == sum(len(frame) - 4 for frame in answers)
     assert sum(counted["latency_seconds_count"].values()) == len(answers)
     assert sum(counted["unanswered_total"].values()) == 0
 
