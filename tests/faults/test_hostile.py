@@ -22,8 +22,10 @@ import psutil
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from proxy.conversation import Cause
+from proxy.conversation import Cause, OpaqueReason
+from proxy.metrics.errors import UnreadReason
 from proxy.wire import catalog
+from proxy.wire.error_codes import ERRORS
 from proxy.wire.framing import framed
 from tests.brokers.children import spawn, stop
 from tests.brokers.waiting import wait_for
@@ -293,7 +295,9 @@ def all_is_as_before(proxy: Proxy) -> None:
         for sample in samples:
             if "api" in sample.labels:
                 assert sample.labels["api"] in known
-                assert re.fullmatch(r"\d{1,2}|other", sample.labels["version"])
+                assert re.fullmatch(r"\d{1,2}|other", sample.labels.get("version", "other"))
+            assert sample.labels.get("error", "other") in {"other", *(error.name for error in ERRORS.values())}
+            assert sample.labels.get("reason", "opaque") in {*OpaqueReason, *UnreadReason}
             assert sample.labels.get("cause", Cause.IDLE) in set(Cause)
             assert sample.labels.get("cluster", "plain") in CLUSTERS
     faults = [one.value for one in proxy.samples()["connections_closed"] if one.labels["cause"] == Cause.PROXY_FAULT]
