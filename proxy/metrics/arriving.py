@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from proxy.conversation.responses import ResponseSide
 from proxy.conversation.step import Step
-from proxy.wire.error_probes import NOTHING, ArrivingErrors, Found, error_probe
+from proxy.wire.error_probes import NOTHING, ArrivingErrors, FoundErrors, error_probe
 
 
 class Arriving:
@@ -22,7 +22,7 @@ class Arriving:
         self._errors: ArrivingErrors | None = None
         self._end = 0
 
-    def follow(self, step: Step) -> Found:
+    def follow(self, step: Step) -> FoundErrors:
         """Takes note of the newest step. Returns what the response says that began before it and ends in it."""
         ended = NOTHING
         if self._errors is not None:

@@ -17,11 +17,11 @@ from proxy.metrics.runs import Run
 from proxy.metrics.table import OTHER
 from proxy.wire import catalog
 from proxy.wire.error_codes import ERRORS
-from proxy.wire.error_probes import NOTHING, ErrorProbe, Found
+from proxy.wire.error_probes import NOTHING, ErrorProbe, FoundErrors
 from proxy.wire.framing import LENGTH
 
 # what a broker says by ending the connection: SASL_AUTHENTICATION_FAILED
-REFUSED_LOGIN = Found({58: 1})
+REFUSED_LOGIN = FoundErrors({58: 1})
 BROKER_ENDS = (Cause.BROKER_CLOSED, Cause.BROKER_RESET)
 
 
@@ -45,18 +45,18 @@ class Errors:
         self.named: Counter[tuple[str, str]] = Counter()
         self.unread: Counter[tuple[str, str]] = Counter()
 
-    def read(self, api: str, probe: ErrorProbe | None, run: Run, data: bytes, arrived: Found) -> None:
+    def read(self, api: str, probe: ErrorProbe | None, run: Run, data: bytes, arrived: FoundErrors) -> None:
         """Count what the responses of a run say. For the other arguments see `Traffic.finished`.
 
         Args:
             probe: that of the run's route; None where its responses are opaque.
         """
-        exchanges, _, same_size = run
+        exchanges, _, one_size = run
         if probe is None:
             self.unread[api, UnreadReason.OPAQUE] += len(exchanges)
             return
         first, count = exchanges[0], len(exchanges)
-        if same_size and first.made is None:
+        if one_size and first.made is None:
             start, size = first.response_at, LENGTH.size + first.response_size
             if 0 <= start == exchanges[-1].response_at - size * (count - 1):
                 # they stand one behind the other
@@ -75,7 +75,7 @@ class Errors:
         elif login.open_ended:
             self.unread[api, UnreadReason.BARE_TOKENS] += 1
 
-    def _count(self, api: str, found: Found) -> None:
+    def _count(self, api: str, found: FoundErrors) -> None:
         if found is NOTHING:
             return
         for code, count in found.codes.items():
@@ -86,7 +86,7 @@ class Errors:
             self.unread[api, UnreadReason.UNREADABLE] += found.unreadable
 
 
-def _said(exchange: Exchange, probe: ErrorProbe, data: bytes, arrived: Found) -> Found:
+def _said(exchange: Exchange, probe: ErrorProbe, data: bytes, arrived: FoundErrors) -> FoundErrors:
     if exchange.made is not None:
         return probe.find(exchange.made, 0, len(exchange.made))
     if exchange.response_at < 0:

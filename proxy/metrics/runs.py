@@ -24,7 +24,7 @@ def runs(exchanges: Sequence[Exchange]) -> list[Run]:
         return [(exchanges, True, True)]
     found: list[Run] = []
     start = place = 0
-    same_request = same_response = True
+    one_request_size = one_response_size = True
     # what the run's first exchange has, none of which there is at first; attributes of it would take twice as long
     route: Route | None = None
     made: bytes | None = None
@@ -39,18 +39,18 @@ def runs(exchanges: Sequence[Exchange]) -> list[Run]:
             and exchange.made is made
         ):
             if exchange.request_size != request_size:
-                same_request = False
+                one_request_size = False
             if exchange.response_size != response_size:
-                same_response = False
+                one_response_size = False
         else:
             if place:
-                found.append((exchanges[start:place], same_request, same_response))
-            start, same_request, same_response = place, True, True
+                found.append((exchanges[start:place], one_request_size, one_response_size))
+            start, one_request_size, one_response_size = place, True, True
             route, made, asked_ns = exchange.route, exchange.made, exchange.request_last_ns
             first_ns, last_ns = exchange.response_first_ns, exchange.response_last_ns
             previous_ns = exchange.previous_last_ns
             request_size, response_size = exchange.request_size, exchange.response_size
         place += 1
     if place:
-        found.append((exchanges[start:] if start else exchanges, same_request, same_response))
+        found.append((exchanges[start:] if start else exchanges, one_request_size, one_response_size))
     return found

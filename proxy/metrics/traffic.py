@@ -3,7 +3,7 @@
 prometheus-client's `labels().inc()` costs several microseconds, so the numbers are plain attributes and lists, one row
 per (api, version), and `collector.py` hands them over when somebody scrapes. The scrape runs in another thread: it only
 reads, and copies each list in one step of the interpreter, so a histogram's count always equals its buckets; a sum may
-be one exchange ahead of it.
+be ahead of it by what one chunk finished.
 
 What responses say is counted by `errors.py`, for the same runs of exchanges.
 """
@@ -20,7 +20,7 @@ from proxy.conversation.routes import Route
 from proxy.metrics.errors import Errors
 from proxy.metrics.runs import Run, runs
 from proxy.metrics.table import DIALECT_07, LATENCY_BOUNDS_NS, OTHER, PROXY_BOUNDS_NS, SIZE_BOUNDS
-from proxy.wire.error_probes import ErrorProbe, Found, error_probe
+from proxy.wire.error_probes import ErrorProbe, FoundErrors, error_probe
 
 
 class Row:
@@ -80,7 +80,7 @@ class Traffic:
         self.connections_opened = 0
         self._meter_of_word: dict[int, _Meter] = {}
 
-    def finished(self, exchanges: Sequence[Exchange], sent_ns: int, data: bytes, arrived: Found) -> None:
+    def finished(self, exchanges: Sequence[Exchange], sent_ns: int, data: bytes, arrived: FoundErrors) -> None:
         """Count exchanges whose response is complete and has left the proxy.
 
         Args:

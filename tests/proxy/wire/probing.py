@@ -6,7 +6,7 @@ from random import Random
 from hypothesis import strategies as st
 
 from proxy.wire.catalog import Codec
-from proxy.wire.error_probes import ErrorProbe, Found, error_probe
+from proxy.wire.error_probes import ErrorProbe, FoundErrors, error_probe
 from proxy.wire.framing import framed
 from proxy.wire.headers import write_response_head
 
@@ -26,7 +26,7 @@ def frame_of(codec: Codec, body: bytes, tags: bytes = b"\0") -> bytes:
     return framed((head[:-1] + tags if len(head) > 4 else head) + body)
 
 
-def in_pieces(probe: ErrorProbe, pieces: Iterable[bytes]) -> Found:
+def in_pieces(probe: ErrorProbe, pieces: Iterable[bytes]) -> FoundErrors:
     arriving = probe.begin()
     for piece in pieces:
         arriving.feed(memoryview(piece))
@@ -39,6 +39,6 @@ def cut(data: bytes, random: Random) -> list[bytes]:
     return [data[start:end] for start, end in zip([0, *places], [*places, len(data)], strict=True)]
 
 
-def found_whole(probe: ErrorProbe, frame: bytes) -> Found:
+def found_whole(probe: ErrorProbe, frame: bytes) -> FoundErrors:
     """Among other bytes, which are no concern of a probe's."""
     return probe.find(b"before" + frame + b"\xff\x7f" * 400, len("before"), len(frame))

@@ -13,7 +13,7 @@ from proxy.wire import catalog
 from proxy.wire.catalog import Codec
 from proxy.wire.compile.layout import Struct, layout
 from proxy.wire.error_codes import is_error_code
-from proxy.wire.error_probes import MOST_ELEMENTS, NOTHING, ErrorProbe, FixedProbe, Found, error_probe
+from proxy.wire.error_probes import MOST_ELEMENTS, NOTHING, ErrorProbe, FixedProbe, FoundErrors, error_probe
 from proxy.wire.framing import framed
 from tests.proxy.wire.interpreter import Writer
 from tests.proxy.wire.probing import cut, found_whole, frame_of, in_pieces, probe_of, randoms
@@ -46,7 +46,7 @@ def elements_in(value: Any) -> int:
     return 0
 
 
-def same_as_decoded(codec: Codec, body: bytes, found: Found) -> None:
+def same_as_decoded(codec: Codec, body: bytes, found: FoundErrors) -> None:
     values, _ = codec.decode(body)
     codes = [code for code in codes_in(layout(codec.message, codec.version), values) if code]
     assert not found.unreadable, codec
@@ -107,7 +107,7 @@ def test_frames_in_a_row_say_together_what_each_says(
     probe = probe_of(*response)
     slow = ErrorProbe(probe._functions)
     each = [slow.find(frame, 0, size) for frame in frames]
-    expected = Found(
+    expected = FoundErrors(
         sum((Counter(one.codes) for one in each), Counter()),
         sum(one.beyond for one in each),
         sum(one.unreadable for one in each),
@@ -136,7 +136,7 @@ def test_what_the_catalog_lacks_has_no_probe() -> None:
 def test_a_refusal_of_api_versions_is_read_whatever_version_was_asked_for() -> None:
     refusal = framed(b"\0\0\0\7" + must_codec("response", API_VERSIONS, 0).encode({"error_code": 35}))
     for version in (0, 3, 4, 99):
-        assert found_whole(probe_of(API_VERSIONS, version), refusal) == Found({35: 1})
+        assert found_whole(probe_of(API_VERSIONS, version), refusal) == FoundErrors({35: 1})
 
 
 @pytest.mark.parametrize("number", [0, 3, 5, -1], ids=["produce", "multiproduce", "unknown", "negative"])

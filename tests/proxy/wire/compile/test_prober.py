@@ -4,7 +4,7 @@ import tracemalloc
 
 import pytest
 
-from proxy.wire.error_probes import MOST_ELEMENTS, Found
+from proxy.wire.error_probes import MOST_ELEMENTS, FoundErrors
 from tests.proxy.wire.probing import MIB, found_whole, frame_of, in_pieces, probe_of
 from tests.strategies import must_codec
 
@@ -22,9 +22,9 @@ def test_as_many_elements_are_looked_at_as_the_bound_says(version: int) -> None:
     """The topic is one of them."""
     most = MOST_ELEMENTS - 1
     for codes, found in (
-        ([3] * most, Found({3: most})),
-        ([3] * most + [0], Found({3: most}, beyond=1)),
-        ([0] * most + [3], Found(beyond=1)),
+        ([3] * most, FoundErrors({3: most})),
+        ([3] * most + [0], FoundErrors({3: most}, beyond=1)),
+        ([0] * most + [3], FoundErrors(beyond=1)),
     ):
         frame = produced(codes, version)
         assert found_whole(probe_of(PRODUCE, version), frame) == found
@@ -35,9 +35,9 @@ def test_what_stands_behind_the_last_code_is_no_reason_to_go_on() -> None:
     codec = must_codec("response", DESCRIBE_CONFIGS, 4)
     settings = [{"name": f"setting-{number}"} for number in range(500)]
     for results, found in (
-        ([{"error_code": 3, "configs": settings}], Found({3: 1})),
-        ([{"configs": settings}, {"error_code": 3}], Found(beyond=1)),
-        ([{"configs": settings[:30]}, {"error_code": 3, "configs": settings}], Found({3: 1})),
+        ([{"error_code": 3, "configs": settings}], FoundErrors({3: 1})),
+        ([{"configs": settings}, {"error_code": 3}], FoundErrors(beyond=1)),
+        ([{"configs": settings[:30]}, {"error_code": 3, "configs": settings}], FoundErrors({3: 1})),
     ):
         frame = frame_of(codec, codec.encode({"results": results}))
         assert found_whole(probe_of(DESCRIBE_CONFIGS, 4), frame) == found
@@ -57,8 +57,8 @@ def test_what_stands_behind_the_last_code_is_no_reason_to_go_on() -> None:
 def test_a_number_of_elements_that_is_made_up_takes_no_longer(key: int, version: int, body: bytes) -> None:
     tags = b"\0" if body else b"\xff\xff\xff\xff\x0f" + bytes(MIB)
     frame = frame_of(must_codec("response", key, version), body, tags)
-    assert found_whole(probe_of(key, version), frame) == Found(beyond=1)
-    assert in_pieces(probe_of(key, version), [frame[:4000]]) == Found(beyond=1)
+    assert found_whole(probe_of(key, version), frame) == FoundErrors(beyond=1)
+    assert in_pieces(probe_of(key, version), [frame[:4000]]) == FoundErrors(beyond=1)
 
 
 def test_records_of_any_size_are_stepped_over_and_nothing_is_kept() -> None:
@@ -71,7 +71,7 @@ def test_records_of_any_size_are_stepped_over_and_nothing_is_kept() -> None:
         arriving.feed(view[at : at + 100_000])
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert arriving.found == Found({6: 16})
+    assert arriving.found == FoundErrors({6: 16})
     assert peak < 50_000
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.wire import kafka07
-from proxy.wire.error_probes import MOST_ELEMENTS, Found
+from proxy.wire.error_probes import MOST_ELEMENTS, FoundErrors
 from proxy.wire.framing import framed
 from tests.proxy.wire.probing import cut, found_whole, in_pieces, probe_of, randoms
 
@@ -32,7 +32,7 @@ def test_responses_of_0_7_say_what_a_full_decode_holds(response: kafka07.Respons
     found = found_whole(probe_of(asked, None), frame)
     many = isinstance(response, kafka07.MultiFetchResponse) and len(response.parts) > MOST_ELEMENTS
     looked_at = response.parts[:MOST_ELEMENTS] if isinstance(response, kafka07.MultiFetchResponse) else [response]
-    assert found == Found(Counter(part.error_code for part in looked_at if part.error_code), beyond=many)
+    assert found == FoundErrors(Counter(part.error_code for part in looked_at if part.error_code), beyond=many)
     assert in_pieces(probe_of(asked, None), cut(frame, random)) == found
 
 
