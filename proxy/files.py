@@ -211,4 +211,3 @@ def _entry(name: str) -> str:
     if name in ("", ".", "..") or "/" in name or "\0" in name:
         raise ValueError(f"not the name of a file: {name!r}")
     return name
-

@@ -17,6 +17,7 @@ from proxy.metrics.runs import Run
 from proxy.metrics.table import OTHER
 from proxy.wire import catalog
 from proxy.wire.error_codes import ERRORS
+from proxy.wire.error_paths import Unread
 from proxy.wire.error_probes import NOTHING, ErrorProbe, FoundErrors
 from proxy.wire.framing import LENGTH
 
@@ -26,14 +27,12 @@ BROKER_ENDS = (Cause.BROKER_CLOSED, Cause.BROKER_RESET)
 
 
 class UnreadReason(StrEnum):
-    """Why error codes were not read. The value is the metric's label."""
+    """Why error codes were not read. The value is the metric's label, and that of `Unread` where the reason is, too."""
 
-    # an API or version that the catalog lacks
-    OPAQUE = "opaque"
+    UNKNOWN_VERSION = Unread.UNKNOWN_VERSION.value
+    MALFORMED = Unread.MALFORMED.value
     # they stand behind more elements than are looked at
-    BEYOND = "too_many_elements"
-    # the response is not what its API and version have
-    UNREADABLE = "unreadable"
+    TOO_MANY_ELEMENTS = "too_many_elements"
     # how a login ended, only its mechanism could tell
     BARE_TOKENS = "bare_tokens"
 
@@ -49,11 +48,11 @@ class Errors:
         """Count what the responses of a run say. For the other arguments see `Traffic.finished`.
 
         Args:
-            probe: that of the run's route; None where its responses are opaque.
+            probe: that of the run's route; None where the catalog lacks it.
         """
         exchanges, _, one_size = run
         if probe is None:
-            self.unread[api, UnreadReason.OPAQUE] += len(exchanges)
+            self.unread[api, UnreadReason.UNKNOWN_VERSION] += len(exchanges)
             return
         first, count = exchanges[0], len(exchanges)
         if one_size and first.made is None:
@@ -81,9 +80,9 @@ class Errors:
         for code, count in found.codes.items():
             self.named[api, ERRORS[code].name if code in ERRORS else OTHER] += count
         if found.beyond:
-            self.unread[api, UnreadReason.BEYOND] += found.beyond
-        if found.unreadable:
-            self.unread[api, UnreadReason.UNREADABLE] += found.unreadable
+            self.unread[api, UnreadReason.TOO_MANY_ELEMENTS] += found.beyond
+        if found.malformed:
+            self.unread[api, UnreadReason.MALFORMED] += found.malformed
 
 
 def _said(exchange: Exchange, probe: ErrorProbe, data: bytes, arrived: FoundErrors) -> FoundErrors:

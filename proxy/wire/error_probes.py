@@ -45,17 +45,17 @@ Pieces = Generator[Answer | None, Buffer, None]
 class FoundErrors(NamedTuple):
     """What responses say: each of their codes other than 0, and how often it stands there.
 
-    beyond: how many responses have more elements than are looked at. unreadable: how many can't be read.
+    beyond: how many responses have more elements than are looked at. malformed: how many can't be read.
     """
 
     codes: Mapping[int, int] = MappingProxyType({})
     beyond: int = 0
-    unreadable: int = 0
+    malformed: int = 0
 
 
 # every code is 0, as it nearly always is
 NOTHING = FoundErrors()
-UNREADABLE = FoundErrors(unreadable=1)
+MALFORMED = FoundErrors(malformed=1)
 
 
 class Functions(Protocol):
@@ -79,17 +79,17 @@ class ErrorProbe:
     def find(self, data: bytes, at: int, size: int, count: int = 1) -> FoundErrors:
         """What `count` frames of `size` bytes say, their lengths included, that stand in a row from `data[at]` on."""
         codes: dict[int, int] = {}
-        beyond = unreadable = 0
+        beyond = malformed = 0
         for start in range(at, at + size * count, size):
             try:
                 found, is_all = self._functions.whole(data, start, start + size)
             except WireError:
-                unreadable += 1
+                malformed += 1
             else:
                 beyond += not is_all
                 for code in found:
                     codes[code] = codes.get(code, 0) + 1
-        return FoundErrors(codes, beyond, unreadable) if codes or beyond or unreadable else NOTHING
+        return FoundErrors(codes, beyond, malformed) if codes or beyond or malformed else NOTHING
 
     def begin(self) -> ArrivingErrors:
         """For a frame that comes in pieces."""
@@ -138,7 +138,7 @@ class ArrivingErrors:
     def __init__(self, pieces: Pieces):
         self._pieces: Pieces | None = pieces
         # until the answer comes
-        self.found = UNREADABLE
+        self.found = MALFORMED
         next(pieces)
 
     def feed(self, piece: Buffer) -> None:

@@ -297,7 +297,7 @@ def all_is_as_before(proxy: Proxy) -> None:
                 assert sample.labels["api"] in known
                 assert re.fullmatch(r"\d{1,2}|other", sample.labels.get("version", "other"))
             assert sample.labels.get("error", "other") in {"other", *(error.name for error in ERRORS.values())}
-            assert sample.labels.get("reason", "opaque") in {*OpaqueReason, *UnreadReason}
+            assert sample.labels.get("reason", "malformed") in {*OpaqueReason, *UnreadReason}
             assert sample.labels.get("cause", Cause.IDLE) in set(Cause)
             assert sample.labels.get("cluster", "plain") in CLUSTERS
     faults = [one.value for one in proxy.samples()["connections_closed"] if one.labels["cause"] == Cause.PROXY_FAULT]

@@ -85,7 +85,7 @@ def test_sizes_and_counts_are_shown_as_counted(traffic: Traffic) -> None:
     assert scrape("request_size_bytes_count", **labels) == 2
     assert scrape("response_size_bytes_sum", **labels) == 12
     assert scrape("errors_total", api="Heartbeat", error="UNKNOWN_MEMBER_ID") == 1
-    assert scrape("errors_unread_total", api="other", reason="opaque") == 1
+    assert scrape("errors_unread_total", api="other", reason="unknown_version") == 1
     assert scrape("one_way_total", **labels) == 1
     assert scrape("unanswered_total", **labels) == 1
     assert scrape("opaque_frames_total", reason="unknown_api") == 1

@@ -92,15 +92,15 @@ def test_a_response_with_more_elements_than_are_looked_at_is_said_to_be_one() ->
     assert traffic.errors.unread == {("Produce", "too_many_elements"): 1}
 
 
-def test_a_response_that_is_none_is_unreadable() -> None:
+def test_a_response_that_is_none_is_malformed() -> None:
     traffic = counted(heartbeats(2), [response(0, b"\0\0\0"), response(1)])
-    assert traffic.errors.unread == {("Heartbeat", "unreadable"): 2}
+    assert traffic.errors.unread == {("Heartbeat", "malformed"): 2}
 
 
 def test_what_is_opaque_is_not_looked_at() -> None:
     strange = [request(VENDOR, 0, 1), request(HEARTBEAT, 99, 2)]
     traffic = counted(strange, [response(1, b"\0\1" * 9), response(2, b"\0\1" * 9)])
-    assert traffic.errors.unread == {("other", "opaque"): 1, ("Heartbeat", "opaque"): 1}
+    assert traffic.errors.unread == {("other", "unknown_version"): 1, ("Heartbeat", "unknown_version"): 1}
     assert not traffic.errors.named
 
 

@@ -49,7 +49,7 @@ def elements_in(value: Any) -> int:
 def same_as_decoded(codec: Codec, body: bytes, found: FoundErrors) -> None:
     values, _ = codec.decode(body)
     codes = [code for code in codes_in(layout(codec.message, codec.version), values) if code]
-    assert not found.unreadable, codec
+    assert not found.malformed, codec
     if found.beyond:
         assert elements_in(values) > MOST_ELEMENTS, codec
         assert not Counter(found.codes) - Counter(codes), codec
@@ -110,7 +110,7 @@ def test_frames_in_a_row_say_together_what_each_says(
     expected = FoundErrors(
         sum((Counter(one.codes) for one in each), Counter()),
         sum(one.beyond for one in each),
-        sum(one.unreadable for one in each),
+        sum(one.malformed for one in each),
     )
     assert probe.find(b"__" + b"".join(frames) + b"\1" * 40, 2, size, count) == expected
 

@@ -75,10 +75,10 @@ def test_records_of_any_size_are_stepped_over_and_nothing_is_kept() -> None:
     assert peak < 50_000
 
 
-def test_a_response_that_ends_early_is_unreadable() -> None:
+def test_a_response_that_ends_early_is_malformed() -> None:
     """Behind the last code stand bytes that no probe looks at."""
     frame = produced([3, 7])
     for size in range(8, frame.rindex(b"\7") + 1):
         short = frame[:size]
         assert found_whole(probe_of(PRODUCE, 9), short) == in_pieces(probe_of(PRODUCE, 9), [short])
-        assert found_whole(probe_of(PRODUCE, 9), short).unreadable == 1
+        assert found_whole(probe_of(PRODUCE, 9), short).malformed == 1
