@@ -1,5 +1,10 @@
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import pytest
 import trio
+from hypothesis import given
+from hypothesis import strategies as st
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from proxy.net.held import SMALL, HeldBytes, Share
@@ -95,6 +100,43 @@ async def test_a_frame_that_no_limit_allows_is_let_through_alone(held):
     assert await holds(held, SIZE)
 
 
+async def test_a_large_frame_is_not_overtaken_by_smaller_ones_that_come_later(held, nursery, autojump_clock: MockClock):
+    async def small_ones() -> None:
+        while True:
+            small = await holder(held, moves=True)
+            await trio.sleep(2)
+            small.share.release()
+
+    nursery.start_soon(small_ones)
+    await trio.sleep(1)
+    nursery.start_soon(small_ones)
+    await wait_all_tasks_blocked()
+    with trio.fail_after(10 * SECONDS):
+        await holder(held, 3 * SIZE)
+    nursery.cancel_scope.cancel()
+
+
+async def test_who_gives_up_waiting_keeps_nobody_waiting(held, nursery):
+    await holder(held)
+    large, small = trio.CancelScope(), trio.Event()
+
+    async def give_up() -> None:
+        with large:
+            await holder(held, 3 * SIZE)
+
+    async def wait_behind() -> None:
+        await holder(held)
+        small.set()
+
+    nursery.start_soon(give_up)
+    await wait_all_tasks_blocked()
+    nursery.start_soon(wait_behind)
+    await wait_all_tasks_blocked()
+    assert not small.is_set()
+    large.cancel()
+    await small.wait()
+
+
 async def test_small_frames_never_wait(held):
     await holder(held, 3 * SIZE)
     small = await holder(held, SMALL)
@@ -171,3 +213,77 @@ async def test_who_has_just_begun_to_hold_is_given_its_time(held, nursery, autoj
     assert not any(one.ended for one in (second, third))
     await trio.sleep(2)
     assert second.ended or third.ended
+
+
+# whatever the order in which connections come, hold, stand still and give up
+
+
+FOREVER = float("inf")
+
+
+class Wish(NamedTuple):
+    """A frame that some connection wants to hold: when, how large, for how long, and how long it waits for it."""
+
+    after: float
+    size: int
+    holds: float
+    moves: bool
+    patience: float
+
+
+WISHES = st.lists(
+    st.builds(
+        Wish,
+        after=st.floats(0, 3),
+        size=st.integers(1, 5).map(lambda parts: parts * SIZE),
+        holds=st.floats(0, 2 * SECONDS),
+        moves=st.booleans(),
+        patience=st.sampled_from([1.0, SECONDS, FOREVER]),
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+class Crowd:
+    """Connections that do as they wish, and what comes of it. `patient`: those that wait as long as they must."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.held = HeldBytes(limit, SECONDS)
+        self.patient: list[Connection] = []
+        self.served: list[Connection] = []
+
+    @property
+    def sizes(self) -> list[int]:
+        """What each holds that holds something."""
+        return [one.share.size for one in self.served if one.share.size]
+
+    async def run(self, wishes: Sequence[Wish]) -> None:
+        async with trio.open_nursery() as nursery:
+            for wish in wishes:
+                await trio.sleep(wish.after)
+                nursery.start_soon(self._fulfil, wish)
+                await wait_all_tasks_blocked()
+
+    async def _fulfil(self, wish: Wish) -> None:
+        connection = Connection(self.held, moves=wish.moves)
+        came_before = list(self.patient)
+        if wish.patience == FOREVER:
+            self.patient.append(connection)
+        with trio.move_on_after(wish.patience):
+            await connection.share.take(wish.size)
+        if connection.share.size:
+            self.served.append(connection)
+            assert all(one.share.size or one.ended or one in self.served for one in came_before)
+            assert sum(self.sizes) <= self.limit or len(self.sizes) == 1
+            await trio.sleep(wish.holds)
+            connection.share.release()
+
+
+@given(WISHES)
+def test_all_are_served_in_the_order_in_which_they_came_and_the_bound_is_kept(wishes):
+    crowd = Crowd(3 * SIZE)
+    trio.run(crowd.run, wishes, clock=MockClock(autojump_threshold=0))
+    assert {*crowd.patient} <= {*crowd.served}
+    assert crowd.sizes == []
