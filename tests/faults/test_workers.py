@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from proxy.wire import catalog
 from proxy.wire.framing import framed
@@ -113,6 +115,64 @@ def test_a_killed_worker_takes_only_its_own_connections_and_nothing_is_lost_or_d
     for talk in cut_off:
         assert_recorded(rows, talk, 0)
     assert event_rows(folder, "gap") == []
+
+
+def test_no_counter_of_the_page_falls_while_workers_are_killed(tmp_path: Path) -> None:
+    with running(tmp_path) as proxy:
+        nodes = [*proxy.nodes().values()]
+        with Scrapes(proxy) as scrapes:
+            for _ in range(3):
+                load = Load([*nodes, proxy.listening] * 2, SMALL, batches=5)
+                load.reach(100_000)
+                victim, *_ = proxy.workers()
+                victim.kill()
+                proxy.workers(other_than=[victim.pid])
+                load.stop()
+            closed(*connected(proxy.listening, 10))
+        assert scrapes.count > 10
+        assert scrapes.fallen == {}
+        assert proxy.stop() == 0
+
+
+class Scrapes:
+    """Pages that are asked for one after the other. `fallen`: counters that were less than before, with both values."""
+
+    def __init__(self, proxy: LiveProxy) -> None:
+        self.count = 0
+        self.fallen: dict[str, tuple[float, float]] = {}
+        self._proxy = proxy
+        self._most: dict[str, float] = {}
+        self._ended = False
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Scrapes:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended = True
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._ended:
+            families = text_string_to_metric_families(self._proxy.page())
+            of_counters = (one for one in families if one.name.startswith("kafka") and one.type != "gauge")
+            now = {f"{one.name}{one.labels}": one.value for family in of_counters for one in family.samples}
+            both = {name: (most, now.get(name, 0)) for name, most in self._most.items()}
+            self.fallen |= {name: values for name, values in both.items() if values[1] < values[0]}
+            self._most = now
+            self.count += 1
+
+
+def test_a_stop_while_a_worker_begins_is_a_stop_like_any_other(tmp_path: Path) -> None:
+    with running(tmp_path) as proxy:
+        closed(*connected(proxy.listening, 2))
+        first, other = proxy.workers()
+        first.kill()
+        proxy.workers(other_than=[first.pid])
+        assert proxy.stop() == 0
+        assert not other.is_running()
+    assert not [line for line in log_of(tmp_path) if "Traceback" in line]
 
 
 def test_a_node_that_one_worker_names_is_reached_through_all_at_once(tmp_path: Path) -> None:

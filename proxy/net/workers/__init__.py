@@ -7,6 +7,8 @@ job.py       what a worker is told before it begins
 channel.py   messages and sockets between the two
 calls.py     questions and answers over it
 force.py     keeps the workers running, and speaks to all of them
+link.py      one of them, as the parent sees it
+totals.py    what all of them have counted
 balance.py   connections spread over the workers
 parent.py    the parent: a proxy whose connections are elsewhere
 worker.py    a worker: a proxy whose listeners come from elsewhere

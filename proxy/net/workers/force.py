@@ -12,17 +12,16 @@ from __future__ import annotations
 
 import itertools
 import socket
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from logging import ERROR, INFO, WARNING
-from typing import Protocol
 
 import trio
 
 from proxy.log import log
-from proxy.metrics import sums
-from proxy.metrics.traffic import Traffic
-from proxy.net.workers.calls import Answer, Calls, Heed, Said
+from proxy.net.workers.calls import Calls, Heed, Said
 from proxy.net.workers.channel import ChannelBroken, Message, channel_pair
+from proxy.net.workers.link import Link, WorkerProcess
+from proxy.net.workers.totals import Totals
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 30.0
 # a worker that lived this long was well: the next pause is short again
@@ -43,50 +42,8 @@ BEAT_SECONDS = 1.0
 LAST_WORDS_SECONDS = 1.0
 
 
-class WorkerProcess(Protocol):
-    """A worker's process, as `trio.Process` has it."""
-
-    async def wait(self) -> int:
-        """The exit code, once it has ended."""
-
-    def kill(self) -> None:
-        """Ends it at once."""
-
-
 # starts a worker with its number, its place, and its end of the channel. Raises OSError
 Start = Callable[[int, int, socket.socket], Awaitable[WorkerProcess]]
-
-
-class Link:
-    """One worker, as the parent sees it. `numbers`: what it has counted, as far as it has told."""
-
-    def __init__(self, number: int, calls: Calls) -> None:
-        self.number = number
-        self.calls = calls
-        self.process: WorkerProcess | None = None
-        # it has said something; it has said that it is there
-        self.begun = self.joined = False
-        self.clusters: Mapping[str, sums.Told] = {}
-        self.recorder: Mapping[str, float] = {}
-        # seconds for which it has said nothing of itself, as far as this process itself went on meanwhile
-        self.silent = 0.0
-        self._owed: list[Answer] = []
-
-    def tell(self, said: Said, sockets: Sequence[socket.socket] = ()) -> None:
-        """Tells it something that it is to do; `settled` waits for that."""
-        self._owed = [answer for answer in self._owed if not answer.is_here]
-        self._owed.append(self.calls.ask(said, sockets))
-
-    async def settled(self) -> None:
-        """Returns when it has done what it was told, or is gone."""
-        for answer in list(self._owed):
-            await answer.settled()
-
-    def counted(self, said: Said) -> None:
-        """Keeps what it says that it has counted. A counter never goes back."""
-        self.clusters = said["clusters"]
-        before = {name: value for name, value in self.recorder.items() if name not in sums.STATES}
-        self.recorder = {name: max(value, before.get(name, value)) for name, value in said["recorder"].items()}
 
 
 class Force:
@@ -101,7 +58,7 @@ class Force:
         silence: seconds after which a worker that says nothing of itself is killed; `BEGINNING` times as many where it
             has never said anything.
 
-    `newest`: the number of the worker that was begun last.
+    `newest`: the number of the worker that was begun last. `totals`: what all have counted.
     """
 
     def __init__(
@@ -113,6 +70,7 @@ class Force:
         vacate: Callable[[int], None],
         silence: float,
     ) -> None:
+        self.totals = Totals()
         self.ends = 0
         self.newest = 0
         self._count = count
@@ -122,25 +80,22 @@ class Force:
         self._vacate = vacate
         self._silence = silence
         self._numbers = itertools.count(1)
-        self._links: set[Link] = set()
         self._stopping = trio.Event()
         self._ended = trio.Event()
         self._hopes = count
         self._complete = trio.Event()
-        # what those had counted that have ended
-        self._traffic: dict[str, Traffic] = {}
-        self._recorded: list[Mapping[str, float]] = []
         self._codes: list[int] = []
 
     @property
     def joined(self) -> list[Link]:
         """Those that work, in the order of their numbers."""
-        return sorted((link for link in self._links if link.joined), key=lambda link: link.number)
+        return sorted((link for link in self.totals.living if link.joined), key=lambda link: link.number)
 
     @property
     def hanging(self) -> list[Link]:
         """Those that have said nothing for so long that something is wrong: a third of what they may."""
-        hanging = [link for link in [*self._links] if link.silent > max(self._patience(link) / 3, 2 * BEAT_SECONDS)]
+        living = self.totals.living
+        hanging = (link for link in living if link.silent > max(self._patience(link) / 3, 2 * BEAT_SECONDS))
         return sorted(hanging, key=lambda link: link.number)
 
     async def run(self) -> None:
@@ -170,45 +125,32 @@ class Force:
     async def stop(self, seconds: float, hurried: trio.Event) -> bool:
         """Has all workers drain; returns whether nothing was cut off. `seconds`: their own deadline."""
         self._stopping.set()
-        for link in self._links:
+        for link in self.totals.living:
             if link.joined:
                 link.calls.tell({"do": "stop"})
             else:
-                self._kill(link)
+                link.kill()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._hurry, hurried)
             with trio.move_on_after(seconds + STUCK_SECONDS):
                 await self._ended.wait()
-            for link in self._links:
+            for link in self.totals.living:
                 log(ERROR, "worker does not end; killed", worker=link.number)
-                self._kill(link)
+                link.kill()
             await self._ended.wait()
             nursery.cancel_scope.cancel()
         return not any(self._codes)
 
     async def count(self) -> None:
         """Brings the numbers of all up to date, as far as they tell them in time."""
-        asked = [(link, link.calls.ask({"do": "count"})) for link in self.joined]
+        asked = [link.calls.ask({"do": "count"}) for link in self.joined]
         with trio.move_on_after(NUMBERS_SECONDS):
-            for link, answer in asked:
-                await _take(link, answer)
-
-    def traffic(self, cluster: str) -> Traffic:
-        """The traffic of all workers that there have been."""
-        total = Traffic()
-        sums.add(total, sums.told(self._traffic.get(cluster, Traffic())))
-        for link in self._links:
-            if cluster in link.clusters:
-                sums.add(total, link.clusters[cluster])
-        return total
-
-    def recorded(self) -> dict[str, float]:
-        """The recorders' numbers of all workers that there have been; {} if none records."""
-        return sums.recorded([link.recorder for link in self._links], self._recorded)
+            for answer in asked:
+                await answer.settled()
 
     async def _hurry(self, hurried: trio.Event) -> None:
         await hurried.wait()
-        for link in self._links:
+        for link in self.totals.living:
             link.calls.tell({"do": "hurry"})
 
     async def _keep(self, place: int) -> None:
@@ -244,13 +186,13 @@ class Force:
         except OSError as error:
             channel.close()
             return str(error)
-        self._links.add(link)
+        self.totals.add(link)
         if self._stopping.is_set():
-            self._kill(link)
+            link.kill()
         try:
             code = await self._converse(link, link.process)
         finally:
-            self._bury(link)
+            self.totals.bury(link)
         if link.joined and self._stopping.is_set():
             self._codes.append(code)
         return f"exit code {code}"
@@ -270,7 +212,7 @@ class Force:
             if not self._stopping.is_set():
                 link.silent += BEAT_SECONDS
         log(ERROR, "worker hangs; killed", worker=link.number, silent=link.silent)
-        self._kill(link)
+        link.kill()
 
     def _patience(self, link: Link) -> float:
         return self._silence if link.begun else self._silence * BEGINNING
@@ -280,9 +222,11 @@ class Force:
             watching.start_soon(self._watch, link)
             try:
                 await link.calls.run()
-            except* ChannelBroken as broken:
-                log(ERROR, "worker can't be understood; killed", worker=link.number, reason=broken.exceptions[0])
-                self._kill(link)
+            except* Exception as wrong:
+                (reason, *_) = wrong.exceptions
+                fault = not isinstance(reason, ChannelBroken)
+                log(ERROR, "worker can't be understood; killed", trace=fault, worker=link.number, reason=reason)
+                link.kill()
             watching.cancel_scope.cancel()
 
     def _now(self, link: Link, message: Message) -> bool:
@@ -290,6 +234,9 @@ class Force:
             # from now on it has less time to say something
             link.begun, link.silent = True, 0.0
         match message.said["do"]:
+            case "join" if self._stopping.is_set():
+                # it has been killed meanwhile: there are no listeners any more to tell it of
+                pass
             case "join":
                 self._greet(link)
                 link.joined = True
@@ -307,23 +254,3 @@ class Force:
         self._hopes -= 1
         if self._hopes == 0:
             self._complete.set()
-
-    def _bury(self, link: Link) -> None:
-        """What it had counted stays, but that connections are open."""
-        self._links.discard(link)
-        for name, numbers in link.clusters.items():
-            sums.add(self._traffic.setdefault(name, Traffic()), sums.cut_off(numbers))
-        self._recorded = [sums.recorded((), [*self._recorded, link.recorder])]
-
-    @staticmethod
-    def _kill(link: Link) -> None:
-        if link.process is not None:
-            link.process.kill()
-
-
-async def _take(link: Link, answer: Answer) -> None:
-    try:
-        link.counted(await answer.wait())
-    except OSError:
-        # it has ended
-        return

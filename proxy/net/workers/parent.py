@@ -27,8 +27,9 @@ from proxy.net.server import EXIT_CLEAN, EXIT_CUT_OFF, Proxy, Ready, Reload, nob
 from proxy.net.workers.balance import Places
 from proxy.net.workers.calls import Said
 from proxy.net.workers.channel import Message
-from proxy.net.workers.force import Force, Link, WorkerProcess
+from proxy.net.workers.force import Force
 from proxy.net.workers.job import Job, written
+from proxy.net.workers.link import Link, WorkerProcess
 from proxy.rewrite.nodes import Address, Node, NodeMap
 
 # what systemd tells the parent is not for workers: they would speak in its place
@@ -251,11 +252,11 @@ class Parent(Proxy):
 
     def _gather(self) -> Iterator[Family]:
         self._count_from_thread()
-        workers = self._workers
-        numbers = [ClusterNumbers(one.name, workers.traffic(one.name), one.nodes.listeners) for one in self._parents]
-        recorded = workers.recorded()
+        totals = self._workers.totals
+        numbers = [ClusterNumbers(one.name, totals.traffic(one.name), one.nodes.listeners) for one in self._parents]
+        recorded = totals.recorded()
         yield from WiretapCollector(numbers, (lambda: recorded) if recorded else None).collect()
-        yield from worker_families(len(workers.joined), workers.ends)
+        yield from worker_families(len(self._workers.joined), self._workers.ends)
 
     def _make_pulse(self) -> Probe:
         feel = super()._make_pulse()
@@ -275,7 +276,7 @@ class Parent(Proxy):
         reasons = [] if ready else [text]
         if not self._workers.joined:
             reasons.append("no worker works")
-        if self._workers.recorded().get("failed"):
+        if self._workers.totals.recorded().get("failed"):
             reasons.append("the capture can't be written")
         return not reasons, "; ".join(reasons) or text
 

@@ -6,7 +6,6 @@ of new nodes, and its ports are the next proxy's.
 
 from __future__ import annotations
 
-import math
 import socket
 from collections.abc import Sequence
 from contextlib import suppress
@@ -36,8 +35,8 @@ from proxy.tls.contexts import Credentials
 
 # how long the parent may take to hear the last numbers
 LAST_WORDS_SECONDS = 1.0
-# a beat waits no longer for the recorder's numbers: some are in files, and a disk that hangs must not make the whole
-# process look as if it hung
+# the recorder's numbers are waited for no longer: some are in files, and a disk that hangs must neither make the whole
+# process look as if it hung nor keep it from ending
 RECORDER_SECONDS = 0.5
 
 
@@ -132,7 +131,7 @@ class Worker(Proxy):
     async def _keep_telling(self) -> None:
         """Says what was counted: the parent keeps that should this process be killed, and knows that it goes on."""
         while True:
-            self._parent.tell({"do": "counted", **await self._counted(RECORDER_SECONDS)})
+            self._parent.tell({"do": "counted", **await self._counted()})
             await trio.sleep(BEAT_SECONDS)
             # a parent that does not listen is not told more and more
             await self._parent.all_sent()
@@ -181,15 +180,18 @@ class Worker(Proxy):
         self._read_settings_again()
 
     async def _heed_parent(self, message: Message) -> Said | None:
-        return await self._counted() if message.said["do"] == "count" else None
+        if message.said["do"] == "count":
+            # not in the answer: what is told is heard in its order, and the answer when there is time
+            self._parent.tell({"do": "counted", **await self._counted()})
+        return None
 
     def _cluster(self, said: Said) -> WorkerCluster:
         (found,) = [cluster for cluster in self._workers if cluster.name == said["cluster"]]
         return found
 
-    async def _counted(self, patience: float = math.inf) -> Said:
+    async def _counted(self) -> Said:
         if self._observer is not None:
             ask, limiter = self._observer.counters, self._asking
-            with trio.move_on_after(patience):
+            with trio.move_on_after(RECORDER_SECONDS):
                 self._recorder = dict(await trio.to_thread.run_sync(ask, abandon_on_cancel=True, limiter=limiter))
         return {"clusters": {one.name: sums.told(one.traffic) for one in self.clusters}, "recorder": self._recorder}

@@ -6,11 +6,14 @@ import socket
 from typing import Any
 
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from proxy.metrics import sums
 from proxy.metrics.traffic import Traffic
 from proxy.net.workers.calls import Answer, Calls
 from proxy.net.workers.channel import Channel, Message
+from proxy.net.workers.force import Force
+from proxy.net.workers.link import Link
 
 KILLED = -9
 
@@ -49,8 +52,8 @@ class Worker:
     def ask(self, said: dict[str, Any]) -> Answer:
         return self._calls.ask(said)
 
-    async def talk_nonsense(self) -> None:
-        await self._channel._socket.send(b"\0\0\0\x03{x}")
+    async def talk_nonsense(self, text: bytes) -> None:
+        await self._channel._socket.send(len(text).to_bytes(4, "big") + text)
 
     def end(self, code: int = 0) -> None:
         self.code = code
@@ -80,7 +83,59 @@ class Worker:
     async def _heed(self, message: Message) -> dict[str, Any]:
         if not self.does_what_it_is_told:
             await trio.sleep_forever()
-        return self._counted()
+        self.say_counts()
+        return {}
 
     def _counted(self) -> dict[str, Any]:
         return {"clusters": {"main": sums.told(self.traffic)}, "recorder": self.recorder}
+
+
+# longer than any other test here waits for workers that say nothing
+SILENCE = 150.0
+
+
+class Team:
+    """A force of such workers."""
+
+    def __init__(self, nursery: trio.Nursery) -> None:
+        self.workers: list[Worker] = []
+        self.greeted: list[int] = []
+        self.vacated: list[int] = []
+        self.cannot_start: OSError | None = None
+        self.force = Force(2, self._start, self._heed, self._greet, self.vacated.append, SILENCE)
+        self._nursery = nursery
+        self._started = trio.Event()
+        nursery.start_soon(self.force.run)
+
+    async def _start(self, number: int, place: int, sock: socket.socket) -> Worker:
+        if self.cannot_start is not None:
+            raise self.cannot_start
+        worker = Worker(number, place, sock)
+        self.workers.append(worker)
+        self._started.set()
+        self._nursery.start_soon(worker.run)
+        return worker
+
+    async def _heed(self, message: Message) -> dict[str, Any]:
+        return {"said": message.said["number"]}
+
+    def _greet(self, link: Link) -> None:
+        self.greeted.append(link.number)
+        link.tell({"do": "greet"})
+
+    async def working(self) -> list[Worker]:
+        """Once all that have been started have joined."""
+        await wait_all_tasks_blocked()
+        for worker in self.workers:
+            worker.join()
+        await self.force.complete()
+        await wait_all_tasks_blocked()
+        return self.workers
+
+    async def replaced(self) -> Worker:
+        """The next one, once it has joined."""
+        self._started = trio.Event()
+        await self._started.wait()
+        self.workers[-1].join()
+        await wait_all_tasks_blocked()
+        return self.workers[-1]

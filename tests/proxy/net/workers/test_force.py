@@ -1,9 +1,7 @@
 from __future__ import annotations
 
 import logging
-import socket
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 import trio
@@ -11,59 +9,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from proxy.conversation import Cause
 from proxy.net.workers import force as forces
-from proxy.net.workers.channel import Message
-from proxy.net.workers.force import Force, Link
-from tests.proxy.net.workers.scripted import KILLED, Worker
-
-# longer than any other test here waits for workers that say nothing
-SILENCE = 150.0
-
-
-class Team:
-    """A force of such workers."""
-
-    def __init__(self, nursery: trio.Nursery) -> None:
-        self.workers: list[Worker] = []
-        self.greeted: list[int] = []
-        self.vacated: list[int] = []
-        self.cannot_start: OSError | None = None
-        self.force = Force(2, self._start, self._heed, self._greet, self.vacated.append, SILENCE)
-        self._nursery = nursery
-        self._started = trio.Event()
-        nursery.start_soon(self.force.run)
-
-    async def _start(self, number: int, place: int, sock: socket.socket) -> Worker:
-        if self.cannot_start is not None:
-            raise self.cannot_start
-        worker = Worker(number, place, sock)
-        self.workers.append(worker)
-        self._started.set()
-        self._nursery.start_soon(worker.run)
-        return worker
-
-    async def _heed(self, message: Message) -> dict[str, Any]:
-        return {"said": message.said["number"]}
-
-    def _greet(self, link: Link) -> None:
-        self.greeted.append(link.number)
-        link.tell({"do": "greet"})
-
-    async def working(self) -> list[Worker]:
-        """Once all that have been started have joined."""
-        await wait_all_tasks_blocked()
-        for worker in self.workers:
-            worker.join()
-        await self.force.complete()
-        await wait_all_tasks_blocked()
-        return self.workers
-
-    async def replaced(self) -> Worker:
-        """The next one, once it has joined."""
-        self._started = trio.Event()
-        await self._started.wait()
-        self.workers[-1].join()
-        await wait_all_tasks_blocked()
-        return self.workers[-1]
+from tests.proxy.net.workers.scripted import KILLED, SILENCE, Team, Worker
 
 
 @pytest.fixture
@@ -163,11 +109,21 @@ async def test_one_that_can_not_be_started_is_tried_again(team, caplog, autojump
     assert "no memory" in caplog.records[0].keys["reason"]
 
 
-async def test_one_that_makes_no_sense_is_killed(team, nursery, caplog, autojump_clock):
+NONSENSE = {
+    "no JSON": "{x}",
+    "no object": "[]",
+    "nothing": "{}",
+    "half of it": '{"do": "counted"}',
+    "no question": '{"answer": 99}',
+}
+
+
+@pytest.mark.parametrize("text", NONSENSE.values(), ids=NONSENSE)
+async def test_one_that_makes_no_sense_is_killed(team, nursery, caplog, autojump_clock, text):
     workers = await team.working()
-    await workers[0].talk_nonsense()
+    await workers[0].talk_nonsense(text.encode())
     await wait_all_tasks_blocked()
-    assert workers[0].killed
+    assert [worker.killed for worker in workers] == [True, False]
     assert "worker can't be understood" in caplog.text
 
 
@@ -175,29 +131,6 @@ async def test_what_workers_ask_is_answered(team, autojump_clock):
     workers = await team.working()
     asked = [worker.ask({"do": "say", "number": worker.number}) for worker in workers]
     assert [(await answer.wait())["said"] for answer in asked] == [worker.number for worker in workers]
-
-
-async def test_counts_of_all_are_added(team, autojump_clock):
-    for worker in await team.working():
-        worker.traffic.opened()
-        worker.recorder = {"recorded_bytes": 10.0, "queue_bytes": 1.0}
-    await team.force.count()
-    assert team.force.traffic("main").connections_opened == 2
-    assert team.force.recorded() == {"recorded_bytes": 20.0, "queue_bytes": 2.0}
-    assert team.force.traffic("another").connections_opened == 0
-
-
-async def test_what_one_had_counted_that_has_ended_stays_and_its_connections_are_closed(team, autojump_clock):
-    gone, _ = await team.working()
-    gone.traffic.opened()
-    gone.recorder = {"gaps": 3.0, "queue_bytes": 7.0}
-    await team.force.count()
-    gone.end(KILLED)
-    await team.replaced()
-    await team.force.count()
-    assert team.force.traffic("main").connections_opened == 1
-    assert team.force.traffic("main").closes[Cause.PROXY_FAULT] == 1
-    assert team.force.recorded() == {"gaps": 3.0, "queue_bytes": 0.0}
 
 
 async def test_last_counts_are_heard(team, autojump_clock):
@@ -208,15 +141,7 @@ async def test_last_counts_are_heard(team, autojump_clock):
     await wait_all_tasks_blocked()
     gone.end()
     await wait_all_tasks_blocked()
-    assert team.force.traffic("main").closes[Cause.CLIENT_CLOSED] == 1
-
-
-async def test_a_recorders_counts_never_go_back(team, autojump_clock):
-    worker, _ = await team.working()
-    for recorder in ({"compacted_frames": 5.0, "lag_bytes": 9.0}, {"compacted_frames": 0.0, "lag_bytes": 0.0}):
-        worker.recorder = recorder
-        await team.force.count()
-    assert team.force.recorded() == {"compacted_frames": 5.0, "lag_bytes": 0.0}
+    assert team.force.totals.traffic("main").closes[Cause.CLIENT_CLOSED] == 1
 
 
 async def test_a_scrape_does_not_wait_for_one_that_hangs(team, autojump_clock):
@@ -229,7 +154,7 @@ async def test_a_scrape_does_not_wait_for_one_that_hangs(team, autojump_clock):
     before = seconds()
     await team.force.count()
     assert seconds() - before == pytest.approx(forces.NUMBERS_SECONDS)
-    assert team.force.traffic("main").connections_opened == 2
+    assert team.force.totals.traffic("main").connections_opened == 2
 
 
 async def test_it_stops_when_all_have_ended(team, autojump_clock):
@@ -359,7 +284,7 @@ async def test_one_that_says_nothing_for_long_is_killed_and_replaced(team, nurse
     assert "worker hangs; killed" in caplog.text
     assert team.force.hanging == []
     # what it had said stays counted
-    total = team.force.traffic("main")
+    total = team.force.totals.traffic("main")
     assert (total.connections_opened, total.closes[Cause.PROXY_FAULT]) == (1, 1)
     nursery.start_soon(beats, new)
     await trio.sleep(SILENCE * 1.5)

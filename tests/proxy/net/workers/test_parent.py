@@ -258,6 +258,27 @@ async def test_while_it_stops_new_nodes_get_no_listener(running):
         await running.ended.wait()
 
 
+async def test_a_worker_that_joins_while_the_proxy_stops_ends_nothing(running):
+    """What it had said before it was killed is heard afterwards."""
+    running.parent.joins = False
+    await newcomer_after(running, running.workers[0])
+    old, newcomer = running.workers[1:]
+    old.ends_when_told = False
+    killed = trio.Event()
+    newcomer.kill = killed.set
+    signal.raise_signal(signal.SIGTERM)
+    with trio.fail_after(PATIENCE):
+        await killed.wait()
+    newcomer.join()
+    await wait_all_tasks_blocked(0.02)
+    newcomer.end(KILLED)
+    old.end()
+    with trio.fail_after(PATIENCE):
+        await running.ended.wait()
+    assert running.code == 0
+    assert newcomer.told == []
+
+
 async def test_settings_that_change_are_told(running, broker):
     running.changed = whole(
         settings(broker.address, named={9: Address(HOST, 0)}), metrics=ANY, workers=2, drain_seconds=77

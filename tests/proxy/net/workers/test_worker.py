@@ -195,11 +195,15 @@ async def test_a_broker_that_is_down_is_the_parents_doubt(parent, broker):
     assert await parent.hears("doubt") == {"do": "doubt", "cluster": "main"}
 
 
-async def test_it_tells_its_counts_when_asked(parent):
+async def test_it_tells_its_counts_before_it_answers_that_it_has(parent):
+    """So they are heard in the order in which they were counted, whenever somebody reads the answer."""
     await ping(await connected(await parent.hand_over()))
-    counted = await parent.calls.ask({"do": "count"}).wait()
+    parent.heard.clear()
+    answer = await parent.calls.ask({"do": "count"}).wait()
+    counted = parent.said("counted")[-1]
     assert counted["clusters"]["main"]["connections_opened"] == 1
     assert counted["recorder"] == {"failed": 0}
+    assert "clusters" not in answer
 
 
 async def test_others_see_how_many_connections_it_has(parent):

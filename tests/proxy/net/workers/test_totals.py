@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+import pytest
+import trio
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from proxy.conversation import Cause
+from proxy.metrics import sums
+from proxy.net.workers import force, link, totals
+from proxy.net.workers.totals import Totals
+from tests.proxy.net.workers.scripted import KILLED, Team, Worker
+
+
+@pytest.fixture
+async def team(nursery: trio.Nursery) -> AsyncIterator[Team]:
+    yield Team(nursery)
+    nursery.cancel_scope.cancel()
+
+
+async def test_counts_of_all_are_added(team, autojump_clock):
+    for worker in await team.working():
+        worker.traffic.opened()
+        worker.recorder = {"recorded_bytes": 10.0, "queue_bytes": 1.0}
+    await team.force.count()
+    assert team.force.totals.traffic("main").connections_opened == 2
+    assert team.force.totals.recorded() == {"recorded_bytes": 20.0, "queue_bytes": 2.0}
+    assert team.force.totals.traffic("another").connections_opened == 0
+
+
+async def test_what_one_had_counted_that_has_ended_stays_and_its_connections_are_closed(team, autojump_clock):
+    gone, _ = await team.working()
+    gone.traffic.opened()
+    gone.recorder = {"gaps": 3.0, "queue_bytes": 7.0}
+    await team.force.count()
+    gone.end(KILLED)
+    await team.replaced()
+    await team.force.count()
+    assert team.force.totals.traffic("main").connections_opened == 1
+    assert team.force.totals.traffic("main").closes[Cause.PROXY_FAULT] == 1
+    assert team.force.totals.recorded() == {"gaps": 3.0, "queue_bytes": 0.0}
+
+
+# whatever happens, and whenever a page is made
+
+# modules between whose lines a thread may make a page
+KEEPERS = {module.__file__ for module in (force, link, totals)}
+
+
+class Page:
+    """The counters of a page that is made before each line of these modules. `fallen`: those that were less once."""
+
+    def __init__(self, of: Totals) -> None:
+        self.fallen: set[str] = set()
+        self._of = of
+        self._most: dict[str, float] = {}
+        self._is_made = False
+
+    def make(self) -> None:
+        if self._is_made:
+            return
+        self._is_made = True
+        try:
+            now = self._counters()
+            self.fallen |= {name for name, most in self._most.items() if now.get(name, 0) < most}
+            self._most |= now
+        finally:
+            self._is_made = False
+
+    def _counters(self) -> dict[str, float]:
+        told = sums.told(self._of.traffic("main"))
+        recorded = {name: value for name, value in self._of.recorded().items() if name not in sums.STATES}
+        return {**told["closes"], **recorded, "opened": told["connections_opened"]}
+
+    @contextmanager
+    def made_between_lines(self) -> Iterator[None]:
+        before = sys.gettrace()
+        sys.settrace(self._trace)
+        try:
+            yield
+        finally:
+            sys.settrace(before)
+
+    def _trace(self, frame: FrameType, event: str, _: Any) -> Any:
+        if frame.f_code.co_filename not in KEEPERS:
+            return None
+        self.make()
+        return self._trace
+
+
+class Run:
+    """Workers that count, say what they have counted, die and are replaced."""
+
+    def __init__(self, team: Team, nursery: trio.Nursery) -> None:
+        self.team = team
+        self._nursery = nursery
+
+    async def do(self, deed: str, which: int) -> None:
+        worker = self._of_place(which)
+        match deed:
+            case "count":
+                worker.traffic.opened()
+                worker.recorder = {"gaps": worker.recorder.get("gaps", 0.0) + 1, "queue_bytes": 1.0}
+            case "close" if worker.traffic.connections_opened > worker.traffic.closes[Cause.CLIENT_CLOSED]:
+                worker.traffic.closed(Cause.CLIENT_CLOSED)
+            case "say":
+                worker.say_counts()
+            case "ask":
+                self._nursery.start_soon(self.team.force.count)
+            case "die":
+                worker.end(KILLED)
+                await trio.sleep(force.LONGEST_PAUSE)
+                self.team.workers[-1].join()
+            case "wait":
+                await wait_all_tasks_blocked()
+
+    def _of_place(self, place: int) -> Worker:
+        """The newest one there."""
+        return [worker for worker in self.team.workers if worker.place == place][-1]
+
+
+DEEDS = st.lists(
+    st.tuples(st.sampled_from(["count", "close", "say", "ask", "die", "wait"]), st.integers(0, 1)), max_size=30
+)
+
+
+# each run is some thousand pages
+@settings(max_examples=30)
+@given(DEEDS)
+def test_no_counter_falls_whatever_workers_do_and_whenever_a_page_is_made(deeds):
+    assert trio.run(_counters_that_fell, deeds, clock=MockClock(autojump_threshold=0)) == set()
+
+
+async def _counters_that_fell(deeds: list[tuple[str, int]]) -> set[str]:
+    async with trio.open_nursery() as nursery:
+        team = Team(nursery)
+        await team.working()
+        run, page = Run(team, nursery), Page(team.force.totals)
+        with page.made_between_lines():
+            for deed, which in deeds:
+                await run.do(deed, which)
+            await wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    return page.fallen
