@@ -210,7 +210,7 @@ def proxy(config: Path | None, **flags: Any) -> None:
     finish; SIGHUP has the settings read again. The environment says all settings, too, for example
     KAFKA_WIRETAP_CLUSTERS__MAIN__UPSTREAM: docs/settings.md lists them.
 
-    Exit code 0; 1 when --drain was too short; 2 for a wrong setting.
+    Exit code 0; 1 when --drain was too short, or the disk too slow for the end of the recording; 2 for a wrong setting.
     """
     try:
         loaded = load(config, flags)

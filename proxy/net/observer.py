@@ -1,7 +1,7 @@
 """Who watches the bytes go by: the recorder, seen from the proxy.
 
 The proxy knows these few methods and nothing of what stands behind them. None of them may block or raise for what
-happens on a disk; `close` alone blocks, and is called in a thread.
+happens on a disk; `counters` and `close` alone block, and are called in threads.
 """
 
 from __future__ import annotations
@@ -65,5 +65,9 @@ class Observer(Protocol):
     def counters(self) -> Mapping[str, float]:
         """Numbers for the metrics, by name; called in any thread."""
 
+    @property
+    def unwritten(self) -> int:
+        """Bytes of traffic that it has taken and that are not on the disk yet."""
+
     def close(self) -> None:
-        """Writes what is left. Blocks."""
+        """Writes what is left. Blocks, as long as the disk does; so it is called in a thread that may be abandoned."""

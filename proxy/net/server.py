@@ -1,7 +1,8 @@
 """The proxy as a whole: its clusters, the admin page, and how all of it stops.
 
 Two nurseries: the inner one accepts, the outer one finishes what was accepted. SIGTERM ends the inner one; exchanges
-in flight get `drain_seconds`, or until a second SIGTERM; then the observer writes what it has, and `run` returns.
+in flight get `drain_seconds`, or until a second SIGTERM; then the observer writes what it has, and `run` returns. See
+stopping.py for how long that may take.
 """
 
 from __future__ import annotations
@@ -31,14 +32,21 @@ from proxy.net.lookups import Lookups
 from proxy.net.observer import Observer
 from proxy.net.pulse import Pulse
 from proxy.net.room import Room
+from proxy.net.stopping import (
+    EXIT_CLEAN,
+    EXIT_CUT_OFF,
+    HURRIED_STOP_SECONDS,
+    STOP_SECONDS,
+    LastResort,
+    Stop,
+    Urgency,
+    leave,
+)
 from proxy.net.systemd import Systemd
 from proxy.net.waits import waits
 from proxy.rewrite.nodes import Address
 from proxy.tls.contexts import is_name
 
-EXIT_CLEAN, EXIT_CUT_OFF = 0, 1
-# after the drain: clients that linger, and the recorder's last writes
-STOP_SECONDS = 30
 # nodes are written, and files released, within milliseconds, or the disk hangs
 RELEASE_SECONDS = 1.0
 # what connections take to end that wait for nothing, however short the deadline is
@@ -90,7 +98,7 @@ def run(
         released: called in a thread once the proxy listens no more, and will not write its state files again.
 
     Returns:
-        0; 1 when the deadline of the drain cut something off.
+        0; 1 when the deadline of the drain cut something off, or what was to be recorded could not be written in time.
 
     Raises:
         BadSetting: an address can't be listened on.
@@ -102,13 +110,19 @@ def run_it(proxy: Proxy) -> int:
     """As `run`."""
     _allow_many_connections()
     sys.unraisablehook = _heed_unraisable
+    proxy.last_resort = LastResort()
     try:
-        return trio.run(proxy.run)
+        code = trio.run(proxy.run)
+        if proxy.hangs:
+            leave(code)
+        return code
     except BaseExceptionGroup as group:
         # what turns out to be wrong inside nurseries comes out wrapped
         wrong = _first(group, BadSetting)
         if wrong is None:
             raise
+    finally:
+        proxy.last_resort.forget()
     raise wrong
 
 
@@ -136,7 +150,11 @@ def _heed_unraisable(unraisable: sys.UnraisableHookArgs) -> None:
 
 
 class Proxy:
-    """Everything that runs between start and stop, once; see `run` for the arguments."""
+    """Everything that runs between start and stop, once; see `run` for the arguments.
+
+    last_resort: ends the process when this does not end in time; None: nothing does.
+    hangs: it has ended, but a thread of it has not.
+    """
 
     def __init__(
         self,
@@ -155,8 +173,9 @@ class Proxy:
         self._released = released
         # how is recorded, in words of the recorder's
         self._recording: Any = None
-        self._stopping = trio.Event()
-        self._hurried = trio.Event()
+        self._stop = Stop()
+        self.last_resort: LastResort | None = None
+        self.hangs = False
         self._systemd = Systemd()
         # of a connection
         self._first_number = 1
@@ -175,14 +194,14 @@ class Proxy:
                     code = await self._serve_until_drained()
                 finally:
                     if self._observer is not None:
-                        with trio.CancelScope(shield=True):
-                            await trio.to_thread.run_sync(self._observer.close)
+                        await self._end_recording(self._observer)
                 attention.cancel_scope.cancel()
+        code = EXIT_CUT_OFF if self.hangs else code
         log(INFO, "stopped", exit_code=code)
         return code
 
     async def _heed(self, signals: AsyncIterator[int]) -> None:
-        """The first signal stops the proxy, the second one hurries it, more change nothing. SIGHUP stops nothing."""
+        """Signals, one after the other; SIGHUP stops nothing."""
         async for number in signals:
             if number == signal.SIGHUP:
                 self._systemd.reloading()
@@ -190,8 +209,21 @@ class Proxy:
                 self._systemd.ready()
                 continue
             log(INFO, "stopping", signal=signal.Signals(number).name)
-            self._systemd.stopping(self._settings.drain_seconds + STOP_SECONDS)
-            (self._hurried if self._stopping.is_set() else self._stopping).set()
+            self._ask_to_stop()
+
+    def _ask_to_stop(self, urgency: Urgency | None = None) -> None:
+        """See `Stop.ask`. From now on it is known how long the end takes at most."""
+        self._stop.ask(urgency)
+        hurried = self._stop.hurried.is_set()
+        seconds = HURRIED_STOP_SECONDS if hurried else max(self._settings.drain_seconds, MOMENT) + STOP_SECONDS
+        self._systemd.stopping(seconds)
+        if self.last_resort is not None:
+            self.last_resort.end_within(seconds)
+
+    async def _end_recording(self, observer: Observer) -> None:
+        self.hangs = not await self._stop.last_words(observer.close)
+        if self.hangs:
+            log(ERROR, "the recorder does not end: what it has not written is lost", bytes=observer.unwritten)
 
     def _read_settings_again(self) -> None:
         if self._reload is None:
@@ -246,7 +278,7 @@ class Proxy:
         held = HeldBytes(self._settings.held_in_all, self._settings.stalled_seconds)
         limit = Limit(self._settings.connection_limit, "all clusters")
         numbers = itertools.count(self._first_number)
-        lives = (self._stopping, accepting, connections)
+        lives = (self._stop.begun, accepting, connections)
         common = Common(numbers, held, limit, self._observer, room, *lives, self._seed)
         chosen = self._settings.clusters
         return tuple(
@@ -262,7 +294,7 @@ class Proxy:
         await self._start_children(connections)
         self._ready(listening, Address(admin.host, admin.port) if admin else None)
         self._systemd.ready()
-        await self._stopping.wait()
+        await self._stop.begun.wait()
 
     async def _start_children(self, connections: trio.Nursery) -> None:
         if self._child is not None:
@@ -292,7 +324,7 @@ class Proxy:
 
     def _is_ready(self) -> tuple[bool, str]:
         reasons = []
-        if self._stopping.is_set():
+        if self._stop.begun.is_set():
             reasons.append("stopping")
         for cluster in self.clusters:
             if not cluster.upstreams.reached:
@@ -316,5 +348,5 @@ class Proxy:
         return EXIT_CLEAN if all(cluster.is_idle for cluster in self.clusters) else EXIT_CUT_OFF
 
     async def _hurry(self, deadline: trio.CancelScope) -> None:
-        await self._hurried.wait()
+        await self._stop.hurried.wait()
         deadline.cancel()

@@ -185,6 +185,11 @@ class Tap:
         """Blocks until what has been recorded is in the log, as far as the disk takes it."""
         self._writer.flush()
 
+    @property
+    def unwritten(self) -> int:
+        """Bytes of traffic that wait for the disk."""
+        return sum(len(item[5]) for item in list(self._writer.queue) if item[0] in OF_STREAMS)
+
     def counters(self) -> Mapping[str, float]:
         """What the metrics show; sums since the start, and the state of now."""
         status = sessions.read_status(self._spool) or sessions.Status()

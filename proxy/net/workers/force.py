@@ -11,6 +11,7 @@ find the others there.
 from __future__ import annotations
 
 import itertools
+import math
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 from logging import ERROR, INFO, WARNING
@@ -18,6 +19,7 @@ from logging import ERROR, INFO, WARNING
 import trio
 
 from proxy.log import log
+from proxy.net.stopping import HURRIED_SECONDS, RECORDER_SECONDS, Stop, Urgency
 from proxy.net.workers.calls import Calls, Heed, Said
 from proxy.net.workers.channel import ChannelBroken, Message, channel_pair
 from proxy.net.workers.link import Link, WorkerProcess
@@ -34,13 +36,17 @@ SETTLE_SECONDS = 10.0
 # probes of Kubernetes wait one second by default
 NUMBERS_SECONDS = 0.7
 # beyond the deadline of the drain, for what a worker's recorder has still to write; less than systemd is told
-STUCK_SECONDS = 20.0
+STUCK_SECONDS = RECORDER_SECONDS + 5
+# likewise, once somebody is in a hurry, and once nothing more is waited for but a worker's last counts
+HURRIED_STUCK_SECONDS = HURRIED_SECONDS + 3
+AT_ONCE_SECONDS = 2.0
+# a process that was killed ends when the kernel lets go of it: not while it waits for a disk that hangs
+KILLED_SECONDS = 1.0
 # how often a worker says what it has counted, by which it is known to go on; what one that is killed has counted since
 # is lost
 BEAT_SECONDS = 1.0
 # between a process' end and its channel's
 LAST_WORDS_SECONDS = 1.0
-
 
 # starts a worker with its number, its place, and its end of the channel. Raises OSError
 Start = Callable[[int, int, socket.socket], Awaitable[WorkerProcess]]
@@ -122,24 +128,40 @@ class Force:
         if patience.cancelled_caught:
             log(WARNING, "a worker does not answer; the others go on without it")
 
-    async def stop(self, seconds: float, hurried: trio.Event) -> bool:
-        """Has all workers drain; returns whether nothing was cut off. `seconds`: their own deadline."""
+    async def stop(self, seconds: float, stop: Stop) -> bool:
+        """Has all workers end as it is asked for; returns whether nothing was cut off. `seconds`: of their drain."""
         self._stopping.set()
         for link in self.totals.living:
-            if link.joined:
-                link.calls.tell({"do": "stop"})
-            else:
+            if not link.joined:
                 link.kill()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._hurry, hurried)
-            with trio.move_on_after(seconds + STUCK_SECONDS):
+            with trio.move_on_after(seconds + STUCK_SECONDS) as patience:
+                nursery.start_soon(self._tell_to_stop, stop, patience)
                 await self._ended.wait()
-            for link in self.totals.living:
-                log(ERROR, "worker does not end; killed", worker=link.number)
-                link.kill()
-            await self._ended.wait()
             nursery.cancel_scope.cancel()
-        return not any(self._codes)
+        await self._kill_the_rest()
+        return not self.totals.living and not any(self._codes)
+
+    async def _tell_to_stop(self, stop: Stop, patience: trio.CancelScope) -> None:
+        """Tells those that work each time that it is more urgent, and has less patience with them then."""
+        for event, urgency, seconds in (
+            (stop.begun, Urgency.DRAIN, math.inf),
+            (stop.hurried, Urgency.HURRY, HURRIED_STUCK_SECONDS),
+            (stop.at_once, Urgency.AT_ONCE, AT_ONCE_SECONDS),
+        ):
+            await event.wait()
+            for link in self.joined:
+                link.calls.tell({"do": "stop", "urgency": urgency})
+            patience.deadline = min(patience.deadline, trio.current_time() + seconds)
+
+    async def _kill_the_rest(self) -> None:
+        for link in self.totals.living:
+            log(ERROR, "worker does not end; killed", worker=link.number)
+            link.kill()
+        with trio.move_on_after(LAST_WORDS_SECONDS + KILLED_SECONDS):
+            await self._ended.wait()
+        for link in self.totals.living:
+            log(ERROR, "worker does not end though it was killed; left behind", worker=link.number)
 
     async def count(self) -> None:
         """Brings the numbers of all up to date, as far as they tell them in time."""
@@ -147,11 +169,6 @@ class Force:
         with trio.move_on_after(NUMBERS_SECONDS):
             for answer in asked:
                 await answer.settled()
-
-    async def _hurry(self, hurried: trio.Event) -> None:
-        await hurried.wait()
-        for link in self.totals.living:
-            link.calls.tell({"do": "hurry"})
 
     async def _keep(self, place: int) -> None:
         """Keeps one running."""

@@ -23,7 +23,8 @@ from proxy.metrics.admin import Probe
 from proxy.metrics.collector import ClusterNumbers, Gathered, WiretapCollector, process_registry, worker_families
 from proxy.net.cluster import Cluster, Common
 from proxy.net.nodes import Nodes
-from proxy.net.server import EXIT_CLEAN, EXIT_CUT_OFF, Proxy, Ready, Reload, nobody, nothing_else, run_it
+from proxy.net.server import Proxy, Ready, Reload, nobody, nothing_else, run_it
+from proxy.net.stopping import EXIT_CLEAN, EXIT_CUT_OFF
 from proxy.net.workers.balance import Places
 from proxy.net.workers.calls import Said
 from proxy.net.workers.channel import Message
@@ -235,13 +236,13 @@ class Parent(Proxy):
             waiting.cancel_scope.cancel()
 
     async def _give_up_when_stopped(self, scope: trio.CancelScope) -> None:
-        await self._stopping.wait()
+        await self._stop.begun.wait()
         scope.cancel()
 
     async def _drain(self) -> int:
         for cluster in self._parents:
             cluster.close_listeners()
-        clean = await self._workers.stop(self._settings.drain_seconds, self._hurried)
+        clean = await self._workers.stop(self._settings.drain_seconds, self._stop)
         return EXIT_CLEAN if clean else EXIT_CUT_OFF
 
     # the admin page; its requests are answered in threads

@@ -23,6 +23,7 @@ from proxy.net.cluster import Arrival, Cluster, Common
 from proxy.net.nodes import Nodes
 from proxy.net.observer import Observer
 from proxy.net.server import InEffect, Proxy, run_it
+from proxy.net.stopping import Urgency
 from proxy.net.upstreams import Upstreams
 from proxy.net.workers.balance import Place, Places
 from proxy.net.workers.calls import Calls, Said
@@ -139,7 +140,7 @@ class Worker(Proxy):
     async def _listen_to_parent(self) -> None:
         await self._parent.run()
         log(WARNING, "stopping: the proxy that this is a worker of is gone")
-        self._stopping.set()
+        self._ask_to_stop(Urgency.DRAIN)
 
     def _make_cluster(self, settings: ClusterSettings, common: Common, reserved: tuple[range, ...]) -> Cluster:
         made = WorkerCluster(settings, common, self._parent, self._place)
@@ -153,16 +154,13 @@ class Worker(Proxy):
             cluster.watch_idle()
         self._place.begin()
         self._parent.tell({"do": "join"})
-        await self._stopping.wait()
+        await self._stop.begun.wait()
 
     def _heed_now(self, message: Message) -> bool:
         said = message.said
         match said["do"]:
             case "stop":
-                self._stopping.set()
-            case "hurry":
-                self._stopping.set()
-                self._hurried.set()
+                self._ask_to_stop(Urgency(said["urgency"]))
             case "accept":
                 self._cluster(said).accept_from_parent(message.sockets[0], said["node"], Address(*said["called"]))
             case "settings":

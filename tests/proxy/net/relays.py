@@ -66,6 +66,7 @@ class Watcher:
     def __init__(self, on_arrival: Callable[[Direction, bytes], None] = lambda direction, chunk: None) -> None:
         self.full = False
         self.failed = 0
+        self.unwritten = 0
         # who is to be told of room
         self.waiting: list[Callable[[], None]] = []
         self.on_arrival = on_arrival

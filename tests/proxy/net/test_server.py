@@ -7,6 +7,7 @@ import resource
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -18,13 +19,14 @@ from trio.testing import wait_all_tasks_blocked
 from proxy import net
 from proxy.config import BadSetting, MappingKind
 from proxy.conversation import Cause, Direction
-from proxy.net import server
+from proxy.net import server, stopping
 from proxy.net.claims import Claims
 from proxy.net.cluster import LINGER_SECONDS
 from proxy.net.nodes import bind
 from proxy.net.relay import Relay
 from proxy.net.server import InEffect
 from proxy.net.state import read_state
+from proxy.net.stopping import HURRIED_STOP_SECONDS, STOP_SECONDS
 from proxy.net.waits import waits
 from proxy.rewrite.addresses import METADATA
 from proxy.rewrite.nodes import Address, Node
@@ -339,16 +341,62 @@ async def test_a_second_signal_ends_the_wait(broker, withheld):
     assert proxy.watcher.events[-1] == ("close",)
 
 
-async def test_a_third_signal_does_not_end_the_recording_in_its_middle(broker):
+async def test_two_signals_at_the_same_moment_let_the_recording_end_in_order(broker):
+    """As a terminal and a service manager may send them."""
     async with proxying(settings(broker.address)) as proxy:
-
-        def close() -> None:
-            for _ in range(3):
-                signal.raise_signal(signal.SIGTERM)
-
-        proxy.watcher.close = lambda: trio.from_thread.run_sync(close)
+        proxy.stop()
         proxy.stop()
         await proxy.ends_with(0)
+    assert proxy.watcher.events[-1] == ("close",)
+
+
+@pytest.fixture
+def hung_disk() -> Iterator[Watcher]:
+    """A recorder that never ends, with something to write."""
+    released = threading.Event()
+    watcher = Watcher()
+    watcher.close = released.wait
+    watcher.unwritten = 4711
+    yield watcher
+    released.set()
+
+
+async def test_a_recorder_that_hangs_at_the_end_is_left_and_what_is_lost_is_said(
+    broker, hung_disk, caplog, autojump_clock
+):
+    async with proxying(settings(broker.address), watcher=hung_disk) as proxy:
+        began = trio.current_time()
+        proxy.stop()
+        await proxy.finished.wait()
+        assert proxy.code == 1
+        assert proxy.proxy.hangs
+        assert trio.current_time() - began < STOP_SECONDS
+    (said,) = [record for record in caplog.records if "the recorder does not end" in record.message]
+    assert said.keys["bytes"] == 4711
+
+
+async def test_a_second_signal_while_the_recorder_hangs_ends_the_proxy_at_once(broker, hung_disk):
+    async with proxying(settings(broker.address), watcher=hung_disk) as proxy:
+        proxy.stop()
+        with trio.fail_after(PATIENCE):
+            while not proxy.proxy._stop._only_recorder:
+                await wait_all_tasks_blocked(0.005)
+        proxy.stop()
+        await proxy.ends_with(1)
+
+
+async def test_the_last_resort_knows_how_long_each_stop_may_take(broker, withheld):
+    said: list[float] = []
+    async with proxying(settings(broker.address), drain_seconds=100) as proxy:
+        proxy.proxy.last_resort = SimpleNamespace(end_within=said.append)
+        client = await proxy.client()
+        await client.say(PING)
+        await asked(broker, HEARTBEAT)
+        for _ in range(2):
+            proxy.stop()
+            await wait_all_tasks_blocked(0.01)
+        await proxy.ends_with(1)
+    assert said == [100 + STOP_SECONDS, HURRIED_STOP_SECONDS]
 
 
 async def test_without_time_to_drain_idle_connections_are_not_cut_off(broker):
@@ -634,7 +682,19 @@ def test_what_is_no_setting_comes_out_as_it_is():
 
 
 def test_a_run_ends_with_the_exit_code():
-    assert net.run(whole(settings(NOWHERE)), None, None, lambda *where: signal.raise_signal(signal.SIGTERM)) == 0
+    assert net.run(whole(settings(NOWHERE)), None, None, stopped) == 0
+
+
+def test_a_run_of_which_a_thread_still_hangs_is_left_with_its_exit_code(monkeypatch, hung_disk):
+    left: list[int] = []
+    monkeypatch.setattr(server, "leave", left.append)
+    monkeypatch.setattr(stopping, "RECORDER_SECONDS", 0)
+    assert net.run(whole(settings(NOWHERE)), hung_disk, None, stopped) == 1
+    assert left == [1]
+
+
+def stopped(*where: Any) -> None:
+    signal.raise_signal(signal.SIGTERM)
 
 
 async def test_flags_that_win_over_the_state_file_are_said(broker, caplog):

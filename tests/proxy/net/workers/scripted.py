@@ -76,7 +76,7 @@ class Worker:
     def _now(self, message: Message) -> bool:
         self.told.append(message.said)
         self.sockets += message.sockets
-        if message.said["do"] in ("stop", "hurry") and self.ends_when_told:
+        if message.said["do"] == "stop" and self.ends_when_told:
             self.end(self.code)
         return self.does_what_it_is_told and message.said["do"] != "count"
 

@@ -8,6 +8,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from proxy.conversation import Cause
+from proxy.net.stopping import STOP_SECONDS, Stop, Urgency
 from proxy.net.workers import force as forces
 from tests.proxy.net.workers.scripted import KILLED, SILENCE, Team, Worker
 
@@ -16,6 +17,12 @@ from tests.proxy.net.workers.scripted import KILLED, SILENCE, Team, Worker
 async def team(nursery: trio.Nursery) -> AsyncIterator[Team]:
     yield Team(nursery)
     nursery.cancel_scope.cancel()
+
+
+def asked(urgency: Urgency = Urgency.DRAIN) -> Stop:
+    stop = Stop()
+    stop.ask(urgency)
+    return stop
 
 
 def seconds() -> float:
@@ -159,7 +166,7 @@ async def test_a_scrape_does_not_wait_for_one_that_hangs(team, autojump_clock):
 
 async def test_it_stops_when_all_have_ended(team, autojump_clock):
     workers = await team.working()
-    assert await team.force.stop(10, trio.Event())
+    assert await team.force.stop(10, asked())
     assert [worker.told[-1]["do"] for worker in workers] == ["stop", "stop"]
     assert len(team.workers) == 2
 
@@ -167,37 +174,63 @@ async def test_it_stops_when_all_have_ended(team, autojump_clock):
 async def test_what_one_cut_off_was_cut_off(team, autojump_clock):
     workers = await team.working()
     workers[1].code = 1
-    assert not await team.force.stop(10, trio.Event())
+    assert not await team.force.stop(10, asked())
 
 
 async def test_one_that_died_earlier_is_no_reason(team, autojump_clock):
     workers = await team.working()
     workers[0].end(KILLED)
     await team.replaced()
-    assert await team.force.stop(10, trio.Event())
+    assert await team.force.stop(10, asked())
 
 
-async def test_all_are_hurried(team, nursery, autojump_clock):
+@pytest.mark.parametrize("urgency", [Urgency.HURRY, Urgency.AT_ONCE])
+async def test_all_are_told_that_it_is_urgent(team, nursery, autojump_clock, urgency):
     workers = await team.working()
-    hurried = trio.Event()
+    stop = asked()
     workers[0].ends_when_told = workers[1].ends_when_told = False
-    nursery.start_soon(hurry, workers, hurried)
-    assert await team.force.stop(10, hurried)
-    assert [worker.told[-1]["do"] for worker in workers] == ["hurry", "hurry"]
-
-
-async def hurry(workers: list[Worker], hurried: trio.Event) -> None:
-    await wait_all_tasks_blocked()
+    nursery.start_soon(hurry, workers, stop, urgency)
+    assert await team.force.stop(10, stop)
     for worker in workers:
-        worker.ends_when_told = True
-    hurried.set()
+        assert [said["urgency"] for said in worker.was_told("stop")] == [*range(1, urgency + 1)]
+
+
+async def hurry(workers: list[Worker], stop: Stop, urgency: Urgency) -> None:
+    for more in range(2, urgency + 1):
+        await wait_all_tasks_blocked()
+        for worker in workers:
+            worker.ends_when_told = more == urgency
+        stop.ask()
+
+
+@pytest.mark.parametrize(
+    ("urgency", "seconds"),
+    [(Urgency.HURRY, forces.HURRIED_STUCK_SECONDS), (Urgency.AT_ONCE, forces.AT_ONCE_SECONDS)],
+    ids=["hurried", "at once"],
+)
+async def test_the_more_urgent_the_end_the_sooner_is_killed_who_does_not_end(team, autojump_clock, urgency, seconds):
+    workers = await team.working()
+    workers[0].ends_when_told = False
+    before = trio.current_time()
+    assert not await team.force.stop(1000, asked(urgency))
+    assert trio.current_time() - before == pytest.approx(seconds)
+    assert [worker.killed for worker in workers] == [True, False]
+
+
+async def test_one_that_does_not_even_end_when_it_is_killed_is_left_behind(team, caplog, autojump_clock):
+    workers = await team.working()
+    workers[0].ends_when_told, workers[0].kill = False, lambda: None
+    before = trio.current_time()
+    assert not await team.force.stop(10, asked())
+    assert trio.current_time() - before < 10 + STOP_SECONDS
+    assert "left behind" in caplog.text
 
 
 async def test_one_that_does_not_end_is_killed(team, caplog, autojump_clock):
     workers = await team.working()
     workers[0].ends_when_told = False
     before = seconds()
-    assert not await team.force.stop(10, trio.Event())
+    assert not await team.force.stop(10, asked())
     assert seconds() - before == pytest.approx(10 + forces.STUCK_SECONDS)
     assert workers[0].killed
     assert not workers[1].killed
@@ -206,7 +239,7 @@ async def test_one_that_does_not_end_is_killed(team, caplog, autojump_clock):
 
 async def test_one_that_has_not_joined_has_nothing_to_end(team, autojump_clock):
     await wait_all_tasks_blocked()
-    assert await team.force.stop(10, trio.Event())
+    assert await team.force.stop(10, asked())
     assert [worker.killed for worker in team.workers] == [True, True]
 
 
@@ -215,7 +248,7 @@ async def test_during_a_pause_nobody_waits(team, autojump_clock):
     workers[0].end(1)
     await wait_all_tasks_blocked()
     before = seconds()
-    assert await team.force.stop(10, trio.Event())
+    assert await team.force.stop(10, asked())
     assert seconds() - before < forces.FIRST_PAUSE
 
 
@@ -294,6 +327,6 @@ async def test_one_that_says_nothing_for_long_is_killed_and_replaced(team, nurse
 async def test_while_all_stop_nobody_is_killed_for_its_silence(team, nursery, few_beats, autojump_clock):
     workers = await team.working()
     workers[0].ends_when_told = workers[1].ends_when_told = False
-    nursery.start_soon(team.force.stop, SILENCE * 5, trio.Event())
+    nursery.start_soon(team.force.stop, SILENCE * 5, asked())
     await trio.sleep(SILENCE * 1.5)
     assert not any(worker.killed for worker in workers)

@@ -237,7 +237,7 @@ async def test_it_is_not_ready_while_one_can_not_record(running):
 
 async def test_workers_are_told_to_stop_and_nothing_listens(running):
     await running.ends_with(0)
-    assert [worker.was_told("stop") for worker in running.workers] == [[{"do": "stop"}]] * 2
+    assert [worker.was_told("stop") for worker in running.workers] == [[{"do": "stop", "urgency": 1}]] * 2
     bind(running.listening["main"]).close()
 
 

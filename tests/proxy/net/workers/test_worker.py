@@ -270,7 +270,7 @@ async def test_a_client_that_could_not_be_accepted_after_all_takes_no_place(pare
 async def test_it_stops_when_it_is_told_and_says_its_last_counts(parent):
     client = await connected(await parent.hand_over())
     await ping(client)
-    parent.calls.tell({"do": "stop"})
+    parent.calls.tell({"do": "stop", "urgency": 1})
     await client.hears_the_end()
     client.close()
     await parent.worker_ends_with(0)
@@ -307,10 +307,10 @@ async def test_a_signal_and_the_parents_word_are_one_stop_and_hurry_is_another(f
     if first == "signal":
         signal.raise_signal(signal.SIGTERM)
         await wait_all_tasks_blocked(0.02)
-    parent.calls.tell({"do": "stop"})
+    parent.calls.tell({"do": "stop", "urgency": 1})
     await wait_all_tasks_blocked(0.02)
     assert not parent.ended.is_set()
-    parent.calls.tell({"do": "hurry"})
+    parent.calls.tell({"do": "stop", "urgency": 2})
     await parent.worker_ends_with(1)
 
 
@@ -330,6 +330,6 @@ async def test_settings_that_have_changed_are_taken_over(parent, broker, monkeyp
     with trio.fail_after(PATIENCE):
         while not broker.frames:
             await wait_all_tasks_blocked(0.005)
-    parent.calls.tell({"do": "stop"})
+    parent.calls.tell({"do": "stop", "urgency": 1})
     # nothing is waited for any more
     await parent.worker_ends_with(1)

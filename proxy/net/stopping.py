@@ -1,0 +1,120 @@
+"""How a proxy ends: what each signal asks for, and what is done when the process does not end by itself.
+
+    first signal            exchanges in flight finish (`drain`), then the recorder writes what it has
+    second                  only the recorder is waited for, and that for a moment
+    third, or any signal    nothing is waited for
+    while it writes
+
+A call to the kernel that hangs (a disk that is gone) can't be ended, only left. So what may hang is done in threads
+that can be abandoned, and should something hang that nobody thought of, the process ends without Python's own end.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable
+from enum import IntEnum
+from logging import ERROR
+
+import trio
+
+from proxy.log import log
+
+# the recorder's last writes: its queue (64 MiB by default) onto a disk that takes 3.2 MiB a second
+RECORDER_SECONDS = 20.0
+# likewise, once somebody is in a hurry: a disk that is well takes the queue in less
+HURRIED_SECONDS = 2.0
+# what a stop takes beyond the drain at most, whatever hangs: the recorder, and the end of the processes
+STOP_SECONDS = 30.0
+# likewise, once somebody is in a hurry
+HURRIED_STOP_SECONDS = 10.0
+
+# how long a line of the log may take, when the process is to end
+SAY_SECONDS = 1.0
+
+EXIT_CLEAN, EXIT_CUT_OFF = 0, 1
+
+
+class Urgency(IntEnum):
+    """How urgent the end is."""
+
+    NONE = 0
+    DRAIN = 1
+    HURRY = 2
+    AT_ONCE = 3
+
+
+class Stop:
+    """What is known of the end. `begun`, `hurried` and `at_once` are set in this order, and stay set."""
+
+    def __init__(self) -> None:
+        self.begun, self.hurried, self.at_once = trio.Event(), trio.Event(), trio.Event()
+        self.urgency = Urgency.NONE
+        # nothing but the recorder is waited for
+        self._only_recorder = False
+
+    def ask(self, urgency: Urgency | None = None) -> None:
+        """Somebody wants the end. `urgency`: None is one more than before; less than before changes nothing."""
+        wanted = self._more() if urgency is None else urgency
+        if wanted > self.urgency:
+            self.urgency = Urgency.AT_ONCE if self._only_recorder else wanted
+        for event in (self.begun, self.hurried, self.at_once)[: self.urgency]:
+            event.set()
+
+    def _more(self) -> Urgency:
+        return Urgency(min(self.urgency + 1, Urgency.AT_ONCE))
+
+    async def last_words(self, close: Callable[[], None]) -> bool:
+        """Calls `close`, which blocks, in a thread, and waits for it no longer than it may take. Whether it returned.
+
+        Not cancelled with what is around it. One that has not returned goes on in its thread.
+        """
+        self._only_recorder = True
+        seconds = HURRIED_SECONDS if self.hurried.is_set() else RECORDER_SECONDS
+        returned = False
+        with trio.CancelScope(deadline=trio.current_time() + seconds, shield=True) as patience:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._end_at_once, patience)
+                await trio.to_thread.run_sync(close, abandon_on_cancel=True)
+                returned = True
+                nursery.cancel_scope.cancel()
+        return returned
+
+    async def _end_at_once(self, patience: trio.CancelScope) -> None:
+        await self.at_once.wait()
+        patience.cancel()
+
+
+class LastResort:
+    """Ends the process from a thread of its own, when it does not end in time."""
+
+    def __init__(self) -> None:
+        self._timer: threading.Timer | None = None
+
+    def end_within(self, seconds: float) -> None:
+        """From now; what was said before counts no more."""
+        self.forget()
+        self._timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), leave, [EXIT_CUT_OFF])
+        self._timer.daemon = True
+        self._timer.start()
+
+    def forget(self) -> None:
+        """It has ended, or is about to."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+
+def leave(code: int) -> None:
+    """Ends the process at once: Python's own end would wait for what hangs."""
+    # standard error may be what hangs
+    said = threading.Thread(target=_say_left, args=[code], daemon=True)
+    said.start()
+    said.join(SAY_SECONDS)
+    os._exit(code)
+
+
+def _say_left(code: int) -> None:
+    log(ERROR, "something hangs: exiting without waiting for it", exit_code=code)
+    logging.shutdown()

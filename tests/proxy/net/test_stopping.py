@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from proxy.net import stopping
+from proxy.net.stopping import EXIT_CUT_OFF, HURRIED_SECONDS, RECORDER_SECONDS, LastResort, Stop, Urgency, leave
+from tests.proxy.net.peers import PATIENCE
+
+
+def urgency_of(stop: Stop) -> list[bool]:
+    return [event.is_set() for event in (stop.begun, stop.hurried, stop.at_once)]
+
+
+def test_each_time_that_it_is_asked_for_the_end_is_more_urgent():
+    stop = Stop()
+    for urgency in ([True, False, False], [True, True, False], [True, True, True], [True, True, True]):
+        stop.ask()
+        assert urgency_of(stop) == urgency
+
+
+def test_what_is_asked_for_twice_by_two_is_one_stop():
+    stop = Stop()
+    for _ in range(2):
+        stop.ask(Urgency.DRAIN)
+    assert urgency_of(stop) == [True, False, False]
+    stop.ask(Urgency.AT_ONCE)
+    stop.ask(Urgency.DRAIN)
+    assert urgency_of(stop) == [True, True, True]
+
+
+# the recorder's last words
+
+
+@pytest.fixture
+def hang() -> Iterator[Callable[[], None]]:
+    """A call that hangs until the test has ended."""
+    ended = threading.Event()
+    yield ended.wait
+    ended.set()
+
+
+async def test_a_recorder_that_ends_is_waited_for(autojump_clock):
+    closed: list[bool] = []
+    assert await Stop().last_words(lambda: closed.append(True))
+    assert closed == [True]
+
+
+async def test_a_recorder_that_ends_is_waited_for_though_all_is_cancelled(autojump_clock):
+    closed: list[bool] = []
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        assert await Stop().last_words(lambda: closed.append(True))
+    assert closed == [True]
+
+
+@pytest.mark.parametrize(("asked", "seconds"), [(1, RECORDER_SECONDS), (2, HURRIED_SECONDS), (3, 0)])
+async def test_one_that_hangs_is_waited_for_the_less_the_more_urgent_the_end_is(asked, seconds, hang, autojump_clock):
+    stop = Stop()
+    for _ in range(asked):
+        stop.ask()
+    before = trio.current_time()
+    assert not await stop.last_words(hang)
+    assert trio.current_time() - before == pytest.approx(seconds)
+
+
+async def test_whoever_asks_while_only_the_recorder_is_waited_for_waits_no_longer(hang, nursery, autojump_clock):
+    stop = Stop()
+    stop.ask()
+    before = trio.current_time()
+
+    async def ask() -> None:
+        await wait_all_tasks_blocked()
+        # said before, by another
+        stop.ask(Urgency.DRAIN)
+        await trio.sleep(1)
+        stop.ask()
+
+    nursery.start_soon(ask)
+    assert not await stop.last_words(hang)
+    assert trio.current_time() - before == pytest.approx(1)
+
+
+async def test_a_fault_of_the_recorders_is_heard(autojump_clock):
+    def break_off() -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ExceptionGroup) as caught:
+        await Stop().last_words(break_off)
+    assert caught.value.subgroup(ZeroDivisionError)
+
+
+# the last resort
+
+
+@pytest.fixture
+def exits(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """The codes of exits that were not made, because the test goes on."""
+    codes: list[int] = []
+    monkeypatch.setattr(stopping.logging, "shutdown", lambda: None)
+    monkeypatch.setattr(stopping.os, "_exit", codes.append)
+    yield codes
+    assert os._exit == codes.append
+
+
+def test_what_does_not_end_in_time_is_ended(exits, caplog):
+    last_resort = LastResort()
+    last_resort.end_within(0)
+    assert last_resort._timer is not None
+    last_resort._timer.join(PATIENCE)
+    assert exits == [EXIT_CUT_OFF]
+    assert "something hangs" in caplog.text
+
+
+@pytest.mark.parametrize("seconds", [1e9, 1e300, float("inf")])
+def test_what_ends_in_time_is_not_ended_however_much_time_there_is(seconds, exits):
+    last_resort = LastResort()
+    last_resort.forget()
+    last_resort.end_within(seconds)
+    assert last_resort._timer is not None
+    assert last_resort._timer.daemon
+    last_resort.forget()
+    last_resort._timer.join(PATIENCE)
+    assert exits == []
+
+
+def test_a_log_that_hangs_does_not_keep_the_process(exits, hang, monkeypatch):
+    monkeypatch.setattr(stopping, "SAY_SECONDS", 0)
+    monkeypatch.setattr(stopping, "log", lambda *_, **__: hang())
+    leave(7)
+    assert exits == [7]
