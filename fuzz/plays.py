@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple, TypeVar
 
 import trio
@@ -26,6 +27,7 @@ from proxy.net.observer import Opened
 from proxy.net.relay import Relay, Shared
 from proxy.rewrite.nodes import Address, Node
 from proxy.wire.dialects import Dialect
+from recorder.capture.lag import Trail
 from recorder.capture.session import RecordSettings
 from recorder.capture.tap import Tap
 
@@ -199,12 +201,13 @@ class PlayedNodes:
 
 @dataclass
 class Pages:
-    """Where the tap puts what is to be written."""
+    """Where the tap puts what is to be written. `log`: only asked how far behind its compactor is."""
 
     queue: list[tuple[Any, ...]] = field(default_factory=list)
     written: int = 0
     idle: bool = False
     ended: bool = False
+    log: Any = field(default_factory=lambda: SimpleNamespace(trail=Trail()))
 
 
 def play(chunks: Sequence[Chunk], options: Options = AS_IT_IS) -> Outcome:

@@ -100,11 +100,16 @@ LEFT_OUT_BYTES = _counter("recorder_left_out_bytes_total", "", "Bytes of traffic
 GAPS = _counter("recorder_gaps_total", "", "Stretches of traffic that were not recorded.")
 QUEUE = _gauge("recorder_queue_bytes", "", "Bytes in memory that wait to be written to the log.")
 SPOOL = _gauge("recorder_spool_bytes", "", "Bytes of log on disk.")
-FAILED = _gauge("recorder_failed", "", "1 while nothing can be recorded (disk full, not writable), else 0.")
+FAILED = _gauge("recorder_failed", "", "1 while nothing can be recorded (disk full, not writable, hanging), else 0.")
 COMPACTED_FRAMES = _counter("recorder_compacted_frames_total", "", "Frames written to Parquet.")
 COMPACTED_BYTES = _counter("recorder_compacted_bytes_total", "", "Bytes of frames written to Parquet, uncompressed.")
 LAG_BYTES = _gauge("recorder_lag_bytes", "", "Bytes of log that the compactor has not yet read.")
 LAG_SECONDS = _gauge("recorder_lag_seconds", "", "Age of the oldest traffic that the compactor has not yet read.")
+COMPACTOR_RESTARTS = _counter(
+    "recorder_compactor_restarts_total",
+    "",
+    "Times that the compactor ended while the proxy went on, and was restarted.",
+)
 
 METRICS = tuple(value for value in list(globals().values()) if isinstance(value, Metric))
 
@@ -123,6 +128,7 @@ RECORDER_COUNTERS = {
     "compacted_bytes": COMPACTED_BYTES,
     "lag_bytes": LAG_BYTES,
     "lag_seconds": LAG_SECONDS,
+    "compactor_restarts": COMPACTOR_RESTARTS,
 }
 
 

@@ -6,7 +6,7 @@ It runs in a session of its own, so that a Ctrl-C at the terminal lets it finish
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from logging import WARNING
 
 import trio
@@ -18,8 +18,12 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 WELL_SECONDS = 60.0
 
 
-async def look_after(command: Sequence[str]) -> None:
-    """Keeps one process of `command` running until cancelled; then leaves it alone."""
+async def look_after(command: Sequence[str], has_ended: Callable[[], None]) -> None:
+    """Keeps one process of `command` running until cancelled; then leaves it alone.
+
+    Args:
+        has_ended: called each time that it has ended, or could not be started.
+    """
     pause = FIRST_PAUSE
     while True:
         started = trio.current_time()
@@ -30,6 +34,7 @@ async def look_after(command: Sequence[str]) -> None:
             ended = f"exit code {await process.wait()}"
         except OSError as error:
             ended = str(error)
+        has_ended()
         if trio.current_time() - started > WELL_SECONDS:
             pause = FIRST_PAUSE
         log(WARNING, "child process ended; starting it again", command=" ".join(command[:4]), reason=ended, pause=pause)

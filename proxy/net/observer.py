@@ -65,6 +65,9 @@ class Observer(Protocol):
     def counters(self) -> Mapping[str, float]:
         """Numbers for the metrics, by name; called in any thread."""
 
+    def child_ended(self) -> None:
+        """The process that runs beside the proxy for it has ended, and is started again."""
+
     @property
     def unwritten(self) -> int:
         """Bytes of traffic that it has taken and that are not on the disk yet."""

@@ -92,7 +92,7 @@ def run(
 
     Args:
         observer: is told of every byte; closed at the end.
-        child: a command to keep running meanwhile.
+        child: a command to keep running meanwhile, for the observer.
         ready: called once, when everything listens.
         reload: called at each SIGHUP.
         released: called in a thread once the proxy listens no more, and will not write its state files again.
@@ -297,9 +297,9 @@ class Proxy:
         await self._stop.begun.wait()
 
     async def _start_children(self, connections: trio.Nursery) -> None:
-        if self._child is not None:
+        if self._child is not None and self._observer is not None:
             # it is looked after to the last: what it does goes on after the last connection
-            connections.start_soon(look_after, self._child)
+            connections.start_soon(look_after, self._child, self._observer.child_ended)
 
     def _serve_admin(self) -> Server | None:
         where = self._settings.metrics

@@ -7,6 +7,7 @@
     gap           what a stretch that isn't recorded has lost
     writer        the thread that writes what the tap took
     spool         the log's format: segments, entries, checksums
+    lag           how far the compactor is behind
     session       a session's folder: names, locks, settings, status
 
     in the compactor's

@@ -236,24 +236,14 @@ class Compaction:
         self._told = seconds
         rows = self._assembly.rows
         extra = (0, 0) if now else (rows.frames, rows.bytes)
-        behind = self._behind()
-        seconds_behind = (time.monotonic_ns() - self._assembly.last_mono_ns) / 1e9 if behind else 0.0
         status = Status(
             frames=self.frames + extra[0],
             bytes=self.bytes + extra[1],
-            lag_bytes=behind,
-            lag_seconds=max(seconds_behind, 0.0),
             segment=self._segment,
+            position=self._position,
+            at_ns=time.monotonic_ns(),
         )
         sessions.write_status(self.spool, status)
-
-    def _behind(self) -> int:
-        """Bytes of the log that haven't been read."""
-        behind = 0
-        for number in spool.segments(self.spool):
-            size = os.stat(spool.segment_path(self.spool, number)).st_size
-            behind += size - self._position if number == self._segment else size
-        return max(behind, 0)
 
 
 def compact_session(

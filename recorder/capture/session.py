@@ -189,13 +189,16 @@ class Lock:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """How far a compactor is: totals since it began, what lies before it, and since when (unix seconds)."""
+    """How far a compactor is: totals of the session, and the segment and the position in it up to which it has read.
+
+    at_ns: when that was (monotonic; one clock for all processes of a machine).
+    """
 
     frames: int = 0
     bytes: int = 0
-    lag_bytes: int = 0
-    lag_seconds: float = 0.0
     segment: int = 0
+    position: int = 0
+    at_ns: int = 0
 
 
 def write_status(spool: Path, status: Status) -> None:

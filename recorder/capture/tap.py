@@ -24,6 +24,7 @@ from proxy.log import log
 from recorder.capture import gap as gaps
 from recorder.capture import session as sessions
 from recorder.capture.gap import Gap
+from recorder.capture.lag import Lag
 from recorder.capture.line import Line
 from recorder.capture.selection import Selection
 from recorder.capture.session import FolderError, Lock, RecordSettings, WhenFull
@@ -46,7 +47,7 @@ class Tap:
 
     def __init__(self, spool: Path, session: str, settings: RecordSettings, writer: Writer, lock: Lock) -> None:
         self.session = session
-        self._spool = spool
+        self._lag = Lag(spool, writer.log.trail)
         self._settings = settings
         self._writer = writer
         self._lock = lock
@@ -192,7 +193,6 @@ class Tap:
 
     def counters(self) -> Mapping[str, float]:
         """What the metrics show; sums since the start, and the state of now."""
-        status = sessions.read_status(self._spool) or sessions.Status()
         return {
             "recorded_bytes": self._writer.written_bytes,
             "recorded_chunks": self._writer.written_items,
@@ -202,12 +202,13 @@ class Tap:
             "left_out_bytes": self._left_out["bytes"],
             "queue_bytes": self._waiting,
             "spool_bytes": self._writer.log.spool_bytes,
-            "failed": float(self._writer.failed),
-            "compacted_frames": status.frames,
-            "compacted_bytes": status.bytes,
-            "lag_bytes": status.lag_bytes,
-            "lag_seconds": status.lag_seconds,
+            "failed": float(self._writer.failed or self._writer.hangs),
+            **self._lag.counters(),
         }
+
+    def child_ended(self) -> None:
+        """The compactor, which is started again."""
+        self._lag.compactor_ended()
 
     def close(self) -> None:
         """Writes what is left and ends the session. Connections that are still open are cut off. Blocks."""

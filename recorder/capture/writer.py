@@ -19,6 +19,7 @@ from pathlib import Path
 from proxy.log import log
 from recorder.capture import spool
 from recorder.capture.blocks import BLOCK, LARGE, BlockFile, Pace, WrittenInPart
+from recorder.capture.lag import Trail
 from recorder.capture.session import RecordSettings, private
 from recorder.capture.spool import Kind, SegmentHead, Spans
 
@@ -37,6 +38,8 @@ LINGER_SECONDS = 0.01
 IDLE_SECONDS = 0.5
 # how soon a failed write is tried again
 RETRY_SECONDS = 0.2
+# a call to the disk that has not returned for so long hangs
+HANG_SECONDS = 10.0
 # how often the metrics' figure of older segments is renewed; the limit looks for itself
 LOOK_SECONDS = 0.5
 # a wall clock that moved by more than this against the monotonic one has been set
@@ -60,7 +63,7 @@ class SpoolFullError(OSError):
 
 
 class Log:
-    """A session's log: appends to the newest segment, begins the next one."""
+    """A session's log: appends to the newest segment, begins the next one. `trail`: when what in it arrived."""
 
     def __init__(
         self,
@@ -84,6 +87,10 @@ class Log:
         self._blocks: BlockFile | None = None
         self._pace = Pace()
         self._older_bytes = 0
+        self.trail = Trail()
+        # of all segments before this one
+        self._before = 0
+        self._arrived = 0
         self.number = 0
         self._end = self._start = 0
         self._descriptor = -1
@@ -114,7 +121,7 @@ class Log:
         for item in group:
             buffers.append(spool.entry_head(*item))
             buffers.append(item[5])
-        self._unfinished, self._group = buffers, len(group)
+        self._unfinished, self._group, self._arrived = buffers, len(group), group[0][4]
         if size >= LARGE and self._blocks is not None:
             self._append_blocks(self._blocks)
         return self.resume()
@@ -144,6 +151,7 @@ class Log:
         self._drop(self._size() - self._end)
         while self._unfinished:
             self._drop(self._writev(self._descriptor, self._unfinished))
+        self.trail.append(self._before + self._end, self._arrived)
         return self._group
 
     def turn(self, seconds: float) -> None:
@@ -227,6 +235,8 @@ class Log:
         self._end_blocks()
         with suppress(OSError):
             self._blocks = BlockFile(spool.segment_path(self.folder, number), os.O_WRONLY)
+        self._before += self._end
+        self.trail.begin(number, self._before)
         self._start = self._end = len(encoded)
         self._begun = time.monotonic()
         self.look()
@@ -256,6 +266,8 @@ class Writer:
         self.written_bytes = 0
         self.written_items = 0
         self._stuck = False
+        # when the call to the disk began that has not returned
+        self._calling_since: float | None = None
         self._closing = False
         self._looked = 0.0
         self._wake = threading.Event()
@@ -267,6 +279,12 @@ class Writer:
 
     def start(self) -> None:
         self._thread.start()
+
+    @property
+    def hangs(self) -> bool:
+        """Whether the disk has kept the thread for longer than a disk that works does."""
+        since = self._calling_since
+        return since is not None and time.monotonic() - since > HANG_SECONDS
 
     def wake(self) -> None:
         """Work has come while the thread was idle."""
@@ -336,9 +354,11 @@ class Writer:
         self._try(self._look_around)
 
     def _try(self, work: Callable[[], None]) -> bool:
+        self._calling_since = time.monotonic()
         try:
             work()
         except OSError as error:
+            self._calling_since = None
             if not self.failed and not isinstance(error, SpoolFullError):
                 self.failed = True
                 log(WARNING, "nothing can be recorded", folder=self.log.folder, reason=error.strerror or error)
@@ -347,6 +367,7 @@ class Writer:
             if not self._closing:
                 self._hurry.wait(RETRY_SECONDS)
             return False
+        self._calling_since = None
         self._note_success()
         return True
 
@@ -358,6 +379,7 @@ class Writer:
     def _work(self) -> None:
         queue = self.queue
         while queue:
+            self._calling_since = time.monotonic()
             if not self.log.busy:
                 self._note_clock()
             count = self.log.resume() if self.log.busy else self.log.append(queue, limited=not self._closing)

@@ -162,3 +162,20 @@ def test_a_killed_compactor_is_started_again_and_nothing_is_lost_or_doubled(
     wait_for(lambda: not sessions.sessions(folder), "the session's end")
     assert_whole(folder, session, load)
     assert event_rows(folder, "gap") == []
+
+
+def test_a_compactor_that_hangs_and_one_that_ends_show_in_the_metrics(start: Start) -> None:
+    proxy = start()
+    load = load_on(proxy.nodes(), 0)
+    load.reach(LEAST)
+    compactor = proxy.compactor()
+    compactor.suspend()
+    load.reach(LEAST)
+    load.stop()
+    wait_for(lambda: proxy.metric("recorder_lag_seconds") > 2, "the lag to grow")
+    assert proxy.metric("recorder_lag_bytes") > 0
+    assert proxy.metric("recorder_compactor_restarts_total") == 0
+    compactor.kill()
+    wait_for(lambda: proxy.metric("recorder_compactor_restarts_total") == 1, "the end to be counted")
+    wait_for(lambda: proxy.metric("recorder_lag_seconds") == 0, "the next one to have read it all")
+    assert proxy.stop() == 0

@@ -18,7 +18,6 @@ from proxy.config import ClusterSettings
 from proxy.log import log, log_to_stderr
 from proxy.metrics import sums
 from proxy.metrics.admin import Server
-from proxy.net.children import look_after
 from proxy.net.cluster import Arrival, Cluster, Common
 from proxy.net.nodes import Nodes
 from proxy.net.observer import Observer
@@ -148,8 +147,7 @@ class Worker(Proxy):
         return made
 
     async def _accept_until_stopped(self, admin: Server | None, connections: trio.Nursery) -> None:
-        if self._child is not None:
-            connections.start_soon(look_after, self._child)
+        await self._start_children(connections)
         for cluster in self.clusters:
             cluster.watch_idle()
         self._place.begin()

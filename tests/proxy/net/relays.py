@@ -107,6 +107,9 @@ class Watcher:
         thread.start()
         thread.join()
 
+    def child_ended(self) -> None:
+        self.events.append(("child ended",))
+
     def counters(self) -> Mapping[str, float]:
         return {"failed": self.failed}
 

@@ -17,12 +17,16 @@ class Child:
     def __init__(self, *lives: float) -> None:
         self.lives = list(lives)
         self.starts: list[float] = []
+        self.ends: list[float] = []
         self.options: dict[str, object] = {}
 
     async def open_process(self, command: list[str], **options: object) -> "Child":
         self.starts.append(trio.current_time())
         self.options = options
         return self
+
+    def note_end(self) -> None:
+        self.ends.append(trio.current_time())
 
     async def wait(self) -> int:
         if not self.lives:
@@ -35,7 +39,7 @@ class Child:
 def start(monkeypatch, nursery):
     def start(child: Child) -> Child:
         monkeypatch.setattr(trio.lowlevel, "open_process", child.open_process)
-        nursery.start_soon(look_after, ["compactor", "--follow"])
+        nursery.start_soon(look_after, ["compactor", "--follow"], child.note_end)
         return child
 
     return start
@@ -61,6 +65,12 @@ async def test_after_a_long_life_the_pause_is_short_again(start, autojump_clock)
     assert pauses(child, lives) == [0.5, 1, 0.5, 1]
 
 
+async def test_each_end_of_a_child_is_told_when_it_comes(start, autojump_clock):
+    child = start(Child(3, 2))
+    await trio.sleep(1000)
+    assert child.ends == [started + life for started, life in zip(child.starts, (3, 2), strict=False)]
+
+
 async def test_a_child_that_cannot_be_started_is_tried_again(monkeypatch, nursery, autojump_clock, caplog):
     tries = []
 
@@ -69,9 +79,10 @@ async def test_a_child_that_cannot_be_started_is_tried_again(monkeypatch, nurser
         raise FileNotFoundError(2, "No such file or directory")
 
     monkeypatch.setattr(trio.lowlevel, "open_process", missing)
-    nursery.start_soon(look_after, ["compactor"])
+    ends: list[bool] = []
+    nursery.start_soon(look_after, ["compactor"], lambda: ends.append(True))
     await trio.sleep(2)
-    assert len(tries) == 3
+    assert len(tries) == len(ends) == 3
     assert "No such file" in caplog.records[0].keys["reason"]
     assert caplog.records[0].levelno == logging.WARNING
 
@@ -90,7 +101,7 @@ async def test_a_child_survives_who_looks_after_it_and_is_no_part_of_its_termina
 
         trio.lowlevel.open_process = noted
         try:
-            await look_after(command)
+            await look_after(command, lambda: None)
         finally:
             trio.lowlevel.open_process = real
 

@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -472,8 +472,9 @@ async def test_a_node_that_turns_up_while_the_proxy_stops_harms_nobody(broker):
 async def test_the_child_is_looked_after_until_the_last_connection_has_ended(broker, withheld, monkeypatch):
     events: list[Any] = []
 
-    async def look_after(command: list[str]) -> None:
+    async def look_after(command: list[str], has_ended: Callable[[], None]) -> None:
         events.append(command)
+        has_ended()
         try:
             await trio.sleep_forever()
         finally:
@@ -491,6 +492,7 @@ async def test_the_child_is_looked_after_until_the_last_connection_has_ended(bro
         await client.hears(PONG)
         client.close()
         await proxy.ends_with(0)
+        assert proxy.watcher.seen("child ended")
     assert events == [["compactor"], "left alone"]
 
 

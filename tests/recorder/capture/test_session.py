@@ -76,7 +76,7 @@ def test_names_of_sessions_differ_and_lead_nowhere_else(tmp_path: Path) -> None:
 
 def test_a_status_is_read_whole_or_not_at_all(tmp_path: Path) -> None:
     assert sessions.read_status(tmp_path) is None
-    sessions.write_status(tmp_path, Status(frames=3, lag_seconds=0.5))
+    sessions.write_status(tmp_path, Status(frames=3, position=5))
     sessions.write_status(tmp_path, Status(frames=4, segment=2))
     assert sessions.read_status(tmp_path) == Status(frames=4, segment=2)
 

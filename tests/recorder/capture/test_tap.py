@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +22,7 @@ from proxy.log import KeyFormatter
 from proxy.net.room import Room
 from proxy.wire import catalog
 from proxy.wire.dialects import Dialect
-from recorder.capture import redaction, spool
+from recorder.capture import compactor, redaction, spool
 from recorder.capture import session as sessions
 from recorder.capture.compactor import compact
 from recorder.capture.session import FolderError, RecordSettings, Status, WhenFull
@@ -487,11 +488,37 @@ def test_bytes_that_cannot_be_read_say_why(
 
 def test_the_counters_tell_of_the_compactor_too(tap_of: TapOf, tmp_path: Path) -> None:
     tap = tap_of()
-    sessions.write_status(spool_of(tmp_path, tap), Status(frames=7, bytes=70, lag_bytes=5, lag_seconds=0.25))
+    player = Player(tap)
+    (talk,) = some_talks(random.Random(20), 1, 5, 100)
+    player.all_of([talk])
+    tap.flush()
+    size = len(log_bytes(spool_of(tmp_path, tap)))
+    assert tap.counters()["spool_bytes"] == tap.counters()["lag_bytes"] == size
+    assert tap.counters()["lag_seconds"] > 0
+    report = Status(frames=7, bytes=70, segment=1, position=size, at_ns=time.monotonic_ns())
+    sessions.write_status(spool_of(tmp_path, tap), report)
     counters = tap.counters()
-    assert [counters[name] for name in ("compacted_frames", "compacted_bytes", "lag_bytes")] == [7, 70, 5]
-    assert counters["lag_seconds"] == 0.25
-    assert counters["spool_bytes"] == len(log_bytes(spool_of(tmp_path, tap)))
+    assert (counters["compacted_frames"], counters["compacted_bytes"]) == (7, 70)
+    assert (counters["lag_bytes"], counters["lag_seconds"], counters["compactor_restarts"]) == (0, 0, 0)
+    tap.child_ended()
+    counters = tap.counters()
+    assert (counters["lag_bytes"], counters["compactor_restarts"]) == (size, 1)
+
+
+def test_a_compactor_that_has_read_all_there_is_is_not_behind(
+    tap_of: TapOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compactor, "STATUS_SECONDS", 0)
+    tap = tap_of(segment=2_000)
+    player = Player(tap)
+    for talk in some_talks(random.Random(21), 3, 20, 300):
+        player.all_of([talk])
+        # what is written at once is one segment
+        tap.flush()
+        assert tap.counters()["lag_bytes"] > 0
+        # of the newest segment all is read, though it is no file yet
+        assert compactor.compact(tmp_path).live == (tap.session,)
+        assert tap.counters()["lag_bytes"] == tap.counters()["lag_seconds"] == 0
 
 
 def test_a_folder_that_cannot_be_written_is_said_at_once(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from recorder.capture import spool
+from recorder.capture import writer as writing
 from recorder.capture.blocks import BLOCK, LARGE, LONGEST, is_cached
 from recorder.capture.session import RecordSettings
 from recorder.capture.spool import Kind, SegmentReader
@@ -304,6 +305,26 @@ def test_a_failing_disk_is_said_and_so_is_its_recovery(log_of: LogOf, tmp_path: 
     assert not writer.failed
     writer.close()
     assert offsets(tmp_path) == [0]
+
+
+def test_a_disk_that_hangs_is_noticed_until_it_goes_on(log_of: LogOf, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "HANG_SECONDS", 0)
+    hangs, may_go_on = threading.Event(), threading.Event()
+
+    def hanging(descriptor: int, buffers: Sequence[bytes]) -> int:
+        hangs.set()
+        may_go_on.wait()
+        return os.writev(descriptor, buffers)
+
+    writer = Writer(log_of(hanging))  # type: ignore[arg-type]
+    assert not writer.hangs
+    writer.queue.append(item(0))
+    writer.start()
+    hangs.wait()
+    assert writer.hangs
+    may_go_on.set()
+    writer.close()
+    assert not writer.hangs
 
 
 def test_a_fault_of_the_thread_is_said_once_and_nobody_waits_for_it(

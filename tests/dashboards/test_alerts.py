@@ -1,0 +1,76 @@
+"""The example alerts: promtool plays time series to them and says which ring."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from proxy.metrics.table import METRICS, Kind
+
+ALERTS = Path(__file__).parents[2] / "dashboards" / "alerts.yml"
+NAMES = re.findall(r"alert: (\w+)", ALERTS.read_text())
+KINDS = {metric.name: metric.kind for metric in METRICS}
+
+# an alert, the metric, its value minute by minute (promtool's notation), and when it rings: never, or in which minute
+CASES = {
+    "disk full": ("KafkaWiretapNotRecording", "recorder_failed", "0 0 1x20", 10),
+    "disk full for a moment": ("KafkaWiretapNotRecording", "recorder_failed", "0 0 1 0x20", None),
+    "dropped": ("KafkaWiretapDropping", "recorder_dropped_bytes_total", "0 0+1000x20", 10),
+    "nothing dropped": ("KafkaWiretapDropping", "recorder_dropped_bytes_total", "5000x20", None),
+    "compactor dead": ("KafkaWiretapCompactorBehind", "recorder_lag_seconds", "0+60x20", 15),
+    "compactor well": ("KafkaWiretapCompactorBehind", "recorder_lag_seconds", "1x20", None),
+    "a burst": ("KafkaWiretapCompactorBehind", "recorder_lag_seconds", "0 400 400 0x20", None),
+    "crash loop": ("KafkaWiretapCompactorRestarts", "recorder_compactor_restarts_total", "0+1x20", 10),
+    "killed once": ("KafkaWiretapCompactorRestarts", "recorder_compactor_restarts_total", "0 0 1x20", None),
+}
+
+
+@pytest.fixture
+def promtool() -> str:
+    found = shutil.which("promtool")
+    assert found, "promtool is missing: `make setup` installs it"
+    return found
+
+
+def test_each_alert_reads_metrics_that_exist_and_rates_counters_alone() -> None:
+    for expression in re.findall(r"expr: (.*)", ALERTS.read_text()):
+        (name,) = re.findall(r"kafka_wiretap_\w+", expression)
+        assert (KINDS[name] is Kind.COUNTER) == (f"({name}[" in expression)
+
+
+def test_each_alert_is_tried() -> None:
+    assert {alert for alert, *_ in CASES.values()} == {*NAMES}
+
+
+def test_the_alerts_ring_when_they_should_and_only_then(promtool: str, tmp_path: Path) -> None:
+    tests = [tried for case in CASES.values() for tried in _tests(*case)]
+    # YAML's cousin
+    file = tmp_path / "tests.yml"
+    file.write_text(json.dumps({"rule_files": [str(ALERTS)], "evaluation_interval": "1m", "tests": tests}))
+    done = subprocess.run([promtool, "test", "rules", str(file)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _tests(alert: str, metric: str, values: str, rings: int | None) -> list[dict]:
+    """One that it rings in that minute and not at first, or that it does in none."""
+    series = {"series": f'kafka_wiretap_{metric}{{instance="proxy-1"}}', "values": values}
+    minutes = range(20) if rings is None else (0, rings)
+    return [
+        {
+            "interval": "1m",
+            "input_series": [series],
+            "promql_expr_test": [
+                {
+                    "expr": f'count(ALERTS{{alertname="{alert}",alertstate="firing"}}) or vector(0)',
+                    "eval_time": f"{minute}m",
+                    "exp_samples": [{"labels": "{}", "value": int(minute == rings)}],
+                }
+                for minute in minutes
+            ],
+        }
+    ]

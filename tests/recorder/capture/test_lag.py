@@ -1,0 +1,254 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recorder.capture import lag as lags
+from recorder.capture import session as sessions
+from recorder.capture.lag import FINEST_NS, MOST_STEPS, Lag, Reports, Trail, Unread
+from recorder.capture.session import Status
+
+SECOND = 1_000_000_000
+HEAD = 100
+
+
+class Log:
+    """What a log notes, and the obvious way to know what of it is unread: each group of entries, where it ends."""
+
+    def __init__(self) -> None:
+        self.trail = Trail()
+        self.now = 0
+        self.number = 0
+        self.groups: list[tuple[int, int, int, int]] = []
+        self._before = self._end = 0
+        self.turn()
+
+    def turn(self) -> None:
+        self._before += self._end
+        self.number += 1
+        self._end = HEAD
+        self.trail.begin(self.number, self._before)
+
+    def write(self, size: int) -> None:
+        self._end += size
+        self.groups.append((self.number, self._end, size, self.now))
+        self.trail.append(self._before + self._end, self.now)
+
+    def unread(self, segment: int, position: int) -> list[tuple[int, int]]:
+        """Size and time of each group that stands behind there."""
+        return [(size, at) for number, end, size, at in self.groups if (number, end) > (segment, position)]
+
+
+ACTS = st.lists(
+    st.one_of(
+        st.tuples(st.just("wait"), st.integers(1, 3 * SECOND)),
+        st.tuples(st.just("write"), st.integers(1, 1000)),
+        st.tuples(st.just("turn"), st.just(0)),
+        st.tuples(st.just("ask"), st.integers(0, 100)),
+    ),
+    max_size=60,
+)
+
+
+@given(ACTS)
+def test_what_is_unread_is_what_stands_behind_the_place_and_how_old_its_oldest_is(acts):
+    log = Log()
+    segment = position = 0
+    for act, number in acts:
+        match act:
+            case "wait":
+                log.now += number
+            case "write":
+                log.write(number)
+            case "turn":
+                log.turn()
+            case "ask":
+                behind = [(one, end) for one, end, *_ in log.groups if (one, end) >= (segment, position)]
+                if behind:
+                    # read on, up to the end of some group
+                    segment, position = behind[number * len(behind) // 101]
+                assert_told_right(log, segment, position)
+
+
+def assert_told_right(log: Log, segment: int, position: int) -> None:
+    told, wanted = log.trail.unread(segment, position), log.unread(segment, position)
+    if not wanted:
+        assert told == Unread(0, None)
+        return
+    sizes, arrivals = zip(*wanted, strict=True)
+    # with the heads of the segments between
+    assert sum(sizes) <= told.size <= sum(sizes) + HEAD * log.number
+    assert told.since_ns is not None
+    assert min(arrivals) - FINEST_NS < told.since_ns <= min(arrivals)
+
+
+def test_a_segment_in_which_nothing_stands_yet_is_nothing_unread():
+    log = Log()
+    log.write(10)
+    log.now += 60 * SECOND
+    log.turn()
+    assert log.trail.unread(1, HEAD + 10) == Unread(0, None)
+
+
+def test_days_without_a_compactor_take_no_more_memory_and_are_told_with_their_age():
+    log = Log()
+    for _ in range(20 * MOST_STEPS):
+        log.now += SECOND
+        log.write(10)
+    assert len(log.trail._ends) == len(log.trail._arrivals) <= MOST_STEPS
+    assert log.trail.unread(0, 0).since_ns == SECOND
+    half = len(log.groups) // 2
+    _, position, _, at = log.groups[half - 1]
+    told = log.trail.unread(1, position)
+    assert told.since_ns is not None
+    assert at - log.trail._finest_ns < told.since_ns <= at + SECOND
+
+
+# what the metrics show
+
+
+@pytest.fixture
+def log() -> Log:
+    return Log()
+
+
+@pytest.fixture
+def lag(log: Log, tmp_path: Path) -> Lag:
+    return Lag(tmp_path, log.trail, lambda: log.now)
+
+
+@pytest.fixture
+def report(log: Log, tmp_path: Path) -> Callable[..., None]:
+    """Has the compactor report how far it is."""
+
+    def report(segment: int, position: int, frames: int = 0) -> None:
+        sessions.write_status(tmp_path, Status(frames, frames * 10, segment, position, log.now))
+
+    return report
+
+
+def seconds(lag: Lag) -> float:
+    return lag.counters()["lag_seconds"]
+
+
+def test_without_a_compactor_the_lag_grows_from_the_first_entry_on(log, lag):
+    assert seconds(lag) == 0
+    log.now = 5 * SECOND
+    log.write(10)
+    for age in (0, 1, 1000):
+        log.now = (5 + age) * SECOND
+        assert seconds(lag) == age
+    assert lag.counters()["lag_bytes"] == HEAD + 10
+
+
+def test_a_compactor_that_has_read_all_of_it_is_not_behind_however_long_nothing_comes(log, lag, report):
+    log.write(10)
+    report(1, HEAD + 10)
+    log.now += 3600 * SECOND
+    assert seconds(lag) == 0
+    assert lag.counters()["lag_bytes"] == 0
+
+
+def test_the_lag_grows_behind_one_that_no_longer_reports(log, lag, report):
+    log.write(10)
+    log.now += SECOND
+    report(1, HEAD + 10)
+    log.write(20)
+    log.now += 50 * SECOND
+    log.write(30)
+    assert seconds(lag) == 50
+    assert lag.counters()["lag_bytes"] == 50
+
+
+def test_what_one_that_has_ended_had_read_counts_no_more(log, lag, report):
+    """It may have ended each time that it was to make files of it."""
+    log.write(10)
+    log.now += 9 * SECOND
+    report(1, HEAD + 10)
+    log.now += SECOND
+    assert seconds(lag) == 0
+    lag.compactor_ended()
+    assert seconds(lag) == 10
+    log.now += SECOND
+    # the next one reads it again
+    report(1, HEAD + 10)
+    assert seconds(lag) == 0
+
+
+def test_one_that_ends_before_it_has_reported_anything_never_looks_well(log, lag):
+    log.write(10)
+    for restarts in range(1, 4):
+        log.now += 30 * SECOND
+        lag.compactor_ended()
+        assert seconds(lag) == 30 * restarts
+        assert lag.counters()["compactor_restarts"] == restarts
+
+
+def test_segments_that_are_done_are_behind_for_nobody(log, lag, report):
+    log.write(10)
+    log.turn()
+    log.now += SECOND
+    log.write(10)
+    report(2, 0)
+    lag.compactor_ended()
+    log.now += SECOND
+    assert seconds(lag) == 1
+    assert lag.counters()["lag_bytes"] == HEAD + 10
+
+
+def test_what_has_been_compacted_is_never_less_than_before(log, lag, report):
+    log.write(10)
+    report(1, HEAD + 10, frames=7)
+    assert lag.counters()["compacted_frames"] == 7
+    lag.compactor_ended()
+    report(1, 0, frames=2)
+    assert (lag.counters()["compacted_frames"], lag.counters()["compacted_bytes"]) == (7, 70)
+    report(1, HEAD + 10, frames=9)
+    assert lag.counters()["compacted_frames"] == 9
+
+
+def test_a_report_that_cannot_be_read_is_the_one_before(log, lag, report, tmp_path):
+    log.write(10)
+    report(1, HEAD + 10, frames=7)
+    assert lag.counters()["compacted_frames"] == 7
+    (tmp_path / sessions.STATUS_FILE).write_text("{")
+    assert lag.counters()["compacted_frames"] == 7
+    assert seconds(lag) == 0
+
+
+@pytest.fixture
+def hung(log: Log, report: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A report that hangs whoever reads it, as on a disk that hangs."""
+    monkeypatch.setattr(lags, "REPORT_SECONDS", 0.01)
+    path = tmp_path / sessions.STATUS_FILE
+    os.mkfifo(path)
+    return path
+
+
+def test_a_report_that_hangs_is_waited_for_by_one_thread_and_the_lag_grows(log, lag, hung):
+    log.write(10)
+    for _ in range(3):
+        log.now += 10 * SECOND
+        assert lag.counters()["lag_seconds"] == log.now / SECOND
+    assert lag._reports._done.is_set() is False
+    with hung.open("w") as file:
+        file.write("{}")
+    assert lag._reports._done.wait(60)
+
+
+def test_without_a_thread_to_be_had_the_report_is_the_one_before(tmp_path, monkeypatch):
+    reports = Reports(tmp_path)
+
+    def none_to_be_had(_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(lags.threading.Thread, "start", none_to_be_had)
+        assert reports.newest() == Status()
+    sessions.write_status(tmp_path, Status(frames=3))
+    assert reports.newest() == Status(frames=3)
