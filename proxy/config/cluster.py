@@ -183,4 +183,7 @@ class ClusterSettings(Flow):
 
     def _wrong_upstream(self) -> Iterator[str]:
         if self.listen in self.upstream:
-            yield f"--upstream {self.listen} is the proxy's own listener; right would be --upstream broker-1:9092"
+            yield (
+                f"--upstream {self.listen} is the proxy's own listener, --listen {self.listen}; "
+                "right would be --upstream broker-1:9092"
+            )

@@ -1,42 +1,170 @@
-"""The ports and the files that a cluster's settings claim."""
+"""The ports and the files that clusters want for themselves, and who wants what another one has."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from proxy.config.cluster import MAIN, ClusterSettings
+from proxy.config.mapping import MappingKind
 from proxy.rewrite.nodes import WILDCARDS, Address
+from proxy.rewrite.ports import usual_ports
+from proxy.wire.dialects import Dialect
+
+# clusters that are named to one which wants what is theirs: where all want the same, it would be all of them to each
+MOST_CLASHES = 5
 
 
-class _Place(NamedTuple):
-    """Ports of a host that a cluster's settings claim."""
+class HostPorts(NamedTuple):
+    """Ports of a host."""
 
     host: str
     ports: range
 
 
-def _places(cluster: ClusterSettings) -> list[_Place]:
-    single = (cluster.listen, *cluster.nodes.values())
-    places = [_Place(address.host, range(address.port, address.port + 1)) for address in single if address.port]
-    return [*places, _Place(cluster.listen.host, cluster.node_map.usual)] if cluster.node_map.usual else places
+class Demand(NamedTuple):
+    """What one cluster wants for itself. `is_one_port`: all of its nodes are behind one TLS port."""
+
+    name: str
+    places: tuple[HostPorts, ...]
+    state: Path | None
+    is_one_port: bool
+
+    @property
+    def last_port(self) -> int:
+        """The last port of what it demands last."""
+        return self.places[-1].ports[-1]
 
 
-def last_port(cluster: ClusterSettings) -> int:
-    """The last port of what it claims last."""
-    return _places(cluster)[-1].ports[-1]
+# the fields of a cluster that say what it demands, and what holds without
+_DEMANDING: Mapping[str, Any] = {
+    "listen": None,
+    "nodes": {},
+    "node_ports": None,
+    "node_count": 1000,
+    "mapping": MappingKind.PORTS,
+    "dialect": Dialect.KAFKA,
+    "state": None,
+}
 
 
-def clashes(one: ClusterSettings, other: ClusterSettings) -> Iterator[str]:
-    """The ports that both want, as they are said."""
-    for here in _places(one):
-        for there in _places(other):
+def demand_of(cluster: ClusterSettings) -> Demand:
+    """What a cluster demands."""
+    return demand(cluster.name, {field: getattr(cluster, field) for field in _DEMANDING})
+
+
+def demand(name: str, fields: Mapping[str, Any], unknown: Container[str] = ()) -> Demand:
+    """What a cluster of these fields demands. `unknown`: those that have no value that is right."""
+    said = {**_DEMANDING, **fields}
+    listen: Address | None = said["listen"]
+    single = [*([listen] if listen is not None else []), *said["nodes"].values()]
+    places = [HostPorts(address.host, range(address.port, address.port + 1)) for address in single if address.port]
+    has_range = said["mapping"] is MappingKind.PORTS and said["dialect"] is Dialect.KAFKA
+    is_known = not any(field in unknown for field in ("node_ports", "node_count", "mapping", "dialect"))
+    if listen is not None and has_range and is_known:
+        usual = usual_ports(listen, said["node_ports"], said["node_count"])
+        places += [HostPorts(listen.host, usual)] if usual else []
+    return Demand(name, tuple(places), said["state"], said["mapping"] is MappingKind.SNI)
+
+
+def wrong_demands(demands: Iterable[Demand]) -> Iterator[str]:
+    """No two clusters may want the same port, whatever nodes they turn out to have; nor the same state file."""
+    ground, states = Ground(), dict[Path, str]()
+    for one in demands:
+        for other in ground.take(one)[:MOST_CLASHES]:
+            yield f"clusters.{one.name} and clusters.{other.name} both want {_clash(other, one)}" + _advice(other, one)
+        if one.state is not None and (other_name := states.setdefault(one.state, one.name)) != one.name:
+            yield (
+                f"clusters.{one.name}.state {one.state} is the file of clusters.{other_name} too; "
+                f"right would be clusters.{one.name}.state nodes-{one.name}.json"
+            )
+
+
+class Ground:
+    """Ports that are taken, and by whom."""
+
+    def __init__(self) -> None:
+        self._of_hosts: dict[str, _Ports] = {}
+        # of all hosts together: what listens on every interface meets them all
+        self._of_all, self._of_wildcards = _Ports(), _Ports()
+
+    def take(self, wanted: Demand) -> list[Demand]:
+        """Takes what is free of what is wanted. Who has the rest, in the order in which they took it."""
+        others: dict[str, Demand] = {}
+        for host, ports in wanted.places:
+            for owner in self._owners(host, ports):
+                if owner.name != wanted.name:
+                    others[owner.name] = owner
+        for host, ports in wanted.places:
+            own = self._of_wildcards if host in WILDCARDS else self._of_hosts.setdefault(host, _Ports())
+            own.take(ports, wanted)
+            self._of_all.take(ports, wanted)
+        return [*others.values()]
+
+    def _owners(self, host: str, ports: range) -> Iterator[Demand]:
+        if host in WILDCARDS:
+            yield from self._of_all.owners(ports)
+            return
+        yield from self._of_wildcards.owners(ports)
+        if host in self._of_hosts:
+            yield from self._of_hosts[host].owners(ports)
+
+
+class _Ports:
+    """Ranges of ports that do not overlap, in their order, each with its owner."""
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._taken: list[tuple[range, Demand]] = []
+
+    def owners(self, ports: range) -> Iterator[Demand]:
+        """Who has any of these."""
+        first = max(bisect_right(self._starts, ports.start) - 1, 0)
+        for taken, owner in self._taken[first : bisect_left(self._starts, ports.stop)]:
+            if taken.stop > ports.start:
+                yield owner
+
+    def take(self, ports: range, owner: Demand) -> None:
+        """Those that nobody has become the owner's."""
+        first = max(bisect_right(self._starts, ports.start) - 1, 0)
+        last = bisect_left(self._starts, ports.stop)
+        start = ports.start
+        for taken, _ in self._taken[first:last]:
+            self._add(range(start, min(taken.start, ports.stop)), owner)
+            start = max(start, taken.stop)
+        self._add(range(start, ports.stop), owner)
+
+    def _add(self, ports: range, owner: Demand) -> None:
+        if ports:
+            at = bisect_left(self._starts, ports.start)
+            self._starts.insert(at, ports.start)
+            self._taken.insert(at, (ports, owner))
+
+
+def _clash(one: Demand, other: Demand) -> str:
+    """The first ports that both want, as they are said."""
+    for here in one.places:
+        for there in other.places:
             both = range(max(here.ports.start, there.ports.start), min(here.ports.stop, there.ports.stop))
             if both and (here.host == there.host or {here.host, there.host} & WILDCARDS):
                 ports = f"port {both.start}" if len(both) == 1 else f"ports {both.start} to {both.stop - 1}"
-                yield f"{ports} of {there.host}"
+                return f"{ports} of {there.host}"
+    raise AssertionError("the ground is taken by nobody else")
+
+
+def _advice(one: Demand, other: Demand) -> str:
+    if one.is_one_port and other.is_one_port:
+        return (
+            "; one TLS port is one cluster's, and names don't tell two apart; right would be another port for each: "
+            f'clusters.{other.name}.listen = "{Address(other.places[0].host, one.last_port % 65535 + 1)}"'
+        )
+    return (
+        f"; right would be ports of its own for each: clusters.{other.name} behind port {one.last_port}, "
+        "or less node_count"
+    )
 
 
 def default_state_file(

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
 from typing import Annotated
 
 from proxy.config.cluster import ClusterSettings
 from proxy.config.errors import BadSetting
 from proxy.config.log import LogSettings
-from proxy.config.mapping import MappingKind
-from proxy.config.places import clashes, last_port
+from proxy.config.places import demand_of, wrong_demands
 from proxy.rewrite.nodes import Address
 from proxy.settings.addresses import ADDRESS
 from proxy.settings.keys import Key, wrong_values
-from proxy.settings.kinds import COUNT, LIMIT, MIB, SECONDS, SWITCH, TIMEOUT
+from proxy.settings.kinds import COUNT, LIMIT, MIB, SECONDS, SWITCH, TIMEOUT, cut
 
 # it is a metric's label, a part of a file's name and of an environment variable's
 _CLUSTER_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
@@ -86,43 +84,21 @@ class ProxySettings:
     ] = True
 
     def __post_init__(self) -> None:
-        wrong = [*wrong_values(self), *self._wrong_names(), *self._wrong_places()]
+        names = [cluster.name for cluster in self.clusters]
+        wrong = [*wrong_values(self), *wrong_names(names), *wrong_demands(map(demand_of, self.clusters))]
         if wrong:
             raise BadSetting(*wrong)
 
-    def _wrong_names(self) -> Iterator[str]:
-        if not self.clusters:
-            yield "clusters names no cluster; right would be [clusters.main] with upstream and listen"
-        names = [cluster.name for cluster in self.clusters]
-        for name in names:
-            if not _CLUSTER_NAME.fullmatch(name):
-                yield (
-                    f"clusters.{name} is no name for a cluster; right would be small letters, digits, - and _, "
-                    "[clusters.east-1]"
-                )
-        if len({*names}) < len(names):
-            yield "clusters names a cluster twice; right would be a name for each, [clusters.east] and [clusters.west]"
 
-    def _wrong_places(self) -> Iterator[str]:
-        """No two clusters may want the same port, whatever nodes they turn out to have; nor the same state file."""
-        for one, other in combinations(self.clusters, 2):
-            clash = next(clashes(one, other), None)
-            if clash is not None:
-                yield f"clusters.{other.name} and clusters.{one.name} both want {clash}{_ports_of_its_own(one, other)}"
-            if one.state is not None and one.state == other.state:
-                yield (
-                    f"clusters.{other.name}.state {one.state} is the file of clusters.{one.name} too; "
-                    f"right would be clusters.{other.name}.state nodes-{other.name}.json"
-                )
-
-
-def _ports_of_its_own(one: ClusterSettings, other: ClusterSettings) -> str:
-    if one.mapping is other.mapping is MappingKind.SNI:
-        return (
-            "; one TLS port is one cluster's, and names don't tell two apart; right would be another port for each: "
-            f'clusters.{other.name}.listen = "{Address(other.listen.host, last_port(one) % 65535 + 1)}"'
-        )
-    return (
-        f"; right would be ports of its own for each: clusters.{other.name} behind port {last_port(one)}, "
-        "or less node_count"
-    )
+def wrong_names(names: Sequence[str]) -> Iterator[str]:
+    """A line for each name that no cluster can have."""
+    if not names:
+        yield "clusters names no cluster; right would be [clusters.main] with upstream and listen"
+    for name in names:
+        if not _CLUSTER_NAME.fullmatch(name):
+            yield (
+                f"clusters.{cut(name)} is no name for a cluster; right would be small letters, digits, - and _, "
+                "[clusters.east-1]"
+            )
+    if len({*names}) < len(names):
+        yield "clusters names a cluster twice; right would be a name for each, [clusters.east] and [clusters.west]"

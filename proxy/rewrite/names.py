@@ -14,10 +14,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address
-from itertools import combinations
 from types import MappingProxyType
 
-from proxy.rewrite.nodes import PORTS, Address, Misplaced, Wanted, clash
+from proxy.rewrite.nodes import PORTS, Address, Misplaced, Wanted, clash, clashes
 
 PLACEHOLDER = "{node_id}"
 # Kafka's node ids are int32
@@ -177,9 +176,8 @@ class TemplateMap(_NameMap):
                     f"{flag} is the bootstrap listener, --listen {self.bootstrap}; "
                     f"right would be own_node = {flag.removeprefix('--node ').partition('=')[0]} instead"
                 )
-        for (flag, address), (other, taken) in combinations(flags.items(), 2):
-            if clash(address, taken):
-                yield f"{flag} and {other} are the same listener; give each node a port of its own"
+        for flag, other in clashes(flags):
+            yield f"{flag} and {other} are the same listener; give each node a port of its own"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ names.py    a host name for each node, made of its id: this proxy listens for so
 alone.py    no node at all: a broker of Kafka 0.7
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import NamedTuple, Protocol
@@ -36,7 +36,9 @@ class Address:
     def parse(cls, text: str) -> "Address":
         """Read "host:9092" or "[::1]:9092". ValueError says what is wrong and shows a right one."""
         host, colon, port = text.strip().rpartition(":")
-        if not colon or not (port.isascii() and port.isdigit()) or int(port) not in range(1 << 16):
+        # thousands of digits are more than Python reads
+        is_number = port.isascii() and port.isdigit() and len(port) < 10
+        if not colon or not is_number or int(port) not in range(1 << 16):
             raise ValueError(f"{text!r} has no port between 0 and 65535; right would be broker-1:9092 or [::1]:9092")
         bracketed = host.startswith("[") and host.endswith("]") and _is_ipv6(host[1:-1])
         if not bracketed and not is_host(host):
@@ -124,6 +126,21 @@ def ip_of(host: str) -> IPv4Address | IPv6Address:
     """An IP address as a socket tells it, without its zone. What comes over IPv4 to a socket of both is IPv4."""
     address = ip_address(host.partition("%")[0])
     return getattr(address, "ipv4_mapped", None) or address
+
+
+def clashes(listeners: Mapping[str, Address]) -> Iterator[tuple[str, str]]:
+    """Listeners that can't be open beside an earlier one, each behind the first of these."""
+    # by port and host; of a port the first of all hosts, and the first that is open on every interface
+    first: dict[tuple[int, str | None], str] = {}
+    for flag, address in listeners.items():
+        port, is_wild = address.port, address.host in WILDCARDS
+        if port == 0:
+            continue
+        earlier = first.get((port, None if is_wild else address.host)) or first.get((port, "*"))
+        if earlier is not None:
+            yield earlier, flag
+        for place in ((port, "*" if is_wild else address.host), (port, None)):
+            first.setdefault(place, flag)
 
 
 def is_dialled(host: str) -> bool:

@@ -14,10 +14,9 @@ flags, and a changed flag should move them.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import combinations
 from types import MappingProxyType
 
-from proxy.rewrite.nodes import PORTS, WILDCARDS, Address, Misplaced, Wanted, clash, is_dialled
+from proxy.rewrite.nodes import PORTS, WILDCARDS, Address, Misplaced, Wanted, clash, clashes, is_dialled
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +71,7 @@ class PortMap:
     @property
     def usual(self) -> range:
         """The ports that base and count set aside: usual[N] is node N's, unless another node was given it."""
-        if self.base is not None:
-            return range(self.base, self.base + self.count)
-        first = self.bootstrap.port + 1
-        return range(first, min(first + self.count, PORTS.stop)) if self.bootstrap.port else range(0)
+        return usual_ports(self.bootstrap, self.base, self.count)
 
     @property
     def _told_ports(self) -> range:
@@ -159,12 +155,11 @@ class PortMap:
                 yield (f"{flag} is the bootstrap listener, --listen {self.bootstrap}; give the node a port of its own")
             if self.base is not None and self._usual_owner(address.port, node_id) != node_id:
                 yield (
-                    f"{flag} takes the port that --node-ports {self.base} keeps for node {address.port - self.base}; "
-                    f"right would be a port outside {_shown(self.usual)}"
+                    f"{flag} takes the port that --node-ports {self.base} with --node-count {self.count} keeps for "
+                    f"node {address.port - self.base}; right would be a port outside {_shown(self.usual)}"
                 )
-        for (flag, address), (other, taken) in combinations(self._flags().items(), 2):
-            if clash(address, taken):
-                yield f"{flag} and {other} are the same listener; give each node a port of its own"
+        for flag, other in clashes(self._flags()):
+            yield f"{flag} and {other} are the same listener; give each node a port of its own"
 
     def _wrong_told(self) -> Iterator[str]:
         """What clients are told; keys that are no flags are named as a file has them."""
@@ -187,7 +182,10 @@ class PortMap:
         if not self.usual:
             yield f"{key} stands for no listeners' ports; right would be adding --node-ports 19100"
         elif self.told_base not in PORTS or self._told_ports[-1] not in PORTS:
-            yield (f"{key} for {len(self.usual)} nodes goes beyond port 65535; right would be advertise_ports = 31100")
+            yield (
+                f"{key} for {len(self.usual)} nodes (--node-count {self.count}) goes beyond port 65535; "
+                "right would be advertise_ports = 31100"
+            )
 
     def _told_owner(self, address: Address) -> int | None:
         """Of which node clients are told this by rule."""
@@ -236,6 +234,14 @@ class PortMap:
 
     def _flags(self) -> dict[str, Address]:
         return {f"--node {node_id}={address}": address for node_id, address in self.named.items()}
+
+
+def usual_ports(bootstrap: Address, base: int | None, count: int) -> range:
+    """The ports that are set aside for nodes: behind the bootstrap listener where nobody says where."""
+    if base is not None:
+        return range(base, base + count)
+    first = bootstrap.port + 1
+    return range(first, min(first + count, PORTS.stop)) if bootstrap.port else range(0)
 
 
 def _clear_of(port: int, count: int) -> str:

@@ -3,6 +3,7 @@
 kinds.py        what may be written for a value, and how it is written again
 addresses.py    likewise, for addresses
 keys.py         a key: its kind, description and example, next to the field that it sets
+file.py         a file's bytes, and the tables that they say
 sources.py      file, environment, flags: what was given, and where
 reader.py       what was given -> values, or everything that is wrong with it
 wording.py      how a wrong setting is said, in the words of where it was given

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Any
 
-from proxy.rewrite.nodes import Address
-from proxy.settings.kinds import Kind, Misread, each, text
+from proxy.rewrite.nodes import HOST_LIMIT, Address
+from proxy.settings.kinds import Kind, Misread, each, shown, text, within
 
 
 def _address(raw: Any) -> Address:
@@ -35,9 +36,9 @@ def _broker(part: Any) -> Address:
     try:
         address = _address(part)
     except Misread as error:
-        raise Misread(f"has {part!r}, which {error}") from error
+        raise Misread(f"has {shown(part)}, which {error}") from error
     if not address.port:
-        raise Misread(f"has {part!r}, whose port is no broker's")
+        raise Misread(f"has {shown(part)}, whose port is no broker's")
     return address
 
 
@@ -50,13 +51,13 @@ def _network(part: Any) -> IPv4Network | IPv6Network:
         written = text(part)
         return ip_network(written)
     except Misread as error:
-        raise Misread(f"has {part!r}, which {error}") from error
+        raise Misread(f"has {shown(part)}, which {error}") from error
     except ValueError as error:
         host = " (bits are set behind its length)" if "host bits" in str(error) else ""
-        raise Misread(f"has {written!r}, which is no network{host}") from error
+        raise Misread(f"has {shown(written)}, which is no network{host}") from error
 
 
 ADDRESS = Kind("HOST:PORT", _address, str)
 BROKERS = Kind("a list of HOST:PORT", _brokers, lambda addresses: [str(address) for address in addresses])
 NETWORKS = Kind("a list of networks or IP addresses", _networks, lambda networks: [str(one) for one in networks])
-HOST = Kind("a host name or IP address", text, str)
+HOST = Kind("a host name or IP address", partial(within, HOST_LIMIT), str)

@@ -8,7 +8,7 @@ import click
 
 from proxy.command_line import folded, width
 from proxy.config import BadSetting
-from proxy.settings.load import Loaded, load
+from proxy.settings.load import Loaded, load, read
 from proxy.settings.sources import CONFIG
 
 EXIT_WRONG = 2
@@ -31,17 +31,16 @@ def check(file: Path | None) -> None:
     Exit code 0: a proxy would start with it, as far as can be known without ports and brokers; 2: it wouldn't.
     """
     from proxy.settings.risks import notes, risks
-    from proxy.tls.contexts import credentials
+    from proxy.tls.contexts import wrong_files
 
-    loaded = _loaded(file)
-    wrong: list[str] = []
-    for cluster in loaded.proxy.clusters:
-        try:
-            credentials(cluster)
-        except BadSetting as error:
-            wrong += error.lines
-    if wrong:
-        raise _wrong(BadSetting(*wrong))
+    try:
+        reading = read(file)
+    except BadSetting as error:
+        raise _wrong(*error.lines) from error
+    wrong = [*reading.wrong, *(line for one in reading.secured for line in wrong_files(*one))]
+    loaded = reading.loaded
+    if wrong or loaded is None:
+        raise _wrong(*wrong)
     for risk in risks(loaded):
         click.echo(f"warning: {risk}")
     for note in notes(loaded):
@@ -76,11 +75,11 @@ def _loaded(file: Path | None) -> Loaded:
     try:
         return load(file)
     except BadSetting as error:
-        raise _wrong(error) from error
+        raise _wrong(*error.lines) from error
 
 
-def _wrong(error: BadSetting) -> click.exceptions.Exit:
-    for line in error.lines:
+def _wrong(*lines: str) -> click.exceptions.Exit:
+    for line in lines:
         click.echo(line, err=True)
     return click.exceptions.Exit(EXIT_WRONG)
 

@@ -22,6 +22,17 @@ class Misread(ValueError):
     """What was written is no such value. The message goes on behind the value: "is no size"."""
 
 
+# no node id, port or count is larger: Kafka's are int32
+LARGEST_NUMBER = 2**31 - 1
+# no file is larger
+LARGEST_SIZE = 2**63 - 1
+# digits of the largest of them; Python refuses to read thousands
+MOST_DIGITS = 19
+# as Linux has it (PATH_MAX)
+LONGEST_PATH = 4095
+# characters of a wrong value that are shown of it
+MOST_SHOWN = 60
+
 KIB, MIB, GIB, TIB = 1024, 1024**2, 1024**3, 1024**4
 SIZES = {"TiB": TIB, "GiB": GIB, "MiB": MIB, "KiB": KIB, "B": 1}
 TIMES = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -41,6 +52,20 @@ class Kind:
     name: str
     read: Callable[[Any], Any]
     written: Callable[[Any], Toml]
+
+
+def shown(raw: Any) -> str:
+    """What was written, whatever it is, for a sentence about it: as Python has it, and cut off where it is long."""
+    if isinstance(raw, list | dict):
+        return "[...]" if isinstance(raw, list) else "{...}"
+    if isinstance(raw, int) and abs(raw).bit_length() > MOST_SHOWN * 3:
+        return "(a number of very many digits)"
+    return cut(repr(raw))
+
+
+def cut(line: str, most: int = MOST_SHOWN) -> str:
+    """A text, or its beginning."""
+    return line if len(line) <= most else line[: most - 3] + "..."
 
 
 def text(raw: Any) -> str:
@@ -66,21 +91,35 @@ def each(parts: Iterable[Any], read: Callable[[Any], Read]) -> tuple[Read, ...]:
 
 
 def _integer(raw: Any) -> int:
-    if isinstance(raw, str) and re.fullmatch(r"\s*-?[0-9]+\s*", raw):
-        return int(raw)
-    if isinstance(raw, bool) or not isinstance(raw, int):
+    number = _digits(raw) if isinstance(raw, str) and re.fullmatch(r"\s*-?[0-9]+\s*", raw) else raw
+    if isinstance(number, bool) or not isinstance(number, int):
         raise Misread("is no whole number")
-    return raw
+    if abs(number) > LARGEST_NUMBER:
+        raise Misread("is too large")
+    return number
+
+
+def _digits(written: str) -> int:
+    """A number, or one that is too large for anything."""
+    written = written.strip()
+    return int(written) if len(written) <= MOST_DIGITS else LARGEST_SIZE + 1
 
 
 def _size(raw: Any) -> int:
-    if isinstance(raw, int) and not isinstance(raw, bool) and raw >= 0:
-        return raw
+    size = raw if isinstance(raw, int) and not isinstance(raw, bool) else _measured(raw)
+    if size < 0:
+        raise Misread("is no size")
+    if size > LARGEST_SIZE:
+        raise Misread("is too large")
+    return size
+
+
+def _measured(raw: Any) -> int:
     found = _MEASURE.fullmatch(raw) if isinstance(raw, str) else None
     factors = {unit.upper(): factor for unit, factor in SIZES.items()} | {"": 1}
     if found is None or "." in found[1] or found[2].upper() not in factors:
         raise Misread("is no size")
-    return int(found[1]) * factors[found[2].upper()]
+    return _digits(found[1]) * factors[found[2].upper()]
 
 
 def _written_size(size: int) -> Toml:
@@ -89,13 +128,18 @@ def _written_size(size: int) -> Toml:
 
 def _seconds(raw: Any) -> float:
     """Plain numbers are seconds. Written so that "not a number" is wrong too."""
+    if isinstance(raw, int) and raw > LARGEST_SIZE:
+        raise Misread("is too long")
     if isinstance(raw, int | float) and not isinstance(raw, bool) and raw >= 0:
         return float(raw)
     found = _MEASURE.fullmatch(raw) if isinstance(raw, str) else None
     factors = TIMES | {"": 1.0}
     if found is None or found[2].lower() not in factors:
         raise Misread("is no time to wait")
-    return float(found[1]) * factors[found[2].lower()]
+    seconds = float(found[1]) * factors[found[2].lower()]
+    if math.isinf(seconds):
+        raise Misread("is too long")
+    return seconds
 
 
 def _written_seconds(seconds: float) -> Toml:
@@ -115,8 +159,16 @@ def _switch(raw: Any) -> bool:
     return raw
 
 
+def within(most: int, raw: Any) -> str:
+    """A text of so many bytes at most. Raises Misread."""
+    found = text(raw)
+    if len(found.encode()) > most:
+        raise Misread(f"is longer than {most} bytes")
+    return found
+
+
 def _path(raw: Any) -> Path:
-    return Path(text(raw))
+    return Path(within(LONGEST_PATH, raw))
 
 
 def _password(raw: Any) -> str:

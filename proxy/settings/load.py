@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from proxy.config import BadSetting, ClusterSettings, LogSettings, ProxySettings, default_state_file
+from proxy.config.places import Demand, demand, wrong_demands
+from proxy.config.whole import wrong_names
 from proxy.settings import wording
 from proxy.settings.keys import Place
-from proxy.settings.reader import Effective, Reader
+from proxy.settings.kinds import shown
+from proxy.settings.reader import Effective, Reader, Section
 from proxy.settings.sources import CAPTURE, CLUSTERS, Source, environment_source, file_source, flag_source
 from proxy.tls.settings import ListenerTls, UpstreamTls
 from proxy.wire.dialects import Dialect
@@ -45,83 +48,166 @@ class Loaded:
         return [wording.retold(line, cluster, in_file=self.file is not None) for line in error.lines]
 
 
+class ClusterTls(NamedTuple):
+    """A cluster's sides of TLS, as far as what is said of them is right."""
+
+    name: str
+    tls: ListenerTls | None
+    upstream_tls: UpstreamTls | None
+
+
+class Reading(NamedTuple):
+    """What came of reading all sources.
+
+    Args:
+        wrong: a line for everything that is wrong, each once.
+        loaded: None if anything is.
+        secured: the clusters with TLS; of their files nothing has been read.
+    """
+
+    wrong: Sequence[str]
+    loaded: Loaded | None
+    secured: Sequence[ClusterTls]
+
+
+class _Sections(NamedTuple):
+    """What was read. `values`: at the top, by field. `sides`: each cluster's name, and TLS towards either side."""
+
+    values: Mapping[str, Any]
+    sides: Sequence[tuple[str, Section | None, Section | None]]
+    clusters: Sequence[Section]
+    capture: Section | None
+
+
 def load(
-    file: Path | None = None, flags: Mapping[str, Any] | None = None, environment: Mapping[str, str] = os.environ
+    file: Path | None = None,
+    flags: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] = os.environ,
+    *,
+    again: bool = False,
 ) -> Loaded:
     """Reads all sources: flags win over the environment, that over the file, that over defaults.
 
     Args:
         flags: by their names in `sources.FLAGS`; None and () are flags that were not given.
+        again: they were read at the start; see `read_file`.
 
     Raises:
         BadSetting: with a line for everything that is wrong.
     """
-    source = file_source(file) if file is not None else Source()
-    source = environment_source(environment, source.clusters()).over(source)
-    if flags is not None:
-        source = flag_source(flags, source).over(source)
+    reading = read(file, flags, environment, again=again)
+    if reading.loaded is None:
+        raise BadSetting(*reading.wrong)
+    return reading.loaded
+
+
+def read(
+    file: Path | None,
+    flags: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] = os.environ,
+    *,
+    again: bool = False,
+) -> Reading:
+    """As `load`, but whatever is wrong. Raises BadSetting: of the file nothing can be read."""
+    source = _source(file, flags, environment, again=again)
     reader = Reader(source, in_file=file is not None)
+    found = _sections(reader, source)
+    secured = [ClusterTls(name, _spoken(listener), _spoken(upstream)) for name, listener, upstream in found.sides]
+    if reader.wrong:
+        # what no single cluster is to blame for
+        reader.say(*wrong_names(source.clusters), *wrong_demands(_demands(source.clusters, found.clusters)))
+        return Reading(reader.wrong, None, secured)
+    loaded = _loaded(reader, found, environment, file)
+    return Reading(reader.wrong, loaded, secured)
+
+
+def _source(
+    file: Path | None, flags: Mapping[str, Any] | None, environment: Mapping[str, str], *, again: bool
+) -> Source:
+    """All of them together."""
+    source = file_source(file, again=again) if file is not None else Source()
+    source = environment_source(environment, source.clusters).over(source)
+    return source if flags is None else flag_source(flags, source).over(source)
+
+
+def _sections(reader: Reader, source: Source) -> _Sections:
+    """Everything that was given, read; what is wrong with it, the reader has noted."""
     values = reader.values(ProxySettings)
-    log = reader.section(LogSettings, (LOG,))
-    clusters = [_cluster(reader, source, name) for name in source.clusters()]
+    log = reader.section(LogSettings, (LOG,)).made
+    sides = [_secured(reader, source, name) for name in source.clusters]
+    clusters = [_cluster(reader, *side) for side in sides]
     capture = _capture(reader, source)
     reader.finish([(CAPTURE,), (CLUSTERS,), *_tls_tables(source)])
+    reader.say(*_wrong_selection(source, capture.right if capture is not None else {}))
+    return _Sections({**values, "log": log}, sides, clusters, capture)
+
+
+def _loaded(reader: Reader, found: _Sections, environment: Mapping[str, str], file: Path | None) -> Loaded | None:
+    """What is in effect, where every section is right; None: together they are not."""
+    capture: CaptureSettings | None = found.capture.made if found.capture is not None else None
     folder = capture.folder if capture is not None else None
-    found = tuple(_with_state(cluster, folder, environment) for cluster in clusters if cluster is not None)
-    reader.wrong += _wrong_selection(source, capture)
-    if reader.wrong:
-        # what is right so far may still be wrong together
-        _ = found and reader.made(ProxySettings, {"clusters": found})
-        raise BadSetting(*reader.wrong)
-    made = reader.made(ProxySettings, values | {"log": log, "clusters": found})
-    if made is None:
-        raise BadSetting(*reader.wrong)
-    return Loaded(made, capture, _completed(reader.effective, made), file)
+    clusters = tuple(_with_state(one.made, folder, environment) for one in found.clusters if one.made is not None)
+    made = reader.made(ProxySettings, {**found.values, "clusters": clusters})
+    return None if made is None else Loaded(made, capture, _completed(reader.effective, made), file)
 
 
-def _cluster(reader: Reader, source: Source, name: str) -> ClusterSettings | None:
-    """A cluster's settings, with TLS on the sides of which something is said."""
-    listener, upstream = None, None
-    wrong = len(reader.wrong)
+def _secured(reader: Reader, source: Source, name: str) -> tuple[str, Section | None, Section | None]:
+    """A cluster's name, and TLS on the sides of which something is said."""
+    listener = upstream = None
     if _is_said(source, (CLUSTERS, name, TLS), but=UPSTREAM):
         listener = reader.section(ListenerTls, (CLUSTERS, name, TLS))
     if _is_said(source, (CLUSTERS, name, TLS, UPSTREAM)):
         upstream = reader.section(UpstreamTls, (CLUSTERS, name, TLS, UPSTREAM))
-    both = {"tls": listener, "upstream_tls": upstream if upstream is not None and upstream.on else None}
-    made: ClusterSettings | None = reader.section(ClusterSettings, (CLUSTERS, name), name=name, **both)
-    return made if len(reader.wrong) == wrong else None
+    return name, listener, upstream
+
+
+def _cluster(reader: Reader, name: str, listener: Section | None, upstream: Section | None) -> Section:
+    """A cluster's settings."""
+    parts = [side for side in (listener, upstream) if side is not None]
+    tls, upstream_tls = (side.draft if side is not None else None for side in (listener, upstream))
+    both = {"tls": tls, "upstream_tls": upstream_tls if upstream_tls is not None and upstream_tls.on else None}
+    return reader.section(ClusterSettings, (CLUSTERS, name), *parts, name=name, **both)
+
+
+def _spoken(side: Section | None) -> Any:
+    """A side of TLS, if all is right and it is spoken."""
+    made = side.made if side is not None else None
+    return made if getattr(made, "on", True) else None
 
 
 def _is_said(source: Source, section: Place, but: str = "") -> bool:
     """Whether anything is said of a section, besides of one of its tables; that it stands there is enough."""
-    size = len(section)
-    below = (place[size:] for place in {*source.given, *source.tables} if place[:size] == section)
-    said = [*below]
-    return any(place[:1] != (but,) for place in said if place) or said == [()]
+    names = source.below(section)
+    return bool({*names} - {but}) or (not names and (section in source.tables or section in source.given))
 
 
 def _tls_tables(source: Source) -> Iterator[Place]:
-    for name in source.clusters():
+    for name in source.clusters:
         yield from ((CLUSTERS, name, TLS), (CLUSTERS, name, TLS, UPSTREAM))
 
 
-def _capture(reader: Reader, source: Source) -> CaptureSettings | None:
+def _capture(reader: Reader, source: Source) -> Section | None:
     """The recorder is imported only if something is to be recorded."""
-    if all(place[0] != CAPTURE for place in {*source.given, *source.tables}):
+    if not _is_said(source, (CAPTURE,)):
         return None
     from recorder.capture.session import CaptureSettings
 
-    made: CaptureSettings | None = reader.section(CaptureSettings, (CAPTURE,))
-    return made
+    return reader.section(CaptureSettings, (CAPTURE,))
 
 
-def _wrong_selection(source: Source, capture: CaptureSettings | None) -> Iterator[str]:
+def _wrong_selection(source: Source, capture: Mapping[str, Any]) -> Iterator[str]:
     """A line for each pattern that no cluster's name can match."""
-    names = source.clusters()
-    for pattern in (capture.clusters or ()) if capture is not None else ():
+    names = source.clusters
+    for pattern in capture.get("clusters") or ():
         if not any(fnmatchcase(name, pattern.removeprefix("!")) for name in names):
             right = f"{CAPTURE}.only.clusters = {wording.toml(names[:1])}"
-            yield f"{CAPTURE}.only.clusters has {pattern!r}, which is no cluster of these; right would be {right}"
+            yield f"{CAPTURE}.only.clusters has {shown(pattern)}, which is no cluster of these; right would be {right}"
+
+
+def _demands(names: Sequence[str], clusters: Sequence[Section]) -> Iterator[Demand]:
+    """What the clusters demand, as far as that is known: also those of which something else is wrong."""
+    for name, section in zip(names, clusters, strict=True):
+        yield demand(name, section.right, {place[2] for place in section.wrong})
 
 
 def _with_state(cluster: ClusterSettings, folder: Path | None, environment: Mapping[str, str]) -> ClusterSettings:

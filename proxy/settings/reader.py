@@ -2,19 +2,29 @@
 
 Each dataclass is a section: its keys are looked up below a place, read by their kinds, and handed to its constructor,
 which has the last word. What nobody has looked up in the end is no setting.
+
+Where a value is wrong or missing, the constructor gets a right one in its stead, so that it can say what else does not
+fit together. A line of the constructor's that speaks of such a key is left out: it may be about the stand-in.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from proxy.config import MAIN, BadSetting
 from proxy.settings import wording
 from proxy.settings.keys import Key, Known, Place, keys_of
-from proxy.settings.kinds import Kind, Misread
+from proxy.settings.kinds import Kind, Misread, cut
 from proxy.settings.sources import From, Given, Source
+
+# letters of a name that are compared with those of names that there are
+MOST_COMPARED = 64
+# more of a line nobody reads: names and values may be as long as anybody likes
+LONGEST_LINE = 1000
 
 
 class Effective(NamedTuple):
@@ -27,122 +37,206 @@ class Effective(NamedTuple):
     where: str
 
 
+class Section(NamedTuple):
+    """What was read of a section.
+
+    Args:
+        made: its value; None if anything is wrong with it.
+        draft: likewise, with stand-ins for what is wrong or missing; None if the rest does not fit together either.
+        right: the fields that were given and are right, with their values.
+        wrong: the places of keys that are wrong or missing.
+    """
+
+    made: Any | None
+    draft: Any | None
+    right: Mapping[str, Any]
+    wrong: Sequence[Place]
+
+
+class _Values(NamedTuple):
+    """A section's fields while they are looked up."""
+
+    right: dict[str, Any]
+    stand_ins: dict[str, Any]
+    wrong: list[Place]
+
+
 class Reader:
-    """Reads sections of a source one after the other. `wrong`: a line for each error; `effective`: each key's value."""
+    """Reads sections of a source one after the other. `effective`: each key's value, as far as it is right."""
 
     def __init__(self, source: Source, *, in_file: bool) -> None:
-        self.wrong: list[str] = []
         self.effective: list[Effective] = []
         self._source = source
         self._in_file = in_file
+        # each line once, in the order in which they were said
+        self._wrong: dict[str, None] = {}
         self._keys: dict[Place, Key] = {}
-        # places that hold keys
-        self._tables: set[Place] = set()
+        # places that hold keys, and the names that are known in each
+        self._tables: set[Place] = {()}
+        self._names: dict[Place, set[str]] = {}
+        self._add(*source.wrong)
 
-    def section(self, settings: type, place: Place, **more: Any) -> Any | None:
-        """One section's value; None if something is wrong with it. `more`: fields that are no keys."""
-        before = len(self.wrong)
-        values = self.values(settings, place) | more
-        return None if len(self.wrong) > before else self.made(settings, values)
+    @property
+    def wrong(self) -> list[str]:
+        """A line for each thing that is wrong so far."""
+        return [*self._wrong]
 
-    def values(self, settings: type, place: Place = ()) -> dict[str, Any]:
-        """What was given for a section, by field."""
-        values: dict[str, Any] = {}
-        for known in keys_of(settings).values():
-            self._read(known, (*place, *known.key.place), values)
-        return values
+    def section(self, settings: type, place: Place = (), *parts: Section, **more: Any) -> Section:
+        """One section.
 
-    def made(self, settings: type, values: dict[str, Any]) -> Any | None:
-        """What a constructor makes of these values; None if they don't fit together."""
+        Args:
+            parts: sections within it, whose drafts are among its fields.
+            more: fields that are no keys.
+        """
+        values = self._look_up(settings, place)
+        wrong = [*values.wrong, *(place for part in parts for place in part.wrong)]
+        draft = self.made(settings, {**values.stand_ins, **values.right, **more}, wrong)
+        return Section(None if wrong else draft, draft, values.right, wrong)
+
+    def values(self, settings: type) -> Mapping[str, Any]:
+        """What was given, and is right, of the keys at the top, by field."""
+        return self._look_up(settings, ()).right
+
+    def made(self, settings: type, values: Mapping[str, Any], wrong: Sequence[Place] = ()) -> Any | None:
+        """What a constructor makes of values; None if they don't fit together. `wrong`: keys with stand-ins."""
         try:
             return settings(**values)
         except ValueError as error:
             lines = error.lines if isinstance(error, BadSetting) else (str(error),)
-            cluster = str(values.get("name", MAIN))
-            self.wrong += [wording.retold(line, cluster, in_file=self._in_file) for line in lines]
+            told = [line for line in lines if not any(wording.speaks_of(line, place) for place in wrong)]
+            self.say(*told, cluster=str(values.get("name", MAIN)))
         return None
+
+    def say(self, *lines: str, cluster: str = MAIN) -> None:
+        """Lines in the words of flags. `cluster`: of whom they speak."""
+        self._add(*(wording.retold(line, cluster, in_file=self._in_file) for line in lines))
 
     def finish(self, tables: Iterable[Place]) -> None:
         """Says what has not been asked for. `tables`: those that are known, whether or not their keys were."""
-        self._tables.update(tables)
+        for place in tables:
+            self._know_table(place)
         for place, given in self._source.given.items():
             if place in self._tables:
-                shown = wording.dotted(place)
-                self._say(f"{shown} = {wording.toml(given.raw)} stands where a table belongs; right would be [{shown}]")
+                shown, raw = wording.named(place), wording.as_written(given.raw)
+                self._add(f"{shown} = {raw} stands where a table belongs; right would be [{shown}]")
             elif place not in self._keys:
                 self._unknown(place, given)
         for place, given in self._source.beaten:
             if place in self._keys:
-                self._check(self._keys[place], place, given)
+                with suppress(Misread):
+                    self._check(self._keys[place], place, given)
         for place in sorted(self._source.tables):
             if place in self._keys:
                 right = f"{wording.dotted(place)} = {wording.toml(self._keys[place].example)}"
-                self._say(f"[{wording.dotted(place)}] is a table where a value should stand; right would be {right}")
+                self._add(f"[{wording.dotted(place)}] is a table where a value should stand; right would be {right}")
             elif place not in self._tables:
                 self._unknown(place, None)
 
-    def _read(self, known: Known, place: Place, values: dict[str, Any]) -> None:
-        """Looks one key up, and puts its value where the constructor wants it."""
-        self._tables.update(place[:size] for size in range(1, len(place)))
-        if known.key.each is not None:
-            self._tables.add(place)
-            values[known.field] = self._table(known, place, known.key.each)
-            return
-        self._keys[place] = known.key
-        given = self._source.given.get(place)
-        if given is not None:
-            values[known.field] = self._value(known.key, place, given)
-        elif known.is_required:
-            self.wrong.append(wording.missing(place, known.key, in_file=self._in_file))
-        else:
-            self.effective.append(Effective(place, known.key, known.default, From.DEFAULT, ""))
+    def _add(self, *lines: str) -> None:
+        self._wrong |= dict.fromkeys(cut(_one_line(line), LONGEST_LINE) for line in lines)
 
-    def _value(self, key: Key, place: Place, given: Given) -> Any:
+    def _look_up(self, settings: type, place: Place) -> _Values:
+        values = _Values({}, {}, [])
+        for known in keys_of(settings).values():
+            self._read(known, (*place, *known.key.place), values)
+        return values
+
+    def _read(self, known: Known, place: Place, values: _Values) -> None:
+        """Looks one key up, and puts its value where the constructor wants it."""
+        for size in range(1, len(place)):
+            self._know_table(place[:size])
+        if known.key.each is not None:
+            self._know_table(place)
+            values.right[known.field] = self._table(known, place, known.key.each, values.wrong)
+            return
+        self._know(place, known.key)
+        given = self._source.given.get(place)
+        if given is None and not known.is_required:
+            self.effective.append(Effective(place, known.key, known.default, From.DEFAULT, ""))
+            return
+        try:
+            values.right[known.field] = self._value(known.key, place, given)
+        except Misread:
+            values.wrong.append(place)
+            values.stand_ins[known.field] = _stand_in(known)
+
+    def _value(self, key: Key, place: Place, given: Given | None) -> Any:
+        """What was given for a key. Raises Misread: nothing that is right, which has been said."""
+        if given is None:
+            self._add(wording.missing(place, key, in_file=self._in_file))
+            raise Misread
         value = self._check(key, place, given)
         self.effective.append(Effective(place, key, value, given.by, given.where))
         return value
 
     def _check(self, key: Key, place: Place, given: Given) -> Any:
-        """The value; None if it is none, which is said."""
+        """The value. Raises Misread: it is none, which has been said."""
         try:
             return key.kind.read(given.raw)
         except Misread as error:
-            self.wrong.append(wording.wrong_value(place, key, given, str(error)))
-            return None
+            self._add(wording.wrong_value(place, key, given, str(error)))
+            raise
 
-    def _table(self, known: Known, place: Place, names: Kind) -> dict[Any, Any]:
-        """A table of values that all are of one kind."""
+    def _table(self, known: Known, place: Place, names: Kind, wrong: list[Place]) -> dict[Any, Any]:
+        """A table of values that all are of one kind: those that are right. `wrong`: gets the places of the others."""
         found = {}
-        for below, given in self._source.given.items():
-            if below[:-1] != place:
-                continue
-            self._keys[below] = known.key
+        for name in self._source.below(place):
+            below = (*place, name)
+            self._know(below, known.key)
             try:
-                found[names.read(below[-1])] = self._value(known.key, below, given)
-            except Misread as error:
-                right = wording.dotted((*known.key.place, "1"))
-                self.wrong.append(
-                    f"{wording.dotted(below)}: {below[-1]!r} {error}; "
-                    f"right would be {right} = {wording.toml(known.key.example)}"
-                )
+                # of a table, which is no value, `finish` says so
+                given = self._source.given[below]
+                found[self._number(names, below, known.key)] = self._value(known.key, below, given)
+            except (Misread, KeyError):
+                wrong.append(below)
         if not found:
             self.effective.append(Effective(place, known.key, None, From.DEFAULT, ""))
         return found
+
+    def _number(self, names: Kind, place: Place, key: Key) -> Any:
+        """What a name in a table stands for. Raises Misread: nothing, which has been said."""
+        try:
+            return names.read(place[-1])
+        except Misread as error:
+            right = f"{wording.dotted((*key.place, '1'))} = {wording.toml(key.example)}"
+            self._add(f"{wording.named(place)}: {cut(repr(place[-1]))} {error}; right would be {right}")
+            raise
+
+    def _know(self, place: Place, key: Key) -> None:
+        self._keys[place] = key
+        self._names.setdefault(place[:-1], set()).add(place[-1])
+
+    def _know_table(self, place: Place) -> None:
+        if place not in self._tables:
+            self._tables.add(place)
+            self._names.setdefault(place[:-1], set()).add(place[-1])
 
     def _unknown(self, place: Place, given: Given | None) -> None:
         """Says it of the first name in the place that isn't one, however much stands below it."""
         size = next(size for size in range(1, len(place) + 1) if place[:size] not in self._tables)
         if place[:size] in self._keys:
             return
-        near = {known for known in (*self._keys, *self._tables) if known[: size - 1] == place[: size - 1]}
-        names = {known[size - 1] for known in near if len(known) >= size}
-        nearest = get_close_matches(place[size - 1], sorted(names), n=1, cutoff=0.5)
-        if nearest:
-            right = (*place[: size - 1], *nearest)
-            self._say(wording.unknown(place[:size], given, right, self._keys.get(right)))
+        names = tuple(sorted(self._names.get(place[: size - 1], ())))
+        nearest = _nearest(place[size - 1], names)
+        if nearest is None:
+            self._add(wording.nothing_like(place[:size], given, names))
         else:
-            self._say(wording.nothing_like(place[:size], given, sorted(names)))
+            right = (*place[: size - 1], nearest)
+            self._add(wording.unknown(place[:size], given, right, self._keys.get(right)))
 
-    def _say(self, line: str) -> None:
-        if line not in self.wrong:
-            self.wrong.append(line)
+
+def _one_line(line: str) -> str:
+    """With what nobody can see as Python escapes it: arguments may hold anything."""
+    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in line)
+
+
+def _stand_in(known: Known) -> Any:
+    """A right value of a key."""
+    return known.key.kind.read(known.key.example) if known.is_required else known.default
+
+
+# many clusters have the same slip of the pen
+@lru_cache(maxsize=1024)
+def _nearest(name: str, names: tuple[str, ...]) -> str | None:
+    """The one of these names that is most like it, if any is."""
+    return next(iter(get_close_matches(name[:MOST_COMPARED], names, n=1, cutoff=0.5)), None)

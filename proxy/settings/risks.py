@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from proxy.config import ClusterSettings, ProxySettings
@@ -14,6 +16,8 @@ from proxy.wire.framing import FrameLimits
 _BROKERS_LIMIT, _FETCH_MAX_BYTES = FrameLimits().request, 52_428_800
 # clients' request.timeout.ms
 _REQUEST_TIMEOUT = 30
+# where a machine that belongs to a Kerberos realm says so, if nobody says where else
+KRB5_CONFIG = "/etc/krb5.conf"
 _LOOPBACK = ("127.", "localhost", "::1")
 
 
@@ -115,17 +119,23 @@ OF_THE_CAPTURE = (
 )
 
 
-def notes(loaded: Loaded) -> Iterator[str]:
-    """What follows from there being a proxy, and is no setting's fault."""
+def notes(loaded: Loaded, environment: Mapping[str, str] = os.environ) -> Iterator[str]:
+    """What follows from there being a proxy, where it matters, and is no setting's fault."""
+    if not _knows_kerberos(environment):
+        return
     for cluster in loaded.proxy.clusters:
-        if cluster.dialect is Dialect.KAFKA_07:
-            # there are no logins
-            continue
         host = cluster.advertise or cluster.listen.host
-        yield (
-            f"clusters.{cluster.name}: clients that log in with GSSAPI ask for a ticket for the host that they dial; "
-            f"brokers need a key for it, kafka/{host}"
-        )
+        # in Kafka 0.7 there are no logins
+        if cluster.dialect is not Dialect.KAFKA_07 and host not in {broker.host for broker in cluster.upstream}:
+            yield (
+                f"clusters.{cluster.name}: clients that log in with GSSAPI ask for a ticket for the host that they "
+                f"dial; brokers need a key for it, kafka/{host}"
+            )
+
+
+def _knows_kerberos(environment: Mapping[str, str]) -> bool:
+    """Whether this machine belongs to a realm: its clients then may log in with GSSAPI. Source: krb5.conf(5)."""
+    return any(Path(one).exists() for one in environment.get("KRB5_CONFIG", KRB5_CONFIG).split(":") if one)
 
 
 def risks(loaded: Loaded) -> Iterator[str]:

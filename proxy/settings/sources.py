@@ -7,20 +7,24 @@ KAFKA_WIRETAP_CLUSTERS__MAIN__UPSTREAM, a flag its own name.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from proxy.config import MAIN, BadSetting
+from proxy.config import MAIN
+from proxy.settings.file import read_file
 from proxy.settings.keys import Place
+from proxy.settings.kinds import cut
 
 PREFIX = "KAFKA_WIRETAP_"
 # names the file of settings, which can't say so itself
 CONFIG = PREFIX + "CONFIG"
 CLUSTERS, CAPTURE = "clusters", "capture"
+# no setting stands deeper in tables: clusters.main.tls.upstream.ca
+DEEPEST = 5
 # what Kubernetes puts into every pod beside a service called kafka-wiretap
 _KUBERNETES = re.compile(r"(.*_)?(SERVICE_(HOST|PORT.*)|PORT(_\d+_(TCP|UDP|SCTP).*)?)")
 
@@ -61,45 +65,49 @@ class Given(NamedTuple):
     where: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Source:
     """What one source says, or several.
 
     Args:
         tables: those that are there, even with nothing in them.
         beaten: what was given, too, and something else wins over.
+        wrong: a line for each thing that could not even be given.
     """
 
     given: dict[Place, Given] = field(default_factory=dict)
     tables: frozenset[Place] = frozenset()
     beaten: tuple[tuple[Place, Given], ...] = ()
+    wrong: tuple[str, ...] = ()
 
     def over(self, other: Source) -> Source:
         """Both; where they say different things, this one."""
         beaten = ((place, given) for place, given in other.given.items() if place in self.given)
-        return Source(other.given | self.given, other.tables | self.tables, (*other.beaten, *beaten))
+        both = other.given | self.given, other.tables | self.tables
+        return Source(*both, (*other.beaten, *beaten), (*other.wrong, *self.wrong))
 
+    @property
     def clusters(self) -> list[str]:
         """The names of the clusters of which something is said, in their order."""
-        places = [*self.given, *sorted(self.tables)]
-        return [*dict.fromkeys(place[1] for place in places if place[0] == CLUSTERS and len(place) > 1)]
+        return self.below((CLUSTERS,))
+
+    def below(self, place: Place) -> list[str]:
+        """The names that stand in a table, of keys and of further tables, in their order."""
+        return [*self._names.get(place, ())]
+
+    @cached_property
+    def _names(self) -> dict[Place, dict[str, None]]:
+        """The names in each table, in their order."""
+        names: dict[Place, dict[str, None]] = {}
+        for place in (*self.given, *sorted(self.tables)):
+            for size in range(len(place)):
+                names.setdefault(place[:size], {})[place[size]] = None
+        return names
 
 
-def file_source(path: Path) -> Source:
-    """What a TOML file says.
-
-    Raises:
-        BadSetting: it can't be read, or is no TOML.
-    """
-    example = "right would be a file as in docs/settings.md"
-    try:
-        with path.open("rb") as file:
-            tables = tomllib.load(file)
-    except OSError as error:
-        raise BadSetting(f"--config {path} can't be read ({error.strerror}); {example}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BadSetting(f"--config {path} is no TOML ({error}); {example}") from error
-    leaves = dict(_leaves((), tables))
+def file_source(path: Path, *, again: bool = False) -> Source:
+    """What a TOML file says; see `read_file`."""
+    leaves = dict(_leaves((), read_file(path, again=again)))
     given = {place: Given(raw, From.FILE, str(path)) for place, raw in leaves.items() if not isinstance(raw, dict)}
     return Source(
         given, frozenset(place[:length] for place in leaves for length in range(1, len(place) + 1)) - {*given}
@@ -107,9 +115,9 @@ def file_source(path: Path) -> Source:
 
 
 def _leaves(place: Place, table: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
-    """Everything that is no table, and empty tables."""
+    """Everything that is no table, and tables that are empty or deeper than any setting stands."""
     for name, value in table.items():
-        if isinstance(value, dict) and value:
+        if isinstance(value, dict) and value and len(place) < DEEPEST:
             yield from _leaves((*place, name), value)
         else:
             yield (*place, name), value
@@ -117,18 +125,20 @@ def _leaves(place: Place, table: Mapping[str, Any]) -> Iterator[tuple[Place, Any
 
 def environment_source(environment: Mapping[str, str], clusters: list[str]) -> Source:
     """What the environment says. `clusters`: their names in the file, which variables can't spell with a hyphen."""
+    # of two that are spelled alike the first is meant
+    spelled = {_spelled(name): name for name in reversed(clusters)}
     given = {}
     for variable, text in environment.items():
         name = variable.removeprefix(PREFIX)
         if name != variable and variable != CONFIG and not _KUBERNETES.fullmatch(name):
-            given[_place(name, clusters)] = Given(text, From.ENVIRONMENT, variable)
+            given[_place(name, spelled)] = Given(text, From.ENVIRONMENT, variable)
     return Source(given)
 
 
-def _place(variable: str, clusters: list[str]) -> Place:
-    first, *rest = variable.lower().split("__")
+def _place(variable: str, clusters: Mapping[str, str]) -> Place:
+    first, *rest = variable.lower().split("__", DEEPEST)
     if first == CLUSTERS and rest:
-        rest[0] = next((name for name in clusters if _spelled(name) == rest[0]), rest[0])
+        rest[0] = clusters.get(rest[0], rest[0])
     return (first, *rest)
 
 
@@ -144,28 +154,24 @@ def variable_of(place: Place) -> str:
 def flag_source(flags: Mapping[str, Any], below: Source) -> Source:
     """What flags say; those of a cluster speak of the only one that `below` has, or of `main`.
 
-    Raises:
-        BadSetting: there are several clusters, or a --node names none.
+    Wrong are a --node that names none, and flags of one cluster where there are several.
     """
     said = {name: value for name, value in flags.items() if value not in (None, ())}
-    named = below.clusters()
+    named = below.clusters
+    wrong = list(_speak_of_none(said, named)) if len(named) > 1 else []
     cluster = named[0] if named else MAIN
-    if len(named) > 1:
-        _check_speaks_of_none(said, named)
     given: dict[Place, Given] = {}
-    wrong: list[str] = []
     for name, value in said.items():
-        place = tuple(part or cluster for part in FLAGS[name])
-        flag = flag_of(name)
+        place, flag = tuple(part or cluster for part in FLAGS[name]), flag_of(name)
+        if None in FLAGS[name] and len(named) > 1:
+            continue
         if name == "node":
             nodes, bad = _nodes(value)
             given |= {(*place, number): Given(text, From.FLAG, flag) for number, text in nodes.items()}
             wrong += bad
         else:
             given[place] = Given(value, From.FLAG, flag)
-    if wrong:
-        raise BadSetting(*wrong)
-    return Source(given, frozenset() if named else frozenset({(CLUSTERS, cluster)}))
+    return Source(given, frozenset() if named else frozenset({(CLUSTERS, cluster)}), wrong=tuple(wrong))
 
 
 def flag_of(name: str) -> str:
@@ -173,15 +179,13 @@ def flag_of(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def _check_speaks_of_none(said: Mapping[str, Any], clusters: list[str]) -> None:
-    wrong = [
-        f"{flag_of(name)} speaks of one cluster, and there are {', '.join(clusters)}; "
-        f"right would be {variable_of((CLUSTERS, clusters[0], str(FLAGS[name][-1])))}"
-        for name in said
-        if None in FLAGS[name]
-    ]
-    if wrong:
-        raise BadSetting(*wrong)
+def _speak_of_none(said: Mapping[str, Any], clusters: list[str]) -> Iterator[str]:
+    for name in said:
+        if None in FLAGS[name]:
+            yield (
+                f"{flag_of(name)} speaks of one cluster, and there are {cut(', '.join(clusters))}; "
+                f"right would be {variable_of((CLUSTERS, clusters[0], str(FLAGS[name][-1])))}"
+            )
 
 
 def _nodes(texts: tuple[str, ...]) -> tuple[dict[str, str], list[str]]:
@@ -192,8 +196,9 @@ def _nodes(texts: tuple[str, ...]) -> tuple[dict[str, str], list[str]]:
         number, equals, rest = text.partition("=")
         number = number.strip()
         if not equals or not (number.isascii() and number.isdigit()):
-            wrong.append(f"--node {text} names no node; right would be --node 1=127.0.0.1:9094")
-        elif number in nodes:
-            wrong.append(f"--node {text} names node {number} twice; right would be one --node for each node")
+            wrong.append(f"--node {cut(text)} names no node; right would be --node 1=127.0.0.1:9094")
+            continue
+        if number in nodes:
+            wrong.append(f"--node {cut(text)} names node {cut(number)} twice; right would be one --node for each node")
         nodes[number] = rest
     return nodes, wrong

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 
 from proxy.settings.keys import Key, Place
-from proxy.settings.kinds import Toml
-from proxy.settings.sources import FLAGS, From, Given, flag_of, variable_of
+from proxy.settings.kinds import LARGEST_SIZE, MOST_SHOWN, Toml, cut, shown
+from proxy.settings.sources import CLUSTERS, FLAGS, From, Given, flag_of, variable_of
 
 # the key is the place below the cluster
 _FLAG_OF_KEY = {place[-1]: flag_of(name) for name, place in FLAGS.items() if None in place} | {
@@ -23,11 +24,13 @@ _FLAG_OF_KEY = {place[-1]: flag_of(name) for name, place in FLAGS.items() if Non
 }
 _KEY_OF_FLAG = {flag_of(name): place for name, place in FLAGS.items()}
 _SAID = re.compile(r"(--[a-z-]+) (\S+?)(?=[;,:.]?(?:\s|$))")
+# characters of a name that are shown of it
+MOST_NAMED = 160
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def toml(value: object) -> str:
-    """A value as TOML has it; anything that can't be one as its text."""
+    """A right value as TOML has it; anything that can't be one as its text."""
     if isinstance(value, list):
         return "[" + ", ".join(toml(one) for one in value) + "]"
     if isinstance(value, float):
@@ -37,9 +40,26 @@ def toml(value: object) -> str:
     return json.dumps(known, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
+def as_written(raw: object) -> str:
+    """What somebody has written, whatever it is, as TOML has it, and cut off where it is long."""
+    if not isinstance(raw, list):
+        return _item(raw)
+    return cut("[" + ", ".join(map(_item, raw[:MOST_SHOWN])) + "]")
+
+
+def _item(raw: object) -> str:
+    is_plain = isinstance(raw, str | float) or (isinstance(raw, int) and abs(raw) <= LARGEST_SIZE)
+    return cut(toml(raw)) if is_plain or not isinstance(raw, int | list | dict) else shown(raw)
+
+
 def dotted(place: Place) -> str:
     """A key with its tables, as TOML has it."""
     return ".".join(part if _BARE.fullmatch(part) else toml(part) for part in place)
+
+
+def named(place: Place) -> str:
+    """A name that somebody has written, with its tables, cut off where it is long."""
+    return cut(dotted(place), MOST_NAMED)
 
 
 def plain(value: Toml) -> str:
@@ -49,15 +69,14 @@ def plain(value: Toml) -> str:
 
 def wrong_value(place: Place, key: Key, given: Given, reason: str) -> str:
     """The line for a value that its kind does not read."""
-    shown = _shown(place, key, given)
-    return f"{shown} {reason}; right would be {_example(place, key, given.by, given.where)}"
+    return f"{_as_given(place, key, given)} {reason}; right would be {_example(place, key, given.by, given.where)}"
 
 
 def missing(place: Place, key: Key, *, in_file: bool) -> str:
     """The line for a key that must be there and isn't."""
     flag = _flag(place)
     if in_file or flag is None:
-        return f"{dotted(place)} is missing; right would be {_example(place, key, From.FILE, '')}"
+        return f"{named(place)} is missing; right would be {_example(place, key, From.FILE, '')}"
     return f"{flag} is missing; right would be {_example(place, key, From.FLAG, flag)}"
 
 
@@ -65,16 +84,16 @@ def unknown(place: Place, given: Given | None, nearest: Place, key: Key | None) 
     """The line for a name that isn't one. `nearest`: the name that is most like it; `key`: None if it is a table."""
     if given is not None and given.by is From.ENVIRONMENT:
         right = variable_of(nearest) + (f"={plain(key.example)}" if key is not None else "__...")
-        return f"{given.where} is no setting; right would be {right}"
+        return f"{cut(given.where, MOST_NAMED)} is no setting; right would be {right}"
     right = f"{dotted(nearest)} = {toml(key.example)}" if key is not None else f"[{dotted(nearest)}]"
-    return f"{dotted(place)} is no setting; right would be {right}"
+    return f"{named(place)} is no setting; right would be {right}"
 
 
-def nothing_like(place: Place, given: Given | None, names: list[str]) -> str:
+def nothing_like(place: Place, given: Given | None, names: Sequence[str]) -> str:
     """The line for a name that isn't one, and not like one either."""
     by_environment = given is not None and given.by is From.ENVIRONMENT
-    shown = given.where if given is not None and by_environment else dotted(place)
-    return f"{shown} is no setting; right would be one of {', '.join(names)}"
+    said = cut(given.where, MOST_NAMED) if given is not None and by_environment else named(place)
+    return f"{said} is no setting; right would be one of {', '.join(names)}"
 
 
 def retold(line: str, cluster: str, *, in_file: bool) -> str:
@@ -98,28 +117,25 @@ def _as_key(said: re.Match[str], cluster: str, whole: bool) -> str:
         number, _, text = text.partition("=")
         place = (*place, number)
     # in an example the table's name goes without saying
-    shown = place if whole or None not in _KEY_OF_FLAG[flag] else place[2:]
-    return f"{dotted(shown)} = {toml(_value(flag, text))}"
+    place = place if whole or None not in _KEY_OF_FLAG[flag] else place[2:]
+    return f"{dotted(place)} = {toml(_value(flag, text))}"
 
 
 def _value(flag: str, text: str) -> Toml:
     if flag == "--upstream":
         return [part for part in text.strip("'").split(",") if part]
-    return int(text) if re.fullmatch(r"-?\d+", text) else text
+    return int(text) if re.fullmatch(r"-?\d{1,18}", text) else text
 
 
-def _shown(place: Place, key: Key, given: Given) -> str:
+def _as_given(place: Place, key: Key, given: Given) -> str:
     raw = "(hidden)" if key.secret else given.raw
     if given.by is From.FLAG:
-        node = f"{place[-1]}=" if given.where == "--node" else ""
-        return f"{given.where} {node}{str(raw)!r}" if not node else f"{given.where} {node}{raw}"
+        return (
+            f"{given.where} {cut(place[-1])}={cut(raw)}" if given.where == "--node" else f"{given.where} {shown(raw)}"
+        )
     if given.by is From.ENVIRONMENT:
-        return f"{given.where}={raw!r}"
-    return f"{dotted(place)} = {_short(toml(raw))}"
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 60 else text[:57] + "..."
+        return f"{given.where}={shown(raw)}"
+    return f"{named(place)} = {as_written(raw)}"
 
 
 def _example(place: Place, key: Key, by: From, where: str) -> str:
@@ -129,8 +145,16 @@ def _example(place: Place, key: Key, by: From, where: str) -> str:
     if by is From.ENVIRONMENT:
         return f"{where}={plain(key.example)}"
     below = key.place if key.each is None else (*key.place, place[-1])
-    return f"{dotted(below)} = {toml(key.example)}"
+    return f"{named(below)} = {toml(key.example)}"
+
+
+def speaks_of(line: str, place: Place) -> bool:
+    """Whether a line that a constructor has said names this key: by its place, its flag, or its name and a value."""
+    flag = _flag(place)
+    own = dotted(place[2:] if place[0] == CLUSTERS else place)
+    names = [re.escape(dotted(place)), rf"{re.escape(own)} =", *([flag] if flag is not None else [])]
+    return re.search(rf"(?<![\w.-])(?:{'|'.join(names)})(?![\w-])", line) is not None
 
 
 def _flag(place: Place) -> str | None:
-    return _FLAG_OF_KEY.get(place[-1] if place[0] == "clusters" else ".".join(place))
+    return _FLAG_OF_KEY.get(place[-1] if place[0] == CLUSTERS else ".".join(place))

@@ -17,6 +17,7 @@ from typing import NamedTuple, TypeVar
 
 from proxy.config import BadSetting, ClusterSettings
 from proxy.log import log
+from proxy.rewrite.alone import AloneMap
 from proxy.rewrite.nodes import NodeMap
 from proxy.tls.settings import Clients, ListenerTls, UpstreamTls, Version
 
@@ -92,20 +93,33 @@ class Sides(NamedTuple):
 
 
 def credentials(cluster: ClusterSettings) -> Sides:
-    """What a cluster's settings name.
+    """What a cluster's settings name. Blocks.
 
     Raises:
         BadSetting: with a line for each file that can't be used, of both sides.
     """
-    prefix = f"clusters.{cluster.name}.tls"
     wrong: list[str] = []
-    sides = Sides(
-        _of(cluster.tls, lambda tls: _listener_context(tls, cluster.node_map), prefix, wrong),
-        _of(cluster.upstream_tls, _upstream_context, f"{prefix}.upstream", wrong),
-    )
+    sides = _sides(cluster.name, cluster.tls, cluster.upstream_tls, cluster.node_map, wrong)
     if wrong:
         raise BadSetting(*wrong, cluster=cluster.name)
     return sides
+
+
+def wrong_files(name: str, tls: ListenerTls | None, upstream_tls: UpstreamTls | None) -> list[str]:
+    """A line for each file that can't be used of those that a cluster's settings name."""
+    wrong: list[str] = []
+    _sides(name, tls, upstream_tls, AloneMap(), wrong)
+    return wrong
+
+
+def _sides(
+    name: str, tls: ListenerTls | None, upstream_tls: UpstreamTls | None, places: NodeMap, wrong: list[str]
+) -> Sides:
+    prefix = f"clusters.{name}.tls"
+    return Sides(
+        _of(tls, lambda settings: _listener_context(settings, places), prefix, wrong),
+        _of(upstream_tls, _upstream_context, f"{prefix}.upstream", wrong),
+    )
 
 
 def _of(

@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase, translate
 from typing import Annotated, Any
 
 from proxy.settings.keys import Key
-from proxy.settings.kinds import SIZE, Kind, Misread, Toml, each, text
+from proxy.settings.kinds import SIZE, Kind, Misread, Toml, cut, each, shown, text
 from proxy.wire.apis import api_keys, api_name
 from proxy.wire.kafka07 import RequestType
 
@@ -39,7 +39,7 @@ def _pattern(part: Any) -> str:
     try:
         pattern = text(part)
     except Misread as error:
-        raise Misread(f"has {part!r}, which {error}") from error
+        raise Misread(f"has {shown(part)}, which {error}") from error
     if pattern == _NOT:
         raise Misread("has '!', which leaves out nothing")
     return pattern
@@ -62,7 +62,7 @@ def _check_api(pattern: str) -> None:
         return
     near = get_close_matches(pattern.lower(), lowered, n=1, cutoff=0.5)
     said = f", but {lowered[near[0]]} is" if near else ": `kafka-wiretap wire list` has them all"
-    raise Misread(f"has '{pattern}', which is no API{said}")
+    raise Misread(f"has '{cut(pattern)}', which is no API{said}")
 
 
 def _names() -> Iterable[str]:

@@ -1,11 +1,15 @@
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from proxy.config import BadSetting, ProxySettings, default_state_file
 from proxy.config.mapping import MappingKind
-from proxy.rewrite.nodes import Address
+from proxy.config.places import MOST_CLASHES, Demand, HostPorts, wrong_demands
+from proxy.rewrite.nodes import WILDCARDS, Address
 from proxy.tls.settings import ListenerTls
 from tests.proxy.config.clusters import LISTEN, cluster, wrong
 
@@ -99,3 +103,40 @@ def test_each_listener_has_a_state_of_its_own():
 
 def test_a_listener_on_any_port_has_no_state():
     assert default_state_file(Address("127.0.0.1", 0), None, environment={}) is None
+
+
+HOSTS = st.sampled_from(["a", "b", "0.0.0.0", "*"])
+PLACES = st.builds(
+    lambda host, first, count: HostPorts(host, range(first, first + count)),
+    HOSTS,
+    st.integers(1, 12),
+    st.integers(1, 4),
+)
+DEMANDS = st.lists(st.lists(PLACES, min_size=1, max_size=3), max_size=6).map(
+    lambda wanted: [Demand(f"c{at}", tuple(places), None, False) for at, places in enumerate(wanted)]
+)
+
+
+def meets(one: Demand, other: Demand) -> bool:
+    """The obvious way."""
+    return any(
+        {*here.ports} & {*there.ports} and (here.host == there.host or {here.host, there.host} & WILDCARDS)
+        for here in one.places
+        for there in other.places
+    )
+
+
+@given(DEMANDS)
+def test_each_cluster_that_wants_an_earlier_ones_ports_is_told_of_one_that_has_them(demands):
+    said = [re.match(r"clusters.(c\d) and clusters.(c\d) both want", line) for line in wrong_demands(demands)]
+    told = {found[1]: found[2] for found in said if found}
+    assert len(said) >= len(told)
+    of_names = {one.name: one for one in demands}
+    for at, one in enumerate(demands):
+        assert (one.name in told) == any(meets(one, earlier) for earlier in demands[:at])
+        assert one.name not in told or meets(one, of_names[told[one.name]])
+
+
+def test_where_all_want_the_same_each_is_told_of_a_few():
+    demands = [Demand(f"c{at}", (HostPorts("*", range(at + 1, at + 1000)),), None, False) for at in range(50)]
+    assert len([*wrong_demands(demands)]) <= 50 * MOST_CLASHES

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.rewrite.nodes import Address, Node, clash, is_dialled
+from proxy.rewrite.nodes import Address, Node, clash, clashes, is_dialled
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_nothing_else_can_be_dialled(host: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "clashes"),
+    ("one", "other", "meet"),
     [
         ("127.0.0.1:1", "127.0.0.1:1", True),
         ("127.0.0.1:1", "127.0.0.1:2", False),
@@ -70,6 +70,22 @@ def test_nothing_else_can_be_dialled(host: str) -> None:
         ("127.0.0.1:0", "127.0.0.1:0", False),
     ],
 )
-def test_two_listeners_of_one_port_clash_where_their_hosts_meet(one: str, other: str, clashes: bool) -> None:
-    assert clash(Address.parse(one), Address.parse(other)) is clashes
-    assert clash(Address.parse(other), Address.parse(one)) is clashes
+def test_two_listeners_of_one_port_clash_where_their_hosts_meet(one: str, other: str, meet: bool) -> None:
+    assert clash(Address.parse(one), Address.parse(other)) is meet
+    assert clash(Address.parse(other), Address.parse(one)) is meet
+
+
+LISTENERS = st.lists(st.builds(Address, st.sampled_from(["a", "b", "*", "0.0.0.0"]), st.integers(0, 2)), max_size=8)
+
+
+@given(LISTENERS)
+def test_each_listener_that_meets_an_earlier_one_is_found_once_with_one_that_it_meets(listeners):
+    of_flags = {f"--node {number}": address for number, address in enumerate(listeners)}
+    found = [(later, earlier) for earlier, later in clashes(of_flags)]
+    flags = [*of_flags]
+    assert [later for later, _ in found] == [
+        flags[at] for at, one in enumerate(listeners) if any(clash(one, other) for other in listeners[:at])
+    ]
+    for later, earlier in found:
+        assert flags.index(earlier) < flags.index(later)
+        assert clash(of_flags[earlier], of_flags[later])

@@ -123,7 +123,7 @@ def test_clients_are_told_the_advertised_host() -> None:
         ),
         (
             {"base": 20000, "named": {1: Address("127.0.0.1", 20002)}},
-            "--node 1=127.0.0.1:20002 takes the port that --node-ports 20000 keeps for node 2",
+            "--node 1=127.0.0.1:20002 takes the port that --node-ports 20000 .* keeps for node 2",
         ),
         ({"advertise": "broker-{node_id}.example"}, "--advertise broker-{node_id}.example is no host"),
         ({"told_base": 0}, "advertise_ports = 0 .* right would be advertise_ports = 31100"),

@@ -22,10 +22,14 @@ def wrong(tmp_path: Path) -> Path:
 
 
 def test_a_file_that_is_right_is_said_to_be():
-    result = config("check", EXAMPLE)
+    result = config("check", EXAMPLE, KRB5_CONFIG="/nowhere")
     assert (result.exit_code, result.stderr) == (0, "")
-    *notes, last = result.stdout.splitlines()
-    assert last == f"{EXAMPLE} is right: orders, billing"
+    assert result.stdout.splitlines() == [f"{EXAMPLE} is right: orders, billing"]
+
+
+def test_what_kerberos_needs_is_a_note_where_there_is_kerberos():
+    *notes, last = config("check", EXAMPLE, KRB5_CONFIG=str(EXAMPLE)).stdout.splitlines()
+    assert last.endswith(" is right: orders, billing")
     assert [note.split(":")[:2] for note in notes] == [["note", " clusters.orders"], ["note", " clusters.billing"]]
 
 
@@ -35,6 +39,20 @@ def test_everything_that_is_wrong_is_said_and_is_exit_code_2(wrong):
     assert result.stderr.splitlines() == [
         'drain = "soon" is no time to wait; right would be drain = "10s"',
         "lgo is no setting; right would be [log]",
+    ]
+
+
+def test_what_is_wrong_in_different_ways_is_said_in_one_go(tmp_path):
+    """A key that there isn't, a port that two want, and a file that is not there."""
+    text = "".join(
+        f'[clusters.{name}]\nupstream = "{name}:1"\nlisten = "127.0.0.1:1100"\n{more}\n'
+        for name, more in (("east", f'tls.certificate = "{tmp_path}/east.pem"'), ("west", "node_prots = 2000"))
+    )
+    (tmp_path / "wrong.toml").write_text(text)
+    assert [line.partition(";")[0] for line in config("check", tmp_path / "wrong.toml").stderr.splitlines()] == [
+        "clusters.west.node_prots is no setting",
+        "clusters.west and clusters.east both want port 1100 of 127.0.0.1",
+        f'clusters.east.tls.certificate = "{tmp_path}/east.pem" can\'t be used (No such file or directory)',
     ]
 
 
@@ -63,11 +81,13 @@ def test_clusters_that_would_share_one_tls_port_are_both_named(tmp_path):
     (tmp_path / "one-port.toml").write_text(one_port)
     result = config("check", tmp_path / "one-port.toml")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr == (
+    port, *files = result.stderr.splitlines()
+    assert port == (
         "clusters.west and clusters.east both want port 9443 of 127.0.0.1; one TLS port is one cluster's, and names "
         "don't tell two apart; right would be another port for each: "
-        'clusters.west.listen = "127.0.0.1:9444"\n'
+        'clusters.west.listen = "127.0.0.1:9444"'
     )
+    assert [line.split(" = ")[0] for line in files] == [f"clusters.{name}.tls.certificate" for name in ("east", "west")]
 
 
 def test_what_may_be_regretted_is_a_warning(tmp_path):
@@ -85,7 +105,7 @@ def test_the_environment_may_name_the_file_and_is_checked_too():
 
 def test_without_a_file_the_environment_is_checked():
     environment = {"KAFKA_WIRETAP_CLUSTERS__A__UPSTREAM": "a:1", "KAFKA_WIRETAP_CLUSTERS__A__LISTEN": "127.0.0.1:1"}
-    assert config("check", **environment).stdout.endswith("\nthe environment is right: a\n")
+    assert config("check", KRB5_CONFIG="/nowhere", **environment).stdout == "the environment is right: a\n"
 
 
 def test_what_is_in_effect_is_listed_with_what_it_comes_from():

@@ -1,5 +1,6 @@
 import pytest
 
+from proxy.settings import risks as risky
 from proxy.settings.load import load
 from proxy.settings.risks import OF_A_CLUSTER, OF_ALL, OF_THE_CAPTURE, notes, risks
 
@@ -63,8 +64,27 @@ def test_an_admin_page_on_ones_own_machine_is_no_risk(tmp_path):
         assert taken(tmp_path, f'metrics = "{host}:9464"') == []
 
 
-def test_a_cluster_of_0_7_has_no_logins_to_be_told_of(tmp_path):
-    said = 'dialect = "kafka-0.7"\n'
-    for line, count in (("", 1), (said, 0)):
-        (tmp_path / "wiretap.toml").write_text(f'[clusters.main]\nupstream = "a:1"\nlisten = "127.0.0.1:1"\n{line}')
-        assert len(list(notes(load(tmp_path / "wiretap.toml", None, {})))) == count
+NOTED = '[clusters.main]\nupstream = "a:1"\nlisten = "127.0.0.1:1"\n'
+
+
+@pytest.mark.parametrize(
+    ("more", "count"),
+    [("", 1), ('advertise = "kafka.example.org"\n', 1), ('advertise = "a"\n', 0), ('dialect = "kafka-0.7"\n', 0)],
+    ids=["loopback", "another name", "the broker's own name", "no logins"],
+)
+def test_where_kerberos_is_known_it_is_said_which_key_brokers_need_for_a_name_that_is_not_theirs(more, count, tmp_path):
+    (tmp_path / "krb5.conf").touch()
+    (tmp_path / "wiretap.toml").write_text(NOTED + more)
+    loaded = load(tmp_path / "wiretap.toml", None, {})
+    for places, found in ((f"/nowhere:{tmp_path}/krb5.conf", count), ("/nowhere", 0)):
+        assert len([*notes(loaded, {"KRB5_CONFIG": places})]) == found
+
+
+def test_kerberos_is_known_where_the_machine_has_its_file(tmp_path, monkeypatch):
+    (tmp_path / "wiretap.toml").write_text(NOTED)
+    loaded = load(tmp_path / "wiretap.toml", None, {})
+    monkeypatch.setattr(risky, "KRB5_CONFIG", str(tmp_path / "krb5.conf"))
+    assert [*notes(loaded, {})] == []
+    (tmp_path / "krb5.conf").touch()
+    (note,) = notes(loaded, {})
+    assert note.endswith("brokers need a key for it, kafka/127.0.0.1")

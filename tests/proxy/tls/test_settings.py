@@ -214,10 +214,3 @@ def test_files_that_cannot_be_used_are_wrong_settings(tmp_path):
     Authority(tmp_path).signs("proxy")
     code, said = check(path)
     assert (code, said.splitlines()[-1]) == (0, f"{path} is right: main")
-
-
-def test_what_kerberos_makes_of_a_proxy_is_noted(tmp_path):
-    path = tmp_path / "wiretap.toml"
-    path.write_text(BASIC)
-    assert "note: clusters.main: clients that log in with GSSAPI" in check(path)[1]
-    assert "kafka/127.0.0.1" in check(path)[1]
