@@ -97,8 +97,12 @@ async def _greeted(data: bytes) -> None:
 class _Anonymous:
     """Credentials without a certificate: a handshake goes no further than the client's first words."""
 
+    @property
     def context(self) -> ssl.SSLContext:
         return _context()
+
+    async def look(self) -> None:
+        """There is no file."""
 
 
 @cache

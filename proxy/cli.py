@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from logging import INFO, WARNING
@@ -247,20 +248,23 @@ def _run_claimed(claims: Claims, capture: CaptureSettings | None, reload: Callab
 
 
 def _reloading(loaded: Loaded, config: Path | None, flags: dict[str, Any]) -> Callable[[], InEffect]:
-    """What SIGHUP does: the same sources are read again, and what can change at once does."""
-    from proxy.net import InEffect
+    """What SIGHUP does: the same sources are read again, and what can change at once does. Called in a thread."""
+    from proxy.net import Change, InEffect
 
     def reload() -> InEffect:
-        again = reloaded(loaded, load(config, flags))
+        before, again = loaded, reloaded(loaded, load(config, flags, again=True))
         new = again.loaded
 
-        def taken() -> None:
-            nonlocal loaded
-            before, loaded = loaded, new
-            log_to_stderr(new.proxy.log.level, new.proxy.log.format)
+        def take() -> None:
+            take_over(new)
             _say_changes(before, again)
 
-        return InEffect(new.proxy, _shared(new.capture, new.proxy.workers), taken)
+        return InEffect(new.proxy, _shared(new.capture, new.proxy.workers), Change(take, partial(take_over, before)))
+
+    def take_over(settings: Loaded) -> None:
+        nonlocal loaded
+        loaded = settings
+        log_to_stderr(loaded.proxy.log.level, loaded.proxy.log.format)
 
     return reload
 

@@ -1,6 +1,8 @@
 """Sockets: the only room that knows trio.
 
 server.py       the whole: clusters, admin page, drain
+reloading.py    settings that are read again
+stopping.py     how all of it ends, however much hangs
 cluster.py      one cluster: listeners and their connections
 relay.py        the bytes of one connection, there and back
 rewriting.py    a response that names brokers, on its way through
@@ -30,6 +32,7 @@ children.py     the process that is kept running beside the proxy
 
 from proxy.net.claims import Claims
 from proxy.net.observer import Observer, Opened
-from proxy.net.server import InEffect, run
+from proxy.net.reloading import Change, InEffect
+from proxy.net.server import run
 
-__all__ = ["Claims", "InEffect", "Observer", "Opened", "run"]
+__all__ = ["Change", "Claims", "InEffect", "Observer", "Opened", "run"]

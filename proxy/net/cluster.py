@@ -7,9 +7,10 @@ inner one accepts until the proxy is to stop, the outer one finishes what was ac
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from logging import DEBUG, ERROR, INFO, WARNING
 from typing import Any, NamedTuple
 
@@ -30,15 +31,15 @@ from proxy.net.observer import Observer, Opened
 from proxy.net.proxy_protocol import Route
 from proxy.net.question import OwnQuestion
 from proxy.net.relay import Relay, Shared
+from proxy.net.reloading import Change
 from proxy.net.rewriting import is_rewritten
 from proxy.net.room import Room
 from proxy.net.state import NotAState, State, read_state, unreadable
 from proxy.net.streams import PeerLost, Stream, accepted
-from proxy.net.tls import NoHandshake, UnknownName, towards_client
+from proxy.net.tls import Followed, NoHandshake, Secured, UnknownName, secured, towards_client
 from proxy.net.upstreams import Upstreams
 from proxy.rewrite import addresses, api_versions
 from proxy.rewrite.nodes import Address
-from proxy.tls.contexts import Credentials, credentials
 from proxy.wire import catalog
 from proxy.wire.apis import Kind
 from proxy.wire.dialects import Dialect
@@ -145,11 +146,11 @@ class Cluster:
         self._settings = settings
         self._common = common
         self._routes = routes(settings.dialect)
-        self._credentials = credentials(settings)
+        self._secured = secured(settings)
         self._question = OwnQuestion(common.seed, settings.name)
         self._news = News()
         self.nodes = self._make_nodes(reserved)
-        self.upstreams = self._make_upstreams(self._credentials.upstream)
+        self.upstreams = self._make_upstreams(self._secured.upstream)
         of_all = (common.held, common.observer, common.room)
         self._shared = Shared(settings, self.nodes, self.traffic, *of_all, self._news, self._question)
         self._limit = Limit(settings.connection_limit, self.name)
@@ -172,7 +173,7 @@ class Cluster:
         except (NotAState, OSError) as error:
             raise BadSetting(unreadable(path, error), cluster=self.name) from error
 
-    def _make_upstreams(self, credentials: Credentials | None) -> Upstreams:
+    def _make_upstreams(self, credentials: Followed | None) -> Upstreams:
         return Upstreams(self._settings, self.nodes, credentials, self._question)
 
     async def listen(self) -> Address:
@@ -201,20 +202,25 @@ class Cluster:
         if self._settings.idle_seconds is not None:
             self._common.accepting.start_soon(end_idle, self._relays, self._settings.idle_seconds)
 
-    def changed(self, settings: ClusterSettings) -> Callable[[], None]:
-        """What puts settings into effect of which those have changed that may. Raises BadSetting, and nothing has."""
+    def read(self, settings: ClusterSettings) -> Secured | None:
+        """What TLS is to be spoken with, if it is to be something else than now. Blocks. Raises BadSetting."""
         same = (settings.tls, settings.upstream_tls) == (self._settings.tls, self._settings.upstream_tls)
-        made = self._credentials if same else credentials(settings)
+        return None if same else secured(settings)
 
-        def change() -> None:
-            self._settings = replace(self._settings, tls=settings.tls, upstream_tls=settings.upstream_tls)
-            self.upstreams.take_over(settings.upstream_tls)
-            for ours, new in zip(self._credentials, made, strict=True):
-                if ours is not None and new is not None:
-                    ours.become(new)
-            self.nodes.grow(settings.node_map)
+    async def prepared(self, settings: ClusterSettings, found: Secured | None) -> list[Change]:
+        """What puts settings into effect of which those have changed that may. Raises BadSetting.
 
-        return change
+        Args:
+            found: by `read`, for these settings.
+        """
+        new = replace(self._settings, tls=settings.tls, upstream_tls=settings.upstream_tls)
+        take = partial(self._take, new, found if found is not None else self._secured)
+        put_back = partial(self._take, self._settings, self._secured)
+        return [await self.nodes.prepared(settings.node_map), Change(take, put_back)]
+
+    def _take(self, settings: ClusterSettings, secured: Secured) -> None:
+        self._settings, self._secured = settings, secured
+        self.upstreams.take(settings, secured.upstream)
 
     def _listen(self) -> Address:
         wanted = self._settings.listen
@@ -268,7 +274,7 @@ class Cluster:
                     sock, peer = await self._accept(listener)
                     route = Route(Address(*peer[:2]), Address(*sock.getsockname()[:2]))
                     plain = accepted(sock, str(route.client), self._settings.keepalive_seconds)
-                    client = towards_client(plain, self._credentials.listener)
+                    client = towards_client(plain, self._secured.listener)
                 except ConnectionAbortedError:
                     continue
                 except OSError as error:

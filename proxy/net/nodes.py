@@ -9,6 +9,7 @@ import errno
 import resource
 import socket
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from logging import INFO, WARNING
 from typing import Protocol
 
@@ -20,11 +21,14 @@ from proxy.metrics.collector import NodeListener
 from proxy.net.keeper import Keeper
 from proxy.net.news import News
 from proxy.net.own import OwnListeners
+from proxy.net.reloading import Change
 from proxy.net.state import KnownNode, Owner, State
-from proxy.rewrite.nodes import Address, Node, NodeMap
+from proxy.rewrite.nodes import WILDCARDS, Address, Node, NodeMap
 
 # connections that may wait to be accepted
 BACKLOG = 1024
+# an own name stands in a file of this machine, or somebody's name service hangs
+LOOK_UP_SECONDS = 5.0
 # so often a freely picked port may turn out to be set aside for another node
 PICKS = 64
 
@@ -88,7 +92,7 @@ class Nodes:
             try:
                 listener = self._listen(node_id)
             except OSError as error:
-                raise BadSetting(self._cannot_listen(node_id, error)) from error
+                raise BadSetting(self._cannot_listen(self._map, node_id, error.strerror)) from error
             self._tell(node_id, self.upstream(node_id), listener)
 
     async def listen_for_known(self, node_ids: Iterable[int]) -> None:
@@ -106,17 +110,45 @@ class Nodes:
                 return
             self._tell(node_id, self.upstream(node_id), listener)
 
-    def grow(self, places: NodeMap) -> None:
-        """Takes in what is new: listeners for nodes, of which each that has one keeps it, and what clients are told."""
+    async def prepared(self, places: NodeMap) -> Change:
+        """What takes in new places: listeners for nodes that have none, and what clients are told.
+
+        Raises:
+            BadSetting: one of the listeners can't be had.
+        """
+        opened: dict[int, socket.socket] = {}
+        change = Change(
+            make=partial(self._grow, places, opened),
+            # a node that has a listener by then keeps it
+            undo=partial(self._grow, self._map, {}),
+            drop=partial(_close, opened),
+        )
+        try:
+            for node_id in places.named.keys() - self._listening.keys():
+                opened[node_id] = await self._opened(node_id, places)
+        except BaseException:
+            change.drop()
+            raise
+        return change
+
+    async def _opened(self, node_id: int, places: NodeMap) -> socket.socket:
+        try:
+            return self._bind(node_id, places, await _number(places.named[node_id].host))
+        except (OSError, UnicodeError) as error:
+            wrong = self._cannot_listen(places, node_id, getattr(error, "strerror", None) or error)
+            raise BadSetting(wrong, cluster=self._settings.name) from error
+
+    def _grow(self, places: NodeMap, opened: dict[int, socket.socket]) -> None:
         self._map = places
-        self.own.call(*map(self.advertised, self._listening))
-        for node_id in places.named.keys() - self._listening.keys():
-            try:
-                listener = self._listen(node_id)
-            except OSError as error:
-                log(WARNING, self._cannot_listen(node_id, error), cluster=self._settings.name)
+        # some may have none: nodes that only a broker's answer has named
+        self.own.call(*(told for node_id in self._listening if (told := self._told(node_id)) is not None))
+        for node_id in [*opened]:
+            sock = opened.pop(node_id)
+            if node_id in self._listening:
+                sock.close()
+                log(WARNING, "node keeps the listener that it got meanwhile", cluster=self._settings.name, node=node_id)
             else:
-                self._tell(node_id, self.upstream(node_id), listener)
+                self._tell(node_id, self.upstream(node_id), self._take(node_id, sock))
 
     @property
     def known(self) -> list[int]:
@@ -161,6 +193,13 @@ class Nodes:
             return self._map.advertised(node_id, listening.port if listening else None)
         except ValueError as error:
             raise OSError(errno.EADDRNOTAVAIL, str(error)) from error
+
+    def _told(self, node_id: int) -> Address | None:
+        """As `advertised`; None where there is nothing to tell."""
+        try:
+            return self.advertised(node_id)
+        except OSError:
+            return None
 
     def upstream(self, node_id: int) -> Address | None:
         """Where a node's broker is; None while that is not known."""
@@ -219,23 +258,23 @@ class Nodes:
         """The node's listener, which is opened if it isn't yet; None: another proxy's node. Raises OSError."""
         wanted = self._map.wanted(node_id)
         if wanted is None and self._map.is_bootstraps(node_id):
+            # before anything is noted: a broker may give itself a number that has no name
             self.own.call(self.advertised(node_id))
             self._listening[node_id], self._usual[node_id] = self._bootstrap, True
         if node_id in self._listening or wanted is None:
             return self._listening.get(node_id)
-        sock = self._bind(node_id, wanted.ports, wanted.host)
+        return self._take(node_id, self._bind(node_id, self._map, wanted.host))
+
+    def _take(self, node_id: int, sock: socket.socket) -> Address:
+        """This is the node's listener."""
+        wanted = self._map.wanted(node_id)
+        assert wanted is not None
         port = sock.getsockname()[1]
         self._usual[node_id] = wanted.ports[0] in (0, port)
         if not self._usual[node_id]:
             cluster = self._settings.name
-            log(
-                WARNING,
-                "node did not get its usual port",
-                cluster=cluster,
-                node=node_id,
-                usual=wanted.ports[0],
-                port=port,
-            )
+            told = "node did not get its usual port"
+            log(WARNING, told, cluster=cluster, node=node_id, usual=wanted.ports[0], port=port)
         if self._map.is_kept(port, node_id):
             self._picked[node_id] = port
         self._listening[node_id] = Address(wanted.host, port)
@@ -243,19 +282,22 @@ class Nodes:
         self._serve(trio.SocketListener(trio.socket.from_stdlib_socket(sock)), node_id)
         return self._listening[node_id]
 
-    def _cannot_listen(self, node_id: int, error: OSError) -> str:
-        named = self._map.named.get(node_id)
+    def _cannot_listen(self, places: NodeMap, node_id: int, reason: object) -> str:
+        named = places.named.get(node_id)
         flag = f"--node {node_id}={named}" if named else f"--listen {self._settings.listen} for node {node_id}"
-        return f"{flag} can't be listened on ({error.strerror}); right would be an address of this machine"
+        return f"{flag} can't be listened on ({reason}); right would be an address of this machine"
 
-    def _bind(self, node_id: int, ports: tuple[int, ...], host: str) -> socket.socket:
-        for port in ports[:-1]:
+    def _bind(self, node_id: int, places: NodeMap, host: str) -> socket.socket:
+        """A socket that listens for a node, at this host. Raises OSError."""
+        wanted = places.wanted(node_id)
+        assert wanted is not None
+        for port in wanted.ports[:-1]:
             try:
                 return bind(Address(host, port))
             except OSError as error:
                 cluster = self._settings.name
                 log(WARNING, "port can't be had", cluster=cluster, node=node_id, port=port, reason=error.strerror)
-        return bind(Address(host, ports[-1])) if ports[-1] else self._bind_any(node_id, host)
+        return bind(Address(host, wanted.ports[-1])) if wanted.ports[-1] else self._bind_any(node_id, host)
 
     def _bind_any(self, node_id: int, host: str) -> socket.socket:
         """A free port, but no other node's: that node might come yet."""
@@ -283,6 +325,21 @@ class Nodes:
         """Returns when what is known is on the disk; what comes from now on is not kept."""
         if self._keeper is not None:
             await trio.to_thread.run_sync(self._keeper.close, abandon_on_cancel=True)
+
+
+def _close(sockets: dict[int, socket.socket]) -> None:
+    while sockets:
+        sockets.popitem()[1].close()
+
+
+async def _number(host: str) -> str:
+    """The IP address of a host of this machine, looked up where nothing waits for it. Raises OSError."""
+    if host in WILDCARDS:
+        return host
+    with trio.move_on_after(LOOK_UP_SECONDS):
+        (*_, sockaddr), *_ = await trio.socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        return str(sockaddr[0])
+    raise OSError(errno.ETIMEDOUT, "its name can't be looked up in time")
 
 
 def _can_be_dialled(address: Address) -> bool:

@@ -56,8 +56,8 @@ class Observer(Protocol):
     def node(self, node_id: int, upstream: str, listener: str, cluster: str) -> None:
         """A node was found, or has moved."""
 
-    def choose(self, recording: Any) -> None:
-        """Settings of the recorder's that were read again: those that can change do."""
+    def choice(self, recording: Any) -> tuple[Callable[[], None], Callable[[], None]]:
+        """Settings of the recorder's that were read again: what has those change that can, and what undoes that."""
 
     def when_room(self, call: Callable[[], None]) -> None:
         """Has `call` called once, in any thread, as soon as there may be room again or nothing will be recorded."""

@@ -14,8 +14,9 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from logging import DEBUG, ERROR, INFO
-from typing import Any, NamedTuple
+from typing import Any
 
 import trio
 from prometheus_client import CollectorRegistry
@@ -31,6 +32,7 @@ from proxy.net.held import HeldBytes
 from proxy.net.lookups import Lookups
 from proxy.net.observer import Observer
 from proxy.net.pulse import Pulse
+from proxy.net.reloading import Aside, Change, InEffect, Reload, Reloading, drop, nothing_else
 from proxy.net.room import Room
 from proxy.net.stopping import (
     EXIT_CLEAN,
@@ -43,6 +45,7 @@ from proxy.net.stopping import (
     leave,
 )
 from proxy.net.systemd import Systemd
+from proxy.net.tls import Secured
 from proxy.net.waits import waits
 from proxy.rewrite.nodes import Address
 from proxy.tls.contexts import is_name
@@ -53,27 +56,8 @@ RELEASE_SECONDS = 1.0
 MOMENT = 0.2
 
 
-def nothing_else() -> None:
-    """Nobody else is to be told."""
-
-
 # the clusters' bootstrap listeners by name, and the admin page's address
 Ready = Callable[[Mapping[str, Address], Address | None], None]
-
-
-class InEffect(NamedTuple):
-    """Settings that were read again. `recording`: the recorder's, in words of its own.
-
-    taken: is called once nothing refuses them.
-    """
-
-    settings: ProxySettings
-    recording: Any = None
-    taken: Callable[[], None] = nothing_else
-
-
-# what is to be in effect from now on, unless a cluster refuses it; raises BadSetting, and everything stays as it is
-Reload = Callable[[], InEffect]
 
 
 def nobody(listening: Mapping[str, Address], metrics: Address | None) -> None:
@@ -94,7 +78,7 @@ def run(
         observer: is told of every byte; closed at the end.
         child: a command to keep running meanwhile, for the observer.
         ready: called once, when everything listens.
-        reload: called at each SIGHUP.
+        reload: called at each SIGHUP, in a thread.
         released: called in a thread once the proxy listens no more, and will not write its state files again.
 
     Returns:
@@ -177,6 +161,8 @@ class Proxy:
         self.last_resort: LastResort | None = None
         self.hangs = False
         self._systemd = Systemd()
+        self._aside = Aside()
+        self._reloading = Reloading(self._prepare, self._systemd, self._stop.begun)
         # of a connection
         self._first_number = 1
         # see `Common`
@@ -204,9 +190,7 @@ class Proxy:
         """Signals, one after the other; SIGHUP stops nothing."""
         async for number in signals:
             if number == signal.SIGHUP:
-                self._systemd.reloading()
-                self._read_settings_again()
-                self._systemd.ready()
+                self._reloading.ask()
                 continue
             log(INFO, "stopping", signal=signal.Signals(number).name)
             self._ask_to_stop()
@@ -225,27 +209,47 @@ class Proxy:
         if self.hangs:
             log(ERROR, "the recorder does not end: what it has not written is lost", bytes=observer.unwritten)
 
-    def _read_settings_again(self) -> None:
-        if self._reload is None:
-            return
+    async def _prepare(self) -> list[Change]:
+        """What puts into effect what the settings say now. Raises BadSetting."""
+        return await self._prepared(*await self._aside.call(self._read))
+
+    def _read(self) -> tuple[InEffect, list[Secured | None]]:
+        """What the settings say now, and what TLS is to be spoken with by each cluster. Blocks. Raises BadSetting."""
+        assert self._reload is not None
+        new = self._reload()
+        return new, self._read_files(new.settings)
+
+    def _read_files(self, settings: ProxySettings) -> list[Secured | None]:
+        found: list[Secured | None] = []
+        wrong: list[str] = []
+        for cluster, chosen in zip(self.clusters, settings.clusters, strict=True):
+            try:
+                found.append(cluster.read(chosen))
+            except BadSetting as error:
+                wrong += error.lines
+        if wrong:
+            raise BadSetting(*wrong)
+        return found
+
+    async def _prepared(self, new: InEffect, found: Sequence[Secured | None]) -> list[Change]:
+        changes: list[Change] = []
         try:
-            new = self._reload()
-            changes = [one.changed(chosen) for one, chosen in zip(self.clusters, new.settings.clusters, strict=True)]
-        except BadSetting as error:
-            for line in error.lines:
-                log(ERROR, "settings stay as they are", reason=line)
-            return
-        except Exception:
-            # a fault of the proxy's own must not end what it carries
-            log(ERROR, "settings stay as they are: a fault", trace=True)
-            return
-        for change in changes:
-            change()
-        new.taken()
-        self._settings, self._recording = new.settings, new.recording
-        if self._observer is not None:
-            self._observer.choose(new.recording)
-        log(INFO, "settings were read again")
+            for cluster, chosen, files in zip(self.clusters, new.settings.clusters, found, strict=True):
+                changes += await cluster.prepared(chosen, files)
+            if self._observer is not None:
+                changes.append(Change(*self._observer.choice(new.recording)))
+        except BaseException:
+            drop(changes)
+            raise
+        take, put_back = partial(self._take, new.settings, new.recording), partial(self._take, *self._taken)
+        return [*changes, Change(take, put_back), new.taken]
+
+    @property
+    def _taken(self) -> tuple[ProxySettings, Any]:
+        return self._settings, self._recording
+
+    def _take(self, settings: ProxySettings, recording: Any) -> None:
+        self._settings, self._recording = settings, recording
 
     async def _serve_until_drained(self) -> int:
         waits().polling.busy = self._settings.busy_polling
@@ -294,6 +298,8 @@ class Proxy:
         await self._start_children(connections)
         self._ready(listening, Address(admin.host, admin.port) if admin else None)
         self._systemd.ready()
+        if self._reload is not None:
+            connections.start_soon(self._reloading.run)
         await self._stop.begun.wait()
 
     async def _start_children(self, connections: trio.Nursery) -> None:

@@ -13,17 +13,23 @@ import socket
 import ssl
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from logging import WARNING
+from typing import NamedTuple
 
 import trio
 
+from proxy.config import ClusterSettings
+from proxy.log import log
 from proxy.net.streams import RECEIVE_SIZE, PeerLost, Stream, T
-from proxy.tls.contexts import Credentials, NamedObject, why
+from proxy.tls.contexts import Credentials, NamedObject, credentials, why
 from proxy.tls.subject import subject
 
 # a record of TLS holds so much at most
 RECORD_SIZE = 16 * 1024
 # what OpenSSL may want to say that nothing is sent along with
 MOST_UNSAID = 64 * 1024
+# how long a connection that begins waits for its certificates' files to be looked at
+LOOK_SECONDS = 1.0
 # how a record of TLS' handshake begins, whatever its version
 HANDSHAKE = b"\x16\x03"
 
@@ -36,6 +42,67 @@ class UnknownName(NoHandshake):
     """The client asks for a server that the proxy does not stand for."""
 
 
+class Followed:
+    """Credentials whose files are looked at for each connection that begins, in a thread: their disk may hang.
+
+    Who comes while somebody looks shares the next look.
+    """
+
+    def __init__(self, credentials: Credentials) -> None:
+        self._credentials = credentials
+        self._looking = trio.Lock()
+        # a thread that hangs keeps no others from those who want them for something else
+        self._one = trio.CapacityLimiter(1)
+        # looks are numbered: the last one that has begun, that has ended, and that nobody waits for any more
+        self._begun = self._ended = self._given_up = 0
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        """As of the last look."""
+        return self._credentials.context
+
+    async def look(self) -> None:
+        """Returns when the files have been looked at. If their disk hangs, it is waited for once."""
+        before = self._begun
+        if self._hangs:
+            return
+        with trio.move_on_after(LOOK_SECONDS) as patience:
+            async with self._looking:
+                if self._begun == before and not self._hangs:
+                    await trio.to_thread.run_sync(self._look, abandon_on_cancel=True, limiter=self._one)
+        if patience.cancelled_caught and not self._hangs:
+            self._given_up = self._begun
+            log(WARNING, "certificates can't be looked at: those from before stay", of=self._credentials.of)
+
+    @property
+    def _hangs(self) -> bool:
+        return self._given_up > self._ended
+
+    def _look(self) -> None:
+        self._begun += 1
+        try:
+            self._credentials.look()
+        finally:
+            self._ended = self._begun
+
+
+class Secured(NamedTuple):
+    """What a cluster speaks TLS with: towards clients, towards brokers. None: it doesn't."""
+
+    listener: Followed | None
+    upstream: Followed | None
+
+
+def secured(settings: ClusterSettings) -> Secured:
+    """What a cluster's settings name. Blocks. Raises BadSetting: it can't be used."""
+    return Secured(*map(followed, credentials(settings)))
+
+
+def followed(credentials: Credentials | None) -> Followed | None:
+    """Credentials that follow their files; None where there are none."""
+    return None if credentials is None else Followed(credentials)
+
+
 class TlsStream(Stream):
     """One side of a relay over TLS: `handshake` comes first.
 
@@ -44,17 +111,28 @@ class TlsStream(Stream):
         server_name: of the broker that is asked for; None: the peer is the client.
     """
 
-    __slots__ = ("_broken", "_cut", "_ended", "_first", "_incoming", "_outgoing", "_shaken", "_tls")
+    __slots__ = (
+        "_asked_for",
+        "_broken",
+        "_credentials",
+        "_cut",
+        "_ended",
+        "_first",
+        "_incoming",
+        "_outgoing",
+        "_shaken",
+        "_tls",
+    )
 
     half_closes = False
     is_tls = True
 
-    def __init__(self, below: Stream, credentials: Credentials, server_name: str | None = None) -> None:
+    def __init__(self, below: Stream, credentials: Followed, server_name: str | None = None) -> None:
         super().__init__(below.given_up(), below.peer)
+        self._credentials = credentials
+        self._asked_for = server_name
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = credentials.context().wrap_bio(
-            self._incoming, self._outgoing, server_side=server_name is None, server_hostname=server_name
-        )
+        self._tls = self._wrapped()
         # what the peer began with
         self._first = b""
         self._shaken = False
@@ -65,6 +143,11 @@ class TlsStream(Stream):
         # something is being sent, or its sending was cut off in the middle of a record
         self._cut = False
 
+    def _wrapped(self) -> ssl.SSLObject:
+        return self._credentials.context.wrap_bio(
+            self._incoming, self._outgoing, server_side=self._asked_for is None, server_hostname=self._asked_for
+        )
+
     async def handshake(self, seconds: float) -> None:
         """Agrees with the peer on how to speak; afterwards `server_name` and `principal` are known.
 
@@ -73,6 +156,8 @@ class TlsStream(Stream):
         """
         try:
             with trio.fail_after(seconds):
+                await self._credentials.look()
+                self._tls = self._wrapped()
                 await self._shake_hands()
         except trio.TooSlowError as error:
             raise NoHandshake("no TLS handshake in time", self) from error
@@ -226,12 +311,12 @@ class TlsStream(Stream):
         super().close()
 
 
-def towards_client(below: Stream, credentials: Credentials | None) -> Stream:
+def towards_client(below: Stream, credentials: Followed | None) -> Stream:
     """A client's connection as its listener has it: over TLS if there are credentials, as it is if not."""
     return below if credentials is None else TlsStream(below, credentials)
 
 
-async def towards_broker(below: Stream, credentials: Credentials | None, server_name: str, seconds: float) -> Stream:
+async def towards_broker(below: Stream, credentials: Followed | None, server_name: str, seconds: float) -> Stream:
     """A broker's connection as it is to be: over TLS if there are credentials.
 
     Raises:

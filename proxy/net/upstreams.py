@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from logging import DEBUG, ERROR, INFO, WARNING
 
@@ -30,10 +29,8 @@ from proxy.net.proxy_protocol import Route, header
 from proxy.net.question import LedBack, NotAnswered, OwnQuestion, Told, ask_for_nodes
 from proxy.net.race import AllLost
 from proxy.net.streams import LeadsBack, PeerLost, Stream, dial
-from proxy.net.tls import towards_broker
+from proxy.net.tls import Followed, towards_broker
 from proxy.rewrite.nodes import Address
-from proxy.tls.contexts import Credentials
-from proxy.tls.settings import UpstreamTls
 from proxy.wire.dialects import Dialect
 
 # pauses between two questions that nobody answered, in seconds
@@ -54,7 +51,7 @@ class Upstreams:
         self,
         settings: ClusterSettings,
         nodes: Nodes,
-        credentials: Credentials | None = None,
+        credentials: Followed | None = None,
         question: OwnQuestion | None = None,
     ) -> None:
         self.reached = False
@@ -132,9 +129,9 @@ class Upstreams:
         log(level, "node is not known", cluster=self._settings.name, connection=number, node=node_id)
         return Cause.UNKNOWN_NODE
 
-    def take_over(self, tls: UpstreamTls | None) -> None:
-        """How brokers are asked for from now on."""
-        self._settings = replace(self._settings, upstream_tls=tls)
+    def take(self, settings: ClusterSettings, credentials: Followed | None) -> None:
+        """How brokers are dialled from now on."""
+        self._settings, self._credentials = settings, credentials
 
     def doubt(self) -> None:
         """A broker could not be reached: it may be elsewhere now."""

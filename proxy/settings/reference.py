@@ -26,10 +26,11 @@ the environment, the environment over the file, the file over the default.
 - `kafka-wiretap config check FILE` says everything that is wrong, a line each, and what may be regretted; exit code 0,
   or 2. `kafka-wiretap config show FILE` prints what is in effect, and what each value comes from; `--toml` as a file.
   Both see the environment too.
+- The file may be a symbolic link, and for a start also a pipe: `--config /dev/stdin`, `--config <(vault read ...)`.
 - SIGHUP has file and environment read again. What cuts no connection changes at once: `log`, `drain`, `nodes` and
   `advertised` that are new, the keys of `tls` and `tls.upstream`, for new connections, and what is recorded
   (`capture.only`, `capture.bodies`); of every other key that has changed, the log says that it waits for the next
-  start. If something is wrong, the log says what, and everything stays as it is.
+  start. If something is wrong, the log says what, and everything stays as it is ([how](proxy.md#settings-read-again)).
 - Several `[clusters.NAME]` share one process, admin page and capture. Their ports must not overlap, whatever nodes they
   turn out to have: those of `listen` and `nodes`, and the whole range of `node_ports` and `node_count`.
 """

@@ -1,7 +1,7 @@
 """Settings that change while the proxy runs: those that cut no connection. The others wait for the next start.
 
-What TLS is made of changes for new connections; what can't be used is an error, and everything stays as it is. Whether
-there is TLS can't change: the same port would be another one for the clients that know it.
+What TLS is made of changes for new connections. Whether there is TLS can't change: the same port would be another one
+for the clients that know it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from proxy.settings.keys import Place, keys_of
 from proxy.settings.load import Loaded
 from proxy.settings.reader import Effective
 from proxy.settings.sources import CAPTURE, CLUSTERS, From
-from proxy.tls.contexts import credentials
 
 if TYPE_CHECKING:
     from recorder.capture.session import CaptureSettings
@@ -46,7 +45,7 @@ def reloaded(now: Loaded, new: Loaded) -> Reloaded:
     what TLS is made of.
 
     Raises:
-        BadSetting: that does not fit to what stays, or no TLS can be made of it.
+        BadSetting: that does not fit to what stays.
     """
     before = {one.place: one for one in now.effective}
     after = {one.place: one for one in new.effective}
@@ -68,9 +67,6 @@ def reloaded(now: Loaded, new: Loaded) -> Reloaded:
             for cluster in now.proxy.clusters
         ),
     )
-    for cluster, one in zip(now.proxy.clusters, proxy.clusters, strict=True):
-        if (cluster.tls, cluster.upstream_tls) != (one.tls, one.upstream_tls):
-            credentials(one)
     effective = [*(after[one.place] if one.place in taken else one for one in now.effective)]
     effective += [after[place] for place in taken if place not in before]
     return Reloaded(

@@ -1,13 +1,15 @@
 """OpenSSL's contexts, made of files that may change: the next connection has what is in them then.
 
-A file that has changed is seen by its inode, time and size when a connection begins. What can't be used is said once,
-and what there was before stays; connections keep what they began with.
+A file that has changed is seen by its inode, time and size when somebody looks, as is done for each connection that
+begins (`proxy.net.tls.Followed`). What can't be used is said once, and what there was before stays; connections keep
+what they began with.
 """
 
 from __future__ import annotations
 
 import os
 import ssl
+import stat
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -48,38 +50,34 @@ class NamedObject(ssl.SSLObject):
 class Credentials:
     """A context that follows its files. `of`: whose it is, for the log: "clusters.main.tls".
 
+    context: what was in the files when they were last looked at; they are when this is made.
+
     Raises:
         BadCertificate: it can't be made at the start.
     """
 
     def __init__(self, make: Callable[[], ssl.SSLContext], *paths: Path, of: str = "") -> None:
+        self.of = of
         self._make = make
-        self._of = of
         self._paths = paths
         # before the files are read: what changes meanwhile is seen the next time
         self._signature = self._sign()
-        self._context = make()
+        self.context = make()
 
-    def context(self) -> ssl.SSLContext:
-        """For the next connection."""
+    def look(self) -> None:
+        """Makes the context anew if the files have changed. Blocks: they may be on a disk that hangs."""
         signature = self._sign()
         if signature != self._signature:
             self._signature = signature
             self._renew()
-        return self._context
-
-    def become(self, other: Credentials) -> None:
-        """From the next connection on it is the other one."""
-        self._make, self._paths, self._of = other._make, other._paths, other._of
-        self._signature, self._context = other._signature, other._context
 
     def _renew(self) -> None:
         try:
-            self._context = self._make()
+            self.context = self._make()
         except BadCertificate as error:
-            log(ERROR, "changed certificates can't be used: those from before stay", of=self._of, reason=error)
+            log(ERROR, "changed certificates can't be used: those from before stay", of=self.of, reason=error)
         else:
-            log(INFO, "certificates have changed", of=self._of, files=", ".join(map(str, self._paths)))
+            log(INFO, "certificates have changed", of=self.of, files=", ".join(map(str, self._paths)))
 
     def _sign(self) -> _Signature:
         return tuple(_signature(path) for path in self._paths)
@@ -244,8 +242,10 @@ def _load_ca(context: ssl.SSLContext, path: Path, name: str) -> None:
 
 
 def _check_readable(name: str, path: Path) -> None:
-    """OpenSSL would not say which of the files it is."""
+    """OpenSSL would not say which of the files it is, and would wait for somebody to write into a pipe."""
     try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise BadCertificate(name, path, "it is no regular file")
         path.open("rb").close()
     except OSError as error:
         raise BadCertificate(name, path, error.strerror or str(error)) from error

@@ -13,6 +13,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from logging import ERROR
 from pathlib import Path
 from typing import Any
@@ -153,9 +154,12 @@ class Tap:
 
     # the selection
 
-    def choose(self, recording: RecordSettings) -> None:
-        """From the next frame on this is left out. A connection that is not recorded stays so."""
-        self._selection = Selection(recording)
+    def choice(self, recording: RecordSettings) -> tuple[Callable[[], None], Callable[[], None]]:
+        """What leaves this out from the next frame on, and what undoes that. Connections that are left out stay so."""
+        return partial(self._choose, Selection(recording)), partial(self._choose, self._selection)
+
+    def _choose(self, selection: Selection) -> None:
+        self._selection = selection
         for line in self._lines.values():
             self._sift(line)
 

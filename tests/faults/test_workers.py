@@ -340,6 +340,12 @@ def test_settings_that_change_reach_every_worker(tmp_path: Path) -> None:
             wait_for(lambda: sum(again in line for line in log_of(tmp_path)) == 3, "all to read them")
             clients = connected(proxy.listening, 10)
             closed(*clients)
+            # what nobody writes into is not waited for
+            file.unlink()
+            os.mkfifo(file)
+            proxy.process.send_signal(signal.SIGHUP)
+            stays = "settings stay as they are"
+            wait_for(lambda: any(stays in line for line in log_of(tmp_path)), "it to be refused")
             spoke = "debug connection closed  worker="
             wait_for(lambda: sum(spoke in line for line in log_of(tmp_path)) == 10, "what is logged now")
             assert proxy.stop() == 0

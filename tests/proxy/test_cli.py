@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -418,7 +420,7 @@ def test_a_hangup_has_the_same_file_read_again(run, file, capsys):
     assert logging.getLogger("kafka-wiretap").level == logging.INFO
     assert capsys.readouterr().err == ""
     assert run.reload() == read._replace(taken=mock.ANY)
-    read.taken()
+    read.taken.make()
     assert again.drain_seconds == 4
     assert again.clusters[0].upstream == (Address("b2", 9092),)
     assert again.clusters[0].listen == Address("127.0.0.1", 0)
@@ -430,6 +432,29 @@ def test_a_hangup_has_the_same_file_read_again(run, file, capsys):
     ]
     assert "a setting changes with the next start only  key=clusters.east.listen " in line
     assert line.endswith('reason="a listener and its connections go on as they began"')
+
+
+def test_what_was_read_again_and_is_taken_back_is_read_as_new_the_next_time(run, file, capsys):
+    assert proxy("--config", file, "--upstream", "b2:9092").exit_code == 0
+    file.write_text(file.read_text() + '[log]\nlevel = "debug"\n')
+    read = run.reload()
+    read.taken.make()
+    read.taken.undo()
+    assert logging.getLogger("kafka-wiretap").level == logging.INFO
+    capsys.readouterr()
+    run.reload().taken.make()
+    assert "a setting changes at once  key=log.level" in capsys.readouterr().err
+
+
+def test_a_pipe_is_not_read_again(run, file, tmp_path):
+    """What a shell hands over (`<(...)`): whoever wrote into it has gone."""
+    os.mkfifo(tmp_path / "pipe")
+    writer = threading.Thread(target=(tmp_path / "pipe").write_text, args=[file.read_text()])
+    writer.start()
+    assert proxy("--config", tmp_path / "pipe").exit_code == 0
+    writer.join()
+    with pytest.raises(BadSetting, match=r"--config .*pipe is no regular file, so it can be read at the start only"):
+        run.reload()
 
 
 def test_a_file_that_has_become_wrong_is_said_when_it_is_read_again(run, file):

@@ -47,6 +47,11 @@ class Answer:
     async def wait(self) -> Said:
         """The answer. Raises Gone; OSError: what was asked for could not be had."""
         await self._here.wait()
+        return self.said
+
+    @property
+    def said(self) -> Said:
+        """The answer, once it is here. Raises as `wait` does."""
         if self._error is not None:
             raise self._error
         assert self._said is not None

@@ -20,7 +20,7 @@ import trio
 
 from proxy.log import log
 from proxy.net.stopping import HURRIED_SECONDS, RECORDER_SECONDS, Stop, Urgency
-from proxy.net.workers.calls import Calls, Heed, Said
+from proxy.net.workers.calls import Answer, Calls, Gone, Heed, Said
 from proxy.net.workers.channel import ChannelBroken, Message, channel_pair
 from proxy.net.workers.link import Link, WorkerProcess
 from proxy.net.workers.totals import Totals
@@ -127,6 +127,15 @@ class Force:
                 await link.settled()
         if patience.cancelled_caught:
             log(WARNING, "a worker does not answer; the others go on without it")
+
+    async def refusals(self, said: Said, seconds: float) -> list[str]:
+        """Asks all that have joined to prepare something; why not, of each that can't, or does not answer in time."""
+        asked = [(link, link.calls.ask(said)) for link in self.joined]
+        with trio.move_on_after(seconds):
+            for _, answer in asked:
+                await answer.settled()
+        lines = [line for link, answer in asked for line in _refusal(link.number, answer)]
+        return [*dict.fromkeys(lines)]
 
     async def stop(self, seconds: float, stop: Stop) -> bool:
         """Has all workers end as it is asked for; returns whether nothing was cut off. `seconds`: of their drain."""
@@ -271,3 +280,15 @@ class Force:
         self._hopes -= 1
         if self._hopes == 0:
             self._complete.set()
+
+
+def _refusal(number: int, answer: Answer) -> list[str]:
+    if not answer.is_here:
+        return [f"worker {number} does not answer"]
+    try:
+        return list(answer.said["wrong"])
+    except Gone:
+        # another one takes its place, and begins with what the others have
+        return []
+    except OSError as error:
+        return [f"worker {number}: {error.strerror}"]

@@ -16,11 +16,12 @@ from proxy.config import ClusterSettings
 from proxy.net.nodes import Nodes
 from proxy.net.observer import Observer
 from proxy.net.question import OwnQuestion
+from proxy.net.reloading import Change, nothing_else
 from proxy.net.state import State
+from proxy.net.tls import Followed
 from proxy.net.upstreams import Upstreams
 from proxy.net.workers.calls import Calls
 from proxy.rewrite.nodes import Address, Node, NodeMap
-from proxy.tls.contexts import Credentials
 
 
 class Mirror(Nodes):
@@ -52,8 +53,9 @@ class Mirror(Nodes):
             if before.get(int(number)) != broker:
                 self._observer.node(int(number), broker or "unknown", listener, self._name)
 
-    def grow(self, places: NodeMap) -> None:
-        """The parent does."""
+    async def prepared(self, places: NodeMap) -> Change:
+        """Nothing: the parent takes new places in."""
+        return Change(nothing_else, nothing_else)
 
     def are_news(self, nodes: Sequence[Node], cluster_id: str | None = None) -> bool:
         return not self._ensured.issuperset(nodes) or cluster_id not in (None, self._ensured_for)
@@ -94,7 +96,7 @@ class Distant(Upstreams):
         settings: ClusterSettings,
         nodes: Mirror,
         calls: Calls,
-        credentials: Credentials | None = None,
+        credentials: Followed | None = None,
         question: OwnQuestion | None = None,
     ) -> None:
         super().__init__(settings, nodes, credentials, question)

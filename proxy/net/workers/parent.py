@@ -6,25 +6,29 @@ answer to a worker that wants a node listened for waits until every worker accep
 
 from __future__ import annotations
 
+import itertools
 import os
 import socket
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import astuple
+from functools import partial
 from typing import Any
 
 import trio
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric as Family
 
-from proxy.config import ClusterSettings, ProxySettings
+from proxy.config import BadSetting, ClusterSettings, ProxySettings
 from proxy.metrics.admin import Probe
 from proxy.metrics.collector import ClusterNumbers, Gathered, WiretapCollector, process_registry, worker_families
 from proxy.net.cluster import Cluster, Common
 from proxy.net.nodes import Nodes
-from proxy.net.server import Proxy, Ready, Reload, nobody, nothing_else, run_it
+from proxy.net.reloading import READ_SECONDS, Change, InEffect, Reload, drop, nothing_else
+from proxy.net.server import Proxy, Ready, nobody, run_it
 from proxy.net.stopping import EXIT_CLEAN, EXIT_CUT_OFF
+from proxy.net.tls import Secured
 from proxy.net.workers.balance import Places
 from proxy.net.workers.calls import Said
 from proxy.net.workers.channel import Message
@@ -33,6 +37,8 @@ from proxy.net.workers.job import Job, written
 from proxy.net.workers.link import Link, WorkerProcess
 from proxy.rewrite.nodes import Address, Node, NodeMap
 
+# workers read certificates themselves, and say so when they can't
+CONSENT_SECONDS = READ_SECONDS + 2
 # what systemd tells the parent is not for workers: they would speak in its place
 SYSTEMDS = ("NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC")
 
@@ -75,24 +81,18 @@ class Shared(Nodes):
         if self.table() != before:
             self.tell()
 
-    def grow(self, places: NodeMap) -> None:
+    def _grow(self, places: NodeMap, opened: dict[int, socket.socket]) -> None:
         before = self.table()
-        super().grow(places)
+        super()._grow(places, opened)
         if self.table() != before:
             self.tell()
 
     def table(self) -> dict[str, list[str]]:
         """Node id -> broker ("" while not known), listener, what clients are told ("" if there is nothing)."""
         return {
-            str(row.node_id): [str(self.upstream(row.node_id) or ""), row.listener, self._told(row.node_id)]
+            str(row.node_id): [str(self.upstream(row.node_id) or ""), row.listener, str(self._told(row.node_id) or "")]
             for row in self.listeners()
         }
-
-    def _told(self, node_id: int) -> str:
-        try:
-            return str(self.advertised(node_id))
-        except OSError:
-            return ""
 
 
 class ParentCluster(Cluster):
@@ -171,6 +171,9 @@ class Parent(Proxy):
         self._parents: list[ParentCluster] = []
         # workers up to this number may have begun with other settings than those of now
         self._outdated = 0
+        # of settings: what is told later has a higher one; 0 are those of the start
+        self._numbers = itertools.count(1)
+        self._generation = 0
 
     def _make_cluster(self, settings: ClusterSettings, common: Common, reserved: tuple[range, ...]) -> Cluster:
         made = ParentCluster(settings, common, reserved, self._workers)
@@ -202,19 +205,37 @@ class Parent(Proxy):
 
     def _greet(self, link: Link) -> None:
         if link.number <= self._outdated:
-            link.tell(self._changed())
+            link.tell(self._said(self._taken, self._generation))
         for cluster in self._parents:
             cluster.greet(link)
 
-    def _read_settings_again(self) -> None:
-        before = self._settings
-        super()._read_settings_again()
-        if self._settings is not before:
-            self._outdated = self._workers.newest
-            self._workers.tell(self._changed())
+    async def _prepared(self, new: InEffect, found: Sequence[Secured | None]) -> list[Change]:
+        """As for a single process, and with the consent of all workers."""
+        changes = await super()._prepared(new, found)
+        number = next(self._numbers)
+        change = Change(
+            make=partial(self._tell, (new.settings, new.recording), number),
+            undo=partial(self._tell, self._taken, next(self._numbers)),
+            drop=partial(self._workers.tell, {"do": "forget", "number": number}),
+        )
+        try:
+            asked = self._said((new.settings, new.recording), number, do="prepare")
+            wrong = await self._workers.refusals(asked, CONSENT_SECONDS)
+            if wrong:
+                raise BadSetting(*wrong)
+        except BaseException:
+            drop([*changes, change])
+            raise
+        return [*changes, change]
 
-    def _changed(self) -> Said:
-        return {"do": "settings", "settings": written(self._settings, self._recording)}
+    def _tell(self, taken: tuple[ProxySettings, Any], number: int) -> None:
+        """Has the workers take settings over. Those that have not joined yet may have begun with others."""
+        self._generation, self._outdated = number, self._workers.newest
+        self._workers.tell(self._said(taken, number))
+
+    @staticmethod
+    def _said(taken: tuple[ProxySettings, Any], number: int, do: str = "settings") -> Said:
+        return {"do": do, "settings": written(*taken), "number": number}
 
     async def _heed_worker(self, message: Message) -> Said | None:
         said = message.said

@@ -9,20 +9,23 @@ from __future__ import annotations
 import socket
 from collections.abc import Sequence
 from contextlib import suppress
-from logging import WARNING
+from functools import partial
+from logging import ERROR, INFO, WARNING
 from typing import Any
 
 import trio
 
-from proxy.config import ClusterSettings
+from proxy.config import BadSetting, ClusterSettings
 from proxy.log import log, log_to_stderr
 from proxy.metrics import sums
 from proxy.metrics.admin import Server
 from proxy.net.cluster import Arrival, Cluster, Common
 from proxy.net.nodes import Nodes
 from proxy.net.observer import Observer
-from proxy.net.server import InEffect, Proxy, run_it
+from proxy.net.reloading import Change, InEffect, commit, drop
+from proxy.net.server import Proxy, run_it
 from proxy.net.stopping import Urgency
+from proxy.net.tls import Followed
 from proxy.net.upstreams import Upstreams
 from proxy.net.workers.balance import Place, Places
 from proxy.net.workers.calls import Calls, Said
@@ -31,7 +34,6 @@ from proxy.net.workers.force import BEAT_SECONDS
 from proxy.net.workers.job import Job, read_changed
 from proxy.net.workers.mirror import Distant, Mirror
 from proxy.rewrite.nodes import Address
-from proxy.tls.contexts import Credentials
 
 # how long the parent may take to hear the last numbers
 LAST_WORDS_SECONDS = 1.0
@@ -64,7 +66,7 @@ class WorkerCluster(Cluster):
         self.mirror = Mirror(self._settings, self._parent, self._common.observer)
         return self.mirror
 
-    def _make_upstreams(self, credentials: Credentials | None) -> Upstreams:
+    def _make_upstreams(self, credentials: Followed | None) -> Upstreams:
         return Distant(self._settings, self.mirror, self._parent, credentials, self._question)
 
     def accept_from_parent(self, sock: socket.socket, node_id: int | None, called: Address) -> None:
@@ -112,6 +114,9 @@ class Worker(Proxy):
         self._seed = job.seed
         self._parent = Calls(Channel(sock), self._heed_now, self._heed_parent)
         self._workers: list[WorkerCluster] = []
+        # settings that it has prepared, by their number; the number of those that are in effect, 0 at the start
+        self._agreed: dict[int, list[Change]] = {}
+        self._generation = 0
         # what the recorder told last; one thread at a time asks it
         self._recorder: dict[str, float] = {}
         self._asking = trio.CapacityLimiter(1)
@@ -161,25 +166,68 @@ class Worker(Proxy):
                 self._ask_to_stop(Urgency(said["urgency"]))
             case "accept":
                 self._cluster(said).accept_from_parent(message.sockets[0], said["node"], Address(*said["called"]))
-            case "settings":
-                self._take_over(read_changed(said["settings"]))
+            case "settings" if said["number"] in self._agreed:
+                self._commit(said["number"], self._agreed.pop(said["number"]))
+            case "forget":
+                drop(self._agreed.pop(said["number"], []))
             case "nodes":
                 self._cluster(said).mirror.told(said["table"])
             case _:
                 return False
         return True
 
-    def _take_over(self, job: Job) -> None:
-        """What the parent has read at a SIGHUP."""
-        log_to_stderr(job.settings.log.level, job.settings.log.format, worker=self._number)
-        self._reload = lambda: InEffect(job.share, job.recording)
-        self._read_settings_again()
-
     async def _heed_parent(self, message: Message) -> Said | None:
-        if message.said["do"] == "count":
-            # not in the answer: what is told is heard in its order, and the answer when there is time
-            self._parent.tell({"do": "counted", **await self._counted()})
+        said = message.said
+        match said["do"]:
+            case "count":
+                # not in the answer: what is told is heard in its order, and the answer when there is time
+                self._parent.tell({"do": "counted", **await self._counted()})
+            case "prepare":
+                return await self._agree(said)
+            case "settings":
+                await self._follow(said)
         return None
+
+    async def _agree(self, said: Said) -> Said:
+        """Prepares settings that the parent has read; says why not, if they can't be had."""
+        try:
+            changes = await self._prepare_job(read_changed(said["settings"]))
+        except BadSetting as error:
+            return {"wrong": error.lines}
+        # one before these may have taken so long that it was forgotten first
+        self._agreed = {said["number"]: changes}
+        return {"wrong": []}
+
+    async def _follow(self, said: Said) -> None:
+        """Takes over settings that are the others', which this worker has not been asked about."""
+        try:
+            changes = await self._prepare_job(read_changed(said["settings"]))
+        except BadSetting as error:
+            self._give_way(error)
+        else:
+            self._commit(said["number"], changes)
+
+    async def _prepare_job(self, job: Job) -> list[Change]:
+        settings, before = job.share, self._settings.log
+        take = partial(log_to_stderr, settings.log.level, settings.log.format, worker=self._number)
+        put_back = partial(log_to_stderr, before.level, before.format, worker=self._number)
+        found = await self._aside.call(partial(self._read_files, settings))
+        return await self._prepared(InEffect(settings, job.recording, Change(take, put_back)), found)
+
+    def _commit(self, number: int, changes: list[Change]) -> None:
+        if number < self._generation:
+            # they took long to prepare, and others are in effect by now
+            drop(changes)
+        elif commit(changes):
+            self._generation = number
+            log(INFO, "settings were read again")
+        else:
+            self._give_way("a fault")
+
+    def _give_way(self, reason: object) -> None:
+        """All workers have the same settings. One that can't take them over ends, and another takes its place."""
+        log(ERROR, "stopping: settings can't be taken over", reason=reason)
+        self._ask_to_stop(Urgency.DRAIN)
 
     def _cluster(self, said: Said) -> WorkerCluster:
         (found,) = [cluster for cluster in self._workers if cluster.name == said["cluster"]]

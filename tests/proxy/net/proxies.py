@@ -13,7 +13,8 @@ from trio.testing import wait_all_tasks_blocked
 
 from proxy.config import MAIN, ClusterSettings
 from proxy.net.cluster import Cluster
-from proxy.net.server import Proxy, Reload
+from proxy.net.reloading import Reload
+from proxy.net.server import Proxy
 from proxy.rewrite.nodes import Address
 from tests.proxy.net.peers import PATIENCE, Peer
 from tests.proxy.net.relays import Watcher, whole
@@ -55,6 +56,14 @@ class Running:
 
     def stop(self) -> None:
         signal.raise_signal(signal.SIGTERM)
+
+    async def read_again(self) -> None:
+        """SIGHUP; returns once settings have been read, and are in effect or are not."""
+        over = trio.Event()
+        self.proxy._systemd.ready = over.set
+        signal.raise_signal(signal.SIGHUP)
+        with trio.fail_after(PATIENCE):
+            await over.wait()
 
     async def ends_with(self, code: int) -> None:
         with trio.fail_after(PATIENCE):

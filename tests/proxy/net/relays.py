@@ -7,6 +7,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import trio
@@ -93,7 +94,10 @@ class Watcher:
     def node(self, node_id: int, upstream: str, listener: str, cluster: str) -> None:
         self.events.append(("node", node_id, upstream, listener))
 
-    def choose(self, recording: Any) -> None:
+    def choice(self, recording: Any) -> tuple[Callable[[], None], Callable[[], None]]:
+        return partial(self._choose, recording), partial(self._choose, "as before")
+
+    def _choose(self, recording: Any) -> None:
         self.events.append(("chosen", recording))
 
     def when_room(self, call: Callable[[], None]) -> None:

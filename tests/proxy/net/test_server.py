@@ -24,7 +24,7 @@ from proxy.net.claims import Claims
 from proxy.net.cluster import LINGER_SECONDS
 from proxy.net.nodes import bind
 from proxy.net.relay import Relay
-from proxy.net.server import InEffect
+from proxy.net.reloading import InEffect
 from proxy.net.state import read_state
 from proxy.net.stopping import HURRIED_STOP_SECONDS, STOP_SECONDS
 from proxy.net.waits import waits
@@ -782,7 +782,7 @@ async def test_systemd_is_told_how_the_proxy_is(broker, tmp_path, monkeypatch):
         manager.settimeout(PATIENCE)
         monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
         monkeypatch.setenv("WATCHDOG_USEC", "1000000000")
-        async with proxying(settings(broker.address)) as proxy:
+        async with proxying(settings(broker.address), reload=nothing_to_read) as proxy:
             heard = [await trio.to_thread.run_sync(manager.recv, 4096) for _ in range(2)]
             assert sorted(heard) == [b"READY=1", b"WATCHDOG=1"]
             signal.raise_signal(signal.SIGHUP)
@@ -791,6 +791,10 @@ async def test_systemd_is_told_how_the_proxy_is(broker, tmp_path, monkeypatch):
             proxy.stop()
             await proxy.ends_with(0)
         assert manager.recv(4096) == b"STOPPING=1\nEXTEND_TIMEOUT_USEC=40000000"
+
+
+def nothing_to_read() -> InEffect:
+    raise BadSetting("there is no file")
 
 
 async def test_a_capture_that_cannot_be_written_is_not_ready(broker):
@@ -819,72 +823,6 @@ async def test_the_admin_page_may_be_served_everywhere(broker):
     async with proxying(settings(broker.address), metrics=Address("*", 0)) as proxy:
         proxy.metrics = Address(HOST, proxy.metrics.port)
         assert (await page(proxy, "/livez"))[0] == 200
-
-
-# settings that are read again
-
-
-async def read_again() -> None:
-    signal.raise_signal(signal.SIGHUP)
-    await wait_all_tasks_blocked(0.01)
-
-
-async def test_new_settings_change_what_cuts_no_connection(broker):
-    before = settings(broker.address)
-    grown = settings(broker.address, named={7: Address(HOST, 0)})
-    new = InEffect(whole(grown, drain_seconds=0), "what is kept")
-    async with proxying(before, drain_seconds=60, reload=lambda: new) as proxy:
-        client = await proxy.client()
-        await ping(client)
-        await read_again()
-        await proxy.nodes(7)
-        await ping(client)
-        assert proxy.proxy._settings.drain_seconds == 0
-        assert proxy.watcher.seen("chosen") == [("chosen", "what is kept")]
-
-
-async def test_wrong_settings_change_nothing(broker, caplog):
-    def reload() -> InEffect:
-        raise BadSetting("drian is no setting; right would be drain", "metrics = 1 is no text")
-
-    async with proxying(settings(broker.address), drain_seconds=60, reload=reload) as proxy:
-        await read_again()
-        await ping(await proxy.client())
-        assert proxy.proxy._settings.drain_seconds == 60
-    assert caplog.text.count("settings stay as they are") == 2
-
-
-async def test_settings_that_a_cluster_refuses_are_taken_by_nobody(broker, caplog, monkeypatch):
-    def refuse(*_: Any) -> None:
-        raise BadSetting("no TLS can be made of it")
-
-    taken: list[bool] = []
-    new = InEffect(whole(settings(broker.address)), taken=lambda: taken.append(True))
-    async with proxying(settings(broker.address), reload=lambda: new) as proxy:
-        with monkeypatch.context() as patched:
-            patched.setattr(type(proxy.cluster), "changed", refuse)
-            await read_again()
-        assert (taken, proxy.watcher.seen("chosen")) == ([], [])
-        await read_again()
-        assert (taken, proxy.watcher.seen("chosen")) == ([True], [("chosen", None)])
-
-
-async def test_a_fault_while_settings_are_read_again_ends_nothing(broker, caplog):
-    def reload() -> InEffect:
-        raise KeyError("capture")
-
-    async with proxying(settings(broker.address), reload=reload) as proxy:
-        await read_again()
-        await ping(await proxy.client())
-        assert not proxy.finished.is_set()
-    assert "settings stay as they are: a fault" in caplog.text
-
-
-async def test_a_hangup_without_settings_to_read_again_ends_nothing(broker):
-    async with proxying(settings(broker.address)) as proxy:
-        await read_again()
-        await ping(await proxy.client())
-        assert not proxy.finished.is_set()
 
 
 def test_a_name_that_is_no_text_is_no_fault_and_what_else_python_cannot_raise_is(monkeypatch: pytest.MonkeyPatch):

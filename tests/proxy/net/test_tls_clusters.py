@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import signal
 import ssl
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from proxy.config import MappingKind, ProxyHeader
 from proxy.net.proxy_protocol import Reader, Route, header
-from proxy.net.server import InEffect
+from proxy.net.reloading import InEffect
 from proxy.rewrite.addresses import METADATA
 from proxy.rewrite.nodes import Address, Node
 from proxy.tls.settings import Clients, ListenerTls, UpstreamTls
@@ -244,8 +243,7 @@ async def test_other_files_are_taken_for_new_connections_when_settings_are_read_
             old = await tls_client(proxy, signed, certificate=signed.client)
             await asks(old)
             secure.context = broker_context(other.broker, other.ca)
-            signal.raise_signal(signal.SIGHUP)
-            await wait_all_tasks_blocked(0.01)
+            await proxy.read_again()
             client = await tls_client(proxy, other, certificate=other.client)
             await asks(client)
             await asks(old)
@@ -261,13 +259,33 @@ async def test_files_that_can_not_be_used_change_nothing(plain, signed, tmp_path
     before = settings(plain.address, tls=ListenerTls(signed.proxy))
     new = replace(before, tls=ListenerTls(tmp_path / "none.pem"))
     async with proxying(before, drain_seconds=60, reload=lambda: InEffect(whole(new, drain_seconds=1))) as proxy:
-        signal.raise_signal(signal.SIGHUP)
-        await wait_all_tasks_blocked(0.01)
+        await proxy.read_again()
         assert "none.pem" in reasons(caplog, "settings stay as they are")[0]
         assert proxy.proxy._settings.drain_seconds == 60
         client = await tls_client(proxy, signed)
         await asks(client)
         client.close()
+
+
+async def test_a_name_that_there_is_not_does_not_end_the_proxy_when_settings_are_read_again(nursery, signed, caplog):
+    """A broker says that its number is -7; then SIGHUP."""
+    broker = Broker()
+    await broker.start(nursery)
+    broker.nodes = [Node(-7, HOST, 9)]
+    chosen = settings(
+        broker.address,
+        mapping=MappingKind.SNI,
+        advertise="broker-{node_id}.proxy.test:443",
+        bootstrap_name="proxy.test",
+        tls=ListenerTls(signed.proxy),
+    )
+    async with proxying(chosen, reload=lambda: InEffect(whole(chosen))) as proxy:
+        with trio.fail_after(PATIENCE):
+            while METADATA not in [key for key, _ in broker.asked]:
+                await wait_all_tasks_blocked(0.005)
+        await proxy.read_again()
+        assert not proxy.finished.is_set()
+        assert reasons(caplog, "settings stay as they are") == []
 
 
 # who is not let in

@@ -10,7 +10,8 @@ from pathlib import Path
 import trio
 
 from proxy.net.streams import Stream
-from proxy.tls.contexts import Credentials, credentials
+from proxy.net.tls import Followed, followed
+from proxy.tls.contexts import credentials
 from proxy.tls.settings import ListenerTls, UpstreamTls
 from tests.certificates import Authority
 from tests.proxy.net.peers import Peer, connected
@@ -74,16 +75,16 @@ def broker_context(certificate: Path, client_ca: Authority | None = None) -> ssl
     return context
 
 
-def listening(tls: ListenerTls) -> Credentials:
+def listening(tls: ListenerTls) -> Followed:
     """What a listener with these settings speaks TLS with."""
-    made = credentials(settings(tls=tls)).listener
+    made = followed(credentials(settings(tls=tls)).listener)
     assert made is not None
     return made
 
 
-def dialling(tls: UpstreamTls) -> Credentials:
+def dialling(tls: UpstreamTls) -> Followed:
     """Likewise, towards brokers."""
-    made = credentials(settings(upstream_tls=tls)).upstream
+    made = followed(credentials(settings(upstream_tls=tls)).upstream)
     assert made is not None
     return made
 

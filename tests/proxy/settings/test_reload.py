@@ -121,14 +121,6 @@ def test_what_tls_is_made_of_is_taken_over(settings, tmp_path):
     assert reloaded(found, new) == (found, ())
 
 
-def test_what_no_tls_can_be_made_of_changes_nothing(settings, tmp_path):
-    ca = Authority(tmp_path)
-    (tmp_path / "two.pem").write_text("no certificate")
-    now, text = settings(secured(ca)), secured(ca).replace("one.pem", "two.pem")
-    with pytest.raises(BadSetting, match=r"clusters.main.tls.certificate = .*two.pem. can't be used"):
-        reloaded(now, settings(text))
-
-
 @pytest.mark.parametrize("added", [True, False])
 def test_whether_there_is_tls_waits_and_says_why(settings, tmp_path, added):
     ca = Authority(tmp_path)

@@ -30,6 +30,12 @@ def listener(tls: ListenerTls) -> Credentials:
     return made
 
 
+def looked_at(made: Credentials) -> ssl.SSLContext:
+    """The context for a connection that begins now."""
+    made.look()
+    return made.context
+
+
 def refused(**sides: ListenerTls | UpstreamTls) -> str:
     with pytest.raises(BadSetting) as error:
         credentials(settings(name="orders", **sides))
@@ -68,6 +74,26 @@ def test_each_file_is_named_with_its_own_setting(tmp_path, ca):
     assert "orders.tls.upstream.ca = " in refused(upstream_tls=UpstreamTls(ca=path))
     shown = UpstreamTls(certificate=path, anyone_may_use_it=True)
     assert "orders.tls.upstream.certificate = " in refused(upstream_tls=shown)
+
+
+def test_what_is_no_file_is_not_waited_for(tmp_path, ca):
+    """A pipe can't be read twice, and nobody may ever write into it."""
+    pipe, good = tmp_path / "pipe.pem", ca.signs("good").path
+    os.mkfifo(pipe)
+    assert f'orders.tls.certificate = "{pipe}" can\'t be used (it is no regular file)' in refused(tls=ListenerTls(pipe))
+    assert "orders.tls.key = " in refused(tls=ListenerTls(good, pipe))
+    assert "orders.tls.client_ca = " in refused(tls=ListenerTls(good, client_ca=pipe))
+    assert "orders.tls.upstream.ca = " in refused(upstream_tls=UpstreamTls(ca=Path("/dev/null")))
+
+
+def test_a_file_that_becomes_a_pipe_can_not_be_used_and_the_old_one_stays(ca, caplog):
+    pem = ca.signs("one").path
+    made = listener(ListenerTls(pem))
+    before = looked_at(made)
+    pem.unlink()
+    os.mkfifo(pem)
+    assert looked_at(made) is before
+    assert "those from before stay" in caplog.text
 
 
 def test_all_files_that_are_missing_are_named_at_once(tmp_path, ca):
@@ -120,31 +146,31 @@ def test_an_encrypted_key_opens_with_its_password_and_nobody_is_asked_for_it(tmp
 def test_the_oldest_version_is_the_one_that_was_set(ca, minimum):
     tls, upstream = ListenerTls(ca.signs("one").path, minimum=minimum), UpstreamTls(ca.path, minimum=minimum)
     for side in credentials(settings(tls=tls, upstream_tls=upstream)):
-        assert side.context().minimum_version is MINIMA[minimum]
+        assert side.context.minimum_version is MINIMA[minimum]
 
 
 def test_brokers_are_checked_by_the_systems_cas_where_none_is_named():
     made = credentials(settings(upstream_tls=UpstreamTls())).upstream
     assert made is not None
-    context = made.context()
+    context = looked_at(made)
     assert context.verify_mode is ssl.CERT_REQUIRED
     assert context.check_hostname
 
 
 def test_files_that_stay_are_read_once(ca):
     made = listener(ListenerTls(ca.signs("one").path, client_ca=ca.path))
-    assert made.context() is made.context()
+    assert looked_at(made) is looked_at(made)
 
 
 def test_a_changed_file_makes_a_new_context_and_says_so(tmp_path, ca, caplog):
     caplog.set_level(logging.INFO)
     certificate, key = split(ca, tmp_path, "one")
     made = listener(ListenerTls(certificate, key, client_ca=ca.path))
-    before = made.context()
+    before = looked_at(made)
     split(ca, tmp_path, "one")
-    after = made.context()
+    after = looked_at(made)
     assert after is not before
-    assert made.context() is after
+    assert looked_at(made) is after
     (record,) = caplog.records
     assert (record.message, record.keys["of"]) == ("certificates have changed", "clusters.orders.tls")
 
@@ -152,33 +178,33 @@ def test_a_changed_file_makes_a_new_context_and_says_so(tmp_path, ca, caplog):
 def test_a_file_replaced_within_a_tick_of_the_clock_is_seen_by_its_inode(tmp_path, ca):
     pem = ca.signs("one").path
     made = listener(ListenerTls(pem))
-    before, at = made.context(), pem.stat().st_mtime_ns
+    before, at = looked_at(made), pem.stat().st_mtime_ns
     ca.signs("one")
     os.utime(pem, ns=(at, at))
-    assert made.context() is not before
+    assert looked_at(made) is not before
 
 
 def test_what_can_no_longer_be_used_is_said_once_and_the_old_stays(ca, caplog):
     pem = ca.signs("one").path
     made = listener(ListenerTls(pem))
-    before = made.context()
+    before = looked_at(made)
     pem.write_text("half a certifi")
-    assert [made.context(), made.context()] == [before, before]
+    assert [looked_at(made), looked_at(made)] == [before, before]
     (record,) = caplog.records
     assert record.message == "changed certificates can't be used: those from before stay"
     assert record.keys["of"] == "clusters.orders.tls"
     pem.unlink()
-    assert made.context() is before
+    assert looked_at(made) is before
     ca.signs("one")
-    assert made.context() is not before
+    assert looked_at(made) is not before
 
 
 def test_a_key_that_comes_after_its_certificate_is_waited_for(tmp_path, ca):
     certificate, key = split(ca, tmp_path, "one")
     made = listener(ListenerTls(certificate, key))
-    before = made.context()
+    before = looked_at(made)
     new_certificate, new_key = split(ca, tmp_path, "two")
     new_certificate.replace(certificate)
-    assert made.context() is before
+    assert looked_at(made) is before
     new_key.replace(key)
-    assert made.context() is not before
+    assert looked_at(made) is not before

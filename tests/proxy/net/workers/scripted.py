@@ -28,6 +28,8 @@ class Worker:
         self.traffic = Traffic()
         self.recorder: dict[str, float] = {}
         self.does_what_it_is_told = True
+        # why it can't take settings over
+        self.refuses: list[str] = []
         self.ends_when_told = True
         self.code = 0
         self.killed = False
@@ -78,11 +80,13 @@ class Worker:
         self.sockets += message.sockets
         if message.said["do"] == "stop" and self.ends_when_told:
             self.end(self.code)
-        return self.does_what_it_is_told and message.said["do"] != "count"
+        return self.does_what_it_is_told and message.said["do"] not in ("count", "prepare")
 
     async def _heed(self, message: Message) -> dict[str, Any]:
         if not self.does_what_it_is_told:
             await trio.sleep_forever()
+        if message.said["do"] == "prepare":
+            return {"wrong": self.refuses}
         self.say_counts()
         return {}
 

@@ -14,7 +14,8 @@ from trio.testing import wait_all_tasks_blocked
 
 from proxy.config import BadSetting, ProxySettings
 from proxy.net.nodes import bind
-from proxy.net.server import InEffect
+from proxy.net.reloading import InEffect
+from proxy.net.workers import parent as parents
 from proxy.net.workers.job import read_changed
 from proxy.net.workers.parent import Parent
 from proxy.rewrite.nodes import Address
@@ -279,30 +280,118 @@ async def test_a_worker_that_joins_while_the_proxy_stops_ends_nothing(running):
     assert newcomer.told == []
 
 
-async def test_settings_that_change_are_told(running, broker):
-    running.changed = whole(
-        settings(broker.address, named={9: Address(HOST, 0)}), metrics=ANY, workers=2, drain_seconds=77
-    )
+# settings that are read again
+
+
+def changed(broker: Broker, *, seconds: float = 77, **others: Any) -> ProxySettings:
+    return whole(settings(broker.address, **others), metrics=ANY, workers=2, drain_seconds=seconds)
+
+
+def refusals(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.keys["reason"] for record in caplog.records if "stay as they are" in record.message]
+
+
+async def read_again(running: Running) -> None:
+    """Returns once they have been read, and are in effect or are not."""
+    over = trio.Event()
+    running.parent._systemd.ready = over.set
     signal.raise_signal(signal.SIGHUP)
+    with trio.fail_after(PATIENCE):
+        await over.wait()
     await wait_all_tasks_blocked(0.02)
+
+
+async def test_settings_that_change_are_told_to_all_once_each_is_prepared_for_them(running, broker):
+    running.changed = changed(broker, named={9: Address(HOST, 0)})
+    await read_again(running)
     for worker in running.workers:
-        (said,) = worker.was_told("settings")
-        changed = read_changed(said["settings"])
-        assert (changed.settings.drain_seconds, changed.recording) == (77, "what is kept")
+        (asked,), (told,) = worker.was_told("prepare"), worker.was_told("settings")
+        assert asked | {"do": "settings", "asked": ...} == told | {"asked": ...}
+        job = read_changed(told["settings"])
+        assert (job.settings.drain_seconds, job.recording) == (77, "what is kept")
         assert accepts_for(worker) == [None, 1, 9]
         assert node_of(worker, 9)[0] == ""
+    # each time they have another number
+    await read_again(running)
+    first, second = running.workers[0].was_told("settings")
+    assert first["number"] < second["number"]
+
+
+async def test_what_one_worker_can_not_have_changes_nothing_in_any(running, broker, caplog):
+    before = running.parent._settings
+    with bind(Address(HOST, 0)) as free:
+        at = Address(*free.getsockname())
+    running.changed = changed(broker, named={9: at})
+    running.workers[1].refuses = ["clusters.main.tls.certificate can't be used"]
+    await read_again(running)
+    assert refusals(caplog) == ["clusters.main.tls.certificate can't be used"]
+    assert running.parent._settings is before
+    for worker in running.workers:
+        assert worker.was_told("settings") == []
+        assert accepts_for(worker) == [None, 1]
+        (asked,), (forgotten,) = worker.was_told("prepare"), worker.was_told("forget")
+        assert asked["number"] == forgotten["number"]
+    bind(at).close()
+    # the next time it can
+    running.workers[1].refuses = []
+    await read_again(running)
+    assert running.parent._settings.drain_seconds == 77
+
+
+async def test_a_worker_that_does_not_say_whether_it_can_changes_nothing(running, broker, caplog, monkeypatch):
+    monkeypatch.setattr(parents, "CONSENT_SECONDS", 0.05)
+    running.changed = changed(broker)
+    running.workers[1].does_what_it_is_told = False
+    await read_again(running)
+    assert refusals(caplog) == [f"worker {running.workers[1].number} does not answer"]
+    assert running.parent._settings.drain_seconds != 77
+    assert running.workers[0].was_told("settings") == []
+
+
+async def test_a_worker_that_ends_before_it_has_said_whether_it_can_is_waited_for_no_longer(running, broker):
+    running.changed = changed(broker)
+    gone, other = running.workers
+    gone.does_what_it_is_told = False
+    signal.raise_signal(signal.SIGHUP)
+    with trio.fail_after(PATIENCE):
+        while not gone.was_told("prepare"):
+            await wait_all_tasks_blocked(0.005)
+        gone.end(KILLED)
+        while not other.was_told("settings"):
+            await wait_all_tasks_blocked(0.005)
+    assert running.parent._settings.drain_seconds == 77
+
+
+async def test_a_fault_after_workers_were_told_has_them_told_the_old_ones_again(running, broker, caplog, monkeypatch):
+    running.changed = changed(broker)
+    tell, told = running.parent._tell, []
+
+    def faulty(*args: Any) -> None:
+        tell(*args)
+        told.append(args)
+        if len(told) == 1:
+            raise ZeroDivisionError
+
+    monkeypatch.setattr(running.parent, "_tell", faulty)
+    await read_again(running)
+    for worker in running.workers:
+        first, second = worker.was_told("settings")
+        assert first["number"] < second["number"]
+        assert [read_changed(one["settings"]).settings.drain_seconds for one in (first, second)] == [77, 10]
+    assert running.parent._settings.drain_seconds == 10
+    assert "settings stay as they are: a fault" in caplog.text
 
 
 async def test_a_worker_that_began_before_settings_changed_and_joins_afterwards_is_told(running, broker):
     running.parent.joins = False
     await newcomer_after(running, running.workers[0])
-    running.changed = whole(settings(broker.address), metrics=ANY, workers=2, drain_seconds=77)
-    signal.raise_signal(signal.SIGHUP)
-    await wait_all_tasks_blocked(0.02)
+    running.changed = changed(broker)
+    await read_again(running)
     running.workers[2].join()
     await wait_all_tasks_blocked(0.02)
     (said,) = running.workers[2].was_told("settings")
     assert read_changed(said["settings"]).settings.drain_seconds == 77
+    assert said["number"] == running.workers[1].was_told("settings")[0]["number"]
     # the next one begins with them
     running.parent.joins = True
     await newcomer_after(running, running.workers[1])

@@ -20,6 +20,7 @@ from proxy.net.workers.job import Job, written
 from proxy.net.workers.worker import Worker
 from proxy.rewrite.addresses import METADATA
 from proxy.rewrite.nodes import Address, Node
+from proxy.tls.settings import ListenerTls
 from proxy.wire import catalog
 from proxy.wire.framing import framed
 from tests.proxy.conversation.script import HEARTBEAT, request, response
@@ -318,14 +319,40 @@ async def never(key: int, version: int, correlation_id: int) -> bytes | None:
     await trio.sleep_forever()
 
 
-async def test_settings_that_have_changed_are_taken_over(parent, broker, monkeypatch):
+# settings that are read again
+
+
+@pytest.fixture
+def logs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """How it was told to log."""
     said: list[tuple[Any, ...]] = []
     monkeypatch.setattr("proxy.net.workers.worker.log_to_stderr", lambda *args, **keys: said.append((*args, keys)))
+    return said
+
+
+def changed(broker: Broker, do: str, number: int, *, seconds: float = 0, **others: Any) -> dict[str, Any]:
+    new = whole(settings(broker.address, **others), workers=2, drain_seconds=seconds)
+    return {"do": do, "settings": written(new, "what is kept"), "number": number}
+
+
+async def joined(parent: Parent) -> Worker:
+    await parent.hears("join")
+    return parent.worker
+
+
+async def test_settings_that_it_has_prepared_are_taken_over_when_it_is_told(parent, broker, logs):
+    worker = await joined(parent)
+    assert (await parent.calls.ask(changed(broker, "prepare", 1)).wait())["wrong"] == []
+    assert (logs, worker._settings.drain_seconds) == ([], 10)
+    await parent.calls.ask(changed(broker, "settings", 1)).wait()
+    assert (logs, worker._settings.drain_seconds) == ([("info", "text", {"worker": NUMBER})], 0)
+    assert parent.watcher.seen("chosen") == [("chosen", "what is kept")]
+
+
+async def test_settings_that_have_changed_hold_for_its_connections(parent, broker, logs):
     broker.answer = never
     client = await connected(await parent.hand_over())
-    changed = whole(settings(broker.address), workers=2, drain_seconds=0)
-    await parent.calls.ask({"do": "settings", "settings": written(changed)}).wait()
-    assert said == [("info", "text", {"worker": NUMBER})]
+    await parent.calls.ask(changed(broker, "settings", 1)).wait()
     await client.say(PING)
     with trio.fail_after(PATIENCE):
         while not broker.frames:
@@ -333,3 +360,46 @@ async def test_settings_that_have_changed_are_taken_over(parent, broker, monkeyp
     parent.calls.tell({"do": "stop", "urgency": 1})
     # nothing is waited for any more
     await parent.worker_ends_with(1)
+
+
+async def test_settings_that_it_can_not_have_are_refused_and_nothing_changes(parent, broker, logs, tmp_path):
+    worker = await joined(parent)
+    parent.worker.clusters[0]._settings = settings(broker.address, tls=ListenerTls(tmp_path / "before.pem"))
+    refused = changed(broker, "prepare", 1, tls=ListenerTls(tmp_path / "none.pem"))
+    (line,) = (await parent.calls.ask(refused).wait())["wrong"]
+    assert line.startswith("clusters.main.tls.certificate = ")
+    assert (logs, worker._settings.drain_seconds, parent.watcher.seen("chosen")) == ([], 10, [])
+    assert not parent.ended.is_set()
+
+
+async def test_settings_that_are_forgotten_are_prepared_anew(parent, broker, logs):
+    await joined(parent)
+    await parent.calls.ask(changed(broker, "prepare", 1)).wait()
+    await parent.calls.ask({"do": "forget", "number": 1}).wait()
+    assert parent.worker._agreed == {}
+    await parent.calls.ask(changed(broker, "settings", 1, seconds=3)).wait()
+    assert parent.worker._settings.drain_seconds == 3
+
+
+async def test_settings_that_others_have_overtaken_are_not_taken_over(parent, broker, logs):
+    """They took long to prepare."""
+    await joined(parent)
+    await parent.calls.ask(changed(broker, "settings", 5, seconds=5)).wait()
+    await parent.calls.ask(changed(broker, "settings", 4, seconds=4)).wait()
+    assert parent.worker._settings.drain_seconds == 5
+
+
+async def test_a_worker_that_can_not_have_what_the_others_have_ends(parent, broker, logs, tmp_path, caplog):
+    await joined(parent)
+    parent.worker.clusters[0]._settings = settings(broker.address, tls=ListenerTls(tmp_path / "before.pem"))
+    parent.calls.tell(changed(broker, "settings", 1, tls=ListenerTls(tmp_path / "none.pem")))
+    await parent.worker_ends_with(0)
+    assert "settings can't be taken over" in caplog.text
+
+
+async def test_a_worker_in_which_a_fault_keeps_settings_from_being_taken_over_ends(parent, broker, logs, caplog):
+    await joined(parent)
+    parent.watcher.choice = lambda recording: (lambda: 1 // 0, lambda: None)
+    parent.calls.tell(changed(broker, "settings", 1))
+    await parent.worker_ends_with(0)
+    assert "settings can't be taken over" in caplog.text

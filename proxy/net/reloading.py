@@ -1,0 +1,151 @@
+"""Settings that are read again at SIGHUP: taken whole, or not at all, while everything else goes on.
+
+    read       the sources and the files that they name, in a thread: they may be on a disk that hangs
+    prepare    all else that may fail or wait: new listeners, the workers' consent
+    commit     what can neither fail nor wait. Should it fail all the same, by a fault, it is undone
+
+Whatever goes wrong is said in the log, and the settings stay as they are. A SIGHUP that comes meanwhile is heeded
+afterwards; however many come, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from logging import ERROR, INFO
+from typing import Any, NamedTuple, TypeVar
+
+import trio
+
+from proxy.config import BadSetting, ProxySettings
+from proxy.log import log
+from proxy.net.systemd import Systemd
+
+# a file takes milliseconds, or is on a disk that hangs
+READ_SECONDS = 10.0
+
+T = TypeVar("T")
+
+
+def nothing_else() -> None:
+    """Nothing more is to be done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One thing that is to be different. None of these waits or fails.
+
+    make: it is from now on.
+    undo: it is again what it was.
+    drop: it will never be made: gives back what has been prepared for it.
+    """
+
+    make: Callable[[], None]
+    undo: Callable[[], None]
+    drop: Callable[[], None] = nothing_else
+
+
+class InEffect(NamedTuple):
+    """Settings that were read again. `recording`: the recorder's, in words of its own.
+
+    taken: what else is to be different with them, for whoever has read them.
+    """
+
+    settings: ProxySettings
+    recording: Any = None
+    taken: Change = Change(nothing_else, nothing_else)
+
+
+# what is to be in effect from now on, unless somebody refuses it; blocks. Raises BadSetting
+Reload = Callable[[], InEffect]
+
+
+class Aside:
+    """What may hang, in one thread at a time."""
+
+    def __init__(self) -> None:
+        self._one = trio.CapacityLimiter(1)
+
+    async def call(self, blocking: Callable[[], T]) -> T:
+        """What it returns. Raises BadSetting: it takes too long, or what was called before still hangs."""
+        with trio.move_on_after(READ_SECONDS):
+            return await trio.to_thread.run_sync(blocking, abandon_on_cancel=True, limiter=self._one)
+        raise BadSetting(f"they can't be read within {READ_SECONDS:.0f} s: is their disk well?")
+
+
+def commit(changes: Sequence[Change]) -> bool:
+    """Makes all changes, in their order; whether they are made. If one is not, by a fault, none is."""
+    made: list[Change] = []
+    try:
+        for change in changes:
+            made.append(change)
+            change.make()
+    except Exception:
+        log(ERROR, "settings stay as they are: a fault", trace=True)
+        for change in reversed(made):
+            _undo(change)
+        drop(changes)
+        return False
+    return True
+
+
+def _undo(change: Change) -> None:
+    try:
+        change.undo()
+    except Exception:
+        log(ERROR, "a fault: a setting may have changed", trace=True)
+
+
+def drop(changes: Sequence[Change]) -> None:
+    """None of them will be made."""
+    for change in changes:
+        change.drop()
+
+
+class Reloading:
+    """Heeds SIGHUP.
+
+    Args:
+        prepare: has all changes prepared. Raises BadSetting: nothing is to change.
+        systemd: is told.
+        stopping: from then on nothing changes any more.
+    """
+
+    def __init__(self, prepare: Callable[[], Awaitable[list[Change]]], systemd: Systemd, stopping: trio.Event) -> None:
+        self._prepare = prepare
+        self._systemd = systemd
+        self._stopping = stopping
+        self._asked = trio.Event()
+
+    def ask(self) -> None:
+        """There has been a SIGHUP."""
+        self._asked.set()
+
+    async def run(self) -> None:
+        """Until cancelled. Called once everything listens."""
+        while True:
+            await self._asked.wait()
+            self._asked = trio.Event()
+            self._systemd.reloading()
+            await self._read_again()
+            if not self._stopping.is_set():
+                self._systemd.ready()
+
+    async def _read_again(self) -> None:
+        try:
+            changes = await self._prepare()
+        except BadSetting as error:
+            for line in error.lines:
+                log(ERROR, "settings stay as they are", reason=line)
+        except Exception:
+            # a fault of the proxy's own must not end what it carries
+            log(ERROR, "settings stay as they are: a fault", trace=True)
+        else:
+            self._take(changes)
+
+    def _take(self, changes: list[Change]) -> None:
+        if self._stopping.is_set():
+            drop(changes)
+            log(INFO, "settings stay as they are: the proxy stops")
+        elif commit(changes):
+            log(INFO, "settings were read again")
