@@ -4,6 +4,7 @@
     conversations.py  what must hold of a whole connection, of client and broker at once
     plays.py          such a connection in one process: the proxy's own relay and tap between scripted peers
     doors.py          what comes before a first request: PROXY headers, TLS, server names; and the admin page
+    spools.py         what a recording may say: whole sessions with checksums made good
     corpus.py         the frames to start from: corpus/<check>/…, and found/, inputs that once broke something
     scripts.py        conversations to start from, made of these, and what can happen to them
     collect.py        how corpus/ was made: frames of a capture, one of each api and version

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import Any
 
-from fuzz import conversations, corpus, doors, scripts
+from fuzz import conversations, corpus, doors, scripts, spools
 from fuzz.findings import Finding, must, same
 from proxy import wire
 from proxy.tools import frames, plain
@@ -42,7 +42,7 @@ UNFOLDED = 1 << 20
 UNFOLDING = dict.fromkeys(("batches", "pushed"), 8 * UNFOLDED)
 UNFOLDING |= dict.fromkeys(("tools", "old"), 4 * records.DEFAULT_LIMIT)
 # An event loop, two streams, and for every piece an entry of the log and what becomes of it.
-UNFOLDING |= dict.fromkeys(("conversation", *doors.CHECKS), 8 * UNFOLDED)
+UNFOLDING |= dict.fromkeys(("conversation", *doors.CHECKS, *spools.CHECKS), 8 * UNFOLDED)
 # Bytes of a batch whose records are all held at once, to be written again.
 MOST_REWRITTEN = 2000
 # Paths of a message that are asked for, evenly spread: each is a function of its own, and kept.
@@ -370,18 +370,20 @@ CHECKS: dict[str, Check] = {
     "pushed": pushed,
     "conversation": conversations.conversation,
     **doors.CHECKS,
+    **spools.CHECKS,
 }
 # what a fuzzer takes turns at: parts that differ much in how long an input takes would starve each other
 GROUPS = {
-    "wire": [name for name in CHECKS if name != "conversation" and name not in doors.CHECKS],
+    "wire": [name for name in CHECKS if name not in ("conversation", *doors.CHECKS, *spools.CHECKS)],
     "conversation": ["conversation"],
     "doors": list(doors.CHECKS),
+    "spools": list(spools.CHECKS),
 }
 
 
 def inputs() -> list[corpus.Input]:
     """To start from, for all of them."""
-    return [*corpus.inputs(), *scripts.inputs(), *doors.inputs()]
+    return [*corpus.inputs(), *scripts.inputs(), *doors.inputs(), *spools.inputs()]
 
 
 def run(name: str, data: bytes, *, measured: bool | None = None) -> None:

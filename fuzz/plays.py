@@ -19,6 +19,7 @@ from trio.testing import MockClock
 
 from proxy.config import ClusterSettings
 from proxy.conversation import Cause, Conversation, Direction
+from proxy.files import Folder
 from proxy.metrics.traffic import Traffic
 from proxy.net import rewriting
 from proxy.net.cluster import routes
@@ -204,6 +205,7 @@ class Pages:
     """Where the tap puts what is to be written. `log`: only asked how far behind its compactor is."""
 
     queue: list[tuple[Any, ...]] = field(default_factory=list)
+    segment: int = 1
     written: int = 0
     idle: bool = False
     ended: bool = False
@@ -240,7 +242,7 @@ _SETTINGS = {
 async def _played(chunks: Sequence[Chunk], options: Options) -> Outcome:
     settings, script = _SETTINGS[options.hide_unknown], Script(deque(chunks), drain_after=options.drained_after)
     pages, nodes, traffic, held = Pages(), PlayedNodes(), Traffic(), HeldBytes(MOST_HELD, 30)
-    tap = Tap(Path(), "", RecordSettings(queue=1 << 40), pages, None)  # type: ignore[arg-type]
+    tap = Tap(Folder(Path(), -1), RecordSettings(queue=1 << 40), pages, None)  # type: ignore[arg-type]
     talk = Conversation(_ROUTES[options.is_old], settings.limits)
     shared = Shared(settings, nodes, traffic, held, tap, None)  # type: ignore[arg-type]
     client, broker = Side(script, Direction.REQUEST), Side(script, Direction.RESPONSE)

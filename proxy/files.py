@@ -11,6 +11,7 @@ Knows nothing of what the files are for. All calls block.
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
 from contextlib import suppress
@@ -76,6 +77,29 @@ class Folder:
             os.close(self._descriptor)
             self._descriptor = -1
 
+    @property
+    def is_in_place(self) -> bool:
+        """Whether its path still leads to it."""
+        try:
+            return os.path.samestat(os.stat(self.path), os.fstat(self._descriptor))
+        except FileNotFoundError:
+            return False
+
+    @property
+    def owner(self) -> int:
+        """The user id that it belongs to."""
+        return os.fstat(self._descriptor).st_uid
+
+    def lock(self) -> bool:
+        """Locks the folder itself, until `close`. False: another has it. True also where folders have no locks."""
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:
+            pass
+        return True
+
     # what is in it
 
     def names(self) -> list[str]:
@@ -119,11 +143,14 @@ class Folder:
             raise self._told(name, error, stat.S_IFDIR) from error
         return Folder(self.path / name, descriptor)
 
-    def make_folder(self, name: str, mode: int = 0o777) -> Folder:
-        """One of its folders, made and synced where it is missing."""
-        with suppress(FileExistsError):
+    def make_folder(self, name: str, mode: int = 0o777, *, is_new: bool = False) -> Folder:
+        """One of its folders, made and synced where it is missing. `is_new`: FileExistsError where it is not."""
+        try:
             os.mkdir(_entry(name), mode, dir_fd=self._descriptor)
             self.sync()
+        except FileExistsError:
+            if is_new:
+                raise
         return self.folder(name)
 
     def remove_folder(self, name: str) -> None:

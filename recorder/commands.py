@@ -21,7 +21,7 @@ from click.shell_completion import CompletionItem
 from proxy.command_line import beginning_with, folders, text
 from recorder.inspect.commands import inspect
 from recorder.missing import missing_table
-from recorder.ready import ready
+from recorder.ready import ready, troubles
 from recorder.terminal import console, count, size
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
@@ -39,23 +39,28 @@ def compact(folder: Path) -> None:
     """Make Parquet of everything in FOLDER that no running proxy is still writing.
 
     The proxy does this itself while it runs; this is for what a crash left behind. `inspect` and `analyze` do it too.
+    Exit code 1 where a session can't be compacted, or has lost a part of its log: each is named, and keeps no other
+    from being compacted.
     """
     from recorder.capture.compactor import compact as run
-    from recorder.capture.spool import DamagedSegmentError
 
     try:
         done = run(folder)
-    except (OSError, DamagedSegmentError) as error:
+    except OSError as error:
         raise click.ClickException(str(error)) from error
     if done.sessions or done.frames:
         what = f"{count(done.frames, 'frame')}, {size(done.bytes)}"
         click.echo(f"compacted {count(len(done.sessions), 'session')}: {what}")
-    elif not done.live and not done.busy:
+    elif not (done.live or done.busy or done.failed):
         click.echo("nothing to compact")
     for name in done.live:
         click.echo(f"session {name} is still being recorded: its closed segments are done")
     for name in done.busy:
         click.echo(f"session {name} is being compacted by another process")
+    for trouble in troubles(done):
+        click.echo(f"Error: {trouble}", err=True)
+    if troubles(done):
+        sys.exit(1)
 
 
 def _completing(*names: str) -> Callable[..., list[CompletionItem]]:

@@ -1,14 +1,31 @@
-"""A capture folder made ready to be read: what a finished session left in its log becomes columns first."""
+"""A capture folder made ready to be read: what a finished session left in its log becomes columns first.
+
+Only this user's own sessions: files that are made of another's would be in the way of their proxy. And what is not a
+file of a capture is refused here, before Spark or anybody else follows a link or waits for a FIFO.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from recorder.capture.frames import AT_NS, FRAMES_FOLDER, KIND, SESSION
-from recorder.capture.session import SPOOL_FOLDER, is_live, sessions, spool_folder
+from proxy.files import Folder
+from recorder.capture.frames import (
+    AT_NS,
+    EVENTS_FOLDER,
+    FRAMES_FOLDER,
+    KIND,
+    SESSION,
+    DamagedFileError,
+    UnknownFormatError,
+)
+from recorder.capture.session import SPOOL_FOLDER, is_live, open_session, sessions
 from recorder.terminal import size
+
+if TYPE_CHECKING:
+    from recorder.capture.compactor import Summary
 
 
 class NoCapture(click.ClickException):
@@ -20,7 +37,8 @@ class NoCapture(click.ClickException):
 def ready(folder: Path) -> list[str]:
     """Compact what is finished and not compacted yet; lines that say what can't be shown.
 
-    Raises NoCapture if the folder holds no capture, or one without a single frame, or can't be looked into.
+    Errors: NoCapture if the folder holds no capture, or one without a single frame, or can't be looked into;
+    ClickException if something in it is not what a capture is made of.
     """
     try:
         return _made_ready(folder)
@@ -32,13 +50,24 @@ def _made_ready(folder: Path) -> list[str]:
     if not (folder / FRAMES_FOLDER).is_dir() and not (folder / SPOOL_FOLDER).is_dir():
         raise NoCapture(f"{folder} holds no capture: record one with  kafka-wiretap proxy --record {folder} ...")
     notes, recorded = _compacted(folder)
-    files = sorted((folder / FRAMES_FOLDER).glob("*/*/*.parquet"))
+    files = _files(folder)
     _check_ours(folder, files)
     if not files:
         yet = " yet" if recorded else ""
         why = f" ({notes[0]})" if notes else ""
         raise NoCapture(f"the capture in {folder} holds no frames{yet}{why}")
     return notes
+
+
+def _files(folder: Path) -> list[Path]:
+    """All files of frames, once those of events have been looked at too."""
+    from recorder.capture.reader import files
+
+    try:
+        files(folder, EVENTS_FOLDER)
+        return [file.path for file in files(folder)]
+    except (DamagedFileError, UnknownFormatError) as error:
+        raise click.ClickException(str(error)) from error
 
 
 def _check_ours(folder: Path, files: list[Path]) -> None:
@@ -62,41 +91,54 @@ def _is_ours(file: Path) -> bool:
 
 def _compacted(folder: Path) -> tuple[list[str], bool]:
     """What can't be shown, and whether that is to come."""
-    from recorder.capture.spool import DamagedSegmentError
-
     try:
         if not sessions(folder):
             return [], False
         from recorder.capture.compactor import compact
 
-        done = compact(folder)
+        done = compact(folder, only_own=True)
         # a proxy's own compactor keeps everybody else from its session, as long as it lives
         live = sorted({*done.live, *(name for name in done.busy if is_live(folder, name))})
-    except (OSError, DamagedSegmentError) as error:
+    except OSError as error:
         return [str(error)], False
     busy = [name for name in done.busy if name not in live]
     notes = [
         f"a proxy is still recording session {name}, or has just ended: {_yet_to_come(folder, name)}" for name in live
     ]
     notes += [f"session {name} is being compacted by another process: try again" for name in busy]
-    return notes, bool(notes)
+    is_to_come = bool(notes)
+    notes += [f"session {name} is another user's: kafka-wiretap compact {folder} finishes it" for name in done.others]
+    return notes + troubles(done), is_to_come
+
+
+def troubles(done: Summary) -> list[str]:
+    """A line for each session that could not be compacted, or not all of it."""
+    left = [f"session {name} is left as it is: {why}" for name, why in done.failed]
+    return left + [f"session {name} is damaged, gone are {parts}: see its gaps" for name, parts in done.damaged]
 
 
 def _yet_to_come(folder: Path, session: str) -> str:
     """How long a live session's frames take to appear, as its log says, and how much of that log there is."""
-    segments = sorted(spool_folder(folder, session).glob("*.log"))
-    age = _age_seconds(segments[-1]) if segments else None
+    from recorder.capture.segments import segment_name, segments
+
+    try:
+        with open_session(folder, session) as opened:
+            numbers = segments(opened)
+            waiting = sum(opened.size(segment_name(number)) for number in numbers)
+            age = _age_seconds(opened, numbers[-1]) if numbers else None
+    except FileNotFoundError:
+        # it has been finished meanwhile
+        waiting, age = 0, None
     when = "once a segment of its log is full or old enough" if age is None else f"up to {age:g} s"
-    waiting = sum(segment.stat(follow_symlinks=False).st_size for segment in segments)
     return f"frames appear {when} (capture.segment_age) after they passed; {size(waiting)} of log are still to come"
 
 
-def _age_seconds(segment: Path) -> float | None:
-    from recorder.capture.spool import DamagedSegmentError, SegmentReader
+def _age_seconds(session: Folder, number: int) -> float | None:
+    from recorder.capture.segments import SegmentReader
 
     try:
-        reader = SegmentReader(segment)
-    except (OSError, DamagedSegmentError):
+        reader = SegmentReader(session, number)
+    except (OSError, ValueError):
         return None
     reader.close()
     return reader.head.age_seconds

@@ -109,6 +109,11 @@ class Conversation:
         self.login.follow(verdict)
 
     @property
+    def limits(self) -> FrameLimits:
+        """The longest frames let through."""
+        return self._common.limits
+
+    @property
     def offsets(self) -> tuple[int, int]:
         """How many bytes have come from the client and from the broker."""
         return self.requests_side.arrived, self.responses_side.arrived

@@ -81,6 +81,13 @@ class Side(ABC):
         length = LENGTH.unpack_from(self.held)[0] if len(self.held) >= LENGTH.size else 0
         return LENGTH.size + int(length) - len(self.held)
 
+    def skip(self, count: int) -> None:
+        """Steps over bytes of the frame that is open, but never to its end: that one byte of it must show."""
+        if count >= self.left:
+            raise ValueError(f"{count} bytes are no part of a frame of which {self.left} are to come")
+        self.offset += count
+        self.left -= count
+
     def _mark(self, step: Step, kind: FrameKind, exchange: Exchange | None, at: int, stop: int) -> None:
         """Marks the frame at `data[at:stop]`, of which the step may hold only the beginning."""
         begin, end = step.offset + at, step.offset + stop

@@ -3,29 +3,39 @@
 Knows entries and rows; never files. It follows the tap's verdicts on logins and never decides again, because the tokens
 have been masked by then. Where the record of a connection breaks off (a hole) it drops what has come of the frames
 there and goes on with the state that the resync entry carries; the numbers of both say how much was lost.
+
+Entries may be missing without a hole: a damaged log. Then the numbers of a connection's entries and the offsets of its
+streams don't follow each other; its record breaks off, and goes on at the next checkpoint. Connections that have lost
+nothing don't notice. What no connection can tell any more, the roll at a segment's beginning does.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import asdict
 from typing import Any
 
 from proxy.conversation.conversation import Conversation
-from proxy.conversation.exchange import Direction, Exchange, FrameKind
+from proxy.conversation.exchange import Direction
 from proxy.conversation.kafka07 import Routes07
 from proxy.conversation.routes import Routes
-from proxy.conversation.step import Step, Verdict
+from proxy.conversation.step import Verdict
 from proxy.wire.dialects import Dialect
-from proxy.wire.errors import in_bytes
 from recorder.capture import frames as c
-from recorder.capture.cutting import Found, cut_requests, cut_responses
 from recorder.capture.events import Events
+from recorder.capture.facts import SenselessEntryError, facts
 from recorder.capture.gap import REASON_DAMAGE
+from recorder.capture.ledger import Ledger, Missed
 from recorder.capture.line import UNREADABLE
 from recorder.capture.outcome import DIED
+from recorder.capture.roll import Totals
 from recorder.capture.rows import RowMaker, Sink
-from recorder.capture.spool import Entry, Kind
+from recorder.capture.spool import NO_CONNECTION, NUMBERS, Entry, Kind, size_of
+from recorder.capture.streams import Streams
 from recorder.capture.track import Track
+
+Action = Callable[..., None]
 
 # the cause of connections that the log's end leaves open
 SESSION_ENDED = "session_ended"
@@ -33,22 +43,36 @@ SESSION_ENDED = "session_ended"
 NOTES = {Kind.UNFRAMED: "the connection ended before it could be told what this is"} | {
     kind: cause.value for cause, kind in UNREADABLE.items()
 }
+# a length and a correlation id: no answer of the proxy is shorter
+SHORTEST_MADE = 8
+# an account of a gap that nobody counted in
+NOTHING_COUNTED: dict[str, Any] = {"early": [], "requests": {}, "responses": {}}
 
 
 class Assembly:
-    """All connections of a session, as the log tells of them. `begin_range` comes before the first entry."""
+    """All connections of a session, as the log tells of them. `begin_range` comes before the first entry.
+
+    `senseless_bytes`: of entries with the right checksum that no tap wrote; `torn_bytes`: at the end of a log that was
+    not closed in order.
+    """
 
     def __init__(self) -> None:
         self.routes: dict[Dialect, Routes] = {one.dialect: one for one in (Routes(), Routes07())}
         self.tracks: dict[int, Track] = {}
         self.clock_ns = 0
         self.last_mono_ns = 0
-        # whether the session was closed in order
-        self.ended = False
+        # whether the session's beginning has been said, and whether it was closed in order
+        self.begun = self.ended = False
+        # whether the log's entries have numbers: those of format 1 have none
+        self.is_numbered = True
+        self.senseless_bytes = self.torn_bytes = 0
         self.rows: RowMaker
         self.events: Events
-        self._actions = {
+        self._streams = Streams()
+        self._ledger = Ledger()
+        self._actions: Mapping[int, Action] = {
             Kind.OPENED: self._opened,
+            Kind.BYTES: self._bytes,
             Kind.OMITTED: self._omitted,
             Kind.HOLE: self._hole,
             Kind.MADE: self._made,
@@ -56,238 +80,199 @@ class Assembly:
             Kind.END_OF_STREAM: self._end_of_stream,
             Kind.RESYNC: self._resync,
             Kind.CLOSED: self._closed,
+            Kind.CHECKPOINT: self._checkpoint,
+            **dict.fromkeys(NOTES, self._left_over),
+        }
+        self._actions_of_none: Mapping[int, Action] = {
+            Kind.HOLE: self._unsaid,
             Kind.CLOCK: self._clock,
             Kind.NODE: self._node,
+            Kind.ROLL: self._roll,
             Kind.END: self._end,
-            **dict.fromkeys(NOTES, self._left_over),
         }
 
     def begin_range(self, sink: Sink, clock_ns: int) -> None:
         """From here on rows go to this range's files."""
         self.clock_ns = clock_ns
-        self.rows = RowMaker(sink, clock_ns)
+        self.rows = self._streams.rows = RowMaker(sink, clock_ns)
         self.events = Events(sink, clock_ns)
+        self.senseless_bytes = 0
         for track in self.tracks.values():
             self.rows.describe(track)
 
+    def begin_session(self, mono_ns: int, spool_format: int) -> None:
+        """A segment begins; the first one that can be read begins the session too."""
+        self.last_mono_ns = self.last_mono_ns or mono_ns
+        if not self.begun:
+            self.begun = True
+            self.events.session("started", mono_ns, {"spool_format": spool_format})
+
     def feed(self, entry: Entry) -> None:
         """One entry, in the log's order."""
-        self.last_mono_ns = entry.mono_ns
-        if entry.kind == Kind.BYTES:
-            track = self.tracks.get(entry.connection)
-            if track is not None:
-                self._bytes(track, entry)
-        else:
-            self._actions[Kind(entry.kind)](entry)
+        connection = entry.connection
+        try:
+            if connection == NO_CONNECTION:
+                self.last_mono_ns = entry.mono_ns
+                _action(self._actions_of_none, entry)(entry)
+                return
+            track = self.tracks.get(connection)
+            if track is None:
+                track = self._meet(connection)
+            elif entry.number != track.next_entry and entry.number >= 0:
+                track.break_off(REASON_DAMAGE, self._streams.since_ns)
+            track.next_entry = (entry.number + (entry.kind != Kind.CHECKPOINT)) % NUMBERS
+            self.last_mono_ns = entry.mono_ns
+            _action(self._actions, entry)(track, entry)
+        except SenselessEntryError:
+            self._pass_over(entry)
 
     def damage(self) -> None:
-        """Entries are missing here, nobody knows which: every connection's record breaks off."""
-        for track in self.tracks.values():
-            track.break_off(REASON_DAMAGE, self.last_mono_ns)
+        """Entries are missing here, nobody knows which. Without numbers it may be any connection's."""
+        self._streams.since_ns = self.last_mono_ns
+        if not self.is_numbered:
+            for track in self.tracks.values():
+                track.break_off(REASON_DAMAGE, self.last_mono_ns)
+
+    def forget(self) -> None:
+        """What the log held up to here has become rows, and what was known of its connections is lost."""
+        self.tracks.clear()
+        self.begun = True
+        self._ledger.closed = None
 
     def finish(self) -> None:
         """The log has ended; so have all connections."""
         for track in self.tracks.values():
             self._close(track, self.last_mono_ns, SESSION_ENDED, {})
         self.tracks.clear()
-        self.events.session("ended" if self.ended else DIED, self.last_mono_ns, {})
+        cause, detail = ("ended", {}) if self.ended else (DIED, {"torn_bytes": self.torn_bytes})
+        self.events.session(cause, self.last_mono_ns, detail)
+
+    def _pass_over(self, entry: Entry) -> None:
+        """Whatever an entry should have said of its connection is lost."""
+        self.senseless_bytes += size_of(entry)
+        track = self.tracks.get(entry.connection)
+        if track is not None:
+            track.break_off(REASON_DAMAGE, self.last_mono_ns)
 
     # bytes of a stream
 
     def _bytes(self, track: Track, entry: Entry) -> None:
-        direction = entry.direction
-        if track.talk is None:
-            return
-        if track.deaf[direction]:
-            self._unframed(track, entry, "behind what could not be read")
-            return
-        for start, length in entry.spans:
-            track.masks[direction].append((entry.offset + start, entry.offset + start + length))
-        cut = cut_responses if direction else cut_requests
-        step, found = cut(track.talk, entry.data, entry.mono_ns, track.kinds[direction])
-        self._frames(track, direction, step, found, entry.mono_ns)
-        if step.cause is not None:
-            track.deaf[direction] = True
-            rest = entry._replace(offset=step.offset + step.stop, data=step.data[step.stop :], spans=())
-            self._unframed(track, rest, step.cause.value)
+        self._streams.arrived(track, entry)
 
-    def _frames(self, track: Track, direction: int, step: Step, found: list[Found], mono_ns: int) -> None:
-        """Rows for the frames that are complete. Runs of plain ones are many, and are made at once."""
-        data = step.data
-        end = len(data)
-        run: list[Found] = []
-        special = track.rare(direction)
-        for frame in found:
-            _, exchange, start, stop = frame
-            if exchange is None or exchange.opaque is not None or start < 0 or stop > end or start == stop or special:
-                self.rows.run(track, direction, data, run, mono_ns)
-                run = []
-                self._special(track, direction, step, frame, mono_ns)
-            else:
-                run.append(frame)
-        self.rows.run(track, direction, data, run, mono_ns)
+    def _omitted(self, track: Track, entry: Entry) -> None:
+        told = facts(entry)
+        self._streams.omitted(track, entry, told["length"], is_frame=told.get("frame", False))
 
-    def _special(self, track: Track, direction: int, step: Step, frame: Found, mono_ns: int) -> None:
-        _, exchange, start, stop = frame
-        if start == stop and exchange is not None and exchange.made is not None:
-            self._any(track, direction, frame, exchange.made[4:], step.offset, mono_ns, mono_ns)
-        elif start >= 0 and stop <= len(step.data):
-            self._any(track, direction, frame, step.data[start + 4 : stop], step.offset, mono_ns, mono_ns)
-        else:
-            self._piece(track, direction, step, frame, mono_ns)
+    def _left_over(self, track: Track, entry: Entry) -> None:
+        if track.talk is not None:
+            self._streams.unframed(track, entry, NOTES[Kind(entry.kind)])
 
-    def _piece(self, track: Track, direction: int, step: Step, frame: Found, mono_ns: int) -> None:
-        """A frame that comes in several chunks: gathered until its last byte is here."""
-        kind, _, start, stop = frame
-        part = track.parts[direction]
-        if part is None:
-            part = track.parts[direction] = bytearray()
-            track.first_ns[direction], track.kinds[direction] = mono_ns, kind
-        part += step.data[max(start, 0) : stop]
-        if stop <= len(step.data):
-            track.parts[direction] = None
-            first_ns = track.first_ns[direction]
-            self._any(track, direction, frame, _without_length(part), step.offset, mono_ns, first_ns)
+    # facts of a connection
 
-    def _any(
-        self,
-        track: Track,
-        direction: int,
-        found: Found,
-        frame: bytes,
-        base: int,
-        mono_ns: int,
-        first_ns: int,
-        note: str | None = None,
-    ) -> None:
-        """Any frame: also one that is masked, opaque, cut, or no exchange's. `base`: stream offset of the data."""
-        masked, omitted = track.spans(direction, base + found.start + 4, base + found.stop)
-        exchange = found.exchange
-        if track.leaves_out(direction, exchange, base + found.start):
-            track.sequence += 1
-            track.clients.pop(exchange.number if direction and exchange is not None else -1, None)
-            return
-        if exchange is not None and exchange.opaque is not None and note is None:
-            note = exchange.opaque.value
-        self.rows.add(track, direction, found.kind, exchange, frame, mono_ns, first_ns, masked, omitted, note)
+    def _opened(self, track: Track, entry: Entry) -> None:
+        if track.facts:
+            raise SenselessEntryError("a connection is opened once")
+        known = self._introduce(track, facts(entry), entry.mono_ns)
+        known.broken = None
+        known.talk = Conversation(self.routes[known.dialect], known.limits, decides=False)
 
-    def _unframed(self, track: Track, entry: Entry, note: str) -> None:
-        """Bytes that no frame can be made of: a row as they stand."""
-        if entry.data:
-            spans = list(entry.spans)
-            kind, at_ns = FrameKind.BYTES, entry.mono_ns
-            self.rows.add(track, entry.direction, kind, None, entry.data, at_ns, at_ns, spans, [], note)
+    def _introduce(self, track: Track, opened: dict[str, Any], opened_ns: int) -> Track:
+        """Takes the place of a connection of which nothing was known."""
+        known = self.tracks[track.connection] = track.introduced(opened)
+        self.rows.describe(known)
+        self.events.opened(known, opened_ns)
+        return known
 
-    # facts
+    def _meet(self, connection: int) -> Track:
+        """A connection that has no track: this entry opens it, or its opening is lost."""
+        is_new = self._ledger.closed is not None
+        track = self.tracks[connection] = Track.of_unknown(connection, self._streams.since_ns, is_new=is_new)
+        return track
 
-    def _opened(self, entry: Entry) -> None:
-        track = self.tracks[entry.connection] = Track(entry.connection, None, entry.facts())
-        track.talk = Conversation(self.routes[track.dialect], decides=False)
-        self.rows.describe(track)
-        self.events.opened(track, entry.mono_ns)
+    def _made(self, track: Track, entry: Entry) -> None:
+        if len(entry.data) < SHORTEST_MADE:
+            raise SenselessEntryError("the proxy's answers have heads")
+        if track.talk is not None:
+            # one that a checkpoint has told already
+            with suppress(LookupError):
+                track.talk.made(entry.offset, entry.data)
+                self._streams.due(track, track.talk, entry.mono_ns)
 
-    def _omitted(self, entry: Entry) -> None:
-        track = self.tracks.get(entry.connection)
-        if track is not None and track.talk is not None:
-            facts = entry.facts()
-            length = facts["length"]
-            if facts.get("frame"):
-                track.left_out[entry.direction].add(entry.offset)
-            if length:
-                track.omissions[entry.direction].append((entry.offset, entry.offset + length))
-                self._bytes(track, entry._replace(data=bytes(length)))
-
-    def _left_over(self, entry: Entry) -> None:
-        track = self.tracks.get(entry.connection)
-        if track is not None and track.talk is not None:
-            self._unframed(track, entry, NOTES[Kind(entry.kind)])
-
-    def _made(self, entry: Entry) -> None:
-        track = self.tracks.get(entry.connection)
-        if track is None or track.talk is None:
-            return
-        # a request that was lost with a damaged segment has no answer here either
-        with suppress(LookupError):
-            track.talk.made(entry.offset, entry.data)
-            self._due(track, track.talk, entry.mono_ns)
-
-    def _due(self, track: Track, talk: Conversation, mono_ns: int) -> None:
-        """Rows for the proxy's answers whose turn it is."""
-        step = talk.due(mono_ns)
-        found = [Found(FrameKind.RESPONSE, exchange, 0, 0) for exchange in step.finished]
-        self._frames(track, Direction.RESPONSE, step, found, mono_ns)
-
-    def _login(self, entry: Entry) -> None:
-        track = self.tracks.get(entry.connection)
-        if track is None:
-            return
-        facts = entry.facts()
-        if "principal" in facts:
-            track.principal = facts["principal"]
+    def _login(self, track: Track, entry: Entry) -> None:
+        told = facts(entry)
+        if "principal" in told:
+            track.principal = told["principal"]
             self.rows.describe(track)
+        elif "token" not in told or "ended" not in told:
+            raise SenselessEntryError("a login says who it is, or what follows")
         elif track.talk is not None:
             direction = Direction(entry.direction)
-            track.talk.follow(Verdict(direction, entry.offset, facts["token"], facts["mechanism"], facts["ended"]))
-        self.events.login(track, entry.mono_ns, facts | {"by": c.BY_BROKER if entry.direction else c.BY_CLIENT})
+            track.talk.follow(Verdict(direction, entry.offset, told["token"], told["mechanism"], told["ended"]))
+        self.events.login(track, entry.mono_ns, told | {"by": c.BY_BROKER if entry.direction else c.BY_CLIENT})
 
-    def _end_of_stream(self, entry: Entry) -> None:
-        track = self.tracks.get(entry.connection)
-        if track is not None:
-            self.events.half_closed(track, entry.mono_ns, entry.direction)
+    def _end_of_stream(self, track: Track, entry: Entry) -> None:
+        self.events.half_closed(track, entry.mono_ns, entry.direction)
 
-    def _hole(self, entry: Entry) -> None:
-        facts = entry.facts()
-        if entry.connection < 0:
-            self.events.connections_lost(entry.mono_ns, facts)
-        elif entry.connection in self.tracks:
-            self.tracks[entry.connection].break_off(facts["reason"], entry.mono_ns)
+    def _hole(self, track: Track, entry: Entry) -> None:
+        track.break_off(facts(entry)["reason"], entry.mono_ns)
 
-    def _resync(self, entry: Entry) -> None:
-        track = self.tracks.get(entry.connection)
-        if track is not None:
-            facts = entry.facts()
-            talk = Conversation.from_state(self.routes[track.dialect], facts["state"])
-            self.events.gap(track, entry.mono_ns, talk.sequence, sum(talk.offsets), facts["account"])
-            track.resume(talk, facts.get("unwanted", ()))
+    def _resync(self, track: Track, entry: Entry) -> None:
+        told = facts(entry)
+        if track.facts:
+            # of a log without numbers the hole may be missing
+            track.break_off(REASON_DAMAGE, self._streams.since_ns)
+            talk = self._restored(track, entry.mono_ns, told["state"], told["account"])
+            track.resume(talk, told.get("unwanted", ()))
             # an answer of the proxy that waited for its turn
-            self._due(track, talk, entry.mono_ns)
+            self._streams.due(track, talk, entry.mono_ns)
 
-    def _closed(self, entry: Entry) -> None:
-        track = self.tracks.pop(entry.connection, None)
-        if track is not None:
-            facts = entry.facts()
-            self._close(track, entry.mono_ns, facts["cause"], facts)
-
-    def _close(self, track: Track, mono_ns: int, cause: str, facts: dict[str, Any]) -> None:
-        waiting: list[Exchange] = []
-        size: int | None = None
+    def _checkpoint(self, track: Track, entry: Entry) -> None:
+        told = facts(entry)
         if track.talk is not None:
-            self._cut_off(track, track.talk, mono_ns)
-            waiting, size = list(track.talk.in_flight), sum(track.talk.offsets)
-        elif "account" in facts:
-            size = sum(facts["offsets"])
-            self.events.gap(track, mono_ns, facts["sequence"], size, facts["account"])
-            track.sequence = facts["sequence"]
-        else:
-            self.events.gap(track, mono_ns, None, 0, None)
-        self.events.closed(track, mono_ns, cause, size, waiting)
+            return
+        if not track.facts:
+            track = self._introduce(track, told["opened"], told["opened_ns"])
+        talk = self._restored(track, entry.mono_ns, told["state"], NOTHING_COUNTED)
+        track.resume(talk, told["unwanted"], told["arriving"])
+        track.principal = told["principal"]
+        self.rows.describe(track)
 
-    def _cut_off(self, track: Track, talk: Conversation, mono_ns: int) -> None:
-        """Rows for what has come of the frames that will never be whole."""
-        for side in (talk.requests_side, talk.responses_side):
-            direction = int(side.direction)
-            part = track.parts[direction]
-            if part is not None:
-                exchange = side.open
-                if exchange is not None and direction:
-                    exchange.response_last_ns = mono_ns
-                found = Found(track.kinds[direction], exchange, side.begin, side.offset + side.left)
-                note = f"{c.CUT}{in_bytes(side.left)} never came"
-                first_ns = track.first_ns[direction]
-                self._any(track, direction, found, _without_length(part), 0, mono_ns, first_ns, note)
-            elif side.held and not track.deaf[direction]:
-                entry = Entry(Kind.UNFRAMED, direction, track.connection, side.offset, mono_ns, side.held)
-                self._unframed(track, entry, "cut in its head")
+    def _restored(self, track: Track, mono_ns: int, state: dict[str, Any], account: dict[str, Any]) -> Conversation:
+        """What a record goes on with that had broken off; the gap is said."""
+        try:
+            talk = Conversation.from_state(self.routes[track.dialect], state, track.limits)
+        except ValueError as error:
+            raise SenselessEntryError(f"no conversation's state: {error}") from error
+        self.events.gap(track, mono_ns, talk.sequence, sum(talk.offsets), account)
+        return talk
+
+    def _closed(self, track: Track, entry: Entry) -> None:
+        told = facts(entry)
+        if "offsets" in told and "sequence" in told and self._ledger.closed is not None:
+            self._ledger.closed.closed(told["sequence"], told["offsets"])
+        del self.tracks[entry.connection]
+        self._close(track, entry.mono_ns, told["cause"], told)
+
+    def _close(self, track: Track, mono_ns: int, cause: str, told: dict[str, Any]) -> None:
+        talk, frames, size = track.talk, None, None
+        if talk is not None:
+            self._streams.cut_off(track, talk, mono_ns)
+            frames, size = track.sequence, sum(talk.offsets)
+        elif "offsets" in told and "sequence" in told:
+            frames, size = told["sequence"], sum(told["offsets"])
+            self.events.gap(track, mono_ns, frames, size, told.get("account", NOTHING_COUNTED))
+        else:
+            self.events.gap(track, mono_ns, None, sum(track.reached) if track.reached else None, None)
+        self.events.closed(track, mono_ns, cause, frames, size, () if talk is None else talk.in_flight)
+
+    # facts of no connection
+
+    def _unsaid(self, entry: Entry) -> None:
+        told = facts(entry)
+        if self._ledger.closed is not None:
+            self._ledger.closed.unsaid(told)
+        missed = Missed(told["connections"], told["frames"], told["bytes"])
+        self.events.connections_lost(entry.mono_ns, told["reason"], missed)
 
     def _clock(self, entry: Entry) -> None:
         self.events.clock(entry.mono_ns, entry.offset - self.clock_ns)
@@ -295,30 +280,71 @@ class Assembly:
         self.rows.set_clock(entry.offset)
 
     def _node(self, entry: Entry) -> None:
-        self.events.node(entry.mono_ns, entry.facts())
+        self.events.node(entry.mono_ns, facts(entry))
 
     def _end(self, entry: Entry) -> None:
+        # format 1 has no roll at its end
+        if entry.data:
+            self._roll(entry)
         self.ended = True
+
+    def _roll(self, entry: Entry) -> None:
+        told = facts(entry)
+        numbers = dict(told["open"])
+        for connection, number in numbers.items():
+            track = self.tracks.get(connection) or self._meet(connection)
+            if track.next_entry != number:
+                track.break_off(REASON_DAMAGE, self._streams.since_ns)
+            track.next_entry = number
+        ended = [self.tracks.pop(connection) for connection in self.tracks.keys() - numbers.keys()]
+        missed = self._ledger.missed(told["closed"])
+        self._end_unseen(sorted(ended, key=lambda track: track.connection), missed, entry.mono_ns)
+
+    def _end_unseen(self, ended: list[Track], missed: Missed | None, mono_ns: int) -> None:
+        """Connections whose ends are lost, and `missed`: what all those held whose ends are, these among them."""
+        since_ns = self._streams.since_ns
+        for track in ended:
+            track.break_off(REASON_DAMAGE, since_ns)
+        if missed is not None and missed.connections == len(ended) == 1:
+            self._close(ended[0], mono_ns, REASON_DAMAGE, {"sequence": missed.frames, "offsets": (missed.bytes, 0)})
+            return
+        for track in ended:
+            # all that is missing of it is told with the others'
+            track.reached = None
+            self._close(track, mono_ns, REASON_DAMAGE, {})
+        if missed is not None and missed.connections:
+            numbers = [track.connection for track in ended]
+            self.events.connections_lost(since_ns, REASON_DAMAGE, missed.without(ended), numbers)
 
     # to go on elsewhere
 
     def state(self, blob: bytearray) -> dict[str, Any]:
         """Everything needed to go on behind this range, as JSON has it; bytes go into `blob`."""
+        closed = self._ledger.closed
         return {
             "clock_ns": self.clock_ns,
             "last_mono_ns": self.last_mono_ns,
+            "since_ns": self._streams.since_ns,
+            "begun": self.begun,
             "ended": self.ended,
+            "is_numbered": self.is_numbered,
+            "closed": None if closed is None else asdict(closed),
             "tracks": [track.state(blob) for track in self.tracks.values()],
         }
 
     def restore(self, state: dict[str, Any], blob: bytes) -> None:
         """Goes on from what `state` gave: the JSON-able part, and the bytes beside it."""
-        self.clock_ns, self.last_mono_ns, self.ended = state["clock_ns"], state["last_mono_ns"], state["ended"]
+        self.clock_ns, self.last_mono_ns = state["clock_ns"], state["last_mono_ns"]
+        self.begun, self.ended = state["begun"], state["ended"]
+        self._streams.since_ns, self.is_numbered = state["since_ns"], state["is_numbered"]
+        self._ledger.closed = None if state["closed"] is None else Totals(**state["closed"])
         for saved in state["tracks"]:
             track = Track.from_state(self.routes, saved, blob)
             self.tracks[track.connection] = track
 
 
-def _without_length(part: bytearray) -> bytes:
-    with memoryview(part) as view:
-        return bytes(view[4:])
+def _action(actions: Mapping[int, Action], entry: Entry) -> Action:
+    action = actions.get(entry.kind)
+    if action is None:
+        raise SenselessEntryError("entries of this kind are of a connection, or those are of none")
+    return action

@@ -11,7 +11,6 @@ from __future__ import annotations
 import mmap
 import os
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 # every disk's blocks go into this
 BLOCK = 4096
@@ -33,9 +32,9 @@ class WrittenInPart(OSError):
 class BlockFile:
     """One file, of which blocks are read or written past the cache."""
 
-    def __init__(self, path: Path, flags: int) -> None:
-        """`flags`: os.O_RDONLY or os.O_WRONLY. Raises OSError, also where the file system does not know this way."""
-        self._descriptor = os.open(path, flags | os.O_DIRECT | os.O_CLOEXEC)
+    def __init__(self, descriptor: int) -> None:
+        """`descriptor`: of the file opened with O_DIRECT, to read or to write; `close` closes it. Raises OSError."""
+        self._descriptor = descriptor
         self._gathered = -1
         try:
             # memory that begins where a page does, as the disk wants it, and that is a file too: the kernel gathers the

@@ -122,15 +122,12 @@ class FrameRows:
         """Changes a number of the row that was added last."""
         self.numbers[Numbers._fields.index(name) - WIDTH] = value
 
-    def note(self, size: int, masked: Spans, omitted: Spans, note: str | None) -> None:
-        """What is rare of the row that was added last, whose `size` bytes end the body. Omitted spans leave it."""
+    def note(self, stored: int, masked: Spans, omitted: Spans, note: str | None) -> None:
+        """What is rare of the row that was added last, of which `stored` bytes end the body."""
         row = len(self) - 1
-        begin = len(self.body) - size
-        for start, length in reversed(omitted):
-            del self.body[begin + start : begin + start + length]
         if omitted:
             self._omitted[row] = omitted
-            self._stored[row] = size - sum(length for _, length in omitted)
+            self._stored[row] = stored
         if masked:
             self._masked[row] = masked
         if note is not None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Sequence
+from itertools import islice
 from typing import Any, Protocol
 
 from proxy.conversation.exchange import Exchange
 from recorder.capture import frames as c
 from recorder.capture.columns import EventRows
-from recorder.capture.gap import lost_by_api
+from recorder.capture.gap import REASON_DAMAGE, lost_by_api
+from recorder.capture.ledger import Missed
 from recorder.capture.track import Track
 
 # a row names so many of the exchanges that a connection left open; more are only counted
@@ -41,26 +44,39 @@ class Events:
     def half_closed(self, track: Track, mono_ns: int, direction: int) -> None:
         self._add(c.EVENT_HALF_CLOSED, track, mono_ns, {"by": c.BY_BROKER if direction else c.BY_CLIENT})
 
-    def closed(self, track: Track, mono_ns: int, cause: str, size: int | None, open_exchanges: list[Exchange]) -> None:
+    def closed(
+        self,
+        track: Track,
+        mono_ns: int,
+        cause: str,
+        frames: int | None,
+        size: int | None,
+        open_exchanges: Collection[Exchange],
+    ) -> None:
+        """`frames`, `size`: all that there was, lost or not; None where nobody can say."""
         named = [
             {"exchange": exchange.number, "api": exchange.api, "correlation_id": exchange.correlation_id}
-            for exchange in open_exchanges[:MOST_NAMED]
+            for exchange in islice(open_exchanges, MOST_NAMED)
         ]
         detail = {"open": len(open_exchanges), "exchanges": named}
-        self._add(c.EVENT_CLOSED, track, mono_ns, detail, cause=cause, frames=track.sequence, size=size)
+        self._add(c.EVENT_CLOSED, track, mono_ns, detail, cause=cause, frames=frames, size=size)
 
-    def gap(self, track: Track, mono_ns: int, sequence: int | None, end: int, account: dict[str, Any] | None) -> None:
+    def gap(
+        self, track: Track, mono_ns: int, sequence: int | None, end: int | None, account: dict[str, Any] | None
+    ) -> None:
         """What a connection's record lacks.
 
         Args:
             sequence: the number of the next frame behind the gap; None where nobody can say.
-            end: the sum of both stream offsets behind it.
+            end: the sum of both stream offsets behind it; None likewise.
             account: the tap's, of what ended in the gap.
         """
         broken = track.broken
         if broken is None:
             return
-        frames = None if sequence is None else sequence - track.sequence
+        # nobody knows either where a record began whose beginning is lost with the compactor's state
+        is_known = broken["behind"] is not None
+        frames = max(sequence - track.sequence, 0) if sequence is not None and is_known else None
         lost = {}
         if frames is not None and account is not None:
             lost = lost_by_api(account, broken, frames)
@@ -71,15 +87,19 @@ class Events:
             {"until_mono_ns": mono_ns, "lost": lost},
             cause=broken["reason"],
             frames=frames,
-            size=None if sequence is None else end - broken["behind"],
+            size=max(end - broken["behind"], 0) if end is not None and is_known else None,
         )
 
-    def connections_lost(self, mono_ns: int, facts: dict[str, Any]) -> None:
-        """Connections that came and went without being recorded at all."""
-        detail = {"connections": facts["connections"]}
-        self._add(
-            c.EVENT_GAP, None, mono_ns, detail, cause=facts["reason"], frames=facts["frames"], size=facts["bytes"]
-        )
+    def connections_lost(self, mono_ns: int, cause: str, missed: Missed, ended: Sequence[int] = ()) -> None:
+        """Connections of which nothing is recorded. `ended`: those whose ends are counted with them."""
+        detail: dict[str, Any] = {"connections": missed.connections}
+        if ended:
+            detail["ends_of"] = list(ended)
+        self._add(c.EVENT_GAP, None, mono_ns, detail, cause=cause, frames=missed.frames, size=missed.bytes)
+
+    def log_lost(self, mono_ns: int, detail: dict[str, Any]) -> None:
+        """A part of the log is gone. `detail` says which: what was in it, the gaps of connections say."""
+        self._add(c.EVENT_GAP, None, mono_ns, detail, cause=REASON_DAMAGE)
 
     def clock(self, mono_ns: int, moved_ns: int) -> None:
         self._add(c.EVENT_CLOCK, None, mono_ns, {"moved_ns": moved_ns})

@@ -11,10 +11,10 @@ import threading
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import NamedTuple
 
-from recorder.capture.session import Status, read_status
+from proxy.files import Folder
+from recorder.capture.status import Status, read_status
 
 # entries of so short a time are one step: a lag is exact to it
 FINEST_NS = 250_000_000
@@ -90,8 +90,8 @@ class Trail:
 class Reports:
     """The compactor's reports, read in a thread of its own whenever somebody asks."""
 
-    def __init__(self, spool: Path) -> None:
-        self._spool = spool
+    def __init__(self, session: Folder) -> None:
+        self._session = session
         self._newest = Status()
         self._lock = threading.Lock()
         self._done = threading.Event()
@@ -115,7 +115,7 @@ class Reports:
 
     def _read(self) -> None:
         try:
-            self._newest = read_status(self._spool) or self._newest
+            self._newest = read_status(self._session) or self._newest
         finally:
             self._done.set()
 
@@ -123,8 +123,8 @@ class Reports:
 class Lag:
     """What the metrics show of the compactor: how far it is, how far behind, and how often it was started again."""
 
-    def __init__(self, spool: Path, trail: Trail, clock: Callable[[], int] = time.monotonic_ns) -> None:
-        self._reports = Reports(spool)
+    def __init__(self, session: Folder, trail: Trail, clock: Callable[[], int] = time.monotonic_ns) -> None:
+        self._reports = Reports(session)
         self._trail = trail
         self._clock = clock
         self._restarts = 0

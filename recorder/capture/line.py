@@ -21,8 +21,7 @@ from recorder.capture import redaction
 from recorder.capture.claims import Accepted, Claims
 from recorder.capture.gap import Gap
 from recorder.capture.sieve import Cut, Sieve
-from recorder.capture.spool import Kind
-from recorder.capture.writer import Item
+from recorder.capture.spool import Item, Kind
 
 # what a connection may keep back: far above any honest login, far below what would hurt
 MOST_KEPT = 1024 * 1024
@@ -133,8 +132,10 @@ class Line:
         "_stuck_on",
         "_whole",
         "accounted",
+        "checkpoint",
         "connection",
         "gap",
+        "introduction",
         "opened",
         "principal",
         "resume",
@@ -153,9 +154,12 @@ class Line:
         self.sieve: Sieve | None = None
         # its cluster and its listener
         self.where: tuple[str | None, str] = (None, "")
-        # its first entry, while that isn't written
+        # its first entry, and that once more while it isn't written
+        self.introduction = opened
         self.opened: Item | None = opened
         self.gap: Gap | None = None
+        # the newest segment of the log when all of this was last said
+        self.checkpoint = 0
         # whose response the last gap cut, and counted
         self.accounted: Exchange | None = None
         # per direction: bytes before this stream offset belong to a gap
@@ -180,7 +184,12 @@ class Line:
     @property
     def calm(self) -> bool:
         """Chunks that nothing is known to be special about may be written as they come."""
-        settled = self.gap is None and self.opened is None and self.sieve is None
+        return self.sieve is None and self.settled
+
+    @property
+    def settled(self) -> bool:
+        """Whether all that has come is written or given up, so that the conversation's state is that of the log."""
+        settled = self.gap is None and self.opened is None
         return settled and not self._kept and self.resume == [0, 0]
 
     def take(

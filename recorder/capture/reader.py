@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,13 +17,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from proxy.files import Folder, StrangeFileError
 from recorder.capture import frames as c
 from recorder.capture.frames import DamagedFileError, UnknownFormatError
+from recorder.capture.partitions import hours
 
 Row = dict[str, Any]
 
 HEADS = tuple(name for name, _ in c.FRAME_COLUMNS if name != c.FRAME)
 ALL = tuple(name for name, _ in c.FRAME_COLUMNS)
+# of frames and of events: what everything that reads them relies on
+_NEVER_NULL = (c.SESSION, c.SEQUENCE, c.DIALECT, c.KIND, c.MADE_BY, c.AT_NS, c.SIZE)
 # where a row stands in its file, for whoever asks `Bodies` for its body later
 GROUP, ROW = "_group", "_row"
 # rows in the order of their arrival go back and forth between two row groups at most
@@ -43,9 +48,15 @@ class CaptureFile(NamedTuple):
 def files(folder: Path, kind: str = c.FRAMES_FOLDER) -> list[CaptureFile]:
     """The published files of `frames` or `events`: by session, and in a session in the order of the log.
 
-    Errors: UnknownFormatError for a file that is called like none of a capture's.
+    Errors: UnknownFormatError for a file that is called like none of a capture's, DamagedFileError for what is no file.
     """
-    found = [_described(path) for path in (folder / kind).glob(f"{c.DATE}=*/{c.HOUR}=*/[!._]*.parquet")]
+    try:
+        with Folder.at(folder) as capture:
+            found = [_described(date, hour, path) for date, hour, path in _published(capture, kind)]
+    except FileNotFoundError:
+        return []
+    except StrangeFileError as error:
+        raise DamagedFileError(str(error)) from error
     return sorted(found, key=lambda file: (file.session, file.first, file.date, file.hour))
 
 
@@ -105,9 +116,14 @@ def _errors_of(file: CaptureFile) -> Iterator[None]:
 def _row_groups(file: CaptureFile, columns: Sequence[str], where: Any, largest_body: int | None) -> Iterator[Any]:
     with pq.ParquetFile(file.path) as parquet:
         number = c.format_of(parquet.schema_arrow.metadata)
+        if number == c.FORMAT:
+            _check_columns(file.path, parquet.schema_arrow)
         present = parquet.schema_arrow.names
         for group in range(parquet.num_row_groups):
             heads = parquet.read_row_group(group, columns=[name for name in present if name != c.FRAME])
+            # texts that are none, times that none has: what is read from here on is what it says it is
+            heads.validate(full=True)
+            _check_complete(file.path, heads)
             rows = _wanted(heads, where)
             if not len(rows):
                 continue
@@ -145,13 +161,38 @@ def frame(folder: Path, session: str, connection: int, sequence: int) -> Row | N
     return None
 
 
-def _described(path: Path) -> CaptureFile:
-    date, hour = (part.name.partition("=")[2] for part in (path.parents[1], path.parent))
+def _published(capture: Folder, kind: str) -> Iterator[tuple[str, str, Path]]:
+    for date, hour, opened in hours(capture, kind):
+        for name in opened.names():
+            if name.endswith(".parquet") and not name.startswith((".", "_")):
+                # which only files have: whoever opens a FIFO waits for ever
+                opened.size(name)
+                yield date, hour, opened.path / name
+
+
+def _described(day: str, hour: str, path: Path) -> CaptureFile:
     try:
         session, first, last = path.stem.rsplit("-", 2)
-        return CaptureFile(date, int(hour), session, int(first), int(last), path)
+        datetime.fromisoformat(f"{day}T{hour}:00:00")
+        return CaptureFile(day, int(hour), session, int(first), int(last), path)
     except ValueError:
         raise UnknownFormatError(f"{path} is no part of a capture: none of its files is called like that") from None
+
+
+def _check_columns(path: Path, schema: Any) -> None:
+    """Raises DamagedFileError unless the file has the columns of its kind."""
+    wanted = c.events_schema() if path.parents[2].name == c.EVENTS_FOLDER else c.frames_schema()
+    for field in wanted:
+        found = schema.field(field.name).type if field.name in schema.names else None
+        if found != field.type:
+            raise DamagedFileError(f"{path} can't be read: its column {field.name} is {found or 'missing'}")
+
+
+def _check_complete(path: Path, heads: Any) -> None:
+    """Raises DamagedFileError where something is null that never is."""
+    lacking = [name for name in _NEVER_NULL if name in heads.column_names and heads.column(name).null_count]
+    if lacking:
+        raise DamagedFileError(f"{path} can't be read: its column {lacking[0]} has holes")
 
 
 def _wanted(heads: Any, where: Any) -> Any:

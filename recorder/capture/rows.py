@@ -144,9 +144,12 @@ class RowMaker:
         omitted: Spans,
         note: str | None,
     ) -> None:
-        """A row for any frame. `first_ns` counts where no exchange knows when the first byte came."""
-        size = len(frame)
-        group = self._find_group(mono_ns, size)
+        """A row for any frame. `first_ns` counts where no exchange knows when the first byte came.
+
+        `omitted`: spans of the frame as it arrived, which `frame` lacks.
+        """
+        size = len(frame) + sum(length for _, length in omitted)
+        group = self._find_group(mono_ns, len(frame))
         if exchange is None:
             group.numbers += self._of_nobody(track, direction, kind, size, mono_ns, first_ns)
             group.body += frame
@@ -155,7 +158,7 @@ class RowMaker:
             alone = [Found(kind, exchange, -4, size)]
             (self._responses if direction else self._requests)(track, frame, alone, mono_ns, group)
             self._correct(track, direction, exchange, masked, group)
-        group.note(size, masked, omitted, note)
+        group.note(len(frame), masked, omitted, note)
         self.frames += 1
         self.bytes += size
 

@@ -1,38 +1,49 @@
-"""A session's folder in a capture: its name, its locks, its status, and the settings it was started with.
+"""A session's folder in a capture: its name, how it comes and goes, and the settings it was started with.
 
     FOLDER/_spool/<session>/00000001.log ...   segments
                             writer.lock        held by the proxy as long as the session lives
                             compactor.lock     held by whoever makes columns of it
                             00000001.state     what the compactor needs to go on behind that segment
                             status.json        how far it is
+                            .…                 any of these while it is made
+           _spool/.<session>, .<session>.done  a session that is about to begin, or that is finished
 
-Locks are flocks: they end with their process, however it ends. Names that start with `_` or `.` are invisible to Spark.
+A capture may come from anywhere: nothing else in it is followed, written or removed (`proxy.files`). Names that start
+with `_` or `.` are invisible to Spark.
 """
 
 from __future__ import annotations
 
-import fcntl
-import json
 import os
 import re
 import secrets
 import time
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from stat import S_ISDIR
 from typing import Annotated
 
+from proxy.files import Folder
 from proxy.settings.keys import Key, wrong_values
 from proxy.settings.kinds import GIB, LIMIT, MIB, PATH, SWITCH, TIMEOUT, choice
+from recorder.capture import lock as locks
+from recorder.capture.frames import EVENTS_FOLDER, FRAMES_FOLDER
+from recorder.capture.lock import COMPACTOR_LOCK, WRITER_LOCK, Lock
+from recorder.capture.partitions import hours
 from recorder.capture.selection import Selected
+from recorder.capture.status import STATUS_FILE
 
 SPOOL_FOLDER = "_spool"
-WRITER_LOCK = "writer.lock"
-COMPACTOR_LOCK = "compactor.lock"
-STATUS_FILE = "status.json"
 
 _NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.-]*")
+# what this program makes in a session's folder
+_OURS = re.compile(
+    rf"\.?(\d{{8,}}\.(log|state)|{'|'.join(map(re.escape, (WRITER_LOCK, COMPACTOR_LOCK, STATUS_FILE)))})"
+)
+_DONE = ".done"
 
 
 class FolderError(OSError):
@@ -90,40 +101,35 @@ def new_session() -> str:
     return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()) + "-" + secrets.token_hex(3)
 
 
-def private(path: str | Path, flags: int) -> int:
-    """An opener, as `open` takes: what it makes is this user's alone, because the spool holds payloads."""
-    return os.open(path, flags, 0o600)
-
-
-def spool_folder(folder: Path, session: str) -> Path:
-    """Raises ValueError for a name that could lead out of the folder."""
-    if not _NAME.fullmatch(session):
-        raise ValueError(f"not a session's name: {session!r}")
-    return folder / SPOOL_FOLDER / session
+def open_session(folder: Path, session: str) -> Folder:
+    """A session's folder, held open. FileNotFoundError where it is missing, ValueError for a name that is none."""
+    with Folder.at(folder) as capture, capture.folder(SPOOL_FOLDER) as spool:
+        return spool.folder(_checked(session))
 
 
 def sessions(folder: Path) -> list[str]:
     """The sessions of a capture that have something in the spool, oldest first."""
     try:
-        found = [path for path in (folder / SPOOL_FOLDER).iterdir() if path.is_dir()]
+        with Folder.at(folder) as capture, capture.folder(SPOOL_FOLDER) as spool:
+            return [name for name in spool.names() if _NAME.fullmatch(name) and spool.is_folder(name)]
     except FileNotFoundError:
         return []
-    return sorted(path.name for path in found if _NAME.fullmatch(path.name))
 
 
-def begin(folder: Path, session: str) -> Lock:
-    """Makes a session's folder, with the writer's lock held from the first moment on that others see it.
+def is_there(folder: Path, session: str) -> bool:
+    """Whether there is such a session, that is not finished."""
+    return session in sessions(folder)
 
-    Errors: FolderError where the session exists, OSError where the folder can't be written.
-    """
-    spool = spool_folder(folder, session)
-    hidden = spool.with_name("." + session)
-    hidden.mkdir(mode=0o700)
-    lock = Lock.take(hidden / WRITER_LOCK)
-    if lock is None or spool.exists():
-        raise FolderError(f"session {session} exists already")
-    hidden.rename(spool)
-    return lock
+
+def is_own(folder: Path, session: str) -> bool:
+    """Whether the session's folder belongs to this process' user: what is made of it then does, too."""
+    try:
+        with open_session(folder, session) as opened:
+            return opened.owner == os.geteuid()
+    except FileNotFoundError:
+        return True
+    except PermissionError:
+        return False
 
 
 def is_live(folder: Path, session: str) -> bool:
@@ -132,97 +138,99 @@ def is_live(folder: Path, session: str) -> bool:
     Nothing is made or changed.
     """
     try:
-        with (spool_folder(folder, session) / WRITER_LOCK).open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        with open_session(folder, session) as opened:
+            return locks.is_live(opened)
     except FileNotFoundError:
         return False
-    return False
 
 
-def hide(spool: Path) -> Path:
-    """Takes a session away from everybody's sight, in one step."""
-    hidden = spool.with_name(f".{spool.name}.done")
-    spool.rename(hidden)
-    return hidden
+def begin(folder: Path, session: str) -> tuple[Folder, Lock]:
+    """Makes a session's folder, with the writer's lock held from the first moment on that others see it.
 
-
-def remove_hidden(hidden: Path) -> None:
-    """Removes a folder that `hide` made. Another process may be doing the same."""
-    with suppress(FileNotFoundError):
-        for path in hidden.iterdir():
-            path.unlink(missing_ok=True)
-        hidden.rmdir()
-
-
-def remove_all_hidden(folder: Path) -> None:
-    """Removes what crashes left of finished sessions."""
-    for hidden in (folder / SPOOL_FOLDER).glob(".*.done"):
-        remove_hidden(hidden)
-
-
-class Lock:
-    """A flock on a file, held until `release` or the process's end."""
-
-    def __init__(self, path: Path, descriptor: int) -> None:
-        self.path = path
-        self._descriptor: int | None = descriptor
-
-    @classmethod
-    def take(cls, path: Path) -> Lock | None:
-        """The lock, or None while another has it. OSError where the folder can't be written."""
-        descriptor = private(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(descriptor)
-            return None
-        return cls(path, descriptor)
-
-    def release(self) -> None:
-        """Lets others have it."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
-
-
-@dataclass(frozen=True, slots=True)
-class Status:
-    """How far a compactor is: totals of the session, and the segment and the position in it up to which it has read.
-
-    at_ns: when that was (monotonic; one clock for all processes of a machine).
+    Errors: FolderError where the session exists, OSError where the folder can't be written.
     """
-
-    frames: int = 0
-    bytes: int = 0
-    segment: int = 0
-    position: int = 0
-    at_ns: int = 0
-
-
-def write_status(spool: Path, status: Status) -> None:
-    """Replaces the status file in one step, so that nobody reads half of it."""
-    temporary = spool / f".{STATUS_FILE}"
-    with open(temporary, "w", opener=private) as file:
-        file.write(json.dumps(asdict(status)))
-    temporary.replace(spool / STATUS_FILE)
+    with Folder.at(folder) as capture, capture.folder(SPOOL_FOLDER) as spool:
+        hidden = "." + _checked(session)
+        if spool.stat(session) is not None:
+            raise FolderError(f"session {session} exists already")
+        made = spool.make_folder(hidden, 0o700, is_new=True)
+        lock = Lock.take(made, WRITER_LOCK)
+        spool.rename(hidden, session)
+        made.close()
+        if lock is None:
+            raise FolderError(f"session {session} is another's")
+        return spool.folder(session), lock
 
 
-def read_status(spool: Path) -> Status | None:
-    """None where no compactor has reported yet, or not in a way that can be read: it is only for information."""
+def check_ours(folder: Path, session: Folder) -> None:
+    """Whether all that a session's compactor would touch is what this program makes. Nothing is made or changed.
+
+    Errors: StrangeFileError.
+    """
+    for name in session.names():
+        if is_ours(name):
+            # which only files have
+            session.size(name)
+    with Folder.at(folder) as capture:
+        for kind in (FRAMES_FOLDER, EVENTS_FOLDER):
+            for _ in hours(capture, kind):
+                # which have been found to be folders
+                pass
+
+
+def is_ours(name: str) -> bool:
+    """Whether this program has files of that name in a session's folder."""
+    return bool(_OURS.fullmatch(name))
+
+
+def remove(folder: Path, session: str, steps: Callable[[str], None]) -> None:
+    """Removes a finished session's folder. It vanishes in one step: half of it would look like one that never began."""
+    with Folder.at(folder) as capture, capture.folder(SPOOL_FOLDER) as spool:
+        steps("remove session")
+        hidden = f".{_checked(session)}{_DONE}"
+        # another may have come so far already
+        with suppress(FileNotFoundError):
+            spool.rename(session, hidden)
+        spool.sync()
+        steps("remove folder")
+        _remove_hidden(spool, hidden)
+
+
+def remove_all_hidden(folder: Path, *, only_own: bool = False) -> None:
+    """Removes what crashes left of finished sessions; `only_own`: not of other users'."""
     try:
-        return Status(**json.loads((spool / STATUS_FILE).read_text()))
-    except (OSError, ValueError, TypeError):
-        return None
+        with Folder.at(folder) as capture, capture.folder(SPOOL_FOLDER) as spool:
+            for name in spool.names():
+                found = spool.stat(name) if name.startswith(".") and name.endswith(_DONE) else None
+                if found is not None and S_ISDIR(found.st_mode) and not (only_own and found.st_uid != os.geteuid()):
+                    _remove_hidden(spool, name)
+    except FileNotFoundError:
+        return
+
+
+def _remove_hidden(spool: Folder, hidden: str) -> None:
+    """Removes what this program has made of a folder. Another process may be doing the same."""
+    with suppress(FileNotFoundError), spool.folder(hidden) as gone:
+        for name in gone.names():
+            if is_ours(name) and gone.is_file(name):
+                gone.remove(name)
+        if not gone.names():
+            spool.remove_folder(hidden)
+
+
+def _checked(session: str) -> str:
+    if not _NAME.fullmatch(session):
+        raise ValueError(f"not a session's name: {session!r}")
+    return session
 
 
 def check_writable(folder: Path) -> None:
     """Makes the capture folder where it is missing. Raises FolderError where it can't be written."""
     try:
-        (folder / SPOOL_FOLDER).mkdir(parents=True, exist_ok=True)
-        probe = folder / SPOOL_FOLDER / f".probe-{secrets.token_hex(4)}"
-        probe.touch()
-        probe.unlink()
+        folder.mkdir(parents=True, exist_ok=True)
+        with Folder.at(folder) as capture, capture.make_folder(SPOOL_FOLDER) as spool:
+            probe = f".probe-{secrets.token_hex(4)}"
+            os.close(spool.create(probe))
+            spool.remove(probe)
     except OSError as error:
         raise FolderError(f"the capture folder {folder} can't be written: {error.strerror or error}") from error

@@ -1,53 +1,61 @@
 """The log's format: segments of entries, each with a checksum, written by appending alone.
 
     segment   head, entry, entry, ...
-    head      MAGIC, format (uint16), length (uint32), JSON, CRC-32C of the JSON
-    entry     CRC-32C of the rest, length of the rest, kind, direction, spans, connection, stream offset, monotonic ns;
-              (start, length) of each masked span, in offsets of the bytes; the bytes
+    head      MAGIC, format (uint16), length (uint32), JSON, CRC-32C of all before
+    entry     CRC-32C of the rest, length of the rest, kind, direction, number, spans, connection, stream offset,
+              monotonic ns; (start, length) of each masked span, in offsets of the bytes; the bytes
 
-Knows bytes and files, never frames. All numbers are big-endian. The log of a process that was killed ends wherever its
-last write ended, so a reader takes every whole entry and stops at the first that is torn. Writes go to the page cache,
-which survives the process, or past it to the disk: nothing is synced, because a machine's crash may cost the end of a
-recording, and a sync for each write would cost every recording its speed. A segment's head says where the entries of
-the one before it end, so that what stands behind (the torn half of a failed write) is told from damage.
+Knows bytes, never files or frames. All numbers are big-endian. The log of a process that was killed ends wherever its
+last write ended. Nothing that was begun may be missing without a word, so the log says of itself what a reader can hold
+it to: an entry its number on its connection (modulo 2**16); a segment's head where the segment before it ends and how
+long the log is so far; the first entry of a segment (*roll*) which connections are open, and what the closed ones held.
+An entry's checksum begins with its head's: one that arrived in a recorded stream, or is of another segment, is none.
+
+Writes go to the page cache, which survives the process, or past it to the disk: nothing is synced, because a machine's
+crash may cost the end of a recording, and a sync for each write would cost every recording its speed.
+
+Format 1 has no numbers (zeros), no rolls, its heads' checksums leave out what stands before the JSON, and its entries'
+begin with nothing. Heads look the same from format 2 on for ever: that tells a newer log from a damaged one.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import re
 import struct
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from enum import IntEnum
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from crc32c import crc32c
 
-from recorder.capture.blocks import BUFFER, LARGE, BlockFile, is_cached
-
-SPOOL_FORMAT = 1
+SPOOL_FORMAT = 2
 MAGIC = b"KWSPOOL\n"
+# connection number of entries that belong to no connection: they have no numbers
+NO_CONNECTION = -1
 
 _HEAD = struct.Struct(">8sHI")
 _CRC = struct.Struct(">I")
-_ENTRY = struct.Struct(">IIBBxxIqqq")
+_ENTRY = struct.Struct(">IIBBHIqqq")
 # without checksum and length themselves
-_FIXED = struct.Struct(">BBxxIqqq")
+_FIXED = struct.Struct(">BBHIqqq")
 _SPAN = struct.Struct(">II")
-
-# the writer gives the kernel so many buffers in one call at most; IOV_MAX is 1024 on Linux
-MOST_BUFFERS = 1024
+# an entry's number is one of so many
+NUMBERS = 1 << 16
+# the number of an entry in a log whose entries have none
+UNNUMBERED = -1
+# times in ns and offsets of streams stay below: the sum of two is still an int64, and a time that a calendar has
+MOST = (1 << 62) - 1
+# of an entry: chunks are far smaller, and a roll of three million connections is as large
+MOST_ENTRY = 64 * 1024 * 1024
 
 Spans = tuple[tuple[int, int], ...]
 
 
 class Kind(IntEnum):
-    """What an entry of the log is; behind each, what its offset and its bytes are."""
+    """What an entry of the log is; behind each, what its offset and its bytes are (the JSON: `facts`)."""
 
-    OPENED = 1  # JSON: client, listener, node, upstream, tls
+    OPENED = 1  # JSON: client, listener, node, upstream, tls, limits of frames
     BYTES = 2  # arrived at `offset`
     OMITTED = 3  # arrived, left out by a setting: JSON: length
     HOLE = 4  # lost from here on: JSON: reason, offsets of both directions
@@ -55,20 +63,27 @@ class Kind(IntEnum):
     LOGIN = 6  # what starts at `offset` is a token or a frame: JSON: token, mechanism, ended
     END_OF_STREAM = 7  # no more bytes from this direction
     RESYNC = 8  # goes on after a hole: JSON: state of the conversation, what was lost
-    CLOSED = 9  # JSON: cause, and what was lost if the record had broken off
+    CLOSED = 9  # JSON: cause, how much there was, and what was lost if the record had broken off
     CLOCK = 10  # `offset` holds wall clock minus monotonic clock, from here on
     NODE = 11  # JSON: node_id, upstream, listener
-    END = 12  # the session was closed in order
+    END = 12  # the session was closed in order: JSON: as a roll
     UNFRAMED = 13  # arrived at `offset`, and the connection ended before it could be told what it is
     # arrived at `offset` and could not be read, for the cause of that name
     BAD_LENGTH = 14
     UNEXPECTED_RESPONSE = 15
     UNSUPPORTED_VERSION = 16
+    ROLL = 17  # a segment begins: JSON: open connections with the number of their next entry, what the closed ones held
+    CHECKPOINT = 18  # a connection that is already open: JSON: all that whoever lost its record needs to go on
 
 
+_KINDS = frozenset(Kind)
 # entries of bytes that no frame could be made of; all that hold bytes of a stream
 LEFT_OVER = (Kind.UNFRAMED, Kind.BAD_LENGTH, Kind.UNEXPECTED_RESPONSE, Kind.UNSUPPORTED_VERSION)
 OF_STREAMS = (Kind.BYTES, *LEFT_OVER)
+
+
+# kind, direction, connection, offset, monotonic ns, bytes, masked spans: an Entry without its number, as a plain tuple
+Item = tuple[int, int, int, int, int, bytes, Spans]
 
 
 class Entry(NamedTuple):
@@ -81,26 +96,23 @@ class Entry(NamedTuple):
     mono_ns: int
     data: bytes
     spans: Spans = ()
-
-    def facts(self) -> dict[str, Any]:
-        """The JSON object in an entry that holds one."""
-        found: dict[str, Any] = json.loads(self.data)
-        return found
+    number: int = UNNUMBERED
 
 
 class DamagedSegmentError(ValueError):
     """A segment whose head can't be read."""
 
 
-class UnknownSpoolError(DamagedSegmentError):
-    """A spool of another format: the version that wrote it has to finish it."""
+class UnknownSpoolError(ValueError):
+    """A spool that is not this program's to finish, for what it says of itself: it is left as it is."""
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentHead:
     """`clock_ns`: wall clock minus monotonic clock at its start. `previous_end`: where the segment before it ends.
 
-    `age_seconds`: how old it becomes at most before it is made into Parquet; None in logs that do not say it.
+    `age_seconds`: how old it becomes at most before it is made into Parquet; `log_bytes`: of all segments before it.
+    Both are None in logs that do not say it.
     """
 
     session: str
@@ -110,55 +122,111 @@ class SegmentHead:
     previous_end: int
     cluster: str | None = None
     age_seconds: float | None = None
+    log_bytes: int | None = None
 
 
-def encode_head(head: SegmentHead) -> bytes:
-    """A segment's first bytes."""
+class SegmentStart(NamedTuple):
+    """A segment's head, its format, where its first entry begins, and what its entries' checksums begin with."""
+
+    head: SegmentHead
+    format: int
+    begin: int
+    seed: int
+
+
+def encode_head(head: SegmentHead) -> tuple[bytes, int]:
+    """A segment's first bytes, and what its entries' checksums begin with."""
     text = json.dumps(asdict(head)).encode()
-    return _HEAD.pack(MAGIC, SPOOL_FORMAT, len(text)) + text + _CRC.pack(crc32c(text))
+    told = _HEAD.pack(MAGIC, SPOOL_FORMAT, len(text)) + text
+    crc = crc32c(told)
+    return told + _CRC.pack(crc), crc
 
 
-def decode_head(segment: bytes) -> tuple[SegmentHead, int]:
-    """The head, and the offset of the first entry. Raises DamagedSegmentError, UnknownSpoolError."""
+def decode_head(segment: bytes) -> SegmentStart:
+    """What a segment begins with. Raises DamagedSegmentError, UnknownSpoolError."""
     if len(segment) < _HEAD.size:
         raise DamagedSegmentError("the segment ends within its head")
     magic, number, length = _HEAD.unpack_from(segment)
     if magic != MAGIC:
         raise DamagedSegmentError("not a segment of a spool")
-    if number != SPOOL_FORMAT:
-        raise UnknownSpoolError(
-            f"spool format {number}, this program knows {SPOOL_FORMAT}: compact it where it was made"
-        )
     end = _HEAD.size + length
-    text = segment[_HEAD.size : end]
-    if segment[end : end + _CRC.size] != _CRC.pack(crc32c(text)):
+    crc = crc32c(segment[_HEAD.size if number == 1 else 0 : end])
+    if segment[end : end + _CRC.size] != _CRC.pack(crc):
         raise DamagedSegmentError("the segment's head is torn")
-    return SegmentHead(**json.loads(text)), end + _CRC.size
+    if not 1 <= number <= SPOOL_FORMAT:
+        raise UnknownSpoolError(
+            f"spool format {number}, this program knows up to {SPOOL_FORMAT}: compact it where it was made"
+        )
+    return SegmentStart(_head(segment[_HEAD.size : end]), number, end + _CRC.size, 0 if number == 1 else crc)
+
+
+# what JSON has for a number that may be missing
+_AGES = (int, float, type(None))
+
+
+def _head(text: bytes) -> SegmentHead:
+    try:
+        head = SegmentHead(**json.loads(text))
+    except (ValueError, TypeError, RecursionError) as error:
+        raise DamagedSegmentError("the segment's head says nothing") from error
+    log_bytes = 0 if head.log_bytes is None else head.log_bytes
+    counts = (head.number, head.mono_ns, head.previous_end, log_bytes)
+    if not all(type(count) is int and 0 <= count <= MOST for count in counts):
+        raise DamagedSegmentError("the segment's head says no numbers")
+    if not (type(head.clock_ns) is int and abs(head.clock_ns) <= MOST and isinstance(head.age_seconds, _AGES)):
+        raise DamagedSegmentError("the segment's head says no time")
+    if not (isinstance(head.session, str) and isinstance(head.cluster, str | None)):
+        raise DamagedSegmentError("the segment's head says no names")
+    return head
 
 
 def entry_head(
-    kind: int, direction: int, connection: int, offset: int, mono_ns: int, data: bytes, spans: Spans
+    kind: int,
+    direction: int,
+    connection: int,
+    offset: int,
+    mono_ns: int,
+    data: bytes,
+    spans: Spans,
+    number: int = 0,
+    seed: int = 0,
 ) -> bytes:
     """What stands before an entry's bytes, which are then written from where they are."""
-    rest = _FIXED.pack(kind, direction, len(spans), connection, offset, mono_ns)
+    rest = _FIXED.pack(kind, direction, number, len(spans), connection, offset, mono_ns)
     if spans:
         rest += b"".join(_SPAN.pack(start, length) for start, length in spans)
-    crc = crc32c(data, crc32c(rest))
+    crc = crc32c(data, crc32c(rest, seed))
     return crc.to_bytes(4, "big") + (len(rest) + len(data)).to_bytes(4, "big") + rest
 
 
-def entries(buffer: bytes, at: int = 0) -> Iterator[tuple[Entry, int]]:
-    """The whole entries from offset `at` on, each with the offset behind it, up to the first that isn't whole."""
+def size_of(entry: Entry) -> int:
+    """Bytes that an entry takes in the log."""
+    return _ENTRY.size + len(entry.spans) * _SPAN.size + len(entry.data)
+
+
+def entries(buffer: bytes, at: int = 0, seed: int = 0, *, numbered: bool = True) -> Iterator[tuple[Entry, int]]:
+    """The whole entries from offset `at` on, each with the offset behind it, up to the first that isn't whole.
+
+    One that has the right checksum, and says what no log says, isn't whole either.
+    """
     end_of_buffer, fixed = len(buffer), _ENTRY.size
     view = memoryview(buffer)
     while end_of_buffer - at >= fixed:
-        crc, length, kind, direction, spans, connection, offset, mono_ns = _ENTRY.unpack_from(buffer, at)
+        crc, length, kind, direction, number, spans, connection, offset, mono_ns = _ENTRY.unpack_from(buffer, at)
         end = at + 8 + length
         data_at = at + fixed + spans * _SPAN.size
-        if end > end_of_buffer or data_at > end or crc32c(view[at + 8 : end]) != crc:
+        if end > end_of_buffer or data_at > end or crc32c(view[at + 8 : end], seed) != crc:
             return
         masked = _spans(buffer, at + fixed, spans) if spans else ()
-        yield Entry(kind, direction, connection, offset, mono_ns, buffer[data_at:end], masked), end
+        if direction > 1 or kind not in _KINDS or connection < NO_CONNECTION or not 0 <= mono_ns <= MOST:
+            return
+        if not -MOST <= offset <= MOST or (masked and max(map(sum, masked)) > end - data_at):
+            return
+        if not numbered:
+            number = UNNUMBERED
+            # in format 1 a clock stands on connection 0
+            connection = NO_CONNECTION if kind == Kind.CLOCK else connection
+        yield Entry(kind, direction, connection, offset, mono_ns, buffer[data_at:end], masked, number), end
         at = end
 
 
@@ -171,86 +239,3 @@ def wanted(buffer: bytes, at: int) -> int:
 
 def _spans(buffer: bytes, at: int, count: int) -> Spans:
     return tuple(_SPAN.unpack_from(buffer, at + index * _SPAN.size) for index in range(count))
-
-
-_SEGMENT_NAME = re.compile(r"(\d{8,})\.log")
-
-
-def segment_path(folder: Path, number: int) -> Path:
-    """Where a session's segment of that number is."""
-    return folder / f"{number:08d}.log"
-
-
-def segments(folder: Path) -> list[int]:
-    """The numbers of the segments in a session's spool folder, in order; none where there is no folder."""
-    try:
-        names = [path.name for path in folder.iterdir()]
-    except FileNotFoundError:
-        return []
-    return sorted(int(match[1]) for name in names if (match := _SEGMENT_NAME.fullmatch(name)))
-
-
-class SegmentReader:
-    """Reads one segment while it may still grow, a block at a time."""
-
-    # large enough that a block's cost is its entries', small enough to hold several sessions' in memory
-    BLOCK = 4 * 1024 * 1024
-
-    def __init__(self, path: Path) -> None:
-        """Raises DamagedSegmentError where the head isn't whole, FileNotFoundError where the segment is gone."""
-        self._file = path.open("rb", buffering=0)
-        self._path = path
-        self._blocks: BlockFile | None = None
-        self._may_go_past = True
-        try:
-            self.head, self.position = decode_head(self._file.read(64 * 1024))
-        except DamagedSegmentError:
-            self._file.close()
-            raise
-
-    def read(self, limit: int | None = None) -> list[Entry]:
-        """The whole entries that follow, a block of them at most; none where there are no more for now.
-
-        `limit`: the offset where the segment's entries end, if that is known.
-        """
-        block = self._read(self.BLOCK, limit)
-        if len(block) >= 8 and (size := wanted(block, 0)) > len(block):
-            block = self._read(size, limit)
-        found = []
-        at = 0
-        for entry, end in entries(block):
-            found.append(entry)
-            at = end
-        self.position += at
-        return found
-
-    def _read(self, size: int, limit: int | None) -> bytes:
-        # a damaged length asks for anything: no more is read than there is
-        end = os.fstat(self._file.fileno()).st_size
-        end = end if limit is None else min(end, limit)
-        size = max(0, min(size, end - self.position))
-        if LARGE <= size <= BUFFER and not is_cached(self._file.fileno(), self.position + size // 2):
-            # it went past the page cache, or has left it: nobody will read it once more
-            block = self._past_cache(size)
-            if block is not None:
-                return block
-        self._file.seek(self.position)
-        return self._file.read(size)
-
-    def _past_cache(self, size: int) -> bytes | None:
-        """So many bytes from here on; None where the file can be read through the page cache alone."""
-        if not self._may_go_past:
-            return None
-        try:
-            self._blocks = self._blocks or BlockFile(self._path, os.O_RDONLY)
-            return self._blocks.read(self.position, size)
-        except OSError:
-            # some file systems open a file so, and then refuse to read it; a broken disk is heard the other way too
-            self._may_go_past = False
-            return None
-
-    def close(self) -> None:
-        """Closes the file; no entry can be read any more."""
-        self._file.close()
-        if self._blocks is not None:
-            self._blocks.close()

@@ -1,21 +1,24 @@
 """Where closed files go, and in which order they become visible.
 
 A file is written under a name that starts with `.`, synced, and renamed when it is whole; a rerun of the same range
-makes the same names and replaces the same files. Folders are the hours (UTC) in which the rows arrived.
+makes the same names and replaces the same files. Folders are the hours (UTC) in which the rows arrived. All of them
+are made or found by `proxy.files`: nothing that others have put there in the place of one is followed.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 
+from proxy.files import Folder
 from recorder.capture import frames as c
-from recorder.capture.session import private
+from recorder.capture.partitions import hour_folders, hours
 
 HOUR_NS = 3_600_000_000_000
 
@@ -33,21 +36,19 @@ def no_steps(step: str) -> None:
     """Nothing happens between the steps."""
 
 
-def hour_folder(hour: int) -> str:
-    """The partition folders of an hour, counted since 1970."""
-    at = datetime.fromtimestamp(hour * 3600, UTC)
-    return f"{c.DATE}={at:%Y-%m-%d}/{c.HOUR}={at:%H}"
-
-
 class RangeFile:
-    """One Parquet file of a range: rows of one hour, invisible until `publish`."""
+    """One Parquet file of a range: rows of one hour, invisible until `publish`.
+
+    Resource handling: the file and its folder are open until `close`, the folder until `publish` or `discard`.
+    """
 
     def __init__(self, folder: Path, kind: str, hour: int, name: str, schema: Any) -> None:
-        self.final = folder / kind / hour_folder(hour) / f"{name}.parquet"
-        self._temporary = self.final.with_name("." + self.final.name)
-        make_folders(self.final.parent)
+        self.folder = _make_folders(folder, kind, *hour_folders(hour))
+        self.name = f"{name}.parquet"
+        # whoever may read the capture is its user's to say, by the umask
+        self._file = open(self.folder.create("." + self.name, mode=0o666), "wb")  # noqa: SIM115
         self._writer = pq.ParquetWriter(
-            self._temporary,
+            self._file,
             schema,
             compression="zstd",
             use_dictionary=[name for name in _DICTIONARY if name in schema.names],
@@ -61,62 +62,68 @@ class RangeFile:
     def close(self) -> None:
         """Writes the footer, and syncs; the file is still invisible."""
         self._writer.close()
-        sync(self._temporary)
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
 
     def publish(self) -> None:
         """Gives it its final name, over any file that has it."""
-        self._temporary.replace(self.final)
+        self.folder.rename("." + self.name, self.name)
 
     def discard(self) -> None:
         """Removes it, closed or not."""
-        self._writer.close()
-        self._temporary.unlink(missing_ok=True)
+        with suppress(OSError, ValueError):
+            self._writer.close()
+        # what can't be removed now is removed before the next try
+        with suppress(OSError):
+            self._file.close()
+        with suppress(OSError):
+            self.folder.remove("." + self.name)
+        self.folder.close()
 
 
 def publish(files: Iterable[RangeFile], steps: Steps) -> None:
     """Makes the files of a range visible, and sure to stay so."""
     files = list(files)
     for file in files:
-        steps(f"close {file.final.parent.name} {file.final.name}")
+        steps(f"close {file.folder.path.name} {file.name}")
         file.close()
     for file in files:
-        steps(f"rename {file.final.parent.name} {file.final.name}")
+        steps(f"rename {file.folder.path.name} {file.name}")
         file.publish()
-    for parent in sorted({file.final.parent for file in files}):
-        steps(f"sync {parent.name}")
-        sync(parent)
+    for file in files:
+        steps(f"sync {file.folder.path.name}")
+        file.folder.sync()
+        file.folder.close()
 
 
-def sync(path: Path) -> None:
-    """A file's bytes, or a folder's names, onto the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def make_folders(folder: Path) -> None:
-    """Makes a folder and those above it, each of them synced into its parent."""
-    if folder.is_dir():
-        return
-    make_folders(folder.parent)
-    folder.mkdir(exist_ok=True)
-    sync(folder.parent)
-
-
-def write_synced(path: Path, content: bytes) -> None:
-    """A whole file of the spool in one step: its old content or the new one, through any crash."""
-    temporary = path.with_name("." + path.name)
-    with open(temporary, "wb", opener=private) as file:
-        file.write(content)
-    sync(temporary)
-    temporary.replace(path)
-    sync(path.parent)
+def _make_folders(folder: Path, *names: str) -> Folder:
+    """The last of folders that stand one in the other, made where they are missing, each synced into the one above."""
+    made = Folder.at(folder)
+    for name in names:
+        with made:
+            made = made.make_folder(name)
+    return made
 
 
 def remove_unpublished(folder: Path, session: str) -> None:
     """Removes what a crash left half written of a session."""
-    for kind in (c.FRAMES_FOLDER, c.EVENTS_FOLDER):
-        for path in (folder / kind).glob(f"{c.DATE}=*/{c.HOUR}=*/.{session}-*.parquet"):
-            path.unlink()
+    with Folder.at(folder) as capture:
+        for kind in (c.FRAMES_FOLDER, c.EVENTS_FOLDER):
+            for _, _, hour in hours(capture, kind):
+                for name in hour.names():
+                    if name.startswith(f".{session}-") and name.endswith(".parquet"):
+                        hour.remove(name)
+
+
+def published_until(folder: Path, session: str) -> int:
+    """The last segment of a session whose rows are visible; 0 if none are."""
+    ours = re.compile(rf"{re.escape(session)}-\d+-(\d{{8,}})\.parquet")
+    with Folder.at(folder) as capture:
+        names = (
+            name
+            for kind in (c.FRAMES_FOLDER, c.EVENTS_FOLDER)
+            for *_, hour in hours(capture, kind)
+            for name in hour.names()
+        )
+        return max((int(match[1]) for name in names if (match := ours.fullmatch(name))), default=0)

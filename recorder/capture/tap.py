@@ -21,22 +21,24 @@ from typing import Any
 from proxy.conversation.conversation import Conversation
 from proxy.conversation.exchange import Cause, Direction
 from proxy.conversation.step import Step
+from proxy.files import Folder
 from proxy.log import log
 from recorder.capture import gap as gaps
 from recorder.capture import session as sessions
 from recorder.capture.gap import Gap
 from recorder.capture.lag import Lag
 from recorder.capture.line import Line
+from recorder.capture.lock import Lock
 from recorder.capture.selection import Selection
-from recorder.capture.session import FolderError, Lock, RecordSettings, WhenFull
+from recorder.capture.session import FolderError, RecordSettings, WhenFull
 from recorder.capture.sieve import Cut, Sieve, Unrecorded
-from recorder.capture.spool import OF_STREAMS, Kind
-from recorder.capture.writer import ENTRY_COST, Item, Log, Writer
+from recorder.capture.spool import NO_CONNECTION, OF_STREAMS, Item, Kind
+from recorder.capture.writer import ENTRY_COST, Log, Writer
 
 # facts are recorded beyond the queue's limit too; a disk that fails for hours must not fill the memory with them
 MOST_FACTS_WAITING = 8 * 1024 * 1024
-# connection number of entries that belong to no connection
-NO_CONNECTION = -1
+# requests in flight that a checkpoint names: with more, the connection waits for a quieter moment to be said
+MOST_SAVED = 1000
 
 _BYTES = int(Kind.BYTES)
 # a limit that is always exceeded
@@ -46,13 +48,16 @@ NOTHING = -1
 class Tap:
     """One session's observer; see `proxy.net.observer.Observer` for what each call means."""
 
-    def __init__(self, spool: Path, session: str, settings: RecordSettings, writer: Writer, lock: Lock) -> None:
-        self.session = session
-        self._lag = Lag(spool, writer.log.trail)
+    def __init__(self, session: Folder, settings: RecordSettings, writer: Writer, lock: Lock) -> None:
+        self.session = session.path.name
+        self._folder = session
+        self._lag = Lag(session, writer.log.trail)
         self._settings = settings
         self._writer = writer
         self._lock = lock
         self._append = writer.queue.append
+        # the log's newest segment: each says of every open connection once where its record may go on
+        self._segment = writer.segment
         self._lines: dict[int, Line] = {}
         # connections whose chunks need a second look
         self._careful: set[int] = set()
@@ -83,6 +88,7 @@ class Tap:
             or step.stop != len(data)
             or connection in self._careful
             or self._taken - writer.written > self._limit
+            or writer.segment != self._segment
         ):
             self._look_twice(connection, direction, chunk, at_ns, step)
             return
@@ -103,6 +109,7 @@ class Tap:
             "cluster": facts.cluster,
             "dialect": talk.dialect.value,
             "principal": facts.principal,
+            "limits": [talk.limits.request, talk.limits.response],
         }
         entry = (int(Kind.OPENED), 0, facts.connection, 0, facts.at_ns, _json(told), ())
         if not self._selection.takes(facts.cluster, facts.listener):
@@ -110,7 +117,7 @@ class Tap:
             self._careful.add(facts.connection)
             return
         line = self._lines[facts.connection] = Line(facts.connection, talk, entry, facts.principal)
-        line.where = (facts.cluster, facts.listener)
+        line.where, line.checkpoint = (facts.cluster, facts.listener), self._segment
         self._sift(line)
         if self._waiting > self._facts_limit:
             self._break_off(line, gaps.REASON_FULL, facts.at_ns)
@@ -140,11 +147,9 @@ class Tap:
             return
         if line.opened is not None:
             self._say_opened(line)
-        ending = {"cause": cause.value}
         if line.gap is None:
             self._put_all(line.finish())
-        else:
-            ending |= _lost_for_good(line, line.gap)
+        ending = _ending(line, cause)
         self._put((int(Kind.CLOSED), 0, connection, 0, at_ns, _json(ending), ()))
 
     def node(self, node_id: int, upstream: str, listener: str, cluster: str) -> None:
@@ -226,24 +231,48 @@ class Tap:
         self._put((int(Kind.END), 0, NO_CONNECTION, 0, now, b"", ()))
         self._writer.close()
         self._lock.release()
+        self._folder.close()
 
     # second looks
 
     def _look_twice(self, connection: int, direction: Direction, chunk: bytes, at_ns: int, step: Step) -> None:
+        if self._writer.segment != self._segment:
+            self._begin_segment()
         line = self._lines.get(connection)
         if line is None:
             self._count_left_out(*self._unrecorded[connection].more(len(chunk)))
             return
         try:
             self._record(line, direction, chunk, at_ns, step)
+            if line.checkpoint != self._segment and step.cause is None:
+                self._say_checkpoint(line, at_ns)
         except Exception:
             # never in the way: a fault of the recorder costs a recording, not a connection
             log(ERROR, "recording of a connection broke off", trace=True, connection=connection)
             self._break_off(line, gaps.REASON_FAULT, at_ns)
-        if line.calm:
+        if line.calm and line.checkpoint == self._segment:
             self._careful.discard(connection)
         else:
             self._careful.add(connection)
+
+    def _begin_segment(self) -> None:
+        self._segment = self._writer.segment
+        self._careful.update(self._lines)
+
+    def _say_checkpoint(self, line: Line, at_ns: int) -> None:
+        """All that it takes to go on with a connection here, for whoever has lost a part of the log before."""
+        talk = line.talk
+        state = talk.boundary_state() if line.settled and len(talk.in_flight) <= MOST_SAVED else None
+        if state is None:
+            # its next chunk may leave it in a place where this can be said
+            return
+        unwanted = line.sieve.unwanted if line.sieve is not None else []
+        opened = line.introduction
+        told = {"opened": json.loads(opened[5]), "opened_ns": opened[4], "principal": line.principal}
+        arriving = bool(talk.requests_side.left), bool(talk.responses_side.left)
+        told |= {"state": state, "arriving": arriving, "unwanted": unwanted}
+        self._put((int(Kind.CHECKPOINT), 0, line.connection, 0, at_ns, _json(told), ()))
+        line.checkpoint = self._segment
 
     def _record(self, line: Line, direction: Direction, chunk: bytes, at_ns: int, step: Step) -> None:
         cuts = [] if line.sieve is None else self._cuts(line, line.sieve, direction, step)
@@ -366,16 +395,12 @@ def _json(facts: Mapping[str, Any]) -> bytes:
     return json.dumps(facts, separators=(",", ":")).encode()
 
 
-def _lost_for_good(line: Line, gap: Gap) -> dict[str, Any]:
-    """What the closing entry of a connection says whose record had broken off."""
+def _ending(line: Line, cause: Cause) -> dict[str, Any]:
+    """What the closing entry of a connection says: how much there was, and what of it was lost in a gap."""
     talk = line.talk
     arriving = bool(talk.requests_side.left) + bool(talk.responses_side.left)
-    return {
-        "account": gap.account(),
-        "sequence": talk.sequence + arriving,
-        "offsets": talk.offsets,
-        "open": len(talk.in_flight),
-    }
+    ending = {"cause": cause.value, "sequence": talk.sequence + arriving, "offsets": talk.offsets}
+    return ending if line.gap is None else ending | {"account": line.gap.account(), "open": len(talk.in_flight)}
 
 
 def open_tap(folder: Path, settings: RecordSettings, session: str | None = None) -> Tap:
@@ -386,16 +411,15 @@ def open_tap(folder: Path, settings: RecordSettings, session: str | None = None)
     """
     sessions.check_writable(folder)
     session = session or sessions.new_session()
-    spool = sessions.spool_folder(folder, session)
     try:
-        lock = sessions.begin(folder, session)
-        writer = Writer(Log(spool, session, settings))
+        opened, lock = sessions.begin(folder, session)
+        writer = Writer(Log(opened, settings))
     except FolderError:
         raise
     except OSError as error:
         raise FolderError(f"the capture folder {folder} can't be written: {error.strerror or error}") from error
     writer.start()
-    return Tap(spool, session, settings, writer, lock)
+    return Tap(opened, settings, writer, lock)
 
 
 def compactor_command(folder: Path, session: str) -> list[str]:

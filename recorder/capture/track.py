@@ -6,11 +6,13 @@ import base64
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from proxy.conversation.conversation import Conversation
+from proxy.conversation.conversation import DEFAULT_LIMITS, Conversation
 from proxy.conversation.exchange import Exchange, FrameKind
 from proxy.conversation.routes import Routes
 from proxy.wire.dialects import Dialect
+from proxy.wire.framing import FrameLimits
 from recorder.capture.columns import Peers, Spans
+from recorder.capture.gap import REASON_DAMAGE
 
 # no head has a client id like this: the length is below -1
 _NO_CLIENT = b"\x80\x00"
@@ -18,10 +20,15 @@ _NO_CLIENT = b"\x80\x00"
 _NEVER_A_CLIENT = b""
 # offset of the client id's length in a request, behind the frame's length
 CLIENT_ID_AT = 8
+# of a name that stands on every row of a connection: what somebody calls himself must not fill the memory
+LONGEST_NAME = 1024
 
 
 class Track:
-    """`talk` is None where the record has broken off; `broken` then tells since when."""
+    """`talk` is None where the record has broken off; `broken` then tells since when.
+
+    `facts` are empty where the connection's opening was lost. `next_entry`: the number of its next entry in the log.
+    """
 
     __slots__ = (
         "broken",
@@ -31,12 +38,15 @@ class Track:
         "facts",
         "first_ns",
         "kinds",
+        "late",
         "left_out",
         "masks",
+        "next_entry",
         "omissions",
         "parts",
         "peers",
         "principal",
+        "reached",
         "sequence",
         "talk",
         "unwanted",
@@ -49,6 +59,9 @@ class Track:
         self.talk = talk
         self.facts = facts
         self.broken: dict[str, Any] | None = None
+        # while it is broken off: how far each stream has been seen to go on; None: not at all
+        self.reached: list[int] | None = None
+        self.next_entry = 0
         self.sequence = 0
         # of the client's certificate, until somebody logs in
         self.principal: str | None = facts.get("principal")
@@ -66,9 +79,31 @@ class Track:
         self.masks: tuple[list[tuple[int, int]], list[tuple[int, int]]] = ([], [])
         self.omissions: tuple[list[tuple[int, int]], list[tuple[int, int]]] = ([], [])
         self.deaf = [False, False]
+        # frames that were arriving where the record goes on, per direction: lost, and counted when their ends come
+        self.late = [0, 0]
         # frames that are to be no rows: where they begin, per direction; exchanges whose responses are none either
         self.left_out: tuple[set[int], set[int]] = (set(), set())
         self.unwanted: set[int] = set()
+
+    @classmethod
+    def of_unknown(cls, connection: int, since_ns: int, *, is_new: bool) -> Track:
+        """A connection whose opening was lost. `is_new`: nothing of it has been recorded before, or nobody knows."""
+        track = cls(connection, None, {})
+        track.broken = {"reason": REASON_DAMAGE, "since_ns": since_ns, "next_exchange": 0, "next_whole": 0}
+        track.broken |= {"cut": None, "behind": 0 if is_new else None, "offsets": [0, 0] if is_new else None}
+        return track
+
+    def introduced(self, facts: dict[str, Any]) -> Track:
+        """A connection whose opening was lost, once it is known."""
+        known = Track(self.connection, None, facts)
+        known.broken, known.reached, known.next_entry = self.broken, self.reached, self.next_entry
+        return known
+
+    @property
+    def limits(self) -> FrameLimits:
+        """The longest frames that the proxy lets through. A log of format 1 does not say it: most left the default."""
+        limits: tuple[int, int] | None = self.facts.get("limits")
+        return DEFAULT_LIMITS if limits is None else FrameLimits(*limits)
 
     @property
     def dialect(self) -> Dialect:
@@ -81,10 +116,10 @@ class Track:
         return Peers(
             self.connection,
             facts.get("node"),
-            facts.get("listener"),
-            facts.get("client"),
-            self.principal,
-            facts.get("cluster"),
+            _short(facts.get("listener")),
+            _short(facts.get("client")),
+            _short(self.principal),
+            _short(facts.get("cluster")),
             self.dialect.value,
         )
 
@@ -135,6 +170,7 @@ class Track:
         if talk is None:
             return
         asking = talk.requests_side.open
+        whole = [_whole_until(side) for side in (talk.requests_side, talk.responses_side)]
         self.broken = {
             "reason": reason,
             "since_ns": since_ns,
@@ -143,21 +179,43 @@ class Track:
             "next_whole": talk.next_exchange if asking is None else asking.number,
             "cut": (asking.api or "") if asking is not None else None,
             "cut_size": asking.request_size if asking is not None else 0,
-            "behind": sum(_whole_until(side) for side in (talk.requests_side, talk.responses_side)),
+            "behind": sum(whole),
+            "offsets": whole,
         }
+        self.reached = None
+        self.sequence += sum(self.late)
+        self.late = [0, 0]
         self.talk = None
         self.parts = [None, None]
         for spans in (*self.masks, *self.omissions, *self.left_out):
             spans.clear()
 
-    def resume(self, talk: Conversation, unwanted: Iterable[int] = ()) -> None:
-        """Goes on with the state that the tap's conversation had. Whose requests are lost, nobody knows any more."""
+    def reach(self, direction: int, offset: int) -> None:
+        """What has come up to this stream offset is no row: the record has broken off."""
+        if self.broken is None or self.broken["offsets"] is None:
+            return
+        self.reached = self.reached or [*self.broken["offsets"]]
+        self.reached[direction] = max(self.reached[direction], offset)
+
+    def pass_late(self, direction: int) -> None:
+        """What comes in this direction is of the first frame that is to be a row again."""
+        self.sequence += self.late[direction]
+        self.late[direction] = 0
+
+    def resume(
+        self, talk: Conversation, unwanted: Iterable[int] = (), arriving: tuple[bool, bool] = (False, False)
+    ) -> None:
+        """Goes on with the state that the tap's conversation had. Whose requests are lost, nobody knows any more.
+
+        `arriving`: per direction, whether a frame is that the state counts already, and that others may overtake.
+        """
         whole = 0 if self.broken is None else self.broken["next_whole"]
         self.clients.update({exchange.number: None for exchange in talk.in_flight if exchange.number >= whole})
         self.talk = talk
         self.unwanted = {*unwanted}
-        self.sequence = talk.sequence
-        self.broken = None
+        self.late = [int(late) for late in arriving]
+        self.sequence = talk.sequence - sum(self.late)
+        self.broken = self.reached = None
         self.deaf = [False, False]
 
     def state(self, blob: bytearray) -> dict[str, Any]:
@@ -183,6 +241,9 @@ class Track:
             "deaf": self.deaf,
             "left_out": [sorted(begins) for begins in self.left_out],
             "unwanted": sorted(self.unwanted),
+            "next_entry": self.next_entry,
+            "reached": self.reached,
+            "late": self.late,
         }
 
     @classmethod
@@ -190,17 +251,20 @@ class Track:
         """Goes on from what `state` gave: the JSON-able part, and the bytes beside it."""
         track = cls(state["connection"], None, state["facts"])
         if state["talk"] is not None:
-            track.talk = Conversation.from_state(routes[track.dialect], state["talk"])
+            track.talk = Conversation.from_state(routes[track.dialect], state["talk"], track.limits)
         track.broken = state["broken"]
         track.sequence, track.principal = state["sequence"], state["principal"]
         track.clients = dict(state["clients"])
         track.usual_client = base64.b64decode(state["usual_client"])
         track.parts = [None if at is None else bytearray(blob[at[0] : at[0] + at[1]]) for at in state["parts"]]
         track.kinds = [FrameKind(kind) for kind in state["kinds"]]
-        track.first_ns, track.deaf = state["first_ns"], state["deaf"]
+        track.first_ns, track.deaf = [*state["first_ns"]], [*state["deaf"]]
         # a state of a version that left out nothing says nothing of it
         track.left_out = (set(state.get("left_out", ([], []))[0]), set(state.get("left_out", ([], []))[1]))
         track.unwanted = set(state.get("unwanted", ()))
+        track.next_entry = state["next_entry"]
+        track.reached = state["reached"] and [*state["reached"]]
+        track.late = [*state["late"]]
         for name in ("masks", "omissions"):
             for spans, saved in zip(getattr(track, name), state[name], strict=True):
                 spans.extend(tuple(span) for span in saved)
@@ -210,6 +274,10 @@ class Track:
 def _whole_until(side: Any) -> int:
     """The stream offset behind the last frame that has come whole."""
     return int(side.begin if side.left else side.offset)
+
+
+def _short(name: str | None) -> str | None:
+    return None if name is None else name[:LONGEST_NAME]
 
 
 def _text(raw: bytes) -> str | None:

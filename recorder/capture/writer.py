@@ -14,17 +14,18 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from logging import ERROR, WARNING
-from pathlib import Path
 
+from proxy.files import Folder
 from proxy.log import log
 from recorder.capture import spool
 from recorder.capture.blocks import BLOCK, LARGE, BlockFile, Pace, WrittenInPart
 from recorder.capture.lag import Trail
-from recorder.capture.session import RecordSettings, private
-from recorder.capture.spool import Kind, SegmentHead, Spans
+from recorder.capture.lock import lock_segment
+from recorder.capture.roll import Roll
+from recorder.capture.segments import segment_name, segments
+from recorder.capture.session import RecordSettings
+from recorder.capture.spool import NO_CONNECTION, Item, Kind, SegmentHead
 
-# kind, direction, connection, offset, monotonic ns, bytes, masked spans: an Entry, as a plain tuple
-Item = tuple[int, int, int, int, int, bytes, Spans]
 Buffers = list[bytes]
 
 # memory that an entry takes beyond its bytes: the tuple (96), the bytes object's own head (33), two large integers
@@ -44,8 +45,8 @@ HANG_SECONDS = 10.0
 LOOK_SECONDS = 0.5
 # a wall clock that moved by more than this against the monotonic one has been set
 CLOCK_JUMP_NS = 10_000_000
-# entries in one writev: each needs two buffers
-GROUP = spool.MOST_BUFFERS // 2
+# the kernel takes so many buffers in one call (IOV_MAX of Linux), and each entry needs two
+GROUP = 1024 // 2
 
 # what a file system says that takes no such writes, or has no memory for them
 NOT_THIS_WAY = frozenset({errno.EINVAL, errno.EOPNOTSUPP, errno.ENOMEM})
@@ -63,19 +64,20 @@ class SpoolFullError(OSError):
 
 
 class Log:
-    """A session's log: appends to the newest segment, begins the next one. `trail`: when what in it arrived."""
+    """A session's log: appends to the newest segment, begins the next one.
+
+    `folder`: the session's. `trail`: when what is in the log arrived.
+    """
 
     def __init__(
         self,
-        folder: Path,
-        session: str,
+        folder: Folder,
         settings: RecordSettings,
         *,
         writev: Writev = os.writev,
         clock: Callable[[], int] = clock_offset,
     ) -> None:
         self.folder = folder
-        self._session = session
         self._settings = settings
         self._writev = writev
         self._clock = clock
@@ -88,11 +90,16 @@ class Log:
         self._pace = Pace()
         self._older_bytes = 0
         self.trail = Trail()
-        # of all segments before this one
-        self._before = 0
         self._arrived = 0
+        # what the log holds so far, and how long it was when the newest segment began
+        self._roll = Roll()
+        self._log_bytes = 0
+        # what the checksums of the newest segment's entries begin with
+        self._seed = 0
         self.number = 0
         self._end = self._start = 0
+        # whether the last entry of all is written: no segment follows
+        self._ended = False
         self._descriptor = -1
         self._begun = 0.0
         self.clock_ns = 0
@@ -117,14 +124,21 @@ class Log:
         size = sum(len(item[5]) for item in group)
         if limited:
             self._check_room(size)
-        buffers: Buffers = []
-        for item in group:
-            buffers.append(spool.entry_head(*item))
-            buffers.append(item[5])
-        self._unfinished, self._group, self._arrived = buffers, len(group), group[0][4]
+        self._unfinished, self._group, self._arrived = self._encoded(group), len(group), group[0][4]
         if size >= LARGE and self._blocks is not None:
             self._append_blocks(self._blocks)
         return self.resume()
+
+    def _encoded(self, group: Sequence[Item]) -> Buffers:
+        numbers, seed = self._roll.numbers(group), self._seed
+        if group and group[-1][0] == Kind.END:
+            self._ended = True
+            group = [*group[:-1], (*group[-1][:5], self._roll.text(), ())]
+        buffers: Buffers = []
+        for item, number in zip(group, numbers, strict=True):
+            buffers.append(spool.entry_head(*item, number, seed))
+            buffers.append(item[5])
+        return buffers
 
     def _append_blocks(self, blocks: BlockFile) -> None:
         """Writes some of what is to be written past the page cache; `resume` goes on behind it."""
@@ -151,12 +165,15 @@ class Log:
         self._drop(self._size() - self._end)
         while self._unfinished:
             self._drop(self._writev(self._descriptor, self._unfinished))
-        self.trail.append(self._before + self._end, self._arrived)
+        self.trail.append(self._log_bytes + self._end, self._arrived)
         return self._group
 
     def turn(self, seconds: float) -> None:
         """Begins the next segment if this one is large or old enough. OSError: not possible now."""
-        large = self._end >= self._segment_bytes
+        if self._ended:
+            return
+        # a roll may be larger than a segment is to be
+        large = self._end - self._start >= self._segment_bytes
         if large or (self._end > self._start and seconds - self._begun >= self._settings.segment_seconds):
             self._begin(self.number + 1)
 
@@ -166,7 +183,7 @@ class Log:
         if abs(now - self.clock_ns) < CLOCK_JUMP_NS:
             return None
         self.clock_ns = now
-        return (Kind.CLOCK, 0, 0, now, time.monotonic_ns(), b"", ())
+        return (int(Kind.CLOCK), 0, NO_CONNECTION, now, time.monotonic_ns(), b"", ())
 
     def close(self) -> None:
         """Once closed it is closed; nothing can be appended any more."""
@@ -184,7 +201,7 @@ class Log:
         """Of the segment, as the disk has it. A file that was removed takes every byte, and nobody will read it."""
         status = os.fstat(self._descriptor)
         if not status.st_nlink:
-            raise FileNotFoundError(errno.ENOENT, "the log has been removed", str(self.folder))
+            raise FileNotFoundError(errno.ENOENT, "the log has been removed", str(self.folder.path))
         return status.st_size
 
     def _drop(self, count: int) -> None:
@@ -209,49 +226,52 @@ class Log:
             raise SpoolFullError("the spool has reached its limit")
 
     def look(self) -> None:
-        """Which of the older segments are still there. OSError: not even the newest one is."""
+        """Which of the older segments are still there. OSError: not even the newest one is, or not where it was."""
         self._size()
-        older = (number for number in spool.segments(self.folder) if number != self.number)
-        self._older_bytes = sum(_size(spool.segment_path(self.folder, number)) for number in older)
+        if not self.folder.is_in_place:
+            raise FileNotFoundError(errno.ENOENT, "the log has been moved", str(self.folder.path))
+        older = (number for number in segments(self.folder) if number != self.number)
+        self._older_bytes = sum(self.folder.size(segment_name(number)) for number in older)
 
     def _begin(self, number: int) -> None:
-        clock_ns = self._clock()
-        told = self._settings.cluster, self._settings.segment_seconds
-        head = SegmentHead(self._session, number, clock_ns, time.monotonic_ns(), self._end, *told)
-        encoded = spool.encode_head(head)
-        temporary = self.folder / f".{number:08d}.log"
-        descriptor = private(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC)
-        try:
-            if os.write(descriptor, encoded) != len(encoded):
-                raise OSError("a segment's head was written in part")
-            # renamed when whole, so that a segment without a head is never seen
-            temporary.replace(spool.segment_path(self.folder, number))
-        except BaseException:
-            os.close(descriptor)
-            raise
+        clock_ns, mono_ns, log_bytes = self._clock(), time.monotonic_ns(), self._log_bytes + self._end
+        told = self._settings.cluster, self._settings.segment_seconds, log_bytes
+        head = SegmentHead(self.folder.path.name, number, clock_ns, mono_ns, self._end, *told)
+        encoded, seed = spool.encode_head(head)
+        roll = self._roll.text()
+        encoded += spool.entry_head(int(Kind.ROLL), 0, NO_CONNECTION, 0, mono_ns, roll, (), 0, seed) + roll
+        descriptor = self._create(number, encoded)
         if self._descriptor >= 0:
             os.close(self._descriptor)
-        self._descriptor, self.number, self.clock_ns = descriptor, number, clock_ns
+        self._descriptor, self.number, self.clock_ns, self._seed = descriptor, number, clock_ns, seed
         self._end_blocks()
         with suppress(OSError):
-            self._blocks = BlockFile(spool.segment_path(self.folder, number), os.O_WRONLY)
-        self._before += self._end
-        self.trail.begin(number, self._before)
+            self._blocks = BlockFile(self.folder.open(segment_name(number), os.O_WRONLY | os.O_DIRECT))
+        self._log_bytes = log_bytes
+        self.trail.begin(number, log_bytes)
         self._start = self._end = len(encoded)
         self._begun = time.monotonic()
         self.look()
 
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return 0
+    def _create(self, number: int, encoded: bytes) -> int:
+        """A segment that begins with this; renamed when that is whole, so that one without a head is never seen."""
+        name = segment_name(number)
+        descriptor = self.folder.create("." + name, os.O_RDWR | os.O_APPEND)
+        try:
+            lock_segment(descriptor)
+            if os.write(descriptor, encoded) != len(encoded):
+                raise OSError("a segment's head was written in part")
+            self.folder.rename("." + name, name)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
 
 
 class Writer:
     """The thread, and the queue it empties.
 
+    `segment`: the number of the log's newest one, as of the last look; what is queued later stands in it or behind.
     `written`: how much of the tap's count has reached the log, by the tap's measure: bytes, and ENTRY_COST an entry.
     `written_bytes`: the bytes alone. `ended`: nothing will be written any more; by a fault of its own if `failed`.
     """
@@ -259,6 +279,7 @@ class Writer:
     def __init__(self, log: Log) -> None:
         self.log = log
         self.queue: list[Item] = []
+        self.segment = log.number
         self.idle = False
         self.failed = False
         self.ended = False
@@ -322,7 +343,7 @@ class Writer:
         self._thread.join()
         if self.queue:
             lost = sum(len(item[5]) for item in self.queue)
-            log(ERROR, "the end of the recording is lost", folder=self.log.folder, bytes=lost)
+            log(ERROR, "the end of the recording is lost", folder=self.log.folder.path, bytes=lost)
         self.log.close()
 
     def _run(self) -> None:
@@ -336,7 +357,7 @@ class Writer:
         except Exception:
             # not the disk but a bug, which would come again with every try
             self.failed = True
-            log(ERROR, "nothing is recorded any more", trace=True, folder=self.log.folder)
+            log(ERROR, "nothing is recorded any more", trace=True, folder=self.log.folder.path)
         finally:
             self.ended = True
             # so whoever has more to write comes to `wake`, and may see
@@ -361,7 +382,7 @@ class Writer:
             self._calling_since = None
             if not self.failed and not isinstance(error, SpoolFullError):
                 self.failed = True
-                log(WARNING, "nothing can be recorded", folder=self.log.folder, reason=error.strerror or error)
+                log(WARNING, "nothing can be recorded", folder=self.log.folder.path, reason=error.strerror or error)
             self._stuck = True
             self._notify()
             if not self._closing:
@@ -374,7 +395,7 @@ class Writer:
     def _note_success(self) -> None:
         if self.failed:
             self.failed = False
-            log(WARNING, "recording goes on", folder=self.log.folder, reason="the disk takes it again")
+            log(WARNING, "recording goes on", folder=self.log.folder.path, reason="the disk takes it again")
 
     def _work(self) -> None:
         queue = self.queue
@@ -391,7 +412,7 @@ class Writer:
             # before anybody who waits for it is told
             self._note_success()
             self._notify()
-            self.log.turn(time.monotonic())
+            self._turn()
             if len(queue) < GROUP:
                 self._hurry.wait(LINGER_SECONDS)
 
@@ -403,11 +424,16 @@ class Writer:
             self.written -= ENTRY_COST
 
     def _look_around(self) -> None:
-        now = time.monotonic()
-        self.log.turn(now)
+        now = self._turn()
         if now - self._looked >= LOOK_SECONDS:
             self._looked = now
             self.log.look()
+
+    def _turn(self) -> float:
+        now = time.monotonic()
+        self.log.turn(now)
+        self.segment = self.log.number
+        return now
 
     def _notify(self) -> None:
         with self._progress:

@@ -28,8 +28,8 @@ def run(folder: Path, session: str, last: int, out: int) -> None:
         begun += 1
         os.write(out, b".")
 
-    finished, _ = compact_session(folder, session, steps=step)
-    os._exit(0 if finished else 1)
+    done = compact_session(folder, session, steps=step)
+    os._exit(0 if done.finished else 1)
 
 
 def main() -> None:

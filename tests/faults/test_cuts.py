@@ -36,7 +36,7 @@ from tests.faults.cuts import (
     stage,
 )
 from tests.proxy.rewrite.responses import replaced_slowly
-from tests.recorder.capture.looks import event_rows, frame_rows, log_bytes
+from tests.recorder.capture.looks import event_rows, frame_rows, log_bytes, session_folder
 
 ENDINGS = pytest.mark.parametrize("ending", Ending, ids=lambda ending: ending.value)
 CLIENT_GONE = {Ending.FIN: Cause.CLIENT_CLOSED, Ending.RESET: Cause.CLIENT_RESET}
@@ -60,7 +60,7 @@ async def playing(folder: Path) -> AsyncIterator[Stage]:
     assert Counter(play.running.closes()) == Counter(told.cause.value for told in play.told)
     assert_counted(play)
     (session,) = sessions.sessions(folder)
-    assert PASSWORD[:4] not in log_bytes(sessions.spool_folder(folder, session))
+    assert PASSWORD[:4] not in log_bytes(session_folder(folder, session))
     compact(folder)
     assert_captured(folder, play)
 

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from proxy.files import Folder
 from recorder.capture import session as sessions
 from recorder.capture.compactor import compact
 from recorder.capture.progress import states
 from tests.brokers.waiting import wait_for
 from tests.faults.live import LiveProxy, Load, Talk, Where, answer, broker, mixed
-from tests.recorder.capture.looks import event_rows, frame_rows
+from tests.recorder.capture.looks import event_rows, frame_rows, session_folder
 
 pytestmark = pytest.mark.real
 
@@ -54,8 +55,9 @@ def made_columns(folder: Path, session: str, behind: int = 0) -> int:
     """Waits until the compactor has a segment behind it, and something to go on from. Returns its number."""
 
     def newest() -> int:
-        found = states(sessions.spool_folder(folder, session))
-        return found[-1][0] if found and found[-1][0] > behind else 0
+        with Folder.at(session_folder(folder, session)) as opened:
+            found = states(opened)
+        return found[-1] if found and found[-1] > behind else 0
 
     return wait_for(newest, "the compactor's state")
 

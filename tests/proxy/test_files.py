@@ -166,3 +166,36 @@ def test_a_folder_is_closed_once(folder) -> None:
     folder.close()
     with pytest.raises(OSError, match="Bad file descriptor"):
         folder.names()
+
+
+def test_a_folder_that_must_be_new_is_not_another_one(folder) -> None:
+    folder.make_folder("below", is_new=True).close()
+    with pytest.raises(FileExistsError):
+        folder.make_folder("below", is_new=True)
+
+
+def test_a_folder_is_locked_by_one_until_it_is_closed(folder) -> None:
+    with Folder.at(folder.path) as other:
+        assert folder.lock()
+        assert not other.lock()
+        folder.close()
+        assert other.lock()
+
+
+def test_where_folders_have_no_locks_everybody_has_them(folder, monkeypatch) -> None:
+    def none(*_: object) -> None:
+        raise OSError(37, "No locks available")
+
+    monkeypatch.setattr("proxy.files.fcntl.flock", none)
+    with Folder.at(folder.path) as other:
+        assert folder.lock()
+        assert other.lock()
+
+
+def test_a_folder_knows_whose_it_is_and_whether_it_was_moved(folder, tmp_path) -> None:
+    assert folder.owner == os.geteuid()
+    assert folder.is_in_place
+    folder.path.rename(tmp_path / "moved")
+    assert not folder.is_in_place
+    (tmp_path / "inside").mkdir()
+    assert not folder.is_in_place

@@ -80,3 +80,21 @@ def test_a_token_is_no_exchange_and_is_counted_apart() -> None:
     talk.responses(response(1, bytes(6)), 20)
     talk.requests(framed(b"\0user\0secret"), 30)
     assert (talk.requests_side.others, talk.next_exchange) == (1, 1)
+
+
+@given(cut=st.integers(12, len(FRAME) - 1), data=st.data())
+def test_bytes_that_nobody_has_are_stepped_over_as_if_they_had_come(cut: int, data: st.DataObject) -> None:
+    whole, partly = fed(FRAME[:cut]), fed(FRAME[:cut])
+    whole.requests((FRAME * 2)[cut:], 10)
+    gone = data.draw(st.integers(0, len(FRAME) - cut - 1))
+    partly.requests_side.skip(gone)
+    assert partly.requests_side.arrived == cut + gone
+    partly.requests((FRAME * 2)[cut + gone :], 10)
+    assert partly.state() == whole.state()
+
+
+@pytest.mark.parametrize("count", [len(FRAME) - 20, len(FRAME)])
+def test_the_end_of_a_frame_is_never_stepped_over(count: int) -> None:
+    side = fed(FRAME[:20]).requests_side
+    with pytest.raises(ValueError, match="no part of a frame"):
+        side.skip(count)

@@ -1,26 +1,77 @@
 """What a test sees of a recording: the log's entries, the capture's rows."""
 
+import stat
 from pathlib import Path
 from typing import Any
 
+from proxy.files import Folder
 from recorder.capture import frames as c
-from recorder.capture import reader, spool
-from recorder.capture.spool import Entry, SegmentReader
+from recorder.capture import reader
+from recorder.capture.lock import Lock
+from recorder.capture.segments import SegmentReader, segment_name
+from recorder.capture.segments import segments as numbers
+from recorder.capture.session import SPOOL_FOLDER
+from recorder.capture.spool import Entry, Kind
+from recorder.capture.tap import Tap
 
 
-def log_entries(folder: Path) -> list[Entry]:
-    """All whole entries of a session's spool folder, in order."""
-    found: list[Entry] = []
-    for number in spool.segments(folder):
-        reading = SegmentReader(spool.segment_path(folder, number))
-        while entries := reading.read():
-            found += entries
-        reading.close()
+def everything(folder: Path) -> dict[str, object]:
+    """All that is below a folder: files with their bytes, links with where they lead, the rest with its type."""
+    found: dict[str, object] = {}
+    for path in sorted(folder.rglob("*")):
+        mode = path.lstat().st_mode
+        link = str(path.readlink()) if stat.S_ISLNK(mode) else None
+        found[str(path.relative_to(folder))] = link or (path.read_bytes() if stat.S_ISREG(mode) else stat.S_IFMT(mode))
     return found
 
 
+def session_folder(folder: Path, session: str) -> Path:
+    return folder / SPOOL_FOLDER / session
+
+
+def segments(folder: Path) -> list[int]:
+    """The numbers of the segments in a session's spool folder; none where it is gone."""
+    if not folder.exists():
+        return []
+    with Folder.at(folder) as opened:
+        return numbers(opened)
+
+
+def segment_path(folder: Path, number: int) -> Path:
+    return folder / segment_name(number)
+
+
+def raw_entries(folder: Path) -> list[Entry]:
+    """All whole entries of a session's spool folder, in order."""
+    found: list[Entry] = []
+    with Folder.at(folder) as opened:
+        for number in numbers(opened):
+            reading = SegmentReader(opened, number)
+            while entries := reading.read():
+                found += entries
+            reading.close()
+    return found
+
+
+def log_entries(folder: Path) -> list[Entry]:
+    """Those that tell of the traffic; the others are what a log says of itself."""
+    return [entry for entry in raw_entries(folder) if entry.kind not in (Kind.ROLL, Kind.CHECKPOINT)]
+
+
 def log_bytes(folder: Path) -> bytes:
-    return b"".join(spool.segment_path(folder, number).read_bytes() for number in spool.segments(folder))
+    return b"".join(segment_path(folder, number).read_bytes() for number in segments(folder))
+
+
+def kill(tap: Tap) -> None:
+    """As the end of its process would, once all is written: the locks are gone, and nothing has been said."""
+    tap._writer.close()
+    tap._lock.release()
+
+
+def take_lock(folder: Path, name: str) -> Lock | None:
+    """One of the locks of a session's spool folder."""
+    with Folder.at(folder) as opened:
+        return Lock.take(opened, name)
 
 
 def frame_rows(folder: Path, connection: int | None = None) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from recorder.capture.session import RecordSettings
 from recorder.capture.tap import open_tap
 from recorder.missing import Gaps, LostOfApi, Missing
 from tests.recorder.capture import traffic
-from tests.recorder.capture.looks import event_rows, frame_rows
+from tests.recorder.capture.looks import event_rows, frame_rows, kill
 from tests.recorder.capture.test_tap import play_on_a_bad_disk, some_talks
 from tests.recorder.capture.traffic import Player
 
@@ -52,12 +52,8 @@ def _die(folder: Path, rng: random.Random) -> str:
     player.open(talk)
     for chunk in talk.chunks:
         player.play(9, chunk)
-    tap.flush()
-    tap._lock.release()
+    kill(tap)
     compact(folder)
-    # its folder is gone: nothing that it would still write is kept
-    tap._closed = True
-    tap._writer.close()
     return tap.session
 
 

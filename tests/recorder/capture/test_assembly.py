@@ -12,6 +12,7 @@ from proxy.wire.dialects import Dialect
 from recorder.capture import storage
 from recorder.capture.assembly import Assembly
 from recorder.capture.ranges import RangeFiles
+from recorder.capture.roll import Roll
 from recorder.capture.spool import Entry, Kind
 from tests.recorder.capture import traffic
 from tests.recorder.capture.looks import event_rows, frame_rows
@@ -93,7 +94,7 @@ def test_a_certificates_subject_is_who_it_is_until_somebody_logs_in(tmp_path: Pa
     log.facts(Kind.OPENED, {"client": "c:1", "node": 2, "tls": True, "principal": "CN=orders"})
     log.feed(Kind.BYTES, METADATA.request)
     log.facts(Kind.LOGIN, {"principal": "alice", "mechanism": "PLAIN"})
-    log.feed(Kind.BYTES, METADATA.request)
+    log.feed(Kind.BYTES, METADATA.request, offset=len(METADATA.request))
     assert [row["principal"] for row in log.rows()] == ["CN=orders", "alice"]
 
 
@@ -102,7 +103,7 @@ def test_what_0_7_does_not_say_is_null_and_the_rest_is_there(tmp_path: Path) -> 
     log.facts(Kind.OPENED, {"client": "c:1", "node": None, "dialect": "kafka-0.7", "cluster": "old"})
     log.feed(Kind.BYTES, framed(b"\0\0produce") + framed(b"\0\1fetch") + framed(b"\0\7what"))
     log.feed(Kind.BYTES, framed(b"\0\3"), direction=1)
-    log.feed(Kind.BYTES, b"\0\0\0", offset=31)
+    log.feed(Kind.BYTES, b"\0\0\0", offset=34)
     rows = log.rows()
     heads = ("kind", "api_key", "api", "awaits", "exchange", "size", "request_size", "latency_ns", "note")
     assert [tuple(row[name] for name in heads) for row in rows] == [
@@ -188,18 +189,219 @@ def test_a_head_that_never_came_whole_is_bytes(log: Log) -> None:
     assert (row["kind"], row["frame"], row["note"]) == ("bytes", METADATA.request[:5], "cut in its head")
 
 
-def test_entries_of_a_connection_that_is_not_known_are_passed_over(tmp_path: Path) -> None:
+def test_of_a_connection_whose_opening_is_lost_there_is_a_gap_and_no_row(tmp_path: Path) -> None:
     log = Log(tmp_path)
     for kind in (Kind.BYTES, Kind.UNFRAMED, Kind.MADE, Kind.END_OF_STREAM):
         log.feed(kind, METADATA.request)
-    log.facts(Kind.OMITTED, {"length": 3})
+    log.facts(Kind.OMITTED, {"length": 3}, direction=1, offset=40)
     log.facts(Kind.LOGIN, {"token": True, "mechanism": None, "ended": False})
-    log.facts(Kind.HOLE, {"reason": "queue_full", "offsets": [0, 0]})
-    log.facts(Kind.RESYNC, {"state": {}, "account": {}})
+    log.facts(Kind.HOLE, {"reason": "queue_full"})
+    account = {"reason": "queue_full", "since_ns": 1, "early": [], "requests": {}, "responses": {}}
+    log.facts(Kind.RESYNC, {"state": Conversation(log.assembly.routes[Dialect.KAFKA]).state(), "account": account})
     log.facts(Kind.CLOSED, {"cause": "drained"})
     assert log.rows() == []
+    (gap,) = event_rows(tmp_path, "gap")
+    assert (gap["cause"], gap["connection"], gap["frames"]) == ("spool_damaged", 1, None)
+    # as far as it has been seen to go
+    assert gap["bytes"] == len(METADATA.request) + 43
 
 
 def test_a_made_answer_to_a_lost_request_is_passed_over(log: Log) -> None:
     log.feed(Kind.MADE, framed(b"made"), direction=1, offset=99)
     assert log.rows() == []
+
+
+# a log whose entries have numbers
+
+
+class Numbered(Log):
+    """Entries of several connections, numbered as a writer numbers them; what `lost` names is not fed."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.roll = Roll()
+        self.offsets: dict[tuple[int, int], int] = {}
+
+    def say(self, kind: Kind, connection: int, told: object = None, *, data: bytes = b"", direction: int = 0) -> None:
+        data = data or (b"" if told is None else json.dumps(told).encode())
+        self.now += 1
+        offset = self.offsets.get((connection, direction), 0)
+        (number,) = self.roll.numbers([(kind, 0, connection, 0, 0, data, ())])
+        entry = Entry(kind, direction, connection, offset, self.now, data, (), number)
+        if kind == Kind.BYTES:
+            self.offsets[connection, direction] = offset + len(data)
+        if connection not in self.lost:
+            self.assembly.feed(entry)
+
+    lost: tuple[int, ...] = ()
+
+    def call(self, connection: int) -> None:
+        self.say(Kind.BYTES, connection, data=METADATA.request)
+        self.say(Kind.BYTES, connection, data=METADATA.answer or b"", direction=1)
+
+    def close(self, connection: int) -> None:
+        offsets = [self.offsets.get((connection, direction), 0) for direction in (0, 1)]
+        told = {"cause": "drained", "sequence": offsets[0] // len(METADATA.request) * 2, "offsets": offsets}
+        self.say(Kind.CLOSED, connection, told)
+
+    def begin_segment(self) -> None:
+        self.assembly.feed(Entry(Kind.ROLL, 0, -1, 0, self.now, self.roll.text(), (), 0))
+
+    def checkpoint(self, connection: int, talk: Conversation) -> None:
+        told = {"opened": OPENED, "opened_ns": 1, "principal": "alice", "state": talk.boundary_state()}
+        self.say(Kind.CHECKPOINT, connection, told | {"arriving": [False, False], "unwanted": []})
+
+    def gaps(self) -> list[tuple[object, ...]]:
+        rows = event_rows(self.folder, "gap")
+        return [(row["connection"], row["cause"], row["frames"], row["bytes"]) for row in rows]
+
+
+OPENED = {"client": "c:1", "node": 2, "listener": "l:1"}
+CALL_BYTES = len(METADATA.request) + len(METADATA.answer or b"")
+
+
+@pytest.fixture
+def numbered(tmp_path: Path) -> Numbered:
+    log = Numbered(tmp_path)
+    for connection in (1, 2):
+        log.say(Kind.OPENED, connection, OPENED)
+        log.call(connection)
+    return log
+
+
+def test_who_has_lost_an_entry_has_a_gap_and_the_others_go_on(numbered: Numbered) -> None:
+    numbered.lost = (1,)
+    numbered.call(1)
+    numbered.lost = ()
+    for connection in (1, 2):
+        numbered.call(connection)
+        numbered.close(connection)
+    assert [row["connection"] for row in numbered.rows()] == [1, 1, 2, 2, 2, 2]
+    assert numbered.gaps() == [(1, "spool_damaged", 4, 2 * CALL_BYTES)]
+
+
+def test_an_entry_without_bytes_is_missed_too(numbered: Numbered) -> None:
+    numbered.lost = (1,)
+    numbered.say(Kind.END_OF_STREAM, 1)
+    numbered.lost = ()
+    numbered.call(1)
+    numbered.close(1)
+    numbered.rows()
+    assert numbered.gaps() == [(1, "spool_damaged", 2, CALL_BYTES)]
+
+
+def test_a_record_that_broke_off_goes_on_at_its_next_checkpoint(numbered: Numbered) -> None:
+    numbered.lost = (1,)
+    numbered.call(1)
+    numbered.lost = ()
+    talk = Conversation(numbered.assembly.routes[Dialect.KAFKA])
+    talk.requests(METADATA.request * 2, 1)
+    talk.responses((METADATA.answer or b"") * 2, 2)
+    for connection in (1, 2):
+        # whoever has lost nothing takes no notice
+        numbered.checkpoint(connection, talk)
+        numbered.call(connection)
+        numbered.close(connection)
+    rows = numbered.rows()
+    assert [(row["connection"], row["sequence"]) for row in rows] == [
+        *((1, number) for number in (0, 1, 4, 5)),
+        *((2, number) for number in (0, 1, 2, 3)),
+    ]
+    assert [row["principal"] for row in rows] == [None, None, "alice", "alice", *[None] * 4]
+    assert numbered.gaps() == [(1, "spool_damaged", 2, CALL_BYTES)]
+
+
+def test_of_a_connection_whose_opening_is_lost_the_checkpoint_tells_it(numbered: Numbered) -> None:
+    numbered.lost = (3,)
+    numbered.say(Kind.OPENED, 3, OPENED)
+    numbered.call(3)
+    numbered.lost = ()
+    numbered.begin_segment()
+    talk = Conversation(numbered.assembly.routes[Dialect.KAFKA])
+    talk.requests(METADATA.request, 1)
+    talk.responses(METADATA.answer or b"", 2)
+    numbered.checkpoint(3, talk)
+    numbered.call(3)
+    numbered.close(3)
+    rows = [row for row in numbered.rows() if row["connection"] == 3]
+    assert [(row["sequence"], row["client"], row["listener"]) for row in rows] == [(2, "c:1", "l:1"), (3, "c:1", "l:1")]
+    assert numbered.gaps() == [(3, "spool_damaged", 2, CALL_BYTES)]
+    assert [row["connection"] for row in event_rows(numbered.folder, "opened")] == [1, 2, 3]
+
+
+def test_connections_of_which_nothing_is_left_are_counted_with_what_they_held(numbered: Numbered) -> None:
+    numbered.lost = (3, 4)
+    for connection in (3, 4):
+        numbered.say(Kind.OPENED, connection, OPENED)
+        numbered.call(connection)
+        numbered.close(connection)
+    numbered.begin_segment()
+    numbered.begin_segment()
+    numbered.rows()
+    assert numbered.gaps() == [(None, "spool_damaged", 4, 2 * CALL_BYTES)]
+    (gap,) = event_rows(numbered.folder, "gap")
+    assert json.loads(gap["detail"]) == {"connections": 2}
+
+
+def test_a_connection_whose_end_alone_is_lost_is_closed_at_the_next_segment(numbered: Numbered) -> None:
+    numbered.lost = (1,)
+    numbered.call(1)
+    numbered.close(1)
+    numbered.begin_segment()
+    numbered.rows()
+    assert numbered.gaps() == [(1, "spool_damaged", 2, CALL_BYTES)]
+    closed = [(row["connection"], row["cause"], row["frames"]) for row in event_rows(numbered.folder, "closed")]
+    assert closed == [(1, "spool_damaged", 4), (2, "session_ended", 2)]
+
+
+def test_ends_that_are_lost_with_whole_connections_are_told_together(numbered: Numbered) -> None:
+    numbered.lost = (1, 3)
+    numbered.say(Kind.OPENED, 3, OPENED)
+    for connection in (1, 3):
+        numbered.call(connection)
+        numbered.close(connection)
+    numbered.begin_segment()
+    numbered.rows()
+    assert numbered.gaps() == [(1, "spool_damaged", None, None), (None, "spool_damaged", 4, 2 * CALL_BYTES)]
+    assert json.loads(event_rows(numbered.folder, "gap")[1]["detail"]) == {"connections": 1, "ends_of": [1]}
+
+
+NONSENSE: dict[str, tuple[Kind, object]] = {
+    "garbage to go on from": (Kind.RESYNC, {"state": {"in_flight": 7}, "account": {}}),
+    "a list": (Kind.LOGIN, []),
+    "neither name nor verdict": (Kind.LOGIN, {"mechanism": None}),
+    "a second opening": (Kind.OPENED, OPENED),
+    "a kind of no connection": (Kind.NODE, {"node_id": 1, "upstream": "u", "listener": "l"}),
+    "left out between frames": (Kind.OMITTED, {"length": 9}),
+}
+
+
+@pytest.mark.parametrize("what", NONSENSE)
+def test_what_makes_no_sense_costs_its_connection_and_no_other(numbered: Numbered, what: str) -> None:
+    kind, told = NONSENSE[what]
+    numbered.say(kind, 1, told)
+    assert numbered.assembly.senseless_bytes > 0
+    for connection in (1, 2):
+        numbered.call(connection)
+        numbered.close(connection)
+    assert [row["connection"] for row in numbered.rows()] == [1, 1, 2, 2, 2, 2]
+    assert numbered.gaps() == [(1, "spool_damaged", 2, CALL_BYTES)]
+
+
+def test_of_what_was_left_out_no_byte_is_made_up(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A response of 1 GiB with its first 8 bytes, one amid it and its last one."""
+    log.feed(Kind.BYTES, METADATA.request)
+    size = 1 << 30
+    answer = size.to_bytes(4, "big") + (METADATA.answer or b"")[4:8]
+    log.feed(Kind.BYTES, answer, 1)
+    log.facts(Kind.OMITTED, {"length": 1 << 26}, 1, offset=8)
+    log.feed(Kind.BYTES, b"x", 1, offset=8 + (1 << 26))
+    for at in range(9 + (1 << 26), size - (1 << 26), 1 << 26):
+        log.facts(Kind.OMITTED, {"length": 1 << 26}, 1, offset=at)
+    at += 1 << 26
+    log.facts(Kind.OMITTED, {"length": size + 3 - at}, 1, offset=at)
+    log.feed(Kind.BYTES, b"y", 1, offset=size + 3)
+    row = log.rows()[-1]
+    assert (row["size"], row["stored"], row["note"]) == (size, 6, None)
+    assert row["frame"] == answer[4:] + b"xy"
+    assert sum(length for _, length in row["omitted"]) == size - 6

@@ -39,7 +39,7 @@ def blocks_of(path: Path) -> Iterator[BlocksOf]:
 
     def of(content: bytes = b"", flags: int = os.O_WRONLY) -> BlockFile:
         path.write_bytes(content)
-        opened.append(BlockFile(path, flags))
+        opened.append(BlockFile(os.open(path, flags | os.O_DIRECT)))
         return opened[-1]
 
     yield of
@@ -95,7 +95,7 @@ def test_what_goes_past_the_cache_is_not_in_it(blocks_of, path):
     blocks_of().append([bytes(BUFFER)], 0, b"", ALL)
     with path.open("rb+", buffering=0) as file:
         assert not is_cached(file.fileno(), BUFFER // 2)
-        assert BlockFile(path, os.O_RDONLY).read(0, BUFFER) == bytes(BUFFER)
+        assert BlockFile(os.open(path, os.O_RDONLY | os.O_DIRECT)).read(0, BUFFER) == bytes(BUFFER)
         assert not is_cached(file.fileno(), BUFFER // 4)
         file.write(b"x")
         assert is_cached(file.fileno(), 0)
@@ -126,7 +126,7 @@ def test_a_file_system_without_this_way_says_so_and_nothing_stays_open(monkeypat
 
     monkeypatch.setattr("recorder.capture.blocks.os.memfd_create", no_memory)
     with pytest.raises(OSError, match="no memory"):
-        BlockFile(path, os.O_RDONLY)
+        BlockFile(os.open(path, os.O_RDONLY | os.O_DIRECT))
     assert len(os.listdir("/proc/self/fd")) == before
 
 

@@ -71,7 +71,9 @@ def test_what_is_rare_is_on_its_row_alone() -> None:
     rows = group()
     add(rows, b"first")
     add(rows, b"0123456789")
-    rows.note(10, [(2, 3)], [(0, 1), (5, 2)], "why")
+    # two spans of it were never kept
+    rows.body[-10:] = b"1234789"
+    rows.note(7, [(2, 3)], [(0, 1), (5, 2)], "why")
     add(rows, b"last")
     table = rows.table().to_pylist()
     assert [row["frame"] for row in table] == [b"first", b"1234789", b"last"]

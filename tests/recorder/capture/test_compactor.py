@@ -9,19 +9,35 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from crc32c import crc32c
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from recorder.capture import compactor, spool
+from proxy.wire import catalog
+from proxy.wire.dialects import Dialect
+from proxy.wire.framing import FrameLimits
+from recorder.capture import compaction, compactor, spool
 from recorder.capture import session as sessions
-from recorder.capture.compactor import Summary, compact, compact_session
+from recorder.capture.compactor import Compacted, Summary, compact, compact_session
 from recorder.capture.session import FolderError, Lock, RecordSettings
+from recorder.capture.status import read_status
 from recorder.capture.tap import Tap, open_tap
 from tests.recorder.capture import traffic
-from tests.recorder.capture.looks import assert_holds, event_rows, frame_rows
+from tests.recorder.capture.looks import (
+    assert_holds,
+    event_rows,
+    everything,
+    frame_rows,
+    kill,
+    segment_path,
+    segments,
+    session_folder,
+    take_lock,
+)
 from tests.recorder.capture.traffic import Player, Talk
 
 TapOf = Callable[..., Tap]
+MIB = 1024 * 1024
 # how often a recording is written to its log before its end, about: so many segments it may have
 FLUSHES = 25
 KINDS = (traffic.METADATA, traffic.HEARTBEAT, traffic.PRODUCE, traffic.SASL_AUTHENTICATE, traffic.VENDOR)
@@ -51,6 +67,12 @@ def record(folder: Path, talks: list[Talk], rng: random.Random, **settings: obje
             tap.flush()
     tap.close()
     return tap.session
+
+
+def newer_head(number: int) -> bytes:
+    """What stands behind a head's first bytes in a format that is still to come."""
+    told = number.to_bytes(2, "big") + (2).to_bytes(4, "big") + b"{}"
+    return told + crc32c(told, crc32c(b"KWSPOOL\n")).to_bytes(4, "big")
 
 
 def assert_capture_holds(folder: Path, talks: list[Talk]) -> None:
@@ -187,7 +209,7 @@ def test_a_segment_that_ends_just_when_nobody_waits_for_its_end_is_read_to_it(
 def test_a_session_that_another_compacts_is_left_to_it(tmp_path: Path) -> None:
     rng = random.Random(5)
     session = record(tmp_path, some_talks(rng, 1, 5, 300), rng)
-    lock = Lock.take(sessions.spool_folder(tmp_path, session) / sessions.COMPACTOR_LOCK)
+    lock = take_lock(session_folder(tmp_path, session), sessions.COMPACTOR_LOCK)
     assert lock is not None
     assert compact(tmp_path).busy == (session,)
     lock.release()
@@ -202,11 +224,10 @@ def test_a_killed_proxys_session_ends_where_its_log_does(tap_of: TapOf, tmp_path
     player.open(talk)
     for chunk in talk.chunks[:-1]:
         player.play(0, chunk)
-    tap.flush()
-    # as a kill would: the lock is gone, the last entry is torn, nothing has been said
-    tap._lock.release()
-    (segment,) = spool.segments(sessions.spool_folder(tmp_path, tap.session))
-    path = spool.segment_path(sessions.spool_folder(tmp_path, tap.session), segment)
+    kill(tap)
+    # its last write was cut short
+    (segment,) = segments(session_folder(tmp_path, tap.session))
+    path = segment_path(session_folder(tmp_path, tap.session), segment)
     os.truncate(path, path.stat().st_size - 1)
     compact(tmp_path)
     whole = [row for row in frame_rows(tmp_path) if not row["note"]]
@@ -214,6 +235,7 @@ def test_a_killed_proxys_session_ends_where_its_log_does(tap_of: TapOf, tmp_path
     assert len(whole) >= len(traffic.expected(talk)) - 2 - len(talk.chunks[-2].data)
     assert [row["cause"] for row in event_rows(tmp_path, "closed")] == ["session_ended"]
     assert {row["cause"] for row in event_rows(tmp_path, "session")} == {"started", "died"}
+    assert event_rows(tmp_path, "gap") == []
 
 
 def test_a_frame_that_never_came_whole_is_a_row_that_says_so(tap_of: TapOf, tmp_path: Path) -> None:
@@ -246,45 +268,73 @@ def test_a_masked_opaque_frame_says_neither_client_nor_content(tap_of: TapOf, tm
     assert (row["client_id"], row["note"], row["api_key"]) == (None, "unknown_api", traffic.VENDOR)
 
 
-def test_a_damaged_segment_costs_what_stood_in_it_and_is_said(tmp_path: Path) -> None:
-    rng = random.Random(9)
-    talks = some_talks(rng, 2, 40, 300)
-    session = record(tmp_path, talks, rng, segment=4_000)
-    folder = sessions.spool_folder(tmp_path, session)
-    damaged = spool.segments(folder)[2]
-    path = spool.segment_path(folder, damaged)
-    log = bytearray(path.read_bytes())
-    log[len(log) // 2] ^= 1
-    path.write_bytes(log)
-    compact(tmp_path)
-    for talk in talks:
-        rows = frame_rows(tmp_path, talk.connection)
-        assert 0 < len(rows) < len(traffic.expected(talk))
-        assert_holds(rows, traffic.expected(talk)[: len(rows)])
-    gaps = event_rows(tmp_path, "gap")
-    assert {gap["cause"] for gap in gaps} == {"spool_damaged"}
-    assert sorted(gap["connection"] for gap in gaps) == [0, 1]
-    assert {gap["frames"] for gap in gaps} == {None}
+def play_stream(player: Player, direction: int, stream: bytes, size: int, at_ns: int) -> None:
+    """A stream in pieces of a size."""
+    for at in range(0, len(stream), size):
+        player.play(0, traffic.Chunk(traffic.Direction(direction), stream[at : at + size], at_ns + at))
 
 
-def test_a_lost_segment_is_damage_too(tmp_path: Path) -> None:
-    rng = random.Random(10)
-    (talk,) = some_talks(rng, 1, 40, 300)
-    session = record(tmp_path, [talk], rng, segment=3_000)
-    folder = sessions.spool_folder(tmp_path, session)
-    spool.segment_path(folder, spool.segments(folder)[1]).unlink()
+def test_frames_above_the_default_limit_are_rows_where_the_proxy_lets_them_through(
+    tap_of: TapOf, tmp_path: Path
+) -> None:
+    """A Produce request of 101 MiB; what follows is framed as ever. It crosses segments, so a state has to keep it."""
+    rng = random.Random(1)
+    records = b"a batch, and many like it; " * (101 * MIB // 27)
+    values = {
+        "acks": 1,
+        "timeout_ms": 1,
+        "topic_data": [{"name": "t", "partition_data": [{"index": 0, "records": records}]}],
+    }
+    large = traffic.framed(catalog.encode_request(traffic.PRODUCE, 8, 7, "c", values))
+    answer = traffic.framed(catalog.encode_response(traffic.PRODUCE, 8, 7, {"responses": []}))
+    small = traffic.call(rng, traffic.METADATA, 8, "c")
+    tap = tap_of(segment=40 * MIB, queue=300 * MIB)
+    player = Player(tap)
+    player.open(Talk(0, []), limits=FrameLimits(200 * MIB, 200 * MIB))
+    play_stream(player, 0, large + small.request, MIB, 10)
+    play_stream(player, 1, answer + (small.answer or b""), 100, 10**9)
+    player.close(0)
+    tap.close()
     compact(tmp_path)
     rows = frame_rows(tmp_path)
-    assert_holds(rows, traffic.expected(talk)[: len(rows)])
-    assert [gap["cause"] for gap in event_rows(tmp_path, "gap")] == ["spool_damaged"]
+    assert [(row["kind"], row["api_key"], row["note"]) for row in rows] == [
+        *(("request", api, None) for api in (traffic.PRODUCE, traffic.METADATA)),
+        *(("response", api, None) for api in (traffic.PRODUCE, traffic.METADATA)),
+    ]
+    assert rows[0]["size"] == len(large) - 4 > 101 * MIB
+    assert rows[0]["frame"] == large[4:]
+
+
+@pytest.mark.parametrize("dialect", Dialect)
+@pytest.mark.parametrize("direction", [0, 1], ids=["request", "response"])
+def test_frames_that_the_proxy_does_not_let_through_are_none(tap_of: TapOf, tmp_path, dialect, direction: int) -> None:
+    """Whatever the default: below it here."""
+    if dialect is Dialect.KAFKA_07:
+        asked, answered = b"\0\1", b"\0\0"
+    else:
+        asked, answered = catalog.encode_request(traffic.HEARTBEAT, 0, 7, "c", {}), (7).to_bytes(4, "big")
+    frames = [[head + bytes(size - len(head)) for size in (64, 65)] for head in (asked, answered)]
+    tap = tap_of()
+    player = Player(tap)
+    player.open(Talk(0, [], dialect=dialect), limits=FrameLimits(64, 64))
+    player.play(0, traffic.Chunk(traffic.Direction.REQUEST, traffic.framed(frames[0][0]) * 2, 10))
+    player.play(0, traffic.Chunk(traffic.Direction.RESPONSE, traffic.framed(frames[1][0]), 11))
+    player.play(0, traffic.Chunk(traffic.Direction(direction), traffic.framed(frames[direction][1]), 12))
+    player.close(0, traffic.Cause.BAD_LENGTH)
+    tap.close()
+    compact(tmp_path)
+    rows = frame_rows(tmp_path)
+    assert [row["note"] for row in rows] == [None] * 3 + ["bad_length"]
+    # secrets may stand in what nobody can read: of that the head is kept
+    assert (rows[-1]["kind"], rows[-1]["frame"][:8]) == ("bytes", traffic.framed(frames[direction][1])[:8])
 
 
 def test_a_torn_write_that_was_mended_elsewhere_is_no_damage(tmp_path: Path) -> None:
     rng = random.Random(11)
     (talk,) = some_talks(rng, 1, 40, 300)
     session = record(tmp_path, [talk], rng, segment=3_000)
-    folder = sessions.spool_folder(tmp_path, session)
-    with spool.segment_path(folder, spool.segments(folder)[0]).open("ab") as file:
+    folder = session_folder(tmp_path, session)
+    with segment_path(folder, segments(folder)[0]).open("ab") as file:
         file.write(b"half an entry")
     compact(tmp_path)
     assert_capture_holds(tmp_path, [talk])
@@ -293,25 +343,27 @@ def test_a_torn_write_that_was_mended_elsewhere_is_no_damage(tmp_path: Path) -> 
 def test_a_newer_spool_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
     rng = random.Random(12)
     session = record(tmp_path, some_talks(rng, 1, 5, 300), rng)
-    path = spool.segment_path(sessions.spool_folder(tmp_path, session), 1)
-    log = bytearray(path.read_bytes())
-    log[9] = 99
-    path.write_bytes(log)
+    path = segment_path(session_folder(tmp_path, session), 1)
+    path.write_bytes(b"KWSPOOL\n" + newer_head(99))
+    before = everything(tmp_path)
     with pytest.raises(spool.UnknownSpoolError, match="spool format 99"):
-        compact(tmp_path)
-    assert path.read_bytes() == bytes(log)
+        compact_session(tmp_path, session)
+    assert compact(tmp_path).failed == (
+        (session, "spool format 99, this program knows up to 2: compact it where it was made"),
+    )
+    assert everything(tmp_path) == before
 
 
 def test_a_capture_that_cannot_be_written_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(13)
-    record(tmp_path, some_talks(rng, 1, 5, 300), rng)
+    session = record(tmp_path, some_talks(rng, 1, 5, 300), rng)
 
-    def refused(path: Path) -> Lock:
+    def refused(*_: object) -> Lock:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(compactor.Lock, "take", refused)
+    monkeypatch.setattr(Lock, "take", refused)
     with pytest.raises(FolderError, match=r"isn't compacted, and can't be written: Permission denied"):
-        compact(tmp_path)
+        compact_session(tmp_path, session)
 
 
 def test_the_process_follows_a_session_until_its_end(tap_of: TapOf, tmp_path: Path) -> None:
@@ -332,9 +384,9 @@ def test_the_next_proxys_compactor_takes_over_what_an_earlier_one_left(
     rng = random.Random(16)
     (talk,) = some_talks(rng, 1, 20, 300)
     left = record(tmp_path, [talk], rng)
-    spoiled = sessions.spool_folder(tmp_path, "spoiled")
+    spoiled = session_folder(tmp_path, "spoiled")
     spoiled.mkdir()
-    (spoiled / "00000001.state").write_bytes(b"of another program, and long enough to have a head")
+    (spoiled / "00000001.log").symlink_to("elsewhere")
     tap = tap_of()
     idle = compactor.idle_for(tmp_path, tap.session)
     assert sessions.sessions(tmp_path) == sorted([left, "spoiled", tap.session])
@@ -346,7 +398,7 @@ def test_the_next_proxys_compactor_takes_over_what_an_earlier_one_left(
 
 
 def test_the_status_says_how_far_it_is(tap_of: TapOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compactor, "STATUS_SECONDS", 0)
+    monkeypatch.setattr(compaction, "STATUS_SECONDS", 0)
     rng = random.Random(15)
     (talk,) = some_talks(rng, 1, 60, 300)
     tap = tap_of(segment=1_000)
@@ -355,15 +407,15 @@ def test_the_status_says_how_far_it_is(tap_of: TapOf, tmp_path: Path, monkeypatc
     for chunk in talk.chunks:
         player.play(0, chunk)
         tap.flush()
-    finished, done = compact_session(tmp_path, tap.session)
-    assert finished is False
-    status = sessions.read_status(sessions.spool_folder(tmp_path, tap.session))
+    done = compact_session(tmp_path, tap.session)
+    assert done.finished is False
+    status = read_status(tap._folder)
     assert status is not None
     assert status.frames >= done.frames == len(frame_rows(tmp_path))
     # it has read the newest segment too, but made nothing of it yet
-    folder = sessions.spool_folder(tmp_path, tap.session)
-    assert status.segment == spool.segments(folder)[-1]
-    assert status.position == spool.segment_path(folder, status.segment).stat().st_size
+    folder = tap._folder.path
+    assert status.segment == segments(folder)[-1]
+    assert status.position == segment_path(folder, status.segment).stat().st_size
 
 
 def test_a_clock_that_was_set_moves_the_rows_behind_it(tap_of: TapOf, tmp_path: Path) -> None:
@@ -399,7 +451,7 @@ def test_payloads_in_the_spool_are_the_proxys_users_alone_and_columns_are_the_um
             # what is written at once is one segment: a second one begins with a state
             tap.flush()
         assert compact(tmp_path).live == (tap.session,)
-        folder = sessions.spool_folder(tmp_path, tap.session)
+        folder = session_folder(tmp_path, tap.session)
         modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
         assert {Path(name).suffix for name in modes} == {".log", ".state", ".lock", ".json"}
         assert set(modes.values()) == {0o600}
@@ -413,9 +465,14 @@ def test_payloads_in_the_spool_are_the_proxys_users_alone_and_columns_are_the_um
 
 def test_a_session_that_is_being_written_is_left_to_its_own_compactor(tmp_path, monkeypatch):
     tried: list[str] = []
-    monkeypatch.setattr(compactor, "compact_session", lambda folder, session: tried.append(session))
+
+    def compact_session(folder: Path, session: str) -> Compacted:
+        tried.append(session)
+        return Compacted(True)
+
+    monkeypatch.setattr(compactor, "compact_session", compact_session)
     (tmp_path / sessions.SPOOL_FOLDER).mkdir()
-    left, live = (sessions.begin(tmp_path, name) for name in ("left", "live"))
+    (_, left), (_, live) = (sessions.begin(tmp_path, name) for name in ("left", "live"))
     left.release()
     idle = compactor.idle_for(tmp_path, "own")
     idle()

@@ -8,6 +8,7 @@ from proxy.conversation.routes import Routes
 from recorder.capture import events as module
 from recorder.capture.columns import EventRows
 from recorder.capture.events import Events
+from recorder.capture.ledger import Missed
 from recorder.capture.track import Track
 from tests.recorder.capture import traffic
 
@@ -41,7 +42,7 @@ def test_a_closed_connection_names_the_exchanges_that_it_left_open() -> None:
     one = track(2)
     one.sequence = 9
     assert one.talk is not None
-    Events(sink, 100).closed(one, 5, "client_reset", 77, list(one.talk.in_flight))
+    Events(sink, 100).closed(one, 5, "client_reset", 9, 77, list(one.talk.in_flight))
     row = only(sink)
     assert (row["kind"], row["cause"], row["frames"], row["bytes"], row["at_ns"]) == (
         "closed",
@@ -60,7 +61,7 @@ def test_of_very_many_open_exchanges_some_are_named_and_all_are_counted() -> Non
     sink = One()
     one = track(1)
     assert one.talk is not None
-    Events(sink, 0).closed(one, 5, "client_reset", 0, list(one.talk.in_flight) * (module.MOST_NAMED + 1))
+    Events(sink, 0).closed(one, 5, "client_reset", 3, 0, list(one.talk.in_flight) * (module.MOST_NAMED + 1))
     detail = only(sink)["detail"]
     assert isinstance(detail, dict)
     assert (detail["open"], len(detail["exchanges"])) == (module.MOST_NAMED + 1, module.MOST_NAMED)
@@ -83,14 +84,14 @@ def test_of_a_gap_without_an_account_nobody_knows_how_much_it_lost() -> None:
     sink = One()
     one = track()
     one.break_off("spool_damaged", 50)
-    Events(sink, 0).gap(one, 90, None, 0, None)
+    Events(sink, 0).gap(one, 90, None, None, None)
     row = only(sink)
     assert (row["frames"], row["bytes"]) == (None, None)
 
 
 def test_a_record_that_never_broke_off_has_no_gap() -> None:
     sink = One()
-    Events(sink, 0).gap(track(), 90, None, 0, None)
+    Events(sink, 0).gap(track(), 90, None, None, None)
     assert len(sink.rows) == 0
 
 
@@ -104,10 +105,17 @@ def test_the_other_events() -> None:
     events.half_closed(one, 4, 1)
     events.clock(5, -7)
     events.node(6, {"node_id": 2})
-    events.connections_lost(7, {"reason": "queue_full", "connections": 3, "frames": 20, "bytes": 200})
+    events.connections_lost(7, "queue_full", Missed(3, 20, 200), [5])
+    events.log_lost(8, {"segments": [1, 2], "log_bytes": 70})
     rows = sink.rows.table().to_pylist()
-    assert [row["kind"] for row in rows] == ["session", "opened", "login", "half_closed", "clock", "node", "gap"]
-    assert [row["connection"] for row in rows] == [None, 4, 4, 4, None, None, None]
+    assert [row["kind"] for row in rows] == ["session", "opened", "login", "half_closed", "clock", "node", "gap", "gap"]
+    assert [row["connection"] for row in rows] == [None, 4, 4, 4, None, None, None, None]
     assert json.loads(rows[3]["detail"]) == {"by": "broker"}
     assert json.loads(rows[4]["detail"]) == {"moved_ns": -7}
-    assert (rows[6]["frames"], rows[6]["bytes"], json.loads(rows[6]["detail"])) == (20, 200, {"connections": 3})
+    assert (rows[6]["frames"], rows[6]["bytes"], json.loads(rows[6]["detail"])) == (
+        20,
+        200,
+        {"connections": 3, "ends_of": [5]},
+    )
+    assert (rows[7]["cause"], rows[7]["frames"], rows[7]["bytes"]) == ("spool_damaged", None, None)
+    assert json.loads(rows[7]["detail"]) == {"segments": [1, 2], "log_bytes": 70}

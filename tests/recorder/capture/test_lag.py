@@ -1,17 +1,17 @@
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proxy.files import Folder
 from recorder.capture import lag as lags
-from recorder.capture import session as sessions
 from recorder.capture.lag import FINEST_NS, MOST_STEPS, Lag, Reports, Trail, Unread
-from recorder.capture.session import Status
+from recorder.capture.status import STATUS_FILE, Status, write_status
 
 SECOND = 1_000_000_000
 HEAD = 100
@@ -118,16 +118,22 @@ def log() -> Log:
 
 
 @pytest.fixture
-def lag(log: Log, tmp_path: Path) -> Lag:
-    return Lag(tmp_path, log.trail, lambda: log.now)
+def session(tmp_path: Path) -> Iterator[Folder]:
+    with Folder.at(tmp_path) as opened:
+        yield opened
 
 
 @pytest.fixture
-def report(log: Log, tmp_path: Path) -> Callable[..., None]:
+def lag(log: Log, session: Folder) -> Lag:
+    return Lag(session, log.trail, lambda: log.now)
+
+
+@pytest.fixture
+def report(log: Log, session: Folder) -> Callable[..., None]:
     """Has the compactor report how far it is."""
 
     def report(segment: int, position: int, frames: int = 0) -> None:
-        sessions.write_status(tmp_path, Status(frames, frames * 10, segment, position, log.now))
+        write_status(session, Status(frames, frames * 10, segment, position, log.now))
 
     return report
 
@@ -216,33 +222,37 @@ def test_a_report_that_cannot_be_read_is_the_one_before(log, lag, report, tmp_pa
     log.write(10)
     report(1, HEAD + 10, frames=7)
     assert lag.counters()["compacted_frames"] == 7
-    (tmp_path / sessions.STATUS_FILE).write_text("{")
+    (tmp_path / STATUS_FILE).write_text("{")
     assert lag.counters()["compacted_frames"] == 7
     assert seconds(lag) == 0
 
 
 @pytest.fixture
-def hung(log: Log, report: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A report that hangs whoever reads it, as on a disk that hangs."""
+def goes_on(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Reports hang whoever reads them, as on a disk that hangs, until this is set."""
+    goes_on = threading.Event()
+
+    def hang(_: Folder) -> Status:
+        goes_on.wait()
+        return Status()
+
     monkeypatch.setattr(lags, "REPORT_SECONDS", 0.01)
-    path = tmp_path / sessions.STATUS_FILE
-    os.mkfifo(path)
-    return path
+    monkeypatch.setattr(lags, "read_status", hang)
+    return goes_on
 
 
-def test_a_report_that_hangs_is_waited_for_by_one_thread_and_the_lag_grows(log, lag, hung):
+def test_a_report_that_hangs_is_waited_for_by_one_thread_and_the_lag_grows(log, lag, goes_on):
     log.write(10)
     for _ in range(3):
         log.now += 10 * SECOND
         assert lag.counters()["lag_seconds"] == log.now / SECOND
     assert lag._reports._done.is_set() is False
-    with hung.open("w") as file:
-        file.write("{}")
+    goes_on.set()
     assert lag._reports._done.wait(60)
 
 
-def test_without_a_thread_to_be_had_the_report_is_the_one_before(tmp_path, monkeypatch):
-    reports = Reports(tmp_path)
+def test_without_a_thread_to_be_had_the_report_is_the_one_before(session, monkeypatch):
+    reports = Reports(session)
 
     def none_to_be_had(_: object) -> None:
         raise RuntimeError("can't start new thread")
@@ -250,5 +260,5 @@ def test_without_a_thread_to_be_had_the_report_is_the_one_before(tmp_path, monke
     with monkeypatch.context() as patched:
         patched.setattr(lags.threading.Thread, "start", none_to_be_had)
         assert reports.newest() == Status()
-    sessions.write_status(tmp_path, Status(frames=3))
+    write_status(session, Status(frames=3))
     assert reports.newest() == Status(frames=3)

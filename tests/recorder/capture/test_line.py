@@ -13,8 +13,7 @@ from proxy.conversation.exchange import Direction
 from proxy.wire import catalog
 from recorder.capture import line as lines
 from recorder.capture.line import Line
-from recorder.capture.spool import OF_STREAMS, Kind
-from recorder.capture.writer import Item
+from recorder.capture.spool import OF_STREAMS, Item, Kind
 from tests.recorder.capture import traffic
 from tests.recorder.capture.traffic import framed
 

@@ -1,84 +1,172 @@
-"""A session's folder: who may write it, who may take it over, how it comes and goes."""
+"""A session's folder: how it comes and goes, and what in a capture is left alone."""
 
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from proxy.files import Folder, StrangeFileError
 from recorder.capture import session as sessions
-from recorder.capture.session import FolderError, Lock, RecordSettings, Status
+from recorder.capture.lock import WRITER_LOCK
+from recorder.capture.session import FolderError, RecordSettings
+from tests.recorder.capture.looks import everything, session_folder, take_lock
 
 
-def test_a_lock_is_one_holders_until_it_is_released(tmp_path: Path) -> None:
-    first = Lock.take(tmp_path / "lock")
-    assert first is not None
-    assert Lock.take(tmp_path / "lock") is None
-    first.release()
-    first.release()
-    assert Lock.take(tmp_path / "lock") is not None
+@pytest.fixture
+def capture(tmp_path: Path) -> Path:
+    folder = tmp_path / "capture"
+    sessions.check_writable(folder)
+    return folder
 
 
-def test_a_session_is_seen_only_with_its_writers_lock_held(tmp_path: Path) -> None:
-    sessions.check_writable(tmp_path)
-    lock = sessions.begin(tmp_path, "one")
-    assert sessions.sessions(tmp_path) == ["one"]
-    assert Lock.take(sessions.spool_folder(tmp_path, "one") / sessions.WRITER_LOCK) is None
+@pytest.fixture
+def begin(capture: Path) -> Iterator[Callable[[str], None]]:
+    """Begins a session whose writer is gone."""
+    opened: list[Folder] = []
+
+    def begun(name: str) -> None:
+        folder, lock = sessions.begin(capture, name)
+        opened.append(folder)
+        lock.release()
+
+    yield begun
+    for folder in opened:
+        folder.close()
+
+
+STRANGERS: dict[str, Callable[[Path], object]] = {
+    "FIFO": os.mkfifo,
+    "link": lambda path: path.symlink_to("elsewhere"),
+    "folder": Path.mkdir,
+}
+
+
+def no_steps(step: str) -> None:
+    pass
+
+
+def test_a_session_is_seen_only_with_its_writers_lock_held(capture: Path) -> None:
+    folder, lock = sessions.begin(capture, "one")
+    assert sessions.sessions(capture) == ["one"]
+    assert folder.path == session_folder(capture, "one")
+    assert take_lock(folder.path, WRITER_LOCK) is None
     lock.release()
+    folder.close()
 
 
-def test_a_session_is_live_as_long_as_its_writer(tmp_path: Path) -> None:
-    sessions.check_writable(tmp_path)
-    lock = sessions.begin(tmp_path, "one")
-    assert sessions.is_live(tmp_path, "one")
+def test_a_session_is_live_as_long_as_its_writer(capture: Path) -> None:
+    folder, lock = sessions.begin(capture, "one")
+    assert sessions.is_live(capture, "one")
     lock.release()
-    assert not sessions.is_live(tmp_path, "one")
-    assert not sessions.is_live(tmp_path, "two")
+    folder.close()
+    assert not sessions.is_live(capture, "one")
+    assert not sessions.is_live(capture, "two")
 
 
-def test_a_session_is_begun_once(tmp_path: Path) -> None:
-    sessions.check_writable(tmp_path)
-    sessions.begin(tmp_path, "one")
+def test_a_session_is_begun_once(capture: Path, begin: Callable[[str], None]) -> None:
+    begin("one")
     with pytest.raises(FolderError, match="one exists already"):
-        sessions.begin(tmp_path, "one")
+        begin("one")
 
 
-def test_a_hidden_session_is_gone_for_everybody(tmp_path: Path) -> None:
-    sessions.check_writable(tmp_path)
-    sessions.begin(tmp_path, "one")
-    sessions.hide(sessions.spool_folder(tmp_path, "one"))
-    assert sessions.sessions(tmp_path) == []
-    sessions.remove_all_hidden(tmp_path)
-    assert list((tmp_path / sessions.SPOOL_FOLDER).iterdir()) == []
+def test_a_removed_session_is_gone_for_everybody(capture: Path, begin: Callable[[str], None]) -> None:
+    begin("one")
+    steps: list[str] = []
+    sessions.remove(capture, "one", steps.append)
+    assert steps == ["remove session", "remove folder"]
+    assert os.listdir(capture / sessions.SPOOL_FOLDER) == []
+    sessions.remove(capture, "one", no_steps)
 
 
-def test_a_hidden_session_may_be_removed_by_two_at_once(tmp_path: Path) -> None:
-    sessions.check_writable(tmp_path)
-    sessions.begin(tmp_path, "one").release()
-    gone = sessions.hide(sessions.spool_folder(tmp_path, "one"))
-    sessions.remove_hidden(gone)
-    sessions.remove_hidden(gone)
-    assert not gone.exists()
+def test_a_session_that_was_being_removed_when_its_process_ended_is_removed_by_the_next(
+    capture: Path, begin: Callable[[str], None]
+) -> None:
+    begin("one")
+
+    def killed(step: str) -> None:
+        if step == "remove folder":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        sessions.remove(capture, "one", killed)
+    assert sessions.sessions(capture) == []
+    sessions.remove_all_hidden(capture)
+    sessions.remove_all_hidden(capture)
+    assert os.listdir(capture / sessions.SPOOL_FOLDER) == []
+
+
+def test_what_others_have_put_into_a_finished_session_stays(capture: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "00000001.log").write_text("kept")
+    spool = capture / sessions.SPOOL_FOLDER
+    (spool / ".one.done").symlink_to(outside)
+    (spool / ".two.done").mkdir()
+    (spool / ".two.done" / "notes.txt").write_text("kept")
+    (spool / ".two.done" / "00000001.log").write_text("removed")
+    (spool / ".two.done" / "writer.lock").symlink_to(outside / "00000001.log")
+    sessions.remove_all_hidden(capture)
+    assert everything(outside) == {"00000001.log": b"kept"}
+    assert sorted(everything(spool)) == [".one.done", ".two.done", ".two.done/notes.txt", ".two.done/writer.lock"]
 
 
 def test_a_folder_without_a_spool_has_no_sessions(tmp_path: Path) -> None:
     assert sessions.sessions(tmp_path / "missing") == []
+    assert sessions.sessions(tmp_path) == []
+    sessions.remove_all_hidden(tmp_path)
 
 
-def test_names_of_sessions_differ_and_lead_nowhere_else(tmp_path: Path) -> None:
-    names = {sessions.new_session() for _ in range(50)}
-    assert len(names) == 50
-    for name in names:
-        assert sessions.spool_folder(tmp_path, name).parent == tmp_path / sessions.SPOOL_FOLDER
+def test_names_of_sessions_differ_and_lead_nowhere_else(capture: Path) -> None:
+    assert len({sessions.new_session() for _ in range(50)}) == 50
     for bad in ("../up", ".hidden", "", "a/b"):
-        with pytest.raises(ValueError, match="not a session's name"):
-            sessions.spool_folder(tmp_path, bad)
+        for touch in (sessions.open_session, sessions.begin):
+            with pytest.raises(ValueError, match="not a session's name"):
+                touch(capture, bad)
 
 
-def test_a_status_is_read_whole_or_not_at_all(tmp_path: Path) -> None:
-    assert sessions.read_status(tmp_path) is None
-    sessions.write_status(tmp_path, Status(frames=3, position=5))
-    sessions.write_status(tmp_path, Status(frames=4, segment=2))
-    assert sessions.read_status(tmp_path) == Status(frames=4, segment=2)
+def test_a_folder_that_is_called_like_no_session_or_is_none_is_not_taken_for_one(capture: Path) -> None:
+    spool = capture / sessions.SPOOL_FOLDER
+    for name in ("s1", "two words", "line\n", "_temporary"):
+        (spool / name).mkdir()
+    (spool / "link").symlink_to("s1")
+    (spool / "file").touch()
+    assert sessions.sessions(capture) == ["s1"]
+    with pytest.raises(StrangeFileError, match="link is a symbolic link, not a folder"):
+        sessions.open_session(capture, "link")
+
+
+@pytest.mark.parametrize("name", ["00000001.log", ".00000007.state", "status.json", ".status.json", "writer.lock"])
+@pytest.mark.parametrize("stranger", STRANGERS)
+def test_a_session_with_something_else_in_the_place_of_a_file_is_told(capture: Path, begin, name, stranger) -> None:
+    begin("one")
+    with sessions.open_session(capture, "one") as opened:
+        sessions.check_ours(capture, opened)
+        path = opened.path / name
+        path.unlink(missing_ok=True)
+        STRANGERS[stranger](path)
+        with pytest.raises(StrangeFileError, match=f"{name} is a"):
+            sessions.check_ours(capture, opened)
+
+
+def test_a_capture_with_something_else_in_the_place_of_its_tables_is_told(capture: Path, begin) -> None:
+    begin("one")
+    (capture / "frames").mkdir()
+    (capture / "events").symlink_to("frames")
+    with sessions.open_session(capture, "one") as opened, pytest.raises(StrangeFileError, match="events is a symbolic"):
+        sessions.check_ours(capture, opened)
+
+
+def test_a_session_belongs_to_who_has_made_it(capture: Path, begin, monkeypatch: pytest.MonkeyPatch) -> None:
+    begin("one")
+    assert sessions.is_own(capture, "one")
+    assert sessions.is_own(capture, "gone")
+    user = os.geteuid() + 1
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    assert not sessions.is_own(capture, "one")
+    (capture / "_spool" / ".two.done").mkdir()
+    sessions.remove_all_hidden(capture, only_own=True)
+    assert (capture / "_spool" / ".two.done").is_dir()
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
@@ -89,19 +177,14 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "new" / "folder" / sessions.SPOOL_FOLDER) == []
 
 
+def test_a_spool_that_leads_elsewhere_is_not_recorded_into(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "_spool").symlink_to("elsewhere")
+    with pytest.raises(FolderError, match=r"can't be written: .*_spool is a symbolic link, not a folder"):
+        sessions.check_writable(tmp_path)
+
+
 @pytest.mark.parametrize("wrong", [{"queue": 0}, {"spool": -1}, {"segment": 0}, {"segment_seconds": 0.0}])
 def test_a_limit_of_nothing_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="right would be"):
         RecordSettings(**wrong)  # type: ignore[arg-type]
-
-
-def test_a_folder_that_is_called_like_no_session_is_not_taken_for_one(tmp_path: Path) -> None:
-    for name in ("s1", "two words", "line\n", "_temporary"):
-        (tmp_path / "_spool" / name).mkdir(parents=True)
-    assert sessions.sessions(tmp_path) == ["s1"]
-
-
-@pytest.mark.parametrize("text", ["{junk", '{"a": 1}', "[]"])
-def test_a_status_that_is_none_is_as_good_as_none_yet(tmp_path: Path, text: str) -> None:
-    (tmp_path / "status.json").write_text(text)
-    assert sessions.read_status(tmp_path) is None

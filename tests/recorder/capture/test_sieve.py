@@ -11,13 +11,12 @@ import pytest
 from proxy.conversation.exchange import Direction
 from proxy.wire import catalog
 from proxy.wire.apis import api_name
-from recorder.capture import session as sessions
 from recorder.capture.compactor import compact
 from recorder.capture.session import RecordSettings
 from recorder.capture.spool import OF_STREAMS
 from recorder.capture.tap import Tap
 from tests.recorder.capture import traffic
-from tests.recorder.capture.looks import event_rows, frame_rows, log_entries
+from tests.recorder.capture.looks import event_rows, frame_rows, log_entries, session_folder
 from tests.recorder.capture.test_tap import play_on_a_bad_disk
 from tests.recorder.capture.traffic import Call, Chunk, Player, Talk, framed
 
@@ -125,7 +124,7 @@ def call(client_id: str, body: str, version: int = 3) -> Call:
 
 def written(tmp_path: Path, tap: Tap) -> bytes:
     """The peers' bytes in the log, without what the log itself says of them."""
-    entries = log_entries(sessions.spool_folder(tmp_path, tap.session))
+    entries = log_entries(session_folder(tmp_path, tap.session))
     return b"".join(entry.data for entry in entries if entry.kind in OF_STREAMS)
 
 

@@ -1,45 +1,51 @@
 """The log's format: every whole entry of a torn log is read, and nothing else is."""
 
-import errno
-import os
-import random
-from pathlib import Path
+import json
+import struct
+from dataclasses import asdict, replace
 
 import pytest
+from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
 from recorder.capture import spool
-from recorder.capture.blocks import LARGE, is_cached
-from recorder.capture.spool import DamagedSegmentError, Entry, Kind, SegmentHead, SegmentReader, UnknownSpoolError
+from recorder.capture.spool import MAGIC, MOST, DamagedSegmentError, Entry, Kind, SegmentHead, UnknownSpoolError
 
-HEAD = SegmentHead("20261121T130000Z-abc", 3, 1_700_000_000_000_000_000, 5, 77, "prod")
+HEAD = SegmentHead("20261121T130000Z-abc", 3, 1_700_000_000_000_000_000, 5, 77, "prod", 300)
 
 
 @st.composite
 def entries(draw: st.DrawFn) -> Entry:
     data = draw(st.binary(max_size=60))
-    spans = draw(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 60)), max_size=3)) if data else []
+    spans = []
+    for _ in range(draw(st.integers(0, 3)) if data else 0):
+        start = draw(st.integers(0, len(data) - 1))
+        spans.append((start, draw(st.integers(1, len(data) - start))))
     return Entry(
         draw(st.sampled_from(list(Kind))),
         draw(st.integers(0, 1)),
         draw(st.integers(-1, 1 << 40)),
-        draw(st.integers(-(1 << 31), 1 << 62)),
-        draw(st.integers(0, 1 << 62)),
+        draw(st.integers(-(1 << 31), MOST)),
+        draw(st.integers(0, MOST)),
         data,
         tuple(spans),
+        draw(st.integers(0, spool.NUMBERS - 1)),
     )
 
 
-def log_of(found: list[Entry]) -> bytes:
-    return b"".join(spool.entry_head(*entry) + entry.data for entry in found)
+seeds = st.integers(0, (1 << 32) - 1)
 
 
-@given(st.lists(entries(), max_size=5))
-def test_entries_are_read_as_they_were_written(written: list[Entry]) -> None:
-    log = log_of(written)
-    assert [entry for entry, _ in spool.entries(log)] == written
-    assert [end for _, end in spool.entries(log)][-1:] == [len(log)][: len(written)]
+def log_of(found: list[Entry], seed: int = 0) -> bytes:
+    return b"".join(spool.entry_head(*entry, seed) + entry.data for entry in found)
+
+
+@given(st.lists(entries(), max_size=5), seeds)
+def test_entries_are_read_as_they_were_written(written: list[Entry], seed: int) -> None:
+    log = log_of(written, seed)
+    assert [entry for entry, _ in spool.entries(log, 0, seed)] == written
+    assert [end for _, end in spool.entries(log, 0, seed)][-1:] == [len(log)][: len(written)]
 
 
 @given(st.lists(entries(), min_size=1, max_size=4))
@@ -61,127 +67,140 @@ def test_a_flipped_bit_is_never_read(written: list[Entry], data: st.DataObject) 
     assert [entry for entry, _ in spool.entries(bytes(log))] == written[:before]
 
 
+@given(entries(), seeds, seeds)
+def test_an_entry_of_another_segment_is_none(written: Entry, seed: int, other: int) -> None:
+    assert bool(list(spool.entries(log_of([written], seed), 0, other))) == (seed == other)
+
+
+SENSIBLE = Entry(Kind.BYTES, 0, 1, 0, 1, b"abc", (), 0)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"kind": 0},
+        {"kind": 19},
+        {"direction": 2},
+        {"direction": 7},
+        {"connection": -2},
+        {"offset": -(1 << 63)},
+        {"offset": 1 << 62},
+        {"mono_ns": -1},
+        {"mono_ns": (1 << 63) - 1},
+        {"spans": ((0, 4),)},
+        {"spans": ((4, 0),)},
+        {"spans": ((1 << 31, 1 << 31),)},
+    ],
+    ids=lambda wrong: "-".join(f"{name}-{value}" for name, value in wrong.items()),
+)
+def test_what_no_log_says_is_no_entry_whatever_its_checksum(wrong: dict[str, object]) -> None:
+    assert list(spool.entries(log_of([SENSIBLE, SENSIBLE._replace(**wrong), SENSIBLE]))) == [(SENSIBLE, 43)]
+
+
+def test_spans_that_reach_beyond_an_entry_are_none() -> None:
+    log = bytearray(log_of([SENSIBLE]))
+    # 2**32 - 1 spans
+    log[12:16] = b"\xff" * 4
+    log[:4] = crc32c(bytes(log[8:])).to_bytes(4, "big")
+    assert list(spool.entries(bytes(log))) == []
+
+
 def test_a_head_is_read_as_it_was_written() -> None:
-    encoded = spool.encode_head(HEAD)
-    assert spool.decode_head(encoded + b"more") == (HEAD, len(encoded))
+    encoded, seed = spool.encode_head(HEAD)
+    assert spool.decode_head(encoded + b"more") == (HEAD, spool.SPOOL_FORMAT, len(encoded), seed)
 
 
 def test_a_torn_head_is_said_to_be_damaged_wherever_it_ends() -> None:
-    encoded = spool.encode_head(HEAD)
+    encoded, _ = spool.encode_head(HEAD)
     for length in range(len(encoded)):
         with pytest.raises(DamagedSegmentError):
             spool.decode_head(encoded[:length])
 
 
-def test_a_newer_format_is_refused_by_its_number() -> None:
-    encoded = bytearray(spool.encode_head(HEAD))
-    encoded[9] = 9
-    with pytest.raises(UnknownSpoolError, match="spool format 9"):
-        spool.decode_head(bytes(encoded))
+def test_a_flipped_bit_of_a_head_is_damage_and_never_another_format() -> None:
+    encoded, _ = spool.encode_head(HEAD)
+    for at in range(len(encoded) * 8):
+        flipped = bytearray(encoded)
+        flipped[at // 8] ^= 1 << at % 8
+        with pytest.raises(DamagedSegmentError):
+            spool.decode_head(bytes(flipped))
 
 
-def test_segments_are_listed_by_number_and_nothing_else_is(tmp_path: Path) -> None:
-    for name in ("00000010.log", "00000009.log", ".00000011.log", "writer.lock", "00000009.state", "123456789.log"):
-        (tmp_path / name).touch()
-    assert spool.segments(tmp_path) == [9, 10, 123456789]
-    assert spool.segments(tmp_path / "missing") == []
+def head_of(told: bytes, number: int = spool.SPOOL_FORMAT) -> bytes:
+    """A head with a good checksum."""
+    head = struct.pack(">8sHI", MAGIC, number, len(told)) + told
+    return head + crc32c(head).to_bytes(4, "big")
 
 
-def write_segment(tmp_path: Path, log: bytes) -> Path:
-    path = spool.segment_path(tmp_path, HEAD.number)
-    path.write_bytes(spool.encode_head(HEAD) + log)
-    return path
+@pytest.mark.parametrize("number", [0, 3, 9, 65535])
+def test_another_format_is_refused_by_its_number(number: int) -> None:
+    with pytest.raises(UnknownSpoolError, match=f"spool format {number}, this program knows up to 2"):
+        spool.decode_head(head_of(b"whatever stands there then", number))
 
 
-def read_all(reader: SegmentReader, limit: int | None = None) -> list[Entry]:
-    found: list[Entry] = []
-    while more := reader.read(limit):
-        found += more
-    return found
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        b"[]",
+        b"{}",
+        b"[" * 50_000,
+        json.dumps(asdict(HEAD) | {"more": 1}).encode(),
+        *(
+            json.dumps(asdict(HEAD) | told).encode()
+            for told in (
+                {"session": 1},
+                {"cluster": []},
+                {"number": True},
+                {"number": -1},
+                {"clock_ns": 1 << 63},
+                {"mono_ns": -1},
+                {"previous_end": 1.5},
+                {"log_bytes": []},
+            )
+        ),
+    ],
+    ids=[
+        "list",
+        "empty",
+        "deep",
+        "more",
+        "name",
+        "cluster",
+        "bool",
+        "below",
+        "clock",
+        "time",
+        "float",
+        "list-of-bytes",
+    ],
+)
+def test_a_head_that_says_what_none_says_is_damaged_whatever_its_checksum(wrong: bytes) -> None:
+    with pytest.raises(DamagedSegmentError):
+        spool.decode_head(head_of(wrong))
 
 
-def chunk(offset: int, size: int) -> Entry:
-    return Entry(Kind.BYTES, 0, 1, offset, 1, b"x" * size)
+def format_1(head: SegmentHead) -> bytes:
+    """A head as format 1 has it: the checksum is the JSON's alone."""
+    told = asdict(head)
+    del told["log_bytes"]
+    text = json.dumps(told).encode()
+    return struct.pack(">8sHI", MAGIC, 1, len(text)) + text + crc32c(text).to_bytes(4, "big")
 
 
-def test_a_segment_is_read_in_blocks_and_entries_above_a_block_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(SegmentReader, "BLOCK", 100)
-    written = [chunk(0, 30), chunk(30, 500), chunk(530, 1), chunk(531, 99)]
-    reader = SegmentReader(write_segment(tmp_path, log_of(written)))
-    assert read_all(reader) == written
+def test_of_format_1_heads_and_entries_are_read_and_have_no_numbers() -> None:
+    encoded = format_1(HEAD)
+    start = spool.decode_head(encoded)
+    assert start == (replace(HEAD, log_bytes=None), 1, len(encoded), 0)
+    log = log_of([SENSIBLE, SENSIBLE._replace(kind=Kind.CLOCK, connection=0)])
+    found = [entry for entry, _ in spool.entries(log, 0, start.seed, numbered=False)]
+    assert [entry.number for entry in found] == [spool.UNNUMBERED] * 2
+    # there a clock stood on a connection that may be another's
+    assert [entry.connection for entry in found] == [1, spool.NO_CONNECTION]
 
 
-def test_a_growing_segment_is_read_on_where_it_was_torn(tmp_path: Path) -> None:
-    log = log_of([chunk(0, 10), chunk(10, 10)])
-    path = write_segment(tmp_path, log[:-1])
-    reader = SegmentReader(path)
-    assert read_all(reader) == [chunk(0, 10)]
-    with path.open("ab") as file:
-        file.write(log[-1:])
-    assert read_all(reader) == [chunk(10, 10)]
-
-
-def test_what_stands_behind_a_segments_end_is_not_read(tmp_path: Path) -> None:
-    whole = log_of([chunk(0, 10)])
-    reader = SegmentReader(write_segment(tmp_path, whole + log_of([chunk(10, 10)])))
-    assert read_all(reader, reader.position + len(whole)) == [chunk(0, 10)]
-
-
-def test_a_damaged_length_asks_for_no_more_than_there_is(tmp_path: Path) -> None:
-    log = bytearray(log_of([chunk(0, 10)]))
-    log[4:8] = b"\xff\xff\xff\xff"
-    reader = SegmentReader(write_segment(tmp_path, bytes(log)))
-    assert read_all(reader) == []
-
-
-def test_the_facts_of_an_entry_are_its_json() -> None:
-    assert Entry(Kind.CLOSED, 0, 7, 0, 9, b'{"cause":"drained"}').facts() == {"cause": "drained"}
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_what_is_not_in_the_page_cache_is_read_past_it(tmp_path: Path, seed: int) -> None:
-    rng = random.Random(seed)
-    written = [chunk(number, rng.randint(1, 300_000)) for number in range(60)]
-    path = write_segment(tmp_path, log_of(written))
-    with path.open("rb") as file:
-        os.fdatasync(file.fileno())
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-        assert not is_cached(file.fileno(), 5 * LARGE)
-        reader = SegmentReader(path)
-        assert read_all(reader) == written
-        reader.close()
-        assert not is_cached(file.fileno(), 3 * LARGE)
-
-
-def test_where_it_can_only_be_read_through_the_cache_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    written = [chunk(number, 300_000) for number in range(10)]
-    path = write_segment(tmp_path, log_of(written))
-
-    def refuses(*_: object) -> None:
-        raise OSError("not here")
-
-    monkeypatch.setattr(spool, "is_cached", lambda *_: False)
-    monkeypatch.setattr(spool, "BlockFile", refuses)
-    reader = SegmentReader(path)
-    assert read_all(reader) == written
-    reader.close()
-
-
-def test_where_a_file_can_be_opened_so_but_not_read_it_is_read_through_the_cache(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    written = [chunk(number, 300_000) for number in range(10)]
-    path, tries = write_segment(tmp_path, log_of(written)), []
-
-    def refuses(_: object, at: int, size: int) -> bytes:
-        tries.append(size)
-        raise OSError(errno.EINVAL, "Invalid argument")
-
-    monkeypatch.setattr(spool, "is_cached", lambda *_: False)
-    monkeypatch.setattr(spool.BlockFile, "read", refuses)
-    reader = SegmentReader(path)
-    assert read_all(reader) == written
-    assert len(tries) == 1
-    reader.close()
+def test_a_head_of_format_1_whose_number_is_flipped_is_damaged() -> None:
+    for number in (0, 2, 3, 65):
+        encoded = bytearray(format_1(HEAD))
+        encoded[8:10] = number.to_bytes(2, "big")
+        with pytest.raises(DamagedSegmentError):
+            spool.decode_head(bytes(encoded))

@@ -1,11 +1,13 @@
 """Files become visible whole, in the hour of their rows, and stay."""
 
+import os
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from proxy.files import StrangeFileError
 from recorder.capture import frames as c
 from recorder.capture import storage
 from recorder.capture.storage import RangeFile
@@ -24,11 +26,6 @@ def rows(count: int) -> pa.Table:
 
 def visible(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("[!._]*.parquet"))
-
-
-def test_an_hour_is_named_by_date_and_hour_of_utc() -> None:
-    assert storage.hour_folder(0) == "date=1970-01-01/hour=00"
-    assert storage.hour_folder(NOON) == "date=2024-10-04/hour=13"
 
 
 def test_a_file_is_invisible_until_it_is_published(tmp_path: Path) -> None:
@@ -81,15 +78,42 @@ def test_a_discarded_file_leaves_nothing(tmp_path: Path) -> None:
 
 def test_a_file_and_its_folders_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[str] = []
-    monkeypatch.setattr(storage, "sync", lambda path: synced.append(path.name))
+    monkeypatch.setattr(
+        os, "fsync", lambda descriptor: synced.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+    )
     file = range_file(tmp_path)
     file.write(rows(1))
     storage.publish([file], storage.no_steps)
     assert synced == [tmp_path.name, "frames", "date=2024-10-04", ".s-1-1.parquet", "hour=13"]
 
 
-def test_a_file_written_at_once_is_the_old_one_or_the_new_one(tmp_path: Path) -> None:
-    storage.write_synced(tmp_path / "state", b"old")
-    storage.write_synced(tmp_path / "state", b"new")
-    assert (tmp_path / "state").read_bytes() == b"new"
-    assert [path.name for path in tmp_path.iterdir()] == ["state"]
+@pytest.mark.parametrize("link", ["frames", "frames/date=2024-10-04", "frames/date=2024-10-04/hour=13"])
+def test_no_file_is_made_behind_a_link(tmp_path: Path, link: str) -> None:
+    capture, elsewhere = tmp_path / "capture", tmp_path / "elsewhere"
+    for folder in ((capture / link).parent, elsewhere):
+        folder.mkdir(parents=True)
+    (capture / link).symlink_to(elsewhere)
+    with pytest.raises(StrangeFileError, match=f"{link} is a symbolic link, not a folder"):
+        range_file(capture)
+    with pytest.raises(StrangeFileError, match=f"{link} is a symbolic link, not a folder"):
+        storage.remove_unpublished(capture, "s")
+    assert list(elsewhere.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", [".s-1-1.parquet", "s-1-1.parquet"], ids=["hidden", "final"])
+def test_no_file_is_written_through_a_link_nor_takes_its_place(tmp_path: Path, name: str) -> None:
+    capture, elsewhere = tmp_path / "capture", tmp_path / "elsewhere"
+    elsewhere.write_text("old")
+    folder = capture / "frames" / "date=2024-10-04" / "hour=13"
+    folder.mkdir(parents=True)
+    (folder / name).symlink_to(elsewhere)
+
+    def publish() -> None:
+        file = range_file(capture)
+        file.write(rows(1))
+        storage.publish([file], storage.no_steps)
+
+    with pytest.raises(StrangeFileError, match="is a symbolic link, not a file"):
+        publish()
+    assert elsewhere.read_text() == "old"
+    assert (folder / name).is_symlink()

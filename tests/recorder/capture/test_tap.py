@@ -22,15 +22,27 @@ from proxy.log import KeyFormatter
 from proxy.net.room import Room
 from proxy.wire import catalog
 from proxy.wire.dialects import Dialect
-from recorder.capture import compactor, redaction, spool
+from proxy.wire.framing import FrameLimits
+from recorder.capture import compaction, redaction
 from recorder.capture import session as sessions
 from recorder.capture.compactor import compact
-from recorder.capture.session import FolderError, RecordSettings, Status, WhenFull
+from recorder.capture.facts import facts
+from recorder.capture.session import FolderError, RecordSettings, WhenFull
 from recorder.capture.spool import Entry, Kind
+from recorder.capture.status import Status, write_status
 from recorder.capture.tap import Tap, compactor_command, open_tap
 from recorder.capture.writer import ENTRY_COST
 from tests.recorder.capture import traffic
-from tests.recorder.capture.looks import assert_holds, event_rows, frame_rows, log_bytes, log_entries
+from tests.recorder.capture.looks import (
+    assert_holds,
+    event_rows,
+    frame_rows,
+    log_bytes,
+    log_entries,
+    segments,
+    session_folder,
+    take_lock,
+)
 from tests.recorder.capture.traffic import Player, Talk
 
 TapOf = Callable[..., Tap]
@@ -38,7 +50,7 @@ KINDS = (traffic.METADATA, traffic.HEARTBEAT, traffic.PRODUCE, traffic.SASL_AUTH
 
 
 def spool_of(tmp_path: Path, tap: Tap) -> Path:
-    return sessions.spool_folder(tmp_path, tap.session)
+    return session_folder(tmp_path, tap.session)
 
 
 def some_talks(rng: random.Random, count: int, calls: int, largest: int) -> list[Talk]:
@@ -73,11 +85,18 @@ def test_what_is_said_of_a_connection_is_in_the_log(tap_of: TapOf, tmp_path: Pat
     tap.closed(3, Cause.BROKER_RESET, 7)
     tap.close()
     opened, half, node, closed, _ = log_entries(spool_of(tmp_path, tap))
-    told = opened.facts()
+    told = facts(opened)
     assert (told["client"], told["tls"], told["principal"]) == (talk.client, True, "CN=orders")
     assert (half.kind, half.direction, half.mono_ns) == (Kind.END_OF_STREAM, 0, 6)
-    assert node.facts() == {"node_id": 2, "upstream": "10.0.0.2:9092", "listener": "127.0.0.1:9095", "cluster": "east"}
-    assert closed.facts() == {"cause": "broker_reset"}
+    assert facts(node) == {"node_id": 2, "upstream": "10.0.0.2:9092", "listener": "127.0.0.1:9095", "cluster": "east"}
+    assert facts(closed) == {"cause": "broker_reset", "sequence": 0, "offsets": (0, 0)}
+
+
+def test_the_limits_in_force_are_in_the_log(tap_of: TapOf, tmp_path: Path) -> None:
+    tap = tap_of()
+    Player(tap).open(Talk(3, []), limits=FrameLimits(1000, 2000))
+    tap.close()
+    assert facts(log_entries(spool_of(tmp_path, tap))[0])["limits"] == (1000, 2000)
 
 
 def test_connections_that_are_open_when_the_tap_closes_are_closed(tap_of: TapOf, tmp_path: Path) -> None:
@@ -90,10 +109,10 @@ def test_connections_that_are_open_when_the_tap_closes_are_closed(tap_of: TapOf,
 
 def test_the_writers_lock_is_held_until_the_tap_is_closed(tap_of: TapOf, tmp_path: Path) -> None:
     tap = tap_of()
-    lock = spool_of(tmp_path, tap) / sessions.WRITER_LOCK
-    assert sessions.Lock.take(lock) is None
+    spool = spool_of(tmp_path, tap)
+    assert take_lock(spool, sessions.WRITER_LOCK) is None
     tap.close()
-    assert sessions.Lock.take(lock) is not None
+    assert take_lock(spool, sessions.WRITER_LOCK) is not None
 
 
 @settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -496,7 +515,7 @@ def test_the_counters_tell_of_the_compactor_too(tap_of: TapOf, tmp_path: Path) -
     assert tap.counters()["spool_bytes"] == tap.counters()["lag_bytes"] == size
     assert tap.counters()["lag_seconds"] > 0
     report = Status(frames=7, bytes=70, segment=1, position=size, at_ns=time.monotonic_ns())
-    sessions.write_status(spool_of(tmp_path, tap), report)
+    write_status(tap._folder, report)
     counters = tap.counters()
     assert (counters["compacted_frames"], counters["compacted_bytes"]) == (7, 70)
     assert (counters["lag_bytes"], counters["lag_seconds"], counters["compactor_restarts"]) == (0, 0, 0)
@@ -508,7 +527,7 @@ def test_the_counters_tell_of_the_compactor_too(tap_of: TapOf, tmp_path: Path) -
 def test_a_compactor_that_has_read_all_there_is_is_not_behind(
     tap_of: TapOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compactor, "STATUS_SECONDS", 0)
+    monkeypatch.setattr(compaction, "STATUS_SECONDS", 0)
     tap = tap_of(segment=2_000)
     player = Player(tap)
     for talk in some_talks(random.Random(21), 3, 20, 300):
@@ -517,7 +536,7 @@ def test_a_compactor_that_has_read_all_there_is_is_not_behind(
         tap.flush()
         assert tap.counters()["lag_bytes"] > 0
         # of the newest segment all is read, though it is no file yet
-        assert compactor.compact(tmp_path).live == (tap.session,)
+        assert compact(tmp_path).live == (tap.session,)
         assert tap.counters()["lag_bytes"] == tap.counters()["lag_seconds"] == 0
 
 
@@ -538,8 +557,8 @@ def test_a_clock_that_was_set_is_an_entry(tap_of: TapOf, tmp_path: Path) -> None
     assert tap.counters()["queue_bytes"] == 0
 
 
-def test_nothing_in_the_proxys_process_imports_pyarrow(tmp_path: Path) -> None:
-    probe = "import sys, recorder.capture.tap; sys.exit('pyarrow' in sys.modules)"
+def test_nothing_in_the_proxys_process_imports_what_only_the_compactor_needs(tmp_path: Path) -> None:
+    probe = "import sys, recorder.capture.tap; sys.exit(bool({'pyarrow', 'msgspec'} & {*sys.modules}))"
     assert subprocess.run([sys.executable, "-c", probe], check=False).returncode == 0
 
 
@@ -551,4 +570,4 @@ def test_the_compactors_command_is_one_that_finishes_the_session(tap_of: TapOf, 
     tap.close()
     assert subprocess.run(compactor_command(tmp_path, tap.session), check=False).returncode == 0
     assert_holds(frame_rows(tmp_path), traffic.expected(talk))
-    assert spool.segments(spool_of(tmp_path, tap)) == []
+    assert segments(spool_of(tmp_path, tap)) == []

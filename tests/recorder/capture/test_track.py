@@ -117,6 +117,7 @@ def test_a_broken_track_goes_on_broken() -> None:
         "cut": "Metadata",
         "cut_size": len(CALL.request) - 4,
         "behind": whole,
+        "offsets": [whole, 0],
     }
     other = Track.from_state(EACH, json.loads(json.dumps(one.state(bytearray()))), b"")
     assert (other.talk, other.broken) == (None, one.broken)

@@ -6,18 +6,18 @@ import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from recorder.capture import spool
+from proxy.files import Folder
 from recorder.capture import writer as writing
 from recorder.capture.blocks import BLOCK, LARGE, LONGEST, is_cached
+from recorder.capture.segments import SegmentReader
 from recorder.capture.session import RecordSettings
-from recorder.capture.spool import Kind, SegmentReader
-from recorder.capture.writer import ENTRY_COST, GROUP, Item, Log, SpoolFullError, Writer
-from tests.recorder.capture.looks import log_entries
+from recorder.capture.spool import Item, Kind
+from recorder.capture.writer import ENTRY_COST, GROUP, Log, SpoolFullError, Writer
+from tests.recorder.capture.looks import log_entries, segment_path, segments
 
 MIB = 1024 * 1024
 
@@ -53,14 +53,16 @@ LogOf = Callable[..., Log]
 @pytest.fixture
 def log_of(tmp_path: Path) -> Iterator[LogOf]:
     logs: list[Log] = []
+    folder = Folder.at(tmp_path)
 
     def opened(disk: Disk | None = None, clock: Callable[[], int] = lambda: 5, **settings: int) -> Log:
-        logs.append(Log(tmp_path, "s", RecordSettings(**settings), writev=disk or Disk(), clock=clock))  # type: ignore[arg-type]
+        logs.append(Log(folder, RecordSettings(**settings), writev=disk or Disk(), clock=clock))  # type: ignore[arg-type]
         return logs[-1]
 
     yield opened
     for log in logs:
         log.close()
+    folder.close()
 
 
 def test_a_group_is_as_large_as_the_kernel_takes_at_once(log_of: LogOf, tmp_path: Path) -> None:
@@ -100,11 +102,13 @@ def test_a_large_segment_is_followed_by_the_next_which_says_where_it_ends(log_of
         log.append([item(number, 50)])
         log.turn(0.0)
     assert offsets(tmp_path) == list(range(10))
-    numbers = spool.segments(tmp_path)
+    numbers = segments(tmp_path)
     assert len(numbers) > 2
-    for before, number in pairwise(numbers):
-        reader = SegmentReader(spool.segment_path(tmp_path, number))
-        assert reader.head.previous_end == spool.segment_path(tmp_path, before).stat().st_size
+    before = [segment_path(tmp_path, number).stat().st_size for number in numbers]
+    for number in numbers[1:]:
+        reader = SegmentReader(log.folder, number)
+        assert reader.head.previous_end == before[number - 2]
+        assert reader.head.log_bytes == sum(before[: number - 1])
         reader.close()
 
 
@@ -144,10 +148,10 @@ def test_a_large_group_goes_past_the_page_cache(log_of: LogOf, tmp_path: Path) -
 def test_where_that_is_unknown_it_goes_through(log_of: LogOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = os.open
 
-    def without(path: str | Path, flags: int, mode: int = 0o777) -> int:
+    def without(path: str | Path, flags: int, mode: int = 0o777, **at: int) -> int:
         if flags & os.O_DIRECT:
             raise OSError(errno.EINVAL, "Invalid argument")
-        return opened(path, flags, mode)
+        return opened(path, flags, mode, **at)
 
     monkeypatch.setattr(os, "open", without)
     log = log_of()
@@ -231,26 +235,48 @@ def test_a_disk_slower_than_the_traffic_does_not_keep_the_queue_waiting(
 def test_an_old_segment_is_followed_by_the_next_unless_it_is_empty(log_of: LogOf, tmp_path: Path) -> None:
     log = log_of(segment_seconds=60)
     log.turn(1e12)
-    assert spool.segments(tmp_path) == [1]
+    assert segments(tmp_path) == [1]
     log.append([item(0)])
     log.turn(0.0)
-    assert spool.segments(tmp_path) == [1]
+    assert segments(tmp_path) == [1]
     log.turn(1e12)
-    assert spool.segments(tmp_path) == [1, 2]
+    assert segments(tmp_path) == [1, 2]
+
+
+def test_a_roll_that_is_larger_than_a_segment_makes_no_segment_of_each_write(log_of: LogOf, tmp_path: Path) -> None:
+    log = log_of(segment=1000)
+    log.append([(int(Kind.END_OF_STREAM), 0, connection, 0, 0, b"", ()) for connection in range(400)])
+    log.turn(0.0)
+    assert segment_path(tmp_path, 2).stat().st_size > 3000
+    for number in range(7):
+        log.append([item(number, 100)])
+        log.turn(0.0)
+    assert segments(tmp_path) == [1, 2]
+
+
+def test_no_segment_follows_the_end(log_of: LogOf, tmp_path: Path) -> None:
+    log = log_of(segment=1)
+    log.append([item(0), (int(Kind.END), 0, -1, 0, 0, b"", ())])
+    log.turn(1e12)
+    assert segments(tmp_path) == [1]
 
 
 def test_a_full_spool_takes_nothing_until_a_segment_is_taken_away(log_of: LogOf, tmp_path: Path) -> None:
-    log = log_of(spool=1000, segment=1000)
-    for number in range(6):
-        log.append([item(number, 100)])
-    written = offsets(tmp_path)
+    log = log_of(spool=2000, segment=1000)
+
+    def fill() -> None:
+        for number in range(100):
+            log.append([item(number, 100)])
+
     with pytest.raises(SpoolFullError):
-        log.append([item(6, 100)])
-    assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 1000 + 200
+        fill()
+    written = offsets(tmp_path)
+    assert len(written) > 3
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 2000 + 400
     with pytest.raises(SpoolFullError):
         log.append([item(99, 100)])
-    for number in spool.segments(tmp_path)[:-1]:
-        spool.segment_path(tmp_path, number).unlink()
+    for number in segments(tmp_path)[:-1]:
+        segment_path(tmp_path, number).unlink()
     log.append([item(99, 100)])
     assert offsets(tmp_path) == [99]
     assert written == list(range(len(written)))
@@ -384,7 +410,7 @@ def test_closing_on_a_disk_that_fails_ends_all_the_same(log_of: LogOf) -> None:
 def test_a_log_that_was_removed_takes_nothing_more(log_of: LogOf, tmp_path: Path) -> None:
     log = log_of()
     log.append([item(0)])
-    spool.segment_path(tmp_path, 1).unlink()
+    segment_path(tmp_path, 1).unlink()
     for attempt in (log.look, partial(log.append, [item(1)])):
         with pytest.raises(FileNotFoundError, match="the log has been removed"):
             attempt()

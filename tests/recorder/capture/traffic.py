@@ -11,12 +11,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from proxy.conversation.conversation import Conversation
+from proxy.conversation.conversation import DEFAULT_LIMITS, Conversation
 from proxy.conversation.exchange import Cause, Direction
 from proxy.conversation.routes import Routes
 from proxy.net.cluster import routes
 from proxy.wire import catalog
 from proxy.wire.dialects import Dialect
+from proxy.wire.framing import FrameLimits
 
 METADATA, HEARTBEAT, PRODUCE, SASL_AUTHENTICATE, VENDOR = 3, 12, 0, 36, 10_001
 SECRET = b"hunter2-correct-horse"
@@ -184,9 +185,14 @@ class Player:
         self.now = 0
 
     def open(
-        self, talk: Talk, at_ns: int = 1, cluster: str | None = None, principal: str | None = None
+        self,
+        talk: Talk,
+        at_ns: int = 1,
+        cluster: str | None = None,
+        principal: str | None = None,
+        limits: FrameLimits = DEFAULT_LIMITS,
     ) -> Conversation:
-        conversation = self.talks[talk.connection] = Conversation(recording_routes(talk.dialect))
+        conversation = self.talks[talk.connection] = Conversation(recording_routes(talk.dialect), limits)
         peers = (talk.listener, talk.client, talk.node, "10.0.0.1:9092")
         facts = Opened(talk.connection, at_ns, *peers, principal is not None, cluster, principal)
         self.observer.opened(facts, conversation)

@@ -1,0 +1,259 @@
+"""Whole spools whose entries say anything, with checksums made good: what reads them must bear it.
+
+An input is a session: options, then records, each with its length before it. A record is an entry as the log has it
+(kind, direction, number, connection, spans, offset, time, the spans, the bytes), the beginning of a segment, or the
+compactor's state. What must hold: the session is compacted to its end and nothing but rows comes of it, all of which
+can be read; nothing else of the capture is touched.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from fuzz import scripts
+from fuzz.conversations import unpacked
+from fuzz.corpus import Input
+from fuzz.findings import must
+from fuzz.plays import Chunk, Options, Pages
+from proxy.conversation import Cause, Conversation
+from proxy.files import Folder
+from proxy.net.cluster import routes
+from proxy.net.observer import Opened
+from proxy.rewrite import api_versions
+from proxy.wire.dialects import Dialect
+from recorder.capture import frames as c
+from recorder.capture import reader, spool
+from recorder.capture.assembly import Assembly
+from recorder.capture.compactor import compact_session
+from recorder.capture.progress import STATE_FORMAT, STATE_MAGIC, state_name
+from recorder.capture.ranges import RangeFiles
+from recorder.capture.roll import Roll
+from recorder.capture.segments import segment_name
+from recorder.capture.selection import FULL, HEAD
+from recorder.capture.session import RecordSettings
+from recorder.capture.spool import Item, Kind, SegmentHead, Spans
+from recorder.capture.tap import Tap
+
+SESSION = "s"
+# kind, direction, number, connection, spans, offset, time
+_RECORD = struct.Struct(">BBHbBqq")
+_SPAN = struct.Struct(">II")
+# kinds of records that are no entries
+SEGMENT, STATE = 0, 0xFE
+# a number that is the right one
+COUNTED = 0xFFFF
+# wall clock minus monotonic clock of the made-up segments: some hour of 2023
+CLOCK_NS = 1_700_000_000 * 10**9
+# where each session lives for a moment: in memory if that is possible
+PLACE = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+
+# one script of so many, and none longer: an input takes some 20 ms
+SPARSE, MOST_BYTES = 5, 1500
+
+
+class Record(NamedTuple):
+    """An entry of the log, or one of the two that are none."""
+
+    kind: int
+    direction: int = 0
+    number: int = COUNTED
+    connection: int = -1
+    spans: Spans = ()
+    offset: int = 0
+    mono_ns: int = 0
+    data: bytes = b""
+
+
+def packed(records: Sequence[Record], *, is_old: bool = False) -> bytes:
+    """Records as an input. `is_old`: in format 1."""
+    found = [bytes([is_old])]
+    for kind, direction, number, connection, spans, offset, mono_ns, data in records:
+        body = _RECORD.pack(kind, direction, number, connection, len(spans), offset, mono_ns)
+        body += b"".join(_SPAN.pack(*span) for span in spans) + data
+        found.append(len(body).to_bytes(2, "big") + body)
+    return b"".join(found)
+
+
+def records_of(data: bytes) -> Iterator[Record]:
+    """The records of an input, as far as they are whole."""
+    at = 1
+    while at + 2 + _RECORD.size <= len(data):
+        end = at + 2 + int.from_bytes(data[at : at + 2], "big")
+        kind, direction, number, connection, count, offset, mono_ns = _RECORD.unpack_from(data, at + 2)
+        at += 2 + _RECORD.size
+        count = min(count, max(end - at, 0) // _SPAN.size, (len(data) - at) // _SPAN.size)
+        spans = tuple(_SPAN.unpack_from(data, at + index * _SPAN.size) for index in range(count))
+        rest = data[at + count * _SPAN.size : end]
+        yield Record(kind, direction, number, connection, spans, offset, mono_ns, rest)
+        at = max(end, at)
+
+
+class Session:
+    """A session's folder, as the records have it."""
+
+    def __init__(self, folder: Path, *, is_old: bool) -> None:
+        self._folder = folder / "_spool" / SESSION
+        self._folder.mkdir(parents=True)
+        self._is_old = is_old
+        self._roll = Roll()
+        self._log = bytearray()
+        self._total = 0
+        self._seed = 0
+        self._number = 0
+
+    def write(self, records: Iterator[Record]) -> None:
+        """All of it."""
+        self._begin()
+        for kind, direction, number, connection, spans, offset, mono_ns, data in records:
+            if kind == SEGMENT:
+                self._end()
+                self._begin()
+            elif kind == STATE:
+                self._say_state(data)
+            else:
+                number = self._counted(kind, connection, data) if number == COUNTED else number
+                self._log += spool.entry_head(
+                    kind, direction, connection, offset, mono_ns, data, spans, number, self._seed
+                )
+                self._log += data
+        self._end()
+
+    def _counted(self, kind: int, connection: int, data: bytes) -> int:
+        """What the writer would have counted, had it been given this."""
+        with suppress(ValueError, TypeError, LookupError, RecursionError):
+            (number,) = self._roll.numbers([(kind, 0, connection, 0, 0, data, ())])
+            return number
+        return 0
+
+    def _begin(self) -> None:
+        self._number += 1
+        head = SegmentHead(SESSION, self._number, CLOCK_NS, 1, len(self._log), None, self._total)
+        self._log = bytearray()
+        if self._is_old:
+            told = {"session": SESSION, "number": self._number, "clock_ns": CLOCK_NS, "mono_ns": 1, "previous_end": 0}
+            text = json.dumps(told | {"cluster": None}).encode()
+            self._log += spool.MAGIC + b"\0\1" + len(text).to_bytes(4, "big") + text + crc32c(text).to_bytes(4, "big")
+            return
+        encoded, self._seed = spool.encode_head(head)
+        roll = self._roll.text()
+        self._log += encoded + spool.entry_head(Kind.ROLL, 0, -1, 0, 1, roll, (), 0, self._seed) + roll
+
+    def _end(self) -> None:
+        (self._folder / segment_name(self._number)).write_bytes(self._log)
+        self._total += len(self._log)
+
+    def _say_state(self, data: bytes) -> None:
+        """The length of the JSON, the JSON, and bytes of unfinished frames; the state behind the segment before."""
+        length = int.from_bytes(data[:4], "big")
+        text, blob = data[4 : 4 + length], data[4 + length :]
+        content = STATE_MAGIC + (1 if self._is_old else STATE_FORMAT).to_bytes(2, "big") + len(text).to_bytes(4, "big")
+        content += text + blob
+        path = self._folder / state_name(self._number - 1)
+        path.write_bytes(content + crc32c(content).to_bytes(4, "big"))
+
+
+def session(data: bytes) -> None:
+    """A session of records, as `packed` writes them."""
+    with tempfile.TemporaryDirectory(dir=PLACE) as name, _no_syncs():
+        folder = Path(name)
+        Session(folder, is_old=bool(data[:1] and data[0] & 1)).write(records_of(data))
+        done = compact_session(folder, SESSION)
+        must(done.finished is True, "a session is finished, whatever it says")
+        must({path.name for path in folder.iterdir()} <= {"_spool", "frames", "events"}, "nothing else is made")
+        must(not any((folder / "_spool").iterdir()), "nothing is left of it in the spool")
+        _rows_can_be_read(folder)
+
+
+def _rows_can_be_read(folder: Path) -> None:
+    for row in reader.rows(folder):
+        must(row[c.STORED] == len(row[c.FRAME]), "a row has the bytes that it says it has")
+        left_out = sum(span["length"] for span in row[c.OMITTED] or ())
+        must(row[c.SIZE] == row[c.STORED] + left_out, f"what a row lacks was left out: {row}")
+    for event in reader.rows(folder, [name for name, _ in c.EVENT_COLUMNS], kind=c.EVENTS_FOLDER):
+        must(isinstance(json.loads(event[c.DETAIL]), dict), "what an event tells is JSON")
+        must((event[c.FRAMES] or 0) >= 0 and (event[c.BYTES] or 0) >= 0, f"no gap is below nothing: {event}")
+
+
+@contextmanager
+def _no_syncs() -> Iterator[None]:
+    """A crash of the machine would end the fuzzer too."""
+    fsync = os.fsync
+    os.fsync = lambda descriptor: None
+    try:
+        yield
+    finally:
+        os.fsync = fsync
+
+
+CHECKS = {"session": session}
+
+
+# to start from
+
+
+def inputs() -> Iterator[Input]:
+    """What a tap writes of scripts: everything, with gaps, over several segments, and with a state in between."""
+    for number, one in enumerate([*scripts.inputs()][SPARSE - 1 :: SPARSE]):
+        options, chunks = unpacked(one.data)
+        if sum(len(chunk) for _, chunk in chunks) < MOST_BYTES:
+            items = list(_recorded(options, chunks, gap=number % 3 == 1, bodies=number % 4 < 3))
+            records = list(_in_segments(items, is_parted=number % 4 > 0))
+            if number % 5 == 0:
+                records = [_state_behind(items[: len(items) // 2]), *records[len(records) // 2 :]]
+            yield Input("session", one.name, packed(records, is_old=number % 8 == 7))
+
+
+def _recorded(options: Options, chunks: Sequence[Chunk], *, gap: bool, bodies: bool) -> Iterator[Item]:
+    """The log of a conversation; a new segment begins with each chunk, and the limit strikes for a while."""
+    pages = Pages()
+    settings = RecordSettings(queue=1 << 40, bodies=FULL if bodies else HEAD)
+    tap = Tap(Folder(Path(SESSION), -1), settings, pages, None)  # type: ignore[arg-type]
+    talk = Conversation(routes(Dialect.KAFKA_07 if options.is_old else Dialect.KAFKA))
+    tap.opened(Opened(1, 1, "here", "client", 2, "broker", False, "main", None), talk)
+    for number, (direction, chunk) in enumerate(chunks):
+        step = (talk.responses if direction else talk.requests)(chunk, number + 2)
+        tap._limit = -1 if gap and number % 3 == 1 else 1 << 40
+        tap.arrived(1, direction, chunk, number + 2, step)
+        for asked in step.answered:
+            answer = api_versions.unsupported(asked.correlation_id or 0)
+            talk.made(asked.correlation_id or 0, answer)
+            tap.made(1, asked.correlation_id or 0, answer, number + 2)
+        pages.segment += 1
+        if step.cause is not None:
+            break
+    tap.closed(1, Cause.CLIENT_CLOSED, len(chunks) + 3)
+    yield from pages.queue
+
+
+def _in_segments(items: Sequence[Item], *, is_parted: bool) -> Iterator[Record]:
+    for number, item in enumerate(items):
+        yield _record(*item)
+        if is_parted and number in (2, len(items) // 2):
+            yield Record(SEGMENT)
+    yield Record(Kind.END, mono_ns=99, data=Roll().text())
+
+
+def _record(kind: int, direction: int, connection: int, offset: int, mono_ns: int, data: bytes, spans: Spans) -> Record:
+    return Record(kind, direction, COUNTED, connection, spans, offset, mono_ns, data)
+
+
+def _state_behind(items: Sequence[Item]) -> Record:
+    """The state that a compactor would have written there."""
+    assembly = Assembly()
+    with tempfile.TemporaryDirectory(dir=PLACE) as name:
+        assembly.begin_range(RangeFiles(Path(name), SESSION, 1, None), CLOCK_NS)
+        for kind, direction, connection, offset, mono_ns, data, spans in items:
+            assembly.feed(spool.Entry(kind, direction, connection, offset, mono_ns, data, spans))
+    blob = bytearray()
+    progress = {"segment": 0, "finished": False, "cluster": None, "frames": 0, "bytes": 0, "log_bytes": None}
+    text = json.dumps({"progress": progress, "assembly": assembly.state(blob)}).encode()
+    return Record(STATE, data=len(text).to_bytes(4, "big") + text + blob)

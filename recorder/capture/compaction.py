@@ -1,0 +1,300 @@
+"""Segments of a session's log made into Parquet files, each frame exactly once, through any crash.
+
+One segment is one range: its rows are those of the frames whose last byte stands in it, and its files are named after
+it, so whoever does it again makes the same files. The order is what makes it safe: all files of the range and their
+folders; the state that the next range starts from; the removal of the segment. A crash before the state was written
+does the range again and replaces its files; a crash after it only has the segment left to remove.
+
+A part of the log that is gone or can't be read is a row of `events` here, with its size; what that has cost each
+connection, `assembly` finds out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from proxy.files import Folder
+from proxy.wire.errors import in_bytes
+from recorder.capture import session as sessions
+from recorder.capture.assembly import Assembly
+from recorder.capture.lock import WRITER_LOCK, Lock, take_writers
+from recorder.capture.progress import Progress, read_newest, state_name, states, write_progress
+from recorder.capture.ranges import RangeFiles
+from recorder.capture.segments import SegmentReader, segment_name, segments
+from recorder.capture.spool import DamagedSegmentError
+from recorder.capture.status import Status, write_status
+from recorder.capture.storage import Steps, no_steps, publish, published_until, remove_unpublished
+
+# how often it says how far it is
+STATUS_SECONDS = 0.5
+
+
+class Compaction:
+    """The compaction of one session. Whoever makes one holds the session's compactor lock.
+
+    Args:
+        session: its folder.
+        steps: called before each step of the protocol, with its name.
+        idle: waits for more; called when a live session's log has been read to its end.
+    """
+
+    def __init__(
+        self, folder: Path, session: Folder, *, steps: Steps = no_steps, idle: Callable[[], None] | None = None
+    ) -> None:
+        self.folder = folder
+        self.name = session.path.name
+        self.frames = 0
+        self.bytes = 0
+        # parts of the log that are lost, as people call them
+        self.gone: list[str] = []
+        self._session = session
+        self._steps = steps
+        self._idle = idle
+        self._assembly = Assembly()
+        self._writer_lock: Lock | None = None
+        self._told = 0.0
+        self._position = 0
+        self._segment = 0
+
+    def run(self) -> bool:
+        """Compacts what there is; follows a live session if there is a way to idle. Returns whether it is finished."""
+        progress = self._restore()
+        remove_unpublished(self.folder, self.name)
+        while not progress.finished:
+            reader = self._next_readable(progress.segment)
+            if reader is None:
+                if self._ended():
+                    # killed between two segments, or before the first: nothing is left but to say so
+                    progress = self._last_words(progress)
+                elif not self._wait():
+                    return False
+                continue
+            done = self._compact(reader, progress)
+            if done is None:
+                return False
+            progress = done
+        sessions.remove(self.folder, self.name, self._steps)
+        return True
+
+    def close(self) -> None:
+        """Lets go of the writer's lock, if it was taken."""
+        if self._writer_lock is not None:
+            self._writer_lock.release()
+
+    # one range
+
+    def _compact(self, reader: SegmentReader, before: Progress) -> Progress | None:
+        """Makes the files of a segment. None: it is still being written, and nobody wants to wait for its end."""
+        segment = self._segment = reader.head.number
+        self._position = 0
+        files = RangeFiles(self.folder, self.name, segment, reader.head.cluster)
+        try:
+            self._begin(files, reader, before)
+            if not self._feed(reader, segment):
+                files.discard()
+                return None
+            last = self._next_segment(segment) is None
+            end = self._account(reader, segment, is_last=last)
+            if last:
+                self._assembly.finish()
+            return self._publish(files, segment, finished=last, log_bytes=end)
+        except BaseException:
+            files.discard()
+            raise
+        finally:
+            reader.close()
+
+    def _begin(self, files: RangeFiles, reader: SegmentReader, before: Progress) -> None:
+        """What comes before the segment's entries: the start of the session, and what is missing in between."""
+        assembly, head = self._assembly, reader.head
+        assembly.is_numbered = reader.start.format > 1
+        assembly.begin_range(files, head.clock_ns)
+        assembly.begin_session(head.mono_ns, reader.start.format)
+        if before.is_damaged:
+            self._lose_state(before)
+        if head.number != before.segment + 1:
+            size = None
+            if head.log_bytes is not None and before.log_bytes is not None:
+                size = max(head.log_bytes - before.log_bytes, 0)
+            self._lose_segments(before.segment + 1, head.number - 1, size)
+
+    def _open(self, segment: int) -> SegmentReader | None:
+        """None where the segment's head is damaged."""
+        try:
+            return SegmentReader(self._session, segment)
+        except DamagedSegmentError:
+            return None
+
+    def _next_readable(self, segment: int) -> SegmentReader | None:
+        """The first segment behind this one whose head is whole: what stands in the others, nobody can tell."""
+        behind = (number for number in segments(self._session) if number > segment)
+        return next((reader for number in behind if (reader := self._open(number)) is not None), None)
+
+    def _feed(self, reader: SegmentReader, segment: int) -> bool:
+        """All entries of a segment, to its end. False: its end isn't written yet."""
+        while True:
+            # asked before reading: what is read after the segment was sealed is all there is
+            sealed = self._sealed(segment)
+            limit = self._end_of(segment) if sealed else None
+            if self._feed_next(reader, limit):
+                continue
+            if sealed:
+                if not reader.pass_over(limit):
+                    return True
+                self._assembly.damage()
+            elif not self._wait():
+                return False
+
+    def _feed_next(self, reader: SegmentReader, limit: int | None) -> bool:
+        """The entries that are there now, a block of them at most. False: there were none."""
+        found = reader.read(limit)
+        for entry in found:
+            self._assembly.feed(entry)
+        self._position = reader.position
+        self._tell()
+        return bool(found)
+
+    def _sealed(self, segment: int) -> bool:
+        """Whether nothing more will be written into a segment."""
+        return self._next_segment(segment) is not None or self._ended()
+
+    def _end_of(self, segment: int) -> int | None:
+        """Where the entries of a segment end, as the next one's head says."""
+        following = self._open(segment + 1) if self._next_segment(segment) == segment + 1 else None
+        if following is None:
+            return None
+        following.close()
+        return following.head.previous_end
+
+    def _next_segment(self, segment: int) -> int | None:
+        return next((number for number in segments(self._session) if number > segment), None)
+
+    def _publish(self, files: RangeFiles, segment: int, *, finished: bool, log_bytes: int | None) -> Progress:
+        """The protocol: files, state, removal."""
+        rows = self._assembly.rows
+        publish(files.finish(), self._steps)
+        counts = self.frames + rows.frames, self.bytes + rows.bytes
+        progress = Progress(segment, finished, files.cluster, *counts, log_bytes)
+        self._steps("state")
+        write_progress(self._session, progress, self._assembly)
+        self.frames, self.bytes = counts
+        self._remove_done(segment)
+        self._tell(now=True)
+        return progress
+
+    def _last_words(self, before: Progress) -> Progress:
+        """A range of no segment, or of those at the end that can't be read.
+
+        A state that is lost behind the last segment was of a session that had ended.
+        """
+        unread = [number for number in segments(self._session) if number > before.segment]
+        segment = unread[-1] if unread else before.segment + 1
+        files = RangeFiles(self.folder, self.name, segment, before.cluster)
+        self._assembly.begin_range(files, self._assembly.clock_ns or self._begun_ns())
+        if before.is_damaged:
+            self._lose_state(before)
+        if unread:
+            whole = len(unread) == segment - before.segment
+            sizes = (self._session.size(segment_name(number)) for number in unread)
+            self._lose_segments(before.segment + 1, segment, sum(sizes) if whole else None)
+        if unread or not before.is_damaged:
+            self._assembly.finish()
+        return self._publish(files, segment, finished=True, log_bytes=None)
+
+    def _begun_ns(self) -> int:
+        """When a session began of whose log nobody can tell the time."""
+        lock = self._session.stat(WRITER_LOCK)
+        return 0 if lock is None else lock.st_mtime_ns
+
+    def _remove_done(self, segment: int) -> None:
+        """What the state of this segment makes needless."""
+        for number in segments(self._session):
+            if number <= segment:
+                self._steps(f"remove segment {number}")
+                self._session.remove(segment_name(number))
+        for number in states(self._session):
+            if number < segment:
+                self._steps(f"remove state {number}")
+                self._session.remove(state_name(number))
+
+    def _restore(self) -> Progress:
+        """Goes on behind the newest state, or begins."""
+        progress = read_newest(self._session, self._assembly)
+        first = next(iter(segments(self._session)), None)
+        if not progress.segment and first != 1:
+            progress = self._without_state(first)
+        self.frames, self.bytes = progress.frames, progress.bytes
+        return progress
+
+    def _without_state(self, first: int | None) -> Progress:
+        """Neither a state nor the first segment is there: whether its rows are tells which of the two is lost."""
+        done = published_until(self.folder, self.name)
+        if not done:
+            return Progress()
+        self._assembly.forget()
+        return Progress(done if first is None else min(done, first - 1), log_bytes=None, is_damaged=True)
+
+    # what is lost
+
+    def _account(self, reader: SegmentReader, segment: int, *, is_last: bool) -> int | None:
+        """Says what could not be read of a segment. Returns how long the log is up to its end, if that is known."""
+        assembly, limit = self._assembly, self._end_of(segment)
+        end = self._session.size(segment_name(segment)) if limit is None else limit
+        rest = max(end - reader.position, 0)
+        if is_last and not assembly.ended:
+            # a process that is killed leaves its last write torn
+            assembly.torn_bytes, rest = rest, 0
+        if rest:
+            assembly.damage()
+        lost = reader.passed_over + rest + assembly.senseless_bytes
+        if lost:
+            self._lose({"segments": [segment, segment], "log_bytes": lost}, f"{in_bytes(lost)} of segment {segment}")
+        return None if reader.head.log_bytes is None else reader.head.log_bytes + end
+
+    def _lose_segments(self, first: int, last: int, size: int | None) -> None:
+        self._assembly.damage()
+        named = f"segment {first}" if first == last else f"segments {first} to {last}"
+        self._lose({"segments": [first, last], "log_bytes": size}, named)
+
+    def _lose_state(self, before: Progress) -> None:
+        self._lose({"state": before.segment}, f"what was known of the connections behind segment {before.segment}")
+
+    def _lose(self, detail: dict[str, Any], named: str) -> None:
+        """`named`: as people call it."""
+        # only numbered entries tell whether connections were lost whole
+        whole = {} if self._assembly.is_numbered else {"connections_unknown": True}
+        self._assembly.events.log_lost(self._assembly.last_mono_ns, detail | whole)
+        self.gone.append(named)
+
+    # others
+
+    def _ended(self) -> bool:
+        """Whether the session's writer is gone; from then on its lock is held here."""
+        if self._writer_lock is None:
+            self._writer_lock = take_writers(self._session)
+        return self._writer_lock is not None
+
+    def _wait(self) -> bool:
+        if self._idle is None:
+            return False
+        self._idle()
+        return True
+
+    def _tell(self, *, now: bool = False) -> None:
+        seconds = time.monotonic()
+        if not now and seconds - self._told < STATUS_SECONDS:
+            return
+        self._told = seconds
+        rows = self._assembly.rows
+        extra = (0, 0) if now else (rows.frames, rows.bytes)
+        status = Status(
+            frames=self.frames + extra[0],
+            bytes=self.bytes + extra[1],
+            segment=self._segment,
+            position=self._position,
+            at_ns=time.monotonic_ns(),
+        )
+        write_status(self._session, status)

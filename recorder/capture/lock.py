@@ -1,0 +1,95 @@
+"""Who may write a session, and who may make columns of it. Locks are flocks: they end with their process.
+
+    writer.lock         held by the proxy as long as the session lives
+    compactor.lock      held by whoever makes columns of it
+
+A file can be removed while it is locked, and would be made anew. So the writer also locks the segment that it writes,
+and the compactor the folder itself; where a file system has no such locks, the files are all there is.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from contextlib import suppress
+
+from proxy.files import Folder
+from recorder.capture.segments import segment_name, segments
+
+WRITER_LOCK = "writer.lock"
+COMPACTOR_LOCK = "compactor.lock"
+
+
+class Lock:
+    """A flock on a file, held until `release` or the process's end."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    @classmethod
+    def take(cls, session: Folder, name: str) -> Lock | None:
+        """The lock, or None while another has it. OSError where the folder can't be written."""
+        descriptor = session.open(name, os.O_RDWR | os.O_CREAT)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            return None
+        return cls(descriptor)
+
+    def release(self) -> None:
+        """Lets others have it; nothing happens the second time."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def take_over(session: Folder) -> Lock | None:
+    """The right to make columns of a session, for as long as the lock is held and the folder open; None: another's."""
+    lock = Lock.take(session, COMPACTOR_LOCK)
+    if lock is not None and session.lock() is False:
+        lock.release()
+        return None
+    return lock
+
+
+def take_writers(session: Folder) -> Lock | None:
+    """The writer's lock, once no proxy writes the session any more; None while one does."""
+    lock = Lock.take(session, WRITER_LOCK)
+    if lock is not None and _is_written(session):
+        lock.release()
+        return None
+    return lock
+
+
+def is_live(session: Folder) -> bool:
+    """Whether a proxy writes the session, or its compactor is about to finish it. Nothing is made or changed."""
+    return _is_locked(session, WRITER_LOCK) or _is_written(session)
+
+
+def lock_segment(descriptor: int) -> None:
+    """Shows for as long as the descriptor is open that the segment is still written."""
+    with suppress(OSError):
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _is_written(session: Folder) -> bool:
+    numbers = segments(session)
+    return bool(numbers) and _is_locked(session, segment_name(numbers[-1]))
+
+
+def _is_locked(session: Folder, name: str) -> bool:
+    try:
+        descriptor = session.open(name)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        # a file system without locks
+        return False
+    finally:
+        os.close(descriptor)
+    return False

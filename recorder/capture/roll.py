@@ -1,0 +1,80 @@
+"""What a log holds, by its writer's own account: a reader that comes to another one has missed something.
+
+Every entry of a connection has a number, and each segment begins with the *roll*: the connections that are open, with
+the number of their next entry, and what all those held that have been closed. So who has lost a stretch of the log
+learns which connections have lost something, and how much was in those of which nothing is left.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from recorder.capture.spool import NUMBERS, Item, Kind
+
+# entries that do more than take the next number
+_SPECIAL = frozenset({int(Kind.CHECKPOINT), int(Kind.CLOSED)})
+
+
+@dataclass(slots=True)
+class Totals:
+    """Connections that have been closed, and the frames and bytes that they held, recorded or not."""
+
+    connections: int = 0
+    frames: int = 0
+    bytes: int = 0
+
+    def closed(self, sequence: int, offsets: tuple[int, int]) -> None:
+        """One more."""
+        self.connections += 1
+        self.frames += sequence
+        self.bytes += sum(offsets)
+
+    def unsaid(self, facts: dict[str, Any]) -> None:
+        """Those that came and went without an entry of their own."""
+        self.connections += facts["connections"]
+        self.frames += facts["frames"]
+        self.bytes += facts["bytes"]
+
+
+class Roll:
+    """The writer's account; `ledger.Ledger` is a reader's."""
+
+    def __init__(self) -> None:
+        self._next: dict[int, int] = {}
+        self._closed = Totals()
+
+    def numbers(self, items: Iterable[Item]) -> list[int]:
+        """Of entries on their connections, in the log's order; 0 for those of none.
+
+        A checkpoint, which nobody misses, has the next one's.
+        """
+        following, found = self._next, []
+        for item in items:
+            kind, connection = item[0], item[2]
+            if kind in _SPECIAL or connection < 0:
+                found.append(self._special(kind, connection, item[5]))
+            else:
+                number = following.get(connection, 0)
+                following[connection] = (number + 1) % NUMBERS
+                found.append(number)
+        return found
+
+    def _special(self, kind: int, connection: int, data: bytes) -> int:
+        if connection < 0:
+            if kind == Kind.HOLE:
+                self._closed.unsaid(json.loads(data))
+            return 0
+        if kind == Kind.CHECKPOINT:
+            return self._next.get(connection, 0)
+        facts = json.loads(data)
+        self._closed.closed(facts["sequence"], facts["offsets"])
+        return self._next.pop(connection, 0)
+
+    def text(self) -> bytes:
+        """As the log has it."""
+        closed = self._closed
+        told = {"connections": closed.connections, "frames": closed.frames, "bytes": closed.bytes}
+        return json.dumps({"open": list(self._next.items()), "closed": told}, separators=(",", ":")).encode()

@@ -1,0 +1,164 @@
+"""One segment of the log, read while it may still grow.
+
+What can't be read is passed over: a reader asked to goes to the next entry that is whole, and counts the bytes between.
+Memory and work are bounded by the segment's size, whatever its lengths say.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+
+from proxy.files import Folder
+from recorder.capture import spool
+from recorder.capture.blocks import BUFFER, LARGE, BlockFile, is_cached
+from recorder.capture.spool import Entry, Kind, SegmentStart, UnknownSpoolError
+
+# what stands behind an entry's checksum and length: kind and direction, any number, few spans, a connection that counts
+# from 0 or is -1. Looked ahead for, so that no place is passed over
+_LIKELY = re.compile(rb"(?=[\x01-\x%02x][\x00\x01]..\x00...(?:\x00{3}|\xff{3}))" % max(Kind), re.DOTALL)
+# bytes before and within that
+_BEFORE, _WITHIN = 8, 11
+# the first stretch that is looked through for an entry; the next one is twice as long
+_STRETCH = 4096
+# so often damage is passed over in one segment, and so many times its bytes are read to find where it goes on: real
+# damage is in few places, and what was made up must not keep anybody busy
+MOST_PLACES, MOST_READINGS = 256, 4
+
+_NAME = re.compile(r"(\d{8,})\.log")
+
+
+def segment_name(number: int) -> str:
+    """What a session's segment of that number is called."""
+    return f"{number:08d}.log"
+
+
+def segments(session: Folder) -> list[int]:
+    """The numbers of the segments in a session's folder, in order."""
+    return sorted(int(match[1]) for name in session.names() if (match := _NAME.fullmatch(name)))
+
+
+class SegmentReader:
+    """Reads one segment, a block at a time.
+
+    `position`: of the next entry. `passed_over`: bytes before it that could not be read.
+    """
+
+    # large enough that a block's cost is its entries', small enough to hold several sessions' in memory
+    BLOCK = 4 * 1024 * 1024
+
+    def __init__(self, session: Folder, number: int) -> None:
+        """Raises DamagedSegmentError where the head isn't whole, UnknownSpoolError where it is of another segment, and
+        OSError: FileNotFoundError where the segment is gone.
+        """
+        self._session = session
+        self._name = segment_name(number)
+        self._file = open(session.open(self._name), "rb", buffering=0)  # noqa: SIM115
+        self._blocks: BlockFile | None = None
+        self._may_go_past = True
+        self._places = self._readings = 0
+        self.passed_over = 0
+        try:
+            self.start: SegmentStart = spool.decode_head(self._file.read(64 * 1024))
+            self._check_own(number)
+        except ValueError:
+            self._file.close()
+            raise
+        self.head, self.position = self.start.head, self.start.begin
+
+    def _check_own(self, number: int) -> None:
+        head = self.start.head
+        if (head.session, head.number) != (self._session.path.name, number):
+            said = f"segment {head.number} of session {head.session}"
+            raise UnknownSpoolError(f"{self._session.path / self._name} says that it is {said}")
+
+    @property
+    def size(self) -> int:
+        """The file's, as it is now."""
+        return os.fstat(self._file.fileno()).st_size
+
+    def read(self, limit: int | None = None) -> list[Entry]:
+        """The whole entries that follow, a block of them at most; none where there are no more for now.
+
+        `limit`: the offset where the segment's entries end, if that is known.
+        """
+        block = self._read(self.BLOCK, limit)
+        if len(block) >= 8 and len(block) < (size := spool.wanted(block, 0)) <= spool.MOST_ENTRY:
+            block = self._read(size, limit)
+        found = []
+        at = 0
+        for entry, end in self._entries(block):
+            found.append(entry)
+            at = end
+        self.position += at
+        return found
+
+    def pass_over(self, limit: int | None = None) -> bool:
+        """Goes on behind what can't be read. False: no entry follows. To be asked once nothing more is written.
+
+        The number of an entry on its connection tells who has lost something; entries of format 1 have none.
+        """
+        if self.start.format == 1 or self._places == MOST_PLACES:
+            return False
+        self._places += 1
+        end = self._end(limit)
+        found = next((at for at in self._likely(self.position + 1, end) if self._is_entry(at, end)), None)
+        if found is None:
+            return False
+        self.passed_over += found - self.position
+        self.position = found
+        return True
+
+    def close(self) -> None:
+        """Closes the file; no entry can be read any more."""
+        self._file.close()
+        if self._blocks is not None:
+            self._blocks.close()
+
+    def _entries(self, buffer: bytes) -> Iterator[tuple[Entry, int]]:
+        return spool.entries(buffer, 0, self.start.seed, numbered=self.start.format > 1)
+
+    def _end(self, limit: int | None) -> int:
+        # a damaged length asks for anything: no more is read than there is
+        return self.size if limit is None else min(self.size, limit)
+
+    def _likely(self, at: int, end: int) -> Iterator[int]:
+        """Offsets from `at` on where an entry may begin."""
+        size = _STRETCH
+        while at < end - _BEFORE - _WITHIN:
+            stretch = os.pread(self._file.fileno(), size, at)
+            if len(stretch) <= _BEFORE + _WITHIN:
+                return
+            for match in _LIKELY.finditer(stretch, _BEFORE):
+                yield at + match.start() - _BEFORE
+            at += len(stretch) - _BEFORE - _WITHIN + 1
+            size = min(size * 2, self.BLOCK)
+
+    def _is_entry(self, at: int, end: int) -> bool:
+        size = spool.wanted(os.pread(self._file.fileno(), 8, at), 0)
+        if size > min(end - at, spool.MOST_ENTRY) or self._readings + size > MOST_READINGS * end:
+            return False
+        self._readings += size
+        return any(True for _ in self._entries(os.pread(self._file.fileno(), size, at)))
+
+    def _read(self, size: int, limit: int | None) -> bytes:
+        size = max(0, min(size, self._end(limit) - self.position))
+        if LARGE <= size <= BUFFER and not is_cached(self._file.fileno(), self.position + size // 2):
+            # it went past the page cache, or has left it: nobody will read it once more
+            block = self._past_cache(size)
+            if block is not None:
+                return block
+        return os.pread(self._file.fileno(), size, self.position)
+
+    def _past_cache(self, size: int) -> bytes | None:
+        """So many bytes from here on; None where the file can be read through the page cache alone."""
+        if not self._may_go_past:
+            return None
+        try:
+            self._blocks = self._blocks or BlockFile(self._session.open(self._name, os.O_RDONLY | os.O_DIRECT))
+            return self._blocks.read(self.position, size)
+        except OSError:
+            # some file systems open a file so, and then refuse to read it; a broken disk is heard the other way too
+            self._may_go_past = False
+            return None

@@ -1,0 +1,40 @@
+"""How far a session's compactor is, as a file beside the log: only for information."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, astuple, dataclass
+
+from proxy.files import Folder
+
+STATUS_FILE = "status.json"
+# far more than a status takes
+_MOST = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How far a compactor is: totals of the session, and the segment and the position in it up to which it has read.
+
+    at_ns: when that was (monotonic; one clock for all processes of a machine).
+    """
+
+    frames: int = 0
+    bytes: int = 0
+    segment: int = 0
+    position: int = 0
+    at_ns: int = 0
+
+
+def write_status(session: Folder, status: Status) -> None:
+    """Replaces the status file in one step, so that nobody reads half of it."""
+    session.replace(STATUS_FILE, json.dumps(asdict(status)).encode(), sync=False)
+
+
+def read_status(session: Folder) -> Status | None:
+    """None where no compactor has reported yet, or not in a way that can be read."""
+    try:
+        status = Status(**json.loads(session.read(STATUS_FILE, _MOST)))
+    except (OSError, ValueError, TypeError, RecursionError):
+        return None
+    return status if all(type(number) is int for number in astuple(status)) else None

@@ -1,0 +1,210 @@
+"""The bytes of connections' streams made into frames, and the frames into rows.
+
+Knows tracks and rows, and of entries only where their bytes stand in a stream: what has been had already is passed
+over, and where bytes are missing the record breaks off. Bytes that a setting has left out were never kept: the
+conversation is told their number, and no memory is taken for them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from proxy.conversation.conversation import Conversation
+from proxy.conversation.exchange import Direction, FrameKind
+from proxy.conversation.side import Side
+from proxy.conversation.step import Step
+from proxy.wire.errors import in_bytes
+from recorder.capture import frames as c
+from recorder.capture.cutting import Found, cut_requests, cut_responses
+from recorder.capture.facts import SenselessEntryError
+from recorder.capture.gap import REASON_DAMAGE
+from recorder.capture.rows import RowMaker
+from recorder.capture.spool import Entry, Kind
+from recorder.capture.track import Track
+
+# no head is longer, as far as pairing reads it, that a setting may have left a part of
+_HEAD = 16
+
+
+class Streams:
+    """`rows` takes the rows; `since_ns` is when a record breaks off in which bytes turn out to be missing."""
+
+    def __init__(self) -> None:
+        self.rows: RowMaker
+        self.since_ns = 0
+
+    def arrived(self, track: Track, entry: Entry) -> None:
+        """Bytes that have come."""
+        direction, data = entry.direction, entry.data
+        talk = track.talk
+        if talk is None:
+            track.reach(direction, entry.offset + len(data))
+            return
+        if track.deaf[direction]:
+            self.unframed(track, entry, "behind what could not be read")
+            return
+        had = self._had(track, _side(talk, direction), entry, len(data))
+        if had is None:
+            return
+        for start, length in entry.spans:
+            if start + length > had:
+                track.masks[direction].append((entry.offset + max(start, had), entry.offset + start + length))
+        self._take(track, talk, direction, data[had:] if had else data, entry.mono_ns)
+
+    def omitted(self, track: Track, entry: Entry, length: int, *, is_frame: bool) -> None:
+        """Bytes that have come and that a setting left out. `is_frame`: of a frame that is to be no row."""
+        direction, talk = entry.direction, track.talk
+        if talk is None:
+            track.reach(direction, entry.offset + length)
+            return
+        side = _side(talk, direction)
+        if track.deaf[direction]:
+            return
+        if is_frame and entry.offset >= side.offset:
+            track.left_out[direction].add(entry.offset)
+        had = self._had(track, side, entry, length) if length else None
+        if had is not None:
+            if length - had > side.missing:
+                raise SenselessEntryError("what was left out is not of a single frame")
+            track.omissions[direction].append((entry.offset + had, entry.offset + length))
+            self._pass(track, talk, side, length - had, entry.mono_ns)
+
+    def due(self, track: Track, talk: Conversation, mono_ns: int) -> None:
+        """Rows for the proxy's answers whose turn it is."""
+        step = talk.due(mono_ns)
+        found = [Found(FrameKind.RESPONSE, exchange, 0, 0) for exchange in step.finished]
+        self._frames(track, Direction.RESPONSE, step, found, mono_ns, 0)
+
+    def unframed(self, track: Track, entry: Entry, note: str) -> None:
+        """Bytes that no frame can be made of: a row as they stand."""
+        if entry.data:
+            spans = list(entry.spans)
+            kind, at_ns = FrameKind.BYTES, entry.mono_ns
+            self.rows.add(track, entry.direction, kind, None, entry.data, at_ns, at_ns, spans, [], note)
+
+    def cut_off(self, track: Track, talk: Conversation, mono_ns: int) -> None:
+        """Rows for what has come of the frames that will never be whole."""
+        for side in (talk.requests_side, talk.responses_side):
+            direction = int(side.direction)
+            part = track.parts[direction]
+            if part is not None:
+                exchange = side.open
+                if exchange is not None and direction:
+                    exchange.response_last_ns = mono_ns
+                # what has come of it, and what was left out of that
+                stop = side.offset + side.left
+                found = Found(track.kinds[direction], exchange, side.begin, stop)
+                note = f"{c.CUT}{in_bytes(side.left)} never came"
+                first_ns = track.first_ns[direction]
+                self._any(track, direction, found, _without_length(part), 0, mono_ns, first_ns, note)
+            elif side.held and not track.deaf[direction]:
+                entry = Entry(Kind.UNFRAMED, direction, track.connection, side.offset, mono_ns, side.held)
+                self.unframed(track, entry, "cut in its head")
+
+    # of one stream
+
+    def _had(self, track: Track, side: Side, entry: Entry, length: int) -> int | None:
+        """How many of an entry's bytes there have been already. None: all of them, or some before it are missing."""
+        here = side.offset + len(side.held)
+        if entry.offset == here:
+            return 0
+        if entry.offset > here:
+            track.break_off(REASON_DAMAGE, self.since_ns)
+            track.reach(entry.direction, entry.offset + length)
+            return None
+        had = here - entry.offset
+        if had <= length:
+            track.pass_late(entry.direction)
+        return had if had < length else None
+
+    def _pass(self, track: Track, talk: Conversation, side: Side, length: int, mono_ns: int) -> None:
+        """Bytes of one frame that nobody has: they may complete its head, and they may end it."""
+        direction = int(side.direction)
+        head = min(length, _HEAD)
+        self._take(track, talk, direction, bytes(head), mono_ns, absent=head)
+        rest = length - head
+        if rest and side.left >= rest:
+            side.skip(rest - 1)
+            self._take(track, talk, direction, b"\0", mono_ns, absent=1)
+
+    def _take(
+        self, track: Track, talk: Conversation, direction: int, data: bytes, mono_ns: int, absent: int = 0
+    ) -> None:
+        """`absent`: so many bytes at the end of `data` stand for some that nobody has."""
+        cut = cut_responses if direction else cut_requests
+        step, found = cut(talk, data, mono_ns, track.kinds[direction])
+        self._frames(track, direction, step, found, mono_ns, absent)
+        if step.cause is not None:
+            track.deaf[direction] = True
+            rest = step.data[step.stop : len(step.data) - absent]
+            entry = Entry(Kind.BYTES, direction, track.connection, step.offset + step.stop, mono_ns, rest)
+            self.unframed(track, entry, step.cause.value)
+
+    def _frames(self, track: Track, direction: int, step: Step, found: list[Found], mono_ns: int, absent: int) -> None:
+        """Rows for the frames that are complete. Runs of plain ones are many, and are made at once."""
+        data = step.data
+        end = len(data)
+        run: list[Found] = []
+        special = track.rare(direction)
+        for frame in found:
+            _, exchange, start, stop = frame
+            if exchange is None or exchange.opaque is not None or start < 0 or stop > end or start == stop or special:
+                self.rows.run(track, direction, data, run, mono_ns)
+                run = []
+                self._special(track, direction, step, frame, mono_ns, end - absent)
+            else:
+                run.append(frame)
+        self.rows.run(track, direction, data, run, mono_ns)
+
+    def _special(self, track: Track, direction: int, step: Step, frame: Found, mono_ns: int, kept: int) -> None:
+        _, exchange, start, stop = frame
+        if start == stop and exchange is not None and exchange.made is not None:
+            self._any(track, direction, frame, exchange.made[4:], step.offset, mono_ns, mono_ns)
+        elif start >= 0 and stop <= len(step.data):
+            self._any(track, direction, frame, step.data[start + 4 : min(stop, kept)], step.offset, mono_ns, mono_ns)
+        else:
+            self._piece(track, direction, step, frame, mono_ns, kept)
+
+    def _piece(self, track: Track, direction: int, step: Step, frame: Found, mono_ns: int, kept: int) -> None:
+        """A frame that comes in several chunks: gathered until its last byte is here."""
+        kind, _, start, stop = frame
+        part = track.parts[direction]
+        if part is None:
+            part = track.parts[direction] = bytearray()
+            track.first_ns[direction], track.kinds[direction] = mono_ns, kind
+        part += step.data[max(start, 0) : min(stop, kept)]
+        if stop <= len(step.data):
+            track.parts[direction] = None
+            first_ns = track.first_ns[direction]
+            self._any(track, direction, frame, _without_length(part), step.offset, mono_ns, first_ns)
+
+    def _any(
+        self,
+        track: Track,
+        direction: int,
+        found: Found,
+        frame: bytes,
+        base: int,
+        mono_ns: int,
+        first_ns: int,
+        note: str | None = None,
+    ) -> None:
+        """Any frame: also one that is masked, opaque, cut, or no exchange's. `base`: stream offset of the data."""
+        masked, omitted = track.spans(direction, base + found.start + 4, base + found.stop)
+        exchange = found.exchange
+        if track.leaves_out(direction, exchange, base + found.start):
+            track.sequence += 1
+            track.clients.pop(exchange.number if direction and exchange is not None else -1, None)
+            return
+        if exchange is not None and exchange.opaque is not None and note is None:
+            note = exchange.opaque.value
+        self.rows.add(track, direction, found.kind, exchange, frame, mono_ns, first_ns, masked, omitted, note)
+
+
+def _side(talk: Conversation, direction: int) -> Any:
+    return talk.responses_side if direction else talk.requests_side
+
+
+def _without_length(part: bytearray) -> bytes:
+    with memoryview(part) as view:
+        return bytes(view[4:])

@@ -1,0 +1,110 @@
+"""What the tap says of connections that are open already, for whoever loses a part of the log before."""
+
+import random
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proxy.conversation.exchange import Direction
+from proxy.files import Folder
+from recorder.capture.facts import facts
+from recorder.capture.lag import Trail
+from recorder.capture.session import RecordSettings
+from recorder.capture.spool import Entry, Kind
+from recorder.capture.tap import Tap
+from tests.recorder.capture import traffic
+from tests.recorder.capture.traffic import Player, Talk
+
+
+@dataclass
+class Pages:
+    """In the place of the thread: a test says when a segment begins."""
+
+    queue: list[tuple[Any, ...]] = field(default_factory=list)
+    segment: int = 1
+    written: int = 0
+    idle: bool = False
+    ended: bool = False
+    # in the place of the log, too: nobody asks how far its compactor is
+    trail: Trail = field(default_factory=Trail)
+
+    @property
+    def log(self) -> "Pages":
+        return self
+
+    def checkpoints(self) -> list[int]:
+        """The connections of which all has been said once more."""
+        return [item[2] for item in self.queue if item[0] == Kind.CHECKPOINT]
+
+
+def paged(**settings: object) -> tuple[Tap, Pages]:
+    pages = Pages()
+    made = RecordSettings(queue=1 << 40, **settings)  # type: ignore[arg-type]
+    return Tap(Folder(Path("s"), -1), made, pages, None), pages  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("bodies", ["full", "head"])
+def test_each_segment_tells_once_of_each_connection_that_has_something_to_say_in_it(bodies: str) -> None:
+    rng = random.Random(3)
+    tap, pages = paged(bodies=bodies)
+    player = Player(tap)
+    for number in range(3):
+        player.open(Talk(number, []))
+    told = []
+    for turn in range(4):
+        for number in range(min(turn + 1, 3)):
+            call = traffic.call(rng, traffic.HEARTBEAT, turn, "c")
+            player.play(number, traffic.Chunk(Direction.REQUEST, call.request, 10))
+            player.play(number, traffic.Chunk(Direction.RESPONSE, call.answer or b"", 11))
+        told.append(pages.checkpoints())
+        pages.queue.clear()
+        pages.segment += 1
+    # those of the first segment were opened in it
+    assert told == [[], [0, 1], [0, 1, 2], [0, 1, 2]]
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("bodies", ["full", "head"])
+def test_a_checkpoint_is_said_where_a_record_may_go_on_and_only_of_what_the_log_has(bodies: str, seed: int) -> None:
+    """Neither in a gap, nor while a secret is kept back."""
+    tap, pages = paged(bodies=bodies)
+    player = Player(tap)
+    rng = random.Random(seed)
+    talk = traffic.cut(rng, traffic.talk(rng, 1, 30, (traffic.METADATA, traffic.SASL_AUTHENTICATE)), 40)
+    conversation = player.open(talk)
+    line = tap._lines[1]
+    said = 0
+    for number, chunk in enumerate(talk.chunks):
+        tap._limit = -1 if number % 50 > 45 else 1 << 40
+        pages.segment += 1
+        player.play(1, chunk)
+        may_go_on = line.settled and conversation.boundary_state() is not None
+        assert (line.checkpoint == pages.segment) == may_go_on
+        said += may_go_on
+    assert 10 < said == len(pages.checkpoints()) < len(talk.chunks)
+    for item in pages.queue:
+        if item[0] == Kind.CHECKPOINT:
+            told = facts(Entry(*item))
+            assert told["opened"]["client"] == talk.client
+            assert told["state"]["requests"]["left"] == told["state"]["responses"]["left"] == 0
+
+
+def test_a_connection_with_too_many_requests_in_flight_waits_for_a_quieter_moment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("recorder.capture.tap.MOST_SAVED", 2)
+    tap, pages = paged()
+    player = Player(tap)
+    player.open(Talk(1, []))
+    asked = [traffic.call(random.Random(1), traffic.HEARTBEAT, number, "c") for number in range(3)]
+    pages.segment += 1
+    for call in asked[1:]:
+        player.play(1, traffic.Chunk(Direction.REQUEST, call.request, 10))
+    assert pages.checkpoints() == [1]
+    pages.segment += 1
+    player.play(1, traffic.Chunk(Direction.REQUEST, asked[0].request, 11))
+    assert pages.checkpoints() == [1]
+    player.play(1, traffic.Chunk(Direction.RESPONSE, asked[1].answer or b"", 12))
+    assert pages.checkpoints() == [1, 1]

@@ -1,0 +1,93 @@
+"""What entries say is what their tables allow; what a tap and a conversation say is always allowed."""
+
+import json
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.json import Decoder
+
+from proxy.conversation.conversation import Conversation
+from proxy.wire.dialects import Dialect
+from recorder.capture.facts import SavedConversation, SenselessEntryError, checked, facts
+from recorder.capture.spool import NO_CONNECTION, Entry, Kind
+from tests.recorder.capture import traffic
+
+CONVERSATION = Decoder(SavedConversation)
+KINDS = (traffic.METADATA, traffic.HEARTBEAT, traffic.PRODUCE, traffic.SASL_AUTHENTICATE, traffic.VENDOR)
+
+
+def as_json(state: object) -> object:
+    return json.loads(json.dumps(state))
+
+
+@settings(max_examples=30)
+@given(seed=st.integers(0, 1 << 32), is_old=st.booleans(), largest=st.sampled_from([1, 7, 60, 900]))
+def test_every_state_of_a_conversation_is_allowed_and_comes_back_as_it_was(seed, is_old, largest) -> None:
+    rng = random.Random(seed)
+    made = traffic.old_talk(rng, 1, 5) if is_old else traffic.talk(rng, 1, 5, KINDS)
+    talk = Conversation(traffic.recording_routes(Dialect.KAFKA_07 if is_old else Dialect.KAFKA))
+    for chunk in traffic.cut(rng, made, largest).chunks[:300]:
+        (talk.responses if chunk.direction else talk.requests)(chunk.data, chunk.at_ns)
+        for state in (talk.state(), talk.boundary_state()):
+            if state is not None:
+                assert as_json(checked(CONVERSATION, json.dumps(state).encode())) == as_json(state)
+
+
+def test_answers_of_the_proxy_and_logins_are_allowed_too() -> None:
+    talk = Conversation(traffic.recording_routes())
+    talk.requests(traffic.framed(b"\0\x11\0\0\0\0\0\1\xff\xff\0\5PLAIN"), 1)
+    state = talk.state()
+    assert state["login"]["switches"][0]
+    talk = Conversation(traffic.recording_routes())
+    talk.requests(traffic.framed(b"\0\x12\0\x63\0\0\0\2\xff\xff"), 2)
+    talk.made(2, traffic.framed((2).to_bytes(4, "big") + b"made"))
+    for one in (state, talk.state()):
+        assert as_json(checked(CONVERSATION, json.dumps(one).encode())) == as_json(one)
+
+
+def entry(kind: Kind, told: object, connection: int = 1) -> Entry:
+    return Entry(kind, 0, connection, 0, 1, json.dumps(told).encode())
+
+
+def test_facts_that_nobody_knows_yet_are_passed_over() -> None:
+    told = {"reason": "queue_full", "offsets": [1, 2], "more": [{"of": "it"}]}
+    assert facts(entry(Kind.HOLE, told)) == {"reason": "queue_full"}
+
+
+def test_a_hole_of_no_connection_tells_of_several() -> None:
+    told = {"reason": "queue_full", "connections": 1, "frames": 2, "bytes": 3}
+    assert facts(entry(Kind.HOLE, told, NO_CONNECTION)) == told
+    with pytest.raises(SenselessEntryError):
+        facts(entry(Kind.HOLE, {"reason": "queue_full"}, NO_CONNECTION))
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        (Kind.OPENED, {"node": 1 << 31}),
+        (Kind.OPENED, {"dialect": "kafka-0.6"}),
+        (Kind.OPENED, {"limits": [1]}),
+        (Kind.OPENED, {"limits": [1, 1 << 31]}),
+        (Kind.OPENED, {"client": "\ud800"}),
+        (Kind.OMITTED, {"length": -1}),
+        (Kind.OMITTED, {"length": 3 << 30}),
+        (Kind.LOGIN, {"principal": "alice"}),
+        (Kind.CLOSED, {"cause": None}),
+        (Kind.CLOSED, {"cause": "drained", "offsets": [1, -1]}),
+        (Kind.ROLL, {"open": [[1, 1 << 16]], "closed": {"connections": 0, "frames": 0, "bytes": 0}}),
+        (Kind.ROLL, {"open": []}),
+        (Kind.NODE, {"node_id": True, "upstream": "a", "listener": "b"}),
+    ],
+    ids=lambda value: value.name if isinstance(value, Kind) else "-".join(value),
+)
+def test_what_no_tap_says_is_refused(kind: Kind, told: object) -> None:
+    with pytest.raises(SenselessEntryError):
+        facts(entry(kind, told))
+
+
+@pytest.mark.parametrize("text", [b"", b"[]", b"null", b"\xff", b"[" * 100_000, b'{"reason": "x"} more'], ids=range(6))
+def test_what_is_no_object_is_refused(text: bytes) -> None:
+    with pytest.raises(SenselessEntryError):
+        facts(Entry(Kind.HOLE, 0, 1, 0, 1, text))

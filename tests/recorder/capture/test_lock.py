@@ -1,0 +1,82 @@
+"""Who may write a session and who may compact it, whatever becomes of the lock files."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from proxy.files import Folder
+from recorder.capture import lock as locks
+from recorder.capture.lock import COMPACTOR_LOCK, WRITER_LOCK, Lock
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Folder]:
+    with Folder.at(tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture
+def written(session: Folder) -> Iterator[int]:
+    """The newest segment, as its writer has it."""
+    os.close(session.create("00000001.log"))
+    descriptor = session.create("00000002.log")
+    locks.lock_segment(descriptor)
+    yield descriptor
+    os.close(descriptor)
+
+
+def test_a_lock_is_one_holders_until_it_is_released(session: Folder) -> None:
+    first = Lock.take(session, "lock")
+    assert first is not None
+    assert Lock.take(session, "lock") is None
+    first.release()
+    first.release()
+    assert Lock.take(session, "lock") is not None
+
+
+def test_a_session_whose_writers_lock_was_removed_is_live_while_its_segment_is_written(
+    session: Folder, written: int
+) -> None:
+    assert not session.is_file(WRITER_LOCK)
+    assert locks.is_live(session)
+    assert locks.take_writers(session) is None
+
+
+def test_a_session_is_over_when_nobody_holds_anything(session: Folder, written: int) -> None:
+    locks.fcntl.flock(written, locks.fcntl.LOCK_UN)
+    assert not locks.is_live(session)
+    assert locks.take_writers(session) is not None
+    assert locks.take_writers(session) is None
+
+
+def test_a_second_compactor_waits_though_the_firsts_lock_was_removed(session: Folder) -> None:
+    first = locks.take_over(session)
+    assert first is not None
+    session.remove(COMPACTOR_LOCK)
+    with Folder.at(session.path) as other:
+        assert locks.take_over(other) is None
+    session.close()
+    with Folder.at(session.path) as other:
+        assert locks.take_over(other) is not None
+
+
+def test_where_folders_and_segments_have_no_locks_the_files_are_all_there_is(
+    session: Folder, written: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flock = locks.fcntl.flock
+
+    def only_files(descriptor: int, how: int) -> None:
+        if not os.readlink(f"/proc/self/fd/{descriptor}").endswith(".lock"):
+            raise OSError(37, "No locks available")
+        flock(descriptor, how)
+
+    monkeypatch.setattr(locks.fcntl, "flock", only_files)
+    locks.lock_segment(written)
+    assert not locks.is_live(session)
+    writer, compactor = locks.take_writers(session), locks.take_over(session)
+    assert writer is not None
+    assert compactor is not None
+    assert locks.is_live(session)
+    assert locks.take_over(session) is None

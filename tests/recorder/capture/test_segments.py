@@ -1,0 +1,250 @@
+"""A segment is read to its end while it grows, and past what is damaged in it."""
+
+import errno
+import os
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from proxy.files import Folder, StrangeFileError
+from recorder.capture import segments as module
+from recorder.capture import spool
+from recorder.capture.blocks import LARGE, is_cached
+from recorder.capture.segments import MOST_PLACES, SegmentReader, segment_name
+from recorder.capture.spool import DamagedSegmentError, Entry, Kind, SegmentHead, UnknownSpoolError
+
+HEAD = SegmentHead("s", 3, 1_700_000_000_000_000_000, 5, 77, "prod", 300)
+ENCODED, SEED = spool.encode_head(HEAD)
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Folder]:
+    (tmp_path / "s").mkdir()
+    with Folder.at(tmp_path / "s") as opened:
+        yield opened
+
+
+def chunk(offset: int, size: int, number: int = 0) -> Entry:
+    return Entry(Kind.BYTES, 0, 1, offset, 1, b"x" * size, (), number)
+
+
+def log_of(found: list[Entry], seed: int = SEED) -> bytes:
+    return b"".join(spool.entry_head(*entry, seed) + entry.data for entry in found)
+
+
+def write_segment(session: Folder, log: bytes, encoded: bytes = ENCODED) -> Path:
+    path = session.path / segment_name(HEAD.number)
+    path.write_bytes(encoded + log)
+    return path
+
+
+def read_all(reader: SegmentReader, limit: int | None = None) -> list[Entry]:
+    found: list[Entry] = []
+    while more := reader.read(limit):
+        found += more
+    return found
+
+
+def read_past_damage(reader: SegmentReader, limit: int | None = None) -> list[Entry]:
+    found = read_all(reader, limit)
+    while reader.pass_over(limit):
+        found += read_all(reader, limit)
+    reader.close()
+    return found
+
+
+def test_segments_are_listed_by_number_and_nothing_else_is(session: Folder) -> None:
+    for name in ("00000010.log", "00000009.log", ".00000011.log", "writer.lock", "00000009.state", "123456789.log"):
+        (session.path / name).touch()
+    assert module.segments(session) == [9, 10, 123456789]
+
+
+def test_a_segment_is_read_in_blocks_and_entries_above_a_block_too(
+    session: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SegmentReader, "BLOCK", 100)
+    written = [chunk(0, 30), chunk(30, 500), chunk(530, 1), chunk(531, 99)]
+    write_segment(session, log_of(written))
+    assert read_all(SegmentReader(session, 3)) == written
+
+
+def test_a_growing_segment_is_read_on_where_it_was_torn(session: Folder) -> None:
+    log = log_of([chunk(0, 10), chunk(10, 10)])
+    path = write_segment(session, log[:-1])
+    reader = SegmentReader(session, 3)
+    assert read_all(reader) == [chunk(0, 10)]
+    with path.open("ab") as file:
+        file.write(log[-1:])
+    assert read_all(reader) == [chunk(10, 10)]
+
+
+def test_what_stands_behind_a_segments_end_is_not_read(session: Folder) -> None:
+    whole = log_of([chunk(0, 10)])
+    write_segment(session, whole + log_of([chunk(10, 10)]))
+    reader = SegmentReader(session, 3)
+    limit = reader.position + len(whole)
+    assert read_past_damage(reader, limit) == [chunk(0, 10)]
+    assert reader.passed_over == 0
+
+
+@pytest.mark.parametrize("length", [0, 1 << 31, (1 << 32) - 1])
+def test_a_damaged_length_asks_for_no_more_than_there_is(session: Folder, length: int) -> None:
+    log = bytearray(log_of([chunk(0, 10), chunk(10, 10)]))
+    log[4:8] = length.to_bytes(4, "big")
+    write_segment(session, bytes(log))
+    assert read_past_damage(SegmentReader(session, 3)) == [chunk(10, 10)]
+
+
+def test_an_entry_larger_than_any_is_passed_over_unread(session: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spool, "MOST_ENTRY", 1000)
+    monkeypatch.setattr(SegmentReader, "BLOCK", 100)
+    write_segment(session, log_of([chunk(0, 2000), chunk(2000, 10)]))
+    assert read_past_damage(SegmentReader(session, 3)) == [chunk(2000, 10)]
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(sizes=st.lists(st.integers(0, 90), min_size=1, max_size=12), data=st.data())
+def test_of_damaged_entries_those_that_are_whole_are_read_and_the_rest_is_counted(
+    session: Folder, sizes: list[int], data: st.DataObject
+) -> None:
+    written = [chunk(number, size, number) for number, size in enumerate(sizes)]
+    ends = [len(log_of(written[:count])) for count in range(len(written) + 1)]
+    log = bytearray(log_of(written))
+    hit = set()
+    for at in data.draw(st.sets(st.integers(0, len(log) - 1), max_size=3)):
+        log[at] ^= 1 << data.draw(st.integers(0, 7))
+        hit.add(sum(end <= at for end in ends) - 1)
+    write_segment(session, bytes(log))
+    reader = SegmentReader(session, 3)
+    size = reader.size
+    assert read_past_damage(reader) == [entry for entry in written if entry.number not in hit]
+    lost = sum(ends[number + 1] - ends[number] for number in hit)
+    assert reader.passed_over + size - reader.position == lost
+
+
+def test_an_entry_is_found_behind_damage_of_any_length(session: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever it begins in the stretches that are looked through."""
+    monkeypatch.setattr(SegmentReader, "BLOCK", 4096)
+    last = chunk(7, 20)
+    for length in (1, 4095, 4096, 4097, 12_250, 12_288, *range(4060, 4120)):
+        write_segment(session, bytes(length) + log_of([last]))
+        reader = SegmentReader(session, 3)
+        assert read_past_damage(reader) == [last]
+        assert reader.passed_over == length
+
+
+def test_what_looks_like_an_entry_in_a_recorded_stream_is_none(session: Folder) -> None:
+    """A log that was itself sent through the proxy: its checksums begin with another head's."""
+    other_head, other_seed = spool.encode_head(replace(HEAD, mono_ns=6))
+    sent = other_head + log_of([chunk(0, 50)], other_seed)
+    damaged = bytearray(log_of([chunk(0, 0)._replace(data=sent), chunk(len(sent), 10)]))
+    damaged[0] ^= 1
+    write_segment(session, bytes(damaged))
+    assert read_past_damage(SegmentReader(session, 3)) == [chunk(len(sent), 10)]
+
+
+def test_in_format_1_nothing_is_read_behind_damage(session: Folder) -> None:
+    # nothing would tell whose entries are missing
+    text = b'{"session": "s", "number": 3, "clock_ns": 1, "mono_ns": 5, "previous_end": 77, "cluster": null}'
+    encoded = b"KWSPOOL\n\0\1" + len(text).to_bytes(4, "big") + text + spool.crc32c(text).to_bytes(4, "big")
+    log = bytearray(log_of([chunk(0, 10), chunk(10, 10), chunk(20, 10)], 0))
+    log[60] ^= 1
+    write_segment(session, bytes(log), encoded)
+    assert read_past_damage(SegmentReader(session, 3)) == [chunk(0, 10)._replace(number=spool.UNNUMBERED)]
+
+
+def readings(session: Folder, log: bytes, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Bytes that are read of a segment until its end."""
+    write_segment(session, log)
+    reader, pread, total = SegmentReader(session, 3), os.pread, [0]
+
+    def counted(descriptor: int, size: int, at: int) -> bytes:
+        found = pread(descriptor, size, at)
+        total[0] += len(found)
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "pread", counted)
+        read_past_damage(reader)
+    return total[0]
+
+
+def test_damage_that_was_made_up_keeps_nobody_busy(session: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SegmentReader, "BLOCK", 1 << 16)
+    good, bad = log_of([chunk(0, 1)]), log_of([chunk(0, 1)], SEED ^ 1)
+    # every second entry is damaged; and what begins everywhere seems to be an entry of half the segment
+    often = (good + bad) * 20_000
+    everywhere = b"\x01" + (b"\0\0\0\0\0\x07\xff\xff\1\0\0\0\0\0\0\0" + bytes(10)) * 40_000
+    for log in (often, everywhere):
+        assert readings(session, log, monkeypatch) < MOST_PLACES * 4 * (1 << 16) + 8 * len(log)
+
+
+@pytest.mark.parametrize("wrong", [{"session": "other"}, {"number": 4}], ids=["session", "number"])
+def test_a_segment_of_another_place_is_refused(session: Folder, wrong: dict[str, object]) -> None:
+    write_segment(session, b"", spool.encode_head(replace(HEAD, **wrong))[0])
+    with pytest.raises(UnknownSpoolError, match=r"00000003\.log says that it is segment"):
+        SegmentReader(session, 3)
+
+
+def test_a_segment_that_is_none_is_told_and_not_waited_for(session: Folder) -> None:
+    os.mkfifo(session.path / segment_name(1))
+    (session.path / segment_name(2)).write_bytes(b"")
+    with pytest.raises(StrangeFileError):
+        SegmentReader(session, 1)
+    with pytest.raises(DamagedSegmentError):
+        SegmentReader(session, 2)
+    with pytest.raises(FileNotFoundError):
+        SegmentReader(session, 3)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_is_not_in_the_page_cache_is_read_past_it(session: Folder, seed: int) -> None:
+    rng = random.Random(seed)
+    written = [chunk(number, rng.randint(1, 300_000)) for number in range(60)]
+    path = write_segment(session, log_of(written))
+    with path.open("rb") as file:
+        os.fdatasync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        assert not is_cached(file.fileno(), 5 * LARGE)
+        reader = SegmentReader(session, 3)
+        assert read_all(reader) == written
+        reader.close()
+        assert not is_cached(file.fileno(), 3 * LARGE)
+
+
+def test_where_it_can_only_be_read_through_the_cache_it_is(session: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = [chunk(number, 300_000) for number in range(10)]
+    write_segment(session, log_of(written))
+
+    def refuses(*_: object) -> None:
+        raise OSError("not here")
+
+    monkeypatch.setattr(module, "is_cached", lambda *_: False)
+    monkeypatch.setattr(module, "BlockFile", refuses)
+    reader = SegmentReader(session, 3)
+    assert read_all(reader) == written
+    reader.close()
+
+
+def test_where_a_file_can_be_opened_so_but_not_read_it_is_read_through_the_cache(
+    session: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = [chunk(number, 300_000) for number in range(10)]
+    write_segment(session, log_of(written))
+    tries = []
+
+    def refuses(_: object, at: int, size: int) -> bytes:
+        tries.append(size)
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(module, "is_cached", lambda *_: False)
+    monkeypatch.setattr(module.BlockFile, "read", refuses)
+    reader = SegmentReader(session, 3)
+    assert read_all(reader) == written
+    assert len(tries) == 1
+    reader.close()

@@ -1,0 +1,38 @@
+"""The status file is for information: whatever it holds, nobody stumbles over it."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from proxy.files import Folder
+from recorder.capture.status import Status, read_status, write_status
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Folder]:
+    with Folder.at(tmp_path) as opened:
+        yield opened
+
+
+def test_a_status_is_read_whole_or_not_at_all(session: Folder) -> None:
+    assert read_status(session) is None
+    write_status(session, Status(frames=3, position=5))
+    write_status(session, Status(frames=4, segment=2))
+    assert read_status(session) == Status(frames=4, segment=2)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{junk", '{"a": 1}', "[]", '{"frames": "many"}', '{"frames": [1]}', "[" * 4000, "", "\xff"],
+    ids=["junk", "other", "list", "text", "nested", "deep", "empty", "bytes"],
+)
+def test_a_status_that_is_none_is_as_good_as_none_yet(session: Folder, text: str) -> None:
+    (session.path / "status.json").write_bytes(text.encode("latin-1"))
+    assert read_status(session) is None
+
+
+def test_a_status_that_would_have_to_be_waited_for_is_none(session: Folder) -> None:
+    os.mkfifo(session.path / "status.json")
+    assert read_status(session) is None

@@ -1,0 +1,96 @@
+"""A stream's bytes become rows once, however often entries bring them; where some are missing the record breaks off."""
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from recorder.capture import storage
+from recorder.capture.assembly import Assembly
+from recorder.capture.ranges import RangeFiles
+from recorder.capture.spool import Entry, Kind, Spans
+from tests.recorder.capture import traffic
+from tests.recorder.capture.looks import event_rows, frame_rows
+
+RNG = random.Random(1)
+CALLS = [traffic.call(RNG, traffic.METADATA, number, "c", 60) for number in range(6)]
+STREAM = b"".join(call.request for call in CALLS)
+
+
+class Fed:
+    """One connection's requests, fed to an assembly."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._files = RangeFiles(folder, "s", 1, None)
+        self._assembly = Assembly()
+        self._assembly.begin_range(self._files, 1_000)
+        self._assembly.feed(Entry(Kind.OPENED, 0, 1, 0, 1, json.dumps({"client": "c:1"}).encode()))
+
+    def bytes(self, start: int, stop: int, spans: Spans = ()) -> None:
+        self._assembly.feed(Entry(Kind.BYTES, 0, 1, start, 2, STREAM[start:stop], spans))
+
+    def omitted(self, start: int, length: int) -> None:
+        self._assembly.feed(Entry(Kind.OMITTED, 0, 1, start, 2, json.dumps({"length": length}).encode()))
+
+    def rows(self) -> list[dict[str, object]]:
+        self._assembly.finish()
+        storage.publish(self._files.finish(), storage.no_steps)
+        return frame_rows(self.folder)
+
+
+@pytest.fixture
+def fed(tmp_path: Path) -> Fed:
+    return Fed(tmp_path)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_what_has_come_already_is_passed_over(fed: Fed, seed: int) -> None:
+    rng = random.Random(seed)
+    reached = 0
+    while reached < len(STREAM):
+        start = rng.randint(max(0, reached - 90), reached)
+        stop = min(start + rng.randint(1, 120), len(STREAM))
+        fed.bytes(start, stop)
+        reached = max(reached, stop)
+    assert [row["frame"] for row in fed.rows()] == [call.request[4:] for call in CALLS]
+    assert event_rows(fed.folder, "gap") == []
+
+
+def test_what_is_masked_of_bytes_that_come_twice_is_masked_once(fed: Fed) -> None:
+    length = len(CALLS[0].request)
+    fed.bytes(0, 40, ((30, 10),))
+    fed.bytes(20, length, ((10, 10), (25, 5)))
+    (row,) = fed.rows()
+    assert row["masked"] == [(26, 10), (41, 5)]
+
+
+def test_where_bytes_are_missing_the_record_breaks_off(fed: Fed) -> None:
+    length = len(CALLS[0].request)
+    fed.bytes(0, length + 20)
+    fed.bytes(length + 21, len(STREAM))
+    assert [row["frame"] for row in fed.rows()] == [CALLS[0].request[4:]]
+    (gap,) = event_rows(fed.folder, "gap")
+    # as far as the stream has been seen to go
+    assert (gap["cause"], gap["frames"], gap["bytes"]) == ("spool_damaged", None, len(STREAM) - length)
+
+
+def test_what_was_left_out_and_comes_all_the_same_is_passed_over(fed: Fed) -> None:
+    length = len(CALLS[0].request)
+    fed.bytes(0, 40)
+    fed.omitted(35, length - 35)
+    fed.bytes(30, length)
+    (row,) = fed.rows()
+    assert (row["size"], row["frame"]) == (length - 4, CALLS[0].request[4:40])
+    assert row["omitted"] == [(36, length - 40)]
+
+
+@pytest.mark.parametrize("length", [0, 1, 500])
+def test_what_was_left_out_is_of_one_frame(fed: Fed, length: int) -> None:
+    """Between two frames nothing can be: zeros would read as frames of no bytes."""
+    begin = len(CALLS[0].request)
+    fed.bytes(0, begin)
+    fed.omitted(begin, length)
+    fed.bytes(begin + length, len(STREAM))
+    assert len(fed.rows()) == (len(CALLS) if not length else 1)

@@ -1,0 +1,340 @@
+"""A capture may come from anywhere: commands read what is there, change nothing else, and never give a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import stat
+import struct
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from crc32c import crc32c
+
+from recorder.capture.session import RecordSettings
+from recorder.capture.tap import open_tap
+from recorder.commands import COMMANDS
+from tests.recorder.capture import traffic
+from tests.recorder.capture.traffic import Player
+
+SESSION = "20260101T000000Z-abcdef"
+LATER = "20260102T000000Z-abcdef"
+
+
+def run(name: str, *arguments: object) -> Result:
+    return CliRunner().invoke(COMMANDS[name], [str(argument) for argument in arguments])
+
+
+def record(folder: Path, session: str = SESSION, calls: int = 10, **settings: int) -> Path:
+    """A session that is closed; its folder in the spool."""
+    rng = random.Random(1)
+    tap = open_tap(folder, RecordSettings(**settings), session)
+    player = Player(tap)
+    talk = traffic.cut(rng, traffic.talk(rng, 0, calls), 300)
+    player.open(talk)
+    for chunk in talk.chunks:
+        player.play(0, chunk)
+        tap.flush()
+    player.close(0)
+    tap.close()
+    return folder / "_spool" / session
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    """What no command has any business with."""
+    folder = tmp_path / "outside"
+    folder.mkdir()
+    for name in ("precious", "00000001.log", "00000001.state", "writer.lock", "status.json"):
+        (folder / name).write_text("precious")
+    return folder
+
+
+@pytest.fixture
+def capture(tmp_path: Path) -> Path:
+    return tmp_path / "capture"
+
+
+def everything(folder: Path) -> dict[str, object]:
+    """All that is below a folder: files with their bytes, links with where they lead, the rest with its type."""
+    found: dict[str, object] = {}
+    for path in sorted(folder.rglob("*")):
+        mode = path.lstat().st_mode
+        link = os.readlink(path) if stat.S_ISLNK(mode) else None
+        found[str(path.relative_to(folder))] = link or (path.read_bytes() if stat.S_ISREG(mode) else stat.S_IFMT(mode))
+    return found
+
+
+def assert_no_traceback(result: Result) -> None:
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    assert "Traceback" not in result.output
+
+
+# where somebody may put a link in a capture that has a finished session, relative to it, and what it leads to
+LINKS = {
+    "session": f"_spool/{LATER}",
+    "finished session": "_spool/.gone.done",
+    "hidden status": f"_spool/{SESSION}/.status.json",
+    "status": f"_spool/{SESSION}/status.json",
+    "hidden state": f"_spool/{SESSION}/.00000001.state",
+    "state": f"_spool/{SESSION}/00000009.state",
+    "segment": f"_spool/{SESSION}/00000009.log",
+    "compactor's lock": f"_spool/{SESSION}/compactor.lock",
+    "events": "events",
+    "frames": "frames",
+    "a date": "frames/date=2026-01-01",
+    "an hour": "events/date=2026-01-01/hour=00",
+}
+FOLDERS = ("session", "finished session", "events", "frames", "a date", "an hour")
+
+
+@pytest.mark.parametrize("command", ["inspect", "compact"])
+@pytest.mark.parametrize("place", LINKS)
+def test_nothing_is_read_written_or_removed_behind_a_link(capture, outside, command, place) -> None:
+    record(capture)
+    link = capture / LINKS[place]
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.unlink(missing_ok=True)
+    link.symlink_to(outside if place in FOLDERS else outside / "precious")
+    before = everything(outside)
+    assert_no_traceback(run(command, capture))
+    assert everything(outside) == before
+    assert link.is_symlink()
+
+
+@pytest.mark.parametrize("place", ["session", "finished session"])
+def test_nor_by_a_proxy_that_records_there(capture, outside, place) -> None:
+    """Its compactor takes over what others have left."""
+    record(capture)
+    (capture / LINKS[place]).symlink_to(outside)
+    before = everything(outside)
+    run("compact", capture)
+    record(capture, "20260103T000000Z-abcdef")
+    assert everything(outside) == before
+
+
+# a FIFO in the place of these had whoever opened it wait for ever
+FIFOS = {
+    "segment": f"_spool/{SESSION}/00000001.log",
+    "state": f"_spool/{SESSION}/00000001.state",
+    "status": f"_spool/{SESSION}/status.json",
+    "writer's lock": f"_spool/{SESSION}/writer.lock",
+    "rows": "frames/date=2026-01-01/hour=00/s-00000001-00000001.parquet",
+    "told rows": "events/date=2026-01-01/hour=00/s-00000001-00000001.parquet",
+}
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("command", ["inspect", "compact"])
+@pytest.mark.parametrize("place", FIFOS)
+def test_nobody_waits_for_a_fifo(capture, command, place) -> None:
+    record(capture)
+    path = capture / FIFOS[place]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    result = run(command, capture)
+    assert_no_traceback(result)
+    assert stat.S_ISFIFO(path.lstat().st_mode)
+    if command == "inspect":
+        assert f"{path.name} is a FIFO, not a file" in result.output
+
+
+@pytest.mark.parametrize("command", ["inspect", "compact"])
+def test_a_session_that_is_refused_stays_as_it_is_to_the_last_file(capture, command) -> None:
+    session = record(capture)
+    (session / ".status.json").symlink_to("elsewhere")
+    before = everything(capture)
+    result = run(command, capture)
+    assert result.exit_code != 0
+    assert f"session {SESSION} is left as it is" in result.output
+    assert everything(capture) == before
+
+
+def test_another_users_session_is_left_to_them_unless_it_is_asked_for(capture, monkeypatch) -> None:
+    record(capture)
+    user = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: user + 1)
+    before = everything(capture)
+    result = run("inspect", capture)
+    assert f"session {SESSION} is another user's" in result.output
+    assert everything(capture) == before
+    assert run("compact", capture).output.startswith("compacted 1 session")
+
+
+# B4: one bad session
+
+
+def newer(log: bytes) -> bytes:
+    """A segment of a format that is still to come."""
+    told = b"KWSPOOL\n" + (99).to_bytes(2, "big") + (2).to_bytes(4, "big") + b"{}"
+    return told + crc32c(told).to_bytes(4, "big")
+
+
+BAD_SESSIONS: dict[str, Callable[[Path], object]] = {
+    "an empty state": lambda session: (session / "00000001.state").touch(),
+    "a flipped bit that looks like format 65": lambda session: _flip(session / "00000001.log", 9, 0x40),
+    "a newer format": lambda session: (session / "00000001.log").write_bytes(newer(b"")),
+    "a link": lambda session: (session / "00000002.log").symlink_to("elsewhere"),
+    "a folder for a segment": lambda session: (session / "00000002.log").mkdir(),
+    "a segment of another session": lambda session: (session / "00000001.log").write_bytes(
+        (session.parent / LATER / "00000001.log").read_bytes()
+    ),
+}
+
+
+def _flip(path: Path, at: int, bits: int) -> None:
+    log = bytearray(path.read_bytes())
+    log[at] ^= bits
+    path.write_bytes(log)
+
+
+@pytest.mark.parametrize("bad", BAD_SESSIONS)
+def test_one_bad_session_is_named_and_keeps_no_other_from_being_compacted(capture, bad) -> None:
+    later, first = record(capture, LATER), record(capture)
+    BAD_SESSIONS[bad](first)
+    result = run("compact", capture)
+    assert_no_traceback(result)
+    assert result.exit_code == 1
+    assert f"session {SESSION} is " in result.stderr
+    assert not later.exists()
+    shown = run("inspect", capture, "--json")
+    assert {session["session"] for session in json.loads(shown.stdout)["sessions"]} >= {LATER}
+
+
+def test_all_bad_sessions_are_named(capture) -> None:
+    for session in (SESSION, LATER):
+        (record(capture, session) / "00000002.log").symlink_to("elsewhere")
+    result = run("compact", capture)
+    assert result.exit_code == 1
+    for session in (SESSION, LATER):
+        assert f"Error: session {session} is left as it is" in result.stderr
+
+
+# B4: Parquet of others
+
+
+@pytest.mark.parametrize("folder", ["date=zzz/hour=00", "date=2026-02-31/hour=00", "date=2026-01-01/hour=99"])
+@pytest.mark.parametrize("command", [("inspect",), ("inspect", "frames"), ("inspect", "exchanges")], ids="-".join)
+def test_a_date_that_is_none_is_refused_in_a_sentence(capture, folder, command) -> None:
+    record(capture)
+    assert run("compact", capture).exit_code == 0
+    (file,) = (capture / "frames").rglob("*.parquet")
+    odd = capture / "frames" / folder
+    odd.mkdir(parents=True)
+    file.rename(odd / file.name)
+    result = run(*command, capture)
+    assert_no_traceback(result)
+    assert result.exit_code == 1
+    assert "is no part of a capture" in result.stderr
+
+
+# B4: entries that no tap wrote, with good checksums; in format 1, which every version reads
+
+OPENED, BYTES, OMITTED, HOLE, MADE, LOGIN, END_OF_STREAM, RESYNC, CLOSED, CLOCK, NODE, END, UNFRAMED = range(1, 14)
+INTRODUCTION = json.dumps({"client": "c:1", "listener": "l:1", "node": 1, "upstream": "u:1", "tls": False}).encode()
+
+
+def head_of_format_1(session: str = SESSION, **facts: object) -> bytes:
+    told = {"session": session, "number": 1, "clock_ns": 1_700_000_000 * 10**9, "mono_ns": 5, "previous_end": 0}
+    text = json.dumps(told | {"cluster": None} | facts).encode()
+    return struct.pack(">8sHI", b"KWSPOOL\n", 1, len(text)) + text + crc32c(text).to_bytes(4, "big")
+
+
+def entry(
+    kind: int,
+    data: bytes = b"",
+    direction: int = 0,
+    connection: int = 1,
+    offset: int = 0,
+    mono_ns: int = 10,
+    spans: tuple[tuple[int, int], ...] = (),
+) -> bytes:
+    rest = struct.pack(">BBxxIqqq", kind, direction, len(spans), connection, offset, mono_ns)
+    rest += b"".join(struct.pack(">II", *span) for span in spans) + data
+    return struct.pack(">II", crc32c(rest), len(rest)) + rest
+
+
+def crafted(folder: Path, *entries: bytes, head: bytes | None = None) -> Path:
+    session = folder / "_spool" / SESSION
+    session.mkdir(parents=True)
+    (session / "00000001.log").write_bytes((head or head_of_format_1()) + b"".join(entries))
+    return session
+
+
+FACTS = {name: kind for name, kind in globals().items() if name in ("OMITTED", "HOLE", "LOGIN", "RESYNC", "CLOSED")}
+NONSENSE = {"list": b"[]", "number": b"5", "nothing": b"", "empty": b"{}", "null": b"null", "bytes": b"\xff\xfe"}
+NONSENSE |= {"deep": b"[" * 100_000, "text": b'"' + b"x" * 100 + b'"'}
+ODD: dict[str, tuple[bytes, ...]] = {
+    "direction 7": (entry(BYTES, b"abc", direction=7),),
+    "a kind that is none": (entry(99, b"abc"), entry(0, b"abc")),
+    "spans beyond the bytes": (entry(BYTES, b"\0\0\0\x20" * 9, spans=((1 << 31, 1 << 31), (0, 99))),),
+    "a time before all time": (entry(BYTES, b"abc", mono_ns=-(1 << 63)),),
+    "a time behind all time": (entry(BYTES, b"abc", mono_ns=(1 << 63) - 1),),
+    "a clock that nobody has": (entry(CLOCK, offset=(1 << 63) - 1, connection=0),),
+    "a clock of long ago": (entry(CLOCK, offset=-(1 << 63), connection=0),),
+    "an answer without a head": (entry(MADE, b"", 1), entry(MADE, b"\0\0\0", 1)),
+    "a connection below all": (entry(BYTES, b"abc", connection=-7), entry(CLOSED, b"{}", connection=-(1 << 63))),
+    "opened twice": (entry(OPENED, INTRODUCTION), entry(OPENED, INTRODUCTION)),
+    "a bytes entry of no connection": (entry(BYTES, b"abc", connection=-1),),
+    "an offset far ahead": (entry(BYTES, b"abc", offset=1 << 62),),
+    "a node that is no number": (entry(NODE, b'{"node_id": "x", "upstream": 3, "listener": {}}', connection=-1),),
+    "names of other types": (entry(OPENED, b'{"client": 5, "node": "x", "dialect": "y"}', connection=2),),
+    "a surrogate alone": (entry(OPENED, b'{"client": "\\ud800"}', connection=2),),
+    "garbage to go on from": (
+        entry(HOLE, b'{"reason": "queue_full", "offsets": [0, 0]}'),
+        entry(RESYNC, b'{"state": {"in_flight": 5}, "account": {"early": [], "requests": {}, "responses": {}}}'),
+    ),
+    **{
+        f"{kind} is {what}": (entry(number, text),) for kind, number in FACTS.items() for what, text in NONSENSE.items()
+    },
+    **{f"opened is {what}": (entry(OPENED, text, connection=2),) for what, text in NONSENSE.items()},
+}
+
+
+@pytest.mark.parametrize("what", ODD)
+def test_entries_that_no_tap_wrote_give_no_traceback(capture, what) -> None:
+    rng = random.Random(1)
+    other = traffic.call(rng, traffic.METADATA, 7, "c")
+    crafted(
+        capture,
+        entry(OPENED, INTRODUCTION),
+        entry(OPENED, INTRODUCTION, connection=9),
+        *ODD[what],
+        entry(BYTES, other.request, connection=9, mono_ns=11),
+        entry(BYTES, other.answer or b"", direction=1, connection=9, mono_ns=12),
+        entry(CLOSED, b'{"cause": "drained"}', connection=9, mono_ns=13),
+        entry(END, connection=-1, mono_ns=14),
+    )
+    result = run("inspect", capture, "--json")
+    assert_no_traceback(result)
+    assert "left as it is" not in result.output
+
+
+@pytest.mark.parametrize(
+    "length", [[3 << 30], [64 << 20] * 16, [1] * 1000], ids=["3 GiB", "16 times 64 MiB", "bytes one by one"]
+)
+def test_what_was_left_out_takes_no_memory(capture, length) -> None:
+    """A response of 1 GiB of which only the head was kept; or what says so."""
+    asked = traffic.call(random.Random(1), traffic.METADATA, 7, "c").request
+    size = min(sum(length), (1 << 30) - 4)
+    answer = (size + 4).to_bytes(4, "big") + (7).to_bytes(4, "big")
+    left_out, at = [], 8
+    for some in length:
+        some = min(some, size + 8 - at) if len(length) > 1 else some
+        left_out.append(entry(OMITTED, json.dumps({"length": some}).encode(), 1, offset=at))
+        at += some
+    session = crafted(capture, entry(OPENED, INTRODUCTION), entry(BYTES, asked), entry(BYTES, answer, 1), *left_out)
+    tracemalloc.start()
+    try:
+        result = run("compact", capture)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert_no_traceback(result)
+    assert not session.exists()
+    assert peak < 100 << 20
