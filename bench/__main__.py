@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from bench import kroxylicious, loads, real, report, spool, sustained, workers
-from bench.contenders import KROXYLICIOUS, LISTENING, RECORDING, Contender, all_ways
+from bench.contenders import ALL_KROXYLICIOUS, LISTENING, RECORDING, Contender, all_ways
 from bench.loads import LOADS, Load, Sample
 from bench.processes import Programs, build, running
 
@@ -64,7 +64,7 @@ def _has_kroxylicious() -> bool:
     except RuntimeError as error:
         say(f"Kroxylicious {kroxylicious.VERSION} can't be had, so nothing is compared with it: {error}\n")
         return False
-    say(f"Kroxylicious {kroxylicious.VERSION}: the newest that Maven Central serves; warmed up, with metrics\n")
+    say(f"Kroxylicious {kroxylicious.VERSION}, Maven Central's newest: warmed up, with and without metrics\n")
     return True
 
 
@@ -106,7 +106,7 @@ def measure(programs: Programs, load: Load, seconds: float, way: Contender) -> S
 def warm_up(ways: Sequence[Contender], measure: Callable[[Contender], Sample], is_time: bool) -> None:
     """Has Kroxylicious run a load until it gets no faster: its code is compiled then."""
     for way in ways:
-        if way.name == KROXYLICIOUS:
+        if way.name in ALL_KROXYLICIOUS:
             best = 0.0
             for _ in range(MOST_WARM_UPS):
                 value = measure(way).value

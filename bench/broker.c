@@ -50,8 +50,13 @@ static void metadata(struct writer *w, int version) {
     put32(w, 0);
 }
 
-/* version 11, with the header's tags: one partition, no error */
-static void produce(struct writer *w) {
+/* version 11, with the header's tags, or version 7: one partition, no error */
+static void produce(struct writer *w, int version) {
+    if (version == OLD_PRODUCE_VERSION) {
+        put32(w, 1), put_string(w, "bench"), put32(w, 1), put32(w, 0), put16(w, 0), put64(w, 0), put64(w, -1), put64(w, 0);
+        put32(w, 0);
+        return;
+    }
     put8(w, 0), put_varint(w, 2), put_compact(w, "bench"), put_varint(w, 2);
     put32(w, 0), put16(w, 0), put64(w, 0), put64(w, -1), put64(w, 0), put_varint(w, 1), put_varint(w, 0), put8(w, 0);
     put8(w, 0), put32(w, 0), put8(w, 0);
@@ -66,7 +71,7 @@ static void make_fetch(int version) {
     if (version >= 13) put64(&w, 1), put64(&w, 2);
     else put_compact(&w, "bench");
     put_varint(&w, 2), put32(&w, 0), put16(&w, 0), put64(&w, 1), put64(&w, 1), put64(&w, 0);
-    put_varint(&w, 0), put32(&w, -1), put_records(&w), put8(&w, 0), put8(&w, 0), put8(&w, 0);
+    put_varint(&w, 0), put32(&w, -1), put_varint(&w, RECORDS + 1), put_records(&w, RECORDS), put8(&w, 0), put8(&w, 0), put8(&w, 0);
     fetch_size[version] = w.at - fetch_body[version];
 }
 
@@ -86,7 +91,7 @@ static int answer(struct connection *c, int key, int version, uint32_t correlati
     }
     if (key == API_VERSIONS) api_versions(&c->w, version);
     else if (key == METADATA) metadata(&c->w, version);
-    else if (key == PRODUCE) produce(&c->w);
+    else if (key == PRODUCE) produce(&c->w, version);
     else if (key == HEARTBEAT) heartbeat(&c->w);
     else put64(&c->w, 0), put16(&c->w, 0);
     set32(start, c->w.at - start - 4);

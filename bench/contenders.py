@@ -16,9 +16,12 @@ from bench import kroxylicious
 from bench.processes import running
 from tests.brokers.waiting import wait_for
 
-DIRECT, RELAY, KROXYLICIOUS = "direct", "bare relay", "Kroxylicious"
+DIRECT, RELAY = "direct", "bare relay"
+KROXYLICIOUS, KROXYLICIOUS_UNMEASURED = "Kroxylicious", "Kroxylicious, no metrics"
 PROXY, RECORDING = "proxy", "proxy, recording"
-NAMES = (DIRECT, RELAY, KROXYLICIOUS, PROXY, RECORDING)
+NAMES = (DIRECT, RELAY, KROXYLICIOUS, KROXYLICIOUS_UNMEASURED, PROXY, RECORDING)
+# whoever is compared with Kroxylicious is compared with the faster of these
+ALL_KROXYLICIOUS = (KROXYLICIOUS, KROXYLICIOUS_UNMEASURED)
 
 ANY_PORT = "127.0.0.1:0"
 LISTENING = r"listening on (\S+):(\d+)"
@@ -107,17 +110,17 @@ def proxy(
 
 
 @contextmanager
-def java_proxy(upstream: str, folder: Path) -> Iterator[Contender]:
-    """Kroxylicious, cold. RuntimeError: it can't be had."""
-    with kroxylicious.started(upstream, folder) as child:
-        yield Contender(KROXYLICIOUS, child.said[1], int(child.said[2]), child.pid)
+def java_proxy(upstream: str, folder: Path, name: str = KROXYLICIOUS) -> Iterator[Contender]:
+    """One of `ALL_KROXYLICIOUS`, cold. RuntimeError: it can't be had."""
+    with kroxylicious.started(upstream, folder, metrics=name == KROXYLICIOUS) as child:
+        yield Contender(name, child.said[1], int(child.said[2]), child.pid)
 
 
 @contextmanager
 def all_ways(
     direct: str, folder: Path, *, relay: tuple[str, str] | None = None, recording: bool = True, java: bool = True
 ) -> Iterator[tuple[Contender, ...]]:
-    """The five of `NAMES`, in that order, to one broker; without those that are not wanted.
+    """The six of `NAMES`, in that order, to one broker; without those that are not wanted.
 
     Args:
         direct: the broker's address.
@@ -128,7 +131,7 @@ def all_ways(
     with ExitStack() as stack:
         ways = [Contender(DIRECT, host, int(port)), stack.enter_context(bare_relay(behind, folder, listen))]
         if java:
-            ways.append(stack.enter_context(java_proxy(direct, folder)))
+            ways += [stack.enter_context(java_proxy(direct, folder, name)) for name in ALL_KROXYLICIOUS]
         ways.append(stack.enter_context(proxy(direct, folder)))
         if recording:
             ways.append(stack.enter_context(proxy(direct, folder, RECORDING, folder / "capture")))

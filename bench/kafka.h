@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 enum { PRODUCE = 0, FETCH = 1, METADATA = 3, HEARTBEAT = 12, API_VERSIONS = 18 };
-enum { HEARTBEAT_VERSION = 4, PRODUCE_VERSION = 11 };
-enum { RECORDS = 1024 * 1024, RECEIVE = 1024 * 1024, HEAD = 12 };
+enum { HEARTBEAT_VERSION = 4, PRODUCE_VERSION = 11, OLD_PRODUCE_VERSION = 7 };
+enum { RECORDS = 1024 * 1024, OLD_PRODUCE_SIZE = 1000 * 1000, RECEIVE = 8 * 1024 * 1024, HEAD = 12 };
 
 static inline void die(const char *what) {
     fprintf(stderr, "%s: %s\n", what, errno ? strerror(errno) : "not what was expected");
@@ -59,13 +59,12 @@ static inline void put_compact(struct writer *w, const char *text) {
     put_bytes(w, text, strlen(text));
 }
 
-/* One MiB that does not compress: a recorder gets no present. */
-static inline void put_records(struct writer *w) {
+/* So many bytes that do not compress: a recorder gets no present. */
+static inline void put_records(struct writer *w, uint32_t size) {
     uint32_t state = 2463534242u;
-    put_varint(w, RECORDS + 1);
-    for (int i = 0; i < RECORDS / 4; i++) {
+    for (unsigned char *end = w->at + size; w->at < end;) {
         state ^= state << 13, state ^= state >> 17, state ^= state << 5;
-        put32(w, state);
+        put8(w, state);
     }
 }
 

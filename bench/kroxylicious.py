@@ -1,4 +1,4 @@
-"""Kroxylicious, the Java proxy, as a contender: one virtual cluster, a port for each broker, no filters, with metrics.
+"""Kroxylicious, the Java proxy, as a contender: one virtual cluster, a port for each broker, no filters.
 
 Its jars come from Maven into the user's cache, checked as Kafka's are. Nothing is logged for a frame; its heap is what
 a container of a gigabyte leaves it. It is slow until its code is compiled: warm it up.
@@ -23,8 +23,9 @@ JVM = ("-Xms512m", "-Xmx512m")
 # ids that a virtual cluster has ports for: from 0 on
 MOST_NODES = 4
 
+_METRICS = """
+management: {{bindAddress: {host}, port: {admin}, endpoints: {{prometheus: {{}}}}}}"""
 _SETTINGS = """
-management: {{bindAddress: {host}, port: {admin}, endpoints: {{prometheus: {{}}}}}}
 virtualClusters:
 - name: bench
   targetCluster: {{bootstrapServers: "{upstream}"}}
@@ -46,17 +47,22 @@ def jars() -> Path:
 
 
 @contextmanager
-def started(upstream: str, folder: Path) -> Iterator[Child]:
+def started(upstream: str, folder: Path, *, metrics: bool) -> Iterator[Child]:
     """It, between here and `upstream` ("host:port"); its child's line says where it listens.
+
+    Args:
+        metrics: whether it has its Prometheus endpoint, and so counts.
 
     RuntimeError: it can't be had.
     """
     libs = jars()
     with reserved_range((HOST,), MOST_NODES + 2) as port:
-        settings = folder / "kroxylicious.yaml"
+        name = "kroxylicious" if metrics else "kroxylicious-unmeasured"
+        settings = folder / f"{name}.yaml"
         admin, last = port + MOST_NODES + 1, MOST_NODES - 1
-        settings.write_text(_SETTINGS.format(host=HOST, admin=admin, upstream=upstream, port=port, last=last))
+        text = _METRICS * metrics + _SETTINGS
+        settings.write_text(text.format(host=HOST, admin=admin, upstream=upstream, port=port, last=last))
         program = (java(), *JVM, "-cp", f"{libs}{os.sep}*", HERE / "Kroxylicious.java")
         command: list[str | Path] = [*program, settings, f"{HOST}:{port}"]
-        with running(command, folder / "kroxylicious.log", r"listening on (\S+):(\d+)") as child:
+        with running(command, folder / f"{name}.log", r"listening on (\S+):(\d+)") as child:
             yield child

@@ -2,7 +2,7 @@
  *
  *   load HOST:PORT lone SECONDS          one Heartbeat at a time
  *   load HOST:PORT burst SECONDS         64 Heartbeats in one write, then their 64 answers
- *   load HOST:PORT produce SECONDS       Produce requests of one MiB, 4 in flight
+ *   load HOST:PORT produce SECONDS V     Produce version V (11: one MiB, 7: 1,000,000 bytes in all), 4 in flight
  *   load HOST:PORT fetch SECONDS V       Fetch version V (12-18), answered with one MiB, 4 in flight
  *
  * Prints `exchanges N ns T p50_ns P p99_ns Q`: the percentiles are those of a round (one exchange, or one burst). */
@@ -28,13 +28,24 @@ static uint64_t now_ns(void) {
     return time.tv_sec * 1000000000ull + time.tv_nsec;
 }
 
+/* before flexible versions: no tags, lengths of 16 and 32 bits; `w` stands behind the client id */
+static void make_old_produce(struct writer w) {
+    put16(&w, -1), put16(&w, 1), put32(&w, 30000), put32(&w, 1), put_string(&w, "bench"), put32(&w, 1), put32(&w, 0);
+    uint32_t records = OLD_PRODUCE_SIZE - (w.at - request) - 4;
+    put32(&w, records), put_records(&w, records);
+    request_size = w.at - request;
+    set32(request, request_size - 4);
+}
+
 static void make_request(void) {
     struct writer w = {request = malloc(RECORDS + 4096)};
-    put32(&w, 0), put16(&w, api), put16(&w, api_version), put32(&w, 0), put_string(&w, "bench"), put8(&w, 0);
+    put32(&w, 0), put16(&w, api), put16(&w, api_version), put32(&w, 0), put_string(&w, "bench");
+    if (api != PRODUCE || api_version != OLD_PRODUCE_VERSION) put8(&w, 0);
     if (api == HEARTBEAT) put_compact(&w, "a-group"), put32(&w, 7), put_compact(&w, "a-member"), put_varint(&w, 0);
+    if (api == PRODUCE && api_version == OLD_PRODUCE_VERSION) return make_old_produce(w);
     if (api == PRODUCE) {
         put_varint(&w, 0), put16(&w, -1), put32(&w, 30000), put_varint(&w, 2), put_compact(&w, "bench");
-        put_varint(&w, 2), put32(&w, 0), put_records(&w), put8(&w, 0), put8(&w, 0);
+        put_varint(&w, 2), put32(&w, 0), put_varint(&w, RECORDS + 1), put_records(&w, RECORDS), put8(&w, 0), put8(&w, 0);
     }
     if (api == FETCH) {
         if (api_version < 15) put32(&w, -1);
@@ -87,13 +98,14 @@ static int by_value(const void *a, const void *b) {
 }
 
 int main(int count, char **arguments) {
-    if (count < 4) return fprintf(stderr, "load HOST:PORT lone|burst|produce|fetch SECONDS [FETCH-VERSION]\n"), 2;
+    if (count < 4) return fprintf(stderr, "load HOST:PORT lone|burst|produce|fetch SECONDS [VERSION]\n"), 2;
     const char *what = arguments[2];
     uint64_t length = atof(arguments[3]) * 1e9, rounds = 0;
     uint32_t *times = malloc(MOST_ROUNDS * sizeof *times);
     int window = !strcmp(what, "burst") ? BURST : !strcmp(what, "lone") ? 1 : IN_FLIGHT;
     api = !strcmp(what, "produce") ? PRODUCE : !strcmp(what, "fetch") ? FETCH : HEARTBEAT;
-    api_version = api == PRODUCE ? PRODUCE_VERSION : api == FETCH ? atoi(count > 4 ? arguments[4] : "12") : HEARTBEAT_VERSION;
+    if (api != HEARTBEAT && count < 5) die("VERSION");
+    api_version = api == HEARTBEAT ? HEARTBEAT_VERSION : atoi(arguments[4]);
 
     char *colon = strrchr(arguments[1], ':');
     if (!colon) die("HOST:PORT");

@@ -76,11 +76,14 @@ _BURST = (
     Target(RECORDING, KROXYLICIOUS, 1.1, is_aim=True),
 )
 _LARGE = (Target(PROXY, KROXYLICIOUS, 0.75), Target(PROXY, KROXYLICIOUS, 1.0, is_aim=True))
+_OLD_PRODUCE = (Target(PROXY, KROXYLICIOUS, 0.85), Target(PROXY, KROXYLICIOUS, 1.0, is_aim=True))
 
 LOADS = (
     Load("lone", "a lone small exchange: p50, microseconds", ("lone",), is_time=True),
     Load("burst", "small exchanges in bursts of 64, a second", ("burst",), targets=_BURST),
-    Load("produce", "Produce requests of 1 MiB, a second", ("produce",), targets=_LARGE),
+    Load("produce", "Produce requests of 1 MiB, a second", ("produce", "11"), targets=_LARGE),
+    # the same from a producer of before flexible versions: no answer of these is looked into
+    Load("produce-7", "Produce 7 requests of 1 MB, acks 1, a second", ("produce", "7"), targets=_OLD_PRODUCE),
     Load("fetch", "Fetch responses of 1 MiB, a second", ("fetch", "12"), targets=_LARGE),
     # from version 16 on brokers' addresses may stand behind the records: walked to, while they stream. Kroxylicious
     # knows versions up to 17

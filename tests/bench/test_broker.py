@@ -60,5 +60,7 @@ def test_fetch_is_answered_with_one_mib_of_records(port: int, version: int) -> N
 def test_produce_and_heartbeat_are_answered_without_an_error(port: int) -> None:
     produced = ask(port, PRODUCE, 11, {"acks": -1, "timeout_ms": 1000, "topic_data": []})
     assert produced["responses"][0]["partition_responses"][0]["error_code"] == 0
+    produced = ask(port, PRODUCE, 7, {"acks": 1, "timeout_ms": 1000, "topic_data": []})
+    assert produced["responses"][0]["partition_responses"][0]["error_code"] == 0
     asked = {"group_id": "g", "generation_id": 1, "member_id": "m"}
     assert ask(port, HEARTBEAT, 4, asked)["error_code"] == 0

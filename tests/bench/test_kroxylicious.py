@@ -5,17 +5,18 @@ from pathlib import Path
 import pytest
 
 from bench import kroxylicious
-from bench.contenders import LISTENING, java_proxy
+from bench.contenders import ALL_KROXYLICIOUS, LISTENING, java_proxy
 from bench.loads import LOADS, run
 from bench.processes import build, running
 
 
 @pytest.mark.real
-def test_it_passes_every_load_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ALL_KROXYLICIOUS)
+def test_it_passes_every_load_on(name: str, tmp_path: Path) -> None:
     programs = build(tmp_path)
     with (
         running([programs.broker], tmp_path / "broker.log", LISTENING) as broker,
-        java_proxy(f"{broker.said[1]}:{broker.said[2]}", tmp_path) as way,
+        java_proxy(f"{broker.said[1]}:{broker.said[2]}", tmp_path, name) as way,
     ):
         for load in LOADS:
             assert run(programs.load, load, way, 0.05).exchanges > 0, load.name

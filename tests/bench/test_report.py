@@ -1,4 +1,4 @@
-from bench.contenders import DIRECT, KROXYLICIOUS, PROXY, RELAY
+from bench.contenders import DIRECT, KROXYLICIOUS, KROXYLICIOUS_UNMEASURED, PROXY, RELAY
 from bench.loads import Sample, Target
 from bench.report import added, machine, ratios, table
 
@@ -41,6 +41,14 @@ def test_a_target_of_times_is_compared_with_what_the_other_adds() -> None:
     said = table("", TIMES, is_time=True, targets=[Target(PROXY, KROXYLICIOUS, 1.5)])
     assert "proxy: adds 22.5 to direct, Kroxylicious 15.0; target 1.5 of Kroxylicious: reached" in said
     assert table("", TIMES, is_time=True, targets=[Target(PROXY, KROXYLICIOUS, 1.4)]).endswith("MISSED")
+
+
+def test_kroxylicious_is_the_faster_one_with_or_without_its_metrics() -> None:
+    both = {KROXYLICIOUS: rounds(500, 600, 100), KROXYLICIOUS_UNMEASURED: rounds(250, 800, 600), PROXY: ROUNDS[PROXY]}
+    assert ratios(both, PROXY, KROXYLICIOUS) == [1.0, 0.5, 0.5]
+    times = TIMES | {KROXYLICIOUS_UNMEASURED: rounds(10, 16)}
+    said = table("", times, is_time=True, targets=[Target(PROXY, KROXYLICIOUS, 3.0)])
+    assert "adds 22.5 to direct, Kroxylicious, no metrics 7.5; target 3.0 of Kroxylicious: reached" in said
 
 
 def test_without_the_other_nothing_is_claimed() -> None:
