@@ -87,6 +87,8 @@ class Force:
         self._silence = silence
         self._numbers = itertools.count(1)
         self._stopping = trio.Event()
+        # what all have been told about their end; None: nothing yet
+        self._last_word: Said | None = None
         self._ended = trio.Event()
         self._hopes = count
         self._complete = trio.Event()
@@ -140,9 +142,6 @@ class Force:
     async def stop(self, seconds: float, stop: Stop) -> bool:
         """Has all workers end as it is asked for; returns whether nothing was cut off. `seconds`: of their drain."""
         self._stopping.set()
-        for link in self.totals.living:
-            if not link.joined:
-                link.kill()
         async with trio.open_nursery() as nursery:
             with trio.move_on_after(seconds + STUCK_SECONDS) as patience:
                 nursery.start_soon(self._tell_to_stop, stop, patience)
@@ -152,15 +151,19 @@ class Force:
         return not self.totals.living and not any(self._codes)
 
     async def _tell_to_stop(self, stop: Stop, patience: trio.CancelScope) -> None:
-        """Tells those that work each time that it is more urgent, and has less patience with them then."""
+        """Tells all each time that it is more urgent, and has less patience with them then.
+
+        Those that have not joined yet are told, too: each may have begun a session of the recorder's.
+        """
         for event, urgency, seconds in (
             (stop.begun, Urgency.DRAIN, math.inf),
             (stop.hurried, Urgency.HURRY, HURRIED_STUCK_SECONDS),
             (stop.at_once, Urgency.AT_ONCE, AT_ONCE_SECONDS),
         ):
             await event.wait()
-            for link in self.joined:
-                link.calls.tell({"do": "stop", "urgency": urgency})
+            self._last_word = {"do": "stop", "urgency": urgency}
+            for link in self.totals.living:
+                link.calls.tell(self._last_word)
             patience.deadline = min(patience.deadline, trio.current_time() + seconds)
 
     async def _kill_the_rest(self) -> None:
@@ -213,8 +216,8 @@ class Force:
             channel.close()
             return str(error)
         self.totals.add(link)
-        if self._stopping.is_set():
-            link.kill()
+        if self._last_word is not None:
+            link.calls.tell(self._last_word)
         try:
             code = await self._converse(link, link.process)
         finally:
@@ -261,7 +264,7 @@ class Force:
             link.begun, link.silent = True, 0.0
         match message.said["do"]:
             case "join" if self._stopping.is_set():
-                # it has been killed meanwhile: there are no listeners any more to tell it of
+                # it has been told to stop: there are no listeners any more to tell it of
                 pass
             case "join":
                 self._greet(link)

@@ -106,6 +106,8 @@ class Team:
         self.greeted: list[int] = []
         self.vacated: list[int] = []
         self.cannot_start: OSError | None = None
+        self.may_start = trio.Event()
+        self.may_start.set()
         self.force = Force(2, self._start, self._heed, self._greet, self.vacated.append, SILENCE)
         self._nursery = nursery
         self._started = trio.Event()
@@ -114,6 +116,7 @@ class Team:
     async def _start(self, number: int, place: int, sock: socket.socket) -> Worker:
         if self.cannot_start is not None:
             raise self.cannot_start
+        await self.may_start.wait()
         worker = Worker(number, place, sock)
         self.workers.append(worker)
         self._started.set()

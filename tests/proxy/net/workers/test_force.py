@@ -237,10 +237,34 @@ async def test_one_that_does_not_end_is_killed(team, caplog, autojump_clock):
     assert "worker does not end; killed" in caplog.text
 
 
-async def test_one_that_has_not_joined_has_nothing_to_end(team, autojump_clock):
+async def test_one_that_has_not_joined_is_told_to_stop_too(team, autojump_clock):
+    """It may have begun to record: killed, it would leave a session behind that nobody finishes."""
     await wait_all_tasks_blocked()
+    team.workers[1].code = 1
     assert await team.force.stop(10, asked())
-    assert [worker.killed for worker in team.workers] == [True, True]
+    assert [worker.told for worker in team.workers] == [[{"do": "stop", "urgency": Urgency.DRAIN}]] * 2
+    assert [worker.killed for worker in team.workers] == [False, False]
+
+
+async def test_one_that_has_not_joined_and_does_not_end_is_killed_and_was_no_loss(team, autojump_clock):
+    await wait_all_tasks_blocked()
+    team.workers[0].ends_when_told = False
+    assert await team.force.stop(10, asked())
+    assert [worker.killed for worker in team.workers] == [True, False]
+
+
+async def test_one_that_is_being_started_when_all_stop_is_told_so_once_it_is(nursery, autojump_clock):
+    team = Team(nursery)
+    team.may_start = trio.Event()
+    await wait_all_tasks_blocked()
+    nursery.start_soon(start_later, team)
+    assert await team.force.stop(10, asked())
+    assert [worker.told for worker in team.workers] == [[{"do": "stop", "urgency": Urgency.DRAIN}]] * 2
+
+
+async def start_later(team: Team) -> None:
+    await wait_all_tasks_blocked()
+    team.may_start.set()
 
 
 async def test_during_a_pause_nobody_waits(team, autojump_clock):
