@@ -176,26 +176,33 @@ async def test_a_client_of_a_node_that_nobody_knows_is_closed(broker):
     assert proxy.watcher.seen("opened") == []
 
 
-async def test_nodes_keep_their_ports_over_a_restart(broker, tmp_path):
+@pytest.fixture
+def ports() -> Iterator[dict[int, int]]:
+    """Nodes' ports that nobody else takes while no proxy listens on them."""
+    with reserved_range((HOST,), 3) as first:
+        yield {1: first + 2, 2: first, 3: first + 1}
+
+
+async def test_nodes_keep_their_ports_over_a_restart(broker, ports, tmp_path):
     state = tmp_path / "nodes.json"
     broker.nodes = [Node(number, HOST, broker.address.port) for number in (1, 2, 3)]
-    async with proxying(settings(broker.address, state=state)) as proxy:
+    async with proxying(settings(broker.address, state=state, remembered=ports)) as proxy:
         await proxy.nodes(1, 2, 3)
-        ports = {number: proxy.cluster.nodes.advertised(number).port for number in (1, 2, 3)}
         proxy.stop()
         await proxy.ends_with(0)
     broker.nodes = [Node(number, HOST, broker.address.port) for number in (3, 1)]
     remembered = {number: node.port for number, node in read_state(state).nodes.items()}
+    assert remembered == ports
     async with proxying(settings(broker.address, state=state, remembered=remembered)) as proxy:
         assert {number: proxy.cluster.nodes.advertised(number).port for number in (1, 2, 3)} == ports
         await ping(await proxy.client(2))
         assert len(proxy.watcher.seen("node")) == 3
 
 
-async def test_a_restarted_proxy_serves_clients_that_remember_its_ports_before_nodes_are_named(broker, tmp_path):
+async def test_a_restarted_proxy_serves_clients_that_remember_its_ports_before_nodes_are_named(broker, ports, tmp_path):
     state = tmp_path / "nodes.json"
     broker.nodes = [Node(number, HOST, broker.address.port) for number in (1, 2)]
-    async with proxying(settings(broker.address, state=state)) as proxy:
+    async with proxying(settings(broker.address, state=state, remembered=ports)) as proxy:
         await proxy.nodes(1, 2)
         remembered = proxy.cluster.nodes.advertised(2)
         proxy.stop()
