@@ -5,6 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -33,6 +36,30 @@ def test_records_of_every_codec_and_acks_go_there_and_back(servers: str) -> None
 @pytest.mark.real
 def test_the_other_client_gets_through_too(servers: str) -> None:
     assert workload.clicks(servers).startswith("600 records")
+
+
+class Member:
+    """Of a group that reads everything twice, as one whose members change may."""
+
+    def __init__(self) -> None:
+        offsets = list(range(2010))
+        self._left = [*offsets, *offsets]
+        self.closed = False
+
+    def consume(self, most: int, _: float) -> list[Any]:
+        given, self._left = self._left[:most], self._left[most:]
+        return [SimpleNamespace(partition=int, offset=partial(int, one), key=lambda: b"sure-1") for one in given]
+
+    def close(self) -> None:
+        assert len(self._left) <= 2010 + 500
+        self.closed = True
+
+
+def test_records_that_a_group_reads_twice_count_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    members = [Member(), Member()]
+    monkeypatch.setattr(workload, "_consumer", lambda servers, name: members[int(name[-1])])
+    assert workload.consume_orders("").startswith("2010 records, 2 members")
+    assert [member.closed for member in members] == [True, True]
 
 
 def test_a_deadline_that_passes_says_in_which_step_and_after_how_long() -> None:
