@@ -30,8 +30,8 @@ Respond = Callable[[int, int, Address, dict[str, Any]], bytes]
 class MovingLeader:
     """Within `with`: listening; node 1 leads first. A Fetch from the leader is answered with a move to the next node.
 
-    `asked` holds what was asked for, in order: "fetch" and "metadata". After `steps` moves, `done` is set and the next
-    request waits for ever.
+    `unread`: the moves, from 0 on, after which metadata was asked for. After `steps` moves, `done` is set and the next
+    Fetch waits for ever.
     """
 
     def __init__(self, steps: int, respond: Respond) -> None:
@@ -41,7 +41,7 @@ class MovingLeader:
         self._connections: list[socket.socket] = []
         self._leader, self._epoch, self._moves = 1, 0, 0
         self.addresses = {node_id: Address(*it.getsockname()) for node_id, it in self._listeners.items()}
-        self.asked: list[str] = []
+        self.unread: set[int] = set()
         self.done = threading.Event()
 
     def __enter__(self) -> Self:
@@ -79,9 +79,11 @@ class MovingLeader:
             refused = version > OFFERED[API_VERSIONS][1]
             body = {"api_keys": keys, "error_code": UNSUPPORTED_VERSION if refused else 0}
             return catalog.encode_response(API_VERSIONS, 0 if refused else version, correlation_id, body)
-        self.asked.append({FETCH: "fetch", METADATA: "metadata"}[key])
         if key == METADATA:
+            if self._moves:
+                self.unread.add(self._moves - 1)
             return catalog.encode_response(METADATA, version, correlation_id, self._metadata())
+        assert key == FETCH
         return self._moved(node_id, correlation_id)
 
     def _metadata(self) -> dict[str, Any]:

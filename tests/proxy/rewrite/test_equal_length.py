@@ -48,6 +48,8 @@ SOME = [-LIMIT, -16_385, -129, *range(-20, 21), *range(120, 141), *range(16_370,
 # Nothing else in these frames looks like the upstream's hosts, or like its port.
 UPSTREAM, UPSTREAM_PORT = "U", 0x5AFE5AFE
 SHORTEST = Address("p", 9)
+# of a tail that it can't read librdkafka asks for metadata every time; of others now and then, on a busy machine
+TRIES = 5
 
 
 def told(_: int) -> Address:
@@ -237,8 +239,8 @@ def check_with_java(kafka_json: KafkaJson, case: Case, differences: Iterable[int
         assert not any(any(value) for value in found.tags.values()), difference
 
 
-def moved_with_librdkafka(differences: Sequence[int]) -> list[str]:
-    """What librdkafka asks for while each response moves its partition to another broker; the tail says where to."""
+def unread_by_librdkafka(differences: Sequence[int]) -> list[int]:
+    """Each response moves a partition to another broker; the tail says where to. Of which it had to ask for metadata."""
 
     def respond(step: int, leader: int, address: Address, fields: dict[str, Any]) -> bytes:
         frame, _, there = Differing.by((1, 16), differences[step], leader, address, **fields)
@@ -248,7 +250,7 @@ def moved_with_librdkafka(differences: Sequence[int]) -> list[str]:
     with MovingLeader(len(differences), respond) as brokers, consuming(brokers.addresses[1], complaints):
         assert brokers.done.wait(250)
     assert complaints.getvalue() == ""
-    return brokers.asked
+    return [differences[move] for move in sorted(brokers.unread)]
 
 
 @contextmanager
@@ -267,9 +269,9 @@ def consuming(bootstrap: Address, complaints: TextIO) -> Iterator[None]:
 
 
 def check_that_librdkafka_follows(differences: Sequence[int]) -> None:
-    asked = moved_with_librdkafka(differences)
-    # Until the connections are made, and now and then at a move, it asks the old leader once more, or for metadata.
-    assert len(asked) < len(differences) * 1.3 + 40
+    for _ in range(TRIES):
+        differences = unread_by_librdkafka(differences) if differences else []
+    assert list(differences) == []
 
 
 def test_librdkafka_dials_the_new_leader_that_a_tail_names() -> None:
@@ -282,8 +284,7 @@ def test_librdkafka_dials_the_new_leader_for_every_difference() -> None:
 
 
 def test_librdkafka_asks_for_metadata_where_the_addresses_did_not_fit() -> None:
-    asked = moved_with_librdkafka([-1, -2, -130])
-    assert asked.count("metadata") >= 3
+    assert unread_by_librdkafka([-1, -2, -130]) == [-1, -2, -130]
 
 
 @pytest.mark.real
