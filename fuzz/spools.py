@@ -225,7 +225,7 @@ def _recorded(options: Options, chunks: Sequence[Chunk], *, gap: bool, bodies: b
         tap.arrived(1, direction, chunk, number + 2, step)
         for asked in step.answered:
             answer = api_versions.unsupported(asked.correlation_id or 0)
-            talk.made(asked.correlation_id or 0, answer)
+            talk.made(asked, answer)
             tap.made(1, asked.correlation_id or 0, answer, number + 2)
         pages.segment += 1
         if step.cause is not None:

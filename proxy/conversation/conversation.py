@@ -77,18 +77,10 @@ class Conversation:
         """A chunk that arrived from the broker."""
         return self.responses_side.feed(chunk, at_ns)
 
-    def made(self, correlation_id: int, frame: bytes) -> None:
-        """The proxy's own answer, with its length, to the newest request of that id; it waits for its turn (`due`).
-
-        Raises:
-            LookupError: no such request is in flight.
-        """
-        for exchange in reversed(self.in_flight):
-            if exchange.correlation_id == correlation_id and exchange.made is None:
-                exchange.made = frame
-                self._common.made_waiting += 1
-                return
-        raise LookupError(f"no request {correlation_id} is in flight")
+    def made(self, exchange: Exchange, frame: bytes) -> None:
+        """The proxy's own answer, with its length, to a request in flight; it waits for its turn (`due`)."""
+        exchange.made = frame
+        self._common.made_waiting += 1
 
     def reuse(self, exchanges: list[Exchange]) -> None:
         """Exchanges of a step's `finished` that nobody keeps: they become the next ones.

@@ -323,7 +323,7 @@ class Relay:
             number = exchange.correlation_id
             assert number is not None, "in the dialect of 0.7 the proxy answers nothing"
             frame = api_versions.unsupported(number)
-            self._talk.made(number, frame)
+            self._talk.made(exchange, frame)
             if self._shared.observer is not None:
                 self._shared.observer.made(self.connection, number, frame, at_ns)
         self._made += len(exchanges)

@@ -2,7 +2,8 @@
 
     in the proxy's process
     tap           the proxy's observer: takes each chunk when it arrives, before it is sent on
-    line          one connection as the tap sees it: bytes kept back, masks
+    line          one connection as the tap sees it: what may be written now, what is masked
+    backlog       the entries that a line keeps back, with what is masked and left out of them
     redaction     which bytes of a marked frame may not be kept
     gap           what a stretch that isn't recorded has lost
     writer        the thread that writes what the tap took

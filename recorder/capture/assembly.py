@@ -195,7 +195,7 @@ class Assembly:
         if track.talk is not None:
             # one that a checkpoint has told already
             with suppress(LookupError):
-                track.talk.made(entry.offset, entry.data)
+                track.talk.made(track.answered_by_proxy(entry.offset), entry.data)
                 self._streams.due(track, track.talk, entry.mono_ns)
 
     def _login(self, track: Track, entry: Entry) -> None:

@@ -80,7 +80,7 @@ def secret_spans(kind: FrameKind, exchange: Exchange, frame: bytes, paths: tuple
     if end != len(frame) or _has_unknown_tags(values):
         raise WireError("more than its message is in it", api=exchange.api, version=version)
     found = codec.project(paths)(frame, body)
-    return [span for values in found.values() for span in _value_spans(values)]
+    return sorted(span for values in found.values() for span in _value_spans(values))
 
 
 def _has_unknown_tags(value: object) -> bool:

@@ -168,7 +168,7 @@ class RowMaker:
             group.correct("shape", self._shape(exchange, c.BY_PROXY))
         if not direction and masked and masked[0][0] <= CLIENT_ID_AT:
             # masked bytes are zeros, which read as an empty client id
-            track.clients[exchange.number] = None
+            track.hide_client(exchange)
             group.correct("client_id", self._shared.client_ids.number(None))
 
     def _find_group(self, mono_ns: int, size: int) -> FrameRows:
@@ -200,9 +200,9 @@ class RowMaker:
         return number
 
     def _client_of(self, track: Track, number: int) -> int:
-        if number not in track.clients:
+        if track.has_usual_client(number):
             return track.usual_number
-        return self._shared.client_ids.number(track.clients.pop(number))
+        return self._shared.client_ids.number(track.clients[0][1])
 
 
 def _sender(direction: int) -> str:

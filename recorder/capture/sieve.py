@@ -18,6 +18,7 @@ from proxy.conversation.routes import PRODUCE, SASL_HANDSHAKE
 from proxy.conversation.step import Step
 from proxy.wire.dialects import Dialect
 from proxy.wire.errors import WireError
+from recorder.capture.backlog import NOWHERE
 from recorder.capture.cutting import Arriving, Found, requests_in, responses_in
 from recorder.capture.selection import OTHER, Selection
 
@@ -29,8 +30,6 @@ RESPONSE_HEAD = 8
 # in the dialect of 0.7, of either: a length, and a type or an error code
 HEAD_07 = 6
 LENGTH = 4
-# a stream offset that no stream reaches
-NOWHERE = 1 << 62
 
 
 class Cut(NamedTuple):

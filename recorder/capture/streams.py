@@ -158,6 +158,8 @@ class Streams:
 
     def _special(self, track: Track, direction: int, step: Step, frame: Found, mono_ns: int, kept: int) -> None:
         _, exchange, start, stop = frame
+        if not direction and start >= 0 and exchange is not None:
+            track.asks(exchange)
         if start == stop and exchange is not None and exchange.made is not None:
             self._any(track, direction, frame, exchange.made[4:], step.offset, mono_ns, mono_ns)
         elif start >= 0 and stop <= len(step.data):
@@ -194,7 +196,6 @@ class Streams:
         exchange = found.exchange
         if track.leaves_out(direction, exchange, base + found.start):
             track.sequence += 1
-            track.clients.pop(exchange.number if direction and exchange is not None else -1, None)
             return
         if exchange is not None and exchange.opaque is not None and note is None:
             note = exchange.opaque.value

@@ -1,14 +1,19 @@
-"""One connection as the compactor sees it: its conversation, the frames still arriving, what is known of it."""
+"""One connection as the compactor sees it: its conversation, the frames still arriving, what is known of it.
+
+What is noted of coming frames stands in queues, in the order of the stream: each note is looked at once, when its frame
+is complete, however many there are.
+"""
 
 from __future__ import annotations
 
 import base64
+from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from proxy.conversation.conversation import DEFAULT_LIMITS, Conversation
-from proxy.conversation.exchange import Exchange, FrameKind
-from proxy.conversation.routes import Routes
+from proxy.conversation.exchange import Exchange, FrameKind, OpaqueReason
+from proxy.conversation.routes import API_VERSIONS, Routes
 from proxy.wire.dialects import Dialect
 from proxy.wire.framing import FrameLimits
 from recorder.capture.columns import Peers, Spans
@@ -23,6 +28,9 @@ CLIENT_ID_AT = 8
 # of a name that stands on every row of a connection: what somebody calls himself must not fill the memory
 LONGEST_NAME = 1024
 
+# start and stop, in offsets of the stream
+Stretches = deque[tuple[int, int]]
+
 
 class Track:
     """`talk` is None where the record has broken off; `broken` then tells since when.
@@ -31,6 +39,7 @@ class Track:
     """
 
     __slots__ = (
+        "_answerable",
         "broken",
         "clients",
         "connection",
@@ -65,8 +74,8 @@ class Track:
         self.sequence = 0
         # of the client's certificate, until somebody logs in
         self.principal: str | None = facts.get("principal")
-        # client ids of requests in flight that are not the usual one of the connection
-        self.clients: dict[int, str | None] = {}
+        # client ids of requests in flight that are not the usual one of the connection, with their exchanges' numbers
+        self.clients: deque[tuple[int, str | None]] = deque()
         self.usual_client = _NO_CLIENT if self.dialect is Dialect.KAFKA else _NEVER_A_CLIENT
         # indices into what the range's rows share
         self.peers = 0
@@ -76,14 +85,16 @@ class Track:
         self.parts: list[bytearray | None] = [None, None]
         self.kinds = [FrameKind.REQUEST, FrameKind.RESPONSE]
         self.first_ns = [0, 0]
-        self.masks: tuple[list[tuple[int, int]], list[tuple[int, int]]] = ([], [])
-        self.omissions: tuple[list[tuple[int, int]], list[tuple[int, int]]] = ([], [])
+        self.masks: tuple[Stretches, Stretches] = (deque(), deque())
+        self.omissions: tuple[Stretches, Stretches] = (deque(), deque())
         self.deaf = [False, False]
         # frames that were arriving where the record goes on, per direction: lost, and counted when their ends come
         self.late = [0, 0]
         # frames that are to be no rows: where they begin, per direction; exchanges whose responses are none either
         self.left_out: tuple[set[int], set[int]] = (set(), set())
-        self.unwanted: set[int] = set()
+        self.unwanted: deque[int] = deque()
+        # requests that the proxy answers itself, and has not yet
+        self._answerable: deque[Exchange] = deque()
 
     @classmethod
     def of_unknown(cls, connection: int, since_ns: int, *, is_new: bool) -> Track:
@@ -137,8 +148,43 @@ class Track:
             self.usual_client = raw
             return client
         if exchange.awaits:
-            self.clients[exchange.number] = client
+            self.clients.append((exchange.number, client))
         return client
+
+    def hide_client(self, exchange: Exchange) -> None:
+        """The client id of a request whose row has just been made was masked: nobody knows it."""
+        if self.clients and self.clients[-1][0] == exchange.number:
+            self.clients.pop()
+        self.clients.append((exchange.number, None))
+
+    def has_usual_client(self, number: int) -> bool:
+        """Whether the request of this exchange had the usual client id; else `clients` begins with it.
+
+        Exchanges end in their order, so those before it are forgotten.
+        """
+        clients = self.clients
+        while clients and clients[0][0] < number:
+            clients.popleft()
+        return not clients or clients[0][0] != number
+
+    def asks(self, exchange: Exchange) -> None:
+        """A request has begun; maybe the proxy answers it itself."""
+        if _is_answerable(exchange):
+            self._answerable.append(exchange)
+
+    def answered_by_proxy(self, correlation_id: int) -> Exchange:
+        """The request that the proxy has answered: it answers them in their order.
+
+        Raises:
+            LookupError: it is not known.
+        """
+        if self._answerable and self._answerable[0].correlation_id == correlation_id:
+            return self._answerable.popleft()
+        for exchange in self.talk.in_flight if self.talk is not None else ():
+            # the program that wrote the log was older: it did not know the version
+            if exchange.correlation_id == correlation_id and exchange.api_key == API_VERSIONS and not exchange.by_proxy:
+                return exchange
+        raise LookupError(f"the proxy can't have answered {correlation_id}")
 
     def rare(self, direction: int) -> bool:
         """Whether something in the bytes that are arriving was masked or left out."""
@@ -152,13 +198,20 @@ class Track:
         if exchange is None:
             return gone
         if direction:
-            gone = gone or exchange.number in self.unwanted
-            if self.unwanted:
-                # those before it were never answered
-                self.unwanted = {number for number in self.unwanted if number > exchange.number}
-        elif gone and exchange.awaits:
-            self.unwanted.add(exchange.number)
+            return self._is_unwanted(exchange.number) or gone
+        if gone and exchange.awaits:
+            self.unwanted.append(exchange.number)
         return gone
+
+    def _is_unwanted(self, number: int) -> bool:
+        """Whether the request of this exchange was no row; asked once. Those before it were never answered."""
+        unwanted = self.unwanted
+        while unwanted and unwanted[0] < number:
+            unwanted.popleft()
+        if not unwanted or unwanted[0] > number:
+            return False
+        unwanted.popleft()
+        return True
 
     def spans(self, direction: int, start: int, stop: int) -> tuple[Spans, Spans]:
         """What was masked and what was omitted of a frame at these stream offsets; forgets it."""
@@ -187,6 +240,7 @@ class Track:
         self.late = [0, 0]
         self.talk = None
         self.parts = [None, None]
+        self._answerable.clear()
         for spans in (*self.masks, *self.omissions, *self.left_out):
             spans.clear()
 
@@ -210,9 +264,10 @@ class Track:
         `arriving`: per direction, whether a frame is that the state counts already, and that others may overtake.
         """
         whole = 0 if self.broken is None else self.broken["next_whole"]
-        self.clients.update({exchange.number: None for exchange in talk.in_flight if exchange.number >= whole})
+        self.clients.extend((exchange.number, None) for exchange in talk.in_flight if exchange.number >= whole)
         self.talk = talk
-        self.unwanted = {*unwanted}
+        self._answerable = deque(filter(_is_answerable, talk.in_flight))
+        self.unwanted = deque(sorted(unwanted))
         self.late = [int(late) for late in arriving]
         self.sequence = talk.sequence - sum(self.late)
         self.broken = self.reached = None
@@ -231,16 +286,16 @@ class Track:
             "broken": self.broken,
             "sequence": self.sequence,
             "principal": self.principal,
-            "clients": list(self.clients.items()),
+            "clients": list(self.clients),
             "usual_client": base64.b64encode(self.usual_client).decode(),
             "parts": parts,
             "kinds": [kind.value for kind in self.kinds],
             "first_ns": self.first_ns,
-            "masks": self.masks,
-            "omissions": self.omissions,
+            "masks": [list(stretches) for stretches in self.masks],
+            "omissions": [list(stretches) for stretches in self.omissions],
             "deaf": self.deaf,
             "left_out": [sorted(begins) for begins in self.left_out],
-            "unwanted": sorted(self.unwanted),
+            "unwanted": list(self.unwanted),
             "next_entry": self.next_entry,
             "reached": self.reached,
             "late": self.late,
@@ -252,16 +307,17 @@ class Track:
         track = cls(state["connection"], None, state["facts"])
         if state["talk"] is not None:
             track.talk = Conversation.from_state(routes[track.dialect], state["talk"], track.limits)
+            track._answerable.extend(filter(_is_answerable, track.talk.in_flight))
         track.broken = state["broken"]
         track.sequence, track.principal = state["sequence"], state["principal"]
-        track.clients = dict(state["clients"])
+        track.clients.extend((number, client) for number, client in state["clients"])
         track.usual_client = base64.b64decode(state["usual_client"])
         track.parts = [None if at is None else bytearray(blob[at[0] : at[0] + at[1]]) for at in state["parts"]]
         track.kinds = [FrameKind(kind) for kind in state["kinds"]]
         track.first_ns, track.deaf = [*state["first_ns"]], [*state["deaf"]]
         # a state of a version that left out nothing says nothing of it
         track.left_out = (set(state.get("left_out", ([], []))[0]), set(state.get("left_out", ([], []))[1]))
-        track.unwanted = set(state.get("unwanted", ()))
+        track.unwanted.extend(state.get("unwanted", ()))
         track.next_entry = state["next_entry"]
         track.reached = state["reached"] and [*state["reached"]]
         track.late = [*state["late"]]
@@ -280,18 +336,28 @@ def _short(name: str | None) -> str | None:
     return None if name is None else name[:LONGEST_NAME]
 
 
+def _is_answerable(exchange: Exchange) -> bool:
+    """Whether the proxy answers this request itself, and has not yet."""
+    newer = exchange.api_key == API_VERSIONS and exchange.opaque is OpaqueReason.UNKNOWN_VERSION
+    return newer and not exchange.by_proxy
+
+
 def _text(raw: bytes) -> str | None:
     return None if raw[:2] == b"\xff\xff" else raw[2:].decode("utf-8", "replace")
 
 
-def _cut_out(spans: list[tuple[int, int]], start: int, stop: int) -> Spans:
+def _cut_out(stretches: Stretches, start: int, stop: int) -> Spans:
     """(start, length) of what lies between two offsets; spans that touch become one. Keeps only what lies behind."""
     found: Spans = []
-    for first, last in spans:
-        first, last = max(first, start) - start, min(last, stop) - start
-        if found and sum(found[-1]) == first < last:
-            found[-1] = (found[-1][0], last - found[-1][0])
-        elif first < last:
-            found.append((first, last - first))
-    spans[:] = [span for span in spans if span[1] > stop]
+    while stretches and stretches[0][0] < stop:
+        first, last = stretches[0]
+        begin, end = max(first, start) - start, min(last, stop) - start
+        if found and sum(found[-1]) == begin < end:
+            found[-1] = (found[-1][0], end - found[-1][0])
+        elif begin < end:
+            found.append((begin, end - begin))
+        if last > stop:
+            # the next frame begins within it
+            break
+        stretches.popleft()
     return found

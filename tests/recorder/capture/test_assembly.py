@@ -148,12 +148,28 @@ def test_a_hole_drops_the_frame_that_it_cuts_and_a_resync_goes_on(log: Log) -> N
 def test_an_answer_of_the_proxy_that_waited_through_a_gap_is_a_row(log: Log) -> None:
     other = Conversation(log.assembly.routes[Dialect.KAFKA])
     other.requests(METADATA.request, 1)
-    other.made(1, framed(b"made"))
+    other.made(other.in_flight[0], framed(b"made"))
     log.facts(Kind.HOLE, {"reason": "queue_full", "offsets": [0, 0]})
     account = {"reason": "queue_full", "since_ns": 1, "early": [], "requests": {}, "responses": {}}
     log.facts(Kind.RESYNC, {"state": other.boundary_state(), "account": account})
     (row,) = log.rows()
     assert (row["made_by"], row["frame"], row["exchange"]) == ("proxy", b"made", 0)
+
+
+def test_an_answer_of_the_proxy_finds_its_request_among_others_that_came_with_it_in_pieces(log: Log) -> None:
+    newer = framed(b"\0\x12\x7f\0\0\0\0\7\xff\xff\0")
+    log.feed(Kind.BYTES, newer)
+    log.feed(Kind.BYTES, METADATA.request[:9], offset=len(newer))
+    log.feed(Kind.MADE, framed(b"made"), direction=1, offset=7)
+    log.feed(Kind.BYTES, METADATA.request[9:], offset=len(newer) + 9)
+    log.feed(Kind.BYTES, METADATA.answer or b"", direction=1)
+    rows = [(row["kind"], row["exchange"], row["made_by"]) for row in log.rows()]
+    assert rows == [
+        ("request", 0, "client"),
+        ("response", 0, "proxy"),
+        ("request", 1, "client"),
+        ("response", 1, "broker"),
+    ]
 
 
 def test_bytes_that_never_became_a_frame_are_a_row(log: Log) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from proxy.conversation.conversation import Conversation
 from proxy.conversation.exchange import Direction
 from proxy.wire import catalog
+from recorder.capture import backlog
 from recorder.capture import line as lines
 from recorder.capture.line import Line
 from recorder.capture.spool import OF_STREAMS, Item, Kind
@@ -246,7 +247,7 @@ def test_too_much_kept_back_masks_the_rest_of_the_secret_frame_whole(monkeypatch
     monkeypatch.setattr(lines, "MOST_KEPT", 100)
     recording = Recording()
     large = request(AUTHENTICATE, 2, auth_bytes=b"s" * 300)
-    monkeypatch.setattr(lines, "ENTRY_COST", 0)
+    monkeypatch.setattr(backlog, "ENTRY_COST", 0)
     recording.feed(REQUEST, large[:90])
     assert recording.items == []
     recording.feed(REQUEST, large[90:110])

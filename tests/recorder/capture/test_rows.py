@@ -101,7 +101,7 @@ def test_an_answer_of_the_proxy_is_its_own() -> None:
     assert track.talk is not None
     call = traffic.call(RNG, traffic.METADATA, 1, "one")
     cut_requests(track.talk, call.request, 1, FrameKind.REQUEST)
-    track.talk.made(1, traffic.framed(b"made"))
+    track.talk.made(track.talk.in_flight[0], traffic.framed(b"made"))
     (exchange,) = track.talk.due(5).finished
     rows.add(track, 1, FrameKind.RESPONSE, exchange, b"made", 5, 5, [], [], None)
     (row,) = groups.rows()

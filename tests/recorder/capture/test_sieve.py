@@ -169,7 +169,7 @@ def test_of_a_client_id_the_beginning_counts_and_no_more_is_waited_for(
     for at in range(2000):
         player.play(1, Chunk(Direction.REQUEST, asked.request[at : at + 1], at))
     line = tap._lines[1]
-    assert line._kept == []
+    assert not line._backlog
     player.play(1, Chunk(Direction.REQUEST, asked.request[2000:], 2000))
     assert asked.answer is not None
     player.play(1, Chunk(Direction.RESPONSE, asked.answer, 2001))

@@ -454,13 +454,13 @@ def test_a_fault_of_the_recorder_costs_a_recording_not_a_connection(
 
 def test_an_answer_of_the_proxy_is_recorded_as_its_own(tap_of: TapOf, tmp_path: Path) -> None:
     rng = random.Random(5)
-    first, second = traffic.call(rng, 12, 1, "c"), traffic.call(rng, 3, 2, "c")
+    first, newer = traffic.call(rng, 12, 1, "c"), traffic.framed(b"\0\x12\x7f\0\0\0\0\2\xff\xff\0")
     tap = tap_of()
     player = Player(tap)
     talk = player.open(Talk(1, []))
-    player.play(1, traffic.Chunk(Direction.REQUEST, first.request + second.request, 10))
+    player.play(1, traffic.Chunk(Direction.REQUEST, first.request + newer, 10))
     answer = traffic.framed((2).to_bytes(4, "big") + b"made")
-    talk.made(2, answer)
+    talk.made(talk.in_flight[1], answer)
     tap.made(1, 2, answer, 11)
     player.play(1, traffic.Chunk(Direction.RESPONSE, first.answer or b"", 12))
     player.close(1)

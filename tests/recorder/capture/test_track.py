@@ -41,10 +41,10 @@ def test_the_first_client_id_is_the_usual_one_and_others_are_kept_for_their_resp
     assert one.usual_client_id is None
     assert one.note_client(*exchange(one, "one")) == "one"
     assert one.usual_client_id == "one"
-    assert one.clients == {}
+    assert not one.clients
     assert one.note_client(*exchange(one, "two", 2)) == "two"
     assert one.note_client(*exchange(one, None, 3)) is None
-    assert one.clients == {1: "two", 2: None}
+    assert list(one.clients) == [(1, "two"), (2, None)]
 
 
 @pytest.mark.parametrize("head", [b"", b"\0\3\0\0\0\0\0\1\x7f\xff", b"\0\3\0\0\0\0\0\1\xff\x00"])
@@ -60,7 +60,7 @@ def test_spans_are_given_in_offsets_of_the_frame_and_forgotten() -> None:
     assert one.rare(0)
     assert not one.rare(1)
     assert one.spans(0, 8, 30) == ([(2, 10), (17, 5)], [])
-    assert one.masks[0] == [(25, 40)]
+    assert list(one.masks[0]) == [(25, 40)]
     assert one.spans(0, 30, 40) == ([(0, 10)], [])
     assert not one.rare(0)
 
@@ -73,7 +73,7 @@ def test_what_is_left_out_is_asked_for_once_and_forgotten() -> None:
         assert one.rare(direction)
         assert one.leaves_out(direction, asked, begin)
         assert not one.leaves_out(direction, asked, begin)
-    assert (one.left_out, one.unwanted) == ((set(), set()), set())
+    assert (one.left_out, list(one.unwanted)) == ((set(), set()), [])
     assert not one.rare(0)
     assert not one.rare(1)
 
@@ -86,7 +86,7 @@ def test_a_track_goes_on_elsewhere_as_if_nothing_had_been() -> None:
     one.first_ns[0] = 4
     one.masks[0].append((3, 9))
     one.sequence, one.principal, one.usual_client = 7, "alice", b"\0\3one"
-    one.clients[3] = "two"
+    one.clients.append((3, "two"))
     blob = bytearray(b"others")
     saved = json.loads(json.dumps(one.state(blob)))
     other = Track.from_state(EACH, saved, bytes(blob))
@@ -153,6 +153,76 @@ def test_behind_a_gap_nobody_knows_who_asked_in_it() -> None:
     for number in range(3):
         beyond.requests(traffic.call(RNG, traffic.METADATA, number, "two").request, number)
     one.resume(Conversation.from_state(ROUTES, beyond.boundary_state() or {}))
-    assert one.clients == {1: None, 2: None}
+    assert list(one.clients) == [(1, None), (2, None)]
     assert one.sequence == 3
     assert one.broken is None
+
+
+NEWER = [traffic.framed(b"\0\x12\x7f\0" + number.to_bytes(4, "big") + b"\xff\xff\0") for number in (7, 8, 7)]
+
+
+def asks(one: Track, chunk: bytes) -> None:
+    assert one.talk is not None
+    _, found = cut_requests(one.talk, chunk, 5, one.kinds[0])
+    for frame in found:
+        assert frame.exchange is not None
+        one.asks(frame.exchange)
+
+
+def test_the_proxys_answers_find_their_requests_in_their_order() -> None:
+    one = track()
+    asks(one, NEWER[0] + CALL.request + NEWER[1])
+    asks(one, NEWER[2] + CALL.request)
+    for correlation_id, number in ((7, 0), (8, 2), (7, 3)):
+        answered = one.answered_by_proxy(correlation_id)
+        assert answered.number == number
+        one.talk.made(answered, b"made")  # type: ignore[union-attr]
+    with pytest.raises(LookupError):
+        one.answered_by_proxy(7)
+    with pytest.raises(LookupError):
+        one.answered_by_proxy(CALL.correlation_id or 0)
+
+
+def test_an_older_proxy_has_answered_what_is_known_by_now() -> None:
+    one = track()
+    asks(one, CALL.request + traffic.framed(b"\0\x12\0\3\0\0\0\7\xff\xff\0\2x\2y\0"))
+    assert one.answered_by_proxy(7).number == 1
+
+
+def test_behind_a_gap_the_proxys_answers_find_the_requests_that_are_still_in_flight() -> None:
+    one = track()
+    asks(one, NEWER[0])
+    one.break_off("queue_full", 77)
+    with pytest.raises(LookupError):
+        one.answered_by_proxy(7)
+    beyond = Conversation(ROUTES)
+    beyond.requests(NEWER[1], 1)
+    one.resume(Conversation.from_state(ROUTES, beyond.boundary_state() or {}))
+    assert one.answered_by_proxy(8).number == 0
+
+
+def test_an_answer_of_the_proxy_that_the_next_range_begins_with_finds_its_request() -> None:
+    one = track()
+    asks(one, NEWER[0])
+    other = Track.from_state(EACH, json.loads(json.dumps(one.state(bytearray()))), b"")
+    assert other.answered_by_proxy(7).number == 0
+
+
+def test_client_ids_of_requests_that_nobody_answers_are_forgotten() -> None:
+    one = track()
+    for number in range(5):
+        one.note_client(*exchange(one, f"client-{number}", number))
+    assert one.has_usual_client(0)
+    assert not one.has_usual_client(3)
+    assert list(one.clients) == [(3, "client-3"), (4, "client-4")]
+    assert one.has_usual_client(5)
+    assert not one.clients
+
+
+def test_a_client_id_that_was_masked_is_nobodys() -> None:
+    one = track()
+    one.note_client(*exchange(one, "one"))
+    asked, frame = exchange(one, "two", 2)
+    one.note_client(asked, frame)
+    one.hide_client(asked)
+    assert list(one.clients) == [(1, None)]

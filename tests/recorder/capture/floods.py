@@ -1,0 +1,126 @@
+"""What means harm to whoever records it: floods of frames that take more than their bytes are worth, in pieces that do.
+
+`Recorded` is a connection's way through tap and compactor, without a proxy around it and a disk between them.
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from proxy.conversation.conversation import Conversation
+from proxy.conversation.exchange import Direction
+from proxy.rewrite import api_versions
+from proxy.wire import catalog
+from proxy.wire.framing import framed
+from recorder.capture.assembly import Assembly
+from recorder.capture.line import Line
+from recorder.capture.ranges import RangeFiles
+from recorder.capture.selection import Selection
+from recorder.capture.session import RecordSettings
+from recorder.capture.sieve import Sieve
+from recorder.capture.spool import Entry, Kind
+from recorder.capture.writer import Item
+from tests.recorder.capture import traffic
+
+HANDSHAKE, AUTHENTICATE, HEARTBEAT, CREATE_TOPICS, VENDOR = 17, 36, 12, 19, 10_001
+REQUEST, RESPONSE = Direction.REQUEST, Direction.RESPONSE
+EVERYTHING = RecordSettings()
+
+
+class Recorded:
+    """One connection as proxy and tap take it, and then the compactor."""
+
+    def __init__(self, settings: RecordSettings = EVERYTHING) -> None:
+        self.talk = Conversation(traffic.recording_routes())
+        self.line = Line(1, self.talk, (int(Kind.OPENED), 0, 1, 0, 0, json.dumps({"client": "c"}).encode(), ()))
+        self.items: list[Item] = [self.line.opened] if self.line.opened else []
+        self.line.opened = None
+        selection = Selection(settings)
+        if not selection.takes_whole_connections:
+            self.line.sieve = Sieve(self.talk, selection, taken=True, principal=None)
+        self.now = 0
+
+    def feed(self, direction: Direction, chunk: bytes) -> None:
+        self.now += 1
+        step = (self.talk.responses if direction else self.talk.requests)(chunk, self.now)
+        cuts = [] if self.line.sieve is None else self.line.sieve.look(direction, step)
+        offset = step.offset + len(step.data) - len(chunk)
+        self.items += self.line.take(direction, offset, chunk, self.now, step, cuts)
+        for exchange in step.answered:
+            number = exchange.correlation_id or 0
+            frame = api_versions.unsupported(number)
+            self.talk.made(exchange, frame)
+            self.items += self.line.add(Kind.MADE, RESPONSE, number, self.now, frame)
+        self.talk.due(self.now)
+
+    def feed_all(self, direction: Direction, data: bytes, size: int) -> None:
+        for at in range(0, len(data), size):
+            self.feed(direction, data[at : at + size])
+
+    def compact(self, folder: Path) -> None:
+        assembly = Assembly()
+        assembly.begin_range(RangeFiles(folder, "s", 1, None), 1_000)
+        for item in [*self.items, *self.line.finish()]:
+            assembly.feed(Entry(*item))
+        assembly.finish()
+
+
+def request(key: int, version: int, number: int, **values: object) -> bytes:
+    return framed(catalog.encode_request(key, version, number, None, values))
+
+
+def short(key: int, version: int, number: int, body: bytes = b"") -> bytes:
+    """A request of nothing but a head without a client id."""
+    head = key.to_bytes(2, "big") + version.to_bytes(2, "big") + number.to_bytes(4, "big") + b"\xff\xff"
+    return framed(head + body)
+
+
+def token(number: int) -> bytes:
+    return short(AUTHENTICATE, 0, number, b"\0\0\0\1x")
+
+
+def settings(count: int) -> bytes:
+    configs = [{"name": "", "value": "x"}] * count
+    return request(CREATE_TOPICS, 5, 1, topics=[{"name": "t", "configs": configs}])
+
+
+def all_of(make: Callable[[int], bytes]) -> Callable[[int], bytes]:
+    return lambda count: b"".join(map(make, range(count)))
+
+
+WHOLE, SMALL, BYTES = 1 << 20, 10, 1
+
+
+class Flood(NamedTuple):
+    """So many of something, sent in chunks of `size`; `before`: what the client has sent first."""
+
+    make: Callable[[int], bytes]
+    size: int = WHOLE
+    count: int = 100
+    before: bytes = b""
+    settings: RecordSettings = EVERYTHING
+
+
+HEARD = short(HEARTBEAT, 0, 1)
+PLAIN = request(HANDSHAKE, 1, 1, mechanism="PLAIN")
+# of a Produce request, which is not known until its acks have come
+LONG_HEAD = (1 << 16).to_bytes(4, "big") + b"\0\0\0\3\0\0\0\1\x7f\xff"
+FLOODS = {
+    "plain": Flood(all_of(lambda number: short(HEARTBEAT, 0, number))),
+    "tokens": Flood(all_of(token)),
+    "tokens in small chunks": Flood(all_of(token), SMALL),
+    "logins": Flood(all_of(lambda number: request(AUTHENTICATE, 0, number, auth_bytes=b"\0a\0b")), before=PLAIN),
+    "bare logins": Flood(all_of(lambda n: request(HANDSHAKE, 0, n, mechanism="X") + framed(b"tt"))),
+    "unknown": Flood(all_of(lambda number: short(VENDOR, 0, number))),
+    "unreadable": Flood(all_of(lambda number: framed(b"x"))),
+    "newer": Flood(all_of(lambda number: short(18, 0x7F00, number, b"\0")), before=HEARD),
+    "settings": Flood(settings, 40, 200),
+    "token byte by byte": Flood(lambda count: token(1)[:-5] + bytes(count), BYTES, 400),
+    "head byte by byte": Flood(lambda count: LONG_HEAD + b"c" * count, BYTES, 400),
+    "left out": Flood(all_of(lambda n: short(HEARTBEAT, 0, n)), settings=RecordSettings(apis=("!Heartbeat",))),
+    "heads": Flood(
+        all_of(lambda n: request(HEARTBEAT, 0, n, group_id="group")), settings=RecordSettings(bodies="head")
+    ),
+    "tokens' heads": Flood(all_of(token), settings=RecordSettings(bodies="head")),
+}

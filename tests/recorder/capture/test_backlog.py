@@ -1,0 +1,184 @@
+"""What is kept back, against a list that is looked through from its beginning each time."""
+
+import json
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recorder.capture.backlog import ENTRY_COST, NOWHERE, Backlog, Kept
+from recorder.capture.spool import Kind
+from recorder.capture.writer import Item
+
+EVERYWHERE = (NOWHERE, NOWHERE)
+NOBODY = (False, False)
+
+
+def bytes_of(direction: int, offset: int, data: bytes, at_ns: int = 0) -> Kept:
+    return Kept(Kind.BYTES, direction, offset, at_ns, data)
+
+
+def fact(direction: int, offset: int, data: bytes = b"{}") -> Kept:
+    return Kept(Kind.LOGIN, direction, offset, 0, data)
+
+
+def items(backlog: Backlog, barriers: tuple[int, int] = EVERYWHERE, holds: tuple[bool, bool] = NOBODY) -> list[Item]:
+    return [item for kept in backlog.release(barriers, holds) for item in kept.items(1)]
+
+
+class Stream:
+    """The twin: every byte of a direction, and what is to become of it."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+        self.data = b""
+        self.masked: set[int] = set()
+        self.left_out: set[int] = set()
+
+    def grow(self) -> bytes:
+        # no zero among them: what is zero has been masked
+        chunk = bytes(self.rng.randrange(1, 256) for _ in range(self.rng.randrange(1, 12)))
+        self.data += chunk
+        return chunk
+
+    def stretches(self, of: set[int], since: int) -> list[tuple[int, int]]:
+        """A few more, behind those that there are and what has been written."""
+        at = max([since, *(one + 1 for one in of)])
+        found = []
+        while at < len(self.data) and self.rng.random() < 0.6:
+            start = self.rng.randrange(at, len(self.data))
+            at = min(start + self.rng.randrange(1, 15), len(self.data))
+            of.update(range(start, at))
+            found.append((start, at))
+        return found
+
+
+def written(found: list[Item], direction: int) -> tuple[bytes, set[int], set[int]]:
+    """What the items hold of a direction, masked and left out places; every byte at its place."""
+    stream, masked, left_out = b"", set(), set()
+    for kind, side, _, offset, _, data, spans in found:
+        if side != direction:
+            continue
+        assert offset == len(stream)
+        if kind == Kind.OMITTED:
+            length = json.loads(data)["length"]
+            left_out.update(range(offset, offset + length))
+            stream += bytes(length)
+        else:
+            for start, length in spans:
+                masked.update(range(offset + start, offset + start + length))
+            stream += data
+    return stream, masked, left_out
+
+
+@given(st.integers(0, 1 << 32))
+def test_what_is_masked_and_left_out_is_so_wherever_the_entries_begin_and_end(seed: int) -> None:
+    rng = random.Random(seed)
+    backlog, streams = Backlog(), (Stream(rng), Stream(rng))
+    barriers, found = [0, 0], []
+    for _ in range(rng.randrange(1, 30)):
+        direction = rng.randrange(2)
+        stream, barrier = streams[direction], barriers[direction]
+        backlog.add(bytes_of(direction, len(stream.data), stream.grow()))
+        backlog.mask(direction, stream.stretches(stream.masked, barrier))
+        for start, stop in stream.stretches(stream.left_out, barrier):
+            backlog.leave_out(direction, start, stop)
+        if rng.random() < 0.3:
+            backlog.join(direction, barrier)
+        if rng.random() < 0.5:
+            barriers[direction] = rng.randrange(barrier, len(stream.data) + 1)
+            found += items(backlog, (barriers[0], barriers[1]), (rng.random() < 0.3, False))
+    found += items(backlog)
+    assert (len(backlog), backlog.cost) == (0, 0)
+    for direction, stream in enumerate(streams):
+        data, masked, left_out = written(found, direction)
+        assert left_out == stream.left_out
+        assert masked == stream.masked - stream.left_out
+        gone = stream.masked | stream.left_out
+        assert data == bytes(0 if at in gone else byte for at, byte in enumerate(stream.data))
+
+
+def looked_through(
+    arrived: list[Kept], barriers: tuple[int, int], holds: tuple[bool, bool]
+) -> tuple[list[int], list[int]]:
+    """The numbers of those that may go, and of those that stay, as one sees who goes through all of them."""
+    gone, stay, stuck = [], [], False
+    for number, kept in enumerate(arrived, 1):
+        is_free = kept.kind != Kind.BYTES or kept.end <= barriers[kept.direction]
+        if is_free and not stuck:
+            gone.append(number)
+        else:
+            stay.append(number)
+            stuck = stuck or holds[kept.direction]
+    return gone, stay
+
+
+@given(
+    st.lists(st.sampled_from([(0, True), (1, True), (0, False), (1, False)]), max_size=20),
+    st.tuples(st.integers(0, 10), st.integers(0, 10)),
+    st.tuples(st.booleans(), st.booleans()),
+)
+def test_entries_leave_in_the_order_in_which_they_came(
+    kinds: list[tuple[int, bool]], barriers: tuple[int, int], holds: tuple[bool, bool]
+) -> None:
+    backlog, arrived, offsets = Backlog(), [], [0, 0]
+    for direction, is_bytes in kinds:
+        kept = bytes_of(direction, offsets[direction], b"x") if is_bytes else fact(direction, 0)
+        offsets[direction] += is_bytes
+        backlog.add(kept)
+        arrived.append(kept)
+    gone, stay = looked_through(arrived, barriers, holds)
+    assert [kept.number for kept in backlog.release(barriers, holds)] == gone
+    assert [kept.number for kept in backlog.release(EVERYWHERE, NOBODY)] == stay
+
+
+def test_an_entry_in_which_a_barrier_stands_leaves_up_to_it() -> None:
+    backlog = Backlog()
+    backlog.add(bytes_of(0, 10, b"abcdef", at_ns=7))
+    backlog.mask(0, [(11, 14)])
+    assert items(backlog, (12, NOWHERE)) == [(Kind.BYTES, 0, 1, 10, 7, b"a\0", ((1, 1),))]
+    assert items(backlog) == [(Kind.BYTES, 0, 1, 12, 7, b"\0\0ef", ((0, 2),))]
+
+
+def test_what_holds_everything_up_lets_what_came_before_it_go() -> None:
+    backlog = Backlog()
+    for direction, offset in ((1, 0), (0, 0), (1, 1), (0, 1)):
+        backlog.add(bytes_of(direction, offset, b"x"))
+    assert [item[1] for item in items(backlog, (0, NOWHERE), (True, False))] == [1]
+    assert [item[1] for item in items(backlog)] == [0, 1, 0]
+
+
+@pytest.mark.parametrize(("offset", "place"), [(0, 0), (2, 0), (3, 1), (5, 1), (6, 2), (9, 2)])
+def test_a_fact_stands_before_the_bytes_that_it_is_about(offset: int, place: int) -> None:
+    backlog = Backlog()
+    backlog.add(bytes_of(0, 0, b"abc"))
+    backlog.add(bytes_of(0, 3, b"def"))
+    backlog.note(fact(0, offset))
+    assert [item[0] for item in items(backlog)].index(Kind.LOGIN) == place
+
+
+def test_facts_about_the_same_bytes_stay_in_their_order() -> None:
+    backlog = Backlog()
+    backlog.add(bytes_of(0, 0, b"abc"))
+    for data in (b"1", b"2", b"3"):
+        backlog.note(fact(0, 1, data))
+    assert [item[5] for item in items(backlog)] == [b"1", b"2", b"3", b"abc"]
+
+
+def test_the_pieces_of_what_is_not_known_yet_become_one_entry_with_the_time_of_the_first() -> None:
+    backlog = Backlog()
+    for at in range(100):
+        backlog.add(bytes_of(0, at, b"x", at_ns=at))
+        backlog.join(0, 10)
+    assert len(backlog) == 11
+    assert backlog.cost == 100 + 11 * ENTRY_COST
+    assert items(backlog)[-1][2:] == (1, 10, 10, b"x" * 90, ())
+
+
+def test_what_is_forgotten_says_where_it_began() -> None:
+    backlog = Backlog()
+    backlog.add(bytes_of(1, 30, b"abc"))
+    backlog.add(fact(0, 5))
+    assert backlog.clear() == (None, 30)
+    assert (len(backlog), backlog.cost) == (0, 0)
