@@ -34,6 +34,14 @@ async def test_api_versions_newer_than_known_is_answered_with_error_35():
     assert talk.traffic.rows["ApiVersions", "other"].by_proxy == 1
 
 
+async def test_a_request_is_answered_though_the_next_one_of_its_id_has_only_begun():
+    async with relaying() as talk:
+        await talk.client.say(api_versions_newer(5), api_versions_newer(5)[:-1])
+        await talk.client.hears(api_versions.unsupported(5))
+        await talk.client.say(api_versions_newer(5)[-1:])
+        await talk.client.hears(api_versions.unsupported(5))
+
+
 async def test_the_proxys_answer_waits_for_its_turn():
     async with relaying() as talk:
         await talk.client.say(ping(1), api_versions_newer(2), ping(3), api_versions_newer(4))
@@ -74,7 +82,7 @@ async def test_a_client_that_asks_the_proxy_and_never_reads_is_read_no_more():
     async with relaying(buffers=SMALL) as talk:
         taken = await said_until_stuck(talk.client, frame * (8 * MIB // len(frame)))
         assert taken < 4 * MIB
-        assert MOST_MADE < len(talk.talk.in_flight) <= RECEIVE_SIZE // len(frame) + MOST_MADE
+        assert MOST_MADE < talk.relay._made <= RECEIVE_SIZE // len(frame) + MOST_MADE
 
 
 @pytest.fixture
