@@ -4,7 +4,7 @@
 - requests leave as they came, less those that the proxy answers; responses leave as they came, but for the edits of
   the address table
 - no address of a broker leaves in a field that a client dials, as a client reads what it is sent
-- how the bytes are cut into chunks changes nothing
+- how the bytes are cut into chunks, and how many frames of a chunk are looked at in a turn, changes nothing
 - the log holds what came, every byte once, and no secret
 - series of metrics are the catalog's
 
@@ -48,7 +48,8 @@ MOST_PIECES = 400
 def unpacked(data: bytes) -> tuple[Options, list[Chunk]]:
     """An input as a script: options and where the proxy stops, then a direction with a length, and the chunk."""
     how, stop = (data[0], data[1]) if len(data) > 1 else (0, 0)
-    options = Options(bool(how & 1), bool(how & 2), how >> 2 & 3, stop if how & 16 else None, bool(how & 32))
+    drained_after = stop if how & 16 else None
+    options = Options(bool(how & 1), bool(how & 2), how >> 2 & 3, drained_after, bool(how & 32), bool(how & 64))
     chunks, at = [], 2
     while at + 2 < len(data):
         size = int.from_bytes(data[at : at + 2], "big")
@@ -63,7 +64,7 @@ def packed(options: Options, chunks: Sequence[Chunk]) -> bytes:
     """A script as an input."""
     drained = options.drained_after
     how = options.walked | options.hide_unknown << 1 | options.recut << 2 | (drained is not None) << 4
-    how |= options.is_old << 5
+    how |= options.is_old << 5 | options.short_turns << 6
     head = bytes([how, drained or 0])
     pieces = [(direction, data[at : at + 0x7FFF]) for direction, data in chunks for at in range(0, len(data), 0x7FFF)]
     return head + b"".join((direction << 15 | len(data)).to_bytes(2, "big") + data for direction, data in pieces)
@@ -75,8 +76,12 @@ def conversation(data: bytes) -> None:
     outcome = play(chunks, options)
     check(outcome, options)
     # where reading stops, once the proxy is to stop, depends on what has been read
-    if options.recut and options.drained_after is None:
+    if options.drained_after is not None:
+        return
+    if options.recut:
         _same_outcome(play(list(recut(chunks, options.recut)), options), outcome)
+    if options.short_turns:
+        _same_outcome(play(chunks, options._replace(short_turns=False)), outcome)
 
 
 def recut(chunks: Sequence[Chunk], how: int) -> Iterator[Chunk]:

@@ -25,7 +25,7 @@ from proxy.net import rewriting
 from proxy.net.cluster import routes
 from proxy.net.held import HeldBytes
 from proxy.net.observer import Opened
-from proxy.net.relay import Relay, Shared
+from proxy.net.relay import TURN, Relay, Shared
 from proxy.rewrite.nodes import Address, Node
 from proxy.wire.dialects import Dialect
 from recorder.capture.lag import Trail
@@ -44,6 +44,8 @@ WALKED_ABOVE = 48
 MOST_HELD = 1 << 28
 # nodes of higher numbers get no port
 HIGHEST_NODE = 1 << 24
+# plain frames of a chunk, in plays that ask for short turns: others count as several of them
+SHORT_TURN = 4
 
 Chunk = tuple[Direction, bytes]
 T = TypeVar("T")
@@ -53,6 +55,7 @@ class Options(NamedTuple):
     """What a play has besides its chunks.
 
     `drained_after`: so many of them have been read when the proxy stops. `is_old`: the dialect of 0.7 is spoken.
+    `short_turns`: few frames of a chunk are looked at before others have their turn.
     """
 
     walked: bool = False
@@ -60,6 +63,7 @@ class Options(NamedTuple):
     recut: int = 0
     drained_after: int | None = None
     is_old: bool = False
+    short_turns: bool = False
 
 
 AS_IT_IS = Options()
@@ -111,6 +115,10 @@ class Script:
         self.tell()
         return data[:most]
 
+    def put_back(self, direction: Direction, rest: bytes) -> None:
+        del self.read[direction][-len(rest) :]
+        self.events.appendleft((direction, rest))
+
 
 class Side:
     """One of the relay's streams."""
@@ -147,6 +155,9 @@ class Side:
         self._woken = False
         await trio.lowlevel.checkpoint()
         return None
+
+    def put_back(self, rest: bytes) -> None:
+        self._script.put_back(self._direction, rest)
 
     async def until(self, take: Callable[[bytes | None], T | None], most: int = 1 << 18) -> T:
         while (found := take(await self.receive(most))) is None:
@@ -243,7 +254,8 @@ async def _played(chunks: Sequence[Chunk], options: Options) -> Outcome:
     settings, script = _SETTINGS[options.hide_unknown], Script(deque(chunks), drain_after=options.drained_after)
     pages, nodes, traffic, held = Pages(), PlayedNodes(), Traffic(), HeldBytes(MOST_HELD, 30)
     tap = Tap(Folder(Path(), -1), RecordSettings(queue=1 << 40), pages, None)  # type: ignore[arg-type]
-    talk = Conversation(_ROUTES[options.is_old], settings.limits)
+    turn = SHORT_TURN if options.short_turns else TURN
+    talk = Conversation(_ROUTES[options.is_old], settings.limits, most_frames=turn)
     shared = Shared(settings, nodes, traffic, held, tap, None)  # type: ignore[arg-type]
     client, broker = Side(script, Direction.REQUEST), Side(script, Direction.RESPONSE)
     relay = script.relay = Relay(1, client, broker, talk, shared)  # type: ignore[arg-type]

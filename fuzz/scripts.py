@@ -48,7 +48,9 @@ def scripts() -> dict[str, tuple[Options, Script]]:
     made: dict[str, tuple[Options, Script]] = {}
     for number, (name, script) in enumerate(sorted(found.items())):
         recut = (AS_IT_IS, JOINED, SEVENS, SINGLES)[number % 4]
-        made[name] = Options(number % 2 == 1, number % 5 == 0, recut, number % 7 if number % 11 == 0 else None), script
+        drained_after = number % 7 if number % 11 == 0 else None
+        options = Options(number % 2 == 1, number % 5 == 0, recut, drained_after, short_turns=number % 3 == 0)
+        made[name] = options, script
     return made | _of_kafka07()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 
 from proxy.conversation.exchange import Direction, Exchange
@@ -17,13 +18,25 @@ class Common:
     `spare`: exchanges that are over and that nobody knows any more.
     `opaque_one_way`: the broker has left so many opaque requests unanswered that none is taken to have an answer.
     `next_frames`: for each direction the stream offset at which its next frame starts, as of its last step.
+    `most_frames`: how many of a chunk are looked at in one step.
     """
 
-    __slots__ = ("in_flight", "limits", "login", "made_waiting", "next_frames", "opaque_one_way", "routes", "spare")
+    __slots__ = (
+        "in_flight",
+        "limits",
+        "login",
+        "made_waiting",
+        "most_frames",
+        "next_frames",
+        "opaque_one_way",
+        "routes",
+        "spare",
+    )
 
-    def __init__(self, routes: Routes, limits: FrameLimits, login: Login) -> None:
+    def __init__(self, routes: Routes, limits: FrameLimits, login: Login, most_frames: int = sys.maxsize) -> None:
         self.routes = routes
         self.limits = limits
+        self.most_frames = most_frames
         self.login = login
         self.in_flight: deque[Exchange] = deque()
         self.made_waiting = 0

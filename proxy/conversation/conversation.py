@@ -6,6 +6,7 @@ feeds it the same bytes from a log and comes to the same numbers.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from proxy.conversation.common import Common
@@ -37,14 +38,23 @@ class Conversation:
         routes: what is to be done with which API; it also says which dialect is spoken.
         limits: the longest frames let through.
         decides: whether it finds out itself where login tokens begin and end; else `follow` tells it.
+        most_frames: how many of a chunk are looked at in one step, where each that is not plain counts as several; what
+            stands behind them is the step's `rest`.
     """
 
-    def __init__(self, routes: Routes, limits: FrameLimits = DEFAULT_LIMITS, *, decides: bool = True) -> None:
+    def __init__(
+        self,
+        routes: Routes,
+        limits: FrameLimits = DEFAULT_LIMITS,
+        *,
+        decides: bool = True,
+        most_frames: int = sys.maxsize,
+    ) -> None:
         self.dialect = routes.dialect
         self.login = Login(decides=decides)
         # where there are no logins, nothing unreadable may be a secret
         self.login.pending = routes.dialect is Dialect.KAFKA
-        self._common = Common(routes, limits, self.login)
+        self._common = Common(routes, limits, self.login, most_frames)
         self.in_flight = self._common.in_flight
         asking, answering = _SIDES[routes.dialect]
         self.requests_side = asking(self._common)

@@ -18,6 +18,8 @@ from proxy.wire.kafka07 import SHORTEST_REQUEST, SHORTEST_RESPONSE, RequestHead,
 
 # words of later versions have 32 bits: those of this dialect stand above them, for numbers are kept by their words
 _WORDS = 1 << 33
+# so many plain frames of later versions take as long as one here: each of them is looked at alone
+FRAME = 4
 
 
 class Routes07(Routes):
@@ -36,6 +38,8 @@ class Routes07(Routes):
             known=asked is not None,
             mark_request=False,
             mark_response=False,
+            looks_through_request=False,
+            looks_through_response=False,
             answered=False,
             refused=False,
             plain_request=asked is not None,
@@ -48,6 +52,7 @@ class RequestSide07(RequestSide):
     """The client's direction."""
 
     __slots__ = ()
+    special = FRAME
 
     def _frames(self, step: Step, at: int, first_ns: int, at_ns: int) -> int:
         size = self._length(step, at, SHORTEST_REQUEST)
@@ -66,6 +71,7 @@ class ResponseSide07(ResponseSide):
     """The broker's direction."""
 
     __slots__ = ()
+    special = FRAME
 
     def _frames(self, step: Step, at: int, first_ns: int, at_ns: int) -> int:
         size = self._length(step, at, SHORTEST_RESPONSE)

@@ -56,6 +56,9 @@ class RequestSide(Side):
                 self._end_token(step, at)
         return at
 
+    def _is_looked_through(self, exchange: Exchange) -> bool:
+        return exchange.route.looks_through_request
+
     def _complete(self, step: Step, exchange: Exchange, at_ns: int) -> None:
         if exchange.request_last_ns == NOT_YET:
             exchange.request_last_ns = at_ns
@@ -68,9 +71,11 @@ class RequestSide(Side):
         data, end = step.data, len(step.data)
         unpack, routes, known = REQUEST_HEAD.unpack_from, self.common.routes, self.common.routes.table
         append, limit, number = self.common.in_flight.append, self._limit, self.number
-        spare, plain = self.common.spare, False
+        spare = self.common.spare
         exchange = None
-        while end - at >= 12:
+        for _ in self._turns:
+            if end - at < 12:
+                break
             size, word, correlation_id = unpack(data, at)
             try:
                 route = known[word]
@@ -87,14 +92,16 @@ class RequestSide(Side):
             append(exchange)
             number += 1
             first_ns = at_ns
-            plain = True
-        if plain:
-            self.number = number
+        if exchange is not None:
+            taken, self.number = number - self.number, number
             self.common.login.pending = False
-            if at > end and exchange is not None:
+            if at > end:
                 exchange.request_last_ns = NOT_YET
                 self._leave_open(step, start, at, FrameKind.REQUEST, exchange, marked=False)
             if at >= end:
+                return at
+            self.allowance -= taken
+            if self.allowance <= 0:
                 return at
         return self._special(step, at, first_ns, at_ns)
 
@@ -185,7 +192,9 @@ class RequestSide(Side):
 
     def _take(self, step: Step, at: int, size: int, exchange: Exchange) -> int:
         """Enters the request as one in flight, marked where somebody asked for it or where it may hide a secret."""
-        stop, end = at + 4 + size, len(step.data)
+        stop = at + 4 + size
+        self._look_through(step, exchange, at, stop)
+        end = len(step.data)
         self.number += 1
         if exchange.opaque is not None:
             step.opaque.append(exchange.opaque)

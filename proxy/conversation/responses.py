@@ -77,7 +77,10 @@ class ResponseSide(Side):
         popleft, finish = in_flight.popleft, finished.append
         # the proxy's own answers that wait: none comes while this runs
         made_waiting = self.common.made_waiting
-        while end - at >= 8:
+        for _ in self._turns:
+            if end - at < 8:
+                self._check_short(step, at)
+                break
             if made_waiting:
                 self._answer(step, at, at_ns)
             size, correlation_id = unpack(data, at)
@@ -91,9 +94,8 @@ class ResponseSide(Side):
                 if not self._reach(step, at, correlation_id, at_ns):
                     if self.common.opaque_one_way:
                         at = self._take_late(step, at, size)
-                        first_ns = at_ns
-                        continue
-                    step.cause = Cause.UNEXPECTED_RESPONSE
+                    else:
+                        step.cause = Cause.UNEXPECTED_RESPONSE
                     break
                 exchange = popleft()
             plain = exchange.route.plain_response
@@ -107,35 +109,41 @@ class ResponseSide(Side):
             exchange.response_at = start = at
             at += 4 + size
             first_ns = at_ns
-            marked = False if plain else self._mark_response(step, exchange, start, at)
+            if not plain:
+                self.previous_last_ns = previous_last_ns
+                self._take(step, exchange, start, at, at_ns)
+                previous_last_ns = self.previous_last_ns
+                break
             if at > end:
-                self._leave_open(step, start, at, FrameKind.RESPONSE, exchange, marked)
-            elif plain:
+                self._leave_open(step, start, at, FrameKind.RESPONSE, exchange, marked=False)
+            else:
                 exchange.response_last_ns = previous_last_ns = at_ns
                 finish(exchange)
-            else:
-                self._complete(step, exchange, step.offset + at, at_ns)
-                previous_last_ns = at_ns
-                if exchange.api_key == SASL_HANDSHAKE:
-                    break
-        else:
-            self._check_short(step, at)
         self.begun += begun
+        if at < end:
+            self.allowance -= begun
         self.previous_last_ns = previous_last_ns
         return at
+
+    def _take(self, step: Step, exchange: Exchange, at: int, stop: int, at_ns: int) -> None:
+        """A response that is not plain. It is marked where somebody asked for it, or it may answer with a secret."""
+        self._look_through(step, exchange, at, stop)
+        marked = exchange.route.mark_response or (exchange.opaque is not None and self.common.login.pending)
+        if marked:
+            self._mark(step, FrameKind.RESPONSE, exchange, at, stop)
+        if stop > len(step.data):
+            self._leave_open(step, at, stop, FrameKind.RESPONSE, exchange, marked)
+        else:
+            self._complete(step, exchange, step.offset + stop, at_ns)
+
+    def _is_looked_through(self, exchange: Exchange) -> bool:
+        return exchange.route.looks_through_response
 
     def _read_error(self, data: bytes, at: int, size: int) -> bool:
         """Notes whether a SaslHandshake was refused. False: too little of the answer has come."""
         stop = at + 4 + min(size, HANDSHAKE_ERROR.stop - 4)
         self._refused = any(data[at + HANDSHAKE_ERROR.start : stop])
         return len(data) >= stop
-
-    def _mark_response(self, step: Step, exchange: Exchange, at: int, stop: int) -> bool:
-        """Marks it where somebody asked for it, or where it answers what may have been a secret."""
-        marked = exchange.route.mark_response or (exchange.opaque is not None and self.common.login.pending)
-        if marked:
-            self._mark(step, FrameKind.RESPONSE, exchange, at, stop)
-        return marked
 
     def _check_short(self, step: Step, at: int) -> None:
         """A length that stands alone at a chunk's end may already be one that no response has."""

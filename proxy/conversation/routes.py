@@ -50,6 +50,8 @@ class Route:
     known: bool
     mark_request: bool
     mark_response: bool
+    looks_through_request: bool
+    looks_through_response: bool
     answered: bool
     refused: bool
     plain_request: bool
@@ -62,6 +64,7 @@ class Routes:
 
     Args:
         mark_request, mark_response: whose frames are to be marked.
+        looks_through_request, looks_through_response: whose marked frames are read from end to end as they come.
         answered: requests that are not forwarded, because the proxy answers them.
         refused: requests that end the connection, as a broker would.
     """
@@ -73,12 +76,16 @@ class Routes:
         *,
         mark_request: ByVersion = never,
         mark_response: ByVersion = never,
+        looks_through_request: ByVersion = never,
+        looks_through_response: ByVersion = never,
         answered: ByVersion = never,
         refused: ByVersion = never,
     ) -> None:
         self.table: dict[int, Route] = {}
         self._mark_request = mark_request
         self._mark_response = mark_response
+        self._looks_through_request = looks_through_request
+        self._looks_through_response = looks_through_response
         self._answered = answered
         self._refused = refused
 
@@ -109,6 +116,8 @@ class Routes:
             known=known,
             mark_request=marked,
             mark_response=mark_response,
+            looks_through_request=self._looks_through_request(key, version),
+            looks_through_response=self._looks_through_response(key, version),
             answered=answered,
             refused=refused,
             plain_request=not special,

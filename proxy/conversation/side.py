@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import sys
 from abc import ABC, abstractmethod
+from itertools import repeat
 from typing import Any
 
 from proxy.conversation.common import Common
@@ -11,13 +13,32 @@ from proxy.conversation.exchange import Cause, Direction, Exchange, FrameKind
 from proxy.conversation.step import Mark, Step
 from proxy.wire.framing import LENGTH
 
+# so many bytes of a frame that is looked through count as a plain frame: they may hold a value or four
+BYTES = 16
+
 
 class Side(ABC):
     """One direction. Everything before `offset` has been told apart; `held` is what has come of the next head."""
 
     direction: Direction
+    # a frame that leaves the loop over plain ones takes as long as so many of them, or longer
+    special = 16
 
-    __slots__ = ("_kind", "_limit", "_marked", "begin", "common", "held", "held_at", "left", "offset", "open", "others")
+    __slots__ = (
+        "_kind",
+        "_limit",
+        "_marked",
+        "_turns",
+        "allowance",
+        "begin",
+        "common",
+        "held",
+        "held_at",
+        "left",
+        "offset",
+        "open",
+        "others",
+    )
 
     def __init__(self, common: Common, limit: int) -> None:
         self.common = common
@@ -25,6 +46,10 @@ class Side(ABC):
         self.offset = 0
         self.held = b""
         self.held_at = 0
+        # plain frames that may still be looked at before something is left to the next step; and as many things, to
+        # count them by in a loop: that costs less than a number does
+        self.allowance = common.most_frames
+        self._turns = repeat(None) if common.most_frames == sys.maxsize else (None,) * common.most_frames
         # of the frame that the last chunk ended in: bytes to come, exchange, where it began
         self.left = 0
         self.open: Exchange | None = None
@@ -40,7 +65,7 @@ class Side(ABC):
         self.held = b""
         step = Step(data, self.offset)
         at = self._go_on(step, at_ns) if self.left else 0
-        end = len(data)
+        end = len(step.data)
         while end - at >= LENGTH.size and step.cause is None:
             before = at
             is_token = self.common.login.is_token(self.direction, step.offset + at)
@@ -48,8 +73,32 @@ class Side(ABC):
             if at == before:
                 break
             first_ns = at_ns
+            if at < end:
+                self._spend(step, at)
+                end = len(step.data)
         self._end_step(step, at, first_ns if at < end else at_ns)
         return step
+
+    def _spend(self, step: Step, at: int) -> None:
+        """A frame was special, or plain ones were many: once that is enough, leaves the rest to the next step."""
+        self.allowance -= self.special
+        if self.allowance <= 0 and at < len(step.data) and step.cause is None:
+            step.leave(at)
+            self.allowance = self.common.most_frames
+
+    @abstractmethod
+    def _is_looked_through(self, exchange: Exchange) -> bool:
+        """Whether somebody reads all of this exchange's frame of this direction, as it comes."""
+
+    def _look_through(self, step: Step, exchange: Exchange, at: int, stop: int) -> None:
+        """Leaves to the next steps what is too much of the frame at `data[at:stop]`, if it is looked through."""
+        if not self._is_looked_through(exchange):
+            return
+        here, most = min(stop, len(step.data)) - at, max(self.allowance, 1) * BYTES
+        self.allowance -= here // BYTES
+        if here > most:
+            step.leave(at + most)
+            self.allowance = self.common.most_frames
 
     @abstractmethod
     def _go_on(self, step: Step, at_ns: int) -> int:
@@ -107,6 +156,8 @@ class Side(ABC):
 
     def _continue(self, step: Step) -> int:
         """Steps over what has come of the open frame; returns how much that is."""
+        if self._marked and self.open is not None:
+            self._look_through(step, self.open, 0, self.left)
         here = min(self.left, len(step.data))
         if self._marked:
             end = step.offset + self.left

@@ -62,6 +62,7 @@ class Step:
 
     `data` begins at stream offset `offset`, which is before this chunk where bytes had been held back; its first
     `stop` bytes may be passed on. The `unclassified` bytes behind them belong to a frame of which too little is known.
+    `rest` of the chunk has not been looked at: it is to be the next chunk.
     """
 
     __slots__ = (
@@ -74,6 +75,7 @@ class Step:
         "offset",
         "one_way",
         "opaque",
+        "rest",
         "stop",
         "unanswered",
         "verdicts",
@@ -83,6 +85,7 @@ class Step:
         self.data = data
         self.offset = offset
         self.stop = len(data)
+        self.rest = b""
         self.marks: list[Mark] = []
         # responses complete; requests that were passed over or given up; requests complete that nobody answers, or the
         # proxy must
@@ -94,6 +97,10 @@ class Step:
         self.verdicts: list[Verdict] = []
         self.edits: list[Edit] = []
         self.cause: Cause | None = None
+
+    def leave(self, at: int) -> None:
+        """Leaves what stands from `data[at]` on to the next step."""
+        self.data, self.rest = self.data[:at], self.data[at:] + self.rest
 
     @property
     def unclassified(self) -> int:

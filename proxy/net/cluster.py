@@ -30,7 +30,7 @@ from proxy.net.nodes import Nodes, bind
 from proxy.net.observer import Observer, Opened
 from proxy.net.proxy_protocol import Route
 from proxy.net.question import OwnQuestion
-from proxy.net.relay import Relay, Shared
+from proxy.net.relay import TURN, Relay, Shared
 from proxy.net.reloading import Change
 from proxy.net.rewriting import is_rewritten
 from proxy.net.room import Room
@@ -81,6 +81,9 @@ def routes(dialect: Dialect = Dialect.KAFKA) -> Routes:
         # a handshake holds no secret, but says whose name stands in the tokens behind it
         mark_request=lambda key, version: key == SASL_HANDSHAKE or _holds_secret("request", key, version),
         mark_response=lambda key, version: is_rewritten(key, version) or _holds_secret("response", key, version),
+        # the recorder looks for the secrets in these; in those of unknown versions it masks everything
+        looks_through_request=lambda key, version: bool(catalog.secrets("request", key, version)),
+        looks_through_response=lambda key, version: bool(catalog.secrets("response", key, version)),
         answered=lambda key, version: key == API_VERSIONS and version > api_versions.newest_known(),
         refused=_is_refused,
     )
@@ -308,7 +311,8 @@ class Cluster:
 
     async def _served(self, arrival: Arrival) -> Cause:
         """The work of a connection, and its account. Whatever goes wrong in it ends it alone."""
-        number, talk = next(self._common.numbers), Conversation(self._routes, self._settings.limits)
+        number = next(self._common.numbers)
+        talk = Conversation(self._routes, self._settings.limits, most_frames=TURN)
         # what is left of it if it is cancelled
         cause = Cause.DRAIN_DEADLINE
         self.traffic.opened()

@@ -48,6 +48,9 @@ clock = time.monotonic_ns
 
 # how a connection may end after the client's end of stream, or after something it is cut off for
 GOODBYES = (Cause.CLIENT_RESET, Cause.CLIENT_LOST, Cause.BROKER_RESET, Cause.BROKER_LOST, Cause.BROKER_CLOSED)
+# plain frames that a connection may have looked at before others have their turn: what they take is a fraction of a
+# millisecond, and no longer than a chunk of few large frames takes
+TURN = 512
 # so many answers of the proxy's own may wait for their turn before no more is read: no broker slows such a client down
 MOST_MADE = 64
 
@@ -234,6 +237,8 @@ class Relay:
             return OWN
         at_ns = clock()
         step = self._talk.requests(chunk, at_ns)
+        if step.rest:
+            chunk = _put_back(self._client, chunk, step.rest)
         self._one_way = step.one_way
         waits = self._observe(Direction.REQUEST, chunk, at_ns, step)
         if step.answered:
@@ -245,7 +250,8 @@ class Relay:
         pieces: Sequence[bytes | memoryview] = step.outgoing()
         if not waits:
             pieces = self._send_now(self._broker, pieces)
-            if not pieces and step.cause is None and self._state is ClientSide.OPEN and not self._is_owed_too_much():
+            goes_on = step.cause is None and not step.rest and self._state is ClientSide.OPEN
+            if not pieces and goes_on and not self._is_owed_too_much():
                 self._request_passed(step, at_ns)
                 return None
         return Passage(step, pieces, chunk, at_ns, waits)
@@ -404,12 +410,14 @@ class Relay:
             step, waits = self._talk.due(at_ns), False
         else:
             step = self._talk.responses(chunk, at_ns)
+            if step.rest:
+                chunk = _put_back(self._broker, chunk, step.rest)
             waits = self._observe(Direction.RESPONSE, chunk, at_ns, step)
         self._answered = step.finished
         pieces: Sequence[bytes | memoryview] | None = None
         if self._begin_rewriting(step) and not waits:
             pieces = self._send_now(self._client, step.outgoing())
-            if not pieces and step.cause is None:
+            if not pieces and step.cause is None and not step.rest:
                 self._response_passed(step, at_ns)
                 return None
         self._passing = True
@@ -470,3 +478,9 @@ class Relay:
         self._shared.traffic.unanswered([*whole, *(one for one in step.finished if one.number > bad.number)])
         self._answered = step.finished = [one for one in step.finished if one.number < bad.number]
         step.cause = Cause.NOT_REWRITABLE
+
+
+def _put_back(stream: Stream, chunk: bytes, rest: bytes) -> bytes:
+    """Leaves the end of a chunk to a later turn; returns the others of its bytes."""
+    stream.put_back(rest)
+    return chunk[: -len(rest)]

@@ -7,6 +7,7 @@ stopping.py for how long that may take.
 
 from __future__ import annotations
 
+import gc
 import itertools
 import resource
 import secrets
@@ -93,6 +94,7 @@ def run(
 def run_it(proxy: Proxy) -> int:
     """As `run`."""
     _allow_many_connections()
+    _leave_what_is_loaded()
     sys.unraisablehook = _heed_unraisable
     proxy.last_resort = LastResort()
     try:
@@ -123,6 +125,14 @@ def _allow_many_connections() -> None:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def _leave_what_is_loaded() -> None:
+    """Whatever has been loaded lives as long as the process: to look through it for garbage again and again would hold
+    up everybody for 20 ms each time.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def _heed_unraisable(unraisable: sys.UnraisableHookArgs) -> None:

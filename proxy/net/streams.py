@@ -65,7 +65,7 @@ class Stream:
     `receive` and `until` give up the processor at least once in each call, `send` only when the peer is slow.
     """
 
-    __slots__ = ("_size", "_socket", "_watch", "_woken", "peer", "principal", "server_name", "taken")
+    __slots__ = ("_rest", "_size", "_socket", "_watch", "_woken", "peer", "principal", "server_name", "taken")
 
     # whether the peer may end what it sends and take answers still
     half_closes = True
@@ -80,6 +80,8 @@ class Stream:
         self._socket = sock
         self._watch = Watch(sock.fileno())
         self._woken = False
+        # what has been put back
+        self._rest = b""
         # bytes to be read at a time: SMALL_SIZE, and all there may be once it has sent as much
         self._size = SMALL_SIZE
         # bytes that a peer has taken slowly, in pieces
@@ -119,12 +121,21 @@ class Stream:
     async def _until(self, take: Callable[[bytes | None], T | None], most: int) -> T:
         self._check_open()
         look = self._looking(take, most)
-        if self._woken:
+        while self._woken or self._rest:
             await trio.lowlevel.checkpoint()
-            found = look()
+            found = look() if self._woken else take(self._again(most))
             if found is not None:
                 return found
         return await self._watch.read(look)
+
+    def put_back(self, rest: bytes) -> None:
+        """Has the end of the newest chunk be the next one, once others have had their turn."""
+        self._rest = rest + self._rest
+
+    def _again(self, most: int) -> bytes:
+        """What has been put back, `most` bytes of it at most."""
+        chunk, self._rest = self._rest[:most], self._rest[most:]
+        return chunk
 
     def _looking(self, take: Callable[[bytes | None], T | None], most: int) -> Callable[[], T | None]:
         """What is called whenever there may be something to be read; see `Watch.read`."""

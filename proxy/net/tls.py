@@ -213,7 +213,7 @@ class TlsStream(Stream):
 
     async def receive(self, most: int = RECEIVE_SIZE) -> bytes | None:
         """See `Stream.receive`. At the end of stream, be it TLS' or the connection's: b""."""
-        chunk = self._decrypted(most)
+        chunk = self._again(most) or self._decrypted(most)
         if chunk or self._ended:
             await trio.lowlevel.checkpoint()
             return chunk

@@ -37,6 +37,7 @@ def test_mutations_pass_too(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
         options, script = SCRIPTS[rng.choice(names)]
         drained = rng.choice((None, None, None, 1, 3))
         options = Options(rng.random() < 0.5, rng.random() < 0.2, rng.choice((0, 0, 0, 1, 2, 3)), drained)
+        options = options._replace(short_turns=rng.random() < 0.3)
         conversation(packed(options, scripts.mutated(rng, script, CHUNKS)))
 
 

@@ -27,6 +27,7 @@ def test_mutations_pass(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
         script = rng.choice([*SCRIPTS.values()])
         drained = rng.choice((None, None, None, 1, 3))
         options = Options(recut=rng.choice((0, 0, 1, 2, 3)), drained_after=drained, is_old=True)
+        options = options._replace(short_turns=rng.random() < 0.3)
         conversation(packed(options, scripts.mutated(rng, script, CHUNKS)))
 
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.conversation import Conversation, Direction, Exchange, FrameKind, Mark, Routes
 from proxy.conversation.conversation import MOST_SPARE
+from proxy.conversation.routes import always
+from proxy.conversation.side import BYTES, Side
 from tests.proxy.conversation.runs import Run, rest_of
 from tests.proxy.conversation.script import (
     HEARTBEAT,
+    VENDOR,
     Asked,
     Chunk,
     Script,
@@ -53,6 +58,85 @@ def test_fed_whole_or_byte_by_byte_comes_to_the_same(script: Script) -> None:
     assert in_bytes.finished() == in_one.finished() == expected(script)
     assert in_bytes.frames(True) == in_one.frames(True)
     assert in_bytes.talk.sequence == in_one.talk.sequence
+
+
+class InTurns(Run):
+    """The same, with as few frames in a step as `most` says: what is left is fed again."""
+
+    def __init__(self, routes: Routes, most: int) -> None:
+        super().__init__(Conversation(routes, most_frames=most))
+
+    def feed(self, chunks: list[Chunk]) -> Run:
+        for chunk in chunks:
+            super().feed([chunk])
+            while rest := self.steps[-1][1].rest:
+                super().feed([replace(chunk, data=rest)])
+        return self
+
+
+@given(script=scripts, data=st.data(), most=st.integers(1, 40))
+def test_however_few_frames_are_looked_at_in_a_step_it_comes_to_the_same(
+    script: Script, data: st.DataObject, most: int
+) -> None:
+    chunks = data.draw(schedules(script))
+    at_once = Run(Conversation(Routes.everything())).feed(chunks)
+    in_turns = InTurns(Routes.everything(), most).feed(chunks)
+    assert in_turns.sent(True) == script.requests
+    assert in_turns.sent(False) == script.responses
+    assert in_turns.finished() == at_once.finished() == expected(script)
+    assert in_turns.one_way() == at_once.one_way()
+    assert in_turns.frames(True) == at_once.frames(True)
+    assert in_turns.talk.state() == at_once.talk.state()
+
+
+@pytest.mark.parametrize("most", [1, 7, 100])
+def test_a_step_looks_at_so_many_plain_frames_and_leaves_the_others(most: int) -> None:
+    talk = Conversation(Routes(), most_frames=most)
+    asked, answered = request(HEARTBEAT, 3, 1) * 250, response(1) * 250
+    for number in range(1, 250 // most + 1):
+        asked = talk.requests(asked, 1).rest
+        assert len(talk.in_flight) == number * most
+    while asked:
+        asked = talk.requests(asked, 1).rest
+    while answered:
+        step = talk.responses(answered, 2)
+        answered = step.rest
+        assert 0 < len(step.finished) <= most
+
+
+def test_a_frame_that_is_not_plain_counts_as_several() -> None:
+    talk, special, each = Conversation(Routes(), most_frames=100), request(VENDOR, 0, 1), 100 // Side.special + 1
+    left = special * 3 * each
+    for _ in range(3):
+        step = talk.requests(left, 1)
+        left = step.rest
+        assert (len(step.opaque), step.data) == (each, special * each)
+    assert not left
+
+
+def test_between_frames_that_are_not_plain_there_is_no_room_for_more_plain_ones() -> None:
+    talk, most = Conversation(Routes(), most_frames=100), 2 * 100
+    left = (request(HEARTBEAT, 3, 1) * 90 + request(VENDOR, 0, 2)) * 10
+    while left:
+        before = len(talk.in_flight)
+        left = talk.requests(left, 1).rest
+        assert len(talk.in_flight) - before <= most
+
+
+@pytest.mark.parametrize("size", [1, 300, 1500, 1600, 1601, 5000])
+@pytest.mark.parametrize("from_client", [True, False], ids=["requests", "answers"])
+def test_of_frames_that_are_looked_through_a_step_holds_so_many_bytes(from_client: bool, size: int) -> None:
+    most = 100
+    marked = {"mark_request": always, "mark_response": always}
+    routes = Routes(**marked, looks_through_request=always, looks_through_response=always)
+    asked, answered = request(HEARTBEAT, 3, 1, bytes(size)), response(1, bytes(size))
+    run = InTurns(routes, most).feed([Chunk(True, asked * 20, 1), Chunk(False, answered * 20, 2)])
+    assert run.frames(from_client) == [asked if from_client else answered] * 20
+    for side, step in run.steps:
+        if side is from_client:
+            assert sum(mark.stop - mark.start for mark in step.marks) <= most * BYTES + size
+            assert len(step.data) <= 2 * most * BYTES
+    assert len(run.finished()) == 20
 
 
 class Reusing(Run):

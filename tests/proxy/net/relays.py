@@ -19,7 +19,7 @@ from proxy.net.cluster import routes
 from proxy.net.held import HeldBytes
 from proxy.net.nodes import Nodes
 from proxy.net.observer import Opened
-from proxy.net.relay import Relay, Shared
+from proxy.net.relay import TURN, Relay, Shared
 from proxy.net.room import Room
 from proxy.net.state import State
 from proxy.net.streams import Stream
@@ -190,7 +190,7 @@ async def relaying(
     shared = Shared(chosen, nodes, traffic, held or HeldBytes(1 << 28, 30), watcher, Room(watcher))
     client, inner = connected(buffers=buffers)
     outer, broker = connected(buffers=buffers)
-    talk = Conversation(routes(chosen.dialect), chosen.limits)
+    talk = Conversation(routes(chosen.dialect), chosen.limits, most_frames=TURN)
     relay = Relay(1, Stream(inner, "client"), Stream(outer, "broker"), talk, shared)
     relaying = Relaying(Peer(client), Peer(broker), relay, talk, traffic, watcher, listeners)
     try:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import http.client
 import logging
 import resource
@@ -830,6 +831,13 @@ async def test_the_admin_page_may_be_served_everywhere(broker):
     async with proxying(settings(broker.address), metrics=Address("*", 0)) as proxy:
         proxy.metrics = Address(HOST, proxy.metrics.port)
         assert (await page(proxy, "/livez"))[0] == 200
+
+
+def test_what_is_loaded_is_not_looked_through_for_garbage_again():
+    server._leave_what_is_loaded()
+    left = gc.get_freeze_count()
+    gc.unfreeze()
+    assert left > 10_000
 
 
 def test_a_name_that_is_no_text_is_no_fault_and_what_else_python_cannot_raise_is(monkeypatch: pytest.MonkeyPatch):

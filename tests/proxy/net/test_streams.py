@@ -165,6 +165,52 @@ async def test_waking_after_a_cancelled_wait_reaches_the_next_one(ends):
     assert await stream.receive() is None
 
 
+async def test_what_is_put_back_comes_again_before_anything_else_once_others_have_had_their_turn(ends, nursery):
+    stream, peer = ends
+    turns = []
+
+    async def other() -> None:
+        turns.append("other")
+
+    await peer.say(b"one")
+    assert await stream.receive() == b"one"
+    stream.put_back(b"ne")
+    await peer.say(b"two")
+    nursery.start_soon(other)
+    assert await stream.receive(1) == b"n"
+    assert not stream.is_waiting
+    assert await stream.receive() == b"e"
+    assert turns == ["other"]
+    assert await stream.receive() == b"two"
+
+
+async def test_what_is_put_back_by_who_takes_it_is_taken_again(ends):
+    stream, peer = ends
+    taken = []
+
+    def take(chunk: bytes) -> bytes | None:
+        taken.append(chunk[:2])
+        if chunk[2:]:
+            stream.put_back(chunk[2:])
+            return chunk
+        return None
+
+    await peer.say(b"abcdef")
+    assert await stream.until(take) == b"abcdef"
+    assert await stream.until(take) == b"cdef"
+    with trio.move_on_after(0.01):
+        await stream.until(take)
+    assert taken == [b"ab", b"cd", b"ef"]
+
+
+async def test_who_is_woken_hears_of_that_before_what_was_put_back(ends):
+    stream, _ = ends
+    stream.put_back(b"rest")
+    stream.wake()
+    assert await stream.receive() is None
+    assert await stream.receive() == b"rest"
+
+
 async def test_a_peer_that_always_has_data_leaves_others_their_turn():
     one, other = connected()
     stream, turns = Stream(one, "peer"), []

@@ -115,6 +115,22 @@ async def test_no_more_is_received_than_asked_for_and_the_rest_stays(ends):
     assert await ends.stream.receive() == b" more"
 
 
+async def test_what_is_put_back_comes_again_before_anything_else_once_others_have_had_their_turn(ends, nursery):
+    turns = []
+
+    async def other() -> None:
+        turns.append("other")
+
+    await ends.peer.say(b"one and more")
+    assert await ends.stream.receive(3) == b"one"
+    ends.stream.put_back(b"ne")
+    nursery.start_soon(other)
+    assert await ends.stream.receive(1) == b"n"
+    assert await ends.stream.receive() == b"e"
+    assert turns == ["other"]
+    assert await ends.stream.receive() == b" and more"
+
+
 async def test_pieces_are_sent_in_order_to_a_slow_peer(ends, nursery):
     pieces = [b"a" * MUCH, memoryview(b"b" * MUCH)[1:], b"", b"c"]
     nursery.start_soon(ends.stream.send, pieces)
