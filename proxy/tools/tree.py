@@ -16,6 +16,7 @@ from proxy.wire.catalog import SECRET_MARKS
 from proxy.wire.embedded.blobs import layout_version
 from proxy.wire.errors import WireError
 from proxy.wire.language import Field, Message
+from proxy.wire.plain_settings import may_be_secret
 from proxy.wire.primitives import uuid_text
 
 TAGS = "_tags"
@@ -87,15 +88,23 @@ def _telemetry(values: Values) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Tree:
-    """Makes the tree of one message at one version; `topic` is the one that the values around belong to."""
+    """Makes the tree of one message at one version.
+
+    Of the values around: `topic` is the one that they belong to; `is_sensitive`, what the broker says of a setting;
+    `is_plain`, whether they are a setting's whose value may be shown.
+    """
 
     version: int
     shown: Shown
     topic: str | None = None
+    is_sensitive: bool | None = None
+    is_plain: bool = False
 
     def struct(self, values: Values, fields: Sequence[Field]) -> dict[str, Any]:
         named = {field.name: field for field in fields if self.version in field.versions}
-        inner = _Tree(self.version, self.shown, _topic(values, named) or self.topic)
+        is_sensitive = values.get("is_sensitive", self.is_sensitive)
+        is_plain = not may_be_secret(values.get("name"), is_sensitive)
+        inner = _Tree(self.version, self.shown, _topic(values, named) or self.topic, is_sensitive, is_plain)
         return {
             name: dict(value) if name == TAGS else inner.value(value, named[name]) for name, value in values.items()
         }
@@ -103,11 +112,15 @@ class _Tree:
     def value(self, value: Any, field: Field) -> Any:
         if value is None:
             return None
-        if self.shown.mask and field.marks & SECRET_MARKS:
+        if self.shown.mask and field.marks & SECRET_MARKS and not self._may_be_shown(value, field):
             return hide(value)
         if field.is_array and isinstance(value, list):
             return [self._element(one, field) for one in value]
         return self._element(value, field)
+
+    def _may_be_shown(self, value: Any, field: Field) -> bool:
+        """Whether it is a plain setting's value, and is there: a capture of an earlier version has zeros instead."""
+        return "secret" not in field.marks and self.is_plain and bool(value.strip("\0"))
 
     def _element(self, value: Any, field: Field) -> Any:
         if field.fields:

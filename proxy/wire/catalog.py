@@ -15,12 +15,14 @@ from proxy.wire.apis import API_VERSION, Kind, api_key, api_keys, api_name, chec
 from proxy.wire.compile.decoder import decoder
 from proxy.wire.compile.encoder import encoder
 from proxy.wire.compile.projector import projector
+from proxy.wire.compile.searcher import searcher
 from proxy.wire.compile.walker import walker
-from proxy.wire.errors import Malformed, WireError
+from proxy.wire.errors import Malformed, Truncated, WireError
 from proxy.wire.headers import (
     RequestHead,
     ResponseHead,
     request_head,
+    request_header_version,
     response_head,
     response_header_version,
     write_request_head,
@@ -31,6 +33,7 @@ from proxy.wire.primitives import Buffer
 
 __all__ = [
     "Codec",
+    "Search",
     "UnknownMessage",
     "Walk",
     "api_key",
@@ -104,6 +107,48 @@ class Walk:
         return found
 
 
+class Search:
+    """Looks for the secrets in a frame, with its length, that arrives in pieces. Keeps no bytes but a setting's name.
+
+    `base`: how many bytes came before the newest piece.
+    """
+
+    def __init__(self, find: Callable[..., Generator[None, Buffer, int]], api: str, version: int):
+        self._api, self._version = api, version
+        self._found: list[tuple[int, int]] = []
+        self._pieces = find(self, self._found.append)
+        self._fed = 0
+        self._end: int | None = None
+        self.base = 0
+        next(self._pieces)
+
+    def feed(self, piece: Buffer) -> None:
+        """The next piece.
+
+        Errors: Malformed, where it can't be that message, or has more in it than the message: bytes, or tagged fields.
+        """
+        self.base, self._fed = self._fed, self._fed + len(piece)
+        try:
+            if self._end is None:
+                self._pieces.send(piece)
+        except StopIteration as stop:
+            self._end = stop.value
+        except WireError as fault:
+            raise Malformed(fault.reason, api=self._api, version=self._version) from None
+        if self._end is not None and self._end < self._fed:
+            raise Malformed("more than its message is in it", api=self._api, version=self._version, offset=self._end)
+
+    def __len__(self) -> int:
+        """How many values have been found so far."""
+        return len(self._found)
+
+    def found(self) -> list[tuple[int, int]]:
+        """Start and stop of each value that is to be hidden, in wire order. Errors: Truncated, if it is not whole."""
+        if self._end is None:
+            raise Truncated("the bytes end before the message does", api=self._api, version=self._version)
+        return self._found
+
+
 class Codec:
     """The functions of one message in one version. Get it from `codec()`; `message` is the schema.
 
@@ -170,6 +215,16 @@ class Codec:
         Errors: ValueError where this version has no such field.
         """
         return self.walk_behind(None, stop)
+
+    @cached_property
+    def _search(self) -> Callable[..., Generator[None, Buffer, int]]:
+        key = self.message.key or 0
+        header_of = request_header_version if self.message.kind == "request" else response_header_version
+        return searcher(self.message, self.version, header_of(key, self.version))
+
+    def search(self) -> Search:
+        """A search for the secrets in one frame of this message, which is a request or a response."""
+        return Search(self._search, self.message.api, self.version)
 
     def walk_behind(self, header: int | None, stop: str) -> Walk:
         """The same behind a response's head of that header version (0 or 1)."""

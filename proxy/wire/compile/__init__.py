@@ -10,6 +10,7 @@
     projector.py  asked fields with their spans
     varints.py    integers in groups of 7 bits, for all of them
     walker.py     stepping over what arrives in pieces
+    searcher.py   where the secrets stand in what arrives in pieces
     runtime.py    what the written functions call
 
 The written functions are flat: no call per field, no object with a position. A read beyond the end raises IndexError

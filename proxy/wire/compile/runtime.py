@@ -193,6 +193,11 @@ def write_tags(known: list[tuple[int, bytes]], unknown: Mapping[int, Buffer] | N
     return b"".join(parts)
 
 
+def unknown_tag(tag: int) -> WireError:
+    """What to raise where everything must be known, for a tagged field that is not, or that holds more than it may."""
+    return Malformed(f"tag {tag} holds what its message does not have")
+
+
 # What a walk holds between two chunks: the chunk, the offset in it, its size.
 Place = tuple[int, Buffer, int, int]
 
@@ -212,6 +217,19 @@ def split_uvarint(n: int, buf: Buffer, at: int, size: int) -> Generator[None, Bu
     except Malformed as fault:
         raise Malformed(fault.reason, offset=at) from None
     return value, buf, at, size
+
+
+def split_bytes(count: int, buf: Buffer, at: int, size: int) -> Generator[None, Buffer, tuple[bytes, Buffer, int, int]]:
+    """So many bytes, which several chunks may share."""
+    found = bytes(buf[at : at + count])
+    at += len(found)
+    while len(found) < count:
+        at -= size
+        buf = yield
+        size = len(buf)
+        piece = bytes(buf[at : at + count - len(found)])
+        found, at = found + piece, at + len(piece)
+    return found, buf, at, size
 
 
 def split_int(width: int, buf: Buffer, at: int, size: int) -> Generator[None, Buffer, Place]:

@@ -11,6 +11,7 @@ from proxy.wire.apis import Kind
 from tests.strategies import messages, must_codec
 
 METADATA, PRODUCE, FETCH, SYNC_GROUP, ENVELOPE, BROKER_REGISTRATION, PUSH_TELEMETRY = 3, 0, 1, 14, 58, 62, 72
+CREATE_TOPICS, DESCRIBE_CONFIGS, ALTER_CONFIGS = 19, 32, 33
 TOPIC_ID = bytes(range(16))
 OPEN, MASKED = Shown(), Shown(mask=True)
 
@@ -41,6 +42,7 @@ def test_hidden_values_are_nowhere_in_the_tree(drawn: tuple[catalog.Codec, dict[
     decoded, _ = codec.decode(codec.encode(values))
     shown = message_tree(codec.message, codec.version, decoded, MASKED)
     assert list(shown) == list(decoded)
+    # no setting is called as those that these values name
     for path in catalog.secrets(codec.message.kind, codec.message.key, codec.version):
         assert all(value is None or isinstance(value, Masked) or len(value) == 0 for value in _at(shown, path))
 
@@ -52,6 +54,31 @@ def _at(value: Any, path: str) -> list[Any]:
         return [found for one in value for found in _at(one, path)]
     name, _, rest = path.partition(".")
     return _at(value[name], rest) if rest else [value[name]]
+
+
+def test_settings_that_are_known_to_be_plain_are_shown_unless_they_have_been_blanked() -> None:
+    told = [("cleanup.policy", "compact"), ("ssl.key.password", "p"), ("a.vendors", "v"), ("retention.ms", "\0\0")]
+    settings = [{"name": name, "value": value} for name, value in told]
+    values = {"topics": [{"name": "cleanup.policy", "configs": settings}]}
+    (topic,) = tree("request", CREATE_TOPICS, 7, values, MASKED)["topics"]
+    assert [one["value"] for one in topic["configs"]] == ["compact", Masked(1), Masked(1), Masked(2)]
+
+
+def test_settings_that_a_broker_calls_sensitive_are_not_shown_nor_their_synonyms() -> None:
+    synonyms = [{"name": "log.cleanup.policy", "value": "delete"}]
+    settings = [
+        {"name": "cleanup.policy", "value": "delete", "is_sensitive": sensitive, "synonyms": synonyms}
+        for sensitive in (False, True)
+    ]
+    (result,) = tree("response", DESCRIBE_CONFIGS, 4, {"results": [{"configs": settings}]}, MASKED)["results"]
+    values = [(one["value"], one["synonyms"][0]["value"]) for one in result["configs"]]
+    assert values == [("delete", "delete"), (Masked(6), Masked(6))]
+
+
+def test_what_a_broker_says_of_a_setting_is_not_shown() -> None:
+    values = {"responses": [{"error_message": "no p", "resource_name": "cleanup.policy"}]}
+    (told,) = tree("response", ALTER_CONFIGS, 2, values, MASKED)["responses"]
+    assert told["error_message"] == Masked(4)
 
 
 def test_of_an_empty_value_nothing_is_hidden() -> None:

@@ -252,7 +252,8 @@ def test_unknown_tags_survive_wherever_they_stand() -> None:
 
 
 def test_credentials_and_config_values_are_secret() -> None:
-    assert catalog.secrets("request", 36, 0) == catalog.secrets("response", 36, 2) == ("auth_bytes",)
+    assert catalog.secrets("request", 36, 0) == ("auth_bytes",)
+    assert catalog.secrets("response", 36, 2) == ("error_message", "auth_bytes")
     assert catalog.secrets("request", 51, 0) == ("upsertions.salt", "upsertions.salted_password")
     assert catalog.secrets("response", 38, 1) == ("token_id", "hmac")
     assert catalog.secrets("response", 41, 1) == ("tokens.token_id", "tokens.hmac")
@@ -262,19 +263,22 @@ def test_credentials_and_config_values_are_secret() -> None:
     assert catalog.secrets("response", 59, 0) == ("topics.partitions.unaligned_records",)
     assert catalog.secrets("request", 33, 0) == catalog.secrets("request", 44, 0) == ("resources.configs.value",)
     assert catalog.secrets("request", 19, 0) == ("topics.configs.value",)
-    assert catalog.secrets("response", 19, 7) == ("topics.configs.value",)
+    assert catalog.secrets("response", 19, 7) == ("topics.error_message", "topics.configs.value")
+    assert catalog.secrets("response", 33, 0) == catalog.secrets("response", 44, 0) == ("responses.error_message",)
+    assert catalog.secrets("response", 51, 0) == ("results.error_message",)
     assert catalog.secrets("response", 32, 4) == ("results.configs.value", "results.configs.synonyms.value")
 
 
 def test_secrets_are_those_of_the_version() -> None:
-    assert catalog.secrets("response", 19, 4) == ()
+    assert catalog.secrets("response", 19, 0) == ()
+    assert catalog.secrets("response", 19, 4) == ("topics.error_message",)
     assert catalog.secrets("response", 32, 0) == ("results.configs.value",)
     assert catalog.secrets("request", 1000, 0) == ()
 
 
 def test_what_most_messages_carry_is_no_secret() -> None:
     holders = {(kind, key) for kind, key, version in EVERY_MESSAGE if catalog.secrets(kind, key, version)}
-    assert len(holders) == 15
+    assert len(holders) == 18
     assert all(catalog.may_hold_secrets(kind, key) == ((kind, key) in holders) for kind, key, _ in EVERY_MESSAGE)
     assert not catalog.may_hold_secrets("request", 0)
     assert not catalog.may_hold_secrets("response", 1000)

@@ -75,12 +75,14 @@ ALSO_MARKED = {
 # What a capture must not keep. Kafka hides logins, hashes of passwords and tokens in its own logs (the toString of
 # SaslAuthenticateRequest, AlterUserScramCredentialsRequest, RenewDelegationTokenRequest and their like), and of
 # settings those that are passwords or of no known type. An envelope carries any other request, a snapshot of the
-# metadata log everybody's credentials.
+# metadata log everybody's credentials. What a broker says of a request with secrets may quote them.
 SECRETS = {
     ("SaslAuthenticateRequest", "auth_bytes"): "secret",
     ("SaslAuthenticateResponse", "auth_bytes"): "secret",
+    ("SaslAuthenticateResponse", "error_message"): "secret",
     ("AlterUserScramCredentialsRequest", "upsertions.salt"): "secret",
     ("AlterUserScramCredentialsRequest", "upsertions.salted_password"): "secret",
+    ("AlterUserScramCredentialsResponse", "results.error_message"): "secret",
     ("RenewDelegationTokenRequest", "hmac"): "secret",
     ("ExpireDelegationTokenRequest", "hmac"): "secret",
     ("CreateDelegationTokenResponse", "hmac"): "secret",
@@ -91,9 +93,12 @@ SECRETS = {
     ("EnvelopeResponse", "response_data"): "secret",
     ("FetchSnapshotResponse", "topics.partitions.unaligned_records"): "secret",
     ("AlterConfigsRequest", "resources.configs.value"): "sensitive",
+    ("AlterConfigsResponse", "responses.error_message"): "secret",
     ("IncrementalAlterConfigsRequest", "resources.configs.value"): "sensitive",
+    ("IncrementalAlterConfigsResponse", "responses.error_message"): "secret",
     ("CreateTopicsRequest", "topics.configs.value"): "sensitive",
     ("CreateTopicsResponse", "topics.configs.value"): "sensitive",
+    ("CreateTopicsResponse", "topics.error_message"): "secret",
     ("DescribeConfigsResponse", "results.configs.value"): "sensitive",
     ("DescribeConfigsResponse", "results.configs.synonyms.value"): "sensitive",
 }
