@@ -31,6 +31,7 @@ from proxy.rewrite import addresses, api_versions
 from proxy.wire import catalog
 from proxy.wire.error_codes import ERRORS
 from proxy.wire.framing import LENGTH, framed
+from proxy.wire.plain_settings import PLAIN_SETTINGS
 from recorder.capture.spool import OF_STREAMS
 
 PRODUCE, METADATA, FIND_COORDINATOR, SASL_HANDSHAKE, API_VERSIONS, DESCRIBE_CLUSTER = 0, 3, 10, 17, 18, 60
@@ -337,11 +338,16 @@ def _secrets(frame: Frame) -> list[tuple[int, int]]:
     codec = catalog.codec("request", key, version) if paths else None
     if codec is None:
         return []
+    names = {path: f"{path.removesuffix('value')}name" for path in paths if path.endswith(".value")}
     try:
-        found = codec.project(paths)(frame.data[4:], wire.request_head(frame.data[4:]).body)
+        found = codec.project((*paths, *names.values()))(frame.data[4:], wire.request_head(frame.data[4:]).body)
     except wire.WireError:
         return []
-    values = [one for spans in found.values() for one in spans if one[0]]
+    for path, name in names.items():
+        # settings that everybody may see
+        called = [told for told, _, _ in found[name]]
+        found[path] = [one for one, told in zip(found[path], called, strict=True) if told not in PLAIN_SETTINGS]
+    values = [one for path in paths for one in found[path] if one[0]]
     return [(stop - len(value), stop) for value, _, stop in values]
 
 

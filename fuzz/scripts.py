@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import Any
 
 from fuzz import corpus, kafka07
@@ -17,6 +18,7 @@ from proxy.wire.framing import framed
 
 REQUEST, RESPONSE = Direction
 METADATA, SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE = 3, 17, 18, 36
+ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS = 33, 44
 SECRET = b"correct-horse"
 # what breaks readers: ends of ranges, lengths that are none, heads of other protocols
 EDGES = (b"\xff", b"\0", b"\x80", b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\0\0\0\0", b"\0\0\0\4")
@@ -44,7 +46,7 @@ def pairs() -> list[tuple[str, bytes, bytes]]:
 def scripts() -> dict[str, tuple[Options, Script]]:
     """All of them, by name."""
     found = {f"pair-{name}": _in_turn([pair(*frames, 7)]) for name, *frames in pairs()}
-    found |= _mixed() | _logins() | _endings()
+    found |= _mixed() | _logins() | _settings() | _endings()
     made: dict[str, tuple[Options, Script]] = {}
     for number, (name, script) in enumerate(sorted(found.items())):
         recut = (AS_IT_IS, JOINED, SEVENS, SINGLES)[number % 4]
@@ -117,6 +119,19 @@ def _logins() -> dict[str, Script]:
     found["tokens-raw"] = _in_turn([gssapi, gssapi, metadata(3)])
     found["tokens-refused"] = _in_turn([_handshake(0, "PLAIN", 33), metadata(3), metadata(4)])
     found["tokens-none"] = _in_turn([_handshake(0, "PLAIN"), metadata(3), metadata(4)])
+    return found
+
+
+def _settings() -> dict[str, Script]:
+    """Settings that may be passwords and one that is none, and answers that quote them."""
+    quoting = {"error_code": 40, "error_message": f"no {SECRET.decode()}", "resource_type": 2, "resource_name": "t"}
+    told = {"ssl.key.password": SECRET.decode(), "cleanup.policy": "compact", "a.vendors": SECRET.decode()}
+    configs = [{"name": name, "value": value} for name, value in told.items()]
+    resource = {"resource_type": 2, "resource_name": "t", "configs": configs}
+    found = {}
+    for key, version in product((ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS), (0, 1)):
+        call = _call(key, version, 2, {"resources": [resource]}, {"responses": [quoting]})
+        found[f"settings-{key}-{version}"] = _in_turn([metadata(1), call, call, metadata(3)])
     return found
 
 

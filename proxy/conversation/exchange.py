@@ -145,6 +145,11 @@ class Exchange:
         return self.opaque is not None and self.route.api_key not in LOGIN_APIS
 
     @property
+    def is_untold(self) -> bool:
+        """Whether its request is none that anybody knows, and does not even begin like one."""
+        return self.opaque is OpaqueReason.UNREADABLE and not self.route.known
+
+    @property
     def by_proxy(self) -> bool:
         """Whether the proxy answers it itself; no broker has seen it then."""
         return self.made is not None

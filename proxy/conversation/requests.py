@@ -202,7 +202,8 @@ class RequestSide(Side):
                 exchange.awaits = False
         if exchange.awaits:
             self.common.in_flight.append(exchange)
-        marked = exchange.route.mark_request or (exchange.opaque is not None and self.common.login.pending)
+        hidden = exchange.opaque is not None and (self.common.login.pending or exchange.is_untold)
+        marked = exchange.route.mark_request or hidden
         if marked:
             self._mark(step, FrameKind.REQUEST, exchange, at, stop)
         if exchange.route.answered:

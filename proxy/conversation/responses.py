@@ -128,7 +128,8 @@ class ResponseSide(Side):
     def _take(self, step: Step, exchange: Exchange, at: int, stop: int, at_ns: int) -> None:
         """A response that is not plain. It is marked where somebody asked for it, or it may answer with a secret."""
         self._look_through(step, exchange, at, stop)
-        marked = exchange.route.mark_response or (exchange.opaque is not None and self.common.login.pending)
+        hidden = exchange.opaque is not None and (self.common.login.pending or exchange.is_untold)
+        marked = exchange.route.mark_response or hidden
         if marked:
             self._mark(step, FrameKind.RESPONSE, exchange, at, stop)
         if stop > len(step.data):

@@ -13,8 +13,8 @@ from proxy.conversation.exchange import Cause, Direction, Exchange, FrameKind
 from proxy.conversation.step import Mark, Step
 from proxy.wire.framing import LENGTH
 
-# so many bytes of a frame that is looked through count as a plain frame: they may hold a value or four
-BYTES = 16
+# so many bytes of a frame that is looked through count as a plain frame: they may hold two values
+BYTES = 8
 
 
 class Side(ABC):

@@ -40,9 +40,7 @@ Action = Callable[..., None]
 # the cause of connections that the log's end leaves open
 SESSION_ENDED = "session_ended"
 # entries whose bytes are no frame -> the note of their row
-NOTES = {Kind.UNFRAMED: "the connection ended before it could be told what this is"} | {
-    kind: cause.value for cause, kind in UNREADABLE.items()
-}
+NOTES = {Kind.UNFRAMED: "it can't be told what this is"} | {kind: cause.value for cause, kind in UNREADABLE.items()}
 # a length and a correlation id: no answer of the proxy is shorter
 SHORTEST_MADE = 8
 # an account of a gap that nobody counted in

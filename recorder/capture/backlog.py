@@ -62,15 +62,15 @@ class Kept:
         self.left_out = self._with(self.left_out, start, stop)
 
     def _with(self, stretches: Sequence[Stretch], start: int, stop: int) -> Sequence[Stretch]:
-        """Stretches that touch become one."""
+        """Stretches that touch become one; so does what lies between them and one that is out of order."""
         start, stop = max(start, self.offset), min(stop, self.end)
         if start >= stop:
             return stretches
         found = stretches if isinstance(stretches, list) else []
-        if found and start <= found[-1][1]:
-            found[-1] = found[-1][0], max(found[-1][1], stop)
-        else:
-            found.append((start, stop))
+        while found and start <= found[-1][1]:
+            first, last = found.pop()
+            start, stop = min(start, first), max(stop, last)
+        found.append((start, stop))
         return found
 
     def note(self, fact: Kept) -> None:

@@ -9,14 +9,14 @@ frame is then masked whole, its head excepted.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from proxy.conversation.conversation import Conversation
 from proxy.conversation.exchange import Cause, Direction, Exchange, FrameKind
 from proxy.conversation.step import Mark, Step, Verdict
 from proxy.wire import sasl
-from proxy.wire.error_paths import error_codes
-from proxy.wire.errors import WireError
+from proxy.wire.catalog import Search
+from proxy.wire.errors import Truncated, WireError
 from proxy.wire.framing import LENGTH
 from recorder.capture import redaction
 from recorder.capture.backlog import NOWHERE, Backlog, Kept
@@ -27,6 +27,8 @@ from recorder.capture.spool import Item, Kind
 
 # what a connection may keep back: far above any honest login, far below what would hurt
 MOST_KEPT = 1024 * 1024
+# secrets in one frame: to blank more of them would take milliseconds in which everybody waits
+MOST_FOUND = 4096
 # a SaslHandshake request: a head with a client id, and the name of a mechanism
 LONGEST_HANDSHAKE = 4096
 # why a conversation reads no further -> the kind of the entry that holds what it left
@@ -46,7 +48,9 @@ class Line:
         "_claims",
         "_left_as",
         "_names_mechanism",
+        "_searches",
         "_secret",
+        "_untold",
         "_whole",
         "accounted",
         "checkpoint",
@@ -85,11 +89,14 @@ class Line:
         self.unwritten: list[Exchange] = []
         self._backlog = Backlog()
         # per direction: where bytes that can't be written yet start, the secret frame that starts there, if one does,
-        # and the end of a frame that is masked whole
+        # the end of a frame that is masked whole, and the search in the one that is arriving
         self._barrier = [NOWHERE, NOWHERE]
         self._secret: list[Mark | None] = [None, None]
         self._whole = [-1, -1]
-        # per direction: the kind of what is left when the connection ends
+        self._searches: list[Search | None] = [None, None]
+        # per direction: where the frames end, and bytes begin of which nobody can tell what they are; and the kind of
+        # what is left when the connection ends
+        self._untold = [NOWHERE, NOWHERE]
         self._left_as = [Kind.UNFRAMED, Kind.UNFRAMED]
         self._claims = Claims()
         # whether what can't be written yet is the beginning of a handshake, which holds no secret
@@ -104,7 +111,7 @@ class Line:
     def settled(self) -> bool:
         """Whether all that has come is written or given up, so that the conversation's state is that of the log."""
         settled = self.gap is None and self.opened is None
-        return settled and not self._backlog and self.resume == [0, 0]
+        return settled and not self._backlog and self.resume == [0, 0] and self._untold == [NOWHERE, NOWHERE]
 
     def take(
         self, direction: Direction, offset: int, chunk: bytes, at_ns: int, step: Step, cuts: Iterable[Cut] = ()
@@ -126,8 +133,11 @@ class Line:
         if direction is Direction.REQUEST:
             self._names_mechanism = False
         for mark in step.marks:
-            if mark.begin < mark.end and mark.begin >= self.resume[direction]:
-                self._mask(mark, direction)
+            if mark.begin < mark.end and self.resume[direction] <= mark.begin < self._untold[direction]:
+                self._mask(mark, direction, step)
+        if self._untold[direction] != NOWHERE:
+            self._mask_all(direction, self._untold[direction], NOWHERE)
+            self._barrier[direction] = NOWHERE
         for cut in cuts:
             self._leave_out(cut, direction, at_ns)
         if direction is Direction.REQUEST and self.sieve is not None:
@@ -155,7 +165,7 @@ class Line:
         if self._names_mechanism:
             self._barrier[Direction.REQUEST] = NOWHERE
         items = self._release()
-        head = redaction.TOKEN_HEAD if self.talk.login.pending else redaction.REQUEST_HEAD
+        head = redaction.UNTOLD_HEADS[self.talk.dialect]
         for direction in Direction:
             self._mask_all(direction, self._barrier[direction] + head, NOWHERE)
         for kept in self._backlog.release((NOWHERE, NOWHERE), (False, False)):
@@ -168,6 +178,7 @@ class Line:
         arrived = self.talk.offsets
         self._barrier, self._secret, self._whole = [NOWHERE, NOWHERE], [None, None], [-1, -1]
         self._claims.forget()
+        self._searches = [None, None]
         asked, answered = self._backlog.clear()
         return arrived[0] if asked is None else asked, arrived[1] if answered is None else answered
 
@@ -191,8 +202,10 @@ class Line:
         facts = {"token": verdict.token, "mechanism": verdict.mechanism, "ended": verdict.ended}
         self._backlog.note(Kept(Kind.LOGIN, verdict.direction, verdict.offset, at_ns, json.dumps(facts).encode()))
 
-    def _note_accepted(self, accepted: Accepted, offset: int) -> None:
+    def _note_accepted(self, accepted: Accepted | None, offset: int) -> None:
         """From this offset of the broker's stream on, and from the client's next bytes on, somebody has logged in."""
+        if accepted is None:
+            return
         self.principal = accepted.name
         if self.sieve is not None:
             self.sieve.principal = accepted.name
@@ -201,7 +214,7 @@ class Line:
         facts = json.dumps({"principal": accepted.name, "mechanism": accepted.mechanism}).encode()
         self._backlog.note(Kept(Kind.LOGIN, Direction.RESPONSE, offset, at_ns, facts))
 
-    def _mask(self, mark: Mark, direction: Direction) -> None:
+    def _mask(self, mark: Mark, direction: Direction, step: Step) -> None:
         rule = redaction.rule(mark)
         if mark.exchange is not None and mark.exchange.api_key == redaction.SASL_HANDSHAKE and rule is None:
             self._read_handshake(mark, direction)
@@ -209,40 +222,52 @@ class Line:
             return
         if mark.kind is FrameKind.TOKEN:
             self._read_token(mark, direction)
-        if not rule.paths or mark.end == self._whole[direction]:
-            self._mask_all(direction, max(mark.begin + rule.head, mark.start), mark.stop)
-        elif mark.last:
-            self._mask_values(mark, direction, rule)
+        if rule.searched and mark.end != self._whole[direction]:
+            self._search(mark, direction, step, rule)
         else:
-            self._barrier[direction], self._secret[direction] = mark.begin, mark
+            self._mask_all(direction, max(mark.begin + rule.head, mark.start), mark.stop)
 
-    def _mask_values(self, mark: Mark, direction: Direction, rule: redaction.Rule) -> None:
-        frame = self._frame(mark, direction)
+    def _search(self, mark: Mark, direction: Direction, step: Step, rule: redaction.Rule) -> None:
+        """Searches a piece of a frame for its secrets; once all of it has come, they are masked."""
+        assert mark.exchange is not None
+        if mark.first:
+            self._searches[direction] = redaction.search(mark.kind, mark.exchange)
+        search = self._searches[direction]
         try:
-            if frame is None or mark.exchange is None:
-                raise WireError("not all of the frame is at hand")
-            spans = redaction.secret_spans(mark.kind, mark.exchange, frame, rule.paths)
-        except WireError:
-            self._mask_all(direction, mark.begin + rule.head, mark.end)
+            if search is None:
+                raise WireError("the frame's beginning is in a gap")
+            search.feed(memoryview(step.data)[mark.start - step.offset : mark.stop - step.offset])
+            if len(search) > MOST_FOUND:
+                raise WireError("there are too many secrets to blank one by one")
+            if not mark.last:
+                self._barrier[direction], self._secret[direction] = mark.begin, mark
+                return
+            found = [(mark.begin + start, mark.begin + stop) for start, stop in search.found()]
+        except WireError as error:
+            self._hide(mark, direction, rule.head)
+            if mark.last and isinstance(error, Truncated):
+                # its length lies: what follows may be the rest of the secret, and is no frame
+                self._untold[direction] = mark.end
             return
-        behind = mark.begin + LENGTH.size
-        self._backlog.mask(direction, [(behind + start, behind + stop) for start, stop in spans])
+        self._backlog.mask(direction, found)
         if mark.exchange.api_key == redaction.SASL_AUTHENTICATE:
-            self._read_login(mark, mark.exchange, frame, b"".join(frame[start:stop] for start, stop in spans))
+            self._read_login(mark, mark.exchange, direction)
 
-    def _read_login(self, mark: Mark, exchange: Exchange, frame: bytes, token: bytes) -> None:
-        if mark.kind is FrameKind.REQUEST:
+    def _read_login(self, mark: Mark, exchange: Exchange, direction: Direction) -> None:
+        token = redaction.token(mark.kind, exchange, self._bytes(direction, mark.begin + LENGTH.size, mark.end))
+        if mark.kind is FrameKind.RESPONSE:
+            self._note_accepted(self._claims.answered(token, exchange.number), mark.end)
+        elif token is not None:
             self._claims.asked(token, exchange.number)
-            return
-        is_error = error_codes(frame, exchange.api_key, exchange.api_version) != []
-        accepted = self._claims.answered(None if is_error else token, exchange.number)
-        if accepted is not None:
-            self._note_accepted(accepted, mark.end)
 
     def _read_token(self, mark: Mark, direction: Direction) -> None:
-        accepted = self._claims.bare(direction, self._bytes(direction, mark.start, mark.stop), is_last=mark.last)
-        if accepted is not None:
-            self._note_accepted(accepted, mark.end)
+        piece = self._bytes(direction, mark.start, mark.stop)
+        self._note_accepted(self._claims.bare(direction, piece, is_last=mark.last), mark.end)
+
+    def _hide(self, mark: Mark, direction: Direction, head: int) -> None:
+        """Masks a frame whole, its head excepted, whatever may still come of it too."""
+        self._mask_all(direction, mark.begin + head, mark.end)
+        self._whole[direction] = mark.end
 
     def _mask_all(self, direction: Direction, start: int, stop: int) -> None:
         if start < stop:
@@ -257,15 +282,9 @@ class Line:
                 self._barrier[direction] = mark.begin
                 self._names_mechanism = True
             return
-        frame = self._frame(mark, direction)
-        if frame is not None:
-            self._claims.begin(sasl.handshake_mechanism(frame))
-
-    def _frame(self, mark: Mark, direction: Direction) -> bytes | None:
-        """The frame behind its length, out of what is kept; None if some of it has gone."""
-        begin = mark.begin + LENGTH.size
-        whole = self._bytes(direction, begin, mark.end)
-        return whole if len(whole) == mark.end - begin else None
+        frame = self._bytes(direction, mark.begin, mark.end)
+        if len(frame) == mark.end - mark.begin:
+            self._claims.begin(sasl.handshake_mechanism(frame[LENGTH.size :]))
 
     def _bytes(self, direction: Direction, start: int, stop: int) -> bytes:
         """What stands between two stream offsets, of what is kept back."""
@@ -275,15 +294,24 @@ class Line:
         )
 
     def _give_up_waiting(self) -> None:
-        """Masks the secret frames that haven't come whole, whatever may still come of them too."""
+        """Masks the secret frames that haven't come whole."""
         for direction in Direction:
             mark = self._secret[direction]
             if mark is not None:
-                self._mask_all(direction, mark.begin + redaction.HEADS[mark.kind], NOWHERE)
-                self._whole[direction] = mark.end
+                self._hide(mark, direction, redaction.HEADS[mark.kind])
                 self._barrier[direction], self._secret[direction] = NOWHERE, None
 
     def _release(self) -> list[Item]:
         holds_all = [secret is not None for secret in self._secret]
         released = self._backlog.release(self._barrier, holds_all)
-        return [item for kept in released for item in kept.items(self.connection)]
+        return [item for kept in released for item in self._items(kept)]
+
+    def _items(self, kept: Kept) -> Iterator[Item]:
+        """As it is written; what nobody can tell is no part of the stream that frames are made of."""
+        untold = self._untold[kept.direction] if kept.kind == Kind.BYTES else NOWHERE
+        if kept.offset < untold < kept.end:
+            front, kept = kept.split(untold)
+            yield from front.items(self.connection)
+        if kept.offset >= untold:
+            kept.kind = int(Kind.UNFRAMED)
+        yield from kept.items(self.connection)

@@ -67,7 +67,7 @@ class Kind(IntEnum):
     CLOCK = 10  # `offset` holds wall clock minus monotonic clock, from here on
     NODE = 11  # JSON: node_id, upstream, listener
     END = 12  # the session was closed in order: JSON: as a roll
-    UNFRAMED = 13  # arrived at `offset`, and the connection ended before it could be told what it is
+    UNFRAMED = 13  # arrived at `offset`, and nobody can tell what it is
     # arrived at `offset` and could not be read, for the cause of that name
     BAD_LENGTH = 14
     UNEXPECTED_RESPONSE = 15

@@ -325,8 +325,10 @@ def test_frames_that_the_proxy_does_not_let_through_are_none(tap_of: TapOf, tmp_
     compact(tmp_path)
     rows = frame_rows(tmp_path)
     assert [row["note"] for row in rows] == [None] * 3 + ["bad_length"]
-    # secrets may stand in what nobody can read: of that the head is kept
-    assert (rows[-1]["kind"], rows[-1]["frame"][:8]) == ("bytes", traffic.framed(frames[direction][1])[:8])
+    # secrets may stand in what nobody can read: of that only the length is kept
+    head = 12 if dialect is Dialect.KAFKA_07 else 0
+    left = traffic.framed(frames[direction][1])
+    assert (rows[-1]["kind"], rows[-1]["frame"]) == ("bytes", left[:head] + bytes(len(left) - head))
 
 
 def test_a_torn_write_that_was_mended_elsewhere_is_no_damage(tmp_path: Path) -> None:

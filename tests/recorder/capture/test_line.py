@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.conversation.conversation import Conversation
-from proxy.conversation.exchange import Direction
+from proxy.conversation.exchange import Cause, Direction
 from proxy.wire import catalog
+from proxy.wire.dialects import Dialect
 from recorder.capture import backlog
 from recorder.capture import line as lines
 from recorder.capture.line import Line
@@ -25,16 +26,18 @@ HANDSHAKE, AUTHENTICATE, HEARTBEAT = 17, 36, 12
 class Recording:
     """A line fed as the tap feeds it; every chunk takes the slow way."""
 
-    def __init__(self) -> None:
-        self.talk = Conversation(traffic.recording_routes())
+    def __init__(self, dialect: Dialect = Dialect.KAFKA) -> None:
+        self.talk = Conversation(traffic.recording_routes(dialect))
         self.line = Line(1, self.talk, (int(Kind.OPENED), 0, 1, 0, 0, b"{}", ()))
         self.line.opened = None
         self.items: list[Item] = []
+        self.cause: Cause | None = None
         self.now = 0
 
     def feed(self, direction: Direction, data: bytes) -> list[Item]:
         self.now += 1
         step = (self.talk.responses if direction else self.talk.requests)(data, self.now)
+        self.cause = step.cause
         offset = step.offset + len(step.data) - len(data)
         items = self.line.take(direction, offset, data, self.now, step)
         self.items += items
@@ -274,19 +277,39 @@ def test_a_secret_frame_that_cannot_be_read_is_masked_whole() -> None:
     assert recording.stream(REQUEST) == CLIENT[1][:12] + bytes(len(CLIENT[1]) - 12)
 
 
-def test_what_a_connection_ends_with_before_a_login_shows_its_length_alone() -> None:
+@pytest.mark.parametrize("before", [b"", CLIENT[2]], ids=["before a login", "behind a login"])
+def test_of_what_nobody_can_tell_at_a_connections_end_only_how_much_it_was_is_kept(before: bytes) -> None:
     recording = Recording()
-    recording.feed(REQUEST, b"GET /secret HTTP/1.1")
+    recording.feed(REQUEST, before + b"GET /secret HTTP/1.1")
+    recording.feed(RESPONSE, b"\x7fsecret too")
     recording.finish()
-    assert recording.stream(REQUEST) == b"GET " + bytes(16)
-    assert recording.items[-1][0] == Kind.BAD_LENGTH
+    assert recording.stream(REQUEST) == before + bytes(20)
+    assert recording.stream(RESPONSE) == bytes(11)
+    assert [item[0] for item in recording.items[-2:]] == [Kind.BAD_LENGTH, Kind.BAD_LENGTH]
 
 
-def test_what_a_connection_ends_with_behind_a_login_shows_its_head() -> None:
+@pytest.mark.parametrize("size", [1, 3, 1000])
+@pytest.mark.parametrize("said", range(11, 34))
+def test_a_length_that_lies_shows_nothing_of_the_secret_behind_it(said: int, size: int) -> None:
+    """A frame that says that it is shorter than its secret: what comes behind its end is no frame's."""
     recording = Recording()
-    recording.feed(REQUEST, CLIENT[2] + b"GET /secret HTTP/1.1")
+    whole = request(AUTHENTICATE, 2, auth_bytes=SECRET)
+    assert said < len(whole) - 4
+    lying = said.to_bytes(4, "big") + whole[4:]
+    at = 0
+    while at < len(lying) and recording.cause is None:
+        recording.feed(REQUEST, lying[at : at + size])
+        at += size
     recording.finish()
-    assert recording.stream(REQUEST) == CLIENT[2] + b"GET /secret " + bytes(8)
+    came = min(at, len(lying))
+    assert recording.stream(REQUEST) == lying[:12] + bytes(came - 12)
+
+
+def test_in_the_dialect_of_0_7_what_no_frame_can_be_made_of_keeps_its_head() -> None:
+    recording = Recording(Dialect.KAFKA_07)
+    recording.feed(REQUEST, b"GET /no-secret HTTP/1.1")
+    recording.finish()
+    assert recording.stream(REQUEST) == b"GET /no-secr" + bytes(11)
 
 
 TOKENS = [b"n,,n=bob,r=client-nonce", b"c=biws,r=nonce,p=proof"]
@@ -381,3 +404,42 @@ def test_no_byte_of_a_secret_is_ever_written(seed: int, largest: int) -> None:
     secrets = {call.secret for call in talk.calls if call.secret}
     for direction, stream in zip(Direction, talk.streams(), strict=True):
         assert recording.stream(direction) == blank(stream, *sorted(secrets, key=len, reverse=True))
+
+
+CREATE_TOPICS, DESCRIBE_CONFIGS = 19, 32
+
+
+def settings_of(*values: str) -> bytes:
+    configs = [{"name": "a.vendors", "value": value} for value in values]
+    return request(CREATE_TOPICS, 5, topics=[{"name": "t", "configs": configs}])
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_a_frame_of_more_secrets_than_can_be_blanked_one_by_one_is_masked_whole(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "MOST_FOUND", 3)
+    recording = Recording()
+    few, many = settings_of("one", "two", "three"), settings_of("one", "two", "three", "four")
+    data = few + many + CLIENT[2]
+    for at in range(0, len(data), size):
+        recording.feed(REQUEST, data[at : at + size])
+    masked = many[:12] + bytes(len(many) - 12)
+    assert recording.stream(REQUEST) == blank(few, b"one", b"two", b"three") + masked + CLIENT[2]
+    assert recording.line.calm
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_of_settings_the_plain_ones_are_kept(size: int) -> None:
+    recording = Recording()
+    plain = {"name": "cleanup.policy", "value": "compact"}
+    told = [plain | {"is_sensitive": False}, plain | {"is_sensitive": True, "value": "hunter2"}]
+    asked = request(
+        CREATE_TOPICS, 5, topics=[{"name": "t", "configs": [plain, {"name": "b.vendors", "value": "hunter"}]}]
+    )
+    answered = response(CREATE_TOPICS, 5, topics=[{"name": "t", "error_message": "no hunter", "configs": told}])
+    for direction, data in ((REQUEST, asked), (RESPONSE, answered)):
+        for at in range(0, len(data), size):
+            recording.feed(direction, data[at : at + size])
+    assert recording.stream(REQUEST) == blank(asked, b"hunter")
+    assert recording.stream(RESPONSE) == blank(answered, b"no hunter", b"hunter2")

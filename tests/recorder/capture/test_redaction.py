@@ -7,10 +7,11 @@ from proxy.conversation.exchange import FrameKind
 from proxy.conversation.routes import Routes
 from proxy.conversation.step import Mark
 from proxy.wire import catalog
-from proxy.wire.errors import WireError
+from proxy.wire.language import Field
 from recorder.capture import redaction
 from recorder.capture.redaction import Rule
-from tests.recorder.capture.traffic import framed
+from tests.recorder.capture.traffic import framed, recording_routes
+from tests.strategies import must_codec
 
 SASL_AUTHENTICATE, CREATE_TOKEN, DESCRIBE_CONFIGS = 36, 38, 32
 
@@ -41,8 +42,11 @@ def opaque_mark(*, before_login: bool, key: int = 10_001) -> Mark:
 def hidden(mark: Mark, frame: bytes) -> list[bytes]:
     rule = redaction.rule(mark)
     assert rule is not None
+    assert rule.searched
     assert mark.exchange is not None
-    return [frame[a:b] for a, b in redaction.secret_spans(mark.kind, mark.exchange, frame, rule.paths)]
+    search = redaction.search(mark.kind, mark.exchange)
+    search.feed(framed(frame))
+    return [framed(frame)[a:b] for a, b in search.found()]
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
@@ -75,9 +79,19 @@ def test_a_token_is_hidden_behind_its_length() -> None:
 
 
 @pytest.mark.parametrize("before_login", [True, False])
-def test_what_no_frame_can_be_made_of_is_hidden_while_a_login_may_be_under_way(before_login: bool) -> None:
+def test_what_no_frame_can_be_made_of_shows_its_length_alone(before_login: bool) -> None:
     mark = Mark(FrameKind.BYTES, None, 0, 20, 0, 20, before_login)
-    assert redaction.rule(mark) == (Rule(4) if before_login else None)
+    assert redaction.rule(mark) == Rule(4)
+
+
+def test_what_does_not_even_begin_like_a_request_is_always_hidden_and_what_answers_it_too() -> None:
+    talk = Conversation(recording_routes())
+    talk.requests(framed(catalog.encode_request(12, 0, 1, "c", {})), 1)
+    # a client id that is longer than the frame
+    (asked,) = talk.requests(framed(b"\x27\x11\0\0\0\0\0\2\x7f\xffsecret"), 2).marks
+    assert redaction.rule(asked) == Rule(12)
+    (answered,) = talk.responses(framed(b"\0\0\0\1\0\0") + framed(b"\0\0\0\2secret"), 3).marks
+    assert redaction.rule(answered) == Rule(8)
 
 
 def test_an_opaque_frame_is_hidden_behind_its_correlation_id_until_a_login_has_ended() -> None:
@@ -89,21 +103,38 @@ def test_an_opaque_frame_of_an_api_with_secrets_is_always_hidden() -> None:
     assert redaction.rule(opaque_mark(before_login=False, key=SASL_AUTHENTICATE)) == Rule(12)
 
 
-def test_a_frame_that_is_not_what_it_says_is_an_error_to_the_caller() -> None:
-    mark, frame = request_mark(SASL_AUTHENTICATE, 0, auth_bytes=b"secret")
-    assert mark.exchange is not None
-    with pytest.raises(WireError):
-        redaction.secret_spans(mark.kind, mark.exchange, frame[:-3], ("auth_bytes",))
+@pytest.mark.parametrize("version", catalog.versions(SASL_AUTHENTICATE))
+def test_a_message_that_may_quote_a_secret_is_hidden(version: int) -> None:
+    values: dict[str, object] = {"error_message": "not 'secret'", "auth_bytes": b"proof"}
+    assert hidden(*response_mark(SASL_AUTHENTICATE, version, values)) == [b"not 'secret'", b"proof"]
 
 
-@pytest.mark.parametrize(
-    ("values", "behind"), [({}, b"secret"), ({"_tags": {7: b"secret"}}, b"")], ids=["behind", "tagged"]
-)
-def test_a_frame_with_more_in_it_than_its_message_has_is_an_error_to_the_caller(
-    values: dict[str, object], behind: bytes
-) -> None:
-    frame = catalog.encode_request(SASL_AUTHENTICATE, 2, 7, "c", {"auth_bytes": b""} | values) + behind
-    (mark,) = Conversation(Routes.everything()).requests(framed(frame), 1).marks
-    assert mark.exchange is not None
-    with pytest.raises(WireError):
-        redaction.secret_spans(mark.kind, mark.exchange, frame, ("auth_bytes",))
+# what an answer says of a request with secrets, and is none: names that the request has, too
+NAMES = {
+    ("CreateTopics", "topics.name"),
+    ("CreateTopics", "topics.configs.name"),
+    ("AlterConfigs", "responses.resource_name"),
+    ("IncrementalAlterConfigs", "responses.resource_name"),
+    ("AlterUserScramCredentials", "results.user"),
+}
+
+
+def texts(fields: tuple[Field, ...], version: int, above: str = "") -> set[str]:
+    """The paths of all fields that can hold a text."""
+    found: set[str] = set()
+    for field in fields:
+        if version in field.versions:
+            found |= {above + field.name} if field.element_at(version) in ("string", "bytes", "records") else set()
+            found |= texts(field.fields, version, f"{above}{field.name}.")
+    return found
+
+
+def test_whatever_an_answer_may_quote_of_a_request_with_secrets_is_hidden() -> None:
+    kept = set()
+    for key in catalog.api_keys():
+        for version in catalog.versions(key):
+            if catalog.secrets("request", key, version):
+                answer = must_codec("response", key, version).message
+                told = texts(answer.fields, version) - set(catalog.secrets("response", key, version))
+                kept |= {(answer.api, path) for path in told}
+    assert kept == NAMES

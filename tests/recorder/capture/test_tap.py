@@ -21,6 +21,7 @@ from proxy.conversation.exchange import Cause, Direction
 from proxy.log import KeyFormatter
 from proxy.net.room import Room
 from proxy.wire import catalog
+from proxy.wire.catalog import Search
 from proxy.wire.dialects import Dialect
 from proxy.wire.framing import FrameLimits
 from recorder.capture import compaction, redaction
@@ -28,7 +29,7 @@ from recorder.capture import session as sessions
 from recorder.capture.compactor import compact
 from recorder.capture.facts import facts
 from recorder.capture.session import FolderError, RecordSettings, WhenFull
-from recorder.capture.spool import Entry, Kind
+from recorder.capture.spool import OF_STREAMS, Entry, Kind
 from recorder.capture.status import Status, write_status
 from recorder.capture.tap import Tap, compactor_command, open_tap
 from recorder.capture.writer import ENTRY_COST
@@ -432,14 +433,14 @@ def test_a_fault_of_the_recorder_costs_a_recording_not_a_connection(
     talk = traffic.cut(rng, traffic.talk(rng, 1, 40, (traffic.SASL_AUTHENTICATE, 12)), 4000)
     faults = iter([RuntimeError("a bug"), None])
 
-    def faulty(*arguments: object) -> list[tuple[int, int]]:
+    def faulty(*arguments: object) -> Search:
         fault = next(faults, None)
         if fault is not None:
             raise fault
         return real(*arguments)  # type: ignore[arg-type]
 
-    real = redaction.secret_spans
-    monkeypatch.setattr(redaction, "secret_spans", faulty)
+    real = redaction.search
+    monkeypatch.setattr(redaction, "search", faulty)
     tap = tap_of()
     Player(tap).all_of([talk])
     tap.close()
@@ -479,7 +480,7 @@ def test_an_answer_of_the_proxy_is_recorded_as_its_own(tap_of: TapOf, tmp_path: 
         (Dialect.KAFKA_07, Direction.REQUEST, b"\0\0\0\1\0", "bad_length"),
         (Dialect.KAFKA_07, Direction.RESPONSE, b"\0\0\0\1\0\0", "bad_length"),
         (Dialect.KAFKA_07, Direction.RESPONSE, b"\0\0\0\2\0\0", "unexpected_response"),
-        (Dialect.KAFKA_07, Direction.REQUEST, b"\0\0\0", "the connection ended before it could be told what this is"),
+        (Dialect.KAFKA_07, Direction.REQUEST, b"\0\0\0", "it can't be told what this is"),
         (Dialect.KAFKA, Direction.REQUEST, b"\xff\xff\xff\xff", "bad_length"),
         (Dialect.KAFKA, Direction.RESPONSE, b"\0\0\0\3\0\0\0", "bad_length"),
         (Dialect.KAFKA, Direction.RESPONSE, b"\0\0\0\4\0\0\0\0", "unexpected_response"),
@@ -502,7 +503,8 @@ def test_bytes_that_cannot_be_read_say_why(
     compact(tmp_path)
     rows = [row for row in frame_rows(tmp_path) if row["kind"] == "bytes"]
     assert {row["note"] for row in rows} == {note}
-    assert b"".join(row["frame"] for row in rows) == left
+    kept = left if dialect is Dialect.KAFKA_07 else bytes(len(left))
+    assert b"".join(row["frame"] for row in rows) == kept
 
 
 def test_the_counters_tell_of_the_compactor_too(tap_of: TapOf, tmp_path: Path) -> None:
@@ -571,3 +573,32 @@ def test_the_compactors_command_is_one_that_finishes_the_session(tap_of: TapOf, 
     assert subprocess.run(compactor_command(tmp_path, tap.session), check=False).returncode == 0
     assert_holds(frame_rows(tmp_path), traffic.expected(talk))
     assert segments(spool_of(tmp_path, tap)) == []
+
+
+def test_behind_a_secret_whose_length_lies_nothing_is_kept_until_the_connection_ends(
+    tap_of: TapOf, tmp_path: Path
+) -> None:
+    whole = traffic.framed(catalog.encode_request(36, 2, 1, "c", {"auth_bytes": b"\0alice\0" + traffic.SECRET}))
+    # the frame says that it ends before the password's NUL, and the password looks like frames
+    lying = (whole.index(b"\0" + traffic.SECRET) - 4).to_bytes(4, "big") + whole[4:]
+    plain = traffic.call(random.Random(1), traffic.HEARTBEAT, 2, "c")
+    tap = tap_of()
+    player = Player(tap)
+    player.open(Talk(1, []))
+    chunks = [plain.request, lying, bytes(1 << 16), plain.request]
+    for number, chunk in enumerate(chunks):
+        player.play(1, traffic.Chunk(Direction.REQUEST, chunk, number + 1))
+    player.play(1, traffic.Chunk(Direction.RESPONSE, plain.answer or b"", 9))
+    player.close(1)
+    tap.close()
+    entries = log_entries(spool_of(tmp_path, tap))
+    compact(tmp_path)
+    first, asked, *rest, answered = frame_rows(tmp_path)
+    assert (first["api"], answered["api"]) == ("Heartbeat", "Heartbeat")
+    assert (asked["api"], asked["masked"]) == ("SaslAuthenticate", [(8, asked["size"] - 8)])
+    assert {row["kind"] for row in rest} == {"bytes"}
+    for row in rest:
+        assert row["masked"] == [(0, row["size"])]
+        assert row["frame"] == bytes(row["size"])
+    kept = sum(len(entry.data) for entry in entries if entry.kind in OF_STREAMS and not entry.direction)
+    assert kept == sum(map(len, chunks))
