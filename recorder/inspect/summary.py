@@ -16,6 +16,7 @@ from rich.table import Table
 from recorder.capture import frames as c
 from recorder.inspect.lines import moment
 from recorder.inspect.losses import Losses
+from recorder.inspect.masked import why
 from recorder.inspect.rows import tables
 from recorder.missing import missing_table
 from recorder.terminal import Column, count, fitted, size
@@ -42,11 +43,12 @@ class Session:
 
 @dataclass(slots=True)
 class Summary:
-    """Counts by session, by api and kind, by note; the gaps, oldest first."""
+    """Counts by session, by api and kind, by note; of masked frames by the reason; the gaps, oldest first."""
 
     sessions: dict[str, Session] = field(default_factory=dict)
     apis: dict[str, dict[str, tuple[int, int]]] = field(default_factory=lambda: defaultdict(dict))  # frames, bytes
     notes: Counter[str] = field(default_factory=Counter)
+    masked: Counter[str] = field(default_factory=Counter)
     gaps: list[dict[str, Any]] = field(default_factory=list)
     losses: Losses = field(default_factory=Losses)
 
@@ -63,6 +65,8 @@ class Summary:
             self.apis[api][row[c.KIND]] = number + row["size_count"], total + row["size_sum"]
         self.notes.update({row[c.NOTE]: row["size_count"] for row in _grouped(frames, [c.NOTE], []) if row[c.NOTE]})
         self.notes.update(_special(frames))
+        for row in _grouped(frames.filter(_has_spans(frames, c.MASKED)), [c.KIND, c.API], []):
+            self.masked[why(row[c.KIND], row[c.API])] += row["size_count"]
 
     def _add_connection(self, row: dict[str, Any]) -> None:
         first, last = row["at_ns_min"], row["at_ns_max"]
@@ -101,6 +105,7 @@ def as_json(found: Summary) -> dict[str, Any]:
             for api, kinds in sorted(found.apis.items())
         },
         "notes": dict(found.notes),
+        "masked": dict(found.masked),
         "gaps": [{**gap, "at": moment(gap[c.AT_NS])} for gap in found.gaps],
     }
 
@@ -112,6 +117,8 @@ def as_tables(found: Summary, width: int) -> Iterable[RenderableType]:
     yield _apis(found, width)
     if found.notes:
         yield _filled("Out of the ordinary", ["what"], ["frames"], found.notes.most_common(), width)
+    if found.masked:
+        yield _filled("Masked: secrets are not recorded", ["in"], ["frames"], found.masked.most_common(), width)
     if found.gaps:
         yield _gaps(found, width)
 
@@ -188,11 +195,14 @@ def _grouped(frames: Any, keys: list[str], more: list[tuple[str, str]]) -> list[
 
 
 def _special(frames: Any) -> dict[str, int]:
-    """How many frames were made by the proxy, masked, or cut."""
-    spans = {"masked": c.MASKED, "partly left out": c.OMITTED}
-    found = {name: _true(pc.greater(pc.list_value_length(frames[column]), 0)) for name, column in spans.items()}
+    """How many frames were made by the proxy, or cut."""
+    found = {"partly left out": _true(_has_spans(frames, c.OMITTED))}
     found["made by the proxy"] = _true(pc.equal(frames[c.MADE_BY], c.BY_PROXY))
     return {name: number for name, number in found.items() if number}
+
+
+def _has_spans(frames: Any, column: str) -> pa.ChunkedArray:
+    return pc.greater(pc.list_value_length(frames[column]), 0)
 
 
 def _true(mask: pa.ChunkedArray) -> int:

@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 
 from proxy.wire import kafka07
 from recorder.inspect.commands import inspect
+from recorder.inspect.masked import LOGINS, SETTINGS
 
 Make = Callable[..., dict[str, Any]]
 
@@ -49,7 +50,8 @@ def test_the_summary_counts_sessions_apis_notes_and_gaps(folder: Path) -> None:
     assert found["apis"]["Fetch"]["response"]["frames"] == 1
     assert found["apis"]["api 2000"]["request"]["frames"] == 1
     assert found["apis"]["token"]["token"]["frames"] == 1
-    assert found["notes"] == {"unknown_api": 1, "masked": 3}
+    assert found["notes"] == {"unknown_api": 1}
+    assert found["masked"] == {LOGINS: 2, SETTINGS: 1}
     assert [(gap["cause"], gap["frames"], gap["bytes"]) for gap in found["gaps"]] == [("queue_full", 12, 3456)]
 
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from recorder.inspect.summary import Session, Summary, as_tables, summarize
+from recorder.inspect.masked import LOGINS, SETTINGS, UNREADABLE
+from recorder.inspect.summary import Session, Summary, as_json, as_tables, summarize
 
 Write = Callable[..., None]
 Make = Callable[..., dict[str, Any]]
@@ -40,6 +41,28 @@ def test_proxy_made_and_cut_frames_are_out_of_the_ordinary(
     cut = make_request(0, 1, 0, 1, 12, omitted=[{"start": 9, "length": 1}])
     written(tmp_path, "frames", [cut, make_response(1, 1, 1, 1, 12, made_by="proxy")])
     assert summarize(tmp_path).notes == {"partly left out": 1, "made by the proxy": 1}
+
+
+def test_masked_frames_are_counted_by_what_is_in_them(
+    tmp_path: Path, written: Write, make_request: Make, make_response: Make
+) -> None:
+    masked = [{"start": 9, "length": 1}]
+    unknown = make_request(3, 1, 3, 36, 0, masked=masked) | {"api_key": 9999, "api": None, "note": "unreadable"}
+    token = make_request(1, 1, 1, 36, 0, masked=masked) | {"api_key": None, "api": None, "kind": "token"}
+    kinds = [
+        make_request(0, 1, 0, 36, 2, masked=masked),
+        token,
+        make_response(2, 1, 2, 44, 1, masked=masked),
+        unknown,
+        make_request(4, 1, 4, 44, 1),
+    ]
+    written(tmp_path, "frames", kinds)
+    found = summarize(tmp_path)
+    assert found.masked == {LOGINS: 2, SETTINGS: 1, UNREADABLE: 1}
+    assert "masked" not in found.notes
+    assert as_json(found)["masked"] == found.masked
+    assert f"{LOGINS} 2" in at_80_columns(found)
+    assert f"{SETTINGS} 1" in at_80_columns(found)
 
 
 def test_tables_that_would_be_empty_are_left_out(tmp_path: Path, written: Write, make_request: Make) -> None:
