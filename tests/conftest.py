@@ -37,7 +37,9 @@ for _name in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR"):
 
 @pytest.fixture(scope="session")
 def kafka_one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
-    with KafkaCluster(1, folder=tmp_path_factory.mktemp("kafka") / "one") as cluster:
+    # without a key of the broker's there are no delegation tokens
+    tokens = {"delegation.token.secret.key": "a-key-of-the-brokers"}
+    with KafkaCluster(1, folder=tmp_path_factory.mktemp("kafka") / "one", settings=tokens) as cluster:
         yield cluster
 
 

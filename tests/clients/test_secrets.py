@@ -1,0 +1,151 @@
+"""A secret is planted wherever a request may carry one, and a real broker quotes it: no four bytes of it are kept."""
+
+import socket
+import struct
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from proxy.wire import catalog
+from proxy.wire.framing import framed
+from tests.brokers.kafka import PASSWORD, USER, KafkaCluster
+from tests.brokers.waiting import wait_for
+from tests.clients.harness import Proxied, compact
+
+pytestmark = pytest.mark.real
+
+HANDSHAKE, AUTHENTICATE, CREATE_TOPICS, DESCRIBE_CONFIGS, ALTER_CONFIGS, INCREMENTAL = 17, 36, 19, 32, 33, 44
+ALTER_SCRAM, CREATE_TOKEN, RENEW_TOKEN, EXPIRE_TOKEN, DESCRIBE_TOKEN, HEARTBEAT = 51, 38, 39, 40, 41, 12
+BROKER, LOGGER, CLIENT_METRICS, GROUP = 4, 8, 16, 32
+# four bytes of it stand nowhere by chance
+SECRET = "Zq~7^vKx9!Wj4Yq=8&Hb|Pm5"
+PIECE = 4
+# what the last request of the test is called
+LAST = b"the-last-of-all"
+PATIENCE = 30
+
+
+class Client:
+    """A connection that sends frames as they are written here, and reads what is answered."""
+
+    def __init__(self, bootstrap: str) -> None:
+        host, _, port = bootstrap.rpartition(":")
+        self.sock = socket.create_connection((host, int(port)), timeout=PATIENCE)
+        self.stream = self.sock.makefile("rb")
+        self.heard = b""
+
+    def close(self) -> None:
+        self.stream.close()
+        self.sock.close()
+
+    def ask(self, key: int, version: int, client_id: str = "asks", **values: Any) -> dict[str, Any]:
+        self.sock.sendall(framed(catalog.encode_request(key, version, 7, client_id, values)))
+        frame = self.read()
+        decoded = catalog.decode_response(frame, key, version)
+        assert isinstance(decoded, tuple)
+        return decoded[1]
+
+    def read(self) -> bytes:
+        (size,) = struct.unpack(">i", self.stream.read(4))
+        frame = self.stream.read(size)
+        self.heard += frame
+        return frame
+
+    def log_in(self, password: str) -> dict[str, Any]:
+        self.ask(HANDSHAKE, 1, mechanism="PLAIN")
+        return self.ask(AUTHENTICATE, 2, auth_bytes=b"\0" + USER.encode() + b"\0" + password.encode())
+
+    def change(self, key: int, version: int, resource: int, called: str, name: str) -> dict[str, Any]:
+        configs = [{"name": name, "value": SECRET}]
+        asked = {"resource_type": resource, "resource_name": called, "configs": configs}
+        (told,) = self.ask(key, version, resources=[asked])["responses"]
+        found: dict[str, Any] = told
+        return found
+
+
+def settings_are_refused(client: Client) -> None:
+    """By a broker that says which value was wrong."""
+    quoting = [
+        client.change(INCREMENTAL, 1, CLIENT_METRICS, "metrics", "interval.ms"),
+        client.change(INCREMENTAL, 0, GROUP, "group", "consumer.session.timeout.ms"),
+        client.change(ALTER_CONFIGS, 2, GROUP, "group", "consumer.heartbeat.interval.ms"),
+        client.change(ALTER_CONFIGS, 1, BROKER, "1", "listener.name.direct.max.connections"),
+    ]
+    assert [SECRET in (told["error_message"] or "") for told in quoting] == [True] * len(quoting), quoting
+    client.change(INCREMENTAL, 1, BROKER, "1", "listener.name.direct.ssl.truststore.certificates")
+    client.change(INCREMENTAL, 1, LOGGER, "1", "org.apache.kafka")
+    configs = [{"name": name, "value": SECRET} for name in ("a.vendors.password", "min.insync.replicas.of.a.vendor")]
+    topic = {"name": "planted", "num_partitions": 1, "replication_factor": 1, "configs": configs}
+    for version in (2, 4, 5, 7):
+        client.ask(CREATE_TOPICS, version, topics=[topic], timeout_ms=1000)
+    client.ask(DESCRIBE_CONFIGS, 4, resources=[{"resource_type": BROKER, "resource_name": "1"}], include_synonyms=True)
+
+
+def users_and_tokens_are_made(client: Client) -> list[bytes]:
+    """The secrets that the broker tells."""
+    salted = {"name": "bob", "mechanism": 1, "salt": SECRET.encode(), "salted_password": SECRET.encode()}
+    for iterations in (4096, 1):
+        client.ask(ALTER_SCRAM, 0, upsertions=[salted | {"iterations": iterations}])
+    client.ask(RENEW_TOKEN, 2, hmac=SECRET.encode(), renew_period_ms=1000)
+    token = client.ask(CREATE_TOKEN, 3, max_lifetime_ms=-1)
+    assert token["hmac"], token
+    client.ask(DESCRIBE_TOKEN, 3, owners=None)
+    client.ask(RENEW_TOKEN, 2, hmac=token["hmac"], renew_period_ms=1000)
+    client.ask(EXPIRE_TOKEN, 2, hmac=token["hmac"], expiry_time_period_ms=-1)
+    return [token["hmac"], token["token_id"].encode()]
+
+
+def frames_lie_and_break_off(bootstrap: str) -> None:
+    """Nobody can tell what follows; the broker ends such a connection, or the client does."""
+    whole = framed(catalog.encode_request(AUTHENTICATE, 2, 1, "c", {"auth_bytes": b"\0alice\0" + SECRET.encode()}))
+    nul = whole.index(b"\0" + SECRET.encode()) - 4
+    lies = [size.to_bytes(4, "big") + whole[4:] for size in (nul, nul + 1, nul + 8, 1 << 20)]
+    bare = framed(catalog.encode_request(HANDSHAKE, 0, 1, "c", {"mechanism": "PLAIN"})), b"\0alice\0" + SECRET.encode()
+    for sent in (*lies, whole[:-9], SECRET.encode(), b"GET /" + SECRET.encode(), bare[0] + framed(bare[1])[:-5]):
+        client = Client(bootstrap)
+        client.sock.sendall(sent)
+        client.sock.shutdown(socket.SHUT_WR)
+        while client.sock.recv(1 << 16):
+            pass
+        client.close()
+
+
+def spooled(capture: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in sorted(capture.glob("_spool/*/*")) if path.is_file())
+
+
+def columns(capture: Path) -> bytes:
+    """Every value of the Parquet files, unpacked; and the files as they are."""
+    found = []
+    for path in sorted(capture.rglob("*.parquet")):
+        values = [value for row in pq.ParquetFile(path).read().to_pylist() for value in row.values()]
+        found += [path.read_bytes(), *(one if isinstance(one, bytes) else str(one).encode() for one in values)]
+    return b"\n".join(found)
+
+
+def test_of_a_secret_no_four_bytes_are_kept_wherever_it_was_planted_and_quoted(
+    kafka_one: KafkaCluster, tmp_path: Path
+) -> None:
+    with Proxied(kafka_one, tmp_path, login=True) as proxy:
+        stranger, client = Client(proxy.bootstrap), Client(proxy.bootstrap)
+        assert stranger.log_in(SECRET)["error_code"]
+        stranger.close()
+        assert client.log_in(PASSWORD)["error_code"] == 0
+        settings_are_refused(client)
+        made = users_and_tokens_are_made(client)
+        frames_lie_and_break_off(proxy.bootstrap)
+        client.ask(HEARTBEAT, 4, client_id=LAST.decode(), group_id="g", generation_id=1, member_id="m")
+        wait_for(lambda: LAST in spooled(proxy.capture), "the last request to be in the log", seconds=PATIENCE)
+        log = spooled(proxy.capture)
+        client.close()
+        assert proxy.stop() == 0
+        compact(proxy.capture)
+    assert SECRET.encode() in client.heard
+    kept = columns(proxy.capture)
+    assert LAST in kept
+    pieces = {SECRET.encode()[at : at + PIECE] for at in range(len(SECRET) - PIECE + 1)}
+    for what in (*pieces, PASSWORD.encode(), *made):
+        assert what not in log, what
+        assert what not in kept, what
