@@ -101,6 +101,11 @@ class Flood(NamedTuple):
     before: bytes = b""
     settings: RecordSettings = EVERYTHING
 
+    def sized(self, size: int) -> bytes:
+        """About so many bytes of it."""
+        one, two = (len(self.make(count)) for count in (1, 2))
+        return self.make(max(1, (size - one) // (two - one) + 1))
+
 
 HEARD = short(HEARTBEAT, 0, 1)
 PLAIN = request(HANDSHAKE, 1, 1, mechanism="PLAIN")
