@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recorder.capture.backlog import ENTRY_COST, NOWHERE, Backlog, Kept
-from recorder.capture.spool import Kind
-from recorder.capture.writer import Item
+from recorder.capture.spool import Item, Kind
 
 EVERYWHERE = (NOWHERE, NOWHERE)
 NOBODY = (False, False)
@@ -182,3 +181,17 @@ def test_what_is_forgotten_says_where_it_began() -> None:
     backlog.add(fact(0, 5))
     assert backlog.clear() == (None, 30)
     assert (len(backlog), backlog.cost) == (0, 0)
+
+
+@pytest.mark.parametrize("at", [0, 3, 6], ids=["before", "within", "behind"])
+def test_a_fact_about_what_follows_an_offset_stands_there_in_the_newest_entry(at: int) -> None:
+    backlog = Backlog()
+    backlog.add(bytes_of(1, 0, b"answer"))
+    backlog.mask(1, [(2, 5)])
+    backlog.split(1, at)
+    backlog.note(fact(1, at))
+    found = items(backlog)
+    told = next(number for number, item in enumerate(found) if item[0] == Kind.LOGIN)
+    assert sum(len(item[5]) for item in found[:told]) == at
+    assert b"".join(item[5] for item in found if item[0] == Kind.BYTES) == b"an\0\0\0r"
+    assert backlog.cost == 0
