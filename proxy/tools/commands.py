@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from proxy.command_line import folded, width
+from proxy.terminal import echo, harmless_json
 from proxy.tools import arguments, completions
 from proxy.wire import catalog, embedded
 from proxy.wire.apis import Kind
@@ -280,7 +281,7 @@ def decode(
         data = frames.octets(text) if text is not None else frames.octets_of(_read(file))
         found = bare.told(data, what, shown) if what else frames.told(data, frames.Asked(answered, shown, spoken))
         for one in found:
-            click.echo(json.dumps(plain.as_json(one), indent=2, ensure_ascii=False))
+            click.echo(harmless_json(json.dumps(plain.as_json(one), indent=2, ensure_ascii=False)))
     except (WireError, ValueError) as error:
         raise click.ClickException(str(error)) from error
 
@@ -321,7 +322,7 @@ def _read(file: Path | None) -> bytes:
 
 def _print(lines: Iterable[str]) -> None:
     for line in lines:
-        click.echo(line)
+        echo(line)
 
 
 def _print_folded(lines: Iterable[str]) -> None:

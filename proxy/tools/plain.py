@@ -10,17 +10,20 @@ import base64
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from proxy.terminal import is_visible, printable, quoted
 from proxy.tools.tree import Masked
 from proxy.wire.error_codes import is_error_code, kafka_error
 from proxy.wire.errors import in_bytes
 
 INDENT = "  "
+_CONSTANTS = {None: "null", True: "true", False: "false"}
+_WORDS = ("", "masked", *_CONSTANTS.values())
 
 
 def as_lines(values: Mapping[str, Any], depth: int, most: int) -> Iterator[str]:
     """One line a value, structs indented, elements of arrays dashed; of each value of bytes `most` are shown."""
     for name, value in values.items():
-        yield from _named(str(name), value, depth, most)
+        yield from _named(printable(name), value, depth, most)
 
 
 def _named(name: str, value: Any, depth: int, most: int) -> Iterator[str]:
@@ -36,8 +39,11 @@ def _named(name: str, value: Any, depth: int, most: int) -> Iterator[str]:
         yield f"{indent}{name}: {_scalar(name, value, most)}"
 
 
-def _item(value: Mapping[str, Any], depth: int, most: int) -> Iterator[str]:
-    """A struct in an array: its first line carries the dash."""
+def _item(value: Any, depth: int, most: int) -> Iterator[str]:
+    """An element of an array that holds structs, and maybe others: its first line carries the dash."""
+    if not isinstance(value, dict):
+        yield f"{INDENT * depth}- {_scalar('', value, most)}"
+        return
     dash = True
     for line in as_lines(value, depth + 1, most):
         yield f"{INDENT * depth}- {line[len(INDENT) * (depth + 1) :]}" if dash else line
@@ -54,19 +60,21 @@ def _scalar(name: str, value: Any, most: int) -> str:
     if isinstance(value, list):
         return f"[{', '.join(_scalar('', one, most) for one in value)}]"
     if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
+        return _CONSTANTS[value]
     if error := _error_name(name, value):
         return f"{value} {error}"
     return str(value) if not isinstance(value, str) else _text(value)
 
 
 def _text(value: str) -> str:
-    return value if value.isprintable() and value == value.strip() and value else repr(value)
+    """Between quotes where it would be taken for something else: for nothing, a blank, one of the words above."""
+    seen = value.strip() == value and value not in _WORDS and value[0] not in "'\""
+    return printable(value) if seen else quoted(value)
 
 
 def _octets(value: bytes, most: int) -> str:
     told = readable(value)
-    shown = value[:most].hex(" ") if told is None else repr(told[:most])
+    shown = value[:most].hex(" ") if told is None else quoted(told[:most])
     cut = len(value) > most if told is None else len(told) > most
     return f"{in_bytes(len(value))}{': ' + shown if value and most else ''}{' ...' if most and cut else ''}"
 
@@ -77,7 +85,7 @@ def readable(value: bytes) -> str | None:
         text = value.decode()
     except UnicodeDecodeError:
         return None
-    return text if text and all(letter.isprintable() or letter in "\t\r\n" for letter in text) else None
+    return text if text and is_visible(text, but="\t\r\n") else None
 
 
 def _error_name(name: str, value: Any) -> str | None:

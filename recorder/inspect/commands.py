@@ -13,6 +13,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from proxy.command_line import width
+from proxy.terminal import echo
 from proxy.tools.commands import RECORDS_HELP
 from recorder.capture import frames as c
 from recorder.inspect.options import COUNT, FOLDER, Shown, filters, shown_id
@@ -56,7 +57,7 @@ def _made_ready(folder: Path) -> Path:
 
 
 def _note(text: str) -> None:
-    click.echo(f"note: {text}", err=True)
+    echo(f"note: {text}", err=True)
 
 
 def _wanted(folder: Path, **given: Any) -> Wanted:
@@ -199,6 +200,6 @@ def _print(lines: Iterable[str]) -> bool:
     """Whether there were any."""
     printed = False
     for line in lines:
-        click.echo(line)
+        echo(line)
         printed = True
     return printed

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from proxy.terminal import printable
 from recorder.capture import frames as c
 from recorder.capture.reader import files, row_groups
+from recorder.inspect.details import detail
 from recorder.inspect.exchanges import pairs
 from recorder.inspect.lines import api_name, error_counts, moment
 from recorder.inspect.rows import of_exchanges, rows
@@ -57,8 +58,8 @@ class Connection:
     def facts(self) -> dict[str, Any]:
         """What was known of it when it was opened; who has logged in since."""
         opened = next((event for event in self.events if event[c.KIND] == c.EVENT_OPENED), None)
-        told = _detail(opened) if opened else {}
-        logins = [_detail(event) for event in self.events if event[c.KIND] == c.EVENT_LOGIN]
+        told = detail(opened) if opened else {}
+        logins = [detail(event) for event in self.events if event[c.KIND] == c.EVENT_LOGIN]
         names = [login["principal"] for login in logins if login.get("principal")]
         return told | ({"principal": names[-1]} if names else {})
 
@@ -114,7 +115,7 @@ def as_json(found: Connection) -> dict[str, Any]:
     events = [
         {"at": moment(event[c.AT_NS]), "kind": event[c.KIND]}
         | {name: event[name] for name in (c.CAUSE, c.FRAMES, c.BYTES) if event[name] is not None}
-        | {"detail": _detail(event)}
+        | {"detail": detail(event)}
         for event in found.events
     ]
     times = {"first": found.first_ns, "last": found.last_ns}
@@ -124,7 +125,11 @@ def as_json(found: Connection) -> dict[str, Any]:
 
 
 def as_text(found: Connection) -> Iterator[str]:
-    """Lines."""
+    """Lines, printable ones."""
+    return map(printable, _lines(found))
+
+
+def _lines(found: Connection) -> Iterator[str]:
     yield f"{found.id}  connection, {count(found.frames, 'frame')}, {size(found.bytes)}"
     facts = found.facts
     told = [f"{name} {_shown(facts[name])}" for name in _FACTS if facts.get(name) is not None]
@@ -146,19 +151,14 @@ def _told_api(name: str, api: Api) -> str:
 
 def _told_events(found: Connection) -> Iterator[str]:
     for event in found.events:
-        if event[c.KIND] == c.EVENT_LOGIN and not _detail(event).get("principal"):
+        if event[c.KIND] == c.EVENT_LOGIN and not detail(event).get("principal"):
             # where bare tokens begin and end
             continue
         lost = [] if event[c.KIND] != c.EVENT_GAP else [f"{event[c.FRAMES] or 0} frames lost"]
-        detail = _detail(event)
-        facts = [f"{name} {detail[name]}" for name in _TOLD.get(event[c.KIND], ()) if detail.get(name)]
+        known = detail(event)
+        facts = [f"{name} {known[name]}" for name in _TOLD.get(event[c.KIND], ()) if known.get(name)]
         told = [event[c.CAUSE] or "", *lost, *facts]
         yield f"  {moment(event[c.AT_NS])} {event[c.KIND].replace('_', ' ')} {', '.join(filter(None, told))}".rstrip()
-
-
-def _detail(event: Row) -> dict[str, Any]:
-    told = json.loads(event[c.DETAIL] or "{}")
-    return told if isinstance(told, dict) else {}
 
 
 def _shown(value: Any) -> str:

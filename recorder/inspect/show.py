@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from proxy.terminal import printable
 from proxy.tools import plain
 from proxy.tools.plain import INDENT, as_lines
 from proxy.wire.errors import in_bytes
@@ -69,10 +70,10 @@ def shown(folder: Path, asked: Shown, form: Form) -> Iterator[str]:
 
 def _only(found: Sequence[Any], asked: Shown, folder: Path, what: str) -> Any:
     if not found:
-        raise LookupError(f"no {what} {asked} in {folder}")
+        raise LookupError(f"no {what} {printable(asked)} in {printable(folder)}")
     if len(found) > 1:
-        sessions = ", ".join(dict.fromkeys(_session(one) for one in found))
-        raise LookupError(f"{asked} is in several sessions: put one before it ({sessions})")
+        sessions = ", ".join(dict.fromkeys(printable(_session(one)) for one in found))
+        raise LookupError(f"{printable(asked)} is in several sessions: put one before it ({sessions})")
     return found[0]
 
 
@@ -95,7 +96,7 @@ def _frame(row: Row, form: Form, request: Row | None) -> Iterator[str]:
         yield json.dumps(as_json(row, body(row, form.records, request), form.most))
     elif form.kind == "hex":
         if form.named:
-            yield frame_id(row)
+            yield printable(frame_id(row))
         yield from hex_dump(row[c.FRAME] or b"", row[c.MASKED] or [], form.most)
     else:
         yield from as_text(row, body(row, form.records, request), form.most)
@@ -109,7 +110,7 @@ def _exchange(pair: Pair, form: Form) -> Iterator[str]:
         yield json.dumps(exchange_json(pair) | bodies)
         return
     if form.kind == "text":
-        yield _exchange_head(pair)
+        yield printable(_exchange_head(pair))
     for row in frames.values():
         yield from _frame(row, form._replace(named=True), pair.request)
 
@@ -129,7 +130,7 @@ def as_text(row: Row, body: Body, most: int) -> Iterator[str]:
     """Lines of a frame; of each value of bytes `most` are shown."""
     yield from _head(row)
     if body.why:
-        yield f"{INDENT}({body.why})"
+        yield f"{INDENT}({printable(body.why)})"
     if body.values is not None:
         yield from as_lines(body.values, 1, most)
     elif row[c.FRAME]:
@@ -170,16 +171,16 @@ def _head(row: Row) -> Iterator[str]:
     version = "" if row[c.API_VERSION] is None else f" version {row[c.API_VERSION]}"
     api = row[c.API] or ("" if row[c.API_KEY] is None else f"api {row[c.API_KEY]}")
     made = " (made by the proxy)" if row[c.MADE_BY] == c.BY_PROXY else ""
-    yield f"{frame_id(row)}  {api} {row[c.KIND]}{version}{made}"
-    yield f"{INDENT}at {moment(row[c.AT_NS])}, client {row[c.CLIENT]}, node {_or_unknown(row[c.NODE])}"
+    yield f"{printable(frame_id(row))}  {printable(api)} {printable(row[c.KIND])}{version}{made}"
+    yield f"{INDENT}at {moment(row[c.AT_NS])}, client {printable(row[c.CLIENT])}, node {_or_unknown(row[c.NODE])}"
     facts = {"correlation id": row[c.CORRELATION_ID], "client id": row[c.CLIENT_ID], "principal": row[c.PRINCIPAL]}
-    told = [f"{name} {value}" for name, value in facts.items() if value is not None]
+    told = [f"{name} {printable(value)}" for name, value in facts.items() if value is not None]
     yield INDENT + ", ".join([*told, in_bytes(row[c.SIZE])])
     errors = told_errors(read_row(row)) if row[c.KIND] == c.RESPONSE else ""
     if errors:
         yield f"{INDENT}errors: {errors.removeprefix('errors ')}"
     if row[c.NOTE]:
-        yield f"{INDENT}note: {row[c.NOTE]}"
+        yield f"{INDENT}note: {printable(row[c.NOTE])}"
 
 
 def _or_unknown(value: Any) -> Any:

@@ -62,5 +62,26 @@ def test_no_field_of_kafkas_is_called_as_an_errors_name() -> None:
         assert not [name for name in every_field(message.fields) if name.endswith("error_name")]
 
 
+def test_text_that_could_be_taken_for_something_else_stands_between_quotes() -> None:
+    texts = ["null", "masked", "", " a", "'a'", "a b"]
+    lines = [line for text in texts for line in as_lines({"t": text}, 0, 9)]
+    assert lines == ["t: 'null'", "t: 'masked'", "t: ''", "t: ' a'", "t: '\\'a\\''", "t: a b"]
+
+
+def test_names_and_texts_are_printable() -> None:
+    tree = {"na\nme": "a\x1b\\", "raw": b"\\n", "rows": [{"\u202e": 1}], "bare": ["\x9b"]}
+    assert [*as_lines(tree, 0, 9)] == [
+        "na\\nme: a\\u001b\\\\",
+        "raw: 2 bytes: '\\\\n'",
+        "rows:",
+        "  - \\u202e: 1",
+        "bare: [\\u009b]",
+    ]
+
+
+def test_an_array_may_hold_structs_beside_others() -> None:
+    assert [*as_lines({"a": [{"b": 1}, "c", None]}, 0, 9)] == ["a:", "  - b: 1", "  - c", "  - null"]
+
+
 def test_one_byte_is_not_many() -> None:
     assert [*as_lines({"a": b"x", "b": Masked(1)}, 0, 9)] == ["a: 1 byte: 'x'", "b: masked, 1 byte"]
