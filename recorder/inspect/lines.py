@@ -47,6 +47,7 @@ UNREAD = {
     Unread.UNKNOWN_VERSION: "errors unknown",
     Unread.MALFORMED: "errors unreadable",
     Unread.TOO_LARGE: "errors not read",
+    Unread.OVER_BUDGET: "errors not read: more than --budget",
 }
 
 
