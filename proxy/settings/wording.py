@@ -15,9 +15,10 @@ import re
 from collections.abc import Sequence
 
 from proxy.settings.keys import Key, Place
-from proxy.settings.kinds import LARGEST_SIZE, MOST_SHOWN, Toml, cut, shown
+from proxy.settings.kinds import MOST_SHOWN, Toml, cut, shown
 from proxy.settings.sources import CLUSTERS, FLAGS, From, Given, flag_of, variable_of
 from proxy.terminal import harmless
+from proxy.units import LARGEST_SIZE
 
 # the key is the place below the cluster
 _FLAG_OF_KEY = {place[-1]: flag_of(name) for name, place in FLAGS.items() if None in place} | {

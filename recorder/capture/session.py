@@ -28,7 +28,8 @@ from typing import Annotated
 
 from proxy.files import Folder
 from proxy.settings.keys import Key, wrong_values
-from proxy.settings.kinds import GIB, LIMIT, MIB, PATH, SWITCH, TIMEOUT, choice
+from proxy.settings.kinds import LIMIT, PATH, SWITCH, TIMEOUT, choice
+from proxy.units import GIB, MIB
 from recorder.capture import lock as locks
 from recorder.capture.frames import EVENTS_FOLDER, FRAMES_FOLDER
 from recorder.capture.lock import COMPACTOR_LOCK, WRITER_LOCK, Lock
