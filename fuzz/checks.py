@@ -6,6 +6,7 @@ learns to make them.
 
 from __future__ import annotations
 
+import json
 import tracemalloc
 import zlib
 from collections import Counter
@@ -17,10 +18,11 @@ from typing import Any
 from fuzz import conversations, corpus, doors, scripts, spools
 from fuzz.findings import Finding, must, same
 from proxy import wire
-from proxy.tools import frames, plain
+from proxy.tools import frames, json_text, plain
 from proxy.tools import kafka07 as kafka07_tree
 from proxy.wire import embedded, kafka07, primitives, records, sasl, telemetry
 from proxy.wire.apis import Kind
+from proxy.wire.budget import Budget
 from proxy.wire.compile.layout import Struct, layout
 from proxy.wire.embedded.logs import LOGS
 from proxy.wire.error_paths import Unread, error_codes, error_paths
@@ -238,7 +240,7 @@ def tools(data: bytes) -> None:
     for asked, given in ((frames.Asked(), data), (frames.Asked((key, version)), data[2:])):
         with suppress(wire.WireError):
             for one in frames.told(frames.octets_of(given), asked):
-                plain.as_json(one)
+                json.loads("".join(json_text.pieces(one, Budget().text)))
                 list(plain.as_lines(one, 0, 8))
 
 

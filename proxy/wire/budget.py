@@ -37,11 +37,15 @@ class Allowance:
     def allows(self, size: int) -> bool:
         """Takes `size` bytes if so many are left; otherwise nothing is left from now on."""
         if size > self.left:
-            self.left, self.is_used_up = 0, True
+            self.exhaust()
         if self.is_used_up:
             return False
         self.left -= size
         return True
+
+    def exhaust(self) -> None:
+        """More is wanted than is left: nothing is left from now on."""
+        self.left, self.is_used_up = 0, True
 
 
 class Budget:

@@ -15,6 +15,8 @@ from click.shell_completion import CompletionItem
 from proxy.command_line import width
 from proxy.terminal import echo
 from proxy.tools.commands import RECORDS_HELP
+from proxy.tools.output import budget_option, end, print_json, print_lines
+from proxy.wire.budget import Budget
 from recorder.capture import frames as c
 from recorder.inspect.options import COUNT, FOLDER, Shown, filters, shown_id
 from recorder.ready import NoCapture, ready
@@ -167,12 +169,15 @@ def _with_errors(found: Iterable[Pair], unread: Counter[str]) -> Iterator[Pair]:
 @click.option("--format", "kind", type=click.Choice(["text", "json", "hex"]), default="text", show_default=True)
 @click.option("--bytes", "most", type=COUNT, help="How much of each value of bytes to show.")
 @click.option("--records", type=COUNT, default=10, show_default=True, help=RECORDS_HELP)
-def show(folder: Path, ids: tuple[Shown, ...], kind: str, most: int | None, records: int) -> None:
+@budget_option("How much may come of all that is shown: unfolded, decoded, and printed.")
+def show(folder: Path, ids: tuple[Shown, ...], kind: str, most: int | None, records: int, budget: int) -> None:
     """Show what these IDS name: 4 a connection, 4/e8 its exchange 8, 4/17 its frame 17, each behind SESSION/ where
     there are several.
 
     Frames are decoded. Values that the capture did not keep are named as masked; long bytes are cut, and say so. Record
     batches and messages inside messages (what members of a group tell each other, offsets, transactions) are opened.
+
+    Exit code 3 where --budget was used up; what there was by then is shown.
     """
     from recorder.inspect.show import Form, shown
 
@@ -180,12 +185,19 @@ def show(folder: Path, ids: tuple[Shown, ...], kind: str, most: int | None, reco
     if kind == "hex" and any(one.exchange is None and one.sequence is None for one in ids):
         raise click.UsageError("--format hex shows frames and exchanges, no connections")
     _made_ready(folder)
-    form = Form(kind, limit, records, named=len(ids) > 1)
+    form = Form(kind, limit, records, Budget(budget), named=len(ids) > 1)
     for one in ids:
         try:
-            _print(shown(folder, one, form))
+            found = shown(folder, one, form)
         except LookupError as error:
             raise NoCapture(str(error.args[0])) from error
+        if isinstance(found, dict):
+            print_json(found, form.budget, most=limit)
+        else:
+            print_lines(found, form.budget)
+        if form.budget.text.is_used_up:
+            break
+    end(form.budget)
 
 
 def _list(lines: Iterable[str], none: str, header: str | None = None) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from proxy.terminal import printable
+from proxy.wire.budget import DEFAULT_BUDGET
 from recorder.capture import frames as c
 from recorder.capture.reader import files, row_groups
 from recorder.inspect.details import detail
@@ -64,8 +65,11 @@ class Connection:
         return told | ({"principal": names[-1]} if names else {})
 
 
-def connections(folder: Path, wanted: Wanted) -> list[Connection]:
-    """The connections that `wanted` names, by session: those that have frames or events."""
+def connections(folder: Path, wanted: Wanted, *, most: int = DEFAULT_BUDGET) -> list[Connection]:
+    """The connections that `wanted` names, by session: those that have frames or events.
+
+    `most`: bytes of memory that the error codes of a response may take.
+    """
     found: dict[tuple[str, int], Connection] = {}
 
     def of(row: Row) -> Connection:
@@ -77,7 +81,7 @@ def connections(folder: Path, wanted: Wanted) -> list[Connection]:
             _count(of(row), row)
             yield row
 
-    for pair in pairs(counted()):
+    for pair in pairs(counted(), most=most):
         api = of(pair.head).apis.setdefault(api_name(pair.head), Api())
         api.exchanges += 1
         api.outcomes[pair.outcome.value] += 1

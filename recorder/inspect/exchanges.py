@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from proxy.wire.budget import DEFAULT_BUDGET, Budget
 from proxy.wire.long_polls import LONG_POLLS, allowed_ms
 from recorder.capture import frames as c
 from recorder.capture.outcome import Outcome
@@ -44,10 +45,11 @@ class Pair:
         return Outcome.ANSWERED if self.request else Outcome.REQUEST_LOST
 
 
-def pairs(rows: Iterable[Row]) -> Iterator[Pair]:
+def pairs(rows: Iterable[Row], *, most: int = DEFAULT_BUDGET) -> Iterator[Pair]:
     """Exchanges of rows in the order of arrival, which hold the bodies of responses; rows without one are passed over.
 
-    Of requests the bodies of long polls are wanted (`LONG_POLLS`), where they say how long they may wait.
+    Of requests the bodies of long polls are wanted (`LONG_POLLS`), where they say how long they may wait. `most`: bytes
+    of memory that the error codes of a response may take.
     """
     waiting: dict[tuple[str, int, int], Row] = {}
     for row in rows:
@@ -56,18 +58,18 @@ def pairs(rows: Iterable[Row]) -> Iterator[Pair]:
         key = row[c.SESSION], row[c.CONNECTION], row[c.EXCHANGE]
         other = waiting.pop(key, None)
         if other is not None:
-            yield _pair(row, other)
+            yield _pair(row, other, most=most)
         elif row[c.KIND] == c.REQUEST and row[c.AWAITS] is False:
-            yield _pair(row)
+            yield _pair(row, most=most)
         else:
             waiting[key] = row
-    yield from map(_pair, waiting.values())
+    yield from (_pair(row, most=most) for row in waiting.values())
 
 
-def _pair(*rows: Row) -> Pair:
+def _pair(*rows: Row, most: int) -> Pair:
     request = next((row for row in rows if row[c.KIND] == c.REQUEST), None)
     response = next((row for row in rows if row[c.KIND] != c.REQUEST), None)
-    reading = None if response is None else read_row(response)
+    reading = None if response is None else read_row(response, budget=Budget(most))
     return Pair(request, response, reading, None if request is None else _allowed_ms(request))
 
 

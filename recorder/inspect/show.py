@@ -5,18 +5,17 @@ A frame is its head, its body as a tree, its bytes as a dump.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from proxy.terminal import printable
-from proxy.tools import plain
 from proxy.tools.plain import INDENT, as_lines
+from proxy.wire.budget import Budget
 from proxy.wire.errors import in_bytes
 from recorder.capture import frames as c
 from recorder.capture.outcome import Outcome
-from recorder.capture.reading import read_row
+from recorder.capture.reading import Reading, read_row
 from recorder.inspect import connection
 from recorder.inspect.body import Body, body, needs_request
 from recorder.inspect.exchanges import Pair, pairs
@@ -36,23 +35,36 @@ from recorder.inspect.wanted import Wanted
 from recorder.terminal import milliseconds
 
 Row = Mapping[str, Any]
+Tree = dict[str, Any]
 _WIDTH = 16
 
 
 class Form(NamedTuple):
     """`kind`: text, json or hex. Of each value of bytes `most` are shown, `records` records of each field of batches.
 
-    `named`: whether a dump says whose it is.
+    `budget`: what everything that is shown is taken from. `named`: whether a dump says whose it is.
     """
 
     kind: str
     most: int
     records: int
+    budget: Budget
     named: bool = False
 
+    def body(self, row: Row, request: Row | None = None) -> Body:
+        """Its values. `request`: the row that it answers, where its own bytes don't tell all."""
+        return body(row, self.records, request, budget=self.budget)
 
-def shown(folder: Path, asked: Shown, form: Form) -> Iterator[str]:
-    """Lines. Raises LookupError, with a sentence, where the capture has no such thing, or several."""
+    def reading(self, row: Row) -> Reading:
+        """What a response tells of errors. It is small, and kept by nobody: from a budget of its own."""
+        return read_row(row, budget=Budget(self.budget.size))
+
+
+def shown(folder: Path, asked: Shown, form: Form) -> Iterator[str] | Tree:
+    """Lines; of JSON the tree to be written.
+
+    Errors: LookupError, with a sentence, where the capture has no such thing, or several; those of `rows`.
+    """
     wanted = Wanted(
         sessions=(asked.session,) if asked.session else (),
         connections=(asked.connection,),
@@ -60,12 +72,15 @@ def shown(folder: Path, asked: Shown, form: Form) -> Iterator[str]:
         sequences=() if asked.sequence is None else (asked.sequence,),
     )
     if asked.exchange is None and asked.sequence is None:
-        return _connection(_only(connection.connections(folder, wanted), asked, folder, "connection"), form)
+        told = _only(connection.connections(folder, wanted, most=form.budget.size), asked, folder, "connection")
+        return connection.as_json(told) if form.kind == "json" else connection.as_text(told)
     found = list(rows(folder, wanted, bodies=all_bodies))
     if asked.exchange is None:
         row = _only(found, asked, folder, "frame")
-        return _frame(row, form, request_of(folder, row) if needs_request(row) else None)
-    return _exchange(_only(list(pairs(found)), asked, folder, "exchange"), form)
+        request = request_of(folder, row) if needs_request(row) else None
+        return _frame_tree(row, form, request) if form.kind == "json" else _frame(row, form, request)
+    pair = _only(list(pairs(found, most=form.budget.size)), asked, folder, "exchange")
+    return _exchange_tree(pair, form) if form.kind == "json" else _exchange(pair, form)
 
 
 def _only(found: Sequence[Any], asked: Shown, folder: Path, what: str) -> Any:
@@ -83,36 +98,31 @@ def _session(found: Any) -> str:
     return str((found.head if isinstance(found, Pair) else found)[c.SESSION])
 
 
-def _connection(found: connection.Connection, form: Form) -> Iterator[str]:
-    if form.kind == "json":
-        yield json.dumps(connection.as_json(found))
-    else:
-        yield from connection.as_text(found)
-
-
 def _frame(row: Row, form: Form, request: Row | None) -> Iterator[str]:
     """`request`: the row that it answers, where its own bytes don't tell all."""
-    if form.kind == "json":
-        yield json.dumps(as_json(row, body(row, form.records, request), form.most))
-    elif form.kind == "hex":
+    if form.kind == "hex":
         if form.named:
             yield printable(frame_id(row))
         yield from hex_dump(row[c.FRAME] or b"", row[c.MASKED] or [], form.most)
     else:
-        yield from as_text(row, body(row, form.records, request), form.most)
+        yield from as_text(row, form.body(row, request), form)
+
+
+def _frame_tree(row: Row, form: Form, request: Row | None) -> Tree:
+    return as_tree(row, form.body(row, request), form)
 
 
 def _exchange(pair: Pair, form: Form) -> Iterator[str]:
     """What both of its frames share, then each."""
-    frames = {row[c.KIND]: row for row in (pair.request, pair.response) if row}
-    if form.kind == "json":
-        bodies = {kind: as_json(row, body(row, form.records, pair.request), form.most) for kind, row in frames.items()}
-        yield json.dumps(exchange_json(pair) | bodies)
-        return
     if form.kind == "text":
         yield printable(_exchange_head(pair))
-    for row in frames.values():
+    for row in filter(None, (pair.request, pair.response)):
         yield from _frame(row, form._replace(named=True), pair.request)
+
+
+def _exchange_tree(pair: Pair, form: Form) -> Tree:
+    frames = {row[c.KIND]: row for row in (pair.request, pair.response) if row}
+    return exchange_json(pair) | {kind: _frame_tree(row, form, pair.request) for kind, row in frames.items()}
 
 
 def _exchange_head(pair: Pair) -> str:
@@ -126,27 +136,23 @@ def _exchange_head(pair: Pair) -> str:
     return f"{exchange_id(pair.head)}  {api_name(pair.head)} exchange: {', '.join(filter(None, told))}"
 
 
-def as_text(row: Row, body: Body, most: int) -> Iterator[str]:
-    """Lines of a frame; of each value of bytes `most` are shown."""
-    yield from _head(row)
-    if body.why:
-        yield f"{INDENT}({printable(body.why)})"
-    if body.values is not None:
-        yield from as_lines(body.values, 1, most)
+def as_text(row: Row, found: Body, form: Form) -> Iterator[str]:
+    """Lines of a frame whose body was `found`."""
+    yield from _head(row, form)
+    if found.why:
+        yield f"{INDENT}({printable(found.why)})"
+    if found.values is not None:
+        yield from as_lines(found.values, 1, form.most)
     elif row[c.FRAME]:
         yield f"{INDENT}its bytes: --format hex"
 
 
-def as_json(row: Row, body: Body, most: int) -> dict[str, Any]:
-    """The head, `body`, `why` if there is something to say about it, and of a response its errors.
-
-    Of each value of bytes the first `most`.
-    """
+def as_tree(row: Row, found: Body, form: Form) -> Tree:
+    """The head, `body`, `why` if there is something to say about it, and of a response its errors."""
     head = {name: value for name, value in row.items() if name not in (c.FRAME, c.AT) and value is not None}
-    told: dict[str, Any] = {"id": frame_id(row), "at": moment(row[c.AT_NS]), **head}
-    told["body"] = plain.as_json(body.values, most)
-    errors = errors_json(read_row(row)) if row[c.KIND] == c.RESPONSE else {}
-    return told | ({"why": body.why} if body.why else {}) | errors
+    errors = errors_json(form.reading(row)) if row[c.KIND] == c.RESPONSE else {}
+    told: Tree = {"id": frame_id(row), "at": moment(row[c.AT_NS]), **head, "body": found.values}
+    return told | ({"why": found.why} if found.why else {}) | errors
 
 
 def hex_dump(frame: bytes, masked: Sequence[Mapping[str, int]], most: int) -> Iterator[str]:
@@ -167,7 +173,7 @@ def _letter(code: int) -> str:
     return chr(code) if 32 <= code < 127 else "."
 
 
-def _head(row: Row) -> Iterator[str]:
+def _head(row: Row, form: Form) -> Iterator[str]:
     version = "" if row[c.API_VERSION] is None else f" version {row[c.API_VERSION]}"
     api = row[c.API] or ("" if row[c.API_KEY] is None else f"api {row[c.API_KEY]}")
     made = " (made by the proxy)" if row[c.MADE_BY] == c.BY_PROXY else ""
@@ -176,7 +182,7 @@ def _head(row: Row) -> Iterator[str]:
     facts = {"correlation id": row[c.CORRELATION_ID], "client id": row[c.CLIENT_ID], "principal": row[c.PRINCIPAL]}
     told = [f"{name} {printable(value)}" for name, value in facts.items() if value is not None]
     yield INDENT + ", ".join([*told, in_bytes(row[c.SIZE])])
-    errors = told_errors(read_row(row)) if row[c.KIND] == c.RESPONSE else ""
+    errors = told_errors(form.reading(row)) if row[c.KIND] == c.RESPONSE else ""
     if errors:
         yield f"{INDENT}errors: {errors.removeprefix('errors ')}"
     if row[c.NOTE]:
