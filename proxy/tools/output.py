@@ -22,10 +22,19 @@ INCOMPLETE = 3
 _AT_ONCE = 1 << 16
 
 
-def budget_option(help_text: str) -> Callable[[Command], Command]:
+class Incomplete(click.ClickException):
+    """What a command was to show takes more than its budget, so that it ended before its end."""
+
+    exit_code = INCOMPLETE
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"{reason}; --budget raises that")
+
+
+def budget_option(help_text: str, default: int = DEFAULT_SIZE) -> Callable[[Command], Command]:
     """--budget SIZE: `budget`, in bytes."""
-    default = written_size(DEFAULT_SIZE)
-    return click.option("--budget", default=default, show_default=True, metavar="SIZE", callback=_size, help=help_text)
+    shown = written_size(default)
+    return click.option("--budget", default=shown, show_default=True, metavar="SIZE", callback=_size, help=help_text)
 
 
 def _size(_context: click.Context, _option: click.Parameter, value: str) -> int:

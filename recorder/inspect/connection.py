@@ -68,7 +68,8 @@ class Connection:
 def connections(folder: Path, wanted: Wanted, *, most: int = DEFAULT_BUDGET) -> list[Connection]:
     """The connections that `wanted` names, by session: those that have frames or events.
 
-    `most`: bytes of memory that the error codes of a response may take.
+    `most`: bytes of memory that what is read of a file may take, and the error codes of a response.
+    Errors: as of `rows`.
     """
     found: dict[tuple[str, int], Connection] = {}
 
@@ -77,7 +78,7 @@ def connections(folder: Path, wanted: Wanted, *, most: int = DEFAULT_BUDGET) -> 
         return found.setdefault(key, Connection(*key))
 
     def counted() -> Iterator[Row]:
-        for row in rows(folder, wanted, bodies=of_exchanges):
+        for row in rows(folder, wanted, bodies=of_exchanges, most=most):
             _count(of(row), row)
             yield row
 
@@ -88,7 +89,7 @@ def connections(folder: Path, wanted: Wanted, *, most: int = DEFAULT_BUDGET) -> 
         if pair.reading:
             api.errors.update(error_counts(pair.reading))
             api.unread.update([pair.reading.unread.value] if pair.reading.unread else [])
-    for event in _events(folder, wanted):
+    for event in _events(folder, wanted, most):
         of(event).events.append(event)
     return [found[key] for key in sorted(found)]
 
@@ -101,11 +102,11 @@ def _count(connection: Connection, row: Row) -> None:
     connection.last_ns = at_ns if connection.last_ns is None else max(connection.last_ns, at_ns)
 
 
-def _events(folder: Path, wanted: Wanted) -> list[Row]:
+def _events(folder: Path, wanted: Wanted, most: int) -> list[Row]:
     groups = (
         group
         for file in files(folder, c.EVENTS_FOLDER)
-        for group in row_groups(file, _EVENTS, where=wanted.expression())
+        for group in row_groups(file, _EVENTS, where=wanted.expression(), most=most)
     )
     return sorted((row for group in groups for row in group.to_pylist()), key=lambda row: row[c.AT_NS])
 

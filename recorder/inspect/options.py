@@ -18,6 +18,8 @@ from click.shell_completion import CompletionItem
 from proxy.command_line import beginning_with, text
 from proxy.tools import names
 from proxy.tools.arguments import api_key
+from proxy.tools.output import budget_option
+from proxy.wire.budget import DEFAULT_BUDGET
 from proxy.wire.kafka07 import RequestType
 from recorder.capture import frames as c
 from recorder.inspect import moments
@@ -30,6 +32,7 @@ Api = tuple[int, str | None]
 LARGEST = (1 << 63) - 1
 NUMBER = click.IntRange(0, LARGEST)
 COUNT = click.IntRange(0, sys.maxsize)
+READING_HELP = "How much memory a file's frames may take, and one frame's error codes."
 FOLDER = click.argument("folder", type=click.Path(path_type=Path, file_okay=False), metavar="FOLDER")
 # the forms of an id, the longest first: a name of digits alone can only be a session's where three parts stand
 _IDS = (
@@ -127,6 +130,7 @@ def filters(*, kinds: bool) -> Callable[[Command], Command]:
         click.option("--until", type=time, help="Up to this time."),
         click.option("--limit", type=COUNT, help="Show the first N."),
         click.option("--json", "as_json", is_flag=True, help="One JSON object a line."),
+        budget_option(READING_HELP, DEFAULT_BUDGET),
     ]
     if kinds:
         choice = click.Choice([c.REQUEST, c.RESPONSE, c.TOKEN, c.UNFRAMED])

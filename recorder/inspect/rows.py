@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from proxy.wire.budget import DEFAULT_BUDGET
 from proxy.wire.long_polls import LONG_POLLS
 from recorder.capture import frames as c
 from recorder.capture.reader import GROUP, HEADS, ROW, Bodies, CaptureFile, Row, files, row_groups
@@ -49,57 +50,59 @@ def of_exchanges(row: Row) -> bool:
     return of_answers(row) or row[c.API_KEY] in LONG_POLLS
 
 
-def rows(folder: Path, wanted: Wanted, *, bodies: Choice = none) -> Iterator[Row]:
+def rows(folder: Path, wanted: Wanted, *, bodies: Choice = none, most: int = DEFAULT_BUDGET) -> Iterator[Row]:
     """The wanted frames, oldest first, as dicts of all columns.
 
-    `bodies`: whose bodies are read; those of all others are null.
+    Args:
+        bodies: whose bodies are read; those of all others are null.
+        most: bytes of memory that the heads of a file may take, and the bodies of a row group.
+    Errors: OverBudget, DamagedFileError, UnknownFormatError.
     """
     sessions: dict[str, list[CaptureFile]] = defaultdict(list)
     for file in _files(folder, wanted):
         sessions[file.session].append(file)
-    streams = [_session(found, wanted, bodies) for found in sessions.values()]
+    streams = [_session(found, wanted, bodies, most) for found in sessions.values()]
     return heapq.merge(*streams, key=lambda row: tuple(row[name] for name in _ORDER))
 
 
-def request_of(folder: Path, response: Row) -> Row | None:
-    """The request that a frame answers, with its bytes; None where the capture lacks it."""
+def request_of(folder: Path, response: Row, *, most: int = DEFAULT_BUDGET) -> Row | None:
+    """The request that a frame answers, with its bytes; None where the capture lacks it. `most`: as of `rows`."""
     key = c.SESSION, c.CONNECTION, c.EXCHANGE
     session, connection, exchange = (response[name] for name in key)
     wanted = Wanted((session,), (connection,), exchanges=(exchange,), kinds=(c.REQUEST,))
-    found = rows(folder, wanted, bodies=all_bodies)
+    found = rows(folder, wanted, bodies=all_bodies, most=most)
     # a session is found by how its name begins
     return next((row for row in found if row[c.SESSION] == session), None)
 
 
-def tables(folder: Path, kind: str, columns: Sequence[str]) -> Iterator[Any]:
-    """Everything of `kind` (frames or events) as tables, session by session."""
+def tables(folder: Path, kind: str, columns: Sequence[str], *, most: int = DEFAULT_BUDGET) -> Iterator[Any]:
+    """Everything of `kind` (frames or events) as tables, session by session. `most` and errors: as of `rows`."""
     for file in files(folder, kind):
-        yield from row_groups(file, columns)
+        yield from row_groups(file, columns, most=most)
 
 
-def last_ns(folder: Path) -> int:
-    """When the capture's last frame arrived, in ns since 1970; 0 without one."""
+def last_ns(folder: Path, *, most: int = DEFAULT_BUDGET) -> int:
+    """When the capture's last frame arrived, in ns since 1970; 0 without one. `most` and errors: as of `rows`."""
     found = files(folder)
     newest = max(((file.date, file.hour) for file in found), default=None)
     times = (
         pc.max(group[c.AT_NS]).as_py()
         for file in found
         if (file.date, file.hour) == newest
-        for group in row_groups(file, [c.AT_NS])
+        for group in row_groups(file, [c.AT_NS], most=most)
     )
     return max(times, default=0)
 
 
-def _session(found: Sequence[CaptureFile], wanted: Wanted, bodies: Choice) -> Iterator[Row]:
+def _session(found: Sequence[CaptureFile], wanted: Wanted, bodies: Choice, most: int) -> Iterator[Row]:
     for file in found:
-        groups = list(row_groups(file, _COLUMNS, where=wanted.expression()))
+        groups = list(row_groups(file, _COLUMNS, where=wanted.expression(), most=most))
         if groups:
             table = pa.concat_tables(groups).sort_by([(name, "ascending") for name in _ORDER])
-            yield from _with_bodies(file, table, bodies)
+            yield from _with_bodies(Bodies(file, most=most), table, bodies)
 
 
-def _with_bodies(file: CaptureFile, table: Any, bodies: Choice) -> Iterator[Row]:
-    found = Bodies(file)
+def _with_bodies(found: Bodies, table: Any, bodies: Choice) -> Iterator[Row]:
     for batch in table.to_batches(max_chunksize=_AT_ONCE):
         for row in batch.to_pylist():
             row[c.FRAME] = found.of(row) if bodies(row) else None

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from proxy.terminal import printable
 from proxy.tools.plain import INDENT, as_lines
-from proxy.wire.budget import Budget
+from proxy.wire.budget import DEFAULT_BUDGET, Budget
 from proxy.wire.errors import in_bytes
 from recorder.capture import frames as c
 from recorder.capture.outcome import Outcome
@@ -55,6 +55,11 @@ class Form(NamedTuple):
         """Its values. `request`: the row that it answers, where its own bytes don't tell all."""
         return body(row, self.records, request, budget=self.budget)
 
+    @property
+    def of_a_file(self) -> int:
+        """Bytes of memory that what is read of a file may take: little is to be shown, but much may have to be read."""
+        return max(self.budget.size, DEFAULT_BUDGET)
+
     def reading(self, row: Row) -> Reading:
         """What a response tells of errors. It is small, and kept by nobody: from a budget of its own."""
         return read_row(row, budget=Budget(self.budget.size))
@@ -72,12 +77,12 @@ def shown(folder: Path, asked: Shown, form: Form) -> Iterator[str] | Tree:
         sequences=() if asked.sequence is None else (asked.sequence,),
     )
     if asked.exchange is None and asked.sequence is None:
-        told = _only(connection.connections(folder, wanted, most=form.budget.size), asked, folder, "connection")
+        told = _only(connection.connections(folder, wanted, most=form.of_a_file), asked, folder, "connection")
         return connection.as_json(told) if form.kind == "json" else connection.as_text(told)
-    found = list(rows(folder, wanted, bodies=all_bodies))
+    found = list(rows(folder, wanted, bodies=all_bodies, most=form.of_a_file))
     if asked.exchange is None:
         row = _only(found, asked, folder, "frame")
-        request = request_of(folder, row) if needs_request(row) else None
+        request = request_of(folder, row, most=form.of_a_file) if needs_request(row) else None
         return _frame_tree(row, form, request) if form.kind == "json" else _frame(row, form, request)
     pair = _only(list(pairs(found, most=form.budget.size)), asked, folder, "exchange")
     return _exchange_tree(pair, form) if form.kind == "json" else _exchange(pair, form)

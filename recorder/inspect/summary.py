@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from rich.console import RenderableType
 from rich.table import Table
 
+from proxy.wire.budget import DEFAULT_BUDGET
 from recorder.capture import frames as c
 from recorder.inspect.lines import moment
 from recorder.inspect.losses import Losses
@@ -73,13 +74,16 @@ class Summary:
         session.connections.add(row[c.CONNECTION])
 
 
-def summarize(folder: Path, notes: Iterable[str] = ()) -> Summary:
-    """Count everything in the capture. `notes`: what is known to be missing from its files."""
+def summarize(folder: Path, notes: Iterable[str] = (), *, most: int = DEFAULT_BUDGET) -> Summary:
+    """Count everything in the capture.
+
+    `notes`: what is known to be missing from its files; `most`: bytes of memory that a file may take.
+    """
     found = Summary()
     found.losses.notes += notes
-    for frames in tables(folder, c.FRAMES_FOLDER, _COLUMNS):
+    for frames in tables(folder, c.FRAMES_FOLDER, _COLUMNS, most=most):
         found.add(frames)
-    for events in tables(folder, c.EVENTS_FOLDER, _EVENTS):
+    for events in tables(folder, c.EVENTS_FOLDER, _EVENTS, most=most):
         rows = events.to_pylist()
         found.losses.add_events(rows)
         found.gaps += [row for row in rows if row[c.KIND] == c.EVENT_GAP]
