@@ -12,11 +12,12 @@ from typing import Any
 
 from proxy.wire import apis as _apis
 from proxy.wire.apis import API_VERSION, Kind, api_key, api_keys, api_name, checked, is_flexible, known, versions
-from proxy.wire.budget import DEFAULT_BUDGET, Allowance, Budget
+from proxy.wire.budget import Allowance, Budget
 from proxy.wire.compile.counted import counted_decoder
 from proxy.wire.compile.decoder import decoder
 from proxy.wire.compile.encoder import encoder
 from proxy.wire.compile.projector import projector
+from proxy.wire.compile.runtime import LargeBody
 from proxy.wire.compile.walker import walker
 from proxy.wire.errors import Malformed, OverBudget, WireError, naming
 from proxy.wire.headers import (
@@ -61,11 +62,6 @@ Again = tuple[Callable[..., "Codec"], tuple[Any, ...]]
 # more than there are messages; a peer that asks for all of 2**32 keys and versions fills no memory
 MOST_CACHED = 4096
 SECRET_MARKS = frozenset(MASKED)
-
-# No byte of a body comes to more than this many of values: an array's elements have two bytes at least, a struct of
-# three has three lists. Bodies that are shorter need not be counted.
-MOST_PER_BYTE = 400
-NEVER_TOO_LARGE = DEFAULT_BUDGET // MOST_PER_BYTE
 
 API_VERSIONS, UNSUPPORTED_VERSION = 18, 35
 # version 0 of an ApiVersions response: error code, number of elements, and so many elements up to its end
@@ -148,7 +144,7 @@ class Codec:
         """
         return encoder(self.message, self.version)
 
-    def decode(self, buf: Buffer, at: int = 0, *, budget: Budget | None = None) -> tuple[Values, int]:
+    def decode(self, buf: Buffer, at: int = 0, budget: Budget | None = None) -> tuple[Values, int]:
         """The body at `at` as plain values by Kafka's field names in snake_case, and the offset behind it.
 
         A uuid is 16 bytes, records are bytes. Tagged fields that the catalog doesn't know stand in their struct under
@@ -160,9 +156,12 @@ class Codec:
         Errors: Truncated, Malformed, OverBudget.
         """
         data = buf if type(buf) is bytes else bytes(buf)
-        if budget is None and len(data) <= NEVER_TOO_LARGE:
-            return self._decode(data, at)
-        return self._decode_within(data, at, (budget or Budget()).values)
+        if budget is None:
+            try:
+                return self._decode(data, at)
+            except LargeBody:
+                budget = Budget()
+        return self._decode_within(data, at, budget.values)
 
     def _decode_within(self, data: bytes, at: int, allowance: Allowance) -> tuple[Values, int]:
         values: Values = {}

@@ -3,6 +3,7 @@
 Prices are of what comes on top of the bytes that were read: those are counted as they are, whole, when a body is begun.
 """
 
+from proxy.wire.budget import DEFAULT_BUDGET
 from proxy.wire.compile.layout import Slot, Struct
 
 # A dict, and each of its items; a list, and each of its places.
@@ -13,6 +14,10 @@ SCALAR, SIZED = 32, 56
 TIMES_HELD = 2
 # An entry of a tag buffer: where it stands, its number and its bytes.
 TAG = 300
+# No byte of a body comes to more than so many of values: an array's elements have two bytes at least, a struct of three
+# has three lists. A buffer that is shorter never comes to more than the budget of a call.
+MOST_PER_BYTE = 400
+NEVER_TOO_LARGE = DEFAULT_BUDGET // MOST_PER_BYTE
 # What a projection finds: the value, its start and its end.
 SPAN = 136
 

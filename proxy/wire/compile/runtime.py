@@ -39,6 +39,10 @@ READY_BY_CODE = {"b": "INT8S", "h": "INT16S", "i": "INT32S", "q": "INT64S", "16s
 SHORT = [bytes([value]) for value in range(128)]
 
 
+class LargeBody(Exception):
+    """A buffer whose values may come to more than there is memory: they have to be counted."""
+
+
 class Absent(dict[str, Any]):
     """The value of a tagged struct that is absent: one object for every message, so it refuses to be changed.
 

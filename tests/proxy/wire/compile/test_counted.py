@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from proxy.wire import catalog
 from proxy.wire.budget import Budget
-from proxy.wire.catalog import MOST_PER_BYTE, NEVER_TOO_LARGE, Codec
+from proxy.wire.catalog import Codec
 from proxy.wire.compile import costs
+from proxy.wire.compile.costs import MOST_PER_BYTE, NEVER_TOO_LARGE
 from proxy.wire.compile.layout import FIXED, Slot, Struct, layout
 from proxy.wire.embedded import schemas
 from proxy.wire.errors import OverBudget, Truncated, WireError
@@ -122,13 +123,12 @@ def test_tags_that_nobody_knows_are_paid_for() -> None:
 
 
 def test_without_a_budget_a_call_has_one_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    body = METADATA.encode({"brokers": [{"host": "h"}] * 100})
-    assert len(body) < NEVER_TOO_LARGE
-    monkeypatch.setattr(catalog, "NEVER_TOO_LARGE", 10)
-    assert METADATA.decode(body) == METADATA.decode(body, budget=Budget())
+    fetch = must_codec("response", 1, 12)
+    body = fetch.encode({"responses": [{"partitions": [{"records": bytes(NEVER_TOO_LARGE)}]}]})
+    assert fetch.decode(body) == fetch.decode(body, budget=Budget())
     monkeypatch.setattr(catalog, "Budget", lambda: Budget(1000))
-    with pytest.raises(OverBudget, match=r"Metadata v12 at byte .*: decoding makes more than 1000 bytes"):
-        METADATA.decode(body)
+    with pytest.raises(OverBudget, match=r"Fetch v12 at byte .*: decoding makes more than 1000 bytes"):
+        fetch.decode(body)
 
 
 def test_a_projection_that_counts_finds_the_same() -> None:
