@@ -65,13 +65,13 @@ class _Writer:
     def _inside(self, brackets: str, values: Iterable[tuple[str, Any]], depth: int) -> Iterator[str]:
         """Each value behind what stands before it."""
         yield brackets[0]
-        between = ""
+        between, line = "", self._line(depth + 1)
         for before, value in values:
             found = self.value(value, depth + 1)
             first = next(found, None)
-            if first is None or not self._allowance.allows(len(before)):
+            if first is None or not self._allowance.allows(len(line) + len(before)):
                 break
-            yield f"{between}{self._line(depth + 1)}{before}{first}"
+            yield f"{between}{line}{before}{first}"
             yield from found
             between = "," if self._indent is not None else ", "
         yield (self._line(depth) if between else "") + brackets[1]

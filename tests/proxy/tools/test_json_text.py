@@ -76,11 +76,12 @@ def test_what_is_masked_stays_so_and_names_are_text() -> None:
 @given(TREES, st.integers(0, 200))
 def test_what_there_is_when_the_text_ends_is_json_and_a_beginning(tree: Any, most: int) -> None:
     outer = {"tree": tree, "more": "x" * 200}
-    told = read(outer, most)
-    assert begins(told, outer)
-    # brackets and what stands between are not counted
-    assert len(written(outer, most)) <= most + 4 * len(written(outer))
-    assert sum(map(len, leaves(told))) <= most
+    for indent in (None, 2):
+        text = written(outer, most, indent=indent)
+        assert begins(json.loads(text), outer)
+        # brackets, what stands between, and the lines on which they close are not counted
+        nested = [line for line in text.splitlines() if line.strip(" ,") in ("{}", "[]", "}", "]")]
+        assert len(text) - sum(map(len, nested)) <= most + 4 * (text.count(",") + text.count("{") + text.count("[") + 1)
 
 
 def begins(part: Any, whole: Any) -> bool:
@@ -93,13 +94,6 @@ def begins(part: Any, whole: Any) -> bool:
     return False
 
 
-def leaves(tree: Any) -> list[str]:
-    if isinstance(tree, dict | list):
-        inner = tree.values() if isinstance(tree, dict) else tree
-        return [leaf for one in inner for leaf in leaves(one)]
-    return [json.dumps(tree)] if tree is not None else []
-
-
 def test_bytes_that_are_too_long_are_not_begun() -> None:
     budget = Budget(1000)
     told = json.loads("".join(pieces({"a": b"x" * 100, "b": b"y" * 10_000, "c": 1}, budget.text)))
@@ -107,6 +101,15 @@ def test_bytes_that_are_too_long_are_not_begun() -> None:
     assert told["b"] == {"length": 10_000}
     assert "c" not in told
     assert budget.used_up == ["printing"]
+
+
+def test_indents_are_text_too() -> None:
+    tree: Any = None
+    for _ in range(50):
+        tree = [tree] * 2 if tree is None else [tree]
+    text = written(tree, 2000, indent=2)
+    assert len(text) < 5000
+    assert json.loads(text)
 
 
 def test_a_text_that_grows_by_its_escapes_ends_where_the_budget_does() -> None:
