@@ -43,6 +43,10 @@ class Allowance:
         self.left -= size
         return True
 
+    def give_back(self, size: int) -> None:
+        """Of what was taken, `size` bytes are not there any more."""
+        self.left += size
+
     def exhaust(self) -> None:
         """More is wanted than is left: nothing is left from now on."""
         self.left, self.is_used_up = 0, True

@@ -33,6 +33,8 @@ ALL = tuple(name for name, _ in c.FRAME_COLUMNS)
 _NEVER_NULL = (c.SESSION, c.SEQUENCE, c.DIALECT, c.KIND, c.MADE_BY, c.AT_NS, c.SIZE)
 # where a row stands in its file, for whoever asks `Bodies` for its body later
 GROUP, ROW = "_group", "_row"
+# what reading does, as an allowance's sentence says it
+READING = "reading"
 # rows in the order of their arrival go back and forth between two row groups at most
 MOST_GROUPS = 2
 
@@ -69,7 +71,7 @@ def row_groups(
     *,
     where: Any = None,
     largest_body: int | None = None,
-    most: int = DEFAULT_BUDGET,
+    allowance: Allowance | None = None,
 ) -> Iterator[Any]:
     """A file's rows as Arrow tables in today's format, one for each row group that has wanted rows.
 
@@ -77,23 +79,33 @@ def row_groups(
         columns: those of the schema; GROUP and ROW too.
         where: a pyarrow expression over any columns but `frame`.
         largest_body: bodies of more bytes (as stored) are null.
-        most: bytes of memory that all wanted rows of the file may take, and each row group while it is looked at.
+        allowance: what the memory of all wanted rows is taken from, and what each row group must fit while it is looked
+            at; by default a new one.
     Errors: UnknownFormatError for a file of a newer format, or of none; DamagedFileError; OverBudget.
     """
     with _errors_of(file):
-        yield from _row_groups(file, columns, where, largest_body, Allowance("reading", most))
+        yield from _row_groups(file, columns, where, largest_body, allowance or Allowance(READING, DEFAULT_BUDGET))
 
 
 class Bodies:
     """The bodies of a file's rows, one by one. Of the row groups only those asked for last are in memory.
 
-    `most`: bytes of memory that those of a row group may take. Resource handling: none; the file is opened for each row
-    group.
+    `allowance`: what their memory is taken from. Resource handling: `close` gives it back; the file is opened for each
+    row group.
     """
 
-    def __init__(self, file: CaptureFile, *, most: int = DEFAULT_BUDGET) -> None:
-        self._file, self._most = file, most
+    def __init__(self, file: CaptureFile, allowance: Allowance) -> None:
+        self._file, self._allowance = file, allowance
         self._columns: dict[int, Any] = {}
+
+    def close(self) -> None:
+        """Forgets what was read."""
+        while self._columns:
+            self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        column = self._columns.pop(next(iter(self._columns)))
+        self._allowance.give_back(column.nbytes)
 
     def of(self, row: Row) -> bytes | None:
         """The body of a row with its GROUP and ROW. Errors: as of `row_groups`."""
@@ -101,7 +113,7 @@ class Bodies:
         column = self._columns.pop(group, None)
         if column is None:
             if len(self._columns) == MOST_GROUPS:
-                del self._columns[next(iter(self._columns))]
+                self._forget_oldest()
             column = self._read(group)
         self._columns[group] = column
         found: bytes | None = column[row[ROW]].as_py()
@@ -110,7 +122,9 @@ class Bodies:
     def _read(self, group: int) -> Any:
         path = self._file.path
         with _errors_of(self._file), path.open("rb") as raw, opened(path) as parquet:
-            return RowGroup(parquet, raw, group, Allowance("reading", self._most)).stored_bodies()
+            column = RowGroup(parquet, raw, group, self._allowance).stored_bodies()
+            self._allowance.take(column.nbytes)
+            return column
 
 
 @contextmanager
@@ -164,7 +178,8 @@ def rows(
 ) -> Iterator[Row]:
     """Rows of `frames` or `events` as dicts, session by session, in the order of the log."""
     for file in files(folder, kind):
-        for table in row_groups(file, columns, where=where, largest_body=largest_body, most=most):
+        allowance = Allowance(READING, most)
+        for table in row_groups(file, columns, where=where, largest_body=largest_body, allowance=allowance):
             yield from table.to_pylist()
 
 

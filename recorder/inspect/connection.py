@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from proxy.terminal import printable
-from proxy.wire.budget import DEFAULT_BUDGET
+from proxy.wire.budget import DEFAULT_BUDGET, Allowance
 from recorder.capture import frames as c
-from recorder.capture.reader import files, row_groups
+from recorder.capture.reader import READING, files, row_groups
 from recorder.inspect.details import detail
 from recorder.inspect.exchanges import pairs
 from recorder.inspect.lines import api_name, error_counts, moment
@@ -21,6 +21,8 @@ from recorder.terminal import count, size
 
 Row = dict[str, Any]
 _EVENTS = [name for name, _ in c.EVENT_COLUMNS]
+# What an event takes as a Python value, or what is known of a connection, or of an api on it.
+ENTRY_SIZE = 2000
 # facts of the `opened` event, in the order in which they are told
 _FACTS = ("client", "listener", "node", "upstream", "tls", "cluster", "dialect", "principal")
 # what is told of an event's detail
@@ -68,14 +70,18 @@ class Connection:
 def connections(folder: Path, wanted: Wanted, *, most: int = DEFAULT_BUDGET) -> list[Connection]:
     """The connections that `wanted` names, by session: those that have frames or events.
 
-    `most`: bytes of memory that what is read of a file may take, and the error codes of a response.
-    Errors: as of `rows`.
+    `most`: bytes of memory that what is read of files may take, what is told of connections, and the error codes of a
+    response. Errors: as of `rows`.
     """
     found: dict[tuple[str, int], Connection] = {}
+    told = Allowance("telling of connections", most)
 
     def of(row: Row) -> Connection:
         key = row[c.SESSION], row[c.CONNECTION]
-        return found.setdefault(key, Connection(*key))
+        if key not in found:
+            told.take(ENTRY_SIZE)
+            found[key] = Connection(*key)
+        return found[key]
 
     def counted() -> Iterator[Row]:
         for row in rows(folder, wanted, bodies=of_exchanges, most=most):
@@ -83,15 +89,22 @@ def connections(folder: Path, wanted: Wanted, *, most: int = DEFAULT_BUDGET) -> 
             yield row
 
     for pair in pairs(counted(), most=most):
-        api = of(pair.head).apis.setdefault(api_name(pair.head), Api())
+        api = _api(of(pair.head), api_name(pair.head), told)
         api.exchanges += 1
         api.outcomes[pair.outcome.value] += 1
         if pair.reading:
             api.errors.update(error_counts(pair.reading))
             api.unread.update([pair.reading.unread.value] if pair.reading.unread else [])
-    for event in _events(folder, wanted, most):
+    for event in _events(folder, wanted, told):
         of(event).events.append(event)
     return [found[key] for key in sorted(found)]
+
+
+def _api(connection: Connection, name: str, told: Allowance) -> Api:
+    if name not in connection.apis:
+        told.take(ENTRY_SIZE)
+        connection.apis[name] = Api()
+    return connection.apis[name]
 
 
 def _count(connection: Connection, row: Row) -> None:
@@ -102,13 +115,13 @@ def _count(connection: Connection, row: Row) -> None:
     connection.last_ns = at_ns if connection.last_ns is None else max(connection.last_ns, at_ns)
 
 
-def _events(folder: Path, wanted: Wanted, most: int) -> list[Row]:
-    groups = (
-        group
-        for file in files(folder, c.EVENTS_FOLDER)
-        for group in row_groups(file, _EVENTS, where=wanted.expression(), most=most)
-    )
-    return sorted((row for group in groups for row in group.to_pylist()), key=lambda row: row[c.AT_NS])
+def _events(folder: Path, wanted: Wanted, told: Allowance) -> list[Row]:
+    found: list[Row] = []
+    for file in files(folder, c.EVENTS_FOLDER):
+        for group in row_groups(file, _EVENTS, where=wanted.expression(), allowance=Allowance(READING, told.size)):
+            told.take(len(group) * ENTRY_SIZE)
+            found += group.to_pylist()
+    return sorted(found, key=lambda row: row[c.AT_NS])
 
 
 def as_json(found: Connection) -> dict[str, Any]:

@@ -70,6 +70,16 @@ class Losses:
             self.apis.setdefault((cause, api), Counter()).update(numbers(each))
 
     @property
+    def lines(self) -> int:
+        """How many lines its table has."""
+        return len(self.gaps) + len(self.apis) + len(self.died) + len(self.notes)
+
+    @property
+    def connections(self) -> int:
+        """Of how many something is known."""
+        return len(self._uncounted)
+
+    @property
     def missing(self) -> Missing:
         """All of it."""
         left_out = sum(max(number, 0) for key, number in self._uncounted.items() if key in self._closed)

@@ -5,9 +5,10 @@ A frame is its head, its body as a tree, its bytes as a dump.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from proxy.terminal import printable
 from proxy.tools.plain import INDENT, as_lines
@@ -36,7 +37,10 @@ from recorder.terminal import milliseconds
 
 Row = Mapping[str, Any]
 Tree = dict[str, Any]
+Found = TypeVar("Found")
 _WIDTH = 16
+# that are named where somebody has to choose one
+MOST_SESSIONS = 20
 
 
 class Form(NamedTuple):
@@ -56,8 +60,8 @@ class Form(NamedTuple):
         return body(row, self.records, request, budget=self.budget)
 
     @property
-    def of_a_file(self) -> int:
-        """Bytes of memory that what is read of a file may take: little is to be shown, but much may have to be read."""
+    def of_files(self) -> int:
+        """Bytes of memory that what is read of files may take: little is to be shown, but much may have to be read."""
         return max(self.budget.size, DEFAULT_BUDGET)
 
     def reading(self, row: Row) -> Reading:
@@ -77,30 +81,46 @@ def shown(folder: Path, asked: Shown, form: Form) -> Iterator[str] | Tree:
         sequences=() if asked.sequence is None else (asked.sequence,),
     )
     if asked.exchange is None and asked.sequence is None:
-        told = _only(connection.connections(folder, wanted, most=form.of_a_file), asked, folder, "connection")
-        return connection.as_json(told) if form.kind == "json" else connection.as_text(told)
-    found = list(rows(folder, wanted, bodies=all_bodies, most=form.of_a_file))
+        known = connection.connections(folder, wanted, most=form.of_files)
+        _check_one([one.session for one in known], asked, folder, "connection")
+        return connection.as_json(known[0]) if form.kind == "json" else connection.as_text(known[0])
+    every = rows(folder, wanted, bodies=all_bodies, most=form.of_files)
+    found = _of_one_session(every, asked, folder, "frame" if asked.exchange is None else "exchange")
     if asked.exchange is None:
-        row = _only(found, asked, folder, "frame")
-        request = request_of(folder, row, most=form.of_a_file) if needs_request(row) else None
+        row = _first(found)
+        request = request_of(folder, row, most=form.of_files) if needs_request(row) else None
         return _frame_tree(row, form, request) if form.kind == "json" else _frame(row, form, request)
-    pair = _only(list(pairs(found, most=form.budget.size)), asked, folder, "exchange")
+    pair = _first(pairs(found, most=form.of_files, with_bodies=True))
     return _exchange_tree(pair, form) if form.kind == "json" else _exchange(pair, form)
 
 
-def _only(found: Sequence[Any], asked: Shown, folder: Path, what: str) -> Any:
-    if not found:
+def _of_one_session(found: Iterable[dict[str, Any]], asked: Shown, folder: Path, what: str) -> Iterator[dict[str, Any]]:
+    """The rows, which may be many and large: none is kept. Errors: as of `_check_one`, behind the last row."""
+    sessions: dict[str, None] = {}
+    for row in found:
+        sessions[row[c.SESSION]] = None
+        if len(sessions) > MOST_SESSIONS:
+            break
+        if len(sessions) == 1:
+            yield row
+    _check_one([*sessions], asked, folder, what)
+
+
+def _check_one(sessions: Sequence[str], asked: Shown, folder: Path, what: str) -> None:
+    """Raises LookupError where there is none, or several."""
+    if not sessions:
         raise LookupError(f"no {what} {printable(asked)} in {printable(folder)}")
-    if len(found) > 1:
-        sessions = ", ".join(dict.fromkeys(printable(_session(one)) for one in found))
-        raise LookupError(f"{printable(asked)} is in several sessions: put one before it ({sessions})")
-    return found[0]
+    if len(sessions) > 1:
+        named = ", ".join(map(printable, sessions[:MOST_SESSIONS])) + (", ..." if len(sessions) > MOST_SESSIONS else "")
+        raise LookupError(f"{printable(asked)} is in several sessions: put one before it ({named})")
 
 
-def _session(found: Any) -> str:
-    if isinstance(found, connection.Connection):
-        return found.session
-    return str((found.head if isinstance(found, Pair) else found)[c.SESSION])
+def _first(found: Iterable[Found]) -> Found:
+    """The first, once all have passed by."""
+    every = iter(found)
+    first = next(every)
+    deque(every, maxlen=0)
+    return first
 
 
 def _frame(row: Row, form: Form, request: Row | None) -> Iterator[str]:

@@ -224,7 +224,24 @@ def test_a_dump_ends_where_the_budget_does(capture: Path) -> None:
 
 def test_error_codes_that_take_too_much_are_said_to(capture: Path) -> None:
     done = run("inspect", "exchanges", str(capture), "--errors", "--budget", str(BUDGET))
-    assert (done.exit_code, done.stdout.splitlines()[-1].endswith("more error codes than --budget allows")) == (0, True)
+    assert (done.exit_code, done.stdout.count("\n")) == (0, 1), "only the header"
+    assert (
+        done.stderr.splitlines()[-1] == "note: of 1 response nobody can tell whether it holds errors (over_budget: 1)"
+    )
+    for command in ("exchanges", "frames"):
+        done = run("inspect", command, str(capture), "--budget", str(BUDGET))
+        assert done.exit_code == 0
+        assert done.stdout.count("errors not read: more than --budget\n") == 1
+    done = run("inspect", "show", str(capture), "1/3", "--budget", str(BUDGET))
+    assert "\n  errors: not read: more than --budget\n" in done.stdout
+
+
+def test_a_connection_with_such_an_answer_is_told(capture: Path) -> None:
+    done = run("inspect", "show", str(capture), "1", "--budget", "1GiB")
+    assert (done.exit_code, "  api 42: 1 exchange, 1 request lost, GROUP_ID_NOT_FOUND x200000\n" in done.stdout) == (
+        0,
+        True,
+    )
 
 
 def test_a_capture_that_takes_too_much_to_read_says_so_in_one_line(capture: Path) -> None:
