@@ -112,7 +112,7 @@ def sessions(folder: Path) -> list[str]:
     """The sessions of a capture that have something in the spool, oldest first."""
     try:
         with Folder.at(folder) as capture, capture.folder(SPOOL_FOLDER) as spool:
-            return [name for name in spool.names() if _NAME.fullmatch(name) and spool.is_folder(name)]
+            return [name for name in spool.names() if is_name(name) and spool.is_folder(name)]
     except FileNotFoundError:
         return []
 
@@ -219,8 +219,13 @@ def _remove_hidden(spool: Folder, hidden: str) -> None:
             spool.remove_folder(hidden)
 
 
+def is_name(text: str) -> bool:
+    """Whether a session may be called so: it names files, and nothing that a shell understands."""
+    return _NAME.fullmatch(text) is not None
+
+
 def _checked(session: str) -> str:
-    if not _NAME.fullmatch(session):
+    if not is_name(session):
         raise ValueError(f"not a session's name: {session!r}")
     return session
 

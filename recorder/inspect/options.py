@@ -22,6 +22,7 @@ from proxy.tools.output import budget_option
 from proxy.wire.budget import DEFAULT_BUDGET
 from proxy.wire.kafka07 import RequestType
 from recorder.capture import frames as c
+from recorder.capture.session import is_name
 from recorder.inspect import moments
 from recorder.inspect.moments import Moment
 
@@ -64,11 +65,14 @@ def _complete_api(_context: click.Context, _param: click.Parameter, begun: str) 
 
 
 def _complete_session(context: click.Context, _param: click.Parameter, begun: str) -> list[CompletionItem]:
-    """The sessions of the folder that stands before, by the names of its files."""
+    """The sessions of the folder that stands before, by the names of its files.
+
+    What a shell is handed becomes part of a command line. So a file that no session can have made is passed over.
+    """
     # click gives up on arguments where an option has no value yet, and leaves them as they were given
     given = [context.params["folder"]] if context.params.get("folder") else context.args
     files = Path(given[0]).glob(f"{c.FRAMES_FOLDER}/*/*/[!._]*.parquet") if given else []
-    return beginning_with(begun, sorted({file.stem.rsplit("-", 2)[0] for file in files}))
+    return beginning_with(begun, sorted(filter(is_name, {file.stem.rsplit("-", 2)[0] for file in files})))
 
 
 class Shown(NamedTuple):
