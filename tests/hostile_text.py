@@ -25,7 +25,7 @@ NAME = "".join((WORD, "\x1b]0;t\x07\x1b[7;95m", f"\n{FORGED}", "\x7f\x9b31m\u202
 RAW_NAME = NAME + "\udcff"
 
 # what this program's own tables are dressed with, and rich's spinner
-OWN = re.compile(r"\x1b\[(?:0|1|2|3|3[1-6]|1;3[1-6])?m|\x1b\[\?25[lh]|\x1b\[2K|\x1b\[1A")
+OWN = re.compile(r"\x1b\[(?:0|1|2|3|3[1-6]|1;3[1-6]|2;3)?m|\x1b\[\?25[lh]|\x1b\[2K|\x1b\[1A")
 # all else that is more than visible letters, line ends and blanks
 _OBEYED = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xa0\xad\u061c\u200b-\u200f\u2028-\u202f\u2060-\u206f\u2800\u3000\u3164"

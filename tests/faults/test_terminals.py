@@ -32,7 +32,7 @@ from pathlib import Path
 from unittest import mock
 
 from proxy.cli import main
-from tests.faults.test_terminals import RESPONSES, SESSION, SHOWN
+from tests.faults.test_terminals import EXCHANGES, RESPONSES, SESSION, SHOWN
 from tests.hostile_text import NAME, RAW_NAME, TEXT
 
 os.umask(0o077)
@@ -50,6 +50,10 @@ def view(*arguments):
     except Exception:
         traceback.print_exc()
 
+named("ready")
+with mock.patch("recorder.capture.session.is_own", lambda folder, session: False):
+    view("inspect", empty)
+view("inspect", folder / ("other" + NAME))
 for command in ("summary", "frames", "exchanges"):
     named("inspect " + command)
     view("inspect", command, capture)
@@ -63,6 +67,14 @@ view("inspect", "frames", folder / ("no" + RAW_NAME))
 view("inspect", "show", capture, NAME)
 view("inspect", "show", capture, "7/7")
 view("inspect", NAME)
+named("inspect in a narrow terminal")
+with mock.patch.dict(os.environ, COLUMNS="50"):
+    for command in ("summary", "frames", "exchanges"):
+        view("inspect", command, capture)
+named("inspect damaged files")
+for name in ("broken", "strange"):
+    view("inspect", "frames", folder / (name + NAME))
+    view("inspect", folder / (name + NAME))
 for form in ("text", "json", "hex"):
     named("inspect show " + form)
     view("inspect", "show", capture, *SHOWN, "--format", form, "--bytes", "4096")
@@ -72,6 +84,9 @@ for form in ("text", "json"):
     view("inspect", "show", capture, f"{SESSION}/2", "--format", form)
     view("inspect", "show", capture, f"{SESSION}/5", "--format", form)
     view("inspect", "show", capture, f"{NAME}/2", "--format", form)
+for form in ("text", "json", "hex"):
+    named("inspect show exchange as " + form)
+    view("inspect", "show", capture, *EXCHANGES, "--format", form, "--bytes", "4096")
 named("wire decode")
 view("wire", "decode", "--file", folder / "requests")
 view("wire", "decode", "--file", folder / NAME)
@@ -83,6 +98,9 @@ named("wire show")
 view("wire", "show", NAME)
 view("wire", "show", "fetch", "--source", "project", "--path", NAME)
 view("wire", NAME)
+named("wire errors")
+view("wire", "errors", NAME)
+view("wire", "errors", TEXT.replace("\0", ""), "--json")
 named("config check")
 for file in sorted(folder.glob("*.toml")):
     view("config", "check", file)
@@ -170,10 +188,16 @@ def _frame(kind: apis.Kind, key: int) -> bytes:
     return catalog.encode_response(key, version, 7, values)
 
 
+FETCH = 1
 KEYS = [key for key in catalog.api_keys() if catalog.versions(key)]
 RESPONSES = [(key, catalog.versions(key)[-1]) for key in KEYS if apis.message("response", key)]
 SHOWN = [f"{connection}/{key}" for connection in (2, 3) for key in KEYS]
 SHOWN += ["4/0"]
+# answered, unanswered, and an answer whose request is gone: of a fetch, which may wait
+EXCHANGES = [f"6/e{FETCH}", f"{SESSION}/2/e{FETCH}", f"3/e{FETCH}"]
+
+
+PAIR: tuple[apis.Kind, apis.Kind] = ("request", "response")
 
 
 def _row(connection: int, sequence: int, frame: bytes, **other: Any) -> dict[str, Any]:
@@ -188,12 +212,14 @@ def _row(connection: int, sequence: int, frame: bytes, **other: Any) -> dict[str
 def _rows() -> list[dict[str, Any]]:
     rows = [
         _row(2 + at, key, _frame(kind, key), kind=kind, api_key=key, api_version=catalog.versions(key)[-1])
-        for at, kind in enumerate(("request", "response"))
+        for at, kind in enumerate(PAIR)
         for key in KEYS
         if apis.message(kind, key)
     ]
     strange = [_row(4, 0, b"\0", kind=TEXT, dialect=TEXT, made_by=TEXT), _row(4, 1, b"\7\7\0\0", api_key=2000)]
-    return [*rows, *strange, _row(1, 0, b"\0\3\0\1", session=NAME, api_key=3, api_version=1)]
+    asked, told = ([row for row in rows if row["kind"] == kind and row["api_key"] == FETCH] for kind in PAIR)
+    answered = [row | {"connection": 6, "sequence": at} for at, row in enumerate([*asked, *told])]
+    return [*rows, *answered, *strange, _row(1, 0, b"\0\3\0\1", session=NAME, api_key=3, api_version=1)]
 
 
 def _write(folder: Path, kind: str, rows: list[dict[str, Any]], session: str) -> None:
@@ -243,6 +269,13 @@ def views(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     events = [gap | {"connection": 5, "session": SESSION, "kind": kind, "detail": told} for kind in kinds]
     lost = json.dumps({"lost": {TEXT: {"requests": 1}}})
     _write(capture, "events", [gap, gap | {"detail": lost}, *events], SESSION)
+    for name, file in (("broken", f"{NAME}-1-1"), ("strange", NAME)):
+        place = folder / f"{name}{NAME}" / "frames" / "date=2026-11-21" / "hour=12"
+        place.mkdir(parents=True)
+        (place / f"{file}.parquet").write_bytes(b"no parquet")
+    place = folder / f"other{NAME}" / "frames" / "date=2026-11-21" / "hour=12"
+    place.mkdir(parents=True)
+    pq.write_table(pa.table({"x": [1]}), place / "s-1-1.parquet")
     spool = empty / "_spool" / SESSION
     spool.mkdir(parents=True)
     (spool / "00000001.log").write_bytes(b"no log")
@@ -263,6 +296,7 @@ def _parted(written: str) -> dict[str, str]:
 NAMES = re.findall(r'named\("([\w ]+)"\)', PROGRAM)
 NAMES += [f"inspect {one}" for one in ("summary", "frames", "exchanges", "show text", "show json", "show hex")]
 NAMES += [f"inspect show connection as {form}" for form in ("text", "json")]
+NAMES += [f"inspect show exchange as {form}" for form in ("text", "json", "hex")]
 NAMES += ["log as text", "log as json"]
 
 
