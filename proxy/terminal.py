@@ -20,7 +20,7 @@ inside can do nothing either. JSON has escapes of its own, which mean the same t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from unicodedata import category
 
@@ -38,6 +38,14 @@ Escape = Callable[[str], str]
 def printable(text: object) -> str:
     """One foreign value, `str` of it, as what can be read: no two values are shown alike."""
     return _shown(str(text).replace("\\", "\\\\"), _escape)
+
+
+def each_printable(texts: Sequence[str]) -> Sequence[str]:
+    """The same of each. Most lines have nothing to escape: all of a line is looked at together first."""
+    together = "".join(texts)
+    if together.isascii() and together.isprintable() and "\\" not in together:
+        return texts
+    return [printable(text) for text in texts]
 
 
 def quoted(text: str) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from proxy.command_line import folded
-from proxy.terminal import printable
+from proxy.terminal import each_printable
 
 REST = "rest"
 TIME = "time"
@@ -60,11 +60,12 @@ class Layout:
 
     def _aligned(self, cells: list[str], rest: str) -> str:
         """Cells below each other, made printable; one that is too wide pushes the others."""
+        *shown, last = each_printable([*cells, rest])
         parts = [
             cell.rjust(width) if name in _NUMBERS else cell.ljust(width)
-            for cell, (name, width) in zip(map(printable, cells), self.columns, strict=True)
+            for cell, (name, width) in zip(shown, self.columns, strict=True)
         ]
-        return _BETWEEN.join([*parts, printable(rest)]).rstrip()
+        return _BETWEEN.join([*parts, last]).rstrip()
 
     def _folded(self, cells: list[str], rest: str) -> list[str]:
         return folded(self._aligned(cells, rest), self.width)

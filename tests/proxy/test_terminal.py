@@ -10,7 +10,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from proxy.settings.wording import toml
-from proxy.terminal import MOST_MARKS, harmless, harmless_json, harmless_lines, is_visible, printable, quoted
+from proxy.terminal import (
+    MOST_MARKS,
+    each_printable,
+    harmless,
+    harmless_json,
+    harmless_lines,
+    is_visible,
+    printable,
+    quoted,
+)
 from tests.hostile_text import NAME, TEXT, obeyed
 
 ACUTE = "\u0301"
@@ -97,3 +106,8 @@ def test_json_stays_the_same_json(value: object) -> None:
 def test_toml_says_the_same_text(text: str) -> None:
     assert tomllib.loads(f"a = {toml(text)}")["a"] == text
     assert obeyed(toml(text)) == []
+
+
+@given(st.lists(TEXTS | st.text("ab ", max_size=5), max_size=5))
+def test_several_are_made_printable_like_each(texts: list[str]) -> None:
+    assert [*each_printable(texts)] == [printable(text) for text in texts]
