@@ -6,6 +6,7 @@ learns to make them.
 
 from __future__ import annotations
 
+import json
 import tracemalloc
 import zlib
 from collections import Counter
@@ -17,8 +18,10 @@ from typing import Any
 from fuzz import conversations, corpus, doors, scripts, spools
 from fuzz.findings import Finding, must, same
 from proxy import wire
-from proxy.tools import frames, plain
+from proxy.terminal import harmless, harmless_lines
+from proxy.tools import frames, json_text, plain
 from proxy.tools import kafka07 as kafka07_tree
+from proxy.tools.tree import Shown
 from proxy.wire import embedded, kafka07, primitives, records, sasl, telemetry
 from proxy.wire.apis import Kind
 from proxy.wire.compile.layout import Struct, layout
@@ -36,11 +39,10 @@ BYTES_PER_BYTE = 400
 ALLOWANCE = 300_000
 # Measuring doubles the time of an input, so that one in so many is measured; which one follows from its bytes.
 MEASURED_OF = 16
-# What a batch may unfold to, here and where a tree opens it; and how much of it is held at a time, in several
-# forms: as it came out, joined, as records.
+# What a batch may unfold to, and what a view's budget is; and how much of it is held at a time, in several forms: as it
+# came out, joined, as records, as text.
 UNFOLDED = 1 << 20
-UNFOLDING = dict.fromkeys(("batches", "pushed"), 8 * UNFOLDED)
-UNFOLDING |= dict.fromkeys(("tools", "old"), 4 * records.DEFAULT_LIMIT)
+UNFOLDING = dict.fromkeys(("batches", "pushed", "tools", "old"), 8 * UNFOLDED)
 # An event loop, two streams, and for every piece an entry of the log and what becomes of it.
 UNFOLDING |= dict.fromkeys(("conversation", *doors.CHECKS, *spools.CHECKS), 8 * UNFOLDED)
 # Bytes of a batch whose records are all held at once, to be written again.
@@ -128,6 +130,7 @@ def body(data: bytes) -> None:
     values = _decoded(codec, buf)
     if values is not None:
         _stable(codec, values)
+    _counted(codec, buf)
     paths = _paths(codec)
     if paths:
         _projected(codec, buf, values, paths[data[3] % len(paths)])
@@ -144,6 +147,28 @@ def _decoded(codec: wire.Codec, buf: bytes) -> dict[str, Any] | None:
         return None
     must(end <= len(buf), "a message ends within the buffer")
     return values
+
+
+def _counted(codec: wire.Codec, buf: bytes) -> None:
+    """What is paid for is decoded as what is not, and with little to pay with it is that or too much."""
+    for budget in (wire.Budget(), wire.Budget(len(buf) + 1000)):
+        try:
+            counted = codec.decode(buf, budget=budget)
+        except wire.OverBudget as error:
+            must(budget.size < wire.Budget().size, "a small body does not come to a gigabyte")
+            must(error.values is not None, "there is what was decoded until then")
+        except wire.WireError:
+            must(_is_wrong(codec, buf), "what can be decoded can be when it is paid for")
+        else:
+            same(counted, codec.decode(buf), "values that were paid for, and the same without")
+
+
+def _is_wrong(codec: wire.Codec, buf: bytes) -> bool:
+    try:
+        codec.decode(buf)
+    except wire.WireError:
+        return True
+    return False
 
 
 def _stable(codec: wire.Codec, values: dict[str, Any]) -> None:
@@ -235,11 +260,15 @@ def heads(data: bytes) -> None:
 def tools(data: bytes) -> None:
     """Whatever `kafka-wiretap wire decode` is given: a request, or a response to an api and version."""
     key, version = (data[0], data[1]) if len(data) > 1 else (0, 0)
-    for asked, given in ((frames.Asked(), data), (frames.Asked((key, version)), data[2:])):
+    for answered, given in ((None, data), ((key, version), data[2:])):
+        shown = Shown(mask=True, budget=wire.Budget(UNFOLDED))
         with suppress(wire.WireError):
-            for one in frames.told(frames.octets_of(given), asked):
-                plain.as_json(one)
-                list(plain.as_lines(one, 0, 8))
+            for one in frames.told(frames.octets_of(given), frames.Asked(answered, shown)):
+                text = "".join(json_text.pieces(one, shown.budget.text))
+                must(harmless_lines(text) == text, "JSON holds nothing that a terminal obeys")
+                json.loads(text)
+                for line in plain.as_lines(one, 0, 8):
+                    must(harmless(line) == line, f"a line holds nothing that a terminal obeys: {line!r}")
 
 
 def batches(data: bytes) -> None:
@@ -299,6 +328,7 @@ def inside(data: bytes) -> None:
         if values is not None:
             _stable(codec, values)
             embedded.expand_data(name, values)
+        _counted(codec, buf)
     with _within(buf):
         embedded.decode_blob(name, buf)
     middle = 1 + data[1] % len(buf)
@@ -317,12 +347,12 @@ def old(data: bytes) -> None:
     with suppress(wire.WireError):
         found = kafka07.decode_request(buf)
         same(kafka07.decode_request(kafka07.encode_request(found)), found, "a request of 0.7")
-        list(plain.as_lines(kafka07_tree.request_tree(found, 8), 0, 8))
+        list(plain.as_lines(kafka07_tree.request_tree(found, 8, budget=wire.Budget(UNFOLDED)), 0, 8))
     with suppress(wire.WireError):
         answer = kafka07.decode_response(buf, ASKED[data[0] % len(ASKED)])
         same(kafka07.encode_response(answer), buf, "a response of 0.7")
         same(kafka07.decode_response_to(buf, ASKED[data[0] % len(ASKED)].type), answer, "a response read by a type")
-        list(plain.as_lines(kafka07_tree.response_tree(answer, 8), 0, 8))
+        list(plain.as_lines(kafka07_tree.response_tree(answer, 8, budget=wire.Budget(UNFOLDED)), 0, 8))
     for asked in kafka07.RequestType:
         kafka07.error_codes(buf, asked)
     for read in (kafka07.request_head, kafka07.response_head, kafka07.messages.tail):

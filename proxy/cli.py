@@ -7,8 +7,8 @@ starts without pyarrow. Commands that are not the proxy are imported when called
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
@@ -26,6 +26,7 @@ from proxy.settings.load import Loaded, load
 from proxy.settings.reload import Reloaded, reloaded, why_it_waits
 from proxy.settings.sources import CONFIG
 from proxy.settings.wording import dotted
+from proxy.terminal import echo, harmless
 
 if TYPE_CHECKING:
     from proxy.net import Claims, InEffect, Observer
@@ -48,25 +49,27 @@ RUNS = "kafka-wiretap.runs"
 
 
 class WithLater(click.Group):
-    """The group of all commands; those of LATER are imported when called."""
+    """The group of all commands; those of LATER are imported when called. What they say is wrong may quote others."""
 
     def main(self, *arguments: Any, **extra: Any) -> Any:
         write_any_text()
         return super().main(*arguments, **extra)
 
     def make_context(self, *arguments: Any, **extra: Any) -> click.Context:
-        try:
-            return super().make_context(*arguments, **extra)
-        except (OSError, KeyboardInterrupt) as error:
-            end_as_other_tools(error)
+        with _harmless_errors():
+            try:
+                return super().make_context(*arguments, **extra)
+            except (OSError, KeyboardInterrupt) as error:
+                end_as_other_tools(error)
 
     def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except (OSError, KeyboardInterrupt) as error:
-            if RUNS in ctx.meta:
-                raise
-            end_as_other_tools(error)
+        with _harmless_errors():
+            try:
+                return super().invoke(ctx)
+            except (OSError, KeyboardInterrupt) as error:
+                if RUNS in ctx.meta:
+                    raise
+                end_as_other_tools(error)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted([*super().list_commands(ctx), *LATER])
@@ -82,6 +85,16 @@ class WithLater(click.Group):
         later = {name: line for name, (_, line) in LATER.items()}
         with formatter.section("Commands"):
             formatter.write_dl(sorted((own | later).items()))
+
+
+@contextmanager
+def _harmless_errors() -> Iterator[None]:
+    try:
+        yield
+    except click.ClickException as error:
+        # click calls it final; it is read when the error is shown
+        object.__setattr__(error, "message", harmless(error.message))
+        raise
 
 
 def _version() -> str:
@@ -124,11 +137,12 @@ class Wrong(click.ClickException):
     exit_code = 2
 
     def __init__(self, *lines: str) -> None:
-        super().__init__("\n".join(lines))
+        super().__init__("; ".join(lines))
+        self.lines = lines
 
     def show(self, file: IO[Any] | None = None) -> None:
-        for line in self.message.splitlines():
-            click.echo(f"kafka-wiretap: {line}", file=file, err=True)
+        for line in self.lines:
+            click.echo(f"kafka-wiretap: {harmless(line)}", file=file, err=True)
 
 
 class OneLineErrors(click.Command):
@@ -323,6 +337,6 @@ def _say_ready(listening: Mapping[str, Address], metrics: Address | None) -> Non
     """Nobody needs to listen: who started it may be gone."""
     with suppress(OSError):
         for name, address in listening.items():
-            click.echo(f"listening on {address}" + (f" for {name}" if len(listening) > 1 else ""), err=True)
+            echo(f"listening on {address}" + (f" for {name}" if len(listening) > 1 else ""), err=True)
         if metrics is not None:
-            click.echo(f"metrics on http://{metrics}/metrics", err=True)
+            echo(f"metrics on http://{metrics}/metrics", err=True)

@@ -12,6 +12,8 @@ import time
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from proxy.terminal import harmless, harmless_json, harmless_lines
+
 logger = logging.getLogger("kafka-wiretap")
 
 
@@ -37,9 +39,15 @@ class KeyFormatter(_Events):
 
     def format(self, record: logging.LogRecord) -> str:
         keys = "".join(f" {name}={_quoted(value)}" for name, value in self._keys(record).items())
-        line = f"{_at(record)} {record.levelname.lower()} {record.getMessage()}"
-        trace = "\n" + self.formatException(record.exc_info) if record.exc_info and record.exc_info[0] else ""
-        return line + (" " + keys if keys else "") + trace
+        line = f"{_at(record)} {record.levelname.lower()} {harmless(record.getMessage())}"
+        return line + (" " + keys if keys else "") + self._trace(record)
+
+    def _trace(self, record: logging.LogRecord) -> str:
+        if not record.exc_info or not record.exc_info[0]:
+            return ""
+        # what an error says is one line of it, whatever it quotes
+        said = str(record.exc_info[1])
+        return "\n" + harmless_lines(self.formatException(record.exc_info).replace(said, harmless(said)))
 
 
 class JsonFormatter(_Events):
@@ -84,5 +92,5 @@ def _plain(value: object) -> object:
 def _quoted(value: object) -> str:
     """Peers have a say in some values: whatever they hold, an event stays one line."""
     text = str(value)
-    plain = text.isprintable() and text and not any(character in text for character in ' "=')
-    return text if plain else json.dumps(text, ensure_ascii=not text.isprintable())
+    is_plain = text and text == harmless(text) and not any(character in text for character in ' "=')
+    return text if is_plain else harmless_json(json.dumps(text, ensure_ascii=False))

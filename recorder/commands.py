@@ -19,6 +19,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from proxy.command_line import beginning_with, folders, text
+from proxy.terminal import echo, printable
 from recorder.inspect.commands import inspect
 from recorder.missing import missing_table
 from recorder.ready import ready, troubles
@@ -50,15 +51,15 @@ def compact(folder: Path) -> None:
         raise click.ClickException(str(error)) from error
     if done.sessions or done.frames:
         what = f"{count(done.frames, 'frame')}, {size(done.bytes)}"
-        click.echo(f"compacted {count(len(done.sessions), 'session')}: {what}")
+        echo(f"compacted {count(len(done.sessions), 'session')}: {what}")
     elif not (done.live or done.busy or done.failed):
-        click.echo("nothing to compact")
+        echo("nothing to compact")
     for name in done.live:
-        click.echo(f"session {name} is still being recorded: its closed segments are done")
+        echo(f"session {name} is still being recorded: its closed segments are done")
     for name in done.busy:
-        click.echo(f"session {name} is being compacted by another process")
+        echo(f"session {name} is being compacted by another process")
     for trouble in troubles(done):
-        click.echo(f"Error: {trouble}", err=True)
+        echo(f"Error: {trouble}", err=True)
     if troubles(done):
         sys.exit(1)
 
@@ -138,7 +139,8 @@ def analyze(
         found = _analyzed(folder, master, conf, window, out, kind, overwrite)
     _show(screen, found, notes)
     if out:
-        click.echo(f"\ntables written to {out}")
+        echo()
+        echo(f"tables written to {printable(out)}")
 
 
 def _analyzed(
@@ -208,7 +210,7 @@ def _check_free(out: str) -> None:
     except OSError as error:
         raise click.UsageError(f"{out} can't be looked into: {error.strerror}") from error
     if is_taken:
-        raise click.UsageError(f"{out} holds tables already: --overwrite replaces them")
+        raise click.UsageError(f"{printable(out)} holds tables already: --overwrite replaces them")
 
 
 def _show(screen: Any, found: Any, notes: list[str]) -> None:

@@ -14,7 +14,8 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from recorder.terminal import Column, count, fitted, size
+from proxy.terminal import harmless
+from recorder.terminal import Cell, Column, count, fitted, size
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class Missing:
 
     `left_out`: frames that the settings left out, on connections that have been closed. `cut_frames`, `cut_bytes`:
     frames of which the settings left out a part, and how much. `died`: sessions whose proxy did not end in order.
-    `notes`: sentences on what is not in the Parquet files yet, or can't be.
+    `notes`: sentences on what is not in the Parquet files yet, or can't be; what is foreign in them is printable.
     """
 
     gaps: list[Gaps] = field(default_factory=list)
@@ -74,7 +75,7 @@ def missing_table(found: Missing, width: int) -> RenderableType:
     return fitted("What is missing", columns, list(_rows(found)), width)
 
 
-def _rows(found: Missing) -> Iterator[list[str]]:
+def _rows(found: Missing) -> Iterator[list[Cell]]:
     for gap in sorted(found.gaps, key=lambda gap: -gap.frames):
         unseen = f", {count(gap.connections, 'connection')} never seen" if gap.connections else ""
         yield [f"not recorded: {gap.cause}, {count(gap.gaps, 'gap')}{unseen}", "", count(gap.frames), size(gap.bytes)]
@@ -86,9 +87,9 @@ def _rows(found: Missing) -> Iterator[list[str]]:
     for name in found.died:
         yield [f"session {name} died: what its proxy had not written yet", "", "", ""]
     for note in found.notes:
-        yield [note, "", "", ""]
+        yield [Text(harmless(note)), "", "", ""]
 
 
-def _lost(apis: Iterable[LostOfApi]) -> Iterator[list[str]]:
+def _lost(apis: Iterable[LostOfApi]) -> Iterator[list[Cell]]:
     for lost in sorted(apis, key=lambda lost: -lost.frames):
         yield ["", lost.api, count(lost.frames), size(lost.bytes)]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from proxy.files import Folder
+from proxy.terminal import printable
 from recorder.capture.frames import (
     AT_NS,
     EVENTS_FOLDER,
@@ -43,19 +44,20 @@ def ready(folder: Path) -> list[str]:
     try:
         return _made_ready(folder)
     except OSError as error:
-        raise NoCapture(f"{folder} can't be read: {error.strerror or error}") from error
+        raise NoCapture(f"{printable(folder)} can't be read: {error.strerror or error}") from error
 
 
 def _made_ready(folder: Path) -> list[str]:
     if not (folder / FRAMES_FOLDER).is_dir() and not (folder / SPOOL_FOLDER).is_dir():
-        raise NoCapture(f"{folder} holds no capture: record one with  kafka-wiretap proxy --record {folder} ...")
+        shown = printable(folder)
+        raise NoCapture(f"{shown} holds no capture: record one with  kafka-wiretap proxy --record {shown} ...")
     notes, recorded = _compacted(folder)
     files = _files(folder)
     _check_ours(folder, files)
     if not files:
         yet = " yet" if recorded else ""
         why = f" ({notes[0]})" if notes else ""
-        raise NoCapture(f"the capture in {folder} holds no frames{yet}{why}")
+        raise NoCapture(f"the capture in {printable(folder)} holds no frames{yet}{why}")
     return notes
 
 
@@ -74,7 +76,8 @@ def _check_ours(folder: Path, files: list[Path]) -> None:
     """Other people's Parquet would be read as columns that are all null, and answered as if nothing had passed."""
     strangers = [file for file in files[:1] if file.stat().st_size and not _is_ours(file)]
     if strangers:
-        raise NoCapture(f"{folder} holds no capture: {strangers[0]} is Parquet without a capture's columns")
+        parquet = printable(strangers[0])
+        raise NoCapture(f"{printable(folder)} holds no capture: {parquet} is Parquet without a capture's columns")
 
 
 def _is_ours(file: Path) -> bool:
@@ -107,7 +110,10 @@ def _compacted(folder: Path) -> tuple[list[str], bool]:
     ]
     notes += [f"session {name} is being compacted by another process: try again" for name in busy]
     is_to_come = bool(notes)
-    notes += [f"session {name} is another user's: kafka-wiretap compact {folder} finishes it" for name in done.others]
+    notes += [
+        f"session {name} is another user's: kafka-wiretap compact {printable(folder)} finishes it"
+        for name in done.others
+    ]
     return notes + troubles(done), is_to_come
 
 

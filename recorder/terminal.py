@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from proxy.command_line import width
+from proxy.terminal import printable
 
 # The width of tables that go to a pipe or a file, where no terminal says how wide it is.
 PIPE_WIDTH = 140
@@ -47,21 +48,23 @@ class Column(NamedTuple):
     least: int = 10
 
 
+# a text is made printable, and none is markup
 Cell = str | Text
 
 
 def fitted(title: str, columns: Sequence[Column], rows: Sequence[Sequence[Cell]], width: int) -> Table:
     """A table of at most `width` columns of letters; what it leaves out is named below it."""
     shown = list(range(len(columns)))
-    while _needed(columns, rows, shown) > width and (rank := max(columns[at].rank for at in shown)):
+    cells = [[_cell(value, column.style) for value, column in zip(row, columns, strict=True)] for row in rows]
+    while _needed(columns, cells, shown) > width and (rank := max(columns[at].rank for at in shown)):
         shown.remove(max(at for at in shown if columns[at].rank == rank))
     gone = [column.title for at, column in enumerate(columns) if at not in shown]
     made = Table(title=title, title_justify="left", title_style="bold", header_style="dim", box=None, pad_edge=False)
     made.padding = (0, 1, 0, 0)
     for at in shown:
         _add_column(made, columns[at])
-    for row in rows:
-        made.add_row(*(_cell(row[at], columns[at].style) for at in shown))
+    for row in cells:
+        made.add_row(*(row[at] for at in shown))
     if gone:
         made.caption, made.caption_justify = f"no room here for: {', '.join(gone)}", "left"
     return made
@@ -74,12 +77,16 @@ def _add_column(made: Table, column: Column) -> None:
         made.add_column(column.title, overflow="fold")
 
 
+def cell(value: object, style: str = "") -> Text:
+    """What stands in a table: printable, and no markup, whatever it says."""
+    return Text(printable(value), style=style)
+
+
 def _cell(value: Cell, style: str) -> Text:
-    """Whatever a text says, it is no markup."""
-    return value if isinstance(value, Text) else Text(value, style=style)
+    return value if isinstance(value, Text) else cell(value, style)
 
 
-def _needed(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], shown: Sequence[int]) -> int:
+def _needed(columns: Sequence[Column], rows: Sequence[Sequence[Text]], shown: Sequence[int]) -> int:
     """The least width: numbers unbroken, names folded, but not letter by letter."""
     widths = []
     for at in shown:

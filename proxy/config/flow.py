@@ -7,7 +7,8 @@ from typing import Annotated
 
 from proxy.config.mapping import Mapped
 from proxy.settings.keys import Key
-from proxy.settings.kinds import COUNT, LIMIT, MIB, TIMEOUT
+from proxy.settings.kinds import COUNT, LIMIT, TIMEOUT
+from proxy.units import MIB
 from proxy.wire.framing import FrameLimits
 
 LIMITS = FrameLimits()

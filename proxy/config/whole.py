@@ -14,7 +14,8 @@ from proxy.config.places import demand_of, wrong_demands
 from proxy.rewrite.nodes import Address
 from proxy.settings.addresses import ADDRESS
 from proxy.settings.keys import Key, wrong_values
-from proxy.settings.kinds import COUNT, LIMIT, MIB, SECONDS, SWITCH, TIMEOUT, cut
+from proxy.settings.kinds import COUNT, LIMIT, SECONDS, SWITCH, TIMEOUT, cut
+from proxy.units import MIB
 
 # it is a metric's label, a part of a file's name and of an environment variable's
 _CLUSTER_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")

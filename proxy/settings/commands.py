@@ -10,6 +10,7 @@ from proxy.command_line import folded, width
 from proxy.config import BadSetting
 from proxy.settings.load import Loaded, load, read
 from proxy.settings.sources import CONFIG
+from proxy.terminal import echo, printable
 
 EXIT_WRONG = 2
 FILE = click.argument("file", required=False, type=click.Path(path_type=Path), envvar=CONFIG)
@@ -42,11 +43,11 @@ def check(file: Path | None) -> None:
     if wrong or loaded is None:
         raise _wrong(*wrong)
     for risk in risks(loaded):
-        click.echo(f"warning: {risk}")
+        echo(f"warning: {risk}")
     for note in notes(loaded):
-        click.echo(f"note: {note}")
+        echo(f"note: {note}")
     clusters = ", ".join(one.name for one in loaded.proxy.clusters)
-    click.echo(f"{file or 'the environment'} is right: {clusters}")
+    echo(f"{printable(file or 'the environment')} is right: {clusters}")
 
 
 @config.command(short_help="Print what is in effect, and where each value comes from.")
@@ -60,7 +61,7 @@ def show(file: Path | None, toml: bool) -> None:
     wide = None if toml else width()
     for line in as_file(effective) if toml else listing(effective):
         for part in folded(line, wide):
-            click.echo(part)
+            echo(part)
 
 
 @config.command(short_help="Print the page that explains every setting.")
@@ -80,7 +81,7 @@ def _loaded(file: Path | None) -> Loaded:
 
 def _wrong(*lines: str) -> click.exceptions.Exit:
     for line in lines:
-        click.echo(line, err=True)
+        echo(line, err=True)
     return click.exceptions.Exit(EXIT_WRONG)
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from proxy.config import BadSetting
+from proxy.terminal import printable
 
 # thousands of clusters take less; what is longer is a mistake, such as a device that never ends
 MOST_BYTES = 16 * 1024 * 1024
@@ -44,13 +45,13 @@ def read_file(path: Path, *, again: bool = False) -> dict[str, Any]:
     try:
         content = _content(path, again=again)
     except OSError as error:
-        raise BadSetting(f"--config {path} can't be read ({error.strerror}); {EXAMPLE}") from error
+        raise BadSetting(f"--config {printable(path)} can't be read ({error.strerror}); {EXAMPLE}") from error
     if len(content) > MOST_BYTES:
-        raise BadSetting(f"--config {path} is longer than {MOST_BYTES >> 20} MiB; {EXAMPLE}")
+        raise BadSetting(f"--config {printable(path)} is longer than {MOST_BYTES >> 20} MiB; {EXAMPLE}")
     try:
         return _tables(content)
     except ValueError as error:
-        raise BadSetting(f"--config {path} is no TOML ({error}); {EXAMPLE}") from error
+        raise BadSetting(f"--config {printable(path)} is no TOML ({error}); {EXAMPLE}") from error
 
 
 def _content(path: Path, *, again: bool) -> bytes:
@@ -59,7 +60,8 @@ def _content(path: Path, *, again: bool) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | (os.O_NONBLOCK if again else 0))
     try:
         if again and not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise BadSetting(f"--config {path} is no regular file, so it can be read at the start only; {EXAMPLE}")
+            shown = printable(path)
+            raise BadSetting(f"--config {shown} is no regular file, so it can be read at the start only; {EXAMPLE}")
         with open(descriptor, "rb", closefd=False) as file:
             return file.read(MOST_BYTES + 1)
     finally:

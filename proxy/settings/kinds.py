@@ -14,6 +14,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
+from proxy.units import LARGEST_SIZE, digits, read_size, written_size
+
 Read = TypeVar("Read")
 Toml = str | int | float | bool | list[str]
 
@@ -24,17 +26,11 @@ class Misread(ValueError):
 
 # no node id, port or count is larger: Kafka's are int32
 LARGEST_NUMBER = 2**31 - 1
-# no file is larger
-LARGEST_SIZE = 2**63 - 1
-# digits of the largest of them; Python refuses to read thousands
-MOST_DIGITS = 19
 # as Linux has it (PATH_MAX)
 LONGEST_PATH = 4095
 # characters of a wrong value that are shown of it
 MOST_SHOWN = 60
 
-KIB, MIB, GIB, TIB = 1024, 1024**2, 1024**3, 1024**4
-SIZES = {"TiB": TIB, "GiB": GIB, "MiB": MIB, "KiB": KIB, "B": 1}
 TIMES = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _MEASURE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
 
@@ -91,7 +87,7 @@ def each(parts: Iterable[Any], read: Callable[[Any], Read]) -> tuple[Read, ...]:
 
 
 def _integer(raw: Any) -> int:
-    number = _digits(raw) if isinstance(raw, str) and re.fullmatch(r"\s*-?[0-9]+\s*", raw) else raw
+    number = digits(raw) if isinstance(raw, str) and re.fullmatch(r"\s*-?[0-9]+\s*", raw) else raw
     if isinstance(number, bool) or not isinstance(number, int):
         raise Misread("is no whole number")
     if abs(number) > LARGEST_NUMBER:
@@ -99,31 +95,17 @@ def _integer(raw: Any) -> int:
     return number
 
 
-def _digits(written: str) -> int:
-    """A number, or one that is too large for anything."""
-    written = written.strip()
-    return int(written) if len(written) <= MOST_DIGITS else LARGEST_SIZE + 1
-
-
 def _size(raw: Any) -> int:
-    size = raw if isinstance(raw, int) and not isinstance(raw, bool) else _measured(raw)
-    if size < 0:
+    size = read_size(raw) if isinstance(raw, str) else raw
+    if isinstance(size, bool) or not isinstance(size, int) or size < 0:
         raise Misread("is no size")
     if size > LARGEST_SIZE:
         raise Misread("is too large")
     return size
 
 
-def _measured(raw: Any) -> int:
-    found = _MEASURE.fullmatch(raw) if isinstance(raw, str) else None
-    factors = {unit.upper(): factor for unit, factor in SIZES.items()} | {"": 1}
-    if found is None or "." in found[1] or found[2].upper() not in factors:
-        raise Misread("is no size")
-    return _digits(found[1]) * factors[found[2].upper()]
-
-
 def _written_size(size: int) -> Toml:
-    return next((f"{size // factor}{unit}" for unit, factor in SIZES.items() if size and not size % factor), size)
+    return written_size(size) if size else size
 
 
 def _seconds(raw: Any) -> float:

@@ -18,6 +18,7 @@ from proxy.config import MAIN
 from proxy.settings.file import read_file
 from proxy.settings.keys import Place
 from proxy.settings.kinds import cut
+from proxy.terminal import printable
 
 PREFIX = "KAFKA_WIRETAP_"
 # names the file of settings, which can't say so itself
@@ -107,8 +108,8 @@ class Source:
 
 def file_source(path: Path, *, again: bool = False) -> Source:
     """What a TOML file says; see `read_file`."""
-    leaves = dict(_leaves((), read_file(path, again=again)))
-    given = {place: Given(raw, From.FILE, str(path)) for place, raw in leaves.items() if not isinstance(raw, dict)}
+    leaves, shown = dict(_leaves((), read_file(path, again=again))), printable(path)
+    given = {place: Given(raw, From.FILE, shown) for place, raw in leaves.items() if not isinstance(raw, dict)}
     return Source(
         given, frozenset(place[:length] for place in leaves for length in range(1, len(place) + 1)) - {*given}
     )

@@ -15,8 +15,10 @@ import re
 from collections.abc import Sequence
 
 from proxy.settings.keys import Key, Place
-from proxy.settings.kinds import LARGEST_SIZE, MOST_SHOWN, Toml, cut, shown
+from proxy.settings.kinds import MOST_SHOWN, Toml, cut, shown
 from proxy.settings.sources import CLUSTERS, FLAGS, From, Given, flag_of, variable_of
+from proxy.terminal import harmless
+from proxy.units import LARGEST_SIZE
 
 # the key is the place below the cluster
 _FLAG_OF_KEY = {place[-1]: flag_of(name) for name, place in FLAGS.items() if None in place} | {
@@ -35,9 +37,10 @@ def toml(value: object) -> str:
         return "[" + ", ".join(toml(one) for one in value) + "]"
     if isinstance(value, float):
         return repr(value)
-    known = value if isinstance(value, str | int) else str(value)
-    # JSON's strings are TOML's, but for this one character
-    return json.dumps(known, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, int):
+        return json.dumps(value)
+    # JSON's strings are TOML's, but for what may not be seen
+    return '"' + harmless(json.dumps(str(value), ensure_ascii=False)[1:-1]) + '"'
 
 
 def as_written(raw: object) -> str:

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import click
 
+from proxy.terminal import echo
 from proxy.tools import names
 from proxy.wire.apis import Kind
 from proxy.wire.dialects import Dialect
@@ -61,7 +62,7 @@ def _named(find: Callable[[str], Found], value: str) -> Found:
     context = click.get_current_context(silent=True)
     # a shell that completes the next word wants no notes
     if (note := names.note(value)) and not (context and context.resilient_parsing):
-        click.echo(f"note: {note}", err=True)
+        echo(f"note: {note}", err=True)
     return found
 
 

@@ -40,7 +40,7 @@ def told(data: bytes, bare: Bare, shown: Shown) -> Iterator[dict[str, Any]]:
     if bare.message:
         yield blob_tree(bare.message, data, shown)
     elif bare.batches and bare.dialect is Dialect.KAFKA_07:
-        yield from _batches(opened(data, shown.records), "message of 0.7")
+        yield from _batches(opened(data, shown.records, budget=shown.budget), "message of 0.7")
     elif bare.batches:
         yield from _batches(records_tree(data, bare.topic, shown), "record batch")
     else:

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 import click
 
 from proxy.command_line import folded, width
+from proxy.terminal import echo
 from proxy.tools import arguments, completions
+from proxy.tools.output import budget_option, end, print_json
 from proxy.wire import catalog, embedded
 from proxy.wire.apis import Kind
 from proxy.wire.dialects import Dialect
@@ -245,6 +247,7 @@ def _source(codec: catalog.Codec, function: str, paths: tuple[str, ...]) -> str:
 @click.option("--key", type=arguments.octets, metavar="HEX", help="The key of that record.")
 @click.option("--records", type=click.IntRange(0, sys.maxsize), default=10, show_default=True, help=RECORDS_HELP)
 @click.option("--show-secrets", is_flag=True, help="Show passwords, tokens and settings' values too.")
+@budget_option("How much may come of all the bytes: unfolded, decoded, and printed.")
 def decode(
     text: str | None,
     file: Path | None,
@@ -256,33 +259,40 @@ def decode(
     key: bytes | None,
     records: int,
     show_secrets: bool,
+    budget: int,
 ) -> None:
     """A frame as JSON, with or without its 4-byte length; several behind each other as one object each.
 
     Without --hex and --file it is read from standard input, raw or as hex. A request tells its own API and version; a
     response does not, so it needs --response. Bytes are {length, base64} and `text` where it can be read; record
     batches and messages inside messages are opened. An unknown API or version is shown as such, with its bytes. Exit
-    code 1 for bytes that can't be that message, with the API, the version and the offset, and which frame of several.
+    code 1 for bytes that can't be that message, with the API, the version and the offset, and which frame of several;
+    3 where --budget was used up, and what there was by then is shown.
     Behind the `error_code` of an error stands its `error_name`.
 
     What stands in no frame: --batches, --as NAME, or the value of a record of --topic; an empty value is none. In the
     dialect of 0.7, --batches are the messages of a log, `at` their places in it.
     """
-    from proxy.tools import bare, frames, plain
+    from proxy.tools import bare, frames
     from proxy.tools.tree import Shown
+    from proxy.wire.budget import Budget
 
     if text is not None and file is not None:
         raise click.UsageError("--hex or --file, not both")
     answered, spoken = _answered(response_to, Dialect(dialect))
-    what, shown = bare.Bare(name, batches, topic, key, spoken), Shown(not show_secrets, records)
+    what = bare.Bare(name, batches, topic, key, spoken)
+    shown = Shown(not show_secrets, records, Budget(budget))
     _check_bare(what, response_to is not None)
     try:
         data = frames.octets(text) if text is not None else frames.octets_of(_read(file))
         found = bare.told(data, what, shown) if what else frames.told(data, frames.Asked(answered, shown, spoken))
         for one in found:
-            click.echo(json.dumps(plain.as_json(one), indent=2, ensure_ascii=False))
+            print_json(one, shown.budget, indent=2)
+            if shown.budget.text.is_used_up:
+                break
     except (WireError, ValueError) as error:
         raise click.ClickException(str(error)) from error
+    end(shown.budget)
 
 
 def _answered(
@@ -321,7 +331,7 @@ def _read(file: Path | None) -> bytes:
 
 def _print(lines: Iterable[str]) -> None:
     for line in lines:
-        click.echo(line)
+        echo(line)
 
 
 def _print_folded(lines: Iterable[str]) -> None:

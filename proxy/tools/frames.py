@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from proxy.tools.kafka07 import request_tree, response_tree
 from proxy.tools.tree import Shown, message_tree
 from proxy.wire import catalog, kafka07
 from proxy.wire.apis import Kind
+from proxy.wire.budget import Budget
 from proxy.wire.dialects import Dialect
-from proxy.wire.errors import WireError, in_bytes
+from proxy.wire.errors import OverBudget, WireError, in_bytes
 from proxy.wire.framing import LENGTH
 from proxy.wire.headers import RequestHead, ResponseHead, request_head, response_head
 from proxy.wire.kafka07 import RequestType
@@ -26,7 +27,6 @@ from proxy.wire.kafka07 import RequestType
 _BETWEEN = re.compile(r"0x|\\x|[\s:,\"';]", re.IGNORECASE)
 # a response that is its correlation id alone; in 0.7 its error code
 SMALLEST = {Dialect.KAFKA: 4, Dialect.KAFKA_07: 2}
-MASKED = Shown(mask=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Asked:
     """How to read: requests, or responses to (api key, version), or to a request of 0.7; and what to show."""
 
     response_to: tuple[int, int] | RequestType | None = None
-    shown: Shown = MASKED
+    shown: Shown = field(default_factory=lambda: Shown(mask=True))
     dialect: Dialect = Dialect.KAFKA
 
 
@@ -67,80 +67,105 @@ def octets_of(data: bytes) -> bytes:
 def told(data: bytes, asked: Asked) -> Iterator[dict[str, Any]]:
     """What each frame in `data` says: its head, `body` as a tree, `why` if there is something to say about it.
 
-    A frame of an unknown api or version has no `body` but its bytes.
+    A frame of an unknown api or version has no `body` but its bytes; of one that takes more than the budget, `body` is
+    what there was by then.
 
     Errors: WireError when such a frame is reached; of several it says which.
     """
-    frames = _frames(data, asked)
-    for number, frame in enumerate(frames, 1):
+    count = _count(data, asked)
+    for number, frame in enumerate(_split(data) if count else [data], 1):
         try:
             yield _told(frame, asked)
         except WireError as error:
-            error.reason += f" (frame {number} of {len(frames)})" if len(frames) > 1 else ""
+            error.reason += f" (frame {number} of {count})" if count > 1 else ""
             raise
 
 
-def _frames(data: bytes, asked: Asked) -> list[bytes]:
-    """The frames behind their lengths, the last one perhaps cut off; all of it where nothing stands before it."""
-    frames, whole = _split(data, SMALLEST[asked.dialect])
+def _count(data: bytes, asked: Asked) -> int:
+    """How many frames stand behind their lengths, the last one perhaps cut off; 0 where it is one without a length."""
+    count, whole = _lengths(data, SMALLEST[asked.dialect])
     if asked.dialect is Dialect.KAFKA_07:
         # What reads as a request has no length in front. A response's first bytes, taken for a length, lead nowhere.
         is_request = asked.response_to is None and _reads(data, asked)
-        return [data] if is_request or not (whole or len(frames) > 1) else frames
+        return 0 if is_request or not (whole or count > 1) else count
     if whole:
-        return frames if len(frames) > 1 or not _reads(data, asked) else [data]
-    return frames if len(frames) > 1 and _reads(frames[0], asked) and not _reads(data, asked) else [data]
+        return count if count > 1 or not _reads(data, asked) else 0
+    return count if count > 1 and _reads(next(_split(data)), asked) and not _reads(data, asked) else 0
 
 
 def _reads(frame: bytes, asked: Asked) -> bool:
     """Whether it is a frame as it stands: what looks like a length in front may be a correlation id."""
     try:
-        found = _told(frame, asked)
+        if asked.dialect is Dialect.KAFKA_07:
+            return not isinstance(kafka07.decode_request(frame), kafka07.UnknownRequest)
+        _, codec, start = _head(frame, asked)
+        # nothing of this is kept
+        end = codec.decode(frame, start, budget=Budget(asked.shown.budget.size))[1] if codec else 0
     except WireError:
         return False
-    return "why" not in found
+    return end == len(frame)
 
 
-def _split(data: bytes, smallest: int) -> tuple[list[bytes], bool]:
-    """What stands behind lengths, and whether these lead exactly to the end; nothing where one is no frame's."""
-    frames, at = [], 0
+def _lengths(data: bytes, smallest: int) -> tuple[int, bool]:
+    """How many there are, with what is behind the last, and whether they lead exactly to the end; none where one is no
+    frame's.
+    """
+    count, at = 0, 0
     while at + LENGTH.size <= len(data):
         (size,) = LENGTH.unpack_from(data, at)
         if size < smallest:
-            return [], False
+            return 0, False
+        at += LENGTH.size + size
+        count += 1
+    return count + (at < len(data)), at == len(data) > 0
+
+
+def _split(data: bytes) -> Iterator[bytes]:
+    """What stands behind each length, and behind the last one."""
+    at = 0
+    while at + LENGTH.size <= len(data):
+        (size,) = LENGTH.unpack_from(data, at)
         at += LENGTH.size
-        frames.append(data[at : at + size])
+        yield data[at : at + size]
         at += size
-    return frames + ([data[at:]] if at < len(data) else []), at == len(data) > 0
+    if at < len(data):
+        yield data[at:]
 
 
 def _told(frame: bytes, asked: Asked) -> dict[str, Any]:
     if asked.dialect is Dialect.KAFKA_07:
         return _told_07(frame, asked)
+    facts, codec, start = _head(frame, asked)
+    return facts | (_body(frame, codec, start, asked.shown) if codec else _unknown(frame, facts, start))
+
+
+def _head(frame: bytes, asked: Asked) -> tuple[dict[str, Any], catalog.Codec | None, int]:
+    """What the head says, the codec of the body, and where that begins."""
     assert not isinstance(asked.response_to, RequestType)
     if asked.response_to is None:
         head: RequestHead | ResponseHead = request_head(frame)
         assert isinstance(head, RequestHead)
         facts = _names("request", head.api_key, head.api_version)
         facts |= {"correlation_id": head.correlation_id, "client_id": head.client_id}
-        return facts | _body("request", head.api_key, head.api_version, frame, head.body, asked)
+        return facts, catalog.codec("request", head.api_key, head.api_version), head.body
     key, version = asked.response_to
     head = response_head(frame, key, version)
     facts = _names("response", key, version) | {"correlation_id": head.correlation_id}
-    return facts | _body("response", key, version, frame, head.body, asked)
+    return facts, catalog.codec_of_response(frame, key, version), head.body
 
 
 def _told_07(frame: bytes, asked: Asked) -> dict[str, Any]:
     """0.7 has no versions, and nothing in it is masked."""
     if isinstance(asked.response_to, RequestType):
-        answered, most = asked.response_to, asked.shown.records
-        body = response_tree(kafka07.decode_response_to(frame, answered), most)
+        answered = asked.response_to
+        response = kafka07.decode_response_to(frame, answered)
+        body = response_tree(response, asked.shown.records, budget=asked.shown.budget)
         return {"kind": "response", "api": answered.api, "api_key": int(answered), "body": body}
     request = kafka07.decode_request(frame)
     if isinstance(request, kafka07.UnknownRequest):
         why = f"unknown: type {request.number} of 0-{max(RequestType)} known"
         return {"kind": "request", "api": None, "api_key": request.number, "why": why, "bytes": request.body}
-    body = request_tree(request, asked.shown.records)
+    body = request_tree(request, asked.shown.records, budget=asked.shown.budget)
     return {"kind": "request", "api": request.type.api, "api_key": int(request.type), "body": body}
 
 
@@ -148,13 +173,18 @@ def _names(kind: Kind, key: int, version: int) -> dict[str, Any]:
     return {"kind": kind, "api": catalog.api_name(key), "api_key": key, "api_version": version}
 
 
-def _body(kind: Kind, key: int, version: int, frame: bytes, start: int, asked: Asked) -> dict[str, Any]:
-    codec = catalog.codec(kind, key, version) if kind == "request" else catalog.codec_of_response(frame, key, version)
-    if codec is None:
-        known = catalog.versions(key)
-        why = f"version {version} of {known.start}-{known.stop - 1} known" if known else "the catalog has no such api"
-        return {"why": f"unknown: {why}", "bytes": frame[start:]}
-    values, end = codec.decode(frame, start)
-    body = message_tree(codec.message, codec.version, values, asked.shown)
-    more = len(frame) - end
-    return {"body": body} | ({"why": f"{in_bytes(more)} more behind its end"} if more else {})
+def _unknown(frame: bytes, facts: dict[str, Any], start: int) -> dict[str, Any]:
+    known, version = catalog.versions(facts["api_key"]), facts["api_version"]
+    why = f"version {version} of {known.start}-{known.stop - 1} known" if known else "the catalog has no such api"
+    return {"why": f"unknown: {why}", "bytes": frame[start:]}
+
+
+def _body(frame: bytes, codec: catalog.Codec, start: int, shown: Shown) -> dict[str, Any]:
+    try:
+        values, end = codec.decode(frame, start, budget=shown.budget)
+        more = len(frame) - end
+        why = f"{in_bytes(more)} more behind its end" if more else ""
+    except OverBudget as error:
+        values, why = error.values or {}, str(error)
+    body = message_tree(codec.message, codec.version, values, shown)
+    return {"body": body} | ({"why": why} if why else {})

@@ -6,21 +6,24 @@ bytes: that is a finding, not an error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from proxy.wire import embedded
+from proxy.wire.budget import Budget
 from proxy.wire.errors import WireError
 
 if TYPE_CHECKING:
     from proxy.wire.records import Batch, Record
 
+# What the dicts of a batch's header, a record and a header take in memory, with the numbers in them.
+BATCH_COST, RECORD_COST, HEADER_COST = 2000, 1000, 300
 # (key, value, whether of a control batch) -> what to show for them
 Sides = Callable[[bytes | None, bytes | None, bool], dict[str, Any]]
 
 
-def opened_records(data: bytes, most: int, sides: Sides) -> list[dict[str, Any]]:
+def opened_records(data: bytes, most: int, sides: Sides, budget: Budget) -> list[dict[str, Any]]:
     """A dict a batch (or a message of old formats), `most` records in all; then what is cut or wrong at the end."""
     from proxy.wire import records
 
@@ -28,9 +31,14 @@ def opened_records(data: bytes, most: int, sides: Sides) -> list[dict[str, Any]]
     at = 0
     try:
         for batch in records.batches(data):
-            told.append(_header(batch))
-            told[-1] |= _shown(records.read_batch(data, batch), batch, most, sides)
-            most -= len(told[-1]["records"])
+            budget.values.take(BATCH_COST)
+            told.append(_header(batch) | {"records": []})
+            shown = told[-1]["records"]
+            for record in islice(records.read_batch(data, batch, budget=budget), most):
+                budget.values.take(RECORD_COST + HEADER_COST * len(record.headers))
+                shown.append(_record(record, batch.control, sides))
+            told[-1] |= _not_shown(batch, len(shown))
+            most -= len(shown)
             at = batch.end
     except (WireError, ModuleNotFoundError) as error:
         return [*told, {"why": f"can't be read: {error}", "bytes": data[at:]}]
@@ -47,10 +55,9 @@ def _header(batch: Batch) -> dict[str, Any]:
     return {name: value for name, value in facts.items() if value is not None and value != -1}
 
 
-def _shown(found: Iterator[Record], batch: Batch, most: int, sides: Sides) -> dict[str, Any]:
-    shown = [_record(record, batch.control, sides) for record in islice(found, most)]
-    more = (batch.count or 0) - len(shown)
-    return {"records": shown} | ({"more_records": more} if more > 0 else {})
+def _not_shown(batch: Batch, shown: int) -> dict[str, Any]:
+    more = (batch.count or 0) - shown
+    return {"more_records": more} if more > 0 else {}
 
 
 def _record(record: Record, control: bool, sides: Sides) -> dict[str, Any]:
@@ -61,13 +68,15 @@ def _record(record: Record, control: bool, sides: Sides) -> dict[str, Any]:
     return told | ({"headers": headers} if headers else {})
 
 
-def log_record(topic: str | None, key: bytes | None, value: bytes | None, control: bool) -> dict[str, Any]:
+def log_record(
+    topic: str | None, key: bytes | None, value: bytes | None, control: bool, budget: Budget
+) -> dict[str, Any]:
     """A record's `key` and `value`: embedded messages where the topic or the control batch says so, else the bytes."""
     try:
         if control:
-            found: embedded.LogRecord | None = embedded.decode_control(key, value)
+            found: embedded.LogRecord | None = embedded.decode_control(key, value, budget=budget)
         else:
-            found = embedded.decode_record(topic or "", key, value)
+            found = embedded.decode_record(topic or "", key, value, budget=budget)
     except WireError as error:
         return {"key": key, "value": value, "why": f"can't be read: {error}"}
     if found is None:

@@ -1,26 +1,30 @@
-"""A tree of values as lines of text, or as what JSON can hold.
+"""A tree of values as lines of text.
 
-Bytes have no form that suits all: their length always, base64 in JSON, and text or hex beside it, whichever a person
-reads. Long bytes are cut, and say so.
+Bytes have no form that suits all: their length always, and text or hex beside it, whichever a person reads. Long bytes
+are cut, and say so.
 """
 
 from __future__ import annotations
 
-import base64
+from codecs import getincrementaldecoder
 from collections.abc import Iterator, Mapping
+from io import StringIO
 from typing import Any
 
+from proxy.terminal import is_visible, printable, quoted
 from proxy.tools.tree import Masked
 from proxy.wire.error_codes import is_error_code, kafka_error
 from proxy.wire.errors import in_bytes
 
 INDENT = "  "
+_CONSTANTS = {None: "null", True: "true", False: "false"}
+_WORDS = ("", "masked", *_CONSTANTS.values())
 
 
 def as_lines(values: Mapping[str, Any], depth: int, most: int) -> Iterator[str]:
     """One line a value, structs indented, elements of arrays dashed; of each value of bytes `most` are shown."""
     for name, value in values.items():
-        yield from _named(str(name), value, depth, most)
+        yield from _named(printable(name), value, depth, most)
 
 
 def _named(name: str, value: Any, depth: int, most: int) -> Iterator[str]:
@@ -36,8 +40,11 @@ def _named(name: str, value: Any, depth: int, most: int) -> Iterator[str]:
         yield f"{indent}{name}: {_scalar(name, value, most)}"
 
 
-def _item(value: Mapping[str, Any], depth: int, most: int) -> Iterator[str]:
-    """A struct in an array: its first line carries the dash."""
+def _item(value: Any, depth: int, most: int) -> Iterator[str]:
+    """An element of an array that holds structs, and maybe others: its first line carries the dash."""
+    if not isinstance(value, dict):
+        yield f"{INDENT * depth}- {_scalar('', value, most)}"
+        return
     dash = True
     for line in as_lines(value, depth + 1, most):
         yield f"{INDENT * depth}- {line[len(INDENT) * (depth + 1) :]}" if dash else line
@@ -52,63 +59,49 @@ def _scalar(name: str, value: Any, most: int) -> str:
     if isinstance(value, bytes | bytearray | memoryview):
         return _octets(bytes(value), most)
     if isinstance(value, list):
-        return f"[{', '.join(_scalar('', one, most) for one in value)}]"
+        return _list(value, most)
     if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    if error := _error_name(name, value):
+        return _CONSTANTS[value]
+    if error := error_name(name, value):
         return f"{value} {error}"
     return str(value) if not isinstance(value, str) else _text(value)
 
 
+def _list(values: list[Any], most: int) -> str:
+    """Written one by one: there may be millions."""
+    line = StringIO()
+    for number, one in enumerate(values):
+        line.write(f"{', ' if number else ''}{_scalar('', one, most)}")
+    return f"[{line.getvalue()}]"
+
+
 def _text(value: str) -> str:
-    return value if value.isprintable() and value == value.strip() and value else repr(value)
+    """Between quotes where it would be taken for something else: for nothing, a blank, one of the words above."""
+    seen = value.strip() == value and value not in _WORDS and value[0] not in "'\""
+    return printable(value) if seen else quoted(value)
 
 
 def _octets(value: bytes, most: int) -> str:
-    told = readable(value)
-    shown = value[:most].hex(" ") if told is None else repr(told[:most])
-    cut = len(value) > most if told is None else len(told) > most
-    return f"{in_bytes(len(value))}{': ' + shown if value and most else ''}{' ...' if most and cut else ''}"
+    told = readable(value, most)
+    shown = value[:most].hex(" ") if told is None else quoted(told)
+    is_cut = (min(most, len(value)) if told is None else len(told.encode())) < len(value)
+    return f"{in_bytes(len(value))}{': ' + shown if value and most else ''}{' ...' if most and is_cut else ''}"
 
 
-def readable(value: bytes) -> str | None:
-    """The bytes as text where they are printable UTF-8; None for all others, and for none at all."""
+def readable(value: bytes, most: int | None = None) -> str | None:
+    """The bytes as text, or the letters that are whole among the first `most`, where all are printable UTF-8.
+
+    None for all others, and for none at all.
+    """
+    head = value if most is None else value[:most]
     try:
-        text = value.decode()
+        text = getincrementaldecoder("utf-8")().decode(head, final=len(head) == len(value))
     except UnicodeDecodeError:
         return None
-    return text if text and all(letter.isprintable() or letter in "\t\r\n" for letter in text) else None
+    return text if text and is_visible(text, but="\t\r\n") else None
 
 
-def _error_name(name: str, value: Any) -> str | None:
+def error_name(name: str, value: Any) -> str | None:
     """Of a field's value, if it is the code of an error."""
     is_code = is_error_code(name) and isinstance(value, int) and value
     return kafka_error(value).name if is_code else None
-
-
-def as_json(value: Any, most: int | None = None) -> Any:
-    """What `json` can write: bytes become {length, base64}, with `text` where that can be read, the first `most`.
-
-    Behind the `error_code` of an error stands its `error_name`.
-    """
-    if isinstance(value, Masked):
-        return {"masked": value.length}
-    if isinstance(value, bytes | bytearray | memoryview):
-        return _encoded(bytes(value), most)
-    if isinstance(value, dict):
-        return dict(_members(value, most))
-    return [as_json(one, most) for one in value] if isinstance(value, list) else value
-
-
-def _members(values: Mapping[Any, Any], most: int | None) -> Iterator[tuple[str, Any]]:
-    for name, value in values.items():
-        yield str(name), as_json(value, most)
-        if error := _error_name(str(name), value):
-            yield str(name).removesuffix("code") + "name", error
-
-
-def _encoded(value: bytes, most: int | None) -> dict[str, Any]:
-    shown = value[:most]
-    told: dict[str, Any] = {"length": len(value), "base64": base64.b64encode(shown).decode()}
-    text = readable(shown)
-    return told | ({"text": text} if text else {}) | ({"cut": True} if len(shown) < len(value) else {})

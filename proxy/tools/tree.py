@@ -6,15 +6,17 @@ one: it becomes `Masked`, with its length. The tree holds dicts, lists, numbers,
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from proxy.tools.packed import log_record, opened_records
 from proxy.wire import apis, embedded
+from proxy.wire.budget import Budget
 from proxy.wire.catalog import SECRET_MARKS
 from proxy.wire.embedded.blobs import layout_version
-from proxy.wire.errors import WireError
+from proxy.wire.errors import OverBudget, WireError
 from proxy.wire.language import Field, Message
 from proxy.wire.plain_settings import may_be_secret
 from proxy.wire.primitives import uuid_text
@@ -34,20 +36,24 @@ class Masked:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What a tree shows. `records`: how many of each field of record batches are told one by one."""
+    """What a tree shows. `records`: how many of each field of record batches are told one by one.
+
+    `budget`: what all that it opens is taken from. What takes more stays bytes, or says so.
+    """
 
     mask: bool = False
     records: int = 10
+    budget: Budget = dataclasses.field(default_factory=Budget)
 
 
 def message_tree(message: Message, version: int, values: Values, shown: Shown) -> dict[str, Any]:
     """The values of a request or a response."""
     if message.key is not None and message.kind in ("request", "response"):
         kind: apis.Kind = "request" if message.kind == "request" else "response"
-        values = embedded.expand(kind, message.key, values)
+        values = embedded.expand(kind, message.key, values, budget=shown.budget)
     tree = _Tree(version, shown).struct(values, message.fields)
-    if message.name == "PushTelemetryRequest" and isinstance(tree["metrics"], bytes):
-        tree["metrics"] = _telemetry(values)
+    if message.name == "PushTelemetryRequest" and isinstance(tree.get("metrics"), bytes):
+        tree["metrics"] = _telemetry(values, shown.budget)
     return tree
 
 
@@ -58,13 +64,21 @@ def records_tree(data: bytes, topic: str | None, shown: Shown) -> list[dict[str,
 
 def record_tree(topic: str, key: bytes | None, value: bytes | None, shown: Shown) -> dict[str, Any]:
     """The key and the value of one record of such a topic. Errors: Truncated, Malformed."""
-    embedded.decode_record(topic, key, value)  # raises, where a record among others only says why
-    return _Tree(0, shown, topic).record(key, value, control=False)
+    told = _Tree(0, shown, topic).record(key, value, control=False)
+    if "why" in told and not shown.budget.used_up:
+        # where a record among others only says why
+        embedded.decode_record(topic, key, value)
+    return told
 
 
 def blob_tree(name: str, data: bytes, shown: Shown) -> dict[str, Any]:
     """A message inside messages and the version before it. Errors: Truncated, Malformed; ValueError for a name."""
-    found = embedded.decode_blob(name, data)
+    tree = _Tree(0, shown)
+    try:
+        found = embedded.decode_blob(name, data, budget=shown.budget)
+    except OverBudget as error:
+        begun: dict[str, Any] = tree.side(embedded.Embedded(name, error.version or 0, error.values or {}))
+        return begun | {"why": str(error)}
     if isinstance(found, embedded.Unknown):
         known = embedded.versions(name)
         return {
@@ -72,16 +86,16 @@ def blob_tree(name: str, data: bytes, shown: Shown) -> dict[str, Any]:
             "why": f"unknown: version {found.version} of {known[0]}-{known[-1]} known",
             "bytes": data,
         }
-    told: dict[str, Any] = _Tree(0, shown).side(found)
+    told: dict[str, Any] = tree.side(found)
     return told
 
 
-def _telemetry(values: Values) -> Any:
+def _telemetry(values: Values, budget: Budget) -> Any:
     """What a client tells about itself; its bytes where they can't be read, or with nothing here that reads them."""
     from proxy.wire import telemetry
 
     try:
-        return telemetry.decode(values)
+        return telemetry.decode(values, budget=budget)
     except (WireError, ModuleNotFoundError):
         return values["metrics"]
 
@@ -137,16 +151,18 @@ class _Tree:
         return found | {"values": _Tree(version, self.shown).struct(found["values"], message.fields)}
 
     def records(self, data: bytes) -> list[dict[str, Any]]:
-        return opened_records(data, self.shown.records, self.record)
+        return opened_records(data, self.shown.records, self.record, self.shown.budget)
 
     def record(self, key: bytes | None, value: bytes | None, control: bool) -> dict[str, Any]:
         """A record's key and value, opened where a topic of the brokers' own says what they are."""
-        return {name: self.side(side) for name, side in log_record(self.topic, key, value, control).items()}
+        found = log_record(self.topic, key, value, control, self.shown.budget)
+        return {name: self.side(side) for name, side in found.items()}
 
     def side(self, side: Any) -> Any:
         if not isinstance(side, embedded.Embedded):
             return side
-        told = {"message": side.name, "version": side.version, "values": embedded.expand_data(side.name, side.values)}
+        values = embedded.expand_data(side.name, side.values, budget=self.shown.budget)
+        told = {"message": side.name, "version": side.version, "values": values}
         return self._packed(told | ({"rest": side.rest} if side.rest else {}))
 
 

@@ -24,12 +24,14 @@ What others use:
     >>> wire.kafka_error(6)
     KafkaError(code=6, name='NOT_LEADER_OR_FOLLOWER', retriable=True)
 
-Bytes that can't be read raise `WireError` (`Truncated`, `Malformed`), with api, version and offset, and nothing else.
+Bytes that can't be read raise `WireError` (`Truncated`, `Malformed`), with api, version and offset, and nothing else;
+bytes that come to more than a `Budget` allows raise one, too (`OverBudget`).
 A caller that asks for a message or a field that does not exist gets a plain ValueError. Buffers are bytes, bytearray or
 memoryview.
 """
 
 from proxy.wire.apis import api_key, api_keys, api_name, is_flexible, known, versions
+from proxy.wire.budget import Budget
 from proxy.wire.catalog import (
     Codec,
     UnknownMessage,
@@ -46,14 +48,16 @@ from proxy.wire.catalog import (
     walk_response,
 )
 from proxy.wire.error_codes import KafkaError, kafka_error
-from proxy.wire.errors import Malformed, Truncated, WireError
+from proxy.wire.errors import Malformed, OverBudget, Truncated, WireError
 from proxy.wire.headers import RequestHead, ResponseHead, request_head, response_head
 from proxy.wire.primitives import uuid_text
 
 __all__ = [
+    "Budget",
     "Codec",
     "KafkaError",
     "Malformed",
+    "OverBudget",
     "RequestHead",
     "ResponseHead",
     "Truncated",

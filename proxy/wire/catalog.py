@@ -12,12 +12,15 @@ from typing import Any
 
 from proxy.wire import apis as _apis
 from proxy.wire.apis import API_VERSION, Kind, api_key, api_keys, api_name, checked, is_flexible, known, versions
+from proxy.wire.budget import Allowance, Budget
+from proxy.wire.compile.counted import counted_decoder
 from proxy.wire.compile.decoder import decoder
 from proxy.wire.compile.encoder import encoder
 from proxy.wire.compile.projector import projector
+from proxy.wire.compile.runtime import LargeBody
 from proxy.wire.compile.searcher import searcher
 from proxy.wire.compile.walker import walker
-from proxy.wire.errors import Malformed, Truncated, WireError
+from proxy.wire.errors import Malformed, OverBudget, Truncated, WireError, naming
 from proxy.wire.headers import (
     RequestHead,
     ResponseHead,
@@ -56,6 +59,7 @@ __all__ = [
 
 Values = dict[str, Any]
 Spans = dict[str, list[tuple[Any, int, int]]]
+Spend = Callable[[int], None]
 # what a pickle holds: a function and its arguments
 Again = tuple[Callable[..., "Codec"], tuple[Any, ...]]
 # more than there are messages; a peer that asks for all of 2**32 keys and versions fills no memory
@@ -160,6 +164,7 @@ class Codec:
         self.message, self.version = message, version
         self._again: Again = again or (Codec, (message, version))
         self._projections: dict[tuple[str, ...], Callable[[Buffer, int], Spans]] = {}
+        self._counted_projections: dict[tuple[str, ...], Callable[[Buffer, int, Spend], Spans]] = {}
         self._walks: dict[tuple[str, int | None], Callable[[], Generator[int | None, Buffer, None]]] = {}
 
     def __repr__(self) -> str:
@@ -173,6 +178,10 @@ class Codec:
         return decoder(self.message, self.version)
 
     @cached_property
+    def _decode_counted(self) -> Callable[..., int]:
+        return counted_decoder(self.message, self.version)
+
+    @cached_property
     def encode(self) -> Callable[[Mapping[str, Any]], bytes]:
         """The body's bytes. A missing field is written with its default, a field of other versions is left out.
 
@@ -180,16 +189,35 @@ class Codec:
         """
         return encoder(self.message, self.version)
 
-    def decode(self, buf: Buffer, at: int = 0) -> tuple[Values, int]:
+    def decode(self, buf: Buffer, at: int = 0, budget: Budget | None = None) -> tuple[Values, int]:
         """The body at `at` as plain values by Kafka's field names in snake_case, and the offset behind it.
 
         A uuid is 16 bytes, records are bytes. Tagged fields that the catalog doesn't know stand in their struct under
         "_tags": {tag: bytes}. A tagged struct that is absent is one dict for all messages, which can be compared and
         copied (the copy is a plain dict) but not changed.
 
-        Errors: Truncated, Malformed.
+        `budget`: what the values are taken from; by default a new one of DEFAULT_BUDGET for this call.
+
+        Errors: Truncated, Malformed, OverBudget.
         """
-        return self._decode(buf if type(buf) is bytes else bytes(buf), at)
+        data = buf if type(buf) is bytes else bytes(buf)
+        if budget is None:
+            try:
+                return self._decode(data, at)
+            except LargeBody:
+                budget = Budget()
+        return self._decode_within(data, at, budget.values)
+
+    def _decode_within(self, data: bytes, at: int, allowance: Allowance) -> tuple[Values, int]:
+        values: Values = {}
+        try:
+            with naming(self.message.api, self.version, at):
+                # the bytes themselves stand in some value
+                allowance.take(max(0, len(data) - at))
+            return values, self._decode_counted(data, at, allowance.take, values)
+        except OverBudget as error:
+            error.values = values
+            raise
 
     def project(self, paths: Sequence[str]) -> Callable[[Buffer, int], Spans]:
         """The function `find(buf, at)` -> {path: [(value, start, end), ...]}, in wire order.
@@ -207,6 +235,14 @@ class Codec:
         find = self._projections.get(paths)
         if find is None:
             find = self._projections[paths] = projector(self.message, self.version, paths)
+        return find
+
+    def project_within(self, paths: tuple[str, ...]) -> Callable[[Buffer, int, Spend], Spans]:
+        """The same as a function of three: the last one is told what each value takes, and raises if it is too much."""
+        find = self._counted_projections.get(paths)
+        if find is None:
+            made = projector(self.message, self.version, paths, counted=True)
+            find = self._counted_projections[paths] = made
         return find
 
     def walk(self, stop: str) -> Walk:
@@ -275,28 +311,30 @@ def walk_response(key: int, version: int, stop: str) -> Walk:
     return found.walk_behind(response_header_version(key, version), stop)
 
 
-def decode_request(frame: Buffer) -> tuple[RequestHead, Values] | UnknownMessage:
+def decode_request(frame: Buffer, *, budget: Budget | None = None) -> tuple[RequestHead, Values] | UnknownMessage:
     """Head and body of a request (the frame without its 4-byte length), the body as `Codec.decode` tells it.
 
-    Bytes behind the body are not looked at. Errors: Truncated, Malformed.
+    Bytes behind the body are not looked at. Errors: Truncated, Malformed, OverBudget.
     """
     head = request_head(frame)
     found = codec("request", head.api_key, head.api_version)
     if found is None:
         return UnknownMessage("request", *head)
-    return head, found.decode(frame, head.body)[0]
+    return head, found.decode(frame, head.body, budget=budget)[0]
 
 
-def decode_response(frame: Buffer, key: int, version: int) -> tuple[ResponseHead, Values] | UnknownMessage:
+def decode_response(
+    frame: Buffer, key: int, version: int, *, budget: Budget | None = None
+) -> tuple[ResponseHead, Values] | UnknownMessage:
     """Head and body of the response to a request of that api and version, otherwise as `decode_request`.
 
-    Errors: Truncated, Malformed.
+    Errors: Truncated, Malformed, OverBudget.
     """
     found = codec_of_response(frame, key, version)
     head = response_head(frame, key, version)
     if found is None:
         return UnknownMessage("response", key, version, head.correlation_id, None, head.body)
-    return head, found.decode(frame, head.body)[0]
+    return head, found.decode(frame, head.body, budget=budget)[0]
 
 
 def encode_request(

@@ -16,14 +16,15 @@ from enum import StrEnum
 from functools import cache
 
 from proxy.wire import catalog, kafka07
+from proxy.wire.budget import Budget
 from proxy.wire.dialects import Dialect
 from proxy.wire.error_codes import is_error_code
-from proxy.wire.errors import WireError
+from proxy.wire.errors import OverBudget, WireError
 from proxy.wire.headers import response_head
 from proxy.wire.language import Field
 
 Buffer = bytes | bytearray | memoryview
-Projection = Callable[[Buffer, int], dict[str, list[tuple[int, int, int]]]]
+Projection = Callable[[Buffer, int, Callable[[int], None]], dict[str, list[tuple[int, int, int]]]]
 
 
 class Unread(StrEnum):
@@ -32,6 +33,7 @@ class Unread(StrEnum):
     MASKED = "masked"  # whole: it may hold a secret
     UNKNOWN_VERSION = "unknown_version"  # or an unknown api
     MALFORMED = "malformed"
+    OVER_BUDGET = "over_budget"  # all its codes take more memory than the reader was told to use
     # of frames that are not there as they were
     OMITTED = "omitted"  # left out by a setting
     CUT = "cut"  # it never came whole
@@ -66,7 +68,7 @@ def _paths(fields: Sequence[Field], version: int, prefix: str = "") -> Iterator[
 def _projection(api_key: int, api_version: int) -> Projection | None:
     codec = catalog.codec("response", api_key, api_version)
     paths = error_paths(api_key, api_version)
-    return codec.project(paths) if codec and paths else None
+    return codec.project_within(paths) if codec and paths else None
 
 
 def error_codes(
@@ -76,28 +78,36 @@ def error_codes(
     *,
     masked_from: int | None = None,
     dialect: str = Dialect.KAFKA,
+    budget: Budget | None = None,
 ) -> list[int] | Unread:
     """The codes other than 0 in a response, in wire order within each path; one for each time it stands there.
 
-    `frame` is the whole response behind its length; `masked_from` the start of its first masked span, if it has any.
+    `frame` is the whole response behind its length; `masked_from` the start of its first masked span, if it has any;
+    `budget` what the codes are taken from, by default a new one.
     """
+    budget = budget or Budget()
     if dialect == Dialect.KAFKA_07:
-        return _codes_of_07(frame, api_key)
+        return _codes_of_07(frame, api_key, budget)
     if api_version is None or (project := _projection(api_key, api_version)) is None:
         return Unread.UNKNOWN_VERSION
     try:
         body = response_head(frame, api_key, api_version).body
         if masked_from is not None and masked_from <= body:
             return Unread.MASKED
-        found = project(frame, body)
+        found = project(frame, body, budget.values.take)
+    except OverBudget:
+        return Unread.OVER_BUDGET
     except WireError:
         return Unread.MALFORMED
     return [value for path in found.values() for value, _, _ in path if value]
 
 
-def _codes_of_07(frame: Buffer, api_key: int) -> list[int] | Unread:
+def _codes_of_07(frame: Buffer, api_key: int, budget: Budget) -> list[int] | Unread:
     asked = kafka07.RequestHead(0, api_key).type
     if asked is None or not asked.awaits_response:
         return Unread.UNKNOWN_VERSION
-    codes = kafka07.error_codes(frame, asked)
+    try:
+        codes = kafka07.error_codes(frame, asked, budget=budget)
+    except OverBudget:
+        return Unread.OVER_BUDGET
     return Unread.MALFORMED if codes is None else codes

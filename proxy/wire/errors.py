@@ -7,6 +7,7 @@ known.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 
 class WireError(ValueError):
@@ -36,17 +37,31 @@ class Malformed(WireError):
     """The bytes, or the values to encode, can't be that message."""
 
 
+class OverBudget(WireError):
+    """The bytes may well be that message, but what they come to is more than a `Budget` allows, or a limit.
+
+    `values`: what of a body had been decoded by then; None where that is nothing, or no body.
+    """
+
+    values: dict[str, Any] | None = None
+
+
 def in_bytes(size: int) -> str:
     """A size as people read it: "1 byte", "2 bytes"."""
     return f"{size} byte" if size == 1 else f"{size} bytes"
 
 
 @contextmanager
-def naming(api: str, version: int | None = None) -> Iterator[None]:
-    """Errors raised within, by what knows bytes and no messages, get the message's name and version."""
+def naming(api: str, version: int | None = None, offset: int | None = None) -> Iterator[None]:
+    """Errors raised within, by what knows bytes and no messages, get the message's name and version.
+
+    `offset`: for those that don't know where they are.
+    """
     try:
         yield
     except WireError as fault:
         if fault.api is None:
             fault.api, fault.version = api, version
+        if fault.offset is None:
+            fault.offset = offset
         raise

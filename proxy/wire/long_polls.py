@@ -20,6 +20,7 @@ from functools import cache
 from typing import Any
 
 from proxy.wire import catalog, records
+from proxy.wire.budget import Budget
 from proxy.wire.errors import WireError
 from proxy.wire.headers import request_head, response_head
 from proxy.wire.primitives import Buffer
@@ -55,15 +56,19 @@ class Wait(StrEnum):
         return self is Wait.FULL
 
 
-def waited(answer: Buffer, api_key: int, api_version: int | None) -> Wait:
-    """What the response to a long poll shows; `answer` is the whole frame behind its length, with nothing masked."""
+def waited(answer: Buffer, api_key: int, api_version: int | None, *, budget: Budget | None = None) -> Wait:
+    """What the response to a long poll shows; `answer` is the whole frame behind its length, with nothing masked.
+
+    `budget`: what its values are taken from, by default a new one; a response that takes more can't be read.
+    """
     if api_key in (JOIN_GROUP, SYNC_GROUP):
         return Wait.MEMBERS
     project = None if api_version is None else _answered(api_key, api_version)
     if project is None or api_version is None:
         return Wait.INCLUDES_WAIT
     try:
-        found = project(answer, response_head(answer, api_key, api_version).body)
+        body = response_head(answer, api_key, api_version).body
+        found = project(answer, body, (budget or Budget()).values.take)
         return _shown({path: [value for value, _, _ in spans] for path, spans in found.items()})
     except WireError:
         return Wait.INCLUDES_WAIT
@@ -94,7 +99,7 @@ def _answered(api_key: int, api_version: int) -> Any:
     if codec is None:
         return None
     ends = _ENDS if api_key == FETCH else ()
-    return codec.project((*_ERRORS, *(_PARTITION + name for name in ("records", *ends))))
+    return codec.project_within((*_ERRORS, *(_PARTITION + name for name in ("records", *ends))))
 
 
 def _shown(found: dict[str, list[Any]]) -> Wait:

@@ -14,8 +14,9 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+from proxy.wire.budget import FREE, Budget, of_a_batch
 from proxy.wire.errors import Malformed, naming
-from proxy.wire.records.compression import decompress
+from proxy.wire.records.compression import joined, unfold
 from proxy.wire.records.kinds import CODECS, Compression
 
 Values = dict[str, Any]
@@ -23,22 +24,28 @@ Values = dict[str, Any]
 # Eight times what brokers take by default, as it comes over the wire (`telemetry.max.bytes`). A message may take 2
 # bytes here and seventy times as much in memory, so less is let through than of records.
 LIMIT = 8 << 20
+# What a byte of the payload may come to: protobuf's message, and the dict that is made of it.
+MOST_PER_BYTE = 80
 
 
-def decode(push: Mapping[str, Any], *, limit: int = LIMIT) -> Values:
+def decode(push: Mapping[str, Any], *, limit: int = LIMIT, budget: Budget | None = None) -> Values:
     """The metrics in a decoded PushTelemetry request; `limit` is the most bytes that they may unfold to.
+
+    `budget`: what they are taken from instead; it must have room for the worst that so many bytes can come to.
 
     A dict of OTLP's own names: {"resource_metrics": [{"resource": {"attributes": ...}, "scope_metrics": [{"metrics":
     [{"name": ..., "sum": {"data_points": [...]}}]}]}]}. Attributes are a dict by key, enums their names, times
     nanoseconds since 1970; a field that is not there is left out.
 
-    Errors: Malformed (damaged, of an unknown codec or more than `limit` bytes); ModuleNotFoundError names the extra or
-    the package that lacks.
+    Errors: Malformed (damaged, of an unknown codec), OverBudget; ModuleNotFoundError names the extra or the package
+    that lacks.
     """
     codec, data = codec_of(push["compression_type"]), push["metrics"]
     metrics, broken = _otlp()
+    unfolded, values = (of_a_batch(limit), FREE) if budget is None else (budget.unfolded, budget.values)
     with naming("PushTelemetry"):
-        plain = decompress(codec, data, limit) if data else b""
+        plain = joined(unfold(codec, data, unfolded)) if data else b""
+        values.take(MOST_PER_BYTE * len(plain))
         try:
             return _plain(metrics.FromString(plain))
         except broken as error:

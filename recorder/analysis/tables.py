@@ -12,7 +12,7 @@ from rich.text import Text
 
 from proxy.wire.error_paths import Unread
 from recorder.analysis import columns as c
-from recorder.terminal import Cell, Column, count, fitted, milliseconds, size
+from recorder.terminal import Cell, Column, cell, count, fitted, milliseconds, size
 
 Rows = Sequence[Any]
 # what stands behind an API whose latencies are not the broker's work alone
@@ -125,7 +125,7 @@ def _window(row: Any) -> str:
 
 
 def _start(row: Any, clock: str) -> list[Cell]:
-    api = Text(row[c.API], style="cyan").append(_WAITS.get(row.get(c.WAIT), ""), style="dim")
+    api = cell(row[c.API], "cyan").append(_WAITS.get(row.get(c.WAIT), ""), style="dim")
     return [f"{row[c.WINDOW_START]:{clock}}", api] if c.WINDOW_START in row else [api]
 
 

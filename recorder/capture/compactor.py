@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from proxy.files import Folder
+from proxy.terminal import harmless
 from recorder.capture import session as sessions
 from recorder.capture.compaction import Compaction
 from recorder.capture.lock import Lock, take_over
@@ -195,8 +196,9 @@ def _say_gone(session: str, done: Compacted) -> None:
         _say(f"session {session} is damaged, gone are {', '.join(done.gone)}")
 
 
-def _say(what: str) -> None:
-    print(f"compactor: {what}", file=sys.stderr)
+def _say(line: str) -> None:
+    """On standard error, which is the proxy's."""
+    print(f"compactor: {harmless(line)}", file=sys.stderr)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,8 +1,9 @@
 """Rows out of a capture again, a row group at a time, whatever format number their files have.
 
 A row group has bounded bytes (`columns.MOST_BYTES`) and a larger frame is a row group of its own, so memory is bounded
-by the larger of the two. Bodies are read only where they are asked for, and not at all in row groups in which every
-body is above the caller's limit.
+by the larger of the two. A file that somebody else made keeps to no such bounds: an allowance holds instead, for all
+that is kept of a file. Bodies are read only where they are asked for, and not at all in row groups in which every body
+is above the caller's limit.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from proxy.files import Folder, StrangeFileError
+from proxy.wire.budget import DEFAULT_BUDGET, Allowance
+from proxy.wire.errors import OverBudget
 from recorder.capture import frames as c
 from recorder.capture.frames import DamagedFileError, UnknownFormatError
 from recorder.capture.partitions import hours
+from recorder.capture.row_group import RowGroup, opened
 
 Row = dict[str, Any]
 
@@ -30,6 +33,8 @@ ALL = tuple(name for name, _ in c.FRAME_COLUMNS)
 _NEVER_NULL = (c.SESSION, c.SEQUENCE, c.DIALECT, c.KIND, c.MADE_BY, c.AT_NS, c.SIZE)
 # where a row stands in its file, for whoever asks `Bodies` for its body later
 GROUP, ROW = "_group", "_row"
+# what reading does, as an allowance's sentence says it
+READING = "reading"
 # rows in the order of their arrival go back and forth between two row groups at most
 MOST_GROUPS = 2
 
@@ -61,7 +66,12 @@ def files(folder: Path, kind: str = c.FRAMES_FOLDER) -> list[CaptureFile]:
 
 
 def row_groups(
-    file: CaptureFile, columns: Sequence[str] = ALL, *, where: Any = None, largest_body: int | None = None
+    file: CaptureFile,
+    columns: Sequence[str] = ALL,
+    *,
+    where: Any = None,
+    largest_body: int | None = None,
+    allowance: Allowance | None = None,
 ) -> Iterator[Any]:
     """A file's rows as Arrow tables in today's format, one for each row group that has wanted rows.
 
@@ -69,21 +79,33 @@ def row_groups(
         columns: those of the schema; GROUP and ROW too.
         where: a pyarrow expression over any columns but `frame`.
         largest_body: bodies of more bytes (as stored) are null.
-    Errors: UnknownFormatError for a file of a newer format, or of none; DamagedFileError.
+        allowance: what the memory of all wanted rows is taken from, and what each row group must fit while it is looked
+            at; by default a new one.
+    Errors: UnknownFormatError for a file of a newer format, or of none; DamagedFileError; OverBudget.
     """
     with _errors_of(file):
-        yield from _row_groups(file, columns, where, largest_body)
+        yield from _row_groups(file, columns, where, largest_body, allowance or Allowance(READING, DEFAULT_BUDGET))
 
 
 class Bodies:
     """The bodies of a file's rows, one by one. Of the row groups only those asked for last are in memory.
 
-    Resource handling: none; the file is opened for each row group.
+    `allowance`: what their memory is taken from. Resource handling: `close` gives it back; the file is opened for each
+    row group.
     """
 
-    def __init__(self, file: CaptureFile) -> None:
-        self._file = file
+    def __init__(self, file: CaptureFile, allowance: Allowance) -> None:
+        self._file, self._allowance = file, allowance
         self._columns: dict[int, Any] = {}
+
+    def close(self) -> None:
+        """Forgets what was read."""
+        while self._columns:
+            self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        column = self._columns.pop(next(iter(self._columns)))
+        self._allowance.give_back(column.nbytes)
 
     def of(self, row: Row) -> bytes | None:
         """The body of a row with its GROUP and ROW. Errors: as of `row_groups`."""
@@ -91,15 +113,18 @@ class Bodies:
         column = self._columns.pop(group, None)
         if column is None:
             if len(self._columns) == MOST_GROUPS:
-                del self._columns[next(iter(self._columns))]
+                self._forget_oldest()
             column = self._read(group)
         self._columns[group] = column
         found: bytes | None = column[row[ROW]].as_py()
         return found
 
     def _read(self, group: int) -> Any:
-        with _errors_of(self._file), pq.ParquetFile(self._file.path) as parquet:
-            return parquet.read_row_group(group, columns=[c.FRAME]).column(c.FRAME)
+        path = self._file.path
+        with _errors_of(self._file), path.open("rb") as raw, opened(path) as parquet:
+            column = RowGroup(parquet, raw, group, self._allowance).stored_bodies()
+            self._allowance.take(column.nbytes)
+            return column
 
 
 @contextmanager
@@ -108,32 +133,38 @@ def _errors_of(file: CaptureFile) -> Iterator[None]:
         yield
     except UnknownFormatError as error:
         raise UnknownFormatError(f"{file.path}: {error}") from error
-    except (pa.ArrowException, OSError) as error:
+    except OverBudget as error:
+        raise OverBudget(f"{file.path}: {error.reason}") from error
+    except (pa.ArrowException, OSError, KeyError, DamagedFileError) as error:
         reason = " ".join(str(error).split())
         raise DamagedFileError(f"{file.path} can't be read: {reason}") from error
 
 
-def _row_groups(file: CaptureFile, columns: Sequence[str], where: Any, largest_body: int | None) -> Iterator[Any]:
-    with pq.ParquetFile(file.path) as parquet:
+def _row_groups(
+    file: CaptureFile, columns: Sequence[str], where: Any, largest_body: int | None, allowance: Allowance
+) -> Iterator[Any]:
+    with file.path.open("rb") as raw, opened(file.path) as parquet:
         number = c.format_of(parquet.schema_arrow.metadata)
         if number == c.FORMAT:
             _check_columns(file.path, parquet.schema_arrow)
         present = parquet.schema_arrow.names
-        for group in range(parquet.num_row_groups):
-            heads = parquet.read_row_group(group, columns=[name for name in present if name != c.FRAME])
+        for at in range(parquet.num_row_groups):
+            group = RowGroup(parquet, raw, at, allowance)
+            heads = group.heads([name for name in present if name != c.FRAME])
             # texts that are none, times that none has: what is read from here on is what it says it is
             heads.validate(full=True)
-            _check_complete(file.path, heads)
+            _check_complete(heads)
             rows = _wanted(heads, where)
             if not len(rows):
                 continue
+            heads = heads.take(rows)
             if c.FRAME in columns and c.FRAME in present:
-                heads = heads.append_column(c.FRAME, _bodies(parquet, group, heads, largest_body))
-            table = c.upgraded(heads.take(rows), number)
-            places = {GROUP: pa.repeat(pa.scalar(group, pa.int64()), len(rows)), ROW: rows}
+                heads = heads.append_column(c.FRAME, _bodies(group, heads, rows, largest_body))
+            table = c.upgraded(heads, number)
+            places = {GROUP: pa.repeat(pa.scalar(at, pa.int64()), len(rows)), ROW: rows}
             for name in places.keys() & {*columns}:
                 table = table.append_column(name, places[name])
-            yield table.select(list(columns))
+            yield group.keep(table.select(list(columns)))
 
 
 def rows(
@@ -143,10 +174,12 @@ def rows(
     kind: str = c.FRAMES_FOLDER,
     where: Any = None,
     largest_body: int | None = None,
+    most: int = DEFAULT_BUDGET,
 ) -> Iterator[Row]:
     """Rows of `frames` or `events` as dicts, session by session, in the order of the log."""
     for file in files(folder, kind):
-        for table in row_groups(file, columns, where=where, largest_body=largest_body):
+        allowance = Allowance(READING, most)
+        for table in row_groups(file, columns, where=where, largest_body=largest_body, allowance=allowance):
             yield from table.to_pylist()
 
 
@@ -162,12 +195,12 @@ def frame(folder: Path, session: str, connection: int, sequence: int) -> Row | N
 
 
 def _published(capture: Folder, kind: str) -> Iterator[tuple[str, str, Path]]:
-    for date, hour, opened in hours(capture, kind):
-        for name in opened.names():
+    for date, hour, hour_folder in hours(capture, kind):
+        for name in hour_folder.names():
             if name.endswith(".parquet") and not name.startswith((".", "_")):
                 # which only files have: whoever opens a FIFO waits for ever
-                opened.size(name)
-                yield date, hour, opened.path / name
+                hour_folder.size(name)
+                yield date, hour, hour_folder.path / name
 
 
 def _described(day: str, hour: str, path: Path) -> CaptureFile:
@@ -184,15 +217,17 @@ def _check_columns(path: Path, schema: Any) -> None:
     wanted = c.events_schema() if path.parents[2].name == c.EVENTS_FOLDER else c.frames_schema()
     for field in wanted:
         found = schema.field(field.name).type if field.name in schema.names else None
-        if found != field.type:
-            raise DamagedFileError(f"{path} can't be read: its column {field.name} is {found or 'missing'}")
+        # a text is read as it is stored
+        kind = found.value_type if found and pa.types.is_dictionary(found) else found
+        if kind != field.type:
+            raise DamagedFileError(f"its column {field.name} is {found or 'missing'}")
 
 
-def _check_complete(path: Path, heads: Any) -> None:
+def _check_complete(heads: Any) -> None:
     """Raises DamagedFileError where something is null that never is."""
     lacking = [name for name in _NEVER_NULL if name in heads.column_names and heads.column(name).null_count]
     if lacking:
-        raise DamagedFileError(f"{path} can't be read: its column {lacking[0]} has holes")
+        raise DamagedFileError(f"its column {lacking[0]} has holes")
 
 
 def _wanted(heads: Any, where: Any) -> Any:
@@ -201,10 +236,10 @@ def _wanted(heads: Any, where: Any) -> Any:
     return (numbered if where is None else numbered.filter(where)).column(ROW)
 
 
-def _bodies(parquet: Any, group: int, heads: Any, largest: int | None) -> Any:
+def _bodies(group: RowGroup, heads: Any, rows: Any, largest: int | None) -> Any:
     if largest is None:
-        return parquet.read_row_group(group, columns=[c.FRAME]).column(c.FRAME)
+        return group.bodies(rows)
     small = pc.less_equal(heads.column(c.STORED), largest)
     if not pc.any(small).as_py():
         return pa.nulls(len(heads), pa.binary())
-    return pc.if_else(small, parquet.read_row_group(group, columns=[c.FRAME]).column(c.FRAME), None)
+    return pc.if_else(small, group.bodies(rows), None)

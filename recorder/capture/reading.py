@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from proxy.wire.budget import Budget
 from proxy.wire.dialects import Dialect
 from proxy.wire.error_paths import Unread, error_codes
 from proxy.wire.long_polls import LONG_POLLS, Wait, waited
@@ -25,19 +26,30 @@ class Reading(NamedTuple):
 
 
 def read(
-    frame: Buffer, *, dialect: str, api_key: int, api_version: int | None, masked_from: int | None, is_cut: bool
+    frame: Buffer,
+    *,
+    dialect: str,
+    api_key: int,
+    api_version: int | None,
+    masked_from: int | None,
+    is_cut: bool,
+    budget: Budget | None = None,
 ) -> Reading:
-    """A response whose bytes are all here, as far as they came. `masked_from`: where its first masked span starts."""
-    found = error_codes(frame, api_key, api_version, masked_from=masked_from, dialect=dialect)
+    """A response whose bytes are all here, as far as they came. `masked_from`: where its first masked span starts.
+
+    `budget`: what its codes are taken from, by default a new one.
+    """
+    budget = budget or Budget()
+    found = error_codes(frame, api_key, api_version, masked_from=masked_from, dialect=dialect, budget=budget)
     if isinstance(found, Unread):
         why = Unread.CUT if is_cut and found is Unread.MALFORMED else found
         return Reading([], why, unread_wait(dialect, api_key))
     wait = unread_wait(dialect, api_key)
-    return Reading(found, None, wait and waited(frame, api_key, api_version))
+    return Reading(found, None, wait and waited(frame, api_key, api_version, budget=budget))
 
 
-def read_row(response: Mapping[str, Any]) -> Reading:
-    """A response's row, which must hold its body if the capture has it."""
+def read_row(response: Mapping[str, Any], *, budget: Budget | None = None) -> Reading:
+    """A response's row, which must hold its body if the capture has it. `budget`: as for `read`."""
     frame, dialect, api_key = response[c.FRAME], response[c.DIALECT], response[c.API_KEY]
     if frame is None or response[c.OMITTED]:
         return Reading([], Unread.OMITTED, unread_wait(dialect, api_key))
@@ -51,6 +63,7 @@ def read_row(response: Mapping[str, Any]) -> Reading:
         api_version=response[c.API_VERSION],
         masked_from=masked[0]["start"] if masked else None,
         is_cut=is_cut(response[c.NOTE]),
+        budget=budget,
     )
 
 

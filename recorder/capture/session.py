@@ -28,7 +28,8 @@ from typing import Annotated
 
 from proxy.files import Folder
 from proxy.settings.keys import Key, wrong_values
-from proxy.settings.kinds import GIB, LIMIT, MIB, PATH, SWITCH, TIMEOUT, choice
+from proxy.settings.kinds import LIMIT, PATH, SWITCH, TIMEOUT, choice
+from proxy.units import GIB, MIB
 from recorder.capture import lock as locks
 from recorder.capture.frames import EVENTS_FOLDER, FRAMES_FOLDER
 from recorder.capture.lock import COMPACTOR_LOCK, WRITER_LOCK, Lock
@@ -111,7 +112,7 @@ def sessions(folder: Path) -> list[str]:
     """The sessions of a capture that have something in the spool, oldest first."""
     try:
         with Folder.at(folder) as capture, capture.folder(SPOOL_FOLDER) as spool:
-            return [name for name in spool.names() if _NAME.fullmatch(name) and spool.is_folder(name)]
+            return [name for name in spool.names() if is_name(name) and spool.is_folder(name)]
     except FileNotFoundError:
         return []
 
@@ -218,8 +219,13 @@ def _remove_hidden(spool: Folder, hidden: str) -> None:
             spool.remove_folder(hidden)
 
 
+def is_name(text: str) -> bool:
+    """Whether a session may be called so: it names files, and nothing that a shell understands."""
+    return _NAME.fullmatch(text) is not None
+
+
 def _checked(session: str) -> str:
-    if not _NAME.fullmatch(session):
+    if not is_name(session):
         raise ValueError(f"not a session's name: {session!r}")
     return session
 

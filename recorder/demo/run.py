@@ -20,10 +20,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from proxy.terminal import harmless, harmless_lines
 from recorder.analysis.java import missing
 from recorder.capture.frames import FRAMES_FOLDER
 from recorder.demo.children import Child, ChildFailed, Children, children
-from recorder.terminal import console, count, pip_install
+from recorder.terminal import cell, console, count, pip_install
 
 # Seconds that a part may take on a busy machine before the demo gives up on it.
 _START = 20
@@ -72,7 +73,7 @@ def _steps(screen: Console, started: Children, folder: Path) -> int:
     for remark in () if code else _REMARKS:
         screen.print(Text(remark, style="dim"))
     if lack:
-        screen.print(f"\n[yellow]The analysis is missing:[/] {lack}")
+        screen.print(Text("\nThe analysis is missing: ", style="yellow"), cell(lack), sep="")
     _next_steps(screen, folder)
     return 1 if lack else code
 
@@ -177,11 +178,12 @@ def _next_steps(screen: Console, folder: Path) -> None:
 
 
 def _line(screen: Console, text: str, style: str = "") -> None:
-    screen.print(Text(text, style=style), soft_wrap=True)
+    screen.print(Text(harmless_lines(text), style=style), soft_wrap=True)
 
 
 def _explain(screen: Console, failure: ChildFailed) -> None:
     said = failure.log.read_text(errors="replace").splitlines()[-_LAST_LINES:]
-    screen.print(f"[red]{failure}[/]{'; the end of what it said:' if said else ', and said nothing'}")
+    more = "; the end of what it said:" if said else ", and said nothing"
+    screen.print(cell(failure, "red"), Text(more), sep="")
     for line in said:
-        screen.print(Text(f"  {line}", style="dim"))
+        screen.print(Text(f"  {harmless(line)}", style="dim"))

@@ -13,7 +13,8 @@ from typing import Any, Literal
 from proxy.tools.kafka07 import request_tree, response_tree
 from proxy.tools.tree import Shown, message_tree
 from proxy.wire import catalog, kafka07
-from proxy.wire.errors import WireError, in_bytes
+from proxy.wire.budget import Budget
+from proxy.wire.errors import OverBudget, WireError, in_bytes
 from proxy.wire.headers import request_head, response_head
 from recorder.capture import frames as c
 
@@ -30,21 +31,23 @@ class Body:
     why: str = ""
 
 
-def body(row: Row, records: int = 10, asked: Row | None = None) -> Body:
+def body(row: Row, records: int = 10, asked: Row | None = None, *, budget: Budget | None = None) -> Body:
     """Decode the frame of a row (which must hold its bytes), `records` records of each field of record batches.
 
-    `asked`: the row of the request that it answers, where its own bytes don't tell all (`needs_request`).
+    `asked`: the row of the request that it answers, where its own bytes don't tell all (`needs_request`); `budget`:
+    what it is taken from, by default a new one. Where that is used up, the values are those until then.
     """
+    budget = budget or Budget()
     frame, kind, key, version = row[c.FRAME], row[c.KIND], row[c.API_KEY], row[c.API_VERSION]
     if kind not in (c.REQUEST, c.RESPONSE):
         return Body(None, f"no frame of Kafka's: {kind}")
     if row[c.OMITTED] or frame is None:
         return Body(None, "part of it was left out of the capture")
     if row[c.DIALECT] == c.KAFKA_07 and key is not None:
-        return _decoded_07(frame, kind, key, records, asked)
+        return _decoded_07(frame, kind, key, records, asked, budget)
     if key is None or version is None or row[c.DIALECT] != c.KAFKA:
         return Body(None, f"{row[c.API] or 'api unknown'} can't be decoded")
-    return _decoded(frame, kind, key, version, row[c.MASKED] or [], records)
+    return _decoded(frame, kind, key, version, row[c.MASKED] or [], Shown(bool(row[c.MASKED]), records, budget))
 
 
 def needs_request(row: Row) -> bool:
@@ -53,15 +56,16 @@ def needs_request(row: Row) -> bool:
     return is_fetched and row[c.KIND] == c.RESPONSE and row[c.EXCHANGE] is not None
 
 
-def _decoded_07(frame: bytes, kind: Kind, key: int, records: int, asked: Row | None) -> Body:
+def _decoded_07(frame: bytes, kind: Kind, key: int, records: int, asked: Row | None, budget: Budget) -> Body:
     """Nothing in 0.7 is masked."""
     try:
         if kind == c.REQUEST:
-            return Body(request_tree(kafka07.decode_request(frame), records))
+            return Body(request_tree(kafka07.decode_request(frame), records, budget=budget))
         request = _request_07(asked)
         if request is None:
-            return Body(response_tree(kafka07.decode_response_to(frame, kafka07.RequestType(key)), records))
-        return Body(response_tree(kafka07.decode_response(frame, request), records, request))
+            response = kafka07.decode_response_to(frame, kafka07.RequestType(key))
+            return Body(response_tree(response, records, budget=budget))
+        return Body(response_tree(kafka07.decode_response(frame, request), records, request, budget=budget))
     except (WireError, ValueError) as error:
         return Body(None, f"can't be decoded: {error}")
 
@@ -77,7 +81,7 @@ def _request_07(row: Row | None) -> kafka07.Request | kafka07.UnknownRequest | N
 
 
 def _decoded(
-    frame: bytes, kind: Kind, key: int, version: int, masked: Sequence[Mapping[str, int]], records: int
+    frame: bytes, kind: Kind, key: int, version: int, masked: Sequence[Mapping[str, int]], shown: Shown
 ) -> Body:
     codec = catalog.codec(kind, key, version) if kind == c.REQUEST else catalog.codec_of_response(frame, key, version)
     if codec is None:
@@ -86,8 +90,10 @@ def _decoded(
         start = request_head(frame).body if kind == c.REQUEST else response_head(frame, key, version).body
         if masked and masked[0]["start"] <= start:
             return Body(None, "masked whole: it may hold a secret")
-        values, end = codec.decode(frame, start)
+        values, end = codec.decode(frame, start, budget=shown.budget)
+        why = f"{in_bytes(len(frame) - end)} more behind its end" if end < len(frame) else ""
+    except OverBudget as error:
+        values, why = error.values or {}, f"not decoded to its end: {error}"
     except WireError as error:
         return Body(None, f"can't be decoded: {error}")
-    tree = message_tree(codec.message, codec.version, values, Shown(bool(masked), records))
-    return Body(tree, f"{in_bytes(len(frame) - end)} more behind its end" if end < len(frame) else "")
+    return Body(message_tree(codec.message, codec.version, values, shown), why)

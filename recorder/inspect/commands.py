@@ -13,9 +13,13 @@ import click
 from click.shell_completion import CompletionItem
 
 from proxy.command_line import width
+from proxy.terminal import echo
 from proxy.tools.commands import RECORDS_HELP
+from proxy.tools.output import Incomplete, budget_option, end, print_json, print_lines
+from proxy.wire.budget import DEFAULT_BUDGET, Budget
+from proxy.wire.errors import OverBudget
 from recorder.capture import frames as c
-from recorder.inspect.options import COUNT, FOLDER, Shown, filters, shown_id
+from recorder.inspect.options import COUNT, FOLDER, READING_HELP, Shown, filters, shown_id
 from recorder.ready import NoCapture, ready
 from recorder.terminal import console, count
 
@@ -40,6 +44,8 @@ class WithDefault(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
+        except OverBudget as error:
+            raise Incomplete(str(error)) from error
         except (c.UnknownFormatError, c.DamagedFileError) as error:
             raise click.ClickException(str(error)) from error
 
@@ -56,16 +62,16 @@ def _made_ready(folder: Path) -> Path:
 
 
 def _note(text: str) -> None:
-    click.echo(f"note: {text}", err=True)
+    echo(f"note: {text}", err=True)
 
 
-def _wanted(folder: Path, **given: Any) -> Wanted:
+def _wanted(folder: Path, budget: int, **given: Any) -> Wanted:
     """The filters of a command line."""
     from recorder.inspect.rows import last_ns
     from recorder.inspect.wanted import Wanted
 
     times = {f"{name}_ns": given.pop(name) for name in ("since", "until")}
-    resolved = {name: time and time.resolved(lambda: last_ns(folder)) for name, time in times.items()}
+    resolved = {name: time and time.resolved(lambda: last_ns(folder, most=budget)) for name, time in times.items()}
     return Wanted(**given, **resolved)
 
 
@@ -90,13 +96,14 @@ def inspect() -> None:
 @inspect.command(short_help="Sessions, APIs, gaps; the default.")
 @FOLDER
 @click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
-def summary(folder: Path, as_json: bool) -> None:
+@budget_option(READING_HELP, DEFAULT_BUDGET)
+def summary(folder: Path, as_json: bool, budget: int) -> None:
     """What is in the capture: sessions, connections, frames and bytes by API, gaps."""
     from recorder.inspect import summary as module
 
-    found = module.summarize(folder, ready(folder))
+    found = module.summarize(folder, ready(folder), most=budget)
     if as_json:
-        click.echo(json.dumps(module.as_json(found)))
+        echo(json.dumps(module.as_json(found)))
         return
     screen = console()
     for table in module.as_tables(found, screen.width):
@@ -107,26 +114,27 @@ def summary(folder: Path, as_json: bool) -> None:
 @inspect.command(short_help="One line a frame.")
 @FOLDER
 @filters(kinds=True)
-def frames(folder: Path, limit: int | None, as_json: bool, **given: Any) -> None:
+def frames(folder: Path, limit: int | None, as_json: bool, budget: int, **given: Any) -> None:
     """Frames in the order of their arrival. The id is what `show` takes; `->` came from the client."""
     from recorder.inspect import lines
     from recorder.inspect.layouts import layout
     from recorder.inspect.rows import of_answers, rows
 
-    wanted = _wanted(_made_ready(folder), **given)
-    found = islice(rows(folder, wanted, bodies=of_answers), limit)
+    wanted = _wanted(_made_ready(folder), budget, **given)
+    found = islice(rows(folder, wanted, bodies=of_answers, most=budget), limit)
     if as_json:
-        _list(map(lines.frame_json, found), "no frame to show")
+        _list((lines.frame_json(row, budget) for row in found), "no frame to show")
     else:
         chosen = layout(lines.FRAME_LAYOUTS, lines.FRAME_TITLES, width())
-        _list(chosen.lines(map(lines.frame_cells, found)), "no frame to show", chosen.header)
+        cells = (lines.frame_cells(row, budget) for row in found)
+        _list(chosen.lines(cells), "no frame to show", chosen.header)
 
 
 @inspect.command(short_help="One line a request and its response.")
 @FOLDER
 @filters(kinds=False)
 @click.option("--errors", "only_errors", is_flag=True, help="Only those whose response holds an error.")
-def exchanges(folder: Path, limit: int | None, as_json: bool, only_errors: bool, **given: Any) -> None:
+def exchanges(folder: Path, limit: int | None, as_json: bool, only_errors: bool, budget: int, **given: Any) -> None:
     """Requests with their responses, in the order in which they ended; those without an answer last.
 
     Errors are named, each with how often it stands in the response. "long poll": it may have waited on purpose.
@@ -136,9 +144,9 @@ def exchanges(folder: Path, limit: int | None, as_json: bool, only_errors: bool,
     from recorder.inspect.layouts import layout
     from recorder.inspect.rows import of_exchanges, rows
 
-    wanted = _wanted(_made_ready(folder), **given)
+    wanted = _wanted(_made_ready(folder), budget, **given)
     unread: Counter[str] = Counter()
-    every = pairs(rows(folder, wanted, bodies=of_exchanges))
+    every = pairs(rows(folder, wanted, bodies=of_exchanges, most=budget), most=budget)
     found = islice(_with_errors(every, unread) if only_errors else every, limit)
     if as_json:
         _list((json.dumps(lines.exchange_json(pair)) for pair in found), "no exchange to show")
@@ -166,12 +174,15 @@ def _with_errors(found: Iterable[Pair], unread: Counter[str]) -> Iterator[Pair]:
 @click.option("--format", "kind", type=click.Choice(["text", "json", "hex"]), default="text", show_default=True)
 @click.option("--bytes", "most", type=COUNT, help="How much of each value of bytes to show.")
 @click.option("--records", type=COUNT, default=10, show_default=True, help=RECORDS_HELP)
-def show(folder: Path, ids: tuple[Shown, ...], kind: str, most: int | None, records: int) -> None:
+@budget_option("How much may come of all that is shown: unfolded, decoded, and printed.")
+def show(folder: Path, ids: tuple[Shown, ...], kind: str, most: int | None, records: int, budget: int) -> None:
     """Show what these IDS name: 4 a connection, 4/e8 its exchange 8, 4/17 its frame 17, each behind SESSION/ where
     there are several.
 
     Frames are decoded. Values that the capture did not keep are named as masked; long bytes are cut, and say so. Record
     batches and messages inside messages (what members of a group tell each other, offsets, transactions) are opened.
+
+    Exit code 3 where --budget was used up; what there was by then is shown.
     """
     from recorder.inspect.show import Form, shown
 
@@ -179,12 +190,19 @@ def show(folder: Path, ids: tuple[Shown, ...], kind: str, most: int | None, reco
     if kind == "hex" and any(one.exchange is None and one.sequence is None for one in ids):
         raise click.UsageError("--format hex shows frames and exchanges, no connections")
     _made_ready(folder)
-    form = Form(kind, limit, records, named=len(ids) > 1)
+    form = Form(kind, limit, records, Budget(budget), named=len(ids) > 1)
     for one in ids:
         try:
-            _print(shown(folder, one, form))
+            found = shown(folder, one, form)
         except LookupError as error:
             raise NoCapture(str(error.args[0])) from error
+        if isinstance(found, dict):
+            print_json(found, form.budget, most=limit)
+        else:
+            print_lines(found, form.budget)
+        if form.budget.text.is_used_up:
+            break
+    end(form.budget)
 
 
 def _list(lines: Iterable[str], none: str, header: str | None = None) -> None:
@@ -199,6 +217,6 @@ def _print(lines: Iterable[str]) -> bool:
     """Whether there were any."""
     printed = False
     for line in lines:
-        click.echo(line)
+        echo(line)
         printed = True
     return printed

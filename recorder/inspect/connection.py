@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from proxy.terminal import printable
+from proxy.wire.budget import DEFAULT_BUDGET, Allowance
 from recorder.capture import frames as c
-from recorder.capture.reader import files, row_groups
+from recorder.capture.reader import READING, files, row_groups
+from recorder.inspect.details import detail
 from recorder.inspect.exchanges import pairs
 from recorder.inspect.lines import api_name, error_counts, moment
 from recorder.inspect.rows import of_exchanges, rows
@@ -19,6 +21,8 @@ from recorder.terminal import count, size
 
 Row = dict[str, Any]
 _EVENTS = [name for name, _ in c.EVENT_COLUMNS]
+# What an event takes as a Python value, or what is known of a connection, or of an api on it.
+ENTRY_SIZE = 2000
 # facts of the `opened` event, in the order in which they are told
 _FACTS = ("client", "listener", "node", "upstream", "tls", "cluster", "dialect", "principal")
 # what is told of an event's detail
@@ -57,35 +61,50 @@ class Connection:
     def facts(self) -> dict[str, Any]:
         """What was known of it when it was opened; who has logged in since."""
         opened = next((event for event in self.events if event[c.KIND] == c.EVENT_OPENED), None)
-        told = _detail(opened) if opened else {}
-        logins = [_detail(event) for event in self.events if event[c.KIND] == c.EVENT_LOGIN]
+        told = detail(opened) if opened else {}
+        logins = [detail(event) for event in self.events if event[c.KIND] == c.EVENT_LOGIN]
         names = [login["principal"] for login in logins if login.get("principal")]
         return told | ({"principal": names[-1]} if names else {})
 
 
-def connections(folder: Path, wanted: Wanted) -> list[Connection]:
-    """The connections that `wanted` names, by session: those that have frames or events."""
+def connections(folder: Path, wanted: Wanted, *, most: int = DEFAULT_BUDGET) -> list[Connection]:
+    """The connections that `wanted` names, by session: those that have frames or events.
+
+    `most`: bytes of memory that what is read of files may take, what is told of connections, and the error codes of a
+    response. Errors: as of `rows`.
+    """
     found: dict[tuple[str, int], Connection] = {}
+    told = Allowance("telling of connections", most)
 
     def of(row: Row) -> Connection:
         key = row[c.SESSION], row[c.CONNECTION]
-        return found.setdefault(key, Connection(*key))
+        if key not in found:
+            told.take(ENTRY_SIZE)
+            found[key] = Connection(*key)
+        return found[key]
 
     def counted() -> Iterator[Row]:
-        for row in rows(folder, wanted, bodies=of_exchanges):
+        for row in rows(folder, wanted, bodies=of_exchanges, most=most):
             _count(of(row), row)
             yield row
 
-    for pair in pairs(counted()):
-        api = of(pair.head).apis.setdefault(api_name(pair.head), Api())
+    for pair in pairs(counted(), most=most):
+        api = _api(of(pair.head), api_name(pair.head), told)
         api.exchanges += 1
         api.outcomes[pair.outcome.value] += 1
         if pair.reading:
             api.errors.update(error_counts(pair.reading))
             api.unread.update([pair.reading.unread.value] if pair.reading.unread else [])
-    for event in _events(folder, wanted):
+    for event in _events(folder, wanted, told):
         of(event).events.append(event)
     return [found[key] for key in sorted(found)]
+
+
+def _api(connection: Connection, name: str, told: Allowance) -> Api:
+    if name not in connection.apis:
+        told.take(ENTRY_SIZE)
+        connection.apis[name] = Api()
+    return connection.apis[name]
 
 
 def _count(connection: Connection, row: Row) -> None:
@@ -96,13 +115,13 @@ def _count(connection: Connection, row: Row) -> None:
     connection.last_ns = at_ns if connection.last_ns is None else max(connection.last_ns, at_ns)
 
 
-def _events(folder: Path, wanted: Wanted) -> list[Row]:
-    groups = (
-        group
-        for file in files(folder, c.EVENTS_FOLDER)
-        for group in row_groups(file, _EVENTS, where=wanted.expression())
-    )
-    return sorted((row for group in groups for row in group.to_pylist()), key=lambda row: row[c.AT_NS])
+def _events(folder: Path, wanted: Wanted, told: Allowance) -> list[Row]:
+    found: list[Row] = []
+    for file in files(folder, c.EVENTS_FOLDER):
+        for group in row_groups(file, _EVENTS, where=wanted.expression(), allowance=Allowance(READING, told.size)):
+            told.take(len(group) * ENTRY_SIZE)
+            found += group.to_pylist()
+    return sorted(found, key=lambda row: row[c.AT_NS])
 
 
 def as_json(found: Connection) -> dict[str, Any]:
@@ -114,7 +133,7 @@ def as_json(found: Connection) -> dict[str, Any]:
     events = [
         {"at": moment(event[c.AT_NS]), "kind": event[c.KIND]}
         | {name: event[name] for name in (c.CAUSE, c.FRAMES, c.BYTES) if event[name] is not None}
-        | {"detail": _detail(event)}
+        | {"detail": detail(event)}
         for event in found.events
     ]
     times = {"first": found.first_ns, "last": found.last_ns}
@@ -124,7 +143,11 @@ def as_json(found: Connection) -> dict[str, Any]:
 
 
 def as_text(found: Connection) -> Iterator[str]:
-    """Lines."""
+    """Lines, printable ones."""
+    return map(printable, _lines(found))
+
+
+def _lines(found: Connection) -> Iterator[str]:
     yield f"{found.id}  connection, {count(found.frames, 'frame')}, {size(found.bytes)}"
     facts = found.facts
     told = [f"{name} {_shown(facts[name])}" for name in _FACTS if facts.get(name) is not None]
@@ -146,19 +169,14 @@ def _told_api(name: str, api: Api) -> str:
 
 def _told_events(found: Connection) -> Iterator[str]:
     for event in found.events:
-        if event[c.KIND] == c.EVENT_LOGIN and not _detail(event).get("principal"):
+        if event[c.KIND] == c.EVENT_LOGIN and not detail(event).get("principal"):
             # where bare tokens begin and end
             continue
         lost = [] if event[c.KIND] != c.EVENT_GAP else [f"{event[c.FRAMES] or 0} frames lost"]
-        detail = _detail(event)
-        facts = [f"{name} {detail[name]}" for name in _TOLD.get(event[c.KIND], ()) if detail.get(name)]
+        known = detail(event)
+        facts = [f"{name} {known[name]}" for name in _TOLD.get(event[c.KIND], ()) if known.get(name)]
         told = [event[c.CAUSE] or "", *lost, *facts]
         yield f"  {moment(event[c.AT_NS])} {event[c.KIND].replace('_', ' ')} {', '.join(filter(None, told))}".rstrip()
-
-
-def _detail(event: Row) -> dict[str, Any]:
-    told = json.loads(event[c.DETAIL] or "{}")
-    return told if isinstance(told, dict) else {}
 
 
 def _shown(value: Any) -> str:

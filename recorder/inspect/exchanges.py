@@ -1,8 +1,9 @@
 """Requests and responses paired while they pass by, in the order in which exchanges end; and what an answer tells.
 
 What waits for its other half is kept, nothing else: a request until its response comes, a response that arrived before
-its request was complete. What is still waiting at the end has no other half in the capture. The body of a response is
-read once, for its errors and for whether it may have waited, and not kept.
+its request was complete. What is still waiting at the end has no other half in the capture. A body is read once, when
+it passes: of a response for its errors and for whether it may have waited, of a request for how long it may. Bodies are
+not kept, unless somebody shows them.
 """
 
 from __future__ import annotations
@@ -11,12 +12,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from proxy.wire.budget import DEFAULT_BUDGET, Budget
+from proxy.wire.errors import OverBudget, in_bytes
 from proxy.wire.long_polls import LONG_POLLS, allowed_ms
 from recorder.capture import frames as c
 from recorder.capture.outcome import Outcome
 from recorder.capture.reading import Reading, read_row
 
 Row = dict[str, Any]
+# What a row without its body takes as a Python value: two dozen columns, half of them texts.
+ROW_SIZE = 3000
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,31 +49,44 @@ class Pair:
         return Outcome.ANSWERED if self.request else Outcome.REQUEST_LOST
 
 
-def pairs(rows: Iterable[Row]) -> Iterator[Pair]:
+def pairs(rows: Iterable[Row], *, most: int = DEFAULT_BUDGET, with_bodies: bool = False) -> Iterator[Pair]:
     """Exchanges of rows in the order of arrival, which hold the bodies of responses; rows without one are passed over.
 
-    Of requests the bodies of long polls are wanted (`LONG_POLLS`), where they say how long they may wait.
+    Args:
+        rows: of requests the bodies of long polls are wanted (`LONG_POLLS`), where they say how long they may wait.
+        most: bytes of memory that the error codes of a response may take, and all rows that wait for another.
+        with_bodies: whether the rows of a pair have them.
+    Errors: OverBudget; those of `rows`.
     """
-    waiting: dict[tuple[str, int, int], Row] = {}
+    waiting: dict[tuple[str, int, int], Pair] = {}
     for row in rows:
         if row[c.EXCHANGE] is None:
             continue
         key = row[c.SESSION], row[c.CONNECTION], row[c.EXCHANGE]
-        other = waiting.pop(key, None)
+        other, half = waiting.pop(key, None), _half(row, most, with_bodies)
         if other is not None:
-            yield _pair(row, other)
+            yield _joined(half, other)
         elif row[c.KIND] == c.REQUEST and row[c.AWAITS] is False:
-            yield _pair(row)
+            yield half
         else:
-            waiting[key] = row
-    yield from map(_pair, waiting.values())
+            waiting[key] = half
+            if len(waiting) * ROW_SIZE > most:
+                raise OverBudget(f"keeping exchanges that have no end makes more than {in_bytes(most)}")
+    yield from waiting.values()
 
 
-def _pair(*rows: Row) -> Pair:
-    request = next((row for row in rows if row[c.KIND] == c.REQUEST), None)
-    response = next((row for row in rows if row[c.KIND] != c.REQUEST), None)
-    reading = None if response is None else read_row(response)
-    return Pair(request, response, reading, None if request is None else _allowed_ms(request))
+def _half(row: Row, most: int, with_bodies: bool) -> Pair:
+    """What one row alone tells."""
+    kept = row if with_bodies or row.get(c.FRAME) is None else row | {c.FRAME: None}
+    if row[c.KIND] == c.REQUEST:
+        return Pair(kept, None, allowed_ms=_allowed_ms(row))
+    return Pair(None, kept, read_row(row, budget=Budget(most)))
+
+
+def _joined(later: Pair, earlier: Pair) -> Pair:
+    asked = later if later.request else earlier
+    told = later if later.response else earlier
+    return Pair(asked.request, told.response, told.reading, asked.allowed_ms)
 
 
 def _allowed_ms(request: Row) -> int | None:

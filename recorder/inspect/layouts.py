@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from proxy.command_line import folded
+from proxy.terminal import each_printable
 
 REST = "rest"
 TIME = "time"
@@ -58,12 +59,13 @@ class Layout:
         return self._folded([self.titles[name] for name, _ in self.columns], self.titles[REST])[0].rstrip(",")
 
     def _aligned(self, cells: list[str], rest: str) -> str:
-        """Cells below each other; one that is too wide pushes the others."""
+        """Cells below each other, made printable; one that is too wide pushes the others."""
+        *shown, last = each_printable([*cells, rest])
         parts = [
             cell.rjust(width) if name in _NUMBERS else cell.ljust(width)
-            for cell, (name, width) in zip(cells, self.columns, strict=True)
+            for cell, (name, width) in zip(shown, self.columns, strict=True)
         ]
-        return _BETWEEN.join([*parts, rest]).rstrip()
+        return _BETWEEN.join([*parts, last]).rstrip()
 
     def _folded(self, cells: list[str], rest: str) -> list[str]:
         return folded(self._aligned(cells, rest), self.width)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from proxy.wire.budget import DEFAULT_BUDGET, Budget
 from proxy.wire.error_codes import kafka_error
 from proxy.wire.error_paths import Unread
 from proxy.wire.long_polls import Wait
@@ -47,6 +48,7 @@ UNREAD = {
     Unread.UNKNOWN_VERSION: "errors unknown",
     Unread.MALFORMED: "errors unreadable",
     Unread.TOO_LARGE: "errors not read",
+    Unread.OVER_BUDGET: "errors not read: more than --budget",
 }
 
 
@@ -75,10 +77,13 @@ def short_exchange_id(row: Row) -> str:
     return f"{row[c.CONNECTION]}/e{row[c.EXCHANGE]}"
 
 
-def frame_cells(row: Row) -> Cells:
-    """A frame as a line under FRAME_TITLES; of a response with its body if the capture has it."""
+def frame_cells(row: Row, most: int = DEFAULT_BUDGET) -> Cells:
+    """A frame as a line under FRAME_TITLES; of a response with its body if the capture has it.
+
+    `most`: bytes of memory that its error codes may take.
+    """
     notes = [row[c.CLIENT_ID] or "", "by proxy" if row[c.MADE_BY] == c.BY_PROXY else ""]
-    notes += [told_errors(read_row(row)) if row[c.KIND] == c.RESPONSE else "", row[c.NOTE] or ""]
+    notes += [told_errors(_read(row, most)) if row[c.KIND] == c.RESPONSE else "", row[c.NOTE] or ""]
     notes += ["one-way" if row[c.AWAITS] is False else "", "masked" if row[c.MASKED] else ""]
     cells = _shared_cells(row) | {"frame": short_id(row), "size": size(row[c.SIZE]), "ms": _ms(row[c.LATENCY_NS])}
     return Cells(cells | {"direction": "<-" if row[c.KIND] == c.RESPONSE else "->"}, _joined(notes))
@@ -93,6 +98,10 @@ def exchange_cells(pair: Pair) -> Cells:
     cells["ms"] = _ms(response[c.LATENCY_NS] if response else None)
     errors = told_errors(pair.reading) if pair.reading else ""
     return Cells(cells, _joined([head[c.CLIENT_ID] or "", outcome, errors, told_wait(pair)]))
+
+
+def _read(row: Row, most: int) -> Reading:
+    return read_row(row, budget=Budget(most))
 
 
 def told_errors(reading: Reading) -> str:
@@ -117,10 +126,10 @@ def told_wait(pair: Pair) -> str:
     return f"long poll{shown}{allowed}"
 
 
-def frame_json(row: Row) -> str:
-    """A frame's head as a line of JSON, of a response with its errors; other nulls are left out."""
+def frame_json(row: Row, most: int = DEFAULT_BUDGET) -> str:
+    """A frame's head as a line of JSON, of a response with its errors; other nulls are left out. `most`: as above."""
     facts = {name: value for name, value in row.items() if name not in (c.AT, c.FRAME) and value is not None}
-    told = errors_json(read_row(row)) if row[c.KIND] == c.RESPONSE else {}
+    told = errors_json(_read(row, most)) if row[c.KIND] == c.RESPONSE else {}
     return json.dumps({"id": frame_id(row), "at": moment(row[c.AT_NS]), **facts, **told})
 
 

@@ -6,7 +6,6 @@ and the gaps.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ import pyarrow.compute as pc
 
 from recorder.capture import frames as c
 from recorder.capture.outcome import DIED
+from recorder.inspect.details import detail, numbers
 from recorder.missing import Gaps, LostOfApi, Missing
 
 Row = Mapping[str, Any]
@@ -59,13 +59,25 @@ class Losses:
 
     def _add_gap(self, gap: Row) -> None:
         cause, frames = gap[c.CAUSE] or "", gap[c.FRAMES] or 0
-        detail = json.loads(gap[c.DETAIL] or "{}")
-        told = {"gaps": 1, "connections": detail.get("connections", 0), "frames": frames, "bytes": gap[c.BYTES] or 0}
+        found = detail(gap)
+        connections = numbers(found).get("connections", 0)
+        told = {"gaps": 1, "connections": connections, "frames": frames, "bytes": gap[c.BYTES] or 0}
         self.gaps.setdefault(cause, Counter()).update(told)
         if gap[c.CONNECTION] is not None:
             self._uncounted[gap[c.SESSION], gap[c.CONNECTION]] -= frames
-        for api, lost in detail.get("lost", {}).items():
-            self.apis.setdefault((cause, api), Counter()).update(lost)
+        lost = found.get("lost")
+        for api, each in lost.items() if isinstance(lost, dict) else ():
+            self.apis.setdefault((cause, api), Counter()).update(numbers(each))
+
+    @property
+    def lines(self) -> int:
+        """How many lines its table has."""
+        return len(self.gaps) + len(self.apis) + len(self.died) + len(self.notes)
+
+    @property
+    def connections(self) -> int:
+        """Of how many something is known."""
+        return len(self._uncounted)
 
     @property
     def missing(self) -> Missing:

@@ -18,8 +18,11 @@ from click.shell_completion import CompletionItem
 from proxy.command_line import beginning_with, text
 from proxy.tools import names
 from proxy.tools.arguments import api_key
+from proxy.tools.output import budget_option
+from proxy.wire.budget import DEFAULT_BUDGET
 from proxy.wire.kafka07 import RequestType
 from recorder.capture import frames as c
+from recorder.capture.session import is_name
 from recorder.inspect import moments
 from recorder.inspect.moments import Moment
 
@@ -30,6 +33,7 @@ Api = tuple[int, str | None]
 LARGEST = (1 << 63) - 1
 NUMBER = click.IntRange(0, LARGEST)
 COUNT = click.IntRange(0, sys.maxsize)
+READING_HELP = "How much memory may be taken by what is read and counted, and by one frame's error codes."
 FOLDER = click.argument("folder", type=click.Path(path_type=Path, file_okay=False), metavar="FOLDER")
 # the forms of an id, the longest first: a name of digits alone can only be a session's where three parts stand
 _IDS = (
@@ -61,11 +65,14 @@ def _complete_api(_context: click.Context, _param: click.Parameter, begun: str) 
 
 
 def _complete_session(context: click.Context, _param: click.Parameter, begun: str) -> list[CompletionItem]:
-    """The sessions of the folder that stands before, by the names of its files."""
+    """The sessions of the folder that stands before, by the names of its files.
+
+    What a shell is handed becomes part of a command line. So a file that no session can have made is passed over.
+    """
     # click gives up on arguments where an option has no value yet, and leaves them as they were given
     given = [context.params["folder"]] if context.params.get("folder") else context.args
     files = Path(given[0]).glob(f"{c.FRAMES_FOLDER}/*/*/[!._]*.parquet") if given else []
-    return beginning_with(begun, sorted({file.stem.rsplit("-", 2)[0] for file in files}))
+    return beginning_with(begun, sorted(filter(is_name, {file.stem.rsplit("-", 2)[0] for file in files})))
 
 
 class Shown(NamedTuple):
@@ -127,6 +134,7 @@ def filters(*, kinds: bool) -> Callable[[Command], Command]:
         click.option("--until", type=time, help="Up to this time."),
         click.option("--limit", type=COUNT, help="Show the first N."),
         click.option("--json", "as_json", is_flag=True, help="One JSON object a line."),
+        budget_option(READING_HELP, DEFAULT_BUDGET),
     ]
     if kinds:
         choice = click.Choice([c.REQUEST, c.RESPONSE, c.TOKEN, c.UNFRAMED])

@@ -5,17 +5,18 @@ A frame is its head, its body as a tree, its bytes as a dump.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from proxy.tools import plain
+from proxy.terminal import printable
 from proxy.tools.plain import INDENT, as_lines
+from proxy.wire.budget import DEFAULT_BUDGET, Budget
 from proxy.wire.errors import in_bytes
 from recorder.capture import frames as c
 from recorder.capture.outcome import Outcome
-from recorder.capture.reading import read_row
+from recorder.capture.reading import Reading, read_row
 from recorder.inspect import connection
 from recorder.inspect.body import Body, body, needs_request
 from recorder.inspect.exchanges import Pair, pairs
@@ -35,23 +36,44 @@ from recorder.inspect.wanted import Wanted
 from recorder.terminal import milliseconds
 
 Row = Mapping[str, Any]
+Tree = dict[str, Any]
+Found = TypeVar("Found")
 _WIDTH = 16
+# that are named where somebody has to choose one
+MOST_SESSIONS = 20
 
 
 class Form(NamedTuple):
     """`kind`: text, json or hex. Of each value of bytes `most` are shown, `records` records of each field of batches.
 
-    `named`: whether a dump says whose it is.
+    `budget`: what everything that is shown is taken from. `named`: whether a dump says whose it is.
     """
 
     kind: str
     most: int
     records: int
+    budget: Budget
     named: bool = False
 
+    def body(self, row: Row, request: Row | None = None) -> Body:
+        """Its values. `request`: the row that it answers, where its own bytes don't tell all."""
+        return body(row, self.records, request, budget=self.budget)
 
-def shown(folder: Path, asked: Shown, form: Form) -> Iterator[str]:
-    """Lines. Raises LookupError, with a sentence, where the capture has no such thing, or several."""
+    @property
+    def of_files(self) -> int:
+        """Bytes of memory that what is read of files may take: little is to be shown, but much may have to be read."""
+        return max(self.budget.size, DEFAULT_BUDGET)
+
+    def reading(self, row: Row) -> Reading:
+        """What a response tells of errors. It is small, and kept by nobody: from a budget of its own."""
+        return read_row(row, budget=Budget(self.budget.size))
+
+
+def shown(folder: Path, asked: Shown, form: Form) -> Iterator[str] | Tree:
+    """Lines; of JSON the tree to be written.
+
+    Errors: LookupError, with a sentence, where the capture has no such thing, or several; those of `rows`.
+    """
     wanted = Wanted(
         sessions=(asked.session,) if asked.session else (),
         connections=(asked.connection,),
@@ -59,59 +81,73 @@ def shown(folder: Path, asked: Shown, form: Form) -> Iterator[str]:
         sequences=() if asked.sequence is None else (asked.sequence,),
     )
     if asked.exchange is None and asked.sequence is None:
-        return _connection(_only(connection.connections(folder, wanted), asked, folder, "connection"), form)
-    found = list(rows(folder, wanted, bodies=all_bodies))
+        known = connection.connections(folder, wanted, most=form.of_files)
+        _check_one([one.session for one in known], asked, folder, "connection")
+        return connection.as_json(known[0]) if form.kind == "json" else connection.as_text(known[0])
+    every = rows(folder, wanted, bodies=all_bodies, most=form.of_files)
+    found = _of_one_session(every, asked, folder, "frame" if asked.exchange is None else "exchange")
     if asked.exchange is None:
-        row = _only(found, asked, folder, "frame")
-        return _frame(row, form, request_of(folder, row) if needs_request(row) else None)
-    return _exchange(_only(list(pairs(found)), asked, folder, "exchange"), form)
+        row = _first(found)
+        request = request_of(folder, row, most=form.of_files) if needs_request(row) else None
+        return _frame_tree(row, form, request) if form.kind == "json" else _frame(row, form, request)
+    pair = _first(pairs(found, most=form.of_files, with_bodies=True))
+    return _exchange_tree(pair, form) if form.kind == "json" else _exchange(pair, form)
 
 
-def _only(found: Sequence[Any], asked: Shown, folder: Path, what: str) -> Any:
-    if not found:
-        raise LookupError(f"no {what} {asked} in {folder}")
-    if len(found) > 1:
-        sessions = ", ".join(dict.fromkeys(_session(one) for one in found))
-        raise LookupError(f"{asked} is in several sessions: put one before it ({sessions})")
-    return found[0]
+def _of_one_session(found: Iterable[dict[str, Any]], asked: Shown, folder: Path, what: str) -> Iterator[dict[str, Any]]:
+    """The rows, which may be many and large: none is kept. Errors: as of `_check_one`, behind the last row."""
+    sessions: dict[str, None] = {}
+    for row in found:
+        sessions[row[c.SESSION]] = None
+        if len(sessions) > MOST_SESSIONS:
+            break
+        if len(sessions) == 1:
+            yield row
+    _check_one([*sessions], asked, folder, what)
 
 
-def _session(found: Any) -> str:
-    if isinstance(found, connection.Connection):
-        return found.session
-    return str((found.head if isinstance(found, Pair) else found)[c.SESSION])
+def _check_one(sessions: Sequence[str], asked: Shown, folder: Path, what: str) -> None:
+    """Raises LookupError where there is none, or several."""
+    if not sessions:
+        raise LookupError(f"no {what} {printable(asked)} in {printable(folder)}")
+    if len(sessions) > 1:
+        named = ", ".join(map(printable, sessions[:MOST_SESSIONS])) + (", ..." if len(sessions) > MOST_SESSIONS else "")
+        raise LookupError(f"{printable(asked)} is in several sessions: put one before it ({named})")
 
 
-def _connection(found: connection.Connection, form: Form) -> Iterator[str]:
-    if form.kind == "json":
-        yield json.dumps(connection.as_json(found))
-    else:
-        yield from connection.as_text(found)
+def _first(found: Iterable[Found]) -> Found:
+    """The first, once all have passed by."""
+    every = iter(found)
+    first = next(every)
+    deque(every, maxlen=0)
+    return first
 
 
 def _frame(row: Row, form: Form, request: Row | None) -> Iterator[str]:
     """`request`: the row that it answers, where its own bytes don't tell all."""
-    if form.kind == "json":
-        yield json.dumps(as_json(row, body(row, form.records, request), form.most))
-    elif form.kind == "hex":
+    if form.kind == "hex":
         if form.named:
-            yield frame_id(row)
+            yield printable(frame_id(row))
         yield from hex_dump(row[c.FRAME] or b"", row[c.MASKED] or [], form.most)
     else:
-        yield from as_text(row, body(row, form.records, request), form.most)
+        yield from as_text(row, form.body(row, request), form)
+
+
+def _frame_tree(row: Row, form: Form, request: Row | None) -> Tree:
+    return as_tree(row, form.body(row, request), form)
 
 
 def _exchange(pair: Pair, form: Form) -> Iterator[str]:
     """What both of its frames share, then each."""
-    frames = {row[c.KIND]: row for row in (pair.request, pair.response) if row}
-    if form.kind == "json":
-        bodies = {kind: as_json(row, body(row, form.records, pair.request), form.most) for kind, row in frames.items()}
-        yield json.dumps(exchange_json(pair) | bodies)
-        return
     if form.kind == "text":
-        yield _exchange_head(pair)
-    for row in frames.values():
+        yield printable(_exchange_head(pair))
+    for row in filter(None, (pair.request, pair.response)):
         yield from _frame(row, form._replace(named=True), pair.request)
+
+
+def _exchange_tree(pair: Pair, form: Form) -> Tree:
+    frames = {row[c.KIND]: row for row in (pair.request, pair.response) if row}
+    return exchange_json(pair) | {kind: _frame_tree(row, form, pair.request) for kind, row in frames.items()}
 
 
 def _exchange_head(pair: Pair) -> str:
@@ -125,27 +161,23 @@ def _exchange_head(pair: Pair) -> str:
     return f"{exchange_id(pair.head)}  {api_name(pair.head)} exchange: {', '.join(filter(None, told))}"
 
 
-def as_text(row: Row, body: Body, most: int) -> Iterator[str]:
-    """Lines of a frame; of each value of bytes `most` are shown."""
-    yield from _head(row)
-    if body.why:
-        yield f"{INDENT}({body.why})"
-    if body.values is not None:
-        yield from as_lines(body.values, 1, most)
+def as_text(row: Row, found: Body, form: Form) -> Iterator[str]:
+    """Lines of a frame whose body was `found`."""
+    yield from _head(row, form)
+    if found.why:
+        yield f"{INDENT}({printable(found.why)})"
+    if found.values is not None:
+        yield from as_lines(found.values, 1, form.most)
     elif row[c.FRAME]:
         yield f"{INDENT}its bytes: --format hex"
 
 
-def as_json(row: Row, body: Body, most: int) -> dict[str, Any]:
-    """The head, `body`, `why` if there is something to say about it, and of a response its errors.
-
-    Of each value of bytes the first `most`.
-    """
+def as_tree(row: Row, found: Body, form: Form) -> Tree:
+    """The head, `body`, `why` if there is something to say about it, and of a response its errors."""
     head = {name: value for name, value in row.items() if name not in (c.FRAME, c.AT) and value is not None}
-    told: dict[str, Any] = {"id": frame_id(row), "at": moment(row[c.AT_NS]), **head}
-    told["body"] = plain.as_json(body.values, most)
-    errors = errors_json(read_row(row)) if row[c.KIND] == c.RESPONSE else {}
-    return told | ({"why": body.why} if body.why else {}) | errors
+    errors = errors_json(form.reading(row)) if row[c.KIND] == c.RESPONSE else {}
+    told: Tree = {"id": frame_id(row), "at": moment(row[c.AT_NS]), **head, "body": found.values}
+    return told | ({"why": found.why} if found.why else {}) | errors
 
 
 def hex_dump(frame: bytes, masked: Sequence[Mapping[str, int]], most: int) -> Iterator[str]:
@@ -166,20 +198,20 @@ def _letter(code: int) -> str:
     return chr(code) if 32 <= code < 127 else "."
 
 
-def _head(row: Row) -> Iterator[str]:
+def _head(row: Row, form: Form) -> Iterator[str]:
     version = "" if row[c.API_VERSION] is None else f" version {row[c.API_VERSION]}"
     api = row[c.API] or ("" if row[c.API_KEY] is None else f"api {row[c.API_KEY]}")
     made = " (made by the proxy)" if row[c.MADE_BY] == c.BY_PROXY else ""
-    yield f"{frame_id(row)}  {api} {row[c.KIND]}{version}{made}"
-    yield f"{INDENT}at {moment(row[c.AT_NS])}, client {row[c.CLIENT]}, node {_or_unknown(row[c.NODE])}"
+    yield f"{printable(frame_id(row))}  {printable(api)} {printable(row[c.KIND])}{version}{made}"
+    yield f"{INDENT}at {moment(row[c.AT_NS])}, client {printable(row[c.CLIENT])}, node {_or_unknown(row[c.NODE])}"
     facts = {"correlation id": row[c.CORRELATION_ID], "client id": row[c.CLIENT_ID], "principal": row[c.PRINCIPAL]}
-    told = [f"{name} {value}" for name, value in facts.items() if value is not None]
+    told = [f"{name} {printable(value)}" for name, value in facts.items() if value is not None]
     yield INDENT + ", ".join([*told, in_bytes(row[c.SIZE])])
-    errors = told_errors(read_row(row)) if row[c.KIND] == c.RESPONSE else ""
+    errors = told_errors(form.reading(row)) if row[c.KIND] == c.RESPONSE else ""
     if errors:
         yield f"{INDENT}errors: {errors.removeprefix('errors ')}"
     if row[c.NOTE]:
-        yield f"{INDENT}note: {row[c.NOTE]}"
+        yield f"{INDENT}note: {printable(row[c.NOTE])}"
 
 
 def _or_unknown(value: Any) -> Any:

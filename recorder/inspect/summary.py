@@ -13,6 +13,8 @@ import pyarrow.compute as pc
 from rich.console import RenderableType
 from rich.table import Table
 
+from proxy.wire.budget import DEFAULT_BUDGET
+from proxy.wire.errors import OverBudget, in_bytes
 from recorder.capture import frames as c
 from recorder.inspect.lines import moment
 from recorder.inspect.losses import Losses
@@ -28,6 +30,10 @@ _EVENTS = [c.SESSION, c.CONNECTION, c.AT_NS, c.KIND, c.CAUSE, c.FRAMES, c.BYTES,
 LONGEST_NAME = 19
 # Gaps that are told one by one; JSON has all of them.
 MOST_GAPS = 20
+# What a line of a table takes with its cells; a gap or a group of frames as a Python value; all about a connection.
+LINE_SIZE, ROW_SIZE, CONNECTION_SIZE = 4000, 1000, 500
+# Events that become Python values at a time.
+_AT_ONCE = 1024
 
 
 @dataclass(slots=True)
@@ -51,22 +57,46 @@ class Summary:
     masked: Counter[str] = field(default_factory=Counter)
     gaps: list[dict[str, Any]] = field(default_factory=list)
     losses: Losses = field(default_factory=Losses)
+    # what counts and gaps are taken from
+    most: int = DEFAULT_BUDGET
 
     def add(self, frames: Any) -> None:
-        """Count the frames of one file."""
+        """Count the frames of one row group. Errors: OverBudget."""
         times = [(c.AT_NS, "min"), (c.AT_NS, "max")]
-        for row in _grouped(frames, [c.SESSION, c.CONNECTION], times):
+        for row in self._grouped(frames, [c.SESSION, c.CONNECTION], times):
             self._add_connection(row)
             self.losses.add_frames(row[c.SESSION], row[c.CONNECTION], row["size_count"])
         self.losses.add_cut(frames)
-        for row in _grouped(frames, [c.KIND, c.API_KEY, c.API], []):
+        for row in self._grouped(frames, [c.KIND, c.API_KEY, c.API], []):
             api = row[c.API] or (row[c.KIND] if row[c.API_KEY] is None else f"api {row[c.API_KEY]}")
             number, total = self.apis[api].get(row[c.KIND], (0, 0))
             self.apis[api][row[c.KIND]] = number + row["size_count"], total + row["size_sum"]
-        self.notes.update({row[c.NOTE]: row["size_count"] for row in _grouped(frames, [c.NOTE], []) if row[c.NOTE]})
+        noted = self._grouped(frames, [c.NOTE], [])
+        self.notes.update({row[c.NOTE]: row["size_count"] for row in noted if row[c.NOTE]})
         self.notes.update(_special(frames))
-        for row in _grouped(frames.filter(_has_spans(frames, c.MASKED)), [c.KIND, c.API], []):
+        for row in self._grouped(frames.filter(_has_spans(frames, c.MASKED)), [c.KIND, c.API], []):
             self.masked[why(row[c.KIND], row[c.API])] += row["size_count"]
+
+    def add_events(self, events: Any) -> None:
+        """Count the events of one row group. Errors: OverBudget."""
+        for batch in events.to_batches(max_chunksize=_AT_ONCE):
+            rows = batch.to_pylist()
+            self.losses.add_events(rows)
+            self.gaps += [row for row in rows if row[c.KIND] == c.EVENT_GAP]
+            self._check(0)
+
+    def _grouped(self, frames: Any, keys: list[str], more: list[tuple[str, str]]) -> list[dict[str, Any]]:
+        groups = frames.group_by(keys).aggregate([(c.SIZE, "count"), (c.SIZE, "sum"), *more])
+        self._check(len(groups))
+        rows: list[dict[str, Any]] = groups.to_pylist()
+        return rows
+
+    def _check(self, rows: int) -> None:
+        """Raises OverBudget where so many rows beside what is kept take too much."""
+        lines = len(self.sessions) + len(self.apis) + len(self.notes) + self.losses.lines
+        size = lines * LINE_SIZE + (rows + len(self.gaps)) * ROW_SIZE + self.losses.connections * CONNECTION_SIZE
+        if size > self.most:
+            raise OverBudget(f"counting what is in the capture makes more than {in_bytes(self.most)}")
 
     def _add_connection(self, row: dict[str, Any]) -> None:
         first, last = row["at_ns_min"], row["at_ns_max"]
@@ -77,16 +107,18 @@ class Summary:
         session.connections.add(row[c.CONNECTION])
 
 
-def summarize(folder: Path, notes: Iterable[str] = ()) -> Summary:
-    """Count everything in the capture. `notes`: what is known to be missing from its files."""
-    found = Summary()
+def summarize(folder: Path, notes: Iterable[str] = (), *, most: int = DEFAULT_BUDGET) -> Summary:
+    """Count everything in the capture.
+
+    `notes`: what is known to be missing from its files; `most`: bytes of memory that a file may take, and that what is
+    counted may. Errors: OverBudget, DamagedFileError, UnknownFormatError.
+    """
+    found = Summary(most=most)
     found.losses.notes += notes
-    for frames in tables(folder, c.FRAMES_FOLDER, _COLUMNS):
+    for frames in tables(folder, c.FRAMES_FOLDER, _COLUMNS, most=most):
         found.add(frames)
-    for events in tables(folder, c.EVENTS_FOLDER, _EVENTS):
-        rows = events.to_pylist()
-        found.losses.add_events(rows)
-        found.gaps += [row for row in rows if row[c.KIND] == c.EVENT_GAP]
+    for events in tables(folder, c.EVENTS_FOLDER, _EVENTS, most=most):
+        found.add_events(events)
     found.gaps.sort(key=lambda gap: gap[c.AT_NS])
     return found
 
@@ -185,13 +217,6 @@ def _filled(title: str, names: list[str], numbers: list[str], rows: Iterable[tup
     columns += [Column(name, is_number=True, rank=at) for at, name in enumerate(numbers)]
     told = [[count(cell) if isinstance(cell, int) else str(cell) for cell in row] for row in rows]
     return fitted(title, columns, told, width)
-
-
-def _grouped(frames: Any, keys: list[str], more: list[tuple[str, str]]) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = (
-        frames.group_by(keys).aggregate([(c.SIZE, "count"), (c.SIZE, "sum"), *more]).to_pylist()
-    )
-    return rows
 
 
 def _special(frames: Any) -> dict[str, int]:

@@ -73,7 +73,7 @@ def breaking(monkeypatch: pytest.MonkeyPatch, name: str, wrong: Callable[..., An
 
 
 def test_an_exception_that_is_not_the_wires_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def wrong(self: Codec, buf: bytes, at: int = 0) -> Any:
+    def wrong(self: Codec, buf: bytes, at: int = 0, **_: Any) -> Any:
         raise IndexError
 
     breaking(monkeypatch, "decode", wrong)
@@ -82,7 +82,7 @@ def test_an_exception_that_is_not_the_wires_is_found(monkeypatch: pytest.MonkeyP
 
 
 def test_an_error_without_its_place_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def wrong(self: Codec, buf: bytes, at: int = 0) -> Any:
+    def wrong(self: Codec, buf: bytes, at: int = 0, **_: Any) -> Any:
         raise wire.Truncated("short", api=self.message.api, version=self.version)
 
     breaking(monkeypatch, "decode", wrong)
@@ -94,7 +94,7 @@ def test_values_that_do_not_come_back_are_found(monkeypatch: pytest.MonkeyPatch)
     decode = Codec.decode
     calls = []
 
-    def wrong(self: Codec, buf: bytes, at: int = 0) -> Any:
+    def wrong(self: Codec, buf: bytes, at: int = 0, **_: Any) -> Any:
         values, end = decode(self, buf, at)
         calls.append(values)
         return (values if len(calls) % 2 else {**values, next(iter(values)): "other"}), end

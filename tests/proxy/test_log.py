@@ -48,6 +48,9 @@ def test_an_event_without_keys_ends_with_its_name(capsys):
         ("\x1b[31mred", '"\\u001b[31mred"'),
         ("brök er", '"brök er"'),
         (None, "None"),
+        ("\x7f", '"\\u007f"'),
+        ("a\u202eb\u3164", '"a\\u202eb\\u3164"'),
+        ("C:\\temp", "C:\\temp"),
     ],
 )
 def test_a_value_can_neither_end_its_line_nor_look_like_another_key(value, shown, capsys):
@@ -84,6 +87,15 @@ def test_a_fault_of_the_proxys_own_shows_where_it_happened(capsys):
     assert lines[0].endswith("error fault in a connection  connection=7")
     assert lines[1].startswith("Traceback")
     assert lines[-1] == "RuntimeError: what nobody thought of"
+
+
+def test_a_trace_quotes_no_line_of_somebody_elses(capsys):
+    log_to_stderr("info")
+    try:
+        raise RuntimeError("a\x1b[2J\n2026-11-21T12:00:00.123Z info forged")
+    except RuntimeError:
+        log(logging.ERROR, "fault", trace=True)
+    assert written(capsys)[-1] == "RuntimeError: a\\u001b[2J\\n2026-11-21T12:00:00.123Z info forged"
 
 
 def test_what_peers_do_wrong_shows_no_trace(capsys):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
+from io import StringIO
 
-from recorder.terminal import PIPE_WIDTH, console, count, milliseconds, pip_install, size
+import pytest
+from rich.console import Console
+
+from recorder.terminal import PIPE_WIDTH, Column, cell, console, count, fitted, milliseconds, pip_install, size
 
 
 @pytest.mark.parametrize(
@@ -36,6 +39,13 @@ def test_a_single_one_is_not_many() -> None:
 @pytest.mark.parametrize(("value", "text"), [(None, ""), (0.0123, "0.012"), (1.234, "1.23"), (1234.5, "1234")])
 def test_milliseconds_have_the_digits_that_matter(value: float | None, text: str) -> None:
     assert milliseconds(value) == text
+
+
+def test_what_others_wrote_is_no_markup_and_printable() -> None:
+    made = fitted("title", [Column("name"), Column("number", True)], [["[/red]\x1b[2J", cell("[bold]", "red")]], 80)
+    paper = StringIO()
+    Console(file=paper, width=PIPE_WIDTH).print(made)
+    assert paper.getvalue().splitlines()[-1].split() == ["[/red]\\u001b[2J", "[bold]"]
 
 
 def test_a_table_in_a_pipe_is_as_wide_as_it_needs() -> None:

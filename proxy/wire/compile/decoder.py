@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from keyword import iskeyword
 from typing import Any
 
-from proxy.wire.compile import varints
+from proxy.wire.compile import costs, varints
 from proxy.wire.compile.cursor import Cursor
 from proxy.wire.compile.layout import Slot, Struct, layout
 from proxy.wire.compile.runtime import READY, READY_BY_CODE, Absent
@@ -34,9 +34,10 @@ EMPTY = {"string": "''", "bytes": "b''", "records": "b''"}
 
 
 def decoder(message: Message, version: int) -> Callable[..., Any]:
-    """`decode(buf: bytes, at: int) -> (dict, offset behind)`."""
+    """`decode(buf: bytes, at: int) -> (dict, offset behind)`. It raises LargeBody for what `counted` has to decode."""
     source = Source(f"decode {message.name} v{version}", "def decode(buf, at):")
     with reading(source, message, version):
+        source.line(f"if size > {costs.NEVER_TOO_LARGE}: raise LargeBody")
         value = Decoder(source, Cursor(source), view=False).struct(layout(message, version), source.fresh("message"))
         source.line("if at > size: raise beyond(at)")
         source.line(f"return {value}, at")

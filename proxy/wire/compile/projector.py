@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from proxy.wire.compile import costs
+from proxy.wire.compile.counted import CountedDecoder
 from proxy.wire.compile.cursor import Cursor
 from proxy.wire.compile.decoder import Decoder, dict_source, reading
 from proxy.wire.compile.layout import Slot, Struct, layout
@@ -28,18 +30,21 @@ class _Wanted:
     below: dict[str, "_Wanted"] = field(default_factory=dict)
 
 
-def projector(message: Message, version: int, paths: tuple[str, ...]) -> Callable[..., Any]:
+def projector(message: Message, version: int, paths: tuple[str, ...], *, counted: bool = False) -> Callable[..., Any]:
     """`project(buf, at) -> {path: [(value, start, end), ...]}`.
+
+    `counted`: `project(buf, at, spend)`, whose `spend` is told what each of them takes (`counted.py`).
 
     Errors: ValueError for a path that is in no version of the message.
     """
-    source = Source(f"project {message.name} v{version} {' '.join(paths)}", "def project(buf, at):")
+    title = f"project {message.name} v{version} {' '.join(paths)}"
+    source = Source(title + " counted" * counted, f"def project(buf, at{', spend' * counted}):")
     lists = {path: source.fresh(path.replace(".", "_")) for path in dict.fromkeys(paths)}
     wanted = _tree(message, lists)
     with reading(source, message, version):
         for found in lists.values():
             source.line(f"{found} = []")
-        Projector(source).message(layout(message, version), wanted)
+        Projector(source, counted).message(layout(message, version), wanted)
         source.line("if at > size: raise beyond(at)")
         source.line(f"return {dict_source(lists)}")
     return source.function()
@@ -73,10 +78,11 @@ def find_field(message: Message, path: str) -> Field:
 class Projector:
     """Writes the reading of asked fields, each value with its span, and the stepping over all others."""
 
-    def __init__(self, source: Source):
+    def __init__(self, source: Source, counted: bool = False):
         self.source, self.cursor = source, Cursor(source)
+        self._pay = f"spend({costs.SPAN}); " if counted else ""
         self.skip = Skipper(source, self.cursor)
-        self.decode = Decoder(source, self.cursor, view=True)
+        self.decode = (CountedDecoder if counted else Decoder)(source, self.cursor, view=True)
 
     def message(self, struct: Struct, wanted: _Wanted) -> None:
         """Like `struct`, but stops behind the last asked field."""
@@ -118,7 +124,7 @@ class Projector:
         value, begin = self.source.fresh(slot.name), self.cursor.pending
         self.cursor.take(slot.code or "", slot.size, value)
         end = begin + slot.size
-        self.cursor.before_step(lambda: self.source.line(f"{wanted.found}.append(({value}, at + {begin}, at + {end}))"))
+        self.cursor.before_step(lambda: self._add(wanted, f"{value}, at + {begin}, at + {end}"))
 
     def _found(self, slot: Slot, wanted: _Wanted) -> None:
         """A value of no fixed size; then, from its start again, what is asked for within it."""
@@ -126,11 +132,14 @@ class Projector:
         if wanted.found:
             self.source.line(f"{start} = at + {self.cursor.pending}")
             value = self.decode.value(slot)
-            self.source.line(f"{wanted.found}.append(({value}, {start}, at))")
+            self._add(wanted, f"{value}, {start}, at")
         if wanted.found and wanted.below:
             self.source.line(f"at = {start}")
         if wanted.below:
             self._within(slot, wanted)
+
+    def _add(self, wanted: _Wanted, found: str) -> None:
+        self.source.line(f"{self._pay}{wanted.found}.append(({found}))")
 
     def _within(self, slot: Slot, wanted: _Wanted) -> None:
         assert slot.struct is not None

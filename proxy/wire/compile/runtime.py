@@ -3,7 +3,7 @@
 Helpers that read a length again begin at the byte before `at`: the written function has taken the first byte already.
 """
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from struct import Struct, error
 from typing import Any, NoReturn
 
@@ -37,6 +37,10 @@ READY_BY_CODE = {"b": "INT8S", "h": "INT16S", "i": "INT32S", "q": "INT64S", "16s
 
 # The varints of one byte: lengths below 127 are nearly all.
 SHORT = [bytes([value]) for value in range(128)]
+
+
+class LargeBody(Exception):
+    """A buffer whose values may come to more than there is memory: they have to be counted."""
 
 
 class Absent(dict[str, Any]):
@@ -123,6 +127,19 @@ def present_tag(n: int, at: int) -> bool:
     if n not in (0, 1):
         raise Malformed(f"{n} before a tagged struct: 1 and 0 (null) are known", offset=at)
     return n == 1
+
+
+def pay_for_many(count: int, width: int, cost: int, left: int, spend: Callable[[int], None]) -> None:
+    """Spends on `count` elements of at least `width` bytes; a count that the `left` bytes can't hold costs nothing."""
+    if count * width > left:
+        raise Truncated(f"{count} elements of {width} bytes go beyond the end")
+    spend(count * cost)
+
+
+def pay_for_tags(buf: Buffer, at: int, cost: int, spend: Callable[[int], None]) -> None:
+    """The same for a tag buffer, of which the first byte of its count is behind `at`. An entry has two bytes."""
+    count, at = read_uvarint(buf, at - 1)
+    pay_for_many(count, 2, cost, len(buf) - at, spend)
 
 
 def wrong_tag(tag: int, start: int, end: int, at: int) -> WireError:

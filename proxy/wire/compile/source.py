@@ -17,7 +17,7 @@ from proxy.wire.compile import runtime
 # What the written functions use for themselves; a field of that name gets another.
 TAKEN = frozenset(
     {"at", "buf", "codes", "decode", "encode", "end", "fault", "left", "misfit", "n", "probe", "project", "row", "rows"}
-    | {"bytes", "len", "list", "range", "size", "spans", "start", "str", "type", "values", "walk"}
+    | {"bytes", "len", "list", "range", "size", "spans", "spend", "start", "str", "type", "values", "walk"}
     | vars(runtime).keys()
     | vars(varints).keys()
 )

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from struct import Struct, error
 from typing import Any
 
+from proxy.wire.budget import Budget
 from proxy.wire.catalog import Codec
 from proxy.wire.embedded.schemas import codec, versions
 from proxy.wire.errors import Truncated, WireError, naming
@@ -78,40 +79,41 @@ def layout_version(name: str, version: int) -> int:
     return known[-1] if name in ONLY_GROW and version > known[-1] else version
 
 
-def decode_at(name: str, version: int, data: Buffer, at: int) -> Embedded | Unknown:
-    """The message of that version that begins at `at`. Errors: Truncated, Malformed."""
+def decode_at(name: str, version: int, data: Buffer, at: int, budget: Budget | None = None) -> Embedded | Unknown:
+    """The message of that version that begins at `at`. Errors: Truncated, Malformed, OverBudget."""
     found = codec(name, layout_version(name, version))
     if found is None:
         return Unknown(name, None, version)
-    values, end = found.decode(data, at) if name not in MISSING else _decode_short(found, bytes(data), at)
+    decode = _decode_short if name in MISSING else Codec.decode
+    values, end = decode(found, bytes(data), at, budget=budget)
     return Embedded(name, version, values, bytes(data[end:]))
 
 
-def _decode_short(found: Codec, data: bytes, at: int) -> tuple[Values, int]:
+def _decode_short(found: Codec, data: bytes, at: int, *, budget: Budget | None) -> tuple[Values, int]:
     """Decodes what may lack its last fields, never a part of one."""
     try:
-        return found.decode(data, at)
+        return found.decode(data, at, budget=budget)
     except Truncated:
         for first, defaults in MISSING[found.message.name]:
             with suppress(WireError):
                 spans = found.project((first,))(data + defaults, at)[first]
                 if [start for _, start, _ in spans] == [len(data)]:
-                    return found.decode(data + defaults, at)[0], len(data)
+                    return found.decode(data + defaults, at, budget=budget)[0], len(data)
         raise
 
 
-def decode_blob(name: str, data: Buffer) -> Embedded | Unknown:
+def decode_blob(name: str, data: Buffer, *, budget: Budget | None = None) -> Embedded | Unknown:
     """The message `name` in a blob (an int16 version, then its body).
 
     A newer version of the consumer protocol or of Connect's is read with the newest known layout, of any other message
-    it is `Unknown`, and so is a version that never was.
+    it is `Unknown`, and so is a version that never was. `budget`: as for `Codec.decode`.
 
-    Errors: Truncated, Malformed; ValueError for a name that the catalog lacks.
+    Errors: Truncated, Malformed, OverBudget; ValueError for a name that the catalog lacks.
     """
     _must_be_known(name)
     with naming(name):
         version = read_int16(data)
-    return decode_at(name, version, data, _INT16.size)
+    return decode_at(name, version, data, _INT16.size, budget)
 
 
 def encode_blob(name: str, version: int, values: Mapping[str, Any]) -> bytes:

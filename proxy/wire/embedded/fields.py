@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from proxy.wire import apis, catalog
 from proxy.wire.apis import Kind
+from proxy.wire.budget import Budget
 from proxy.wire.embedded.blobs import Embedded, decode_blob
 from proxy.wire.embedded.schemas import codec, versions
 from proxy.wire.errors import WireError
@@ -84,11 +85,15 @@ STREAMS_DATA = {Content.SUBSCRIBED_DATA: "SubscriptionInfoData", Content.ASSIGNE
 
 
 class Around(NamedTuple):
-    """What is known about a blob from around it. `asked`: api key and version of a forwarded response's request."""
+    """What is known about a blob from around it. `asked`: api key and version of a forwarded response's request.
+
+    `budget`: what its values are taken from; None: from a new one for each blob.
+    """
 
     protocol_type: str | None = None
     protocol: str | None = None
     asked: tuple[int, int] | None = None
+    budget: Budget | None = None
 
 
 def decode_field(
@@ -112,24 +117,26 @@ def expand(
     *,
     protocol_type: str | None = None,
     asked: tuple[int, int] | None = None,
+    budget: Budget | None = None,
 ) -> Values:
     """Decoded values of a request or a response, with the blobs in them decoded too.
 
     In place of a blob's bytes stands {"message": name, "version": number, "values": dict}, and "rest" with the bytes
     behind it if there are any; user data within is decoded the same way. A forwarded request or response also has
-    "correlation_id", a request "client_id". Bytes that can't be read stay bytes, `values` stays as it is.
+    "correlation_id", a request "client_id". Bytes that can't be read, or would take more than `budget`, stay bytes;
+    `values` stays as it is.
 
     `protocol_type` is the group's ("consumer", "connect", ...) where the message doesn't say it. `asked`: api key and
     version of the request that an EnvelopeResponse answers; without it the response within stays bytes.
     """
     found = apis.message(kind, key)
-    around = Around(protocol_type, None, asked)
+    around = Around(protocol_type, None, asked, budget)
     return _expand(found.name, values, around) if found else dict(values)
 
 
-def expand_data(name: str, values: Mapping[str, Any]) -> Values:
+def expand_data(name: str, values: Mapping[str, Any], *, budget: Budget | None = None) -> Values:
     """The same for the values of an embedded message, such as GroupMetadataValue."""
-    return _expand(name, values, Around())
+    return _expand(name, values, Around(budget=budget))
 
 
 def _expand(message: str, values: Mapping[str, Any], around: Around) -> Values:
@@ -174,36 +181,36 @@ def _shown(content: Content, data: bytes, around: Around) -> Values | None:
 
 def _embedded(content: Content, data: bytes, around: Around) -> Embedded | None:
     if content in STREAMS_DATA:
-        return _user_data(content, data, around.protocol or "")
+        return _user_data(content, data, around)
     if content in PLAIN_BLOBS:
-        return _blob(PLAIN_BLOBS[content], data)
+        return _blob(PLAIN_BLOBS[content], data, around)
     if around.protocol_type:
         named = PROTOCOL_TYPES.get(around.protocol_type, {}).get(content)
-        return _blob(named, data) if named else None
-    return _first_that_fits(content, data)
+        return _blob(named, data, around) if named else None
+    return _first_that_fits(content, data, around)
 
 
-def _blob(name: str, data: bytes) -> Embedded | None:
+def _blob(name: str, data: bytes, around: Around) -> Embedded | None:
     try:
-        found = decode_blob(name, data)
+        found = decode_blob(name, data, budget=around.budget)
     except WireError:
         return None
     return found if isinstance(found, Embedded) else None
 
 
-def _first_that_fits(content: Content, data: bytes) -> Embedded | None:
+def _first_that_fits(content: Content, data: bytes, around: Around) -> Embedded | None:
     for messages in PROTOCOL_TYPES.values():
-        found = _blob(messages[content], data) if content in messages else None
+        found = _blob(messages[content], data, around) if content in messages else None
         if found and not found.rest and found.version in versions(found.name):
             return found
     return None
 
 
-def _user_data(content: Content, data: bytes, assignor: str) -> Embedded | None:
-    for name, version in _user_layouts(content, data, assignor):
+def _user_data(content: Content, data: bytes, around: Around) -> Embedded | None:
+    for name, version in _user_layouts(content, data, around.protocol or ""):
         found = codec(name, version)
         with suppress(WireError):
-            values, end = found.decode(data) if found else ({}, None)
+            values, end = found.decode(data, budget=around.budget) if found else ({}, None)
             if end == len(data):
                 return Embedded(name, version, values)
     return None
@@ -217,7 +224,7 @@ def _user_layouts(content: Content, data: bytes, assignor: str) -> tuple[tuple[s
 
 def _request(data: bytes, around: Around) -> Values | None:
     try:
-        found = catalog.decode_request(data)
+        found = catalog.decode_request(data, budget=around.budget)
     except WireError:
         return None
     # an envelope is never forwarded in another one: the brokers refuse it, and nesting has no end here
@@ -225,7 +232,7 @@ def _request(data: bytes, around: Around) -> Values | None:
         return None
     head, values = found
     shown = {"version": head.api_version, "correlation_id": head.correlation_id, "client_id": head.client_id}
-    return _message("request", head.api_key, shown, values)
+    return _message("request", head.api_key, shown, values, around)
 
 
 def _response(data: bytes, around: Around) -> Values | None:
@@ -233,19 +240,19 @@ def _response(data: bytes, around: Around) -> Values | None:
         return None
     key, version = around.asked
     try:
-        found = catalog.decode_response(data, key, version)
+        found = catalog.decode_response(data, key, version, budget=around.budget)
     except WireError:
         return None
     if isinstance(found, catalog.UnknownMessage):
         return None
     head, values = found
-    return _message("response", key, {"version": version, "correlation_id": head.correlation_id}, values)
+    return _message("response", key, {"version": version, "correlation_id": head.correlation_id}, values, around)
 
 
-def _message(kind: Kind, key: int, shown: Values, values: Values) -> Values:
+def _message(kind: Kind, key: int, shown: Values, values: Values, around: Around) -> Values:
     found = apis.message(kind, key)
     assert found  # it has been decoded
-    return {"message": found.name, **shown, "values": expand(kind, key, values)}
+    return {"message": found.name, **shown, "values": expand(kind, key, values, budget=around.budget)}
 
 
 WHOLE: dict[Content, Read] = {Content.REQUEST: _request, Content.RESPONSE: _response}

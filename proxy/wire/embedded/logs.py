@@ -16,6 +16,7 @@ behind a body are kept in `Embedded.rest`. Source: Kafka's `CoordinatorRecordSer
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from proxy.wire.budget import Budget
 from proxy.wire.embedded.blobs import Embedded, Unknown, decode_at, decode_blob, read_int16
 from proxy.wire.embedded.schemas import numbered
 from proxy.wire.errors import naming
@@ -45,26 +46,31 @@ class LogRecord:
     value: Embedded | Unknown | None
 
 
-def decode_record(topic: str, key: Buffer | None, value: Buffer | None) -> LogRecord | None:
+def decode_record(
+    topic: str, key: Buffer | None, value: Buffer | None, *, budget: Budget | None = None
+) -> LogRecord | None:
     """What a record of an internal topic holds; None for any other topic.
 
     Records of control batches (transaction markers stand in some of these topics too) are `decode_control`'s.
+    `budget`: as for `Codec.decode`.
 
-    Errors: Truncated, Malformed.
+    Errors: Truncated, Malformed, OverBudget.
     """
     read = LOGS.get(topic)
     if read is None:
         return None
     with naming(topic):
-        return read(topic, key, value)
+        return read(topic, key, value, budget)
 
 
-def decode_control(key: Buffer | None, value: Buffer | None) -> LogRecord:
+def decode_control(key: Buffer | None, value: Buffer | None, *, budget: Budget | None = None) -> LogRecord:
     """What a record of a control batch holds. Its key holds a type alone: 0 abort, 1 commit, ... (`CONTROL_TYPES`).
 
-    Errors: Truncated (for a key of null, too), Malformed.
+    `budget`: as for `Codec.decode`.
+
+    Errors: Truncated (for a key of null, too), Malformed, OverBudget.
     """
-    found = decode_blob("ControlRecordTypeSchema", key or b"")
+    found = decode_blob("ControlRecordTypeSchema", key or b"", budget=budget)
     if value is None:
         return LogRecord(found, None)
     if isinstance(found, Unknown):
@@ -74,24 +80,25 @@ def decode_control(key: Buffer | None, value: Buffer | None) -> LogRecord:
         return LogRecord(found, Unknown(None, found.values["type"], None))
     with naming(name):
         version = read_int16(value)
-    return LogRecord(found, decode_at(name, version, value, INT16_SIZE if name == MARKER else 0))
+    return LogRecord(found, decode_at(name, version, value, INT16_SIZE if name == MARKER else 0, budget))
 
 
-def _coordinator(topic: str, key: Buffer | None, value: Buffer | None) -> LogRecord:
+def _coordinator(topic: str, key: Buffer | None, value: Buffer | None, budget: Budget | None) -> LogRecord:
     if key is None:
         return LogRecord(None, None if value is None else Unknown(None, None, None))
     file, number = topic.removeprefix("__"), read_int16(key)
-    return LogRecord(
-        _numbered(numbered(file, "Key").get(number), number, 0, key),
-        None if value is None else _numbered(numbered(file, "Value").get(number), number, read_int16(value), value),
-    )
+    read_key = _numbered(numbered(file, "Key").get(number), number, 0, key, budget)
+    if value is None:
+        return LogRecord(read_key, None)
+    name, version = numbered(file, "Value").get(number), read_int16(value)
+    return LogRecord(read_key, _numbered(name, number, version, value, budget))
 
 
-def _numbered(name: str | None, number: int, version: int, data: Buffer) -> Embedded | Unknown:
-    return decode_at(name, version, data, INT16_SIZE) if name else Unknown(None, number, None)
+def _numbered(name: str | None, number: int, version: int, data: Buffer, budget: Budget | None) -> Embedded | Unknown:
+    return decode_at(name, version, data, INT16_SIZE, budget) if name else Unknown(None, number, None)
 
 
-def _framed(topic: str, key: Buffer | None, value: Buffer | None) -> LogRecord:
+def _framed(topic: str, key: Buffer | None, value: Buffer | None, budget: Budget | None) -> LogRecord:
     if value is None:
         return LogRecord(None, None)
     frame_version, at = read_uvarint(value, 0)
@@ -100,10 +107,10 @@ def _framed(topic: str, key: Buffer | None, value: Buffer | None) -> LogRecord:
     number, at = read_uvarint(value, at)
     version, at = read_uvarint(value, at)
     name = numbered(topic.removeprefix("__")).get(number)
-    return LogRecord(None, decode_at(name, version, value, at) if name else Unknown(None, number, version))
+    return LogRecord(None, decode_at(name, version, value, at, budget) if name else Unknown(None, number, version))
 
 
-LOGS: dict[str, Callable[[str, Buffer | None, Buffer | None], LogRecord]] = {
+LOGS: dict[str, Callable[[str, Buffer | None, Buffer | None, Budget | None], LogRecord]] = {
     "__consumer_offsets": _coordinator,
     "__transaction_state": _coordinator,
     "__share_group_state": _coordinator,

@@ -25,10 +25,11 @@ from struct import Struct
 from typing import NamedTuple
 from zlib import crc32
 
+from proxy.wire.budget import Allowance, Budget, of_a_batch
 from proxy.wire.errors import Malformed, WireError, in_bytes, naming
 from proxy.wire.kafka07.fields import INT32, put, put_block
 from proxy.wire.primitives import Buffer
-from proxy.wire.records.compression import DEEPEST, DEFAULT_LIMIT, compress, decompress
+from proxy.wire.records.compression import DEEPEST, DEFAULT_LIMIT, compress, joined, unfold
 from proxy.wire.records.kinds import CODECS, Compression
 
 NAME = "0.7 message"
@@ -99,18 +100,26 @@ def shallow(buf: Buffer, offset: int = 0) -> Iterator[Message]:
             at = end
 
 
-def read(buf: Buffer, offset: int = 0, *, limit: int = DEFAULT_LIMIT, check_crc: bool = True) -> Iterator[Message]:
+def read(
+    buf: Buffer,
+    offset: int = 0,
+    *,
+    limit: int = DEFAULT_LIMIT,
+    check_crc: bool = True,
+    budget: Budget | None = None,
+) -> Iterator[Message]:
     """The whole messages of a stretch of the log as a consumer is told them: what wrappers hold, not the wrappers.
 
     `offset`: of the stretch's first byte in the log; `limit`: bytes to which one wrapper may unfold, with all that is
-    nested in it. The nested messages' offsets: see above. An empty wrapper is not told; `tail` counts it as whole.
+    nested in it; `budget`: what all wrappers are taken from instead. The nested messages' offsets: see above. An empty
+    wrapper is not told; `tail` counts it as whole.
 
-    Errors: Malformed (also for a checksum that doesn't fit, unless `check_crc` is off); `offset` of the error is the
-    message's or the wrapper's place in `buf`.
+    Errors: OverBudget, Malformed (also for a checksum that doesn't fit, unless `check_crc` is off); `offset` of the
+    error is the message's or the wrapper's place in `buf`.
     """
     for message in shallow(buf, offset):
         try:
-            unfolding = _Unfolding(limit, check_crc)
+            unfolding = _Unfolding(budget.unfolded if budget else of_a_batch(limit), check_crc)
             if unfolding.is_plain(message):
                 yield message
             else:
@@ -131,10 +140,10 @@ def _placed(message: Message, contents: Iterator[Message]) -> Iterator[Message]:
 
 
 class _Unfolding:
-    """Reads what one message of the log holds, and counts the bytes that come out of it."""
+    """Reads what one message of the log holds; the bytes that come out of it are taken from the allowance."""
 
-    def __init__(self, limit: int, check_crc: bool):
-        self._left, self._check_crc = limit, check_crc
+    def __init__(self, allowance: Allowance, check_crc: bool):
+        self._allowance, self._check_crc = allowance, check_crc
 
     def is_plain(self, message: Message) -> bool:
         """Or does it hold others? Malformed for a checksum that doesn't fit."""
@@ -145,7 +154,7 @@ class _Unfolding:
     def contents(self, message: Message, depth: int) -> Iterator[Message]:
         if depth > DEEPEST:
             raise Malformed(f"compressed more than {DEEPEST} times")
-        plain, end = self._plain(message), 0
+        plain, end = joined(unfold(message.codec, message.payload, self._allowance)), 0
         for nested in shallow(plain):
             end = nested.next_offset
             if self.is_plain(nested):
@@ -154,11 +163,6 @@ class _Unfolding:
                 yield from self.contents(nested, depth + 1)
         if end != len(plain):
             raise Malformed("a compressed message whose contents are cut")
-
-    def _plain(self, message: Message) -> bytes:
-        plain = decompress(message.codec, message.payload, self._left)
-        self._left -= len(plain)
-        return plain
 
 
 def tail(buf: Buffer) -> Tail:

@@ -13,12 +13,14 @@ partition that doesn't exist, it closes the connection. A FETCH of -1 bytes it a
 behind the error code all the same: no frame. What (s) means: `proxy.wire.kafka07`.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from struct import Struct
 from typing import NamedTuple
 
-from proxy.wire.errors import Malformed, Truncated, WireError, in_bytes, naming
+from proxy.wire.budget import Budget
+from proxy.wire.errors import Malformed, OverBudget, Truncated, WireError, in_bytes, naming
 from proxy.wire.kafka07.fields import INT16, INT32, INT64, at_end, put, put_block, take, take_block
 from proxy.wire.kafka07.requests import (
     Fetch,
@@ -36,6 +38,8 @@ from proxy.wire.primitives import Buffer
 _START = Struct(">ih")
 # an error code alone
 SHORTEST_RESPONSE = INT16.size
+# what a code takes in a list
+CODE_COST = 36
 
 
 class ErrorCode(IntEnum):
@@ -112,7 +116,7 @@ def decode_response(frame: Buffer, request: Request | UnknownRequest) -> Respons
         (error_code,) = take(INT16, frame, 0)
         match request:
             case MultiFetch(fetches):
-                return MultiFetchResponse(error_code, _read_parts(frame, len(fetches), error_code))
+                return MultiFetchResponse(error_code, tuple(_parts(frame, len(fetches), error_code)))
             case Offsets():
                 return OffsetsResponse(error_code, _read_offsets(frame, error_code))
             case _:
@@ -127,21 +131,39 @@ def decode_response_to(frame: Buffer, asked: RequestType) -> Response:
     if asked is RequestType.MULTIFETCH:
         with naming(f"0.7 {asked.name} response"):
             (error_code,) = take(INT16, frame, 0)
-            return MultiFetchResponse(error_code, _read_parts(frame, None, error_code))
+            return MultiFetchResponse(error_code, tuple(_parts(frame, None, error_code)))
     return decode_response(frame, _ANY_OF[asked])
 
 
-def error_codes(frame: Buffer, asked: RequestType) -> list[int] | None:
+def error_codes(frame: Buffer, asked: RequestType, *, budget: Budget | None = None) -> list[int] | None:
     """The codes other than 0 in a response, in wire order: its own, and those of a MULTIFETCH's parts.
 
-    None where the response can't be read, or there is none.
+    None where the response can't be read, or there is none. `budget`: what the codes are taken from.
+
+    Errors: OverBudget.
     """
+    spend = (budget or Budget()).values.take
+    found = []
     try:
-        response = decode_response_to(frame, asked)
+        for code in filter(None, _codes(frame, asked)):
+            spend(CODE_COST)
+            found.append(code)
+    except OverBudget:
+        raise
     except (WireError, ValueError):
         return None
-    parts = response.parts if isinstance(response, MultiFetchResponse) else ()
-    return [code for code in (response.error_code, *(part.error_code for part in parts)) if code]
+    return found
+
+
+def _codes(frame: Buffer, asked: RequestType) -> Iterator[int]:
+    """One by one, of parts without keeping them."""
+    if asked is not RequestType.MULTIFETCH:
+        yield decode_response_to(frame, asked).error_code
+        return
+    (error_code,) = take(INT16, frame, 0)
+    yield error_code
+    for part in _parts(frame, None, error_code):
+        yield part.error_code
 
 
 def _ends_with_error(frame: Buffer, error_code: int) -> bool:
@@ -149,20 +171,19 @@ def _ends_with_error(frame: Buffer, error_code: int) -> bool:
     return error_code != ErrorCode.NONE and len(frame) == INT16.size
 
 
-def _read_parts(frame: Buffer, count: int | None, error_code: int) -> tuple[FetchResponse, ...]:
+def _parts(frame: Buffer, count: int | None, error_code: int) -> Iterator[FetchResponse]:
     """`count`: of the request's fetches; None: not known."""
     if _ends_with_error(frame, error_code):
-        return ()
-    parts: list[FetchResponse] = []
-    at = INT16.size
-    while at < len(frame) if count is None else len(parts) < count:
+        return
+    at, number = INT16.size, 0
+    while at < len(frame) if count is None else number < count:
         start = at
         part, at = take_block(INT32, frame, start)
         if len(part) < INT16.size:
             raise Malformed(f"a part of {in_bytes(len(part))}", offset=start)
-        parts.append(FetchResponse(INT16.unpack_from(part)[0], part[INT16.size :]))
+        yield FetchResponse(INT16.unpack_from(part)[0], part[INT16.size :])
+        number += 1
     at_end(frame, at)
-    return tuple(parts)
 
 
 def _read_offsets(frame: Buffer, error_code: int) -> tuple[int, ...] | None:

@@ -20,10 +20,11 @@ Words of this room:
     [b'v']
 
 `batches` reads headers alone; `read` all records; `read_batch` those of one. Bytes that can't be read raise `Malformed`
-with its offset, `api` "records" and the magic as `version`, and nothing else; a batch unfolds to at most `limit` bytes.
-Memory beside that: a few hundred records at a time, with 2**20 headers each at most, but of a wrapper all messages, up
-to ten times the bytes that it unfolds to. Not imported with `proxy.wire`, and codec libraries only when their codec is
-met.
+with its offset, `api` "records" and the magic as `version`, and nothing else. A batch that would unfold to more than
+`limit` bytes, or all of them to more than a `Budget` allows, raises `OverBudget`. A batch of magic 2 is unfolded piece
+by piece while its records are asked for. Memory: such a piece, a few hundred records at a time, and of a record at most
+2**20 headers; but of a wrapper all messages, up to ten times the bytes that it unfolds to. Not imported with
+`proxy.wire`, and codec libraries only when their codec is met.
 """
 
 from proxy.wire.records.batch import Batch, batches, partial

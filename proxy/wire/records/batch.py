@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
 
-from proxy.wire.errors import Malformed, WireError, in_bytes, naming
+from proxy.wire.errors import Malformed, OverBudget, WireError, in_bytes, naming
 from proxy.wire.primitives import Buffer
 from proxy.wire.records.kinds import (
     CODECS,
@@ -166,11 +166,16 @@ def _message_header(buf: Buffer, start: int, end: int, magic: int) -> Batch:
     return Batch(start, end, magic, base, offset, attributes, crc, -1, *times, *NO_PRODUCER_FIELDS, count)
 
 
-def unfolded(error: WireError, batch: Batch) -> Malformed:
+def kind_of(error: WireError) -> type[WireError]:
+    """Bytes that end too soon within a batch make it malformed."""
+    return OverBudget if isinstance(error, OverBudget) else Malformed
+
+
+def unfolded(error: WireError, batch: Batch) -> WireError:
     """An error in what a batch or a wrapper unfolds to, told at the place where that stands."""
     where = "" if error.offset is None else f", at byte {error.offset} of what they unfold to"
     reason = f"in {batch.codec.value} records{where}: {error.reason}"
-    return Malformed(reason, api=NAME, version=batch.magic, offset=batch.start)
+    return kind_of(error)(reason, api=NAME, version=batch.magic, offset=batch.start)
 
 
 def _check_room(start: int, end: int, magic: int, smallest: int) -> None:

@@ -1,12 +1,16 @@
-"""The plain records of a magic 2 batch, in one flat loop.
+"""The plain records of a magic 2 batch, in one flat loop over as much of them as has been unfolded.
 
 Every field of a record but its attributes is a zigzag varint or has one before it, and nearly all of these fit one byte
 or two: those are read in place, longer ones by functions. Bounds are not checked field by field. The data ends with the
 batch, so what goes beyond it meets an IndexError; and each record must end where its length says.
+
+What is unfolded arrives in pieces. The loop runs through a window of them and fails at its end; if the record that
+failed is only cut there, the window moves on, and the loop begins again with that record.
 """
 
 from collections.abc import Iterator
 
+from proxy.wire.budget import Allowance
 from proxy.wire.errors import Malformed, Truncated, in_bytes
 from proxy.wire.records.batch import Batch
 from proxy.wire.records.kinds import TimestampType
@@ -32,23 +36,68 @@ TAME = 1 << 62
 MOST_HEADERS = 1 << 20
 
 
-def chunks(data: bytes, batch: Batch) -> Iterator[list[Raw]]:
-    """The records in `data`, a few hundred at a time; records before damage come before its error.
+# A record of more headers begins a chunk, and is paid for; of records of fewer, a chunk full can be held.
+FEW_HEADERS = 100
+# What a header takes in memory: a pair, its name and its value.
+HEADER_COST = 160
 
-    Errors: Malformed, its offset counted in `data`.
+
+class _Heavy(Exception):
+    """A record of many headers stands behind others: it belongs into the next chunk."""
+
+
+def chunks(pieces: Iterator[bytes], batch: Batch, allowance: Allowance) -> Iterator[list[Raw]]:
+    """The records in `pieces`, a few hundred at a time; records before damage come before its error.
+
+    `allowance`: what records of many headers are paid from.
+
+    Errors: Malformed, its offset counted in the data that the pieces make; OverBudget; those of the pieces.
     """
+    # the window: plain data from `start` on, as far as it has been unfolded
+    data, start = next(pieces, b""), 0
     at, left = 0, batch.count or 0
     while left:
         out: list[Raw] = []
-        try:
-            at = _fill(out, data, at, min(left, CHUNK), batch.base_offset or 0, batch.base_timestamp)
-        except Malformed:
+        at, fault = _fill(out, data, at, min(left, CHUNK), batch, allowance)
+        if out:
             yield _told(out, batch)
-            raise
-        yield _told(out, batch)
         left -= len(out)
-    if at != len(data):
-        raise Malformed(f"{in_bytes(len(data) - at)} behind the last record", offset=at)
+        if fault is not None:
+            moved = _moved(data, at, pieces)
+            if moved is None:
+                raise Malformed(fault.reason, offset=start + (at if fault.offset is None else fault.offset))
+            data, start, at = moved, start + at, 0
+    behind = len(data) - at + sum(map(len, pieces))
+    if behind:
+        raise Malformed(f"{in_bytes(behind)} behind the last record", offset=start + at)
+
+
+def _moved(data: bytes, at: int, pieces: Iterator[bytes]) -> bytes | None:
+    """The next window: from the record at `at` on all of that record, and as much as this window held.
+
+    None where the record was whole already, or nothing more comes.
+    """
+    missing = _missing(data, at)
+    if missing <= 0:
+        return None
+    wanted, more = max(missing, len(data)), []
+    for piece in pieces:
+        more.append(piece)
+        wanted -= len(piece)
+        if wanted <= 0:
+            break
+    return b"".join((data[at:], *more)) if more else None
+
+
+def _missing(data: bytes, at: int) -> int:
+    """How many bytes of the record at `at` are missing, by its length; 1 where even that isn't whole."""
+    try:
+        size, at = read_signed(32, data, at)
+    except Truncated:
+        return 1
+    except Malformed:
+        return 0
+    return at + size - len(data)
 
 
 def _told(raw: list[Raw], batch: Batch) -> list[Raw]:
@@ -62,8 +111,11 @@ def _told(raw: list[Raw], batch: Batch) -> list[Raw]:
     return [with_control(one) for one in raw] if batch.control else raw
 
 
-def _fill(out: list[Raw], data: bytes, at: int, count: int, base_offset: int, base_timestamp: int) -> int:
-    """`count` records from `at` on added to `out`; the offset behind them."""
+def _fill(
+    out: list[Raw], data: bytes, at: int, count: int, batch: Batch, allowance: Allowance
+) -> tuple[int, Malformed | None]:
+    """Up to `count` records from `at` on added to `out`; the offset behind them, and why it isn't the last one's."""
+    base_offset, base_timestamp = batch.base_offset or 0, batch.base_timestamp
     append, create = out.append, TimestampType.CREATE
     ahead, short, low, high, zigzag = AHEAD, SHORT, LOW, HIGH, ZIGZAG
     start = at
@@ -119,15 +171,19 @@ def _fill(out: list[Raw], data: bytes, at: int, count: int, base_offset: int, ba
                 value, at = _bytes(data, at)
             headers: Headers = ()
             if data[at]:
-                headers, at = _headers(data, at)
+                headers, at = _headers(data, at, allowance, bool(out))
             else:
                 at += 1
             if at != end:
                 raise Malformed(f"a record's length leads to byte {end}, its fields to {at}", offset=start)
             append((base_offset + offset, base_timestamp + timestamp, key, value, headers, create, None))
     except (IndexError, Truncated):
-        raise Malformed("a record goes beyond the end of its batch", offset=start) from None
-    return at
+        return start, Malformed("a record goes beyond the end of its batch", offset=start)
+    except Malformed as fault:
+        return start, fault
+    except _Heavy:
+        return start, None
+    return at, None
 
 
 def _length(data: bytes, start: int) -> tuple[int, int]:
@@ -146,10 +202,14 @@ def _bytes(data: bytes, start: int) -> tuple[bytes | None, int]:
     return data[at : at + size], at + size
 
 
-def _headers(data: bytes, start: int) -> tuple[Headers, int]:
+def _headers(data: bytes, start: int, allowance: Allowance, is_behind_others: bool) -> tuple[Headers, int]:
     count, at = _length(data, start)
     if count > MOST_HEADERS:
         raise Malformed(f"a record of {count} headers, at most {MOST_HEADERS} are read", offset=start)
+    if count > FEW_HEADERS:
+        if is_behind_others:
+            raise _Heavy
+        allowance.take(count * HEADER_COST)
     headers = []
     for _ in range(count):
         name, at = _name(data, at)

@@ -1,8 +1,8 @@
-"""Compressed records <-> plain ones, never more of them than a limit allows.
+"""Compressed records <-> plain ones, in pieces and never more of them than an allowance.
 
-A bomb is stopped while it unfolds: each codec is asked for a little at a time (`Output` counts), or says first how much
-it will make (snappy). So at most LIMIT bytes of output, and a codec's window beside it, are ever held. The limit is one
-of bytes, not of a ratio: a batch of equal records shrinks honestly to a thousandth.
+A bomb is stopped while it unfolds: each codec is asked for a little at a time, or says first how much it will make
+(snappy), and takes that from an `Allowance`. Who needs only the first records stops asking, and the rest is never
+unfolded. An allowance is one of bytes, not of a ratio: a batch of equal records shrinks honestly to a thousandth.
 
 Payloads may consist of several members or frames, as clients that flush within a batch write them. Libraries
 are imported when their codec is first met. Errors carry no offset here: the caller knows which batch it is.
@@ -10,9 +10,11 @@ Source: Kafka's `Compression` classes, KIP-57 (lz4), KIP-110 (zstd).
 """
 
 import zlib
+from collections.abc import Generator, Iterator
 from importlib import import_module
 from typing import Any
 
+from proxy.wire.budget import Allowance, of_a_batch
 from proxy.wire.errors import Malformed
 from proxy.wire.primitives import Buffer
 from proxy.wire.records.kinds import Compression
@@ -30,27 +32,6 @@ STEP = 128 << 10
 PACKAGES = {"snappy": "python-snappy", "lz4.frame": "lz4", "zstandard": "zstandard"}
 
 
-class Output:
-    """What came out so far, in pieces; Malformed as soon as it is more than `limit` bytes."""
-
-    def __init__(self, limit: int):
-        self.limit, self.size = limit, 0
-        self._pieces: list[bytes] = []
-
-    def add(self, piece: bytes) -> None:
-        self.expect(len(piece))
-        self.size += len(piece)
-        self._pieces.append(piece)
-
-    def expect(self, more: int) -> None:
-        """Malformed if `more` bytes would be too many."""
-        if self.size + more > self.limit:
-            raise Malformed(f"the records unfold to more than {self.limit} bytes")
-
-    def joined(self) -> bytes:
-        return self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
-
-
 def library(name: str) -> Any:
     """The module `name`; ModuleNotFoundError says which package lacks."""
     try:
@@ -60,32 +41,44 @@ def library(name: str) -> Any:
 
 
 def decompress(codec: Compression, data: Buffer, limit: int = DEFAULT_LIMIT, *, magic: int = 2) -> bytes:
-    """The plain records in `data`. `magic`: of the batch, since lz4 in magic 0 has a header checksum of its own.
+    """The plain records in `data`, at most `limit` bytes of them; otherwise as `unfold`."""
+    return joined(unfold(codec, data, of_a_batch(limit), magic=magic))
 
-    Errors: Malformed (damaged, cut off, or more than `limit` bytes), ModuleNotFoundError.
+
+def unfold(codec: Compression, data: Buffer, allowance: Allowance, *, magic: int = 2) -> Iterator[bytes]:
+    """The plain records in `data`, piece by piece.
+
+    `magic`: of the batch, since lz4 in magic 0 has a header checksum of its own.
+
+    Errors: Malformed (damaged or cut off), OverBudget, ModuleNotFoundError; when the piece is reached.
     """
-    out = Output(limit)
     view = memoryview(data)
     match codec:
         case Compression.NONE:
-            out.add(bytes(view))
+            allowance.take(len(view))
+            yield bytes(view)
         case Compression.GZIP:
-            gunzip(view, out)
+            yield from gunzip(view, allowance)
         case Compression.SNAPPY:
             from proxy.wire.records import snappy_blocks
 
-            snappy_blocks.decompress(view, out)
+            yield from snappy_blocks.unfold(view, allowance)
         case Compression.LZ4:
             from proxy.wire.records import lz4_frames
 
-            lz4_frames.decompress(view, out, magic)
+            yield from lz4_frames.unfold(view, allowance, magic)
         case Compression.ZSTD:
             from proxy.wire.records import zstd_frames
 
-            zstd_frames.decompress(view, out)
+            yield from zstd_frames.unfold(view, allowance)
         case Compression.UNKNOWN:
             raise Malformed("an unknown codec")
-    return out.joined()
+
+
+def joined(pieces: Iterator[bytes]) -> bytes:
+    """All of them; a single one as it is."""
+    found = list(pieces)
+    return found[0] if len(found) == 1 else b"".join(found)
 
 
 def compress(codec: Compression, data: bytes, level: int | None = None, *, magic: int = 2) -> bytes:
@@ -119,23 +112,27 @@ def compress(codec: Compression, data: bytes, level: int | None = None, *, magic
 GZIP_BITS = 31
 
 
-def gunzip(data: memoryview, out: Output) -> None:
+def gunzip(data: memoryview, allowance: Allowance) -> Iterator[bytes]:
     """All members of a gzip file."""
     at = 0
     while at < len(data) or not at:
-        at = _member(data, at, out)
+        at = yield from _member(data, at, allowance)
 
 
-def _member(data: memoryview, at: int, out: Output) -> int:
+def _member(data: memoryview, at: int, allowance: Allowance) -> Generator[bytes, None, int]:
+    """The offset behind it is what comes of it in the end."""
     unpacker = zlib.decompressobj(GZIP_BITS)
     while not unpacker.eof:
         piece: Buffer = unpacker.unconsumed_tail
         if not piece:
             piece, at = next_piece(data, at, "gzip member")
         try:
-            out.add(unpacker.decompress(piece, STEP))
+            plain = unpacker.decompress(piece, STEP)
         except zlib.error as error:
             raise Malformed(f"no gzip member: {error}") from None
+        allowance.take(len(plain))
+        if plain:
+            yield plain
     return at - len(unpacker.unused_data)
 
 

@@ -5,24 +5,28 @@ magic 0: Java writes and expects the wrong checksum there and the right one from
 take both; the checksum is put right before the library sees it.
 """
 
+from collections.abc import Generator, Iterator
+
+from proxy.wire.budget import Allowance
 from proxy.wire.errors import Malformed
 from proxy.wire.primitives import Buffer
-from proxy.wire.records.compression import STEP, Output, library, next_piece
+from proxy.wire.records.compression import STEP, library, next_piece
 
 MAGIC = b"\x04\x22\x4d\x18"
 # in a frame's first flag byte
 HAS_CONTENT_SIZE, HAS_DICTIONARY = 1 << 3, 1
 
 
-def decompress(data: memoryview, out: Output, magic: int) -> None:
+def unfold(data: memoryview, allowance: Allowance, magic: int) -> Iterator[bytes]:
+    """All frames, piece by piece."""
     at = 0
     while at < len(data) or not at:
         header = _put_right(data, at) if magic == 0 else b""
-        at = _frame(header, data, at + len(header), out)
+        at = yield from _frame(header, data, at + len(header), allowance)
 
 
-def _frame(header: bytes, data: memoryview, at: int, out: Output) -> int:
-    """What stands behind the frame that goes on at `at`; of its header what has been read and put right."""
+def _frame(header: bytes, data: memoryview, at: int, allowance: Allowance) -> Generator[bytes, None, int]:
+    """The frame that goes on at `at`, behind its header as far as that was put right; in the end the offset behind."""
     unpacker = library("lz4.frame").LZ4FrameDecompressor()
     piece: Buffer = header
     while not unpacker.eof:
@@ -34,7 +38,9 @@ def _frame(header: bytes, data: memoryview, at: int, out: Output) -> int:
             raise Malformed(f"no lz4 frame: {error}") from None
         if not (plain or piece or unpacker.needs_input or unpacker.eof):
             raise Malformed("an lz4 frame that does not end")
-        out.add(plain)
+        allowance.take(len(plain))
+        if plain:
+            yield plain
         piece = b""
     return at - len(unpacker.unused_data or b"")
 

@@ -12,6 +12,7 @@ Source: Kafka's `AbstractLegacyRecordBatch`, 0.8's `ByteBufferMessageSet`, KIP-3
 
 from struct import Struct
 
+from proxy.wire.budget import Allowance
 from proxy.wire.errors import Malformed, WireError, in_bytes
 from proxy.wire.primitives import Buffer
 from proxy.wire.records.batch import (
@@ -25,7 +26,7 @@ from proxy.wire.records.batch import (
     unfolded,
 )
 from proxy.wire.records.checksums import crc32
-from proxy.wire.records.compression import DEEPEST, decompress
+from proxy.wire.records.compression import DEEPEST, joined, unfold
 from proxy.wire.records.kinds import LOG_APPEND_BIT, Compression, TimestampType
 from proxy.wire.records.record import CHUNK, Raw
 
@@ -33,6 +34,8 @@ SIZE = Struct(">i")
 KEY_AT = {0: 18, 1: 26}
 # offset, size, crc, magic, attributes, in magic 1 the timestamp, the key's length
 PLAIN_HEADS = {0: Struct(">qiIBBi"), 1: Struct(">qiIBBqi")}
+# What a message of a set takes in memory besides its key and its value: all of a wrapper's are held at once, twice.
+MESSAGE_COST = 500
 APPENDED = {0: TimestampType.CREATE, LOG_APPEND_BIT: TimestampType.LOG_APPEND}
 
 
@@ -102,19 +105,21 @@ def plain_run(buf: Buffer, at: int, end: int, magic: int, check_crc: bool) -> tu
     return out, at
 
 
-def unwrapped(wrapper: Batch, value: bytes | None, limit: int, check_crc: bool) -> list[Raw]:
-    """The records in a wrapper's value. `limit`: bytes that it may unfold to, with all that is nested in it.
+def unwrapped(
+    wrapper: Batch, value: bytes | None, to_unfold: Allowance, values: Allowance, check_crc: bool
+) -> list[Raw]:
+    """The records in a wrapper's value. `to_unfold`: what it and all that is nested in it unfold from.
 
-    Errors: Malformed, its offset counted in the plain set.
+    Errors: OverBudget, Malformed, its offset counted in the plain set.
     """
-    return _Unfolding(limit, check_crc).records(wrapper, value, 1)
+    return _Unfolding(to_unfold, values, check_crc).records(wrapper, value, 1)
 
 
 class _Unfolding:
-    """Reads what one wrapper holds, and counts the bytes that come out of it."""
+    """Reads what one wrapper holds; the bytes and the messages that come out of it are taken from the allowances."""
 
-    def __init__(self, limit: int, check_crc: bool) -> None:
-        self._left, self._check_crc = limit, check_crc
+    def __init__(self, to_unfold: Allowance, values: Allowance, check_crc: bool) -> None:
+        self._to_unfold, self._values, self._check_crc = to_unfold, values, check_crc
 
     def records(self, wrapper: Batch, value: bytes | None, depth: int) -> list[Raw]:
         """`depth`: of the wrapper; 1 for one that is in no other."""
@@ -123,7 +128,9 @@ class _Unfolding:
         at = 0
         while at < len(plain):
             run, after = plain_run(plain, at, len(plain), wrapper.magic, self._check_crc)
-            if not run:
+            if run:
+                self._values.take(len(run) * MESSAGE_COST)
+            else:
                 run, after = self._nested(wrapper, plain, at, depth)
             found += run
             at = after
@@ -136,14 +143,12 @@ class _Unfolding:
             raise Malformed("zstd in a message set: only batches of magic 2 have it")
         if value is None:
             raise Malformed("a compressed message without a value")
-        plain = decompress(wrapper.codec, value, self._left, magic=wrapper.magic)
-        self._left -= len(plain)
-        return plain
+        return joined(unfold(wrapper.codec, value, self._to_unfold, magic=wrapper.magic))
 
     def _nested(self, wrapper: Batch, plain: bytes, at: int, depth: int) -> tuple[list[Raw], int]:
         """The records of the wrapper at `at`, where a run of plain messages stopped, and the offset behind it.
 
-        Errors: Malformed; what stands there may be no wrapper but a message that is wrong.
+        Errors: OverBudget, Malformed; what stands there may be no wrapper but a message that is wrong.
         """
         inner = next(batches(plain, at), None)
         if inner is None:

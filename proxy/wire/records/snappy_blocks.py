@@ -5,9 +5,12 @@ each. Streams may be concatenated: the 16 bytes then stand where a length is exp
 the magic, as snappy-java does.
 """
 
+from collections.abc import Iterator
+
+from proxy.wire.budget import Allowance
 from proxy.wire.errors import Malformed, WireError, in_bytes
 from proxy.wire.primitives import read_uvarint
-from proxy.wire.records.compression import Output, inside, library
+from proxy.wire.records.compression import inside, library
 
 WHAT = "snappy stream"
 MAGIC = b"\x82SNAPPY\0"
@@ -18,9 +21,10 @@ BLOCK = 32 << 10
 LARGEST_RATIO = 22
 
 
-def decompress(data: memoryview, out: Output) -> None:
+def unfold(data: memoryview, allowance: Allowance) -> Iterator[bytes]:
+    """All blocks, one by one."""
     if data[: len(MAGIC)] != MAGIC:
-        out.add(_block(data, out))
+        yield _block(data, allowance)
         return
     at = 0
     while at < len(data):
@@ -29,16 +33,17 @@ def decompress(data: memoryview, out: Output) -> None:
             continue
         start = inside(data, at + 4, WHAT)
         at = inside(data, start + int.from_bytes(data[at:start], "big"), WHAT)
-        out.add(_block(data[start:at], out))
+        if plain := _block(data[start:at], allowance):
+            yield plain
 
 
-def _block(block: memoryview, out: Output) -> bytes:
+def _block(block: memoryview, allowance: Allowance) -> bytes:
     """One block, whose size stands before it."""
     try:
         size, _ = read_uvarint(block, 0)
     except WireError as error:
         raise Malformed(f"no snappy block: {error.reason}") from None
-    out.expect(size)
+    allowance.take(size)
     if size > len(block) * LARGEST_RATIO:
         raise Malformed(f"a snappy block of {in_bytes(len(block))} that says it holds {size}")
     snappy = library("snappy")

@@ -7,11 +7,12 @@ memory only as output fills it.
 Source: RFC 8878, section 3.1.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
+from proxy.wire.budget import Allowance
 from proxy.wire.errors import Malformed
-from proxy.wire.records.compression import Output, inside, library
+from proxy.wire.records.compression import inside, library
 
 WHAT = "zstd frame"
 MAGIC = 0xFD2FB528
@@ -26,25 +27,29 @@ BLOCK_HEAD = 3
 LEVEL = 3
 
 
-def decompress(data: memoryview, out: Output) -> None:
+def unfold(data: memoryview, allowance: Allowance) -> Iterator[bytes]:
+    """All frames, block by block."""
     # one for all frames: making one takes longer than unfolding a small frame
     context = library("zstandard").ZstdDecompressor()
     at = 0
     while at < len(data) or not at:
-        at = _frame(data, at, out, context)
+        at = yield from _frame(data, at, allowance, context)
 
 
-def _frame(data: memoryview, at: int, out: Output, context: Any) -> int:
-    """The frame at `at` unfolded; the offset behind it."""
+def _frame(data: memoryview, at: int, allowance: Allowance, context: Any) -> Generator[bytes, None, int]:
+    """The frame at `at`; in the end the offset behind it."""
     if _number(data, at, 4) & ~15 == SKIPPABLE:
         return inside(data, at + 8 + _number(data, at + 4, 4), WHAT)
     unpacker = context.decompressobj()
-    try:
-        for end in _pieces(data, at):
-            out.add(unpacker.decompress(data[at:end]))
-            at = end
-    except (library("zstandard").ZstdError, MemoryError) as error:
-        raise Malformed(f"no zstd frame: {error}") from None
+    for end in _pieces(data, at):
+        try:
+            plain = unpacker.decompress(data[at:end])
+        except (library("zstandard").ZstdError, MemoryError) as error:
+            raise Malformed(f"no zstd frame: {error}") from None
+        allowance.take(len(plain))
+        if plain:
+            yield plain
+        at = end
     return at
 
 

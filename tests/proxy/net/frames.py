@@ -8,7 +8,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from proxy.rewrite import api_versions
 from proxy.rewrite.addresses import PRODUCE
-from proxy.settings.kinds import MIB
+from proxy.units import MIB
 from proxy.wire import catalog
 from proxy.wire.framing import framed
 from tests.proxy.conversation.script import HEARTBEAT, request, response

@@ -13,7 +13,7 @@ from trio.testing import wait_all_tasks_blocked
 from proxy.conversation import Direction
 from proxy.rewrite.addresses import METADATA
 from proxy.rewrite.nodes import Node
-from proxy.settings.kinds import MIB
+from proxy.units import MIB
 from tests.proxy.conversation import script
 from tests.proxy.conversation.script import produce, request
 from tests.proxy.net.frames import (

@@ -8,7 +8,7 @@ from trio.testing import wait_all_tasks_blocked
 from proxy.net.relay import MOST_MADE
 from proxy.net.streams import RECEIVE_SIZE
 from proxy.rewrite import api_versions
-from proxy.settings.kinds import MIB
+from proxy.units import MIB
 from tests.proxy.conversation import script
 from tests.proxy.conversation.script import request
 from tests.proxy.net.frames import (

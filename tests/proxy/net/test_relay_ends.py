@@ -14,7 +14,7 @@ from trio.testing import wait_all_tasks_blocked
 from proxy.conversation import Cause, Direction
 from proxy.net.streams import PeerLost, Stream
 from proxy.rewrite.addresses import FETCH, FIND_COORDINATOR, METADATA, PRODUCE
-from proxy.settings.kinds import MIB
+from proxy.units import MIB
 from proxy.wire import catalog
 from proxy.wire.framing import framed
 from tests.proxy.conversation.script import produce, request, response

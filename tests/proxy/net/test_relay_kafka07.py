@@ -8,7 +8,7 @@ import pytest
 from trio.testing import wait_all_tasks_blocked
 
 from proxy.conversation import Cause, Direction, OpaqueReason
-from proxy.settings.kinds import MIB
+from proxy.units import MIB
 from proxy.wire.dialects import Dialect
 from tests.proxy.conversation.script import framed
 from tests.proxy.net.relays import Relaying, relaying

@@ -10,7 +10,7 @@ from proxy.conversation import Cause, Direction
 from proxy.net.held import HeldBytes
 from proxy.net.streams import RECEIVE_SIZE
 from proxy.rewrite.addresses import METADATA
-from proxy.settings.kinds import MIB
+from proxy.units import MIB
 from tests.proxy.conversation.script import produce
 from tests.proxy.net.frames import (
     SMALL,

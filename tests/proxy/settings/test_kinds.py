@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.settings import kinds
-from proxy.settings.kinds import MIB, Kind, Misread
+from proxy.settings.kinds import Kind, Misread
+from proxy.units import MIB
 from tests.proxy.settings.raw import RAW
 
 

@@ -1,16 +1,25 @@
 """What 0.7's requests and responses look like to people."""
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.tools.kafka07 import request_tree, response_tree
-from proxy.tools.plain import as_json, as_lines
+from proxy.tools.json_text import pieces
+from proxy.tools.kafka07 import MESSAGE_COST, request_tree, response_tree
+from proxy.tools.plain import as_lines
 from proxy.wire import kafka07
+from proxy.wire.budget import Budget
 from proxy.wire.kafka07 import messages
 from proxy.wire.records.kinds import Compression
 from tests.proxy.wire.kafka07.clients import FRAMES, built
 from tests.proxy.wire.kafka07.values import REQUESTS, answered
+
+
+def written(tree: object) -> str:
+    return "".join(pieces(tree, Budget().text))
+
 
 FIRST, SECOND = messages.message(b"first"), messages.message(b"second", magic=0)
 
@@ -130,13 +139,13 @@ def test_every_frame_of_the_old_clients_can_be_shown():
     for row in FRAMES["built"]:
         tree = request_tree(kafka07.decode_request(bytes.fromhex(row["frame"])[4:]), 10)
         assert list(as_lines(tree, 0, 16))
-        as_json(tree)
+        json.loads(written(tree))
 
 
 @given(REQUESTS, answered(), st.integers(0, 3))
 def test_any_request_and_response_has_its_tree(request, exchange, most):
     for tree in (request_tree(request, most), response_tree(exchange[1], most)):
-        as_json(tree)
+        json.loads(written(tree))
         list(as_lines(tree, 0, 8))
 
 
@@ -146,3 +155,14 @@ def test_a_compression_that_0_7_does_not_have_is_no_end():
     (message,) = response_tree(kafka07.FetchResponse(0, bytes(damaged)), 9)["messages"]
     assert message["codec"] == Compression.UNKNOWN.value
     assert "why" in message
+
+
+def test_messages_are_unfolded_and_told_within_a_budget():
+    wrapper = messages.compressed(messages.message_set([b"m" * 1000] * 50), Compression.GZIP)
+    tree = request_tree(kafka07.Produce("t", 0, wrapper * 3), 9, budget=Budget(100_000))
+    first, *others = tree["messages"]
+    assert (len(first["payloads"]), first["more_messages"]) == (9, 41)
+    assert all(one["why"].endswith("unfolding makes more than 100000 bytes") for one in others)
+    tree = response_tree(kafka07.FetchResponse(0, FIRST * 100), 100, budget=Budget(10 * MESSAGE_COST))
+    assert len(tree["messages"]) == 11
+    assert "decoding makes more" in tree["messages"][-1]["why"]

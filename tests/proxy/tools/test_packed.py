@@ -1,9 +1,11 @@
 """Record batches as people see them."""
 
+import tracemalloc
 from typing import Any
 
 from proxy.tools.packed import log_record, opened_records
 from proxy.wire import embedded, records
+from proxy.wire.budget import Budget
 
 
 def sides(key: bytes | None, value: bytes | None, _control: bool) -> dict[str, Any]:
@@ -17,37 +19,81 @@ def batch(count: int, first: int = 0, **more: Any) -> bytes:
 
 def test_only_as_many_records_are_told_as_were_asked_for() -> None:
     for most in range(7):
-        told = opened_records(batch(3) + batch(3, first=3), most, sides)
+        told = opened_records(batch(3) + batch(3, first=3), most, sides, Budget())
         assert sum(len(one["records"]) for one in told) == most
         assert sum(one.get("more_records", 0) for one in told) == 6 - most
 
 
 def test_headers_tell_what_there_is_and_nothing_that_there_is_not() -> None:
-    (told,) = opened_records(batch(2, codec=records.Compression.GZIP), 0, sides)
+    (told,) = opened_records(batch(2, codec=records.Compression.GZIP), 0, sides, Budget())
     assert (told["magic"], told["codec"], told["count"]) == (2, "gzip", 2)
     assert not {"producer_id", "transactional", "control", "base_sequence"} & told.keys()
 
 
 def test_what_is_cut_or_damaged_says_why() -> None:
     whole = batch(1)
-    first, cut = opened_records(whole + whole[:-1], 5, sides)
+    first, cut = opened_records(whole + whole[:-1], 5, sides, Budget())
     assert len(first["records"]) == 1
     assert cut == {"why": "a batch that is cut", "bytes": whole[:-1]}
     damaged = bytes([*whole[:-1], whole[-1] ^ 1])
-    *_, wrong = opened_records(whole + damaged, 5, sides)
+    *_, wrong = opened_records(whole + damaged, 5, sides, Budget())
     assert wrong["why"].startswith("can't be read: ")
     assert "CRC-32C" in wrong["why"]
     assert wrong["bytes"] == damaged
 
 
 def test_a_marker_of_a_transaction_is_opened() -> None:
-    told = log_record("t", b"\0\0\0\1", b"\0\0\0\0\0\7", True)
+    told = log_record("t", b"\0\0\0\1", b"\0\0\0\0\0\7", True, Budget())
     assert isinstance(told["value"], embedded.Embedded)
     assert told["value"].values == {"coordinator_epoch": 7}
 
 
 def test_a_record_of_a_log_that_is_none_stays_bytes_and_says_why() -> None:
-    told = log_record("__consumer_offsets", b"\0\1\0", b"\0\1", False)
+    told = log_record("__consumer_offsets", b"\0\1\0", b"\0\1", False, Budget())
     assert (told["key"], told["value"]) == (b"\0\1\0", b"\0\1")
     assert told["why"].startswith("can't be read: ")
-    assert log_record("__consumer_offsets", b"\0\x63", None, False) == {"key": b"\0\x63", "value": None}
+    assert log_record("__consumer_offsets", b"\0\x63", None, False, Budget()) == {"key": b"\0\x63", "value": None}
+
+
+def test_no_more_is_unfolded_than_is_told() -> None:
+    """Of the first batch its beginning, of those behind it nothing."""
+    value = b"v" * 10_000
+    one = records.write_batch([records.Record(n, value=value) for n in range(1000)], codec=records.Compression.ZSTD)
+    for most, unfolded in ((0, 0), (5, 1 << 20)):
+        budget = Budget()
+        told = opened_records(one * 3, most, sides, budget)
+        assert [batch.get("more_records", 0) for batch in told] == [1000 - most, 1000, 1000]
+        assert budget.size - budget.unfolded.left <= unfolded
+
+
+def test_records_before_the_end_of_the_budget_are_told() -> None:
+    one = records.write_batch(
+        [records.Record(n, value=b"v" * 400_000) for n in range(9)], codec=records.Compression.GZIP
+    )
+    told = opened_records(one * 2, 20, sides, Budget(1 << 20))
+    assert [len(batch["records"]) for batch in told[:-1]] == [2]
+    assert told[-1]["why"].endswith("in gzip records: unfolding makes more than 1048576 bytes")
+    assert told[-1]["bytes"] == one * 2
+
+
+def test_batches_and_records_are_paid_for() -> None:
+    small = records.write_batch([records.Record(n) for n in range(10)])
+    for data, most in ((records.write_batch([]) * 100, 0), (small, 10)):
+        budget = Budget(5000)
+        told = opened_records(data, most, sides, budget)
+        assert "decoding makes more than" in told[-1]["why"]
+        assert budget.used_up == ["decoding"]
+
+
+def test_what_is_told_takes_no_more_than_is_paid_for_it() -> None:
+    many = [records.Record(n, headers=(("", b""),) * 3) for n in range(500)]
+    for data, most in ((records.write_batch([]) * 500, 0), (records.write_batch(many), 500)):
+        opened_records(data, most, sides, Budget())
+        budget = Budget()
+        tracemalloc.start()
+        try:
+            told = opened_records(data, most, sides, budget)
+            assert tracemalloc.get_traced_memory()[0] <= budget.size - budget.values.left
+        finally:
+            tracemalloc.stop()
+        assert told

@@ -6,9 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.wire import catalog
+from proxy.wire import catalog, kafka07
+from proxy.wire.budget import Budget
+from proxy.wire.compile.costs import SPAN
 from proxy.wire.dialects import Dialect
 from proxy.wire.error_paths import Unread, apis_with_errors, error_codes, error_paths
+from proxy.wire.kafka07.responses import CODE_COST
 
 FETCH, METADATA, API_VERSIONS, DESCRIBE_CONFIGS, SASL_AUTHENTICATE = 1, 3, 18, 32, 36
 
@@ -97,3 +100,14 @@ def test_a_response_masked_whole_does_not_pass_for_one_without_errors(version: i
     frame = catalog.encode_response(SASL_AUTHENTICATE, version, 1, {"error_code": 58})
     masked = frame[:4] + bytes(len(frame) - 4)
     assert error_codes(masked, SASL_AUTHENTICATE, version, masked_from=4) is Unread.MASKED
+
+
+def test_codes_are_paid_for_before_they_are_kept() -> None:
+    frame = catalog.encode_response(42, 2, 7, {"results": [{"group_id": "", "error_code": 69}] * 1000})
+    assert error_codes(frame, 42, 2) == [69] * 1000
+    assert error_codes(frame, 42, 2, budget=Budget(500 * SPAN)) is Unread.OVER_BUDGET
+    old = kafka07.encode_response(kafka07.MultiFetchResponse(0, (kafka07.FetchResponse(1),) * 1000))
+    fetch = int(kafka07.RequestType.MULTIFETCH)
+    assert error_codes(old, fetch, None, dialect=Dialect.KAFKA_07) == [1] * 1000
+    little = Budget(500 * CODE_COST)
+    assert error_codes(old, fetch, None, dialect=Dialect.KAFKA_07, budget=little) is Unread.OVER_BUDGET

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.wire import catalog, records
+from proxy.wire.budget import Budget
 from proxy.wire.long_polls import (
     FETCH,
     JOIN_GROUP,
@@ -29,6 +30,13 @@ def fetched(version: int, *partitions: dict[str, Any], **top: Any) -> bytes:
     usual = {"partition_index": 0, "high_watermark": END, "last_stable_offset": END, "aborted_transactions": None}
     topics = [{"topic": "t", "partitions": [usual | partition for partition in partitions]}]
     return catalog.encode_response(FETCH, version, 1, {"responses": topics, **top})
+
+
+def test_an_answer_that_takes_more_than_its_budget_is_not_read() -> None:
+    aborted = [{"producer_id": 1, "first_offset": 0}] * 1000
+    frame = fetched(12, {"records": BATCH, "last_stable_offset": END + 1, "aborted_transactions": aborted})
+    assert waited(frame, FETCH, 12) is Wait.FULL
+    assert waited(frame, FETCH, 12, budget=Budget(100_000)) is Wait.INCLUDES_WAIT
 
 
 @pytest.mark.parametrize("version", FETCH_VERSIONS)

@@ -3,6 +3,7 @@
 import doctest
 import subprocess
 import sys
+import tracemalloc
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ from opentelemetry.proto.metrics.v1 import metrics_pb2 as otlp
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 
 from proxy.wire import telemetry
-from proxy.wire.errors import Malformed
+from proxy.wire.budget import Budget
+from proxy.wire.errors import Malformed, OverBudget
 from proxy.wire.records import Compression, compress
 from proxy.wire.records.kinds import CODECS
 from tests.brokers.jars import class_path, java
@@ -135,18 +137,36 @@ def test_an_unknown_codec_is_malformed(compression_type: int) -> None:
 
 
 @pytest.mark.parametrize("compression_type", TYPES)
-def test_more_metrics_than_the_limit_are_malformed(compression_type: int) -> None:
+def test_more_metrics_than_the_limit_are_over_budget(compression_type: int) -> None:
     plain = payload().SerializeToString()
     data = compress(CODECS[compression_type], plain)
     assert telemetry.decode(push(compression_type, data), limit=len(plain)) == PLAIN
-    with pytest.raises(Malformed):
+    with pytest.raises(OverBudget):
         telemetry.decode(push(compression_type, data), limit=len(plain) - 1)
 
 
-def test_a_small_bomb_of_many_messages_is_malformed() -> None:
+def test_a_small_bomb_of_many_messages_is_over_budget() -> None:
     bomb = compress(Compression.GZIP, b"\x0a\0" * (telemetry.LIMIT // 2 + 1))
-    with pytest.raises(Malformed, match=f"unfold to more than {8 << 20} bytes"):
+    with pytest.raises(OverBudget, match=f"PushTelemetry: unfolding makes more than {8 << 20} bytes"):
         telemetry.decode(push(1, bomb))
+
+
+def test_metrics_are_paid_for_before_they_are_made() -> None:
+    data = compress(Compression.GZIP, b"\x0a\0" * 10_000)
+    with pytest.raises(OverBudget, match="PushTelemetry: decoding makes more than"):
+        telemetry.decode(push(1, data), budget=Budget(20_000 * telemetry.MOST_PER_BYTE - 1))
+    assert len(telemetry.decode(push(1, data), budget=Budget())["resource_metrics"]) == 10_000
+
+
+def test_metrics_take_no_more_than_is_paid_for_them() -> None:
+    data = b"\x0a\0" * 20_000
+    telemetry.decode(push(0, data[:2]))
+    tracemalloc.start()
+    try:
+        telemetry.decode(push(0, data))
+        assert tracemalloc.get_traced_memory()[1] <= telemetry.MOST_PER_BYTE * len(data)
+    finally:
+        tracemalloc.stop()
 
 
 def test_bytes_that_are_no_metrics_are_malformed() -> None:
@@ -156,7 +176,7 @@ def test_bytes_that_are_no_metrics_are_malformed() -> None:
 
 @given(st.sampled_from(TYPES), st.binary(max_size=60))
 def test_any_bytes_are_metrics_or_malformed(compression_type: int, data: bytes) -> None:
-    with suppress(Malformed):
+    with suppress(Malformed, OverBudget):
         assert isinstance(telemetry.decode(push(compression_type, data)), dict)
 
 

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from proxy.wire.errors import OverBudget
 from recorder.inspect.commands import inspect
-from recorder.inspect.connection import as_json, as_text, connections
+from recorder.inspect.connection import ENTRY_SIZE, as_json, as_text, connections
 from recorder.inspect.wanted import Wanted
 
 Write = Callable[..., None]
@@ -91,3 +92,27 @@ def test_the_same_number_in_two_sessions_asks_for_one(connected: Path, written: 
     assert f"1 is in several sessions: put one before it ({SESSION}, 20261122T000000Z-def)" in result.stderr
     result = CliRunner().invoke(inspect, ["show", str(connected), "20261122T/1"])
     assert result.stdout.startswith("20261122T000000Z-def/1  connection, 1 frame, ")
+
+
+@pytest.mark.parametrize("many", ["sessions", "apis", "events"])
+def test_what_is_told_is_kept_within_a_limit(connected: Path, written: Write, make_request: Make, many: str) -> None:
+    rows = [
+        make_request(20, 7, 0, 3, 12, awaits=False) | ({"session": f"s-{n}"} if many == "sessions" else {})
+        for n in range(50)
+    ]
+    rows = [row | ({"api": str(n), "exchange": n} if many == "apis" else {}) for n, row in enumerate(rows)]
+    written(connected, "frames", rows, first=2)
+    if many == "events":
+        written(connected, "events", [event(20, "opened", connection=7)] * 50, first=2)
+    wanted = Wanted(connections=(7,))
+    assert connections(connected, wanted, most=100 * ENTRY_SIZE)
+    with pytest.raises(OverBudget, match="telling of connections makes more than"):
+        connections(connected, wanted, most=40 * ENTRY_SIZE)
+
+
+def test_of_very_many_sessions_some_are_named(connected: Path, written: Write, make_request: Make) -> None:
+    rows = [make_request(20, 7, 0, 3, 12, session=f"s-{n:03}") for n in range(50)]
+    written(connected, "frames", rows, first=2)
+    for named in ("7", "7/0", "7/e0"):
+        result = CliRunner().invoke(inspect, ["show", str(connected), named])
+        assert (result.exit_code, result.stderr.count("s-0"), result.stderr.count(", ...)")) == (2, 20, 1)

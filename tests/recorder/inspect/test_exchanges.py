@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from proxy.wire.error_paths import Unread
+from proxy.wire.errors import OverBudget
 from proxy.wire.long_polls import Wait
-from recorder.inspect.exchanges import pairs
+from recorder.inspect.exchanges import ROW_SIZE, pairs
 
 Make = Callable[..., dict[str, Any]]
 
@@ -27,7 +30,23 @@ def test_a_response_that_came_before_its_request_was_complete_is_paired(
     make_request: Make, make_response: Make
 ) -> None:
     early, late = make_response(0, 1, 0, 3, 12, exchange=4), make_request(1, 1, 1, 3, 12, exchange=4)
-    assert [(pair.request, pair.response) for pair in pairs([early, late])] == [(late, early)]
+    (pair,) = pairs([early, late], with_bodies=True)
+    assert (pair.request, pair.response) == (late, early)
+
+
+def test_bodies_are_read_and_not_kept(make_request: Make, make_response: Make) -> None:
+    asked = make_request(0, 1, 0, 1, 12, exchange=0, values={"max_wait_ms": 500})
+    (pair,) = pairs([asked, make_response(1, 1, 1, 1, 12, exchange=0)])
+    assert (pair.allowed_ms, pair.reading) == (500, ([], None, Wait.EMPTY))
+    assert [row and row["frame"] for row in (pair.request, pair.response)] == [None, None]
+    assert asked["frame"]
+
+
+def test_requests_that_nobody_answers_are_kept_within_a_limit(make_request: Make) -> None:
+    rows = [make_request(n, 1, n, 3, 12, exchange=n) for n in range(10)]
+    assert len(list(pairs(rows, most=10 * ROW_SIZE))) == 10
+    with pytest.raises(OverBudget, match="exchanges that have no end"):
+        list(pairs(rows, most=9 * ROW_SIZE))
 
 
 def test_what_has_no_other_half_is_named_for_the_half_it_has(make_request: Make, make_response: Make) -> None:

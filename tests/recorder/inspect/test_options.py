@@ -35,6 +35,14 @@ def test_sessions_complete_by_what_the_capture_holds(folder: Path) -> None:
     assert completed("inspect", "frames", str(folder), "--limit", "3", "--session", "x") == []
 
 
+@pytest.mark.parametrize("name", ["$(reboot)", "a b", "a;b", "a\nplain,b", "\x1b[2J", "\u202eb"], ids=range(6))
+def test_a_shell_is_handed_nothing_that_no_session_is_called(folder: Path, name: str) -> None:
+    """What completes is written into the command line, or by a shell's own code to the terminal."""
+    place = folder / "frames" / "date=2026-11-21" / "hour=12"
+    (place / f"{name}-1-1.parquet").touch()
+    assert completed("inspect", "frames", str(folder), "--session", "") == ["20261121T120000Z-abc"]
+
+
 def test_folders_complete_where_a_capture_must_stand(folder: Path) -> None:
     for words in (["inspect", ""], ["inspect", "fr"], ["inspect", "frames", ""], ["compact", ""], ["analyze", "c"]):
         assert completed(*words)[0] == "<dir>"

@@ -6,6 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from proxy.wire.errors import OverBudget
 from recorder.inspect.rows import all_bodies, of_answers, of_exchanges, rows
 from recorder.inspect.wanted import Wanted
 
@@ -64,3 +67,48 @@ def test_each_frame_has_its_own_body_whatever_row_group_it_stands_in(
         found = list(rows(tmp_path, wanted, bodies=all_bodies))
         assert found
         assert [row["frame"] for row in found] == [f"body of {row['sequence']}".encode() for row in found]
+
+
+def of_sessions(
+    folder: Path, written: Callable[..., None], make_request: Make, *, number: int, same_hour: bool, size: int = 4
+) -> None:
+    """Sessions of 200 frames each, in one hour or one after the other."""
+    for at in range(number):
+        hour = 12 if same_hour else 12 + at
+        made = [make_request(HOUR * (hour - 12) + n, 1, n, 3, 12, session=f"s-{at}") for n in range(200)]
+        for n, row in enumerate(made):
+            row["frame"] = n.to_bytes(4, "big") * (size // 4)
+        written(folder, "frames", made, f"date=2026-11-21/hour={hour}")
+
+
+# what the heads of 200 such frames take at most
+HEADS_SIZE = 200 * 400
+
+
+def test_sessions_that_are_open_at_a_time_are_paid_for_together(
+    tmp_path: Path, written: Callable[..., None], make_request: Make
+) -> None:
+    of_sessions(tmp_path, written, make_request, number=6, same_hour=True)
+    assert len(list(rows(tmp_path, Wanted(), most=6 * HEADS_SIZE))) == 1200
+    with pytest.raises(OverBudget):
+        list(rows(tmp_path, Wanted(), most=HEADS_SIZE))
+
+
+def test_a_session_is_opened_when_its_hour_has_come(
+    tmp_path: Path, written: Callable[..., None], make_request: Make
+) -> None:
+    of_sessions(tmp_path, written, make_request, number=6, same_hour=False)
+    found = list(rows(tmp_path, Wanted(), most=HEADS_SIZE))
+    assert [row["session"] for row in found] == [f"s-{at}" for at in range(6) for _ in range(200)]
+
+
+def test_bodies_are_paid_for_as_long_as_they_are_there(
+    tmp_path: Path, written: Callable[..., None], make_request: Make
+) -> None:
+    of_sessions(tmp_path, written, make_request, number=2, same_hour=False, size=30_000)
+    # of two row groups, which have four rows each
+    most = HEADS_SIZE + 2 * 4 * 31_000
+    assert sum(len(row["frame"]) for row in rows(tmp_path, Wanted(), bodies=all_bodies, most=most)) == 400 * 30_000
+    assert len(list(rows(tmp_path, Wanted(), most=HEADS_SIZE))) == 400
+    with pytest.raises(OverBudget):
+        list(rows(tmp_path, Wanted(), bodies=all_bodies, most=HEADS_SIZE))

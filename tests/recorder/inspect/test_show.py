@@ -6,17 +6,22 @@ from collections.abc import Callable
 from typing import Any
 
 from proxy.tools.tree import Masked
+from proxy.wire.budget import DEFAULT_BUDGET, Budget
 from recorder.inspect.body import Body
-from recorder.inspect.show import as_json, as_text, hex_dump
+from recorder.inspect.show import Form, as_text, as_tree, hex_dump
 
 Make = Callable[..., dict[str, Any]]
 EMPTY = ("node", "principal", "note", "latency_ns", "omitted", "masked")
 
 
-def shown(row: dict[str, Any], values: dict[str, Any], most: int = 4) -> list[str]:
+def text() -> Form:
+    return Form("text", most=4, records=10, budget=Budget(DEFAULT_BUDGET))
+
+
+def shown(row: dict[str, Any], values: dict[str, Any]) -> list[str]:
     """The body's lines."""
     full = {**dict.fromkeys(EMPTY), **row}
-    return list(as_text(full, Body(values), most))[3:]
+    return list(as_text(full, Body(values), text()))[3:]
 
 
 def test_values_of_every_sort_have_their_line(make_request: Make) -> None:
@@ -51,18 +56,18 @@ def test_structs_are_indented_and_their_arrays_dashed(make_request: Make) -> Non
 def test_masked_values_are_words_not_bytes(make_request: Make) -> None:
     row = make_request(0, 1, 0, 3, 12)
     assert shown(row, {"a": Masked(5), "b": Masked(None)}) == ["  a: masked, 5 bytes", "  b: masked"]
-    assert as_json(row, Body({"a": Masked(5)}), 4)["body"] == {"a": {"masked": 5}}
+    assert as_tree(row, Body({"a": Masked(5)}), text())["body"] == {"a": Masked(5)}
 
 
 def test_a_frame_that_the_proxy_made_says_so(make_response: Make) -> None:
     row = {**dict.fromkeys(EMPTY), **make_response(0, 1, 1, 18, 3, made_by="proxy", node=None)}
-    first, second, *_ = as_text(row, Body(None), 4)
+    first, second, *_ = as_text(row, Body(None), text())
     assert first.endswith("ApiVersions response version 3 (made by the proxy)")
     assert second.endswith("node unknown")
 
 
 def test_json_leaves_out_the_bytes_and_what_is_null(make_request: Make) -> None:
-    told = as_json(make_request(0, 1, 0, 3, 12, note=None), Body(None, "because"), 4)
+    told = as_tree(make_request(0, 1, 0, 3, 12, note=None), Body(None, "because"), text())
     assert told["why"] == "because"
     assert not {"frame", "note"} & told.keys()
 
@@ -79,14 +84,14 @@ def test_a_response_that_breaks_off_shows_its_errors_and_how_to_see_its_bytes(ma
     frame = whole["frame"] + b"left over"
     row = {**dict.fromkeys(EMPTY), **whole, "frame": frame}
     broken = Body(None, "can't be decoded: why")
-    assert list(as_text(row, broken, 4))[3:] == [
+    assert list(as_text(row, broken, text()))[3:] == [
         "  errors: UNSUPPORTED_VERSION",
         "  (can't be decoded: why)",
         "  its bytes: --format hex",
     ]
-    assert as_json(row, broken, 4)["errors"] == {"UNSUPPORTED_VERSION": 1}
+    assert as_tree(row, broken, text())["errors"] == {"UNSUPPORTED_VERSION": 1}
 
 
 def test_a_frame_without_bytes_offers_none(make_response: Make) -> None:
     row = {**dict.fromkeys(EMPTY), **make_response(0, 1, 1, 18, 0), "frame": None}
-    assert list(as_text(row, Body(None, "gone"), 4))[3:] == ["  errors: not kept", "  (gone)"]
+    assert list(as_text(row, Body(None, "gone"), text()))[3:] == ["  errors: not kept", "  (gone)"]

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from proxy.wire.errors import OverBudget
 from recorder.inspect.masked import LOGINS, SETTINGS, UNREADABLE
-from recorder.inspect.summary import Session, Summary, as_json, as_tables, summarize
+from recorder.inspect.summary import LINE_SIZE, ROW_SIZE, Session, Summary, as_json, as_tables, summarize
 
 Write = Callable[..., None]
 Make = Callable[..., dict[str, Any]]
@@ -116,3 +117,19 @@ def test_sessions_of_the_same_second_keep_their_whole_names_and_a_day_is_not_sai
     lines = at_80_columns(Summary(sessions={name: Session(0, 10**9, 1, 1) for name in names}))
     for name in names:
         assert f"{name} 1970-01-01 00:00:00 00:00:01 0 1 1 B" in lines
+
+
+@pytest.mark.parametrize("many", ["apis", "connections", "notes", "gaps", "causes"])
+def test_what_is_counted_is_kept_within_a_limit(tmp_path: Path, written: Write, make_request: Make, many: str) -> None:
+    """A few kilobytes of Parquet may hold millions of names."""
+    rows = [make_request(0, 1, 0, 1, 12)]
+    if many in ("apis", "connections", "notes"):
+        other = {"apis": "api", "connections": "connection", "notes": "note"}[many]
+        rows = [rows[0] | {other: n if other == "connection" else str(n)} for n in range(200)]
+    else:
+        gap = {"session": "s", "at_ns": 1, "kind": "gap"}
+        written(tmp_path, "events", [gap | {"cause": str(n) if many == "causes" else "x"} for n in range(200)])
+    written(tmp_path, "frames", rows)
+    assert summarize(tmp_path, most=250 * (LINE_SIZE + ROW_SIZE))
+    with pytest.raises(OverBudget, match="counting what is in the capture makes more than"):
+        summarize(tmp_path, most=90 * ROW_SIZE)

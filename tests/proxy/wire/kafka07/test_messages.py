@@ -9,7 +9,8 @@ import snappy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.wire.errors import Malformed
+from proxy.wire.budget import Budget
+from proxy.wire.errors import Malformed, OverBudget
 from proxy.wire.kafka07.messages import (
     DEEPEST,
     Cut,
@@ -224,6 +225,15 @@ def test_wrappers_in_wrappers_are_read_as_deep_as_is_sane() -> None:
         list(read(gzipped(log)))
 
 
+def test_a_budget_is_one_of_all_wrappers_and_replaces_the_limit() -> None:
+    log = gzipped(obvious(bytes(1000))) * 3
+    found = read(log, limit=10, budget=Budget(2500))
+    assert [len(next(found).payload) for _ in range(2)] == [1000, 1000]
+    with pytest.raises(OverBudget) as caught:
+        next(found)
+    assert caught.value.offset == 2 * len(log) // 3
+
+
 def test_a_bomb_stops_at_the_limit_however_it_is_packed() -> None:
     plain = obvious(bytes(50 << 20))
     many = gzipped(*[gzipped(obvious(bytes(60_000)))] * 20)
@@ -234,7 +244,7 @@ def test_a_bomb_stops_at_the_limit_however_it_is_packed() -> None:
         tracemalloc.reset_peak()
         before = tracemalloc.get_traced_memory()[0]
         for log in (bomb, many):
-            with pytest.raises(Malformed, match="unfold") as caught:
+            with pytest.raises(OverBudget, match="unfolding makes more") as caught:
                 list(read(log, limit=1 << 20))
             assert caught.value.offset == 0
         assert tracemalloc.get_traced_memory()[1] - before < 8 << 20

@@ -1,14 +1,19 @@
 """The flat loop against its slow twin, and every byte that it must not believe."""
 
+from collections.abc import Iterator
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proxy.wire.budget import Budget
 from proxy.wire.errors import Malformed
 from proxy.wire.primitives import uvarint
 from proxy.wire.records import Compression, Record, TimestampType, batch_records, batches, read, write_batch
+from proxy.wire.records.batch import BATCH_HEAD, Batch
 from proxy.wire.records.batch_records import chunks
-from proxy.wire.records.record import CHUNK
+from proxy.wire.records.record import CHUNK, Raw
 from tests.proxy.wire.records import twin
 from tests.proxy.wire.records.samples import INT64, plain_records, record_lists
 
@@ -21,7 +26,8 @@ def one(body: bytes, *, size: bytes | None = None, count: int = 1) -> list[Recor
     empty = write_batch([Record(0, 0)])
     (batch,) = batches(empty)
     data = (bytes([2 * len(body)]) if size is None else size) + body
-    return [Record(*raw) for chunk in chunks(data, batch._replace(count=count)) for raw in chunk]
+    found = chunks(iter([data]), batch._replace(count=count), Budget().values)
+    return [Record(*raw) for chunk in found for raw in chunk]
 
 
 @given(record_lists(), st.sampled_from([Compression.NONE, Compression.GZIP]), st.sampled_from(list(TimestampType)[1:]))
@@ -30,6 +36,39 @@ def test_the_flat_loop_reads_what_its_slow_twin_reads(
 ) -> None:
     data = write_batch(records, codec=codec, timestamp_type=kind)
     assert list(read(data)) == twin.read_batch(data)
+
+
+@given(record_lists(), st.data())
+def test_pieces_are_read_as_the_whole_is_whatever_is_wrong_with_it(records: list[Record], data: st.DataObject) -> None:
+    payload = bytearray(write_batch(records)[BATCH_HEAD.size :])
+    for place, byte in data.draw(st.lists(st.tuples(st.integers(0), st.integers(0, 255)), max_size=2)):
+        if payload:
+            payload[place % len(payload)] = byte
+    (batch,) = batches(write_batch(records))
+    count = data.draw(st.sampled_from([len(records), len(records) + 1]))
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(payload)), max_size=5)))
+    pieces = [bytes(payload[at:end]) for at, end in pairwise([0, *cuts, len(payload)])]
+    whole = outcome(iter([bytes(payload)]), batch._replace(count=count))
+    assert outcome(filter(None, pieces), batch._replace(count=count)) == whole
+
+
+def outcome(pieces: Iterator[bytes], batch: Batch) -> tuple[list[Raw], bool]:
+    """The records, and whether an error followed them."""
+    found: list[Raw] = []
+    try:
+        for chunk in chunks(pieces, batch, Budget().values):
+            found += chunk
+    except Malformed:
+        return found, True
+    return found, False
+
+
+def test_a_record_behind_its_batch_is_counted_in_all_pieces() -> None:
+    (batch,) = batches(write_batch([Record(0)]))
+    record = write_batch([Record(0)])[BATCH_HEAD.size :]
+    with pytest.raises(Malformed, match="1000 bytes behind the last record") as caught:
+        list(chunks(iter([record, bytes(400), bytes(600)]), batch, Budget().values))
+    assert caught.value.offset == len(record)
 
 
 def test_more_records_than_a_chunk_holds_are_read_in_order() -> None:
@@ -46,7 +85,7 @@ def test_timestamps_wrap_as_javas_long_does(first: int, second: int) -> None:
 
 def test_a_base_timestamp_near_the_end_of_64_bits_wraps() -> None:
     (batch,) = batches(write_batch([Record(0, (1 << 63) - 1)]))
-    ((raw,),) = chunks(b"\x0c\0\x02\0\1\1\0", batch)
+    ((raw,),) = chunks(iter([b"\x0c\0\x02\0\1\1\0"]), batch, Budget().values)
     assert raw[1] == -(1 << 63)
 
 
@@ -112,7 +151,7 @@ def test_records_before_the_damage_are_told_first() -> None:
     (batch,) = batches(data)
     seen: list[int] = []
     with pytest.raises(Malformed, match="beyond the end of its batch"):
-        seen.extend(raw[0] for chunk in chunks(cut, batch) for raw in chunk)
+        seen.extend(raw[0] for chunk in chunks(iter([cut]), batch, Budget().values) for raw in chunk)
     assert seen == list(range(CHUNK + 39))
 
 
@@ -133,6 +172,6 @@ def test_offsets_near_the_end_of_64_bits_stay_within_the_batch() -> None:
     last = (1 << 63) - 1
     (batch,) = batches(write_batch([Record(last - 1), Record(last)]))
     good = b"\x0c" + SMALLEST + b"\x0c\0\0\2\1\1\0"
-    assert [raw[0] for chunk in chunks(good, batch) for raw in chunk] == [last - 1, last]
+    assert [raw[0] for chunk in chunks(iter([good]), batch, Budget().values) for raw in chunk] == [last - 1, last]
     with pytest.raises(Malformed, match="beyond the batch's last"):
-        list(chunks(good[:-4] + b"\4\1\1\0", batch))
+        list(chunks(iter([good[:-4] + b"\4\1\1\0"]), batch, Budget().values))

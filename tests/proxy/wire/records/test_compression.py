@@ -14,9 +14,10 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.wire.errors import Malformed, WireError
+from proxy.wire.budget import Budget
+from proxy.wire.errors import Malformed, OverBudget, WireError
 from proxy.wire.records import DEFAULT_LIMIT, Compression, compress, decompress
-from proxy.wire.records.compression import Output, next_piece
+from proxy.wire.records.compression import next_piece, unfold
 from tests.proxy.wire.records.samples import BATCH_CODECS, few
 
 PACKED = BATCH_CODECS[1:]
@@ -125,7 +126,7 @@ def test_damaged_payloads_unfold_or_are_malformed(codec: Compression, data: st.D
     whole = bytearray(compress(codec, b"some text " * 40))
     for _ in range(data.draw(st.integers(1, 4))):
         whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
-    with suppress(Malformed):
+    with suppress(Malformed, OverBudget):
         assert len(decompress(codec, bytes(whole), MEGABYTE)) <= MEGABYTE
 
 
@@ -133,7 +134,7 @@ def test_damaged_payloads_unfold_or_are_malformed(codec: Compression, data: st.D
 @few
 @given(st.binary(max_size=100))
 def test_noise_is_malformed_or_small(codec: Compression, noise: bytes) -> None:
-    with suppress(Malformed):
+    with suppress(Malformed, OverBudget):
         assert len(decompress(codec, noise, MEGABYTE)) <= MEGABYTE
 
 
@@ -148,7 +149,7 @@ def test_a_bomb_is_stopped_at_the_limit_and_costs_no_more(codec: Compression) ->
     bomb = zeros(codec)
     decompress(codec, compress(codec, b"imports first"))
     for limit in (MEGABYTE, 8 * MEGABYTE):
-        with pytest.raises(Malformed, match=f"more than {limit} bytes"):
+        with pytest.raises(OverBudget, match=f"unfolding makes more than {limit} bytes"):
             decompress(codec, bomb, limit)
         # the input is held a second time by some libraries
         assert peak_of(lambda limit=limit: decompress(codec, bomb, limit)) < limit + ALLOWANCE + 2 * len(bomb)
@@ -159,7 +160,7 @@ def test_the_limit_itself_is_allowed(codec: Compression) -> None:
     data = Random(4).randbytes(1000) * 300
     packed = compress(codec, data)
     assert decompress(codec, packed, len(data)) == data
-    with pytest.raises(Malformed):
+    with pytest.raises(OverBudget):
         decompress(codec, packed, len(data) - 1)
 
 
@@ -185,14 +186,23 @@ def test_the_limit_is_a_multiple_of_what_brokers_take() -> None:
     assert DEFAULT_LIMIT == 64 * MEGABYTE
 
 
-def test_output_counts_before_it_keeps() -> None:
-    out = Output(10)
-    out.add(b"12345")
-    out.add(b"67890")
-    assert out.joined() == b"1234567890"
-    with pytest.raises(Malformed):
-        out.add(b"1")
-    assert out.size == 10
+@pytest.mark.parametrize("codec", PACKED)
+def test_a_piece_is_unfolded_when_it_is_asked_for(codec: Compression) -> None:
+    """Whoever wants the beginning pays for the beginning: a few pieces of 128 KiB, or of snappy's blocks."""
+    budget = Budget()
+    pieces = unfold(codec, zeros(codec), budget.unfolded)
+    first = next(pieces)
+    assert len(first) <= budget.size - budget.unfolded.left <= MEGABYTE
+
+
+@few
+@given(st.sampled_from(PACKED), st.lists(st.binary(max_size=300), max_size=4), st.integers(1, 1000))
+def test_pieces_are_never_empty_and_make_the_whole(codec: Compression, parts: list[bytes], times: int) -> None:
+    plain = [part * times for part in parts]
+    packed = b"".join(compress(codec, part) for part in plain)
+    pieces = list(unfold(codec, packed, Budget().unfolded)) if plain else []
+    assert all(pieces)
+    assert b"".join(pieces) == b"".join(plain)
 
 
 def test_an_unknown_codec_is_malformed_to_read_and_an_error_to_write() -> None:

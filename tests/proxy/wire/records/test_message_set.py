@@ -6,7 +6,7 @@ from zlib import crc32
 
 import pytest
 
-from proxy.wire.errors import Malformed
+from proxy.wire.errors import Malformed, OverBudget
 from proxy.wire.records import Compression, Record, TimestampType, read, write_message_set
 from proxy.wire.records.compression import DEEPEST
 from proxy.wire.records.record import CHUNK
@@ -180,7 +180,7 @@ def test_what_a_nest_unfolds_to_is_counted_over_all_that_is_in_it() -> None:
     bomb = nested(1, *[nested(1, *[leaf] * 10)] * 10)
     plain = 10 * 10 * 1026 + 10 * 10 * len(leaf) + 10 * len(nested(1, *[leaf] * 10))
     assert len(list(read(bomb, limit=plain))) == 100
-    with pytest.raises(Malformed, match="unfold to more than"):
+    with pytest.raises(OverBudget, match="unfolding makes more"):
         list(read(bomb, limit=plain - 1))
 
 

@@ -2,12 +2,14 @@
 
 import tracemalloc
 from contextlib import suppress
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.wire.errors import Malformed, WireError
+from proxy.wire.budget import Budget
+from proxy.wire.errors import Malformed, OverBudget, WireError
 from proxy.wire.records import (
     Compression,
     ControlType,
@@ -24,6 +26,7 @@ from proxy.wire.records import (
     write_message_set,
 )
 from proxy.wire.records.batch import BATCH_HEAD
+from proxy.wire.records.batch_records import HEADER_COST
 from tests.proxy.wire.records.samples import BATCH_CODECS, MESSAGE_CODECS, plain_records, record_lists
 
 # what codecs ask for at a time, and their tables
@@ -202,13 +205,58 @@ def test_the_limit_is_one_of_each_batch() -> None:
     data = write_batch([Record(0, value=bytes(1000))], codec=Compression.ZSTD) * 3
     size = 1000 + 9
     assert len(list(read(data, limit=size))) == 3
-    with pytest.raises(Malformed, match=f"in zstd records: the records unfold to more than {size - 1} bytes"):
+    with pytest.raises(OverBudget, match=f"in zstd records: unfolding makes more than {size - 1} bytes"):
         list(read(data, limit=size - 1))
     wrapped = write_message_set([Record(0, value=bytes(1000))], codec=Compression.GZIP)
-    with pytest.raises(Malformed, match="in gzip records: the records unfold to more than 1000 bytes"):
+    with pytest.raises(OverBudget, match="in gzip records: unfolding makes more than 1000 bytes"):
         list(read(wrapped, limit=1000))
     # what is not compressed has arrived already
     assert len(list(read(write_batch([Record(0, value=bytes(1000))]), limit=10))) == 1
+
+
+@pytest.mark.parametrize("codec", BATCH_CODECS)
+def test_records_are_read_over_the_ends_of_pieces(codec: Compression) -> None:
+    random = Random(1)
+    sizes = [0, 1, 10, 1000, 40_000, 200_000, 700_000]
+    records = [Record(n, n, value=random.randbytes(random.choice(sizes))) for n in range(20)]
+    small = [Record(n, n, headers=(("h", b"x"),)) for n in range(30_000)]
+    for some in (records, small):
+        assert list(read(write_batch(some, codec=codec))) == some
+
+
+def test_only_what_is_asked_for_is_unfolded() -> None:
+    data = write_batch([Record(n, 0, value=b"v" * 1000) for n in range(20_000)], codec=Compression.ZSTD)
+    budget = Budget()
+    found = read(data, budget=budget)
+    assert [next(found).offset for _ in range(10)] == list(range(10))
+    assert budget.size - budget.unfolded.left < 1 << 20
+    assert len(list(found)) == 20_000 - 10
+    assert budget.size - budget.unfolded.left > 20_000 * 1000
+
+
+def test_a_budget_is_one_of_all_batches_and_replaces_the_limit() -> None:
+    one = write_batch([Record(0, value=bytes(1000))], codec=Compression.ZSTD)
+    found = read(one * 3, limit=10, budget=Budget(2500))
+    assert [len(next(found).value or b"") for _ in range(2)] == [1000, 1000]
+    with pytest.raises(OverBudget, match=f"records v2 at byte {2 * len(one)}: in zstd records: unfolding makes more"):
+        next(found)
+
+
+def test_records_of_many_headers_are_paid_for_and_held_one_by_one() -> None:
+    heavy = [Record(n, 0, headers=(("", None),) * 5000) for n in range(20)]
+    data = write_batch(heavy, codec=Compression.ZSTD)
+    assert list(read(data)) == heavy
+    assert peak_of(data) < ALLOWANCE + 2 * 5000 * 100
+    budget = Budget(10 * 5000 * HEADER_COST)
+    with pytest.raises(OverBudget, match="in zstd records: decoding makes more"):
+        list(read(data, budget=budget))
+
+
+def test_the_messages_of_a_wrapper_are_paid_for() -> None:
+    data = write_message_set([Record(n, 0) for n in range(1000)], codec=Compression.GZIP)
+    with pytest.raises(OverBudget, match="in gzip records: decoding makes more"):
+        list(read(data, budget=Budget(100_000)))
+    assert len(list(read(data, budget=Budget(1 << 20)))) == 1000
 
 
 def peak_of(data: bytes) -> int:

@@ -1,7 +1,7 @@
 import cramjam
 import pytest
 
-from proxy.wire.errors import Malformed
+from proxy.wire.errors import Malformed, OverBudget
 from proxy.wire.primitives import uvarint
 from proxy.wire.records import Compression, compress, decompress
 
@@ -57,10 +57,14 @@ def test_what_is_written_has_javas_framing_and_block_size() -> None:
         (HEADER[:12], "a snappy stream that does not end"),
         (b"\x05abc", "no snappy block"),
         (uvarint(60 << 20) + raw(b"x" * 100), "that says it holds"),
-        (uvarint(65 << 20) + bytes(5 << 20), "unfold to more than"),
         (b"\xff\xff\xff\xff\x1f", "more than 32 bits"),
     ],
 )
 def test_what_is_no_snappy_is_malformed(data: bytes, reason: str) -> None:
     with pytest.raises(Malformed, match=reason):
         decompress(Compression.SNAPPY, data)
+
+
+def test_a_block_is_refused_for_what_it_says_before_it_is_unfolded() -> None:
+    with pytest.raises(OverBudget, match="unfolding makes more than"):
+        decompress(Compression.SNAPPY, uvarint(65 << 20) + bytes(5 << 20))

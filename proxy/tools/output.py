@@ -1,0 +1,75 @@
+"""What a command prints of foreign bytes, as much as its budget has of text; and what it says when that was not all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import click
+
+from proxy.terminal import echo
+from proxy.tools import json_text
+from proxy.units import MIB, read_size, written_size
+from proxy.wire.budget import Budget
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+# As much as a Fetch response of 50 MiB holds whose records were compressed to a fifth; several times that is used.
+DEFAULT_SIZE = 256 * MIB
+# Exit code of a command that has not shown all, since its budget was used up.
+INCOMPLETE = 3
+# Characters that are written at a time.
+_AT_ONCE = 1 << 16
+
+
+class Incomplete(click.ClickException):
+    """What a command was to show takes more than its budget, so that it ended before its end."""
+
+    exit_code = INCOMPLETE
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"{reason}; --budget raises that")
+
+
+def budget_option(help_text: str, default: int = DEFAULT_SIZE) -> Callable[[Command], Command]:
+    """--budget SIZE: `budget`, in bytes."""
+    shown = written_size(default)
+    return click.option("--budget", default=shown, show_default=True, metavar="SIZE", callback=_size, help=help_text)
+
+
+def _size(_context: click.Context, _option: click.Parameter, value: str) -> int:
+    size = read_size(value)
+    if not size:
+        raise click.BadParameter(f"{value!r} is no size; right would be --budget 1GiB")
+    return size
+
+
+def print_json(tree: Any, budget: Budget, *, most: int | None = None, indent: int | None = None) -> None:
+    """A tree, in one line or indented; `most`: of each value of bytes so many."""
+    waiting, size = [], 0
+    for piece in json_text.pieces(tree, budget.text, most=most, indent=indent):
+        waiting.append(piece)
+        size += len(piece)
+        if size >= _AT_ONCE:
+            click.echo("".join(waiting), nl=False)
+            waiting, size = [], 0
+    click.echo("".join(waiting))
+
+
+def print_lines(lines: Iterable[str], budget: Budget) -> None:
+    """Lines of text, as they are made."""
+    for line in lines:
+        if not budget.text.allows(len(line) + 1):
+            break
+        echo(line)
+
+
+def end(budget: Budget) -> None:
+    """Says what is missing, and ends the command with INCOMPLETE; nothing of both where all has been shown."""
+    if budget.used_up:
+        size = written_size(budget.size)
+        echo(
+            f"note: not all is shown: {' and '.join(budget.used_up)} would make more than {size}; --budget raises that",
+            err=True,
+        )
+        raise click.exceptions.Exit(INCOMPLETE)

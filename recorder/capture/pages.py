@@ -1,0 +1,117 @@
+"""Whether a column's pages hold no more than the footer of their Parquet file says.
+
+A reader unfolds a page to as many bytes as the page's own header claims, and makes as many values of it; the footer
+has the sums of both for the column. Whoever plans with the footer has to know that the pages keep to it. So their
+headers are read here, and nothing else of them.
+Source: parquet-format's `parquet.thrift` (PageHeader), and Thrift's compact protocol, in which it is written.
+"""
+
+from __future__ import annotations
+
+from typing import Any, BinaryIO
+
+from recorder.capture.frames import DamagedFileError
+
+# Thrift's types: what a field is, in the low half of its first byte
+STOP, TRUE, FALSE, BYTE, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = 0, 1, 2, 3, 7, 8, 9, 10, 11, 12
+INTEGERS = (4, 5, 6)
+# fields of a page's header, and of the headers within it that count values
+UNFOLDED, COMPRESSED = 2, 3
+COUNTS = (5, 8)
+NUM_VALUES = 1
+# A header with the least and the greatest value of a page; a longer one is nobody's.
+LONGEST_HEADER = 1 << 16
+# bits of a number, in groups of seven
+LONGEST_VARINT = 63
+# Structs within structs, and elements of one list: a header has two of the ones, none of the others.
+DEEPEST, MOST_ELEMENTS = 8, 1000
+
+Struct = dict[int, Any]
+
+
+def check_pages(file: BinaryIO, column: Any) -> None:
+    """Looks at the pages of `column`, which is what pyarrow tells of it from the footer.
+
+    Errors: DamagedFileError for pages that unfold to more, or hold more values.
+    """
+    at = min(filter(None, (column.dictionary_page_offset, column.data_page_offset)), default=0)
+    end = at + column.total_compressed_size
+    unfolded = values = 0
+    while at < end:
+        header, size = _header(file, at)
+        page = header.get(COMPRESSED, -1)
+        if page < 0 or header.get(UNFOLDED, -1) < 0:
+            raise DamagedFileError("a page without a size")
+        unfolded += header[UNFOLDED]
+        values += sum(header[kind].get(NUM_VALUES, 0) for kind in COUNTS if kind in header)
+        at += size + page
+    if unfolded > column.total_uncompressed_size or values > column.num_values:
+        raise DamagedFileError(f"the pages of {column.path_in_schema} hold more than the footer says")
+
+
+def _header(file: BinaryIO, at: int) -> tuple[Struct, int]:
+    """The header at that offset, and its size."""
+    file.seek(at)
+    reader = _Compact(file.read(LONGEST_HEADER))
+    try:
+        return reader.struct(0), reader.at
+    except IndexError:
+        raise DamagedFileError("a page's header that does not end") from None
+
+
+class _Compact:
+    """Reads Thrift's compact protocol: integers and structs as values, everything else as None."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self.at = data, 0
+
+    def struct(self, depth: int) -> Struct:
+        found: Struct = {}
+        number = 0
+        while (byte := self._byte()) & 15 != STOP:
+            number = number + (byte >> 4) if byte >> 4 else self._integer()
+            found[number] = self._value(byte & 15, depth + 1)
+        return found
+
+    def _value(self, kind: int, depth: int) -> Any:
+        if depth > DEEPEST:
+            raise DamagedFileError("a page's header of structs in structs")
+        if kind == STRUCT:
+            return self.struct(depth)
+        if kind in INTEGERS:
+            return self._integer()
+        if kind in (LIST, SET):
+            self._list(depth)
+        elif kind in (BINARY, DOUBLE, BYTE):
+            size = self._varint() if kind == BINARY else 8 if kind == DOUBLE else 1
+            self.at += size
+        elif kind not in (TRUE, FALSE):
+            raise DamagedFileError("a page's header that nobody knows")
+        return None
+
+    def _list(self, depth: int) -> None:
+        byte = self._byte()
+        count = byte >> 4 if byte >> 4 < 15 else self._varint()
+        if count > MOST_ELEMENTS:
+            raise DamagedFileError("a page's header with a long list")
+        for _ in range(count):
+            # a truth value has a byte of its own in a list
+            self._value(BYTE if byte & 15 in (TRUE, FALSE) else byte & 15, depth + 1)
+
+    def _integer(self) -> int:
+        value = self._varint()
+        return value >> 1 ^ -(value & 1)
+
+    def _varint(self) -> int:
+        value = shift = 0
+        while (byte := self._byte()) > 127:
+            value |= (byte & 127) << shift
+            shift += 7
+            if shift > LONGEST_VARINT:
+                raise DamagedFileError("a page's header with a number of more than 64 bits")
+        return value | byte << shift
+
+    def _byte(self) -> int:
+        byte = self._data[self.at]
+        self.at += 1
+        return byte

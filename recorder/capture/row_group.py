@@ -1,0 +1,113 @@
+"""A row group of a Parquet file that may come from anywhere, read within an allowance.
+
+A few kilobytes of Parquet may hold a hundred million rows, one text a million times, or a page that unfolds to
+gigabytes. So what the columns will take is worked out before they are read: from the footer, once their pages are known
+to agree with it. Texts and dictionaries of bodies are read as they are stored, each value once, and become columns of
+their own values only when it is known how long these are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from proxy.wire.budget import Allowance
+from proxy.wire.errors import OverBudget, in_bytes
+from recorder.capture import frames as c
+from recorder.capture.frames import DamagedFileError
+from recorder.capture.pages import check_pages
+
+# What a value takes beside its bytes: a number, or an index or an offset, and whether it is null.
+VALUE = 9
+# What an element of a list takes as a Python value: a dict of two numbers.
+ELEMENT = 300
+TEXTS = frozenset(name for name, kind in (*c.FRAME_COLUMNS, *c.EVENT_COLUMNS) if kind == "string")
+DICTIONARY = frozenset({"PLAIN_DICTIONARY", "RLE_DICTIONARY"})
+
+
+def opened(path: Any) -> Any:
+    """The file as `RowGroup` reads it: a pyarrow ParquetFile, to be closed."""
+    footer = pq.read_metadata(path)
+    wanted = [*TEXTS, *([c.FRAME] if _has_dictionary(footer, c.FRAME) else [])]
+    present = set(footer.schema.names)
+    return pq.ParquetFile(path, metadata=footer, read_dictionary=[name for name in wanted if name in present])
+
+
+def _has_dictionary(footer: Any, name: str) -> bool:
+    groups = (footer.row_group(at) for at in range(footer.num_row_groups))
+    return any(DICTIONARY & {*column.encodings} for group in groups for column in _columns(group, [name]))
+
+
+def _columns(group: Any, names: Iterable[str]) -> list[Any]:
+    """The columns of these fields as the footer tells them: of a list's field several."""
+    wanted, found = {*names}, (group.column(at) for at in range(group.num_columns))
+    return [column for column in found if column.path_in_schema.split(".")[0] in wanted]
+
+
+class RowGroup:
+    """One of them. `allowance` is what may be held of all that is kept; what is only looked at must fit it, too."""
+
+    def __init__(self, parquet: Any, file: BinaryIO, number: int, allowance: Allowance) -> None:
+        self._parquet, self._file, self._number, self._allowance = parquet, file, number, allowance
+
+    def heads(self, names: Sequence[str]) -> Any:
+        """These columns, none of them `frame`, as a table. Errors: OverBudget, DamagedFileError, pyarrow's."""
+        table = self._read(names)
+        for at, field in enumerate(table.schema):
+            if pa.types.is_dictionary(field.type):
+                table = table.set_column(at, pa.field(field.name, pa.string()), self._written_out(table[at]))
+        return table
+
+    def bodies(self, rows: Any) -> Any:
+        """The column `frame` of these rows. Errors: as `heads`."""
+        column = self.stored_bodies().take(rows)
+        return self._written_out(column) if pa.types.is_dictionary(column.type) else column
+
+    def stored_bodies(self) -> Any:
+        """The column `frame` as it is stored: of a dictionary each body once. Errors: as `heads`."""
+        column = self._read([c.FRAME])[c.FRAME]
+        if pa.types.is_dictionary(column.type):
+            # whoever looks a body up relies on its place in the dictionary
+            column.validate(full=True)
+        return column
+
+    def keep(self, table: Any) -> Any:
+        """The table; what it takes is taken. Errors: OverBudget."""
+        elements = sum(_elements(column) for column in table.columns)
+        self._allowance.take(table.nbytes + ELEMENT * elements)
+        return table
+
+    def _read(self, names: Sequence[str]) -> Any:
+        footer = self._parquet.metadata.row_group(self._number)
+        self._check(_columns(footer, names))
+        table = self._parquet.read_row_group(self._number, columns=list(names))
+        if len(table) != footer.num_rows:
+            raise DamagedFileError(f"{len(table)} rows where the footer says {footer.num_rows}")
+        return table
+
+    def _check(self, columns: list[Any]) -> None:
+        for column in columns:
+            check_pages(self._file, column)
+        self._must_fit(sum(column.total_uncompressed_size + VALUE * column.num_values for column in columns))
+
+    def _written_out(self, column: Any) -> Any:
+        """A column of a dictionary's values as values of its own."""
+        kind = column.type.value_type
+        for chunk in column.chunks:
+            chunk.dictionary.validate(full=True)
+            lengths = pc.binary_length(chunk.dictionary)
+            self._must_fit(pc.sum(pc.take(lengths, chunk.indices)).as_py() or 0)
+        return column.cast(kind)
+
+    def _must_fit(self, size: int) -> None:
+        if size > self._allowance.left:
+            self._allowance.exhaust()
+            raise OverBudget(f"{self._allowance.making} makes more than {in_bytes(self._allowance.size)}")
+
+
+def _elements(column: Any) -> int:
+    return (pc.sum(pc.list_value_length(column)).as_py() or 0) if pa.types.is_list(column.type) else 0

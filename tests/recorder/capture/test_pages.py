@@ -1,0 +1,88 @@
+"""Headers of pages, as pyarrow writes them and as nobody would."""
+
+from __future__ import annotations
+
+import io
+from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recorder.capture.frames import DamagedFileError, frames_schema
+from recorder.capture.pages import check_pages
+
+TABLE = pa.table(
+    {
+        "texts": pa.array(["a" * 5000, None, "b", "é" * 3] * 3000),
+        "numbers": pa.array(range(12_000), pa.int64()),
+        "lists": pa.array([[{"start": 1, "length": 2}] * 3, []] * 6000, frames_schema().field("masked").type),
+        "nothing": pa.nulls(12_000, pa.binary()),
+    }
+)
+
+
+def columns(file: io.BytesIO) -> list[Any]:
+    footer = pq.read_metadata(file)
+    groups = [footer.row_group(at) for at in range(footer.num_row_groups)]
+    return [group.column(at) for group in groups for at in range(group.num_columns)]
+
+
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+@pytest.mark.parametrize("codec", ["zstd", "snappy", "none"])
+@pytest.mark.parametrize("dictionary", [True, False], ids=["dictionary", "plain"])
+def test_what_pyarrow_writes_keeps_to_its_footer(version: str, codec: str, dictionary: bool) -> None:
+    file = io.BytesIO()
+    how: dict[str, Any] = {"compression": codec, "use_dictionary": dictionary, "data_page_version": version}
+    pq.write_table(TABLE, file, row_group_size=5000, data_page_size=4096, write_page_checksum=True, **how)
+    for column in columns(file):
+        check_pages(file, column)
+
+
+FACTS = ("path_in_schema", "dictionary_page_offset", "data_page_offset", "total_compressed_size")
+CLAIMS = ("total_uncompressed_size", "num_values")
+
+
+@pytest.mark.parametrize("claim", CLAIMS)
+def test_a_footer_that_says_less_than_the_pages_is_found_out(claim: str) -> None:
+    file = io.BytesIO()
+    pq.write_table(TABLE, file, data_page_size=4096)
+    for column in columns(file):
+        told = {name: getattr(column, name) for name in (*FACTS, *CLAIMS)}
+        lie = SimpleNamespace(**told | {claim: 0})
+        with pytest.raises(DamagedFileError, match=f"the pages of {column.path_in_schema}"):
+            check_pages(file, lie)
+
+
+@given(
+    st.binary(max_size=60) | st.lists(st.sampled_from([0x15, 0x1C, 0x19, 0x18, 0, 2, 255, 128]), max_size=60).map(bytes)
+)
+def test_any_bytes_are_pages_or_damaged(data: bytes) -> None:
+    huge = SimpleNamespace(
+        path_in_schema="x", dictionary_page_offset=None, data_page_offset=0, total_compressed_size=len(data)
+    )
+    huge.total_uncompressed_size = huge.num_values = 1 << 62
+    with suppress(DamagedFileError):
+        check_pages(io.BytesIO(data), huge)
+
+
+def test_a_header_is_not_believed_however_deep_or_long_it_is() -> None:
+    column = SimpleNamespace(
+        path_in_schema="x", dictionary_page_offset=None, data_page_offset=0, total_compressed_size=1 << 20
+    )
+    for data in (b"\x1c" * 70_000, b"\x15" + b"\xff" * 70_000, b"\x19\xf5\xff\xff\xff\xff\x0f" + b"\0" * 70_000):
+        with pytest.raises(DamagedFileError, match="a page's header"):
+            check_pages(io.BytesIO(data), column)
+
+
+def test_files_of_captures_keep_to_their_footers(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    pq.write_table(pa.Table.from_pylist([{"session": "s", "frame": b"f" * 70_000}] * 20, frames_schema()), path)
+    with path.open("rb") as file:
+        for column in columns(io.BytesIO(path.read_bytes())):
+            check_pages(file, column)

@@ -1,0 +1,158 @@
+"""Files that come to much, read within an allowance; and whatever honest files hold."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from proxy.wire.errors import OverBudget
+from recorder.capture import frames as c
+from recorder.capture import reader
+from recorder.capture.frames import DamagedFileError, frames_schema
+
+MIB = 1 << 20
+MANY = 500_000
+SESSION = "20261121T120000Z-abc"
+PLACE = Path("frames") / "date=2026-11-21" / "hour=12" / f"{SESSION}-1-1.parquet"
+HEADS = {
+    "session": SESSION,
+    "connection": 1,
+    "sequence": 0,
+    "dialect": "kafka",
+    "kind": "request",
+    "made_by": "client",
+    "at_ns": 1,
+    "size": 4,
+    "stored": 4,
+}
+
+
+def repeated(rows: int, **columns: Any) -> Any:
+    """A table of equal rows; `columns` are whole ones."""
+    arrays = []
+    for field in frames_schema():
+        value = pa.scalar(HEADS.get(field.name), field.type)
+        arrays.append(columns.get(field.name, pa.repeat(value, rows) if value.is_valid else pa.nulls(rows, field.type)))
+    fields = [field.with_type(array.type) for field, array in zip(frames_schema(), arrays, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=pa.schema(fields, metadata=frames_schema().metadata))
+
+
+def once(rows: int, value: Any) -> Any:
+    """One value, so often."""
+    return pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), rows), pa.array([value]))
+
+
+def spans(count: int) -> Any:
+    each = pa.repeat(pa.scalar(1, pa.int32()), count)
+    inner = pa.StructArray.from_arrays([each, each], ["start", "length"])
+    return pa.ListArray.from_arrays(pa.array([0, count], pa.int32()), inner)
+
+
+BOMBS: dict[str, Callable[[], Any]] = {
+    "rows": lambda: repeated(MANY),
+    "texts": lambda: repeated(1000, client_id=once(1000, "x" * MIB)),
+    "bodies": lambda: repeated(1000, frame=once(1000, b"x" * MIB)),
+    "page": lambda: repeated(1, frame=pa.array([bytes(100 * MIB)])),
+    "spans": lambda: repeated(1, masked=spans(MANY)),
+}
+
+
+def written(folder: Path, table: Any, **how: Any) -> Path:
+    path = folder / PLACE
+    path.parent.mkdir(parents=True)
+    dictionaries = [field.name for field in table.schema if pa.types.is_dictionary(field.type)]
+    how = {"use_dictionary": dictionaries, "dictionary_pagesize_limit": 1 << 30, "compression": "zstd"} | how
+    pq.write_table(table, path, row_group_size=len(table), **how)
+    return path
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_what_comes_to_more_than_is_allowed_is_not_read(tmp_path: Path, bomb: str) -> None:
+    path = written(tmp_path, BOMBS[bomb]())
+    assert path.stat().st_size < MIB
+    with pytest.raises(OverBudget, match=f"{SESSION}-1-1.parquet: reading makes more than {64 * MIB} bytes"):
+        next(reader.rows(tmp_path, most=64 * MIB))
+
+
+def test_a_bomb_takes_little_memory_to_refuse(tmp_path: Path) -> None:
+    """All of them in one process, which without an allowance would need gigabytes."""
+    program = """
+import re, sys
+from pathlib import Path
+from proxy.wire.errors import OverBudget
+from recorder.capture import reader
+for folder in map(Path, sys.argv[1:]):
+    try:
+        next(reader.rows(folder, most=64 << 20))
+        sys.exit(f"{folder} was read")
+    except OverBudget:
+        pass
+print(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1])
+"""
+    for name, bomb in BOMBS.items():
+        written(tmp_path / name, bomb())
+    command = [sys.executable, "-c", program, *(str(tmp_path / name) for name in BOMBS)]
+    # pyarrow itself takes 130 MiB. (What `resource` tells of a child begins with its parent's memory.)
+    assert int(subprocess.run(command, capture_output=True, check=True, text=True).stdout) * 1024 < 400 * MIB
+
+
+def test_bodies_that_nobody_asks_for_cost_nothing(tmp_path: Path) -> None:
+    written(tmp_path, BOMBS["bodies"]())
+    assert sum(1 for _ in reader.rows(tmp_path, reader.HEADS, most=16 * MIB)) == 1000
+
+
+def test_of_bodies_only_the_wanted_rows_are_paid_for(tmp_path: Path) -> None:
+    table = repeated(1000, frame=once(1000, b"x" * MIB), sequence=pa.array(range(1000), pa.int64()))
+    written(tmp_path, table)
+    (row,) = reader.rows(tmp_path, where=pc.field(c.SEQUENCE) == 7, most=16 * MIB)
+    assert row["frame"] == b"x" * MIB
+
+
+def test_all_row_groups_of_a_file_are_paid_for_together(tmp_path: Path) -> None:
+    path = tmp_path / PLACE
+    path.parent.mkdir(parents=True)
+    table = repeated(100, frame=pa.array([bytes(100_000)] * 100))
+    pq.write_table(table, path, row_group_size=10, compression="zstd")
+    assert len(list(reader.rows(tmp_path, most=16 * MIB))) == 100
+    with pytest.raises(OverBudget):
+        list(reader.rows(tmp_path, most=4 * MIB))
+
+
+@pytest.mark.parametrize("dictionary", [True, False], ids=["dictionary", "plain"])
+def test_rows_are_the_same_however_their_columns_are_stored(tmp_path: Path, dictionary: bool) -> None:
+    texts = ["a", None, "", "é" * 10] * 50
+    bodies = [b"one", None, b"", b"x" * 1000] * 50
+    lists = [[{"start": 1, "length": 2}], None, [], [{"start": 3, "length": 4}] * 3] * 50
+    kind = frames_schema().field("masked").type
+    table = repeated(200, client_id=pa.array(texts), frame=pa.array(bodies), masked=pa.array(lists, kind))
+    written(tmp_path, table, use_dictionary=dictionary)
+    found = list(reader.rows(tmp_path))
+    assert [row["client_id"] for row in found] == texts
+    assert [row["frame"] for row in found] == bodies
+    assert [row["masked"] for row in found] == lists
+    assert {row["session"] for row in found} == {SESSION}
+
+
+def test_a_text_that_is_no_utf_8_is_damage(tmp_path: Path) -> None:
+    wrong = pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\2\0\0\0"), pa.py_buffer(b"\xff\xfe")])
+    written(tmp_path, repeated(1, client_id=wrong))
+    with pytest.raises(DamagedFileError, match=r"1-1.parquet can't be read: .*UTF8"):
+        list(reader.rows(tmp_path))
+
+
+def test_pages_that_hold_more_than_the_footer_says_are_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def check(_file: Any, column: Any) -> None:
+        raise DamagedFileError(f"the pages of {column.path_in_schema} hold more than the footer says")
+
+    written(tmp_path, repeated(1))
+    monkeypatch.setattr("recorder.capture.row_group.check_pages", check)
+    with pytest.raises(DamagedFileError, match=r"1-1.parquet can't be read: the pages of"):
+        list(reader.rows(tmp_path))

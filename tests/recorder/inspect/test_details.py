@@ -1,0 +1,36 @@
+"""Details of events, from captures that anybody may have made."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recorder.inspect.details import detail, numbers
+from recorder.inspect.losses import Losses
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda one: st.lists(one, max_size=3) | st.dictionaries(st.sampled_from(["lost", "connections", "a"]), one),
+)
+
+
+@pytest.mark.parametrize("text", [None, "", "no json", "[1]", "7", "[" * 100_000], ids=range(6))
+def test_what_is_no_object_says_nothing(text: str | None) -> None:
+    assert detail({"detail": text}) == {}
+
+
+def test_only_numbers_are_numbers() -> None:
+    assert numbers({"a": 1, "b": "2", "c": None}) == {"a": 1}
+    assert numbers([1]) == {}
+
+
+@given(JSON)
+def test_whatever_a_gap_says_of_itself_its_losses_are_counted(told: object) -> None:
+    event = {"kind": "gap", "cause": "c", "frames": 2, "bytes": 3, "session": "s", "connection": 1}
+    losses = Losses()
+    losses.add_events([event | {"detail": json.dumps(told)}])
+    (gap,) = losses.missing.gaps
+    assert (gap.gaps, gap.frames, gap.bytes) == (1, 2, 3)
