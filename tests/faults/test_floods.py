@@ -55,6 +55,13 @@ def running(folder: Path, *more: str) -> Iterator[LiveProxy]:
         yield proxy
 
 
+def settled_files(proxy: LiveProxy) -> int:
+    """How many files it has open at most once the compactor works. What answers the last question may be among them."""
+    compacted = "recorder_compacted_frames_total"
+    wait_for(lambda: proxy.metric(compacted) > 0, "the compactor to work", seconds=MUCH_PATIENCE)
+    return proxy.files
+
+
 class Served(threading.Thread):
     """A client that asks again and again until it is told to stop."""
 
@@ -82,7 +89,8 @@ def test_a_flood_leaves_nothing_behind_and_keeps_nobody_from_his_answers(tmp_pat
     with running(tmp_path) as proxy:
         neighbour = Client(proxy.listening)
         neighbour.exchange()
-        before, files = proxy.resident, proxy.files
+        files = settled_files(proxy)
+        before = proxy.resident
         served = Served(neighbour)
         flood(proxy.listening)
         opened, closed = "connections_opened_total", "connections_closed_total"
@@ -90,7 +98,7 @@ def test_a_flood_leaves_nothing_behind_and_keeps_nobody_from_his_answers(tmp_pat
         served.stop()
         assert proxy.metric(opened) == CONNECTIONS + 1
         assert proxy.metric("connections") == 1
-        wait_for(lambda: proxy.files == files, "files to be closed")
+        wait_for(lambda: proxy.files <= files, "files to be closed")
         assert proxy.most_resident - before < MEMORY
         assert proxy.metric(closed, 'cause="proxy_fault"') == 0
         neighbour.close()
@@ -104,7 +112,7 @@ def test_a_limit_of_connections_holds_in_a_flood_and_who_is_in_stays(tmp_path: P
         inside = [Client(proxy.listening) for _ in range(LIMIT)]
         for client in inside:
             client.exchange()
-        files = proxy.files
+        files = settled_files(proxy)
         served = Served(inside[0])
         flood(proxy.listening)
         closed = "connections_closed_total"
@@ -112,7 +120,7 @@ def test_a_limit_of_connections_holds_in_a_flood_and_who_is_in_stays(tmp_path: P
         served.stop()
         assert proxy.metric(closed, 'cause="too_many_connections"') == CONNECTIONS
         assert proxy.metric("connections") == LIMIT
-        wait_for(lambda: proxy.files == files, "files to be closed")
+        wait_for(lambda: proxy.files <= files, "files to be closed")
         # it is said once, not five thousand times
         assert (tmp_path / "proxy.log").read_text().count("too many connections") == 1
         for client in inside:
