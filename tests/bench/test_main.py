@@ -7,6 +7,8 @@ from bench.__main__ import interleaved, main
 from bench.contenders import ALL_KROXYLICIOUS, NAMES, PROXY, Contender
 from bench.loads import Sample
 
+pytestmark = pytest.mark.real
+
 
 def test_a_tiny_run_measures_a_load_through_every_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     where = ["--folder", str(tmp_path), "--json", str(tmp_path / "numbers.json")]

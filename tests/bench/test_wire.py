@@ -7,6 +7,8 @@ from bench.wire import PARTS, main, whole_message
 from bench.wire_messages import messages
 from bench.wire_rounds import Rounds
 
+pytestmark = pytest.mark.real
+
 QUICK = ["--rounds", "1", "--seconds", "0.0001"]
 
 

@@ -28,6 +28,8 @@ from proxy.wire.primitives import uvarint
 from proxy.wire.records import Compression, Record, write_batch, write_message_set
 from recorder.capture.frames import frames_schema
 
+pytestmark = pytest.mark.real
+
 BUDGET = 8 * MIB
 PRODUCE, METADATA, ENVELOPE, PUSH_TELEMETRY, DELETE_GROUPS = 0, 3, 58, 72, 42
 SESSION = "20261121T120000Z-abc"

@@ -20,6 +20,8 @@ from tests.recorder.capture import traffic
 from tests.recorder.capture.looks import assert_holds, event_rows, frame_rows
 from tests.recorder.capture.traffic import Player, Talk
 
+pytestmark = pytest.mark.real
+
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -22,6 +22,8 @@ from proxy.wire.framing import framed
 from recorder.capture import frames as c
 from tests.hostile_text import NAME, TEXT, WORD, obeyed, sent_to_a_terminal
 
+pytestmark = pytest.mark.real
+
 SESSION = "20261121T120000Z-abc"
 NOON_NS = 1_795_262_400 * 10**9
 

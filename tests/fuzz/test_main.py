@@ -9,6 +9,8 @@ import pytest
 
 from fuzz.checks import CHECKS, GROUPS
 
+pytestmark = pytest.mark.real
+
 ROOT = Path(__file__).parents[2]
 
 
