@@ -28,7 +28,7 @@ from recorder.capture.facts import SenselessEntryError, facts
 from recorder.capture.gap import REASON_DAMAGE
 from recorder.capture.ledger import Ledger, Missed
 from recorder.capture.line import UNREADABLE
-from recorder.capture.outcome import DIED
+from recorder.capture.outcome import DIED, ENDED
 from recorder.capture.roll import Totals
 from recorder.capture.rows import RowMaker, Sink
 from recorder.capture.spool import NO_CONNECTION, NUMBERS, Entry, Kind, size_of
@@ -142,7 +142,7 @@ class Assembly:
         for track in self.tracks.values():
             self._close(track, self.last_mono_ns, SESSION_ENDED, {})
         self.tracks.clear()
-        cause, detail = ("ended", {}) if self.ended else (DIED, {"torn_bytes": self.torn_bytes})
+        cause, detail = (ENDED, {}) if self.ended else (DIED, {"torn_bytes": self.torn_bytes})
         self.events.session(cause, self.last_mono_ns, detail)
 
     def _pass_over(self, entry: Entry) -> None:
@@ -330,7 +330,7 @@ class Assembly:
             "tracks": [track.state(blob) for track in self.tracks.values()],
         }
 
-    def restore(self, state: dict[str, Any], blob: bytes) -> None:
+    def restore(self, state: dict[str, Any], blob: bytes | memoryview) -> None:
         """Goes on from what `state` gave: the JSON-able part, and the bytes beside it."""
         self.clock_ns, self.last_mono_ns = state["clock_ns"], state["last_mono_ns"]
         self.begun, self.ended = state["begun"], state["ended"]

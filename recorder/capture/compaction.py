@@ -21,12 +21,13 @@ from proxy.wire.errors import in_bytes
 from recorder.capture import session as sessions
 from recorder.capture.assembly import Assembly
 from recorder.capture.lock import WRITER_LOCK, Lock, take_writers
-from recorder.capture.progress import Progress, read_newest, state_name, states, write_progress
+from recorder.capture.progress import Progress, state_name, states, write_progress
 from recorder.capture.ranges import RangeFiles
+from recorder.capture.resuming import Resuming
 from recorder.capture.segments import SegmentReader, segment_name, segments
 from recorder.capture.spool import DamagedSegmentError
 from recorder.capture.status import Status, write_status
-from recorder.capture.storage import Steps, no_steps, publish, published_until, remove_unpublished
+from recorder.capture.storage import Steps, no_steps, publish, remove_unpublished
 
 # how often it says how far it is
 STATUS_SECONDS = 0.5
@@ -54,6 +55,8 @@ class Compaction:
         self._steps = steps
         self._idle = idle
         self._assembly = Assembly()
+        # segments that nobody will read: what is known of the log goes on behind them
+        self._unread: list[int] = []
         self._writer_lock: Lock | None = None
         self._told = 0.0
         self._position = 0
@@ -113,8 +116,7 @@ class Compaction:
         assembly.is_numbered = reader.start.format > 1
         assembly.begin_range(files, head.clock_ns)
         assembly.begin_session(head.mono_ns, reader.start.format)
-        if before.is_damaged:
-            self._lose_state(before)
+        self._lose_before(before)
         if head.number != before.segment + 1:
             size = None
             if head.log_bytes is not None and before.log_bytes is not None:
@@ -186,22 +188,17 @@ class Compaction:
         return progress
 
     def _last_words(self, before: Progress) -> Progress:
-        """A range of no segment, or of those at the end that can't be read.
-
-        A state that is lost behind the last segment was of a session that had ended.
-        """
+        """A range of no segment, or of those at the end that can't be read."""
         unread = [number for number in segments(self._session) if number > before.segment]
         segment = unread[-1] if unread else before.segment + 1
         files = RangeFiles(self.folder, self.name, segment, before.cluster)
         self._assembly.begin_range(files, self._assembly.clock_ns or self._begun_ns())
-        if before.is_damaged:
-            self._lose_state(before)
+        self._lose_before(before)
         if unread:
             whole = len(unread) == segment - before.segment
             sizes = (self._session.size(segment_name(number)) for number in unread)
             self._lose_segments(before.segment + 1, segment, sum(sizes) if whole else None)
-        if unread or not before.is_damaged:
-            self._assembly.finish()
+        self._assembly.finish()
         return self._publish(files, segment, finished=True, log_bytes=None)
 
     def _begun_ns(self) -> int:
@@ -216,26 +213,15 @@ class Compaction:
                 self._steps(f"remove segment {number}")
                 self._session.remove(segment_name(number))
         for number in states(self._session):
-            if number < segment:
+            if number != segment:
                 self._steps(f"remove state {number}")
                 self._session.remove(state_name(number))
 
     def _restore(self) -> Progress:
-        """Goes on behind the newest state, or begins."""
-        progress = read_newest(self._session, self._assembly)
-        first = next(iter(segments(self._session)), None)
-        if not progress.segment and first != 1:
-            progress = self._without_state(first)
+        """Goes on where another has stopped, or begins."""
+        progress, self._assembly, self._unread = Resuming(self.folder, self._session).found()
         self.frames, self.bytes = progress.frames, progress.bytes
         return progress
-
-    def _without_state(self, first: int | None) -> Progress:
-        """Neither a state nor the first segment is there: whether its rows are tells which of the two is lost."""
-        done = published_until(self.folder, self.name)
-        if not done:
-            return Progress()
-        self._assembly.forget()
-        return Progress(done if first is None else min(done, first - 1), log_bytes=None, is_damaged=True)
 
     # what is lost
 
@@ -259,8 +245,13 @@ class Compaction:
         named = f"segment {first}" if first == last else f"segments {first} to {last}"
         self._lose({"segments": [first, last], "log_bytes": size}, named)
 
-    def _lose_state(self, before: Progress) -> None:
-        self._lose({"state": before.segment}, f"what was known of the connections behind segment {before.segment}")
+    def _lose_before(self, before: Progress) -> None:
+        """What is lost of the log that is done: the state behind it, and what nobody will read."""
+        if before.is_damaged:
+            self._lose({"state": before.segment}, f"what was known of the connections behind segment {before.segment}")
+        for segment in self._unread:
+            self._lose_segments(segment, segment, self._session.size(segment_name(segment)))
+        self._unread = []
 
     def _lose(self, detail: dict[str, Any], named: str) -> None:
         """`named`: as people call it."""

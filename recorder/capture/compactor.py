@@ -26,7 +26,7 @@ from proxy.terminal import harmless
 from recorder.capture import session as sessions
 from recorder.capture.compaction import Compaction
 from recorder.capture.lock import Lock, take_over
-from recorder.capture.progress import check_newest
+from recorder.capture.progress import check_states
 from recorder.capture.segments import SegmentReader, segments
 from recorder.capture.session import FolderError
 from recorder.capture.spool import DamagedSegmentError, UnknownSpoolError
@@ -100,9 +100,10 @@ def compact_session(
 def _check_known(session: Folder) -> None:
     """Raises UnknownSpoolError for a session that this program must not finish, before it changes anything."""
     # another compactor may be removing what is looked at
-    with suppress(DamagedSegmentError, FileNotFoundError):
-        check_newest(session)
-        for number in segments(session)[:1]:
+    with suppress(FileNotFoundError):
+        check_states(session)
+    for number in segments(session):
+        with suppress(DamagedSegmentError, FileNotFoundError):
             SegmentReader(session, number).close()
 
 

@@ -18,6 +18,8 @@ from proxy.wire.dialects import Dialect
 from recorder.capture.spool import MOST, MOST_ENTRY, NO_CONNECTION, NUMBERS, Entry, Kind
 
 Count = Annotated[int, Meta(ge=0, le=MOST)]
+# frames or bytes of a session: the sums of as many as anybody has are an int64 too
+Total = Annotated[int, Meta(ge=0, le=1 << 56)]
 # ns, or one of the two values of an exchange that say that there is no time
 Time = Annotated[int, Meta(ge=-1, le=MOST)]
 Int32 = Annotated[int, Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
@@ -60,9 +62,9 @@ class Unsaid(TypedDict):
     """Connections that came and went without an entry of their own."""
 
     reason: str
-    connections: Count
-    frames: Count
-    bytes: Count
+    connections: Total
+    frames: Total
+    bytes: Total
 
 
 class Login(TypedDict):
@@ -192,9 +194,9 @@ class Closed(TypedDict):
 class Totals(TypedDict):
     """Connections that were closed, and what they held."""
 
-    connections: Count
-    frames: Count
-    bytes: Count
+    connections: Total
+    frames: Total
+    bytes: Total
 
 
 class Roll(TypedDict):
@@ -261,9 +263,9 @@ class SavedProgress(TypedDict):
     segment: Count
     finished: bool
     cluster: str | None
-    frames: Count
-    bytes: Count
-    log_bytes: Count | None
+    frames: Total
+    bytes: Total
+    log_bytes: Total | None
 
 
 class SavedSession(TypedDict):

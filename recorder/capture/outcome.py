@@ -15,5 +15,5 @@ class Outcome(StrEnum):
     REQUEST_LOST = "request_lost"  # the response is there, its request fell into a gap
 
 
-# the cause of a `session` event whose proxy did not end in order
-DIED = "died"
+# the cause of the `session` event at a session's end: its proxy ended in order, or it did not
+ENDED, DIED = "ended", "died"

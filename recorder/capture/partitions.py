@@ -1,15 +1,20 @@
-"""The folders that a capture's tables are parted into: one for each hour (UTC) in which rows arrived.
+"""Where a capture's tables stand: in folders, one for each hour (UTC) in which rows arrived, and in files of sessions.
 
-They may come from anywhere, and nothing that others have put in the place of one is followed (`proxy.files`).
+Folders may come from anywhere, and nothing that others have put in the place of one is followed (`proxy.files`).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from proxy.files import Folder
 from recorder.capture import frames as c
+from recorder.capture.segments import NUMBER
+
+KINDS = (c.FRAMES_FOLDER, c.EVENTS_FOLDER)
 
 
 def hour_folders(hour: int) -> tuple[str, str]:
@@ -32,3 +37,36 @@ def hours(capture: Folder, kind: str) -> Iterator[tuple[str, str, Folder]]:
 
 def _partitions(folder: Folder, column: str) -> list[str]:
     return [name for name in folder.names() if name.startswith(f"{column}=")]
+
+
+class SessionFile(NamedTuple):
+    """A file of a session's rows. `folder`: of its hour, open until the next one; `last`: the last segment in it.
+
+    `is_hidden`: it is still being made, or a crash has left it half written.
+    """
+
+    kind: str
+    folder: Folder
+    name: str
+    last: int
+    is_hidden: bool
+
+
+def range_name(session: str, segment: int) -> str:
+    """What the files of a segment's rows are called."""
+    return f"{session}-{segment:08d}-{segment:08d}.parquet"
+
+
+def hidden(name: str) -> str:
+    """What such a file is called while it is made."""
+    return "." + name
+
+
+def files_of(capture: Folder, session: str) -> Iterator[SessionFile]:
+    """Whatever is called like a file of this session's rows, in all partitions."""
+    ours = re.compile(rf"(\.?){re.escape(session)}-{NUMBER}-({NUMBER})\.parquet")
+    for kind in KINDS:
+        for *_, hour in hours(capture, kind):
+            for name in hour.names():
+                if found := ours.fullmatch(name):
+                    yield SessionFile(kind, hour, name, int(found[2]), bool(found[1]))

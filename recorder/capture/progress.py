@@ -2,8 +2,8 @@
 
     STATE_MAGIC, format (uint16), length of the JSON (uint32), JSON, bytes of unfinished frames, CRC-32C of all before
 
-A file is there whole or not at all; the newest one counts. One that is damaged all the same costs what it held, the
-state of the connections that were open: the segments before it are rows already, and those behind it go on.
+A file is there whole or not at all; the newest one counts, if what else is there agrees with it (`resuming`). One that
+is damaged all the same costs what it held, the state of the connections that were open.
 """
 
 from __future__ import annotations
@@ -22,13 +22,19 @@ from msgspec.json import Decoder
 from proxy.files import Folder
 from recorder.capture.assembly import Assembly
 from recorder.capture.facts import SavedSession, SenselessEntryError, checked
+from recorder.capture.segments import NUMBER
 from recorder.capture.spool import UnknownSpoolError
 
 STATE_FORMAT = 2
 STATE_MAGIC = b"KWSTATE\n"
 
 _HEAD = struct.Struct(">8sHI")
-_NAME = re.compile(r"(\d{8,})\.state")
+# bytes of the checksum
+_CRC = 4
+# bytes of a state and of its JSON: far more than any has, and what a disk has them in takes no room where it is a hole.
+# The state is bytes of frames that have not come whole, and a kilobyte or two of each connection
+MOST_STATE, MOST_TOLD = 1 << 30, 1 << 28
+_NAME = re.compile(rf"({NUMBER})\.state")
 _SESSION = Decoder(SavedSession)
 
 State = dict[str, Any]
@@ -69,45 +75,51 @@ def write_progress(session: Folder, progress: Progress, assembly: Assembly) -> N
     session.replace(state_name(progress.segment), content + crc32c(content).to_bytes(4, "big"))
 
 
-def read_newest(session: Folder, assembly: Assembly) -> Progress:
-    """Restores the newest state; a session without one begins.
+def read_state(session: Folder, segment: int, assembly: Assembly) -> Progress:
+    """Restores the state behind a segment.
 
-    Errors: UnknownSpoolError for one of a newer format, OSError.
+    Errors: SenselessEntryError for one that is damaged or of another segment: the assembly is of no use then;
+    UnknownSpoolError for one of a newer format, OSError.
     """
-    found = states(session)
-    if not found:
-        return Progress()
+    told, blob = _read(session, segment)
     try:
-        told, blob = _read(session, found[-1])
         assembly.restore(told["assembly"], blob)
-        return Progress(**told["progress"])
-    except UnknownSpoolError:
-        raise
-    except ValueError:
-        assembly.forget()
-        return Progress(found[-1], log_bytes=None, is_damaged=True)
+    except ValueError as error:
+        raise SenselessEntryError(f"no session's state: {error}") from error
+    return Progress(**told["progress"])
 
 
-def check_newest(session: Folder) -> None:
-    """Raises UnknownSpoolError where the newest state is of a newer format, and OSError."""
-    for number in states(session)[-1:]:
+def check_states(session: Folder) -> None:
+    """Raises UnknownSpoolError where a state is of a newer format, and OSError."""
+    for number in states(session):
         with suppress(SenselessEntryError):
             _read(session, number)
 
 
-def _read(session: Folder, segment: int) -> tuple[State, bytes]:
-    content = session.read(state_name(segment))
-    body, crc = content[:-4], content[-4:]
-    if len(body) < _HEAD.size or crc32c(body).to_bytes(4, "big") != crc:
+def _read(session: Folder, segment: int) -> tuple[State, memoryview]:
+    if not _HEAD.size + _CRC <= session.size(state_name(segment)) <= MOST_STATE:
+        raise SenselessEntryError("no state is so short, or so long")
+    magic, number, length = _HEAD.unpack(session.read(state_name(segment), _HEAD.size))
+    if magic != STATE_MAGIC or not 0 < length <= MOST_TOLD:
+        raise SenselessEntryError("it does not begin like a state")
+    content = memoryview(session.read(state_name(segment), MOST_STATE))
+    body, crc = content[:-_CRC], content[-_CRC:]
+    if crc32c(body).to_bytes(_CRC, "big") != crc:
         raise SenselessEntryError("the state is torn")
-    magic, number, length = _HEAD.unpack_from(body)
-    if magic != STATE_MAGIC or not 1 <= number <= STATE_FORMAT:
+    if not 1 <= number <= STATE_FORMAT:
         named = session.path / state_name(segment)
         raise UnknownSpoolError(f"{named}: state format {number}, this program knows up to {STATE_FORMAT}")
-    told = body[_HEAD.size : _HEAD.size + length]
+    text = bytes(body[_HEAD.size : _HEAD.size + length])
     for step in range(number, STATE_FORMAT):
-        told = UPGRADES[step](told)
-    return checked(_SESSION, told), body[_HEAD.size + length :]
+        text = UPGRADES[step](text)
+    told: State = checked(_SESSION, text)
+    if told["progress"]["segment"] != segment:
+        raise SenselessEntryError("the state of another segment")
+    blob = body[_HEAD.size + length :]
+    parts = (part for track in told["assembly"]["tracks"] for part in track["parts"] if part is not None)
+    if sum(size for _, size in parts) > len(blob):
+        raise SenselessEntryError("unfinished frames of more bytes than there are")
+    return told, blob
 
 
 def _numbered(text: bytes) -> bytes:

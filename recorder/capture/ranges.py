@@ -6,6 +6,7 @@ from pathlib import Path
 
 from recorder.capture import frames as c
 from recorder.capture.columns import EventRows, FrameRows, Shared
+from recorder.capture.partitions import range_name
 from recorder.capture.storage import HOUR_NS, RangeFile
 
 
@@ -17,7 +18,7 @@ class RangeFiles:
         self.cluster = cluster
         self._folder = folder
         self._session = session
-        self._name = f"{session}-{segment:08d}-{segment:08d}"
+        self._name = range_name(session, segment)
         self._groups: dict[int, FrameRows] = {}
         self._events: dict[int, EventRows] = {}
         self._files: dict[tuple[str, int], RangeFile] = {}

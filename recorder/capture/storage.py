@@ -8,7 +8,6 @@ are made or found by `proxy.files`: nothing that others have put there in the pl
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -18,7 +17,7 @@ import pyarrow.parquet as pq
 
 from proxy.files import Folder
 from recorder.capture import frames as c
-from recorder.capture.partitions import hour_folders, hours
+from recorder.capture.partitions import files_of, hidden, hour_folders
 
 HOUR_NS = 3_600_000_000_000
 
@@ -44,9 +43,9 @@ class RangeFile:
 
     def __init__(self, folder: Path, kind: str, hour: int, name: str, schema: Any) -> None:
         self.folder = _make_folders(folder, kind, *hour_folders(hour))
-        self.name = f"{name}.parquet"
+        self.name = name
         # whoever may read the capture is its user's to say, by the umask
-        self._file = open(self.folder.create("." + self.name, mode=0o666), "wb")  # noqa: SIM115
+        self._file = open(self.folder.create(hidden(self.name), mode=0o666), "wb")  # noqa: SIM115
         self._writer = pq.ParquetWriter(
             self._file,
             schema,
@@ -68,7 +67,7 @@ class RangeFile:
 
     def publish(self) -> None:
         """Gives it its final name, over any file that has it."""
-        self.folder.rename("." + self.name, self.name)
+        self.folder.rename(hidden(self.name), self.name)
 
     def discard(self) -> None:
         """Removes it, closed or not."""
@@ -78,7 +77,7 @@ class RangeFile:
         with suppress(OSError):
             self._file.close()
         with suppress(OSError):
-            self.folder.remove("." + self.name)
+            self.folder.remove(hidden(self.name))
         self.folder.close()
 
 
@@ -109,21 +108,6 @@ def _make_folders(folder: Path, *names: str) -> Folder:
 def remove_unpublished(folder: Path, session: str) -> None:
     """Removes what a crash left half written of a session."""
     with Folder.at(folder) as capture:
-        for kind in (c.FRAMES_FOLDER, c.EVENTS_FOLDER):
-            for _, _, hour in hours(capture, kind):
-                for name in hour.names():
-                    if name.startswith(f".{session}-") and name.endswith(".parquet"):
-                        hour.remove(name)
-
-
-def published_until(folder: Path, session: str) -> int:
-    """The last segment of a session whose rows are visible; 0 if none are."""
-    ours = re.compile(rf"{re.escape(session)}-\d+-(\d{{8,}})\.parquet")
-    with Folder.at(folder) as capture:
-        names = (
-            name
-            for kind in (c.FRAMES_FOLDER, c.EVENTS_FOLDER)
-            for *_, hour in hours(capture, kind)
-            for name in hour.names()
-        )
-        return max((int(match[1]) for name in names if (match := ours.fullmatch(name))), default=0)
+        for file in files_of(capture, session):
+            if file.is_hidden:
+                file.folder.remove(file.name)

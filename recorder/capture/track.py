@@ -302,7 +302,7 @@ class Track:
         }
 
     @classmethod
-    def from_state(cls, routes: Mapping[Dialect, Routes], state: dict[str, Any], blob: bytes) -> Track:
+    def from_state(cls, routes: Mapping[Dialect, Routes], state: dict[str, Any], blob: bytes | memoryview) -> Track:
         """Goes on from what `state` gave: the JSON-able part, and the bytes beside it."""
         track = cls(state["connection"], None, state["facts"])
         if state["talk"] is not None:

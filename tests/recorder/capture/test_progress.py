@@ -1,7 +1,8 @@
-"""State files: the newest one says where to go on."""
+"""State files: one says where to go on, if it is whole and what a state says."""
 
 import json
 import random
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +12,8 @@ from crc32c import crc32c
 from proxy.files import Folder
 from recorder.capture import progress
 from recorder.capture.assembly import Assembly
-from recorder.capture.progress import STATE_FORMAT, STATE_MAGIC, Progress, check_newest, read_newest, write_progress
+from recorder.capture.facts import SenselessEntryError
+from recorder.capture.progress import STATE_FORMAT, STATE_MAGIC, Progress, check_states, read_state, write_progress
 from recorder.capture.ranges import RangeFiles
 from recorder.capture.spool import Entry, Kind, UnknownSpoolError
 from tests.recorder.capture import traffic
@@ -33,18 +35,12 @@ def some_assembly(folder: Path) -> Assembly:
     return assembly
 
 
-def test_a_session_without_a_state_begins(session: Folder) -> None:
-    assembly = Assembly()
-    assert read_newest(session, assembly) == Progress()
-    assert assembly.tracks == {}
-
-
-def test_the_newest_state_is_restored_with_the_bytes_of_unfinished_frames(session: Folder) -> None:
+def test_a_state_is_restored_with_the_bytes_of_unfinished_frames(session: Folder) -> None:
     assembly = some_assembly(session.path)
     write_progress(session, Progress(9), Assembly())
     write_progress(session, Progress(10, cluster="prod", frames=3, bytes=30, log_bytes=500), assembly)
     restored = Assembly()
-    assert read_newest(session, restored) == Progress(10, cluster="prod", frames=3, bytes=30, log_bytes=500)
+    assert read_state(session, 10, restored) == Progress(10, cluster="prod", frames=3, bytes=30, log_bytes=500)
     assert progress.states(session) == [9, 10]
     before, after = bytearray(), bytearray()
     assert as_json(restored.state(after)) == as_json(assembly.state(before))
@@ -62,8 +58,17 @@ def state_of(text: bytes, number: int = STATE_FORMAT, blob: bytes = b"") -> byte
     return content + crc32c(content).to_bytes(4, "big")
 
 
+def change(path: Path, track: dict[str, object]) -> None:
+    """Has a state say something else of its connection."""
+    content = path.read_bytes()
+    length = int.from_bytes(content[10:14], "big")
+    told = json.loads(content[14 : 14 + length])
+    told["assembly"]["tracks"][0] |= track
+    path.write_bytes(state_of(json.dumps(told).encode(), blob=content[14 + length : -4]))
+
+
 @pytest.mark.parametrize("damage", ["flipped", "cut", "empty", "no object", "nothing in it", "deep"])
-def test_a_state_that_cannot_be_read_costs_what_was_known_and_says_so(session: Folder, damage: str) -> None:
+def test_a_state_that_cannot_be_read_is_none(session: Folder, damage: str) -> None:
     write_progress(session, Progress(7), some_assembly(session.path))
     path = session.path / "00000007.state"
     whole = path.read_bytes()
@@ -76,10 +81,9 @@ def test_a_state_that_cannot_be_read_costs_what_was_known_and_says_so(session: F
         "deep": state_of(b"[" * 100_000),
     }
     path.write_bytes(damaged[damage])
-    assembly = Assembly()
-    assert read_newest(session, assembly) == Progress(7, log_bytes=None, is_damaged=True)
-    assert assembly.tracks == {}
-    check_newest(session)
+    with pytest.raises(SenselessEntryError):
+        read_state(session, 7, Assembly())
+    check_states(session)
 
 
 # what stands in a connection's state is offsets, numbers and kinds; a checksum is easily made good
@@ -99,18 +103,70 @@ def test_a_state_that_cannot_be_read_costs_what_was_known_and_says_so(session: F
 )
 def test_a_state_that_says_what_none_says_is_one_that_cannot_be_read(session: Folder, wrong: dict[str, object]) -> None:
     write_progress(session, Progress(7), some_assembly(session.path))
-    path = session.path / "00000007.state"
-    content = path.read_bytes()
-    length = int.from_bytes(content[10:14], "big")
-    told = json.loads(content[14 : 14 + length])
-    told["assembly"]["tracks"][0] |= wrong
-    path.write_bytes(state_of(json.dumps(told).encode(), blob=content[14 + length : -4]))
-    assert read_newest(session, Assembly()).is_damaged
+    change(session.path / "00000007.state", wrong)
+    with pytest.raises(SenselessEntryError):
+        read_state(session, 7, Assembly())
+
+
+def parts(*sizes: int) -> dict[str, object]:
+    return {"parts": [[0, size] for size in sizes]}
+
+
+@pytest.mark.parametrize("wrong", [parts(101, 0), parts(60, 60)], ids=["beyond", "twice"])
+def test_frames_that_have_not_come_whole_take_no_more_than_the_bytes_that_are_there(session: Folder, wrong) -> None:
+    """A state may not multiply its bytes."""
+    write_progress(session, Progress(7), some_assembly(session.path))
+    change(session.path / "00000007.state", wrong)
+    with pytest.raises(SenselessEntryError, match="more bytes than there are"):
+        read_state(session, 7, Assembly())
+
+
+def test_a_state_is_of_the_segment_in_its_name(session: Folder) -> None:
+    write_progress(session, Progress(7), some_assembly(session.path))
+    (session.path / "00000007.state").rename(session.path / "00000009.state")
+    with pytest.raises(SenselessEntryError, match="of another segment"):
+        read_state(session, 9, Assembly())
+
+
+def test_totals_are_such_as_a_disk_can_hold(session: Folder) -> None:
+    write_progress(session, Progress(7, frames=(1 << 62) - 1), Assembly())
+    with pytest.raises(SenselessEntryError):
+        read_state(session, 7, Assembly())
+
+
+@pytest.mark.parametrize("begin", [b"", STATE_MAGIC + b"\0\2\0\0\0\x10"], ids=["holes", "a head"])
+def test_a_state_that_is_a_hole_of_gigabytes_takes_no_memory(session: Folder, begin: bytes) -> None:
+    with (session.path / "00000007.state").open("wb") as file:
+        file.write(begin)
+        file.truncate(3 << 30)
+    tracemalloc.start()
+    try:
+        with pytest.raises(SenselessEntryError):
+            read_state(session, 7, Assembly())
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 1 << 20
+
+
+STRANGE_NAMES = (
+    "000000007.state",
+    "\N{ARABIC-INDIC DIGIT SEVEN}" * 8 + ".state",
+    "7.state",
+    "00000000.state",
+    "9" * 22 + ".state",
+)
+
+
+@pytest.mark.parametrize("name", STRANGE_NAMES, ids=["nine digits", "Arabic", "one digit", "zero", "22 digits"])
+def test_a_name_that_no_state_has_is_none(session: Folder, name: str) -> None:
+    (session.path / name).touch()
+    assert progress.states(session) == []
 
 
 def test_a_state_of_a_newer_format_is_left_alone(session: Folder) -> None:
     path = session.path / "00000007.state"
     path.write_bytes(state_of(b"who knows", STATE_FORMAT + 1))
-    for read in (lambda: read_newest(session, Assembly()), lambda: check_newest(session)):
+    for read in (lambda: read_state(session, 7, Assembly()), lambda: check_states(session)):
         with pytest.raises(UnknownSpoolError, match=rf"00000007\.state: state format {STATE_FORMAT + 1}, this program"):
             read()

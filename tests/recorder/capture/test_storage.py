@@ -10,13 +10,14 @@ import pytest
 from proxy.files import StrangeFileError
 from recorder.capture import frames as c
 from recorder.capture import storage
+from recorder.capture.partitions import range_name
 from recorder.capture.storage import RangeFile
 
 NOON = 13 + 24 * 20_000
 
 
 def range_file(folder: Path, kind: str = "frames", hour: int = NOON) -> RangeFile:
-    return RangeFile(folder, kind, hour, "s-1-1", c.events_schema())
+    return RangeFile(folder, kind, hour, range_name("s", 1), c.events_schema())
 
 
 def rows(count: int) -> pa.Table:
@@ -34,7 +35,7 @@ def test_a_file_is_invisible_until_it_is_published(tmp_path: Path) -> None:
     file.write(rows(3))
     assert visible(tmp_path) == []
     storage.publish([file], storage.no_steps)
-    assert visible(tmp_path) == ["frames/date=2024-10-04/hour=13/s-1-1.parquet"]
+    assert visible(tmp_path) == ["frames/date=2024-10-04/hour=13/s-00000001-00000001.parquet"]
     written = pq.ParquetFile(tmp_path / visible(tmp_path)[0])
     assert [written.metadata.row_group(group).num_rows for group in range(2)] == [2, 3]
     assert c.format_of(written.schema_arrow.metadata) == c.FORMAT
@@ -57,16 +58,17 @@ def test_no_file_is_renamed_before_all_are_whole(tmp_path: Path) -> None:
     assert steps == ["close", "close", "rename", "rename", "sync", "sync"]
 
 
-def test_what_a_crash_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
+@pytest.mark.parametrize("other", ["other", "s-2", "s-00000001"])
+def test_what_a_crash_left_is_removed_and_nothing_else(tmp_path: Path, other: str) -> None:
     range_file(tmp_path).write(rows(1))
-    other = RangeFile(tmp_path, "frames", NOON, "other-1-1", c.events_schema())
-    other.write(rows(1))
+    others = RangeFile(tmp_path, "frames", NOON, range_name(other, 1), c.events_schema())
+    others.write(rows(1))
     published = range_file(tmp_path, "events")
     published.write(rows(1))
     storage.publish([published], storage.no_steps)
     storage.remove_unpublished(tmp_path, "s")
-    assert [path.name for path in tmp_path.rglob(".*.parquet")] == [".other-1-1.parquet"]
-    assert visible(tmp_path) == ["events/date=2024-10-04/hour=13/s-1-1.parquet"]
+    assert [path.name for path in tmp_path.rglob(".*.parquet")] == [f".{range_name(other, 1)}"]
+    assert visible(tmp_path) == ["events/date=2024-10-04/hour=13/s-00000001-00000001.parquet"]
 
 
 def test_a_discarded_file_leaves_nothing(tmp_path: Path) -> None:
@@ -84,7 +86,7 @@ def test_a_file_and_its_folders_are_synced(tmp_path: Path, monkeypatch: pytest.M
     file = range_file(tmp_path)
     file.write(rows(1))
     storage.publish([file], storage.no_steps)
-    assert synced == [tmp_path.name, "frames", "date=2024-10-04", ".s-1-1.parquet", "hour=13"]
+    assert synced == [tmp_path.name, "frames", "date=2024-10-04", ".s-00000001-00000001.parquet", "hour=13"]
 
 
 @pytest.mark.parametrize("link", ["frames", "frames/date=2024-10-04", "frames/date=2024-10-04/hour=13"])
@@ -100,7 +102,9 @@ def test_no_file_is_made_behind_a_link(tmp_path: Path, link: str) -> None:
     assert list(elsewhere.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", [".s-1-1.parquet", "s-1-1.parquet"], ids=["hidden", "final"])
+@pytest.mark.parametrize(
+    "name", [".s-00000001-00000001.parquet", "s-00000001-00000001.parquet"], ids=["hidden", "final"]
+)
 def test_no_file_is_written_through_a_link_nor_takes_its_place(tmp_path: Path, name: str) -> None:
     capture, elsewhere = tmp_path / "capture", tmp_path / "elsewhere"
     elsewhere.write_text("old")

@@ -1,0 +1,44 @@
+"""What a session's Parquet files say to its compactor: which segments have become rows, and whether it has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.compute as pc
+
+from proxy.files import Folder
+from proxy.wire.errors import OverBudget
+from recorder.capture import frames as c
+from recorder.capture.frames import DamagedFileError, UnknownFormatError
+from recorder.capture.outcome import DIED, ENDED
+from recorder.capture.partitions import files_of
+from recorder.capture.reader import CaptureFile, row_groups
+
+_END = (pc.field(c.KIND) == c.EVENT_SESSION) & pc.field(c.CAUSE).isin([ENDED, DIED])
+
+
+def published(folder: Path, session: str) -> set[int]:
+    """The segments of a session whose rows are visible."""
+    with Folder.at(folder) as capture:
+        return {file.last for file in files_of(capture, session) if not file.is_hidden}
+
+
+def has_ended(folder: Path, session: str) -> bool:
+    """Whether the newest rows of a session tell its end. What can't be read doesn't."""
+    newest = max(published(folder, session), default=0)
+    return any(_tells_end(file) for file in _events(folder, session) if file.last == newest)
+
+
+def _events(folder: Path, session: str) -> Iterator[CaptureFile]:
+    with Folder.at(folder) as capture:
+        for file in files_of(capture, session):
+            if file.kind == c.EVENTS_FOLDER and not file.is_hidden:
+                yield CaptureFile("", 0, session, file.last, file.last, file.folder.path / file.name)
+
+
+def _tells_end(file: CaptureFile) -> bool:
+    try:
+        return any(len(rows) for rows in row_groups(file, [c.KIND], where=_END))
+    except (DamagedFileError, UnknownFormatError, OverBudget):
+        return False
