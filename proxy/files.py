@@ -90,6 +90,11 @@ class Folder:
         """The user id that it belongs to."""
         return os.fstat(self._descriptor).st_uid
 
+    @property
+    def is_writable(self) -> bool:
+        """Whether this process may make and remove entries in it."""
+        return os.access(".", os.W_OK | os.X_OK, dir_fd=self._descriptor, effective_ids=True)
+
     def lock(self) -> bool:
         """Locks the folder itself, until `close`. False: another has it. True also where folders have no locks."""
         try:

@@ -6,6 +6,7 @@ file of a capture is refused here, before Spark or anybody else follows a link o
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -101,7 +102,7 @@ def _compacted(folder: Path) -> tuple[list[str], bool]:
 
         done = compact(folder, only_own=True)
         # a proxy's own compactor keeps everybody else from its session, as long as it lives
-        live = sorted({*done.live, *(name for name in done.busy if is_live(folder, name))})
+        live = sorted({*done.live, *(name for name in done.busy if _is_live(folder, name))})
     except OSError as error:
         return [str(error)], False
     busy = [name for name in done.busy if name not in live]
@@ -117,10 +118,18 @@ def _compacted(folder: Path) -> tuple[list[str], bool]:
     return notes + troubles(done), is_to_come
 
 
+def _is_live(folder: Path, session: str) -> bool:
+    """Of a session that another process is at; what can't be looked into is that process's to tell."""
+    with suppress(OSError):
+        return is_live(folder, session)
+    return False
+
+
 def troubles(done: Summary) -> list[str]:
     """A line for each session that could not be compacted, or not all of it."""
     left = [f"session {name} is left as it is: {why}" for name, why in done.failed]
-    return left + [f"session {name} is damaged, gone are {parts}: see its gaps" for name, parts in done.damaged]
+    left += [f"session {name} is damaged, gone are {parts}: see its gaps" for name, parts in done.damaged]
+    return left + [f"the folder of a finished session can't be removed: {path}: {why}" for path, why in done.stuck]
 
 
 def _yet_to_come(folder: Path, session: str) -> str:

@@ -43,7 +43,8 @@ class Summary:
     """What `compact` did.
 
     `busy`: sessions that another process is making columns of; `live`: still being written; `others`: another user's.
-    `failed`: those that are left as they are, with the reason; `damaged`: what is lost of those that were compacted.
+    `failed`: those that are left as they are, with the reason; `damaged`: what is lost of those that were compacted;
+    `stuck`: folders of finished sessions that can't be removed, with the reason.
     """
 
     sessions: tuple[str, ...] = ()
@@ -54,6 +55,7 @@ class Summary:
     others: tuple[str, ...] = ()
     failed: tuple[tuple[str, str], ...] = ()
     damaged: tuple[tuple[str, str], ...] = ()
+    stuck: tuple[tuple[str, str], ...] = ()
 
 
 class Compacted(NamedTuple):
@@ -84,6 +86,7 @@ def compact_session(
     with opened:
         sessions.check_ours(folder, opened)
         _check_known(opened)
+        sessions.check_can_finish(folder, opened)
         lock = _take_over(folder, opened)
         if lock is None:
             # it may also have been finished and removed while its lock was waited for
@@ -130,10 +133,10 @@ def compact(folder: Path, *, only_own: bool = False) -> Summary:
     others, failed, damaged = [], [], []
     frames = size = 0
     for session in sessions.sessions(folder):
-        if only_own and not sessions.is_own(folder, session):
-            others.append(session)
-            continue
         try:
+            if only_own and not sessions.is_own(folder, session):
+                others.append(session)
+                continue
             compacted = compact_session(folder, session)
         except Exception as error:
             failed.append((session, reason(error)))
@@ -143,7 +146,7 @@ def compact(folder: Path, *, only_own: bool = False) -> Summary:
         size += compacted.bytes
         if compacted.gone:
             damaged.append((session, ", ".join(compacted.gone)))
-    sessions.remove_all_hidden(folder, only_own=only_own)
+    stuck = sessions.remove_all_hidden(folder, only_own=only_own)
     return Summary(
         sessions=tuple(done[True]),
         busy=tuple(done[None]),
@@ -153,6 +156,7 @@ def compact(folder: Path, *, only_own: bool = False) -> Summary:
         others=tuple(others),
         failed=tuple(failed),
         damaged=tuple(damaged),
+        stuck=tuple((path, error.strerror or str(error)) for path, error in stuck.items()),
     )
 
 

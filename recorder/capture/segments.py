@@ -26,8 +26,7 @@ _STRETCH = 4096
 # damage is in few places, and what was made up must not keep anybody busy
 MOST_PLACES, MOST_READINGS = 256, 4
 
-# a segment's number as names have it, from 1 on: written in another way, it is no name of ours. Heads and states may say
-# all of these
+# a segment's number as names have it: from 1 on, each in one way alone, and none that heads and states can't say
 NUMBER = r"(?!0{8})(?:[0-9]{8}|[1-9][0-9]{8,17})"
 _NAME = re.compile(rf"({NUMBER})\.log")
 

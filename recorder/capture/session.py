@@ -6,7 +6,8 @@
                             00000001.state     what the compactor needs to go on behind that segment
                             status.json        how far it is
                             .…                 any of these while it is made
-           _spool/.<session>, .<session>.done  a session that is about to begin, or that is finished
+           _spool/.<session>, .<session>.done  a session that is about to begin, or that is finished (.1.done, … where
+                                               that name is taken)
 
 A capture may come from anywhere: nothing else in it is followed, written or removed (`proxy.files`). Names that start
 with `_` or `.` are invisible to Spark.
@@ -22,6 +23,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain, count
 from pathlib import Path
 from stat import S_ISDIR
 from typing import Annotated
@@ -31,18 +33,19 @@ from proxy.settings.keys import Key, wrong_values
 from proxy.settings.kinds import LIMIT, PATH, SWITCH, TIMEOUT, choice
 from proxy.units import GIB, MIB
 from recorder.capture import lock as locks
-from recorder.capture.frames import EVENTS_FOLDER, FRAMES_FOLDER
 from recorder.capture.lock import COMPACTOR_LOCK, WRITER_LOCK, Lock
-from recorder.capture.partitions import hours
+from recorder.capture.partitions import KINDS, files_of
+from recorder.capture.segments import NUMBER
 from recorder.capture.selection import Selected
 from recorder.capture.status import STATUS_FILE
 
 SPOOL_FOLDER = "_spool"
 
-_NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.-]*")
+# so long that the names of its files are no longer than a file system takes (255 bytes)
+_NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.-]{0,199}")
 # what this program makes in a session's folder
 _OURS = re.compile(
-    rf"\.?(\d{{8,}}\.(log|state)|{'|'.join(map(re.escape, (WRITER_LOCK, COMPACTOR_LOCK, STATUS_FILE)))})"
+    rf"\.?({NUMBER}\.(log|state)|{'|'.join(map(re.escape, (WRITER_LOCK, COMPACTOR_LOCK, STATUS_FILE)))})"
 )
 _DONE = ".done"
 
@@ -173,10 +176,30 @@ def check_ours(folder: Path, session: Folder) -> None:
             # which only files have
             session.size(name)
     with Folder.at(folder) as capture:
-        for kind in (FRAMES_FOLDER, EVENTS_FOLDER):
-            for _ in hours(capture, kind):
-                # which have been found to be folders
-                pass
+        # found in partitions that are folders
+        for file in files_of(capture, session.path.name):
+            file.folder.size(file.name)
+
+
+def check_can_finish(folder: Path, session: Folder) -> None:
+    """Whether this process may write where a session's compactor does. Nothing is made or changed.
+
+    A partition that is there may still be another user's. Errors: FolderError.
+    """
+    with Folder.at(folder) as capture, capture.folder(SPOOL_FOLDER) as spool:
+        _check_may_write(session)
+        _check_may_write(spool)
+        for kind in KINDS:
+            if capture.stat(kind) is None:
+                _check_may_write(capture)
+                continue
+            with capture.folder(kind) as table:
+                _check_may_write(table)
+
+
+def _check_may_write(folder: Folder) -> None:
+    if not folder.is_writable:
+        raise FolderError(f"{folder.path} can't be written by this user")
 
 
 def is_ours(name: str) -> bool:
@@ -188,7 +211,7 @@ def remove(folder: Path, session: str, steps: Callable[[str], None]) -> None:
     """Removes a finished session's folder. It vanishes in one step: half of it would look like one that never began."""
     with Folder.at(folder) as capture, capture.folder(SPOOL_FOLDER) as spool:
         steps("remove session")
-        hidden = f".{_checked(session)}{_DONE}"
+        hidden = _free(spool, _checked(session))
         # another may have come so far already
         with suppress(FileNotFoundError):
             spool.rename(session, hidden)
@@ -197,16 +220,24 @@ def remove(folder: Path, session: str, steps: Callable[[str], None]) -> None:
         _remove_hidden(spool, hidden)
 
 
-def remove_all_hidden(folder: Path, *, only_own: bool = False) -> None:
-    """Removes what crashes left of finished sessions; `only_own`: not of other users'."""
-    try:
-        with Folder.at(folder) as capture, capture.folder(SPOOL_FOLDER) as spool:
-            for name in spool.names():
-                found = spool.stat(name) if name.startswith(".") and name.endswith(_DONE) else None
-                if found is not None and S_ISDIR(found.st_mode) and not (only_own and found.st_uid != os.geteuid()):
+def _free(spool: Folder, session: str) -> str:
+    """What a finished session is called while it is removed: others may have put something in the place of that."""
+    names = (f".{session}{middle}{_DONE}" for middle in chain([""], (f".{number}" for number in count(1))))
+    return next(name for name in names if spool.stat(name) is None)
+
+
+def remove_all_hidden(folder: Path, *, only_own: bool = False) -> dict[str, OSError]:
+    """Removes what crashes left of finished sessions; `only_own`: not of other users'. What can't be, and why."""
+    stuck: dict[str, OSError] = {}
+    with suppress(FileNotFoundError), Folder.at(folder) as capture, capture.folder(SPOOL_FOLDER) as spool:
+        for name in spool.names():
+            found = spool.stat(name) if name.startswith(".") and name.endswith(_DONE) else None
+            if found is not None and S_ISDIR(found.st_mode) and not (only_own and found.st_uid != os.geteuid()):
+                try:
                     _remove_hidden(spool, name)
-    except FileNotFoundError:
-        return
+                except OSError as error:
+                    stuck[str(spool.path / name)] = error
+    return stuck
 
 
 def _remove_hidden(spool: Folder, hidden: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import stat
 import struct
 import tracemalloc
@@ -15,6 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 from crc32c import crc32c
 
+from proxy.files import Folder
 from recorder.capture.session import RecordSettings
 from recorder.capture.tap import open_tap
 from recorder.commands import COMMANDS
@@ -155,6 +157,106 @@ def test_a_session_that_is_refused_stays_as_it_is_to_the_last_file(capture, comm
     assert everything(capture) == before
 
 
+def swap(session: Path, one: int, other: int) -> None:
+    paths = [session / f"{number:08d}.log" for number in (one, other)]
+    logs = [path.read_bytes() for path in paths]
+    for path, log in zip(paths, reversed(logs), strict=True):
+        path.write_bytes(log)
+
+
+def in_the_way(session: Path, name: str, make: Callable[[Path], object]) -> None:
+    """Something has the name that rows of a segment are to have, in whatever hour."""
+    hour = session.parents[1] / "frames" / "date=2026-01-01" / "hour=00"
+    hour.mkdir(parents=True)
+    make(hour / name)
+
+
+ROWS = f"{SESSION}-00000003-00000003.parquet"
+# what only shows when a part of the session has been looked at
+LATE: dict[str, Callable[[Path], object]] = {
+    "segments that have changed places": lambda session: swap(session, 3, 4),
+    "a later segment of a newer format": lambda session: (session / "00000003.log").write_bytes(newer(b"")),
+    "a later segment twice": lambda session: shutil.copy(session / "00000003.log", session / "00000004.log"),
+    "a folder for rows": lambda session: in_the_way(session, ROWS, Path.mkdir),
+    "a link for rows": lambda session: in_the_way(session, ROWS, lambda path: path.symlink_to("elsewhere")),
+    "a FIFO for rows in the making": lambda session: in_the_way(session, f".{ROWS}", os.mkfifo),
+}
+
+
+@pytest.mark.parametrize("what", LATE)
+def test_nor_is_a_part_of_a_session_compacted_that_is_refused(capture, what) -> None:
+    LATE[what](record(capture, segment=900))
+    before = everything(capture)
+    result = run("compact", capture)
+    assert result.exit_code == 1
+    assert f"session {SESSION} is left as it is" in result.output
+    assert everything(capture) == before
+
+
+ARABIC = "\N{ARABIC-INDIC DIGIT ZERO}" * 7 + "\N{ARABIC-INDIC DIGIT NINE}"
+OTHERS = {"nine digits": "000000009.log", "Arabic": f"{ARABIC}.log", "22 digits": "9" * 22 + ".log"}
+OTHERS |= {"state of nine digits": "000000001.state", "zero": "00000000.log", "Arabic state": f"{ARABIC}.state"}
+
+
+@pytest.mark.parametrize("name", OTHERS.values(), ids=OTHERS)
+def test_a_file_that_is_called_almost_like_one_of_ours_is_in_nobodys_way_and_stays(capture, name) -> None:
+    (record(capture) / name).write_text("precious")
+    result = run("compact", capture)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert everything(capture / "_spool") == {
+        f".{SESSION}.done": stat.S_IFDIR,
+        f".{SESSION}.done/{name}": b"precious",
+    }
+
+
+IN_THE_WAY: dict[str, Callable[[Path], object]] = {
+    "a file": Path.touch,
+    "a link": lambda path: path.symlink_to("elsewhere"),
+    "a folder": lambda path: (path.mkdir(), (path / "note.txt").write_text("precious")),
+}
+
+
+@pytest.mark.parametrize("what", IN_THE_WAY)
+def test_a_session_finds_another_name_to_go_by(capture, what) -> None:
+    record(capture)
+    IN_THE_WAY[what](capture / "_spool" / f".{SESSION}.done")
+    before = everything(capture / "_spool")
+    result = run("compact", capture)
+    assert (result.exit_code, result.stderr) == (0, "")
+    after = everything(capture / "_spool")
+    assert after == {name: content for name, content in before.items() if not name.startswith(SESSION)}
+
+
+@pytest.mark.parametrize("command", ["inspect", "compact"])
+def test_a_folder_that_cannot_be_removed_costs_no_summary(capture, command, monkeypatch) -> None:
+    record(capture)
+    (capture / "_spool" / ".gone.done").mkdir()
+    remove = Folder.remove_folder
+
+    def refused(folder: Folder, name: str) -> None:
+        if name == ".gone.done":
+            raise PermissionError(13, "Permission denied")
+        remove(folder, name)
+
+    monkeypatch.setattr(Folder, "remove_folder", refused)
+    result = run(command, capture)
+    assert result.exit_code == (1 if command == "compact" else 0)
+    assert "compacted 1 session" in result.output or "Sessions" in result.output
+    told = " ".join(result.output.split())
+    assert "finished session can't be removed: " in told
+    assert ".gone.done: Permission denied" in told
+
+
+@pytest.mark.parametrize("name", ["_spool", SESSION, "capture"])
+def test_what_cannot_be_finished_is_not_begun(capture, name, monkeypatch) -> None:
+    record(capture)
+    before = everything(capture)
+    monkeypatch.setattr(Folder, "is_writable", property(lambda folder: folder.path.name != name))
+    result = run("inspect", capture)
+    assert f"{name} can't be written by this user" in result.output
+    assert everything(capture) == before
+
+
 def test_another_users_session_is_left_to_them_unless_it_is_asked_for(capture, monkeypatch) -> None:
     record(capture)
     user = os.geteuid()
@@ -176,7 +278,6 @@ def newer(log: bytes) -> bytes:
 
 
 BAD_SESSIONS: dict[str, Callable[[Path], object]] = {
-    "an empty state": lambda session: (session / "00000001.state").touch(),
     "a flipped bit that looks like format 65": lambda session: _flip(session / "00000001.log", 9, 0x40),
     "a newer format": lambda session: (session / "00000001.log").write_bytes(newer(b"")),
     "a link": lambda session: (session / "00000002.log").symlink_to("elsewhere"),

@@ -119,7 +119,7 @@ def test_a_folder_without_a_spool_has_no_sessions(tmp_path: Path) -> None:
 
 def test_names_of_sessions_differ_and_lead_nowhere_else(capture: Path) -> None:
     assert len({sessions.new_session() for _ in range(50)}) == 50
-    for bad in ("../up", ".hidden", "", "a/b"):
+    for bad in ("../up", ".hidden", "", "a/b", "a" * 201):
         for touch in (sessions.open_session, sessions.begin):
             with pytest.raises(ValueError, match="not a session's name"):
                 touch(capture, bad)
