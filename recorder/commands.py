@@ -20,6 +20,7 @@ from click.shell_completion import CompletionItem
 
 from proxy.command_line import beginning_with, folders, text
 from proxy.terminal import echo, printable
+from recorder.capture.frames import FRAMES_FOLDER
 from recorder.inspect.commands import inspect
 from recorder.missing import missing_table
 from recorder.ready import ready, troubles
@@ -133,18 +134,34 @@ def analyze(
     screen = console()
     folder, out = _for_executors(folder), _for_executors(out) if out else None
     notes = ready(Path(folder)) if "://" not in folder else [_URL_NOTE]
+    files = _files(folder) if "://" not in folder else None
     if out and not overwrite:
         _check_free(out)
     with console(stderr=True).status("Spark is starting and reading the capture ..."):
-        found = _analyzed(folder, master, conf, window, out, kind, overwrite)
+        found = _analyzed(folder, files, master, conf, window, out, kind, overwrite)
     _show(screen, found, notes)
     if out:
         echo()
         echo(f"tables written to {printable(out)}")
 
 
+def _files(folder: str) -> dict[str, list[str]]:
+    """Those that are a capture's, and in their places; `ready` has told of what is not."""
+    from recorder.capture.partitions import KINDS
+    from recorder.capture.reader import files
+
+    return {kind: [str(file.path) for file in files(Path(folder), kind)] for kind in KINDS}
+
+
 def _analyzed(
-    folder: str, master: str, conf: dict[str, str], window: str | None, out: str | None, kind: str, overwrite: bool
+    folder: str,
+    files: dict[str, list[str]] | None,
+    master: str,
+    conf: dict[str, str],
+    window: str | None,
+    out: str | None,
+    kind: str,
+    overwrite: bool,
 ) -> Any:
     import tempfile
 
@@ -160,8 +177,8 @@ def _analyzed(
     with tempfile.NamedTemporaryFile(prefix="kafka-wiretap-spark-", suffix=".log", delete=False) as log:
         path = Path(log.name)
     try:
-        with job.session(master, extra=conf, log=path, quick=_small(folder)) as spark, _named(path):
-            found = answer(spark, folder, window=window, output=output)
+        with job.session(master, extra=conf, log=path, quick=_small(files)) as spark, _named(path):
+            found = answer(spark, folder, files, window=window, output=output)
     except (PySparkException, Py4JError) as error:  # there was no session; a master that is not there is such a case
         raise click.ClickException(f"Spark did not start: {_reason(error)} (its log: {path})") from error
     except KeyboardInterrupt:
@@ -171,8 +188,9 @@ def _analyzed(
     return found
 
 
-def _small(folder: str) -> bool:
-    return sum(file.stat().st_size for file in Path(folder).glob("frames/*/*/*.parquet")) < SMALL_CAPTURE
+def _small(files: dict[str, list[str]] | None) -> bool:
+    """What is behind a URL may be of any size."""
+    return files is not None and sum(Path(file).stat().st_size for file in files[FRAMES_FOLDER]) < SMALL_CAPTURE
 
 
 @contextmanager

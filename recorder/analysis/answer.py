@@ -14,7 +14,7 @@ from recorder.analysis import losses
 from recorder.analysis.coverage import coverage_by_api
 from recorder.analysis.errors import errors_by_api
 from recorder.analysis.exchanges import exchanges
-from recorder.analysis.frames import events, frames
+from recorder.analysis.frames import Files, events, frames
 from recorder.analysis.latency import latency_by_api
 from recorder.missing import Gaps, LostOfApi, Missing
 
@@ -40,12 +40,20 @@ class Output:
     overwrite: bool = False
 
 
-def answer(spark: SparkSession, folder: str, *, window: str | None = None, output: Output | None = None) -> Answer:
-    """Ask everything of the capture in `folder`; write the tables too if there is an `output`.
+def answer(
+    spark: SparkSession,
+    folder: str,
+    files: Files | None = None,
+    *,
+    window: str | None = None,
+    output: Output | None = None,
+) -> Answer:
+    """Ask everything of the capture in `folder`, or of these `files` of it; write the tables too if there is an
+    `output`.
 
     Raises Spark's AnalysisException for a folder without a capture, an output that exists, and a wrong `window`.
     """
-    captured, told = frames(spark, folder), events(spark, folder)
+    captured, told = frames(spark, folder, files), events(spark, folder, files)
     every = exchanges(captured).persist(StorageLevel.MEMORY_AND_DISK)
     try:
         tables = {

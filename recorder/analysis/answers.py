@@ -39,7 +39,9 @@ def answers(frames: DataFrame, *, largest: int = LARGEST_BODY) -> DataFrame:
     it is null, and UNREAD says why. WAIT is null but for long polls (`proxy.wire.long_polls`). Responses that were not
     even looked at (opaque, left out, larger than `largest` bytes) have no row. Needs the columns of the capture.
     """
-    masked_from = F.get(F.col(c.MASKED), F.lit(0))["start"].cast("int").alias(_MASKED_FROM)
+    # a span that says nothing may be any
+    start = F.coalesce(F.get(F.col(c.MASKED), F.lit(0))["start"].cast("int"), F.lit(0))
+    masked_from = F.when(F.size(c.MASKED) > 0, start).alias(_MASKED_FROM)
     is_cut = F.coalesce(F.col(c.NOTE).startswith(CUT), F.lit(False)).alias(_IS_CUT)
     chosen = frames.filter(_worth_reading(largest)).select(*_FACTS, masked_from, is_cut, c.FRAME)
     return chosen.mapInArrow(_decode, _DECODED)

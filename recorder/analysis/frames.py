@@ -7,6 +7,8 @@ a column that an older file lacks is null.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -26,19 +28,35 @@ SCHEMA = ", ".join(f"{name} {_SPARK_TYPES[kind]}" for name, kind in FRAME_COLUMN
 EVENTS_SCHEMA = ", ".join(f"{name} {_SPARK_TYPES[kind]}" for name, kind in EVENT_COLUMNS)
 
 
-def frames(session: SparkSession, folder: str) -> DataFrame:
+# the Parquet files of each of the two tables
+Files = Mapping[str, Sequence[str]]
+
+
+def frames(session: SparkSession, folder: str, files: Files | None = None) -> DataFrame:
     """All frames of the capture in `folder` (a path, or a URL that Spark can read).
 
-    Raises Spark's AnalysisException if there is no capture.
+    `files`: read these of it and nothing else; Spark by itself follows links. Raises Spark's AnalysisException if there
+    is no capture.
     """
-    return session.read.schema(SCHEMA).parquet(f"{folder.rstrip('/')}/{FRAMES_FOLDER}")
+    return _table(session, SCHEMA, folder, FRAMES_FOLDER, files)
 
 
-def events(session: SparkSession, folder: str) -> DataFrame:
-    """All events of the capture in `folder`; none where it has no folder of them."""
+def events(session: SparkSession, folder: str, files: Files | None = None) -> DataFrame:
+    """All events of the capture in `folder`; none where it has none. `files`: as of `frames`."""
+    if files is not None and not files[EVENTS_FOLDER]:
+        return session.createDataFrame([], EVENTS_SCHEMA)
     try:
-        return session.read.schema(EVENTS_SCHEMA).parquet(f"{folder.rstrip('/')}/{EVENTS_FOLDER}")
+        return _table(session, EVENTS_SCHEMA, folder, EVENTS_FOLDER, files)
     except AnalysisException as error:
         if error.getCondition() != "PATH_NOT_FOUND":
             raise
         return session.createDataFrame([], EVENTS_SCHEMA)
+
+
+def _table(session: SparkSession, schema: str, folder: str, name: str, files: Files | None) -> DataFrame:
+    place = f"{folder.rstrip('/')}/{name}"
+    reader = session.read.schema(schema)
+    if files is None:
+        return reader.parquet(place)
+    # names are names, whatever stands in them
+    return reader.option("basePath", place).option("__globPaths__", "false").parquet(*files[name])

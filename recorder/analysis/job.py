@@ -29,6 +29,8 @@ SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
+    # a capture's files are named to Spark, each of them: listing many is not worth a task each
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "16",
     # rows of a vectorized Parquet batch; a batch ends with its row group too
     "spark.sql.parquet.columnarReaderBatchSize": "128",
     # vectors that grew for large bodies are given back before the next batch, and grow by a fifth instead of doubling

@@ -1,7 +1,7 @@
 """What a capture lacks: gaps, what the settings left out, sessions that died (`recorder.inspect.losses` without Spark).
 
 Events say it, but for one thing: how many frames the settings left out is what a connection's closing event counts
-beyond the rows and the gaps.
+beyond the rows and the gaps. Where a gap has no size, nobody knows.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis import columns as c
-from recorder.capture.frames import EVENT_CLOSED, EVENT_GAP, EVENT_SESSION
+from recorder.capture.frames import EVENT_CLOSED, EVENT_GAP, EVENT_SESSION, MOST_COUNTED
 from recorder.capture.outcome import DIED
 
 # what a gap's event tells as JSON
@@ -30,7 +30,7 @@ def gaps_by_cause(events: DataFrame) -> DataFrame:
         .groupBy(c.CAUSE)
         .agg(
             F.count("*").alias(c.GAPS),
-            *(_sum(name).alias(name) for name in (c.CONNECTIONS, c.FRAMES, c.BYTES)),
+            *(_sum(_counted(name)).alias(name) for name in (c.CONNECTIONS, c.FRAMES, c.BYTES)),
         )
     )
 
@@ -41,8 +41,8 @@ def lost_by_api(events: DataFrame) -> DataFrame:
     Needs KIND, CAUSE, FRAMES, BYTES, DETAIL.
     """
     each = _gaps(events).select(c.CAUSE, F.explode("lost").alias(c.API, "told"))
-    sizes = [F.sum(f"told.{name}") for name in ("request_bytes", "response_bytes")]
-    frames = [_sum(f"told.{name}") for name in ("requests", "responses", "frames")]
+    sizes = [F.sum(_counted(f"told.{name}")) for name in ("request_bytes", "response_bytes")]
+    frames = [_sum(_counted(f"told.{name}")) for name in ("requests", "responses", "frames")]
     some = F.coalesce(*sizes).isNotNull()
     return each.groupBy(c.CAUSE, c.API).agg(
         (frames[0] + frames[1] + frames[2]).alias(c.FRAMES),
@@ -67,10 +67,11 @@ def left_out(frames: DataFrame, events: DataFrame) -> DataFrame:
     )
     lost = events.filter(F.col(c.KIND).isin(EVENT_CLOSED, EVENT_GAP) & F.col(c.CONNECTION).isNotNull())
     told = lost.groupBy(*_CONNECTION).agg(
-        _sum(F.when(F.col(c.KIND) == EVENT_CLOSED, F.col(c.FRAMES))).alias("came"),
-        _sum(F.when(F.col(c.KIND) == EVENT_GAP, F.col(c.FRAMES))).alias("lost"),
+        _sum(F.when(F.col(c.KIND) == EVENT_CLOSED, _counted(c.FRAMES))).alias("came"),
+        _sum(F.when(F.col(c.KIND) == EVENT_GAP, _counted(c.FRAMES))).alias("lost"),
+        F.count_if((F.col(c.KIND) == EVENT_GAP) & F.col(c.FRAMES).isNull()).alias("unknown"),
     )
-    beyond = F.col("came") - F.coalesce("rows", F.lit(0)) - F.col("lost")
+    beyond = F.when(F.col("unknown") == 0, F.col("came") - F.coalesce("rows", F.lit(0)) - F.col("lost"))
     return rows.join(told, _CONNECTION, "full_outer").agg(
         _sum(F.greatest(beyond, F.lit(0))).alias(c.FRAMES),
         *(_sum(name).alias(name) for name in ("cut_frames", "cut_bytes")),
@@ -81,6 +82,11 @@ def _gaps(events: DataFrame) -> DataFrame:
     detail = F.from_json(c.DETAIL, _DETAIL)
     gaps = events.filter(F.col(c.KIND) == EVENT_GAP)
     return gaps.select(c.CAUSE, c.FRAMES, c.BYTES, detail.alias("detail")).select("*", "detail.*").drop("detail")
+
+
+def _counted(name: str) -> Column:
+    """What counts something; numbers that nobody has counted are none."""
+    return F.when(F.col(name).between(0, MOST_COUNTED), F.col(name))
 
 
 def _sum(column: Column | str) -> Column:

@@ -15,11 +15,11 @@ from msgspec.json import Decoder
 
 from proxy.conversation.exchange import FrameKind, OpaqueReason
 from proxy.wire.dialects import Dialect
+from recorder.capture.frames import MOST_COUNTED
 from recorder.capture.spool import MOST, MOST_ENTRY, NO_CONNECTION, NUMBERS, Entry, Kind
 
 Count = Annotated[int, Meta(ge=0, le=MOST)]
-# frames or bytes of a session: the sums of as many as anybody has are an int64 too
-Total = Annotated[int, Meta(ge=0, le=1 << 56)]
+Total = Annotated[int, Meta(ge=0, le=MOST_COUNTED)]
 # ns, or one of the two values of an exchange that say that there is no time
 Time = Annotated[int, Meta(ge=-1, le=MOST)]
 Int32 = Annotated[int, Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
@@ -154,10 +154,10 @@ class Account(TypedDict):
     since_ns: Time
     early: list[Annotated[list[Count | str], Meta(min_length=2, max_length=3)]]
     early_responses: NotRequired[list[tuple[Count, str, Size]]]
-    requests: dict[str, Count]
-    responses: dict[str, Count]
-    request_bytes: NotRequired[dict[str, Count]]
-    response_bytes: NotRequired[dict[str, Count]]
+    requests: dict[str, Total]
+    responses: dict[str, Total]
+    request_bytes: NotRequired[dict[str, Total]]
+    response_bytes: NotRequired[dict[str, Total]]
 
 
 class Resync(TypedDict):

@@ -56,6 +56,9 @@ FRAMES = "frames"
 BYTES = "bytes"
 DETAIL = "detail"
 
+# no count of frames or bytes is larger, in a log's facts and in an event's detail: sums of them are still an int64
+MOST_COUNTED = 1 << 56
+
 # the partition columns, which are folders and not in the files
 DATE = "date"
 HOUR = "hour"

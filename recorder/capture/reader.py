@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,6 +31,10 @@ HEADS = tuple(name for name, _ in c.FRAME_COLUMNS if name != c.FRAME)
 ALL = tuple(name for name, _ in c.FRAME_COLUMNS)
 # of frames and of events: what everything that reads them relies on
 _NEVER_NULL = (c.SESSION, c.SEQUENCE, c.DIALECT, c.KIND, c.MADE_BY, c.AT_NS, c.SIZE)
+# the microseconds since 1970 of the years 1 to 9999
+_FIRST_US, _LAST_US = (
+    (moment - datetime(1970, 1, 1)) // timedelta(microseconds=1) for moment in (datetime.min, datetime.max)
+)
 # where a row stands in its file, for whoever asks `Bodies` for its body later
 GROUP, ROW = "_group", "_row"
 # what reading does, as an allowance's sentence says it
@@ -154,6 +158,7 @@ def _row_groups(
             # texts that are none, times that none has: what is read from here on is what it says it is
             heads.validate(full=True)
             _check_complete(heads)
+            _check_times(heads)
             rows = _wanted(heads, where)
             if not len(rows):
                 continue
@@ -205,6 +210,8 @@ def _published(capture: Folder, kind: str) -> Iterator[tuple[str, str, Path]]:
 
 def _described(day: str, hour: str, path: Path) -> CaptureFile:
     try:
+        # names that are no text are none that Spark can be told
+        path.name.encode()
         session, first, last = path.stem.rsplit("-", 2)
         datetime.fromisoformat(f"{day}T{hour}:00:00")
         return CaptureFile(day, int(hour), session, int(first), int(last), path)
@@ -226,8 +233,24 @@ def _check_columns(path: Path, schema: Any) -> None:
 def _check_complete(heads: Any) -> None:
     """Raises DamagedFileError where something is null that never is."""
     lacking = [name for name in _NEVER_NULL if name in heads.column_names and heads.column(name).null_count]
+    lacking += [name for name in (c.MASKED, c.OMITTED) if name in heads.column_names and _has_holes(heads.column(name))]
     if lacking:
         raise DamagedFileError(f"its column {lacking[0]} has holes")
+
+
+def _has_holes(spans: Any) -> bool:
+    """Whether a span, its start or its length is null."""
+    told = (chunk.flatten() for chunk in spans.chunks)
+    return any(one.null_count or any(part.null_count for part in one.flatten()) for one in told)
+
+
+def _check_times(heads: Any) -> None:
+    """Raises DamagedFileError where a time is none that a calendar has."""
+    if c.AT in heads.column_names:
+        ends = pc.min_max(heads[c.AT].cast(pa.int64()))
+        first, last = ends["min"].as_py(), ends["max"].as_py()
+        if first is not None and not _FIRST_US <= first <= last <= _LAST_US:
+            raise DamagedFileError(f"its column {c.AT} holds times that no calendar has")
 
 
 def _wanted(heads: Any, where: Any) -> Any:

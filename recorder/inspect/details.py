@@ -19,6 +19,6 @@ def detail(event: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def numbers(told: Any) -> dict[str, int]:
-    """Those of the members that are numbers."""
+    """Those of the members that count something."""
     members = told.items() if isinstance(told, dict) else ()
-    return {name: value for name, value in members if isinstance(value, int)}
+    return {name: value for name, value in members if type(value) is int and 0 <= value <= c.MOST_COUNTED}

@@ -1,7 +1,7 @@
 """What a capture lacks, added up while its files are read, without Spark (`recorder.analysis.losses` is the other way).
 
 How many frames the settings left out is said nowhere: it is what a connection's closing event counts beyond the rows
-and the gaps.
+and the gaps. Where a gap has no size, nobody knows.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ class Losses:
     cut_bytes: int = 0
     # by connection: frames that its closing event counts, less those in rows and in gaps
     _closed: set[Connection] = field(default_factory=set)
+    # those with a gap whose frames nobody could count
+    _unknown: set[Connection] = field(default_factory=set)
     _uncounted: Counter[Connection] = field(default_factory=Counter)
 
     def add_frames(self, session: str, connection: int, number: int) -> None:
@@ -65,6 +67,8 @@ class Losses:
         self.gaps.setdefault(cause, Counter()).update(told)
         if gap[c.CONNECTION] is not None:
             self._uncounted[gap[c.SESSION], gap[c.CONNECTION]] -= frames
+            if gap[c.FRAMES] is None:
+                self._unknown.add((gap[c.SESSION], gap[c.CONNECTION]))
         lost = found.get("lost")
         for api, each in lost.items() if isinstance(lost, dict) else ():
             self.apis.setdefault((cause, api), Counter()).update(numbers(each))
@@ -82,7 +86,8 @@ class Losses:
     @property
     def missing(self) -> Missing:
         """All of it."""
-        left_out = sum(max(number, 0) for key, number in self._uncounted.items() if key in self._closed)
+        known = self._closed - self._unknown
+        left_out = sum(max(number, 0) for key, number in self._uncounted.items() if key in known)
         return Missing(
             [
                 Gaps(cause, told["gaps"], told["connections"], told["frames"], told["bytes"])

@@ -12,6 +12,8 @@ import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 from crc32c import crc32c
@@ -332,6 +334,33 @@ def test_a_date_that_is_none_is_refused_in_a_sentence(capture, folder, command) 
     assert_no_traceback(result)
     assert result.exit_code == 1
     assert "is no part of a capture" in result.stderr
+
+
+VALUES: dict[str, tuple[str, str, object]] = {
+    "a time behind all time": ("frames", "at", 1 << 62),
+    "a time before all time": ("events", "at", -(1 << 62)),
+    "no span": ("frames", "masked", [None]),
+    "a span from nowhere": ("frames", "masked", [{"start": None, "length": 1}]),
+    "a span of no length": ("frames", "omitted", [{"start": 0, "length": None}]),
+}
+
+
+@pytest.mark.parametrize("command", ["frames", "exchanges", "show"])
+@pytest.mark.parametrize("value", VALUES)
+def test_values_that_no_capture_has_are_told_in_a_sentence(capture, value, command) -> None:
+    record(capture)
+    assert run("compact", capture).exit_code == 0
+    kind, name, odd = VALUES[value]
+    for path in (capture / kind).rglob("*.parquet"):
+        table = pq.read_table(path, partitioning=None)
+        field = table.schema.field(name)
+        plain = pa.int64() if name == "at" else field.type
+        column = pa.array([odd] * len(table), plain).cast(field.type)
+        pq.write_table(table.set_column(table.schema.get_field_index(name), field, column), path)
+    result = run("inspect", command, capture, *(["0"] if command == "show" else []))
+    assert_no_traceback(result)
+    if kind == "frames" or command == "show":
+        assert f"its column {name} h" in " ".join(result.output.split())
 
 
 # B4: entries that no tap wrote, with good checksums; in format 1, which every version reads

@@ -77,6 +77,14 @@ def test_bodies_that_cannot_be_read_give_null_and_stop_nothing(capture: Build, r
     assert codes(capture(*rows)) == {0: None, 1: None, 2: None, 3: [3]}
 
 
+def test_a_span_that_says_nothing_may_hide_anything(capture: Build, response_row: Build) -> None:
+    frame = metadata_response(3)
+    spans: list[Any] = [[None], [{"start": None, "length": None}], [], None]
+    rows = [response_row(number, frame, masked=masked) for number, masked in enumerate(spans)]
+    found = unread(capture(*rows), largest=200)
+    assert found == {0: (None, "masked"), 1: (None, "masked"), 2: ([3], None), 3: ([3], None)}
+
+
 def test_bodies_that_need_not_be_read_never_reach_python(capture: Build, response_row: Build) -> None:
     frame = metadata_response(3)
     rows = [

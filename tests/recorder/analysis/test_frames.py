@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from recorder.analysis.frames import frames
+from recorder.analysis.frames import events, frames
 from recorder.capture.frames import FRAME_COLUMNS, frames_schema
 
 pytestmark = pytest.mark.real
@@ -41,3 +41,18 @@ def test_files_that_are_not_finished_are_invisible(
     capture(request_row(0))
     (tmp_path / "frames" / "date=2026-11-21" / "hour=12" / ".s-2-2.parquet").write_bytes(b"half")
     assert frames(spark, f"{tmp_path}/").count() == 1
+
+
+def test_nothing_is_read_but_the_files_that_are_named(
+    capture: Callable[..., Any], request_row: Callable[..., Any], tmp_path: Path, spark: SparkSession
+) -> None:
+    """Spark follows links, and takes names for patterns."""
+    capture(request_row(0))
+    hour = tmp_path / "frames" / "date=2026-11-21" / "hour=12"
+    odd = (hour / "s-1-1.parquet").rename(hour / "s{1,2}[x]*-1-1.parquet")
+    (hour / "data").symlink_to(odd)
+    (tmp_path / "frames" / "more").symlink_to(tmp_path / "frames" / "date=2026-11-21")
+    named = {"frames": [str(odd)], "events": []}
+    (row,) = frames(spark, str(tmp_path), named).collect()
+    assert (row.session, row.date.isoformat(), row.hour) == ("s", "2026-11-21", 12)
+    assert events(spark, str(tmp_path), named).collect() == []

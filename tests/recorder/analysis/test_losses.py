@@ -68,5 +68,25 @@ def test_what_was_left_out_is_known_of_connections_that_have_been_closed(spark: 
     assert tuple(sums) == (5 + 6, 3, 180)
 
 
+def test_nor_of_one_with_a_gap_of_which_nobody_knows_the_size(spark: SparkSession) -> None:
+    frames = spark.createDataFrame([{"session": "s", "connection": 1, "size": 9, "stored": 9}], SCHEMA)
+    found = told(spark, {"kind": "closed", "frames": 10}, {}, {"frames": 2}, {"connection": None})
+    assert tuple(losses.left_out(frames, found).collect()[0]) == (0, 0, 0)
+
+
+DETAILS = ["{", "5", "[]", '{"connections":"x"}', '{"lost":5}', '{"lost":{"a":5}}', "[" * 50_000]
+DETAILS += ['{"lost":{"a":{"requests":"x"}}}', '{"connections":1e999}', '{"connections":4611686018427387903}']
+
+
+def test_whatever_a_gap_says_of_itself_gaps_are_counted(spark: SparkSession) -> None:
+    """Here more than once, as sums have ends."""
+    rows = [{"frames": (1 << 63) - 1, "bytes": -5, "detail": detail} for detail in DETAILS * 3]
+    found = told(spark, *rows, {"frames": 2, "bytes": 3})
+    assert [tuple(row) for row in losses.gaps_by_cause(found).collect()] == [("queue_full", len(rows) + 1, 0, 2, 3)]
+    assert {row.frames for row in losses.lost_by_api(found).collect()} <= {0}
+    closed = told(spark, *({"kind": "closed", "frames": (1 << 63) - 1} for _ in range(3)))
+    assert losses.left_out(spark.createDataFrame([], SCHEMA), closed).collect()[0].frames == 0
+
+
 def test_a_capture_without_events_lacks_nothing_that_they_could_say(spark: SparkSession, tmp_path: Any) -> None:
     assert losses.gaps_by_cause(events(spark, str(tmp_path))).collect() == []

@@ -27,6 +27,10 @@ def test_only_numbers_are_numbers() -> None:
     assert numbers([1]) == {}
 
 
+def test_a_number_that_counts_nothing_is_none() -> None:
+    assert numbers({"a": -1, "b": 1 << 62, "c": 10**400, "d": True, "e": 1 << 56}) == {"e": 1 << 56}
+
+
 @given(JSON)
 def test_whatever_a_gap_says_of_itself_its_losses_are_counted(told: object) -> None:
     event = {"kind": "gap", "cause": "c", "frames": 2, "bytes": 3, "session": "s", "connection": 1}

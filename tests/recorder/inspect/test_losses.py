@@ -50,6 +50,16 @@ def test_of_a_connection_that_goes_on_nobody_knows_what_was_left_out() -> None:
     assert losses.missing == Missing([Gaps("queue_full", 1, 0, 2, 9)])
 
 
+def test_nor_of_one_with_a_gap_of_which_nobody_knows_the_size() -> None:
+    losses = Losses()
+    for connection in (1, 2):
+        losses.add_frames("s", connection, 5)
+        losses.add_events([event("closed", connection=connection, frames=20)])
+    losses.add_events([event("gap", connection=1, cause="spool_damaged", detail='{"lost": {}}')])
+    losses.add_events([event("gap", connection=None, cause="spool_damaged", detail='{"state": 1}')])
+    assert losses.missing.left_out == 15
+
+
 def test_gaps_of_a_cause_are_added_up_and_those_that_nobody_can_count_too() -> None:
     losses = Losses()
     losses.add_events(
