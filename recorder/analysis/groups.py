@@ -8,10 +8,20 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 from recorder.analysis import columns as c
 
 
+# with a day to spare at either end, for any zone
+_CALENDAR = ("0001-01-02", "9999-12-30")
+
+
 def by_api(window: str | None) -> list[Column]:
     """Grouping columns: WINDOW_START first if `window` (such as "1 minute") is given, then API.
+
+    WINDOW_START is null for times beyond any calendar, which Python has no value for.
 
     An api that the catalog does not know is called by its key, `api 1234`, so that two unknown ones stay apart.
     """
     api = F.coalesce(F.col(c.API), F.concat(F.lit("api "), F.col(c.API_KEY).cast("string"))).alias(c.API)
-    return [api] if window is None else [F.window(c.AT, window)["start"].alias(c.WINDOW_START), api]
+    if window is None:
+        return [api]
+    start = F.window(c.AT, window)["start"]
+    known = start.between(*(F.lit(end).cast("timestamp") for end in _CALENDAR))
+    return [F.when(known, start).alias(c.WINDOW_START), api]

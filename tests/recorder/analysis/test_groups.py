@@ -39,3 +39,10 @@ def test_a_window_comes_first_and_is_named_by_its_start(spark: SparkSession) -> 
     assert frame.columns[:2] == [c.WINDOW_START, c.API]
     starts = frame.selectExpr(f"unix_timestamp({c.WINDOW_START})", "count").collect()
     assert sorted(map(tuple, starts)) == [(NOON.timestamp(), 2), (NOON.timestamp() + 60, 1)]
+
+
+def test_times_beyond_any_calendar_are_counted_without_a_window(spark: SparkSession) -> None:
+    times = spark.createDataFrame([(1 << 62,), (-(1 << 62),), (0,)], "us bigint")
+    rows = times.selectExpr("'Fetch' api", "1s api_key", "timestamp_micros(us) at")
+    found = rows.groupBy(*by_api("1 minute")).count().collect()
+    assert {(row.window_start is None, row["count"]) for row in found} == {(True, 2), (False, 1)}
