@@ -7,7 +7,6 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis import columns as c
 
-
 # with a day to spare at either end, for any zone
 _CALENDAR = ("0001-01-02", "9999-12-30")
 

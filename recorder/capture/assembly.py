@@ -11,7 +11,7 @@ nothing don't notice. What no connection can tell any more, the roll at a segmen
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
@@ -31,9 +31,10 @@ from recorder.capture.line import UNREADABLE
 from recorder.capture.outcome import DIED, ENDED
 from recorder.capture.roll import Totals
 from recorder.capture.rows import RowMaker, Sink
-from recorder.capture.spool import NO_CONNECTION, NUMBERS, Entry, Kind, size_of
+from recorder.capture.spool import MOST_OPEN, NO_CONNECTION, NUMBERS, Entry, Kind, size_of
 from recorder.capture.streams import Streams
 from recorder.capture.track import Track
+from recorder.capture.unknown import Unknown
 
 Action = Callable[..., None]
 
@@ -57,6 +58,7 @@ class Assembly:
     def __init__(self) -> None:
         self.routes: dict[Dialect, Routes] = {one.dialect: one for one in (Routes(), Routes07())}
         self.tracks: dict[int, Track] = {}
+        self.unknown = Unknown()
         self.clock_ns = 0
         self.last_mono_ns = 0
         # whether the session's beginning has been said, and whether it was closed in order
@@ -115,14 +117,35 @@ class Assembly:
                 return
             track = self.tracks.get(connection)
             if track is None:
-                track = self._meet(connection)
-            elif entry.number != track.next_entry and entry.number >= 0:
+                self._feed_unknown(entry)
+                return
+            if entry.number != track.next_entry and entry.number >= 0:
                 track.break_off(REASON_DAMAGE, self._streams.since_ns)
             track.next_entry = (entry.number + (entry.kind != Kind.CHECKPOINT)) % NUMBERS
             self.last_mono_ns = entry.mono_ns
             _action(self._actions, entry)(track, entry)
         except SenselessEntryError:
             self._pass_over(entry)
+
+    def _feed_unknown(self, entry: Entry) -> None:
+        """An entry of a connection that has no track: this one opens it, or its opening is lost."""
+        connection = entry.connection
+        if connection not in self.unknown:
+            self._meet(connection, 0)
+        track = self.tracks[connection] = self.unknown.take(connection)
+        track.next_entry = (entry.number + (entry.kind != Kind.CHECKPOINT)) % NUMBERS
+        self.last_mono_ns = entry.mono_ns
+        try:
+            _action(self._actions, entry)(track, entry)
+        finally:
+            if self.tracks.get(connection) is track and self.unknown.keep(track):
+                del self.tracks[connection]
+
+    def _meet(self, connection: int, next_entry: int) -> None:
+        if len(self.tracks) + len(self.unknown) >= MOST_OPEN:
+            raise SenselessEntryError("more connections than any proxy has")
+        is_new = self._ledger.closed is not None
+        self.unknown.meet(connection, next_entry, self._streams.since_ns, is_new=is_new)
 
     def damage(self) -> None:
         """Entries are missing here, nobody knows which. Without numbers it may be any connection's."""
@@ -134,14 +157,14 @@ class Assembly:
     def forget(self) -> None:
         """What the log held up to here has become rows, and what was known of its connections is lost."""
         self.tracks.clear()
+        self.unknown.clear()
         self.begun = True
         self._ledger.closed = None
 
     def finish(self) -> None:
         """The log has ended; so have all connections."""
-        for track in self.tracks.values():
-            self._close(track, self.last_mono_ns, SESSION_ENDED, {})
-        self.tracks.clear()
+        for connection in [*self.tracks, *self.unknown]:
+            self._close(self._pop(connection), self.last_mono_ns, SESSION_ENDED, {})
         cause, detail = (ENDED, {}) if self.ended else (DIED, {"torn_bytes": self.torn_bytes})
         self.events.session(cause, self.last_mono_ns, detail)
 
@@ -180,12 +203,6 @@ class Assembly:
         self.rows.describe(known)
         self.events.opened(known, opened_ns)
         return known
-
-    def _meet(self, connection: int) -> Track:
-        """A connection that has no track: this entry opens it, or its opening is lost."""
-        is_new = self._ledger.closed is not None
-        track = self.tracks[connection] = Track.of_unknown(connection, self._streams.since_ns, is_new=is_new)
-        return track
 
     def _made(self, track: Track, entry: Entry) -> None:
         if len(entry.data) < SHORTEST_MADE:
@@ -289,30 +306,47 @@ class Assembly:
     def _roll(self, entry: Entry) -> None:
         told = facts(entry)
         numbers = dict(told["open"])
+        ended = sorted({*self.tracks, *self.unknown} - numbers.keys())
+        # before it tells of others: whoever has known none of these has met them when it ended
+        is_new = self._ledger.closed is not None
+        self._end_unseen(ended, self._ledger.missed(told["closed"]), entry.mono_ns)
         for connection, number in numbers.items():
-            track = self.tracks.get(connection) or self._meet(connection)
-            if track.next_entry != number:
-                track.break_off(REASON_DAMAGE, self._streams.since_ns)
-            track.next_entry = number
-        ended = [self.tracks.pop(connection) for connection in self.tracks.keys() - numbers.keys()]
-        missed = self._ledger.missed(told["closed"])
-        self._end_unseen(sorted(ended, key=lambda track: track.connection), missed, entry.mono_ns)
+            self._goes_on(connection, number, is_new=is_new)
 
-    def _end_unseen(self, ended: list[Track], missed: Missed | None, mono_ns: int) -> None:
-        """Connections whose ends are lost, and `missed`: what all those held whose ends are, these among them."""
-        since_ns = self._streams.since_ns
-        for track in ended:
-            track.break_off(REASON_DAMAGE, since_ns)
-        if missed is not None and missed.connections == len(ended) == 1:
-            self._close(ended[0], mono_ns, REASON_DAMAGE, {"sequence": missed.frames, "offsets": (missed.bytes, 0)})
+    def _goes_on(self, connection: int, number: int, *, is_new: bool) -> None:
+        """A connection is open, and its next entry will have this number."""
+        track, since_ns = self.tracks.get(connection), self._streams.since_ns
+        if track is None:
+            if connection in self.unknown:
+                self.unknown.goes_on(connection, number)
+            else:
+                self.unknown.meet(connection, number, since_ns, is_new=is_new)
             return
-        for track in ended:
+        if track.next_entry != number:
+            track.break_off(REASON_DAMAGE, since_ns)
+        track.next_entry = number
+
+    def _pop(self, connection: int) -> Track:
+        """A connection's track, which has ended."""
+        return self.tracks.pop(connection) if connection in self.tracks else self.unknown.take(connection)
+
+    def _end_unseen(self, ended: list[int], missed: Missed | None, mono_ns: int) -> None:
+        """Connections whose ends are lost, and `missed`: what all those held whose ends are, these among them."""
+        since_ns, is_told = self._streams.since_ns, missed is not None and missed.connections == len(ended) == 1
+        had: list[tuple[int, int | None]] = []
+        for connection in ended:
+            track = self._pop(connection)
+            track.break_off(REASON_DAMAGE, since_ns)
+            if missed is not None and is_told:
+                told = {"sequence": missed.frames, "offsets": (missed.bytes, 0)}
+                self._close(track, mono_ns, REASON_DAMAGE, told)
+                return
+            had.append((track.sequence, None if track.broken is None else track.broken["behind"]))
             # all that is missing of it is told with the others'
             track.reached = None
             self._close(track, mono_ns, REASON_DAMAGE, {})
         if missed is not None and missed.connections:
-            numbers = [track.connection for track in ended]
-            self.events.connections_lost(since_ns, REASON_DAMAGE, missed.without(ended), numbers)
+            self.events.connections_lost(since_ns, REASON_DAMAGE, missed.without(had), ended)
 
     # to go on elsewhere
 
@@ -327,7 +361,7 @@ class Assembly:
             "ended": self.ended,
             "is_numbered": self.is_numbered,
             "closed": None if closed is None else asdict(closed),
-            "tracks": [track.state(blob) for track in self.tracks.values()],
+            "tracks": [track.state(blob) for track in self._all_tracks()],
         }
 
     def restore(self, state: dict[str, Any], blob: bytes | memoryview) -> None:
@@ -338,7 +372,15 @@ class Assembly:
         self._ledger.closed = None if state["closed"] is None else Totals(**state["closed"])
         for saved in state["tracks"]:
             track = Track.from_state(self.routes, saved, blob)
-            self.tracks[track.connection] = track
+            if not self.unknown.keep(track):
+                self.tracks[track.connection] = track
+
+    def _all_tracks(self) -> Iterator[Track]:
+        yield from self.tracks.values()
+        for connection in [*self.unknown]:
+            track = self.unknown.take(connection)
+            yield track
+            self.unknown.keep(track)
 
 
 def _action(actions: Mapping[int, Action], entry: Entry) -> Action:

@@ -8,6 +8,7 @@ one behind the other in a buffer that the binary column then uses as it is.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -19,6 +20,12 @@ from recorder.capture import frames as c
 MOST_BYTES = 64 * 1024 * 1024
 # rows in a row group at most: their numbers take some 300 bytes a row while they wait here
 MOST_ROWS = 100_000
+# what names take in a row group at most: where they are long, it has fewer rows
+MOST_NAMES = 128 * 1024 * 1024
+# masked and omitted spans in a row group at most, as a hundred bytes each while they wait here
+MOST_SPANS = 500_000
+# rows of events in a row group at most: each takes a kilobyte while it waits here
+MOST_EVENTS = 20_000
 
 Spans = list[tuple[int, int]]
 
@@ -72,6 +79,8 @@ class Table:
 
     def __init__(self) -> None:
         self.values: list[Any] = []
+        # characters of the longest
+        self.widest = 0
         self._numbers: dict[Any, int] = {}
 
     def number(self, value: Any) -> int:
@@ -80,6 +89,7 @@ class Table:
         if found is None:
             found = self._numbers[value] = len(self.values)
             self.values.append(value)
+            self.widest = max(self.widest, _width(value))
         return found
 
 
@@ -110,13 +120,17 @@ class FrameRows:
         self._masked: dict[int, Spans] = {}
         self._omitted: dict[int, Spans] = {}
         self._notes: dict[int, str] = {}
+        self._spans = 0
 
     def __len__(self) -> int:
         return len(self.numbers) // WIDTH
 
     def takes(self, size: int) -> bool:
         """Whether a frame of this size still belongs into this group."""
-        return not self.numbers or (len(self.body) + size <= MOST_BYTES and len(self) < MOST_ROWS)
+        rows, shared = len(self), self.shared
+        names = rows * (shared.peers.widest + shared.client_ids.widest)
+        is_small = rows < MOST_ROWS and names <= MOST_NAMES and self._spans <= MOST_SPANS
+        return not rows or (is_small and len(self.body) + size <= MOST_BYTES)
 
     def correct(self, name: str, value: Any) -> None:
         """Changes a number of the row that was added last."""
@@ -125,6 +139,7 @@ class FrameRows:
     def note(self, stored: int, masked: Spans, omitted: Spans, note: str | None) -> None:
         """What is rare of the row that was added last, of which `stored` bytes end the body."""
         row = len(self) - 1
+        self._spans += len(masked) + len(omitted)
         if omitted:
             self._omitted[row] = omitted
             self._stored[row] = stored
@@ -172,9 +187,15 @@ class EventRows:
         self.session = session
         self.cluster = cluster
         self._rows: list[tuple[Any, ...]] = []
+        self._details = 0
 
     def __len__(self) -> int:
         return len(self._rows)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it is time for another row group."""
+        return len(self) >= MOST_EVENTS or self._details >= MOST_BYTES
 
     def add(
         self,
@@ -192,6 +213,7 @@ class EventRows:
         """One event; fields are those of the columns, None where they don't apply."""
         at_ns = mono_ns + clock_ns
         at = at_ns // 1000
+        self._details += len(detail or "")
         self._rows.append(
             (self.session, cluster or self.cluster, connection, at, at_ns, mono_ns, kind, cause, frames, size, detail)
         )
@@ -202,6 +224,12 @@ class EventRows:
         columns = zip(*self._rows, strict=True) if self._rows else [[] for _ in schema]
         arrays = [pa.array(list(values), field.type) for values, field in zip(columns, schema, strict=True)]
         return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _width(value: Any) -> int:
+    if isinstance(value, tuple):
+        return sum(map(_width, value))
+    return len(value) if isinstance(value, str) else 0
 
 
 def _constant(value: str | None, rows: int) -> Any:
@@ -231,6 +259,16 @@ def _sparse(rare: dict[int, Any], rows: int, kind: Any) -> Any:
     if not rare:
         return pa.nulls(rows, kind)
     if pa.types.is_list(kind):
-        rare = {row: [{"start": start, "length": length} for start, length in spans] for row, spans in rare.items()}
+        return _spans(rare, rows, kind)
     get: Callable[[int], Any] = rare.get
     return pa.array([get(row) for row in range(rows)], kind)
+
+
+def _spans(rare: dict[int, Spans], rows: int, kind: Any) -> Any:
+    """Of each row a list, or null: there may be millions of spans, which are no dicts here."""
+    counts = [len(rare.get(row, ())) for row in range(rows)]
+    numbers = pa.array(chain.from_iterable(chain.from_iterable(rare[row] for row in sorted(rare))), pa.int32())
+    pairs = pa.StructArray.from_arrays([numbers[::2], numbers[1::2]], fields=list(kind.value_type))
+    ends = pc.cumulative_sum(pa.array([0, *counts], pa.int32()))
+    mask = pa.array([row not in rare for row in range(rows)])
+    return pa.ListArray.from_arrays(ends, pairs, type=kind, mask=mask)

@@ -16,7 +16,7 @@ from msgspec.json import Decoder
 from proxy.conversation.exchange import FrameKind, OpaqueReason
 from proxy.wire.dialects import Dialect
 from recorder.capture.frames import MOST_COUNTED
-from recorder.capture.spool import MOST, MOST_ENTRY, NO_CONNECTION, NUMBERS, Entry, Kind
+from recorder.capture.spool import MOST, MOST_ENTRY, MOST_OPEN, NO_CONNECTION, NUMBERS, Entry, Kind
 
 Count = Annotated[int, Meta(ge=0, le=MOST)]
 Total = Annotated[int, Meta(ge=0, le=MOST_COUNTED)]
@@ -202,7 +202,7 @@ class Totals(TypedDict):
 class Roll(TypedDict):
     """`open`: connections, each with the number of its next entry."""
 
-    open: list[tuple[Count, Annotated[int, Meta(ge=0, lt=NUMBERS)]]]
+    open: Annotated[list[tuple[Count, Annotated[int, Meta(ge=0, lt=NUMBERS)]]], Meta(max_length=MOST_OPEN)]
     closed: Totals
 
 
@@ -254,7 +254,7 @@ class SavedAssembly(TypedDict):
     ended: bool
     is_numbered: bool
     closed: Totals | None
-    tracks: list[SavedTrack]
+    tracks: Annotated[list[SavedTrack], Meta(max_length=MOST_OPEN)]
 
 
 class SavedProgress(TypedDict):

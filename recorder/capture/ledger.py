@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from recorder.capture.roll import Totals
-from recorder.capture.track import Track
 
 
 class Missed(NamedTuple):
@@ -16,14 +15,14 @@ class Missed(NamedTuple):
     frames: int | None
     bytes: int | None
 
-    def without(self, known: Sequence[Track]) -> Missed:
-        """Less what was recorded of some of them, which are known."""
+    def without(self, known: Sequence[tuple[int, int | None]]) -> Missed:
+        """Less what was recorded of some of them, which are known: frames and bytes (None: nobody knows) of each."""
         connections = max(self.connections - len(known), 0)
-        had = [track.broken["behind"] for track in known if track.broken is not None]
-        if self.frames is None or self.bytes is None or None in had:
+        sizes = [size for _, size in known if size is not None]
+        if self.frames is None or self.bytes is None or len(sizes) < len(known):
             return Missed(connections, None, None)
-        frames = self.frames - sum(track.sequence for track in known)
-        return Missed(connections, max(frames, 0), max(self.bytes - sum(had), 0))
+        frames = self.frames - sum(frames for frames, _ in known)
+        return Missed(connections, max(frames, 0), max(self.bytes - sum(sizes), 0))
 
 
 class Ledger:

@@ -13,7 +13,7 @@ import re
 import struct
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from crc32c import crc32c
@@ -23,7 +23,7 @@ from proxy.files import Folder
 from recorder.capture.assembly import Assembly
 from recorder.capture.facts import SavedSession, SenselessEntryError, checked
 from recorder.capture.segments import NUMBER
-from recorder.capture.spool import UnknownSpoolError
+from recorder.capture.spool import UnknownSpoolError, short_name
 
 STATE_FORMAT = 2
 STATE_MAGIC = b"KWSTATE\n"
@@ -86,7 +86,8 @@ def read_state(session: Folder, segment: int, assembly: Assembly) -> Progress:
         assembly.restore(told["assembly"], blob)
     except ValueError as error:
         raise SenselessEntryError(f"no session's state: {error}") from error
-    return Progress(**told["progress"])
+    progress = Progress(**told["progress"])
+    return replace(progress, cluster=short_name(progress.cluster))
 
 
 def check_states(session: Folder) -> None:

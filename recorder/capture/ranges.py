@@ -38,8 +38,11 @@ class RangeFiles:
         """The rows of the hour in which `at_ns` (wall clock) lies."""
         hour = at_ns // HOUR_NS
         rows = self._events.get(hour)
-        if rows is None:
-            rows = self._events[hour] = EventRows(self._session, self.cluster)
+        if rows is not None and not rows.is_full:
+            return rows
+        if rows is not None:
+            self._write_events(hour, rows)
+        rows = self._events[hour] = EventRows(self._session, self.cluster)
         return rows
 
     def finish(self) -> list[RangeFile]:
@@ -48,7 +51,7 @@ class RangeFiles:
             if len(group):
                 self._write_frames(hour, group)
         for hour, rows in self._events.items():
-            self._file(c.EVENTS_FOLDER, hour, c.events_schema()).write(rows.table())
+            self._write_events(hour, rows)
         return list(self._files.values())
 
     def discard(self) -> None:
@@ -58,6 +61,9 @@ class RangeFiles:
 
     def _write_frames(self, hour: int, group: FrameRows) -> None:
         self._file(c.FRAMES_FOLDER, hour, c.frames_schema()).write(group.table())
+
+    def _write_events(self, hour: int, rows: EventRows) -> None:
+        self._file(c.EVENTS_FOLDER, hour, c.events_schema()).write(rows.table())
 
     def _file(self, kind: str, hour: int, schema: object) -> RangeFile:
         file = self._files.get((kind, hour))

@@ -6,6 +6,7 @@ Memory and work are bounded by the segment's size, whatever its lengths say.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Iterator
@@ -132,10 +133,22 @@ class SegmentReader:
             stretch = os.pread(self._file.fileno(), size, at)
             if len(stretch) <= _BEFORE + _WITHIN:
                 return
-            for match in _LIKELY.finditer(stretch, _BEFORE):
-                yield at + match.start() - _BEFORE
+            if not stretch.strip(b"\0"):
+                # no entry begins in nothing but zeros
+                at = max(at, self._data_from(at + len(stretch), end) - len(stretch))
+            else:
+                for match in _LIKELY.finditer(stretch, _BEFORE):
+                    yield at + match.start() - _BEFORE
             at += len(stretch) - _BEFORE - _WITHIN + 1
             size = min(size * 2, self.BLOCK)
+
+    def _data_from(self, at: int, end: int) -> int:
+        """From where on there may be anything but zeros: a hole takes no room on the disk, and no time here."""
+        try:
+            return min(os.lseek(self._file.fileno(), at, os.SEEK_DATA), end)
+        except OSError as error:
+            # a file system without holes knows no such call, and says that all is data; behind the last data is none
+            return end if error.errno == errno.ENXIO else at
 
     def _is_entry(self, at: int, end: int) -> bool:
         size = spool.wanted(os.pread(self._file.fileno(), 8, at), 0)

@@ -23,7 +23,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -48,6 +48,14 @@ UNNUMBERED = -1
 MOST = (1 << 62) - 1
 # of an entry: chunks are far smaller, and a roll of three million connections is as large
 MOST_ENTRY = 64 * 1024 * 1024
+
+# of a name that stands on every row of a connection or of a segment: it must not fill the memory
+LONGEST_NAME = 1024
+# masked spans of an entry: none of a chunk's (256 KiB) is less than a byte, nor less than a byte behind the one before
+MOST_SPANS = 1 << 20
+
+# connections that are open at a time: each has a port and two descriptors of the proxy's, and a reader's memory
+MOST_OPEN = 1 << 16
 
 Spans = tuple[tuple[int, int], ...]
 
@@ -177,7 +185,12 @@ def _head(text: bytes) -> SegmentHead:
         raise DamagedSegmentError("the segment's head says no time")
     if not (isinstance(head.session, str) and isinstance(head.cluster, str | None)):
         raise DamagedSegmentError("the segment's head says no names")
-    return head
+    return replace(head, cluster=short_name(head.cluster))
+
+
+def short_name(name: str | None) -> str | None:
+    """The name as rows have it."""
+    return None if name is None else name[:LONGEST_NAME]
 
 
 def entry_head(
@@ -216,6 +229,8 @@ def entries(buffer: bytes, at: int = 0, seed: int = 0, *, numbered: bool = True)
         end = at + 8 + length
         data_at = at + fixed + spans * _SPAN.size
         if end > end_of_buffer or data_at > end or crc32c(view[at + 8 : end], seed) != crc:
+            return
+        if spans > MOST_SPANS:
             return
         masked = _spans(buffer, at + fixed, spans) if spans else ()
         if direction > 1 or kind not in _KINDS or connection < NO_CONNECTION or not 0 <= mono_ns <= MOST:

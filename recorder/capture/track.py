@@ -18,6 +18,7 @@ from proxy.wire.dialects import Dialect
 from proxy.wire.framing import FrameLimits
 from recorder.capture.columns import Peers, Spans
 from recorder.capture.gap import REASON_DAMAGE
+from recorder.capture.spool import short_name
 
 # no head has a client id like this: the length is below -1
 _NO_CLIENT = b"\x80\x00"
@@ -25,8 +26,6 @@ _NO_CLIENT = b"\x80\x00"
 _NEVER_A_CLIENT = b""
 # offset of the client id's length in a request, behind the frame's length
 CLIENT_ID_AT = 8
-# of a name that stands on every row of a connection: what somebody calls himself must not fill the memory
-LONGEST_NAME = 1024
 
 # start and stop, in offsets of the stream
 Stretches = deque[tuple[int, int]]
@@ -66,14 +65,16 @@ class Track:
     def __init__(self, connection: int, talk: Conversation | None, facts: dict[str, Any]) -> None:
         self.connection = connection
         self.talk = talk
-        self.facts = facts
+        self.facts: dict[str, Any] = {
+            name: short_name(fact) if isinstance(fact, str) else fact for name, fact in facts.items()
+        }
         self.broken: dict[str, Any] | None = None
         # while it is broken off: how far each stream has been seen to go on; None: not at all
         self.reached: list[int] | None = None
         self.next_entry = 0
         self.sequence = 0
         # of the client's certificate, until somebody logs in
-        self.principal: str | None = facts.get("principal")
+        self.principal: str | None = self.facts.get("principal")
         # client ids of requests in flight that are not the usual one of the connection, with their exchanges' numbers
         self.clients: deque[tuple[int, str | None]] = deque()
         self.usual_client = _NO_CLIENT if self.dialect is Dialect.KAFKA else _NEVER_A_CLIENT
@@ -127,10 +128,10 @@ class Track:
         return Peers(
             self.connection,
             facts.get("node"),
-            _short(facts.get("listener")),
-            _short(facts.get("client")),
-            _short(self.principal),
-            _short(facts.get("cluster")),
+            facts.get("listener"),
+            facts.get("client"),
+            short_name(self.principal),
+            facts.get("cluster"),
             self.dialect.value,
         )
 
@@ -330,10 +331,6 @@ class Track:
 def _whole_until(side: Any) -> int:
     """The stream offset behind the last frame that has come whole."""
     return int(side.begin if side.left else side.offset)
-
-
-def _short(name: str | None) -> str | None:
-    return None if name is None else name[:LONGEST_NAME]
 
 
 def _is_answerable(exchange: Exchange) -> bool:

@@ -1,6 +1,8 @@
 """Row groups: what was added is what the table holds, and their size is bounded."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from recorder.capture import columns
 from recorder.capture import frames as c
@@ -43,6 +45,34 @@ def test_a_row_has_its_own_numbers_and_those_it_shares() -> None:
     assert (row["at_ns"], row["mono_ns"], row["first_mono_ns"]) == (CLOCK_NS + 1_234, 1_234, 1_000)
     assert row["at"].microsecond == 1
     assert (row["node"], row["cluster"], row["note"], row["masked"], row["omitted"]) == (None,) * 5
+
+
+def test_where_names_are_long_a_group_has_fewer_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columns, "MOST_NAMES", 10_000)
+    rows = group()
+    assert rows.shared.client_ids.number("i" * 2_000) == 2
+    while rows.takes(5):
+        add(rows, b"frame", client=2)
+    assert len(rows) == 10_000 // (2_000 + len("lcalice" + c.KAFKA)) + 1
+
+
+def test_where_spans_are_many_a_group_has_fewer_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columns, "MOST_SPANS", 100)
+    rows = group()
+    while rows.takes(5):
+        add(rows, b"frame")
+        rows.note(5, [(at, 1) for at in range(30)], [], None)
+    assert len(rows) == 4
+
+
+@given(st.lists(st.none() | st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=3), min_size=1))
+def test_spans_are_those_of_their_rows(wanted: list[list[tuple[int, int]] | None]) -> None:
+    rows = group()
+    for spans in wanted:
+        add(rows, b"frame")
+        rows.note(5, spans or [], [], None)
+    found = [row["masked"] and [tuple(span.values()) for span in row["masked"]] for row in rows.table().to_pylist()]
+    assert found == [spans or None for spans in wanted]
 
 
 def test_a_row_that_no_exchange_owns_has_nulls() -> None:

@@ -2,7 +2,6 @@
 
 from recorder.capture.ledger import Ledger, Missed
 from recorder.capture.roll import Totals
-from recorder.capture.track import Track
 
 
 def test_who_has_seen_all_has_missed_nothing() -> None:
@@ -33,17 +32,9 @@ def test_a_writer_that_is_behind_is_not_believed() -> None:
     assert ledger.missed({"connections": 4, "frames": 4, "bytes": 4}) == Missed(0, 0, 0)
 
 
-def track(sequence: int, behind: int | None) -> Track:
-    made = Track.of_unknown(1, 0, is_new=behind is not None)
-    made.sequence = sequence
-    assert made.broken is not None
-    made.broken["behind"] = behind
-    return made
-
-
 def test_what_is_known_of_some_is_not_missed() -> None:
-    assert Missed(3, 50, 500).without([track(4, 40), track(6, 60)]) == Missed(1, 40, 400)
+    assert Missed(3, 50, 500).without([(4, 40), (6, 60)]) == Missed(1, 40, 400)
 
 
 def test_of_whom_nobody_knows_what_there_was_nobody_knows_what_is_missing() -> None:
-    assert Missed(3, 50, 500).without([track(4, None)]) == Missed(2, None, None)
+    assert Missed(3, 50, 500).without([(4, None)]) == Missed(2, None, None)

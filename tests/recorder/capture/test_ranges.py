@@ -60,6 +60,17 @@ def test_a_full_group_is_written_and_a_large_frame_stands_alone(
     assert list(published(files, tmp_path).values()) == [[2, 1, 1, 1]]
 
 
+@pytest.mark.parametrize("bound", ["MOST_EVENTS", "MOST_BYTES"])
+def test_events_do_not_wait_for_the_end_of_a_range_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str
+) -> None:
+    monkeypatch.setattr(columns, bound, 3)
+    files = range_files(tmp_path)
+    for _ in range(7):
+        files.events(FIRST).add("session", None, 0, 0, detail="1")
+    assert list(published(files, tmp_path).values()) == [[3, 3, 1]]
+
+
 def test_a_clock_that_was_set_begins_a_group(tmp_path: Path) -> None:
     files = range_files(tmp_path)
     add(files.frames(FIRST, 0, 1), b"x")

@@ -58,8 +58,19 @@ def read_past_damage(reader: SegmentReader, limit: int | None = None) -> list[En
     return found
 
 
+STRANGE = ("000000009.log", "00000000.log", "9.log", "9" * 22 + ".log", "\N{ARABIC-INDIC DIGIT NINE}" * 8 + ".log")
+
+
 def test_segments_are_listed_by_number_and_nothing_else_is(session: Folder) -> None:
-    for name in ("00000010.log", "00000009.log", ".00000011.log", "writer.lock", "00000009.state", "123456789.log"):
+    for name in (
+        "00000010.log",
+        "00000009.log",
+        ".00000011.log",
+        "writer.lock",
+        "00000009.state",
+        "123456789.log",
+        *STRANGE,
+    ):
         (session.path / name).touch()
     assert module.segments(session) == [9, 10, 123456789]
 
@@ -136,6 +147,37 @@ def test_an_entry_is_found_behind_damage_of_any_length(session: Folder, monkeypa
         reader = SegmentReader(session, 3)
         assert read_past_damage(reader) == [last]
         assert reader.passed_over == length
+
+
+@pytest.mark.parametrize("is_hole", [True, False], ids=["hole", "zeros"])
+def test_what_is_nothing_but_zeros_is_passed_by(
+    session: Folder, monkeypatch: pytest.MonkeyPatch, is_hole: bool
+) -> None:
+    """A hole takes no room on the disk; so many gigabytes may stand there."""
+    size, first, last = (40 << 30) if is_hole else (16 << 20), chunk(0, 20), chunk(7, 20)
+    path = write_segment(session, log_of([first]))
+    with path.open("rb+") as file:
+        for at in (size - 5, size + (1 << 20)):
+            file.seek(at)
+            file.write(log_of([last]))
+        if not is_hole:
+            file.seek(len(ENCODED) + len(log_of([first])))
+            file.write(bytes(size - 5 - file.tell()))
+    read, pread = [0], os.pread
+    monkeypatch.setattr(os, "pread", lambda *told: (read.__setitem__(0, read[0] + told[1]), pread(*told))[1])
+    likely: list[int] = []
+    is_entry = SegmentReader._is_entry
+    monkeypatch.setattr(SegmentReader, "_is_entry", lambda *told: likely.append(told[1]) or is_entry(*told))
+    assert read_past_damage(SegmentReader(session, 3)) == [first, last, last]
+    assert read[0] < 100 << 20
+    assert len(likely) < 100
+
+
+def test_an_entry_of_more_spans_than_bytes_can_have_is_none(session: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spool, "MOST_SPANS", 10)
+    many = chunk(0, 20)._replace(spans=((0, 1),) * 11)
+    write_segment(session, log_of([many, chunk(20, 5)._replace(spans=((0, 1),) * 3)]))
+    assert [len(entry.spans) for entry in read_past_damage(SegmentReader(session, 3))] == [3]
 
 
 def test_what_looks_like_an_entry_in_a_recorded_stream_is_none(session: Folder) -> None:

@@ -1,0 +1,134 @@
+"""Of connections that a log only names, little is kept, and of no more than a proxy may have open."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from recorder.capture import spool, storage
+from recorder.capture.assembly import Assembly
+from recorder.capture.facts import SenselessEntryError, facts
+from recorder.capture.ranges import RangeFiles
+from recorder.capture.spool import LONGEST_NAME, MOST_OPEN, Entry, Kind
+from recorder.capture.track import Track
+from recorder.capture.unknown import Unknown
+from tests.recorder.capture.looks import event_rows
+
+MANY = 20_000
+# a log has 40 bytes or fewer of each; beside the row that tells its end
+MOST_EACH = 1_000
+
+
+def roll(numbers: dict[int, int], *, connections: int = 0) -> Entry:
+    told = {"open": [*numbers.items()], "closed": {"connections": connections, "frames": 0, "bytes": 0}}
+    return Entry(Kind.ROLL, 0, -1, 0, 5, json.dumps(told).encode(), (), 0)
+
+
+def entry(kind: Kind, connection: int, number: int = 0, **told: object) -> Entry:
+    return Entry(kind, 0, connection, 0, 5, json.dumps(told).encode() if told else b"", (), number)
+
+
+@pytest.fixture
+def assembly(tmp_path: Path) -> Assembly:
+    made = Assembly()
+    made.begin_range(RangeFiles(tmp_path, "s", 1, None), 1_000)
+    return made
+
+
+def named_in_a_roll() -> Iterator[Entry]:
+    yield roll(dict.fromkeys(range(MANY), 1))
+
+
+def heard_once() -> Iterator[Entry]:
+    return (entry(Kind.END_OF_STREAM, number, 3) for number in range(MANY))
+
+
+def with_bytes() -> Iterator[Entry]:
+    return (Entry(Kind.BYTES, 0, number, 9, 5, b"x", (), 3) for number in range(MANY))
+
+
+@pytest.mark.parametrize("log", [named_in_a_roll, heard_once, with_bytes])
+def test_a_connection_of_which_nothing_is_known_takes_little_memory(
+    assembly: Assembly, log: Callable[[], Iterator[Entry]]
+) -> None:
+    entries = list(log())
+    tracemalloc.start()
+    try:
+        for one in entries:
+            assembly.feed(one)
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(assembly.unknown) == MANY
+    assert taken / MANY < MOST_EACH
+
+
+def test_no_more_are_known_than_a_proxy_may_have_open(assembly: Assembly, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("recorder.capture.assembly.MOST_OPEN", 10)
+    for number in range(50):
+        kind = Kind.OPENED if number % 2 else Kind.END_OF_STREAM
+        assembly.feed(entry(kind, number, client="c") if number % 2 else entry(kind, number))
+    assert len(assembly.tracks) + len(assembly.unknown) == 10
+    # what the others said is part of the log that is lost
+    assert assembly.senseless_bytes > 40 * 30
+
+
+def test_a_roll_names_no_more_either() -> None:
+    with pytest.raises(SenselessEntryError):
+        facts(roll(dict.fromkeys(range(MOST_OPEN + 1), 1)))
+
+
+def test_who_speaks_at_last_has_lost_what_came_before(assembly: Assembly, tmp_path: Path) -> None:
+    """Whatever was heard of a connection between, what it lacks is the same."""
+    assembly.feed(roll({1: 4, 2: 7}))
+    assembly.feed(Entry(Kind.BYTES, 0, 1, 100, 6, b"x" * 20, (), 4))
+    assembly.feed(Entry(Kind.BYTES, 1, 1, 300, 7, b"x" * 5, (), 5))
+    assembly.feed(entry(Kind.CLOSED, 2, 7, cause="drained", sequence=9, offsets=[50, 60]))
+    assembly.finish()
+    storage.publish(assembly.events.sink.finish(), storage.no_steps)  # type: ignore[attr-defined]
+    told = [(row["connection"], row["frames"], row["bytes"]) for row in event_rows(tmp_path, "gap")]
+    assert sorted(told) == [(1, None, 120 + 305), (2, 9, 110)]
+
+
+def test_a_track_of_which_something_is_known_is_none_of_these() -> None:
+    unknown = Unknown()
+    known = Track(1, None, {"client": "c"})
+    lost = Track.of_unknown(2, 5, is_new=False)
+    lost.next_entry = 8
+    assert not unknown.keep(known)
+    assert unknown.keep(lost)
+    assert [*unknown] == [2]
+    again = unknown.take(2)
+    assert again.state(bytearray()) == lost.state(bytearray())
+    assert len(unknown) == 0
+
+
+def test_they_go_into_a_state_and_come_out_of_it(assembly: Assembly) -> None:
+    assembly.feed(roll({1: 4, 2: 7}))
+    assembly.feed(Entry(Kind.BYTES, 0, 1, 100, 6, b"x" * 20, (), 4))
+    assembly.feed(entry(Kind.OPENED, 3, 0, client="c"))
+    state = json.loads(json.dumps(assembly.state(bytearray())))
+    restored = Assembly()
+    restored.restore(state, b"")
+    assert (len(restored.tracks), len(restored.unknown)) == (1, 2)
+    assert json.loads(json.dumps(restored.state(bytearray()))) == state
+
+
+def test_a_long_name_is_short_wherever_it_is_kept(assembly: Assembly, tmp_path: Path) -> None:
+    long = "x" * 100_000
+    names = dict.fromkeys(("client", "listener", "cluster", "principal", "upstream"), long)
+    assembly.feed(entry(Kind.OPENED, 1, 0, **names))
+    for number in range(200):
+        assembly.feed(entry(Kind.END_OF_STREAM, 1, number + 1))
+    track = assembly.tracks[1]
+    assert {*map(len, track.facts.values())} == {LONGEST_NAME}
+    assert sum(len(name or "") for name in track.described()[2:6]) == 4 * LONGEST_NAME
+    assembly.finish()
+    storage.publish(assembly.events.sink.finish(), storage.no_steps)  # type: ignore[attr-defined]
+    assert {len(row["cluster"]) for row in event_rows(tmp_path, "half_closed")} == {LONGEST_NAME}
+    head = spool.SegmentHead("s", 1, 1, 1, 0, long)
+    assert spool.decode_head(spool.encode_head(head)[0]).head.cluster == long[:LONGEST_NAME]
