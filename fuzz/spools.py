@@ -119,6 +119,7 @@ class Session:
                 self._begin()
             elif kind == STATE:
                 self._say_state(data)
+                self._begin()
             else:
                 number = self._counted(kind, connection, data) if number == COUNTED else number
                 self._log += spool.entry_head(
@@ -152,13 +153,14 @@ class Session:
         self._total += len(self._log)
 
     def _say_state(self, data: bytes) -> None:
-        """The length of the JSON, the JSON, and bytes of unfinished frames; the state behind the segment before."""
+        """The length of the JSON, the JSON, and bytes of unfinished frames; the segment that it stands behind is gone."""
         length = int.from_bytes(data[:4], "big")
         text, blob = data[4 : 4 + length], data[4 + length :]
         content = STATE_MAGIC + (1 if self._is_old else STATE_FORMAT).to_bytes(2, "big") + len(text).to_bytes(4, "big")
         content += text + blob
-        path = self._folder / state_name(self._number - 1)
+        path = self._folder / state_name(self._number)
         path.write_bytes(content + crc32c(content).to_bytes(4, "big"))
+        self._total += len(self._log)
 
 
 def session(data: bytes) -> None:
@@ -254,6 +256,6 @@ def _state_behind(items: Sequence[Item]) -> Record:
         for kind, direction, connection, offset, mono_ns, data, spans in items:
             assembly.feed(spool.Entry(kind, direction, connection, offset, mono_ns, data, spans))
     blob = bytearray()
-    progress = {"segment": 0, "finished": False, "cluster": None, "frames": 0, "bytes": 0, "log_bytes": None}
+    progress = {"segment": 1, "finished": False, "cluster": None, "frames": 0, "bytes": 0, "log_bytes": None}
     text = json.dumps({"progress": progress, "assembly": assembly.state(blob)}).encode()
     return Record(STATE, data=len(text).to_bytes(4, "big") + text + blob)

@@ -138,7 +138,7 @@ def analyze(
     if out and not overwrite:
         _check_free(out)
     with console(stderr=True).status("Spark is starting and reading the capture ..."):
-        found = _analyzed(folder, files, master, conf, window, out, kind, overwrite)
+        found = _analyzed(folder, master, conf, window, out, kind, overwrite, files)
     _show(screen, found, notes)
     if out:
         echo()
@@ -155,13 +155,13 @@ def _files(folder: str) -> dict[str, list[str]]:
 
 def _analyzed(
     folder: str,
-    files: dict[str, list[str]] | None,
     master: str,
     conf: dict[str, str],
     window: str | None,
     out: str | None,
     kind: str,
     overwrite: bool,
+    files: dict[str, list[str]] | None,
 ) -> Any:
     import tempfile
 

@@ -98,12 +98,13 @@ def check_states(session: Folder) -> None:
 
 
 def _read(session: Folder, segment: int) -> tuple[State, memoryview]:
-    if not _HEAD.size + _CRC <= session.size(state_name(segment)) <= MOST_STATE:
+    size = session.size(state_name(segment))
+    if not _HEAD.size + _CRC <= size <= MOST_STATE:
         raise SenselessEntryError("no state is so short, or so long")
     magic, number, length = _HEAD.unpack(session.read(state_name(segment), _HEAD.size))
     if magic != STATE_MAGIC or not 0 < length <= MOST_TOLD:
         raise SenselessEntryError("it does not begin like a state")
-    content = memoryview(session.read(state_name(segment), MOST_STATE))
+    content = memoryview(session.read(state_name(segment), size))
     body, crc = content[:-_CRC], content[-_CRC:]
     if crc32c(body).to_bytes(_CRC, "big") != crc:
         raise SenselessEntryError("the state is torn")

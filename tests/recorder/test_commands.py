@@ -86,6 +86,8 @@ def test_analyze_says_first_what_is_missing_then_what_could_be_read_and_then_the
 
 def test_behind_a_url_nobody_looks_for_a_log_and_that_is_said(analyzed: list[Any]) -> None:
     assert "not looked for behind a URL: what a log holds" in run("analyze", "hdfs://host/capture").stdout
+    # nor for its files
+    assert analyzed[0][-1] is None
 
 
 def test_analyze_prints_both_tables(captured: Path, analyzed: list[Any]) -> None:
@@ -101,7 +103,8 @@ def test_options_of_analyze_reach_the_job(captured: Path, analyzed: list[Any]) -
     result = run("analyze", captured, *options, "--out", captured / "out", "--format", "csv")
     assert result.exit_code == 0, result.output
     out = str(captured / "out")
-    assert analyzed == [(str(captured), "spark://host:7077", {"a.b": "c=d"}, "1 minute", out, "csv", False)]
+    files = {"frames": [str(captured / "frames" / "date=2026-11-21" / "hour=12" / "a-1-1.parquet")], "events": []}
+    assert analyzed == [(str(captured), "spark://host:7077", {"a.b": "c=d"}, "1 minute", out, "csv", False, files)]
     assert f"tables written to {out}" in result.stdout
 
 
@@ -187,5 +190,5 @@ def test_a_master_that_is_not_there_is_one_line(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr("signal.signal", lambda *_: None)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with pytest.raises(ClickException) as failed:
-        commands._analyzed(str(tmp_path), "spark://nobody:1", {}, None, None, "parquet", False)
+        commands._analyzed(str(tmp_path), "spark://nobody:1", {}, None, None, "parquet", False, None)
     assert failed.value.message.startswith("Spark did not start: java.lang.IllegalStateException: stopped (its log: ")
