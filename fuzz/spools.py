@@ -153,7 +153,7 @@ class Session:
         self._total += len(self._log)
 
     def _say_state(self, data: bytes) -> None:
-        """The length of the JSON, the JSON, and bytes of unfinished frames; the segment that it stands behind is gone."""
+        """The length of the JSON, the JSON, and bytes of unfinished frames; its segment is gone."""
         length = int.from_bytes(data[:4], "big")
         text, blob = data[4 : 4 + length], data[4 + length :]
         content = STATE_MAGIC + (1 if self._is_old else STATE_FORMAT).to_bytes(2, "big") + len(text).to_bytes(4, "big")
