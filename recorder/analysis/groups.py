@@ -14,9 +14,8 @@ _CALENDAR = ("0001-01-02", "9999-12-30")
 def by_api(window: str | None) -> list[Column]:
     """Grouping columns: WINDOW_START first if `window` (such as "1 minute") is given, then API.
 
-    WINDOW_START is null for times beyond any calendar, which Python has no value for.
-
     An api that the catalog does not know is called by its key, `api 1234`, so that two unknown ones stay apart.
+    WINDOW_START is null for times beyond any calendar, which Python has no value for.
     """
     api = F.coalesce(F.col(c.API), F.concat(F.lit("api "), F.col(c.API_KEY).cast("string"))).alias(c.API)
     if window is None:

@@ -131,7 +131,7 @@ class Assembly:
         """An entry of a connection that has no track: this one opens it, or its opening is lost."""
         connection = entry.connection
         if connection not in self.unknown:
-            self._meet(connection, 0)
+            self._meet(connection)
         track = self.tracks[connection] = self.unknown.take(connection)
         track.next_entry = (entry.number + (entry.kind != Kind.CHECKPOINT)) % NUMBERS
         self.last_mono_ns = entry.mono_ns
@@ -141,11 +141,11 @@ class Assembly:
             if self.tracks.get(connection) is track and self.unknown.keep(track):
                 del self.tracks[connection]
 
-    def _meet(self, connection: int, next_entry: int) -> None:
+    def _meet(self, connection: int) -> None:
         if len(self.tracks) + len(self.unknown) >= MOST_OPEN:
             raise SenselessEntryError("more connections than any proxy has")
         is_new = self._ledger.closed is not None
-        self.unknown.meet(connection, next_entry, self._streams.since_ns, is_new=is_new)
+        self.unknown.meet(connection, 0, self._streams.since_ns, is_new=is_new)
 
     def damage(self) -> None:
         """Entries are missing here, nobody knows which. Without numbers it may be any connection's."""
@@ -307,7 +307,7 @@ class Assembly:
         told = facts(entry)
         numbers = dict(told["open"])
         ended = sorted({*self.tracks, *self.unknown} - numbers.keys())
-        # before it tells of others: whoever has known none of these has met them when it ended
+        # asked before the roll's account becomes the reader's: who has lost their own can't tell whether one is new
         is_new = self._ledger.closed is not None
         self._end_unseen(ended, self._ledger.missed(told["closed"]), entry.mono_ns)
         for connection, number in numbers.items():
