@@ -16,6 +16,7 @@ import trio
 
 from proxy.net.waits import Watch, waits
 from proxy.rewrite.nodes import Address
+from proxy.threads import NoThread
 
 T = TypeVar("T")
 
@@ -301,8 +302,8 @@ def _reason(error: Exception) -> str:
     cause: BaseException = error.__cause__ or error
     while isinstance(cause, BaseExceptionGroup):
         cause = cause.exceptions[-1]
-    if isinstance(cause, socket.gaierror):
-        # its number is none of the system's errors, and tells nobody anything
+    if isinstance(cause, socket.gaierror | NoThread):
+        # the number of the first is none of the system's errors, and that of the second could mean much
         return cause.strerror or str(cause)
     if isinstance(cause, OSError) and cause.errno:
         # trio's own text repeats the address

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from proxy.files import Folder
+from proxy.threads import NoThread, start_thread
 from recorder.capture.status import Status, read_status
 
 # entries of so short a time are one step: a lag is exact to it
@@ -108,9 +109,8 @@ class Reports:
 
     def _begin_to_read(self) -> None:
         try:
-            threading.Thread(target=self._read, name="compactor's report", daemon=True).start()
-        except RuntimeError:
-            # there is no thread to be had now
+            start_thread(self._read, "compactor's report")
+        except NoThread:
             self._done.set()
 
     def _read(self) -> None:

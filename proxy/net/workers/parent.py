@@ -23,6 +23,7 @@ from prometheus_client.metrics_core import Metric as Family
 from proxy.config import BadSetting, ClusterSettings, ProxySettings
 from proxy.metrics.admin import Probe
 from proxy.metrics.collector import ClusterNumbers, Gathered, WiretapCollector, process_registry, worker_families
+from proxy.net.aside import open_process
 from proxy.net.cluster import Cluster, Common
 from proxy.net.nodes import Nodes
 from proxy.net.reloading import READ_SECONDS, Change, InEffect, Reload, drop, nothing_else
@@ -188,7 +189,7 @@ class Parent(Proxy):
 
     async def _start(self, number: int, place: int, sock: socket.socket) -> WorkerProcess:
         files = [sock.fileno(), self._places.descriptor]
-        process = await trio.lowlevel.open_process(
+        process = await open_process(
             [*self._command, *map(str, files)],
             stdin=subprocess.PIPE,
             pass_fds=files,

@@ -22,6 +22,7 @@ from proxy.rewrite.nodes import Address
 from tests.proxy.net.cluster import Broker
 from tests.proxy.net.peers import HOST, PATIENCE
 from tests.proxy.net.relays import ANY, settings, whole
+from tests.proxy.net.threads import no_threads
 from tests.proxy.net.workers.scripted import KILLED, Worker
 
 MOVED = [7, "moved.invalid", 9092]
@@ -420,3 +421,9 @@ async def test_what_can_not_be_listened_on_is_said_before_any_worker_begins(nurs
 @pytest.fixture(autouse=True)
 def _everything_is_logged(caplog):
     caplog.set_level(logging.INFO, logger="kafka-wiretap")
+
+
+async def test_a_worker_that_no_thread_can_start_is_an_error_of_the_machines(broker):
+    parent = Parent(whole(settings(broker.address)), ["worker"])
+    with no_threads(), socket.socket() as sock, pytest.raises(OSError, match="no thread can be had"):
+        await parent._start(1, 0, sock)
