@@ -26,6 +26,7 @@ from proxy.settings.load import Loaded, load
 from proxy.settings.reload import Reloaded, reloaded, why_it_waits
 from proxy.settings.sources import CONFIG
 from proxy.settings.wording import dotted
+from proxy.standard_error import never_wait
 from proxy.terminal import echo, harmless
 
 if TYPE_CHECKING:
@@ -231,6 +232,7 @@ def proxy(config: Path | None, **flags: Any) -> None:
         loaded = load(config, flags)
     except BadSetting as error:
         raise Wrong(*error.lines) from error
+    never_wait()
     log_to_stderr(loaded.proxy.log.level, loaded.proxy.log.format)
     click.get_current_context().meta[RUNS] = True
     try:

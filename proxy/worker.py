@@ -15,6 +15,7 @@ from proxy.config import BadSetting
 from proxy.log import log, log_to_stderr
 from proxy.net.workers import Job, run_worker
 from proxy.net.workers.job import read_job
+from proxy.standard_error import never_wait
 
 COMMAND = (sys.executable, "-m", "proxy.worker")
 
@@ -41,4 +42,5 @@ def _work(job: Job, files: tuple[int, int]) -> int:
 
 
 if __name__ == "__main__":
+    never_wait()
     sys.exit(main())

@@ -7,11 +7,11 @@
 
 A call to the kernel that hangs (a disk that is gone) can't be ended, only left. So what may hang is done in threads
 that can be abandoned, and should something hang that nobody thought of, the process ends without Python's own end.
+It is the event loop that hears of signals: a line of the log must not hold it up (`proxy.standard_error`).
 """
 
 from __future__ import annotations
 
-import logging
 import math
 import os
 import threading
@@ -26,6 +26,7 @@ import trio
 
 from proxy.log import log
 from proxy.net.aside import at_last
+from proxy.standard_error import all_written
 from proxy.threads import NoThread, start_thread
 
 # the recorder's last writes: its queue (64 MiB by default) onto a disk that takes 3.2 MiB a second
@@ -133,12 +134,12 @@ class LastResort:
 
 def leave(code: int) -> None:
     """Ends the process at once: Python's own end would wait for what hangs."""
-    # standard error may be what hangs
+    # standard error may be what hangs, and be one that is waited for
     with suppress(NoThread):
         start_thread(partial(_say_left, code), "last line of the log").join(SAY_SECONDS)
+    all_written(SAY_SECONDS)
     os._exit(code)
 
 
 def _say_left(code: int) -> None:
     log(ERROR, "something hangs: exiting without waiting for it", exit_code=code)
-    logging.shutdown()

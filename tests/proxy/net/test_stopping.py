@@ -124,7 +124,6 @@ async def test_a_fault_of_the_recorders_is_heard(autojump_clock):
 def exits(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """The codes of exits that were not made, because the test goes on."""
     codes: list[int] = []
-    monkeypatch.setattr(stopping.logging, "shutdown", lambda: None)
     monkeypatch.setattr(stopping.os, "_exit", codes.append)
     yield codes
     assert os._exit == codes.append
