@@ -26,7 +26,7 @@ def main() -> int:
     try:
         job = read_job(sys.stdin.buffer)
     except EOFError:
-        # the parent was killed before it had said a word
+        # the parent was killed before it had said all
         return 0
     log_to_stderr(job.settings.log.level, job.settings.log.format, worker=job.number)
     try:

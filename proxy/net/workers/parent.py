@@ -36,6 +36,7 @@ from proxy.net.workers.channel import Message
 from proxy.net.workers.force import Force
 from proxy.net.workers.job import Job, written
 from proxy.net.workers.link import Link, WorkerProcess
+from proxy.net.workers.process import Process
 from proxy.rewrite.nodes import Address, Node, NodeMap
 
 # workers read certificates themselves, and say so when they can't
@@ -197,12 +198,7 @@ class Parent(Proxy):
             # a Ctrl-C at the terminal reaches the parent, which tells the workers
             start_new_session=True,
         )
-        assert process.stdin is not None
-        # one that has ended already is found out by its exit code
-        with suppress(trio.BrokenResourceError):
-            async with process.stdin:
-                await process.stdin.send_all(Job(number, place, self._settings, self._recording, self._seed).dumped())
-        return process
+        return Process(process, Job(number, place, self._settings, self._recording, self._seed).dumped())
 
     def _greet(self, link: Link) -> None:
         if link.number <= self._outdated:
