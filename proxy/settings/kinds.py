@@ -153,6 +153,13 @@ def _path(raw: Any) -> Path:
     return Path(within(LONGEST_PATH, raw))
 
 
+def _file(raw: Any) -> Path:
+    path = _path(raw)
+    if path.name in ("", ".."):
+        raise Misread("is the path of a folder, not of a file")
+    return path
+
+
 def _password(raw: Any) -> str:
     """Any text, as it is: blanks may be part of it."""
     if not isinstance(raw, str):
@@ -185,6 +192,7 @@ SECONDS = Kind('seconds, or text such as "500ms", "10s", "2m"', _seconds, _writt
 TIMEOUT = _above_zero(SECONDS)
 SWITCH = Kind("true or false", _switch, bool)
 PATH = Kind("a path", _path, str)
+FILE = Kind("the path of a file", _file, str)
 PASSWORD = Kind("a text", _password, str)
 
 
