@@ -171,12 +171,12 @@ def test_where_it_is_no_file_or_there_is_no_thread_all_stays_as_it_was(monkeypat
 
 # whole processes
 
-NEVER = "import sys; from proxy.standard_error import never_wait; never_wait(); "
+NEVER = "import sys; from proxy import standard_error as own; own.LAST_SECONDS = {}; own.never_wait(); "
 
 
-def python(program: str, stderr: int = subprocess.PIPE) -> subprocess.CompletedProcess[str]:
+def python(program: str, stderr: int = subprocess.PIPE, patience: float = PATIENCE) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", NEVER + program],
+        [sys.executable, "-c", NEVER.format(patience) + program],
         cwd=ROOT,
         stderr=stderr,
         stdout=subprocess.PIPE,
@@ -196,7 +196,7 @@ def test_what_ends_a_process_shows_its_traceback_last():
 @pytest.mark.parametrize(("ends", "code"), [("sys.exit(0)", 0), ("sys.exit(3)", 3), ("{}['missing']", 1)])
 def test_a_process_ends_with_its_code_though_nobody_reads_what_it_says(ends, code):
     with full_pipe() as unread:
-        assert python(f"print('unheard', file=sys.stderr); {ends}", stderr=unread).returncode == code
+        assert python(f"print('unheard', file=sys.stderr); {ends}", unread, patience=0).returncode == code
 
 
 def test_a_child_has_standard_error_as_it_was():
