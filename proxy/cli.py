@@ -26,6 +26,7 @@ from proxy.settings.load import Loaded, load
 from proxy.settings.reload import Reloaded, reloaded, why_it_waits
 from proxy.settings.sources import CONFIG
 from proxy.settings.wording import dotted
+from proxy.standard_error import never_wait
 from proxy.terminal import echo, harmless
 
 if TYPE_CHECKING:
@@ -231,19 +232,22 @@ def proxy(config: Path | None, **flags: Any) -> None:
         loaded = load(config, flags)
     except BadSetting as error:
         raise Wrong(*error.lines) from error
+    never_wait()
     log_to_stderr(loaded.proxy.log.level, loaded.proxy.log.format)
     click.get_current_context().meta[RUNS] = True
     try:
-        sys.exit(_run_proxy(loaded, _reloading(loaded, config, flags)))
+        sys.exit(_run_proxy(loaded, config, flags))
     except BadSetting as error:
         raise Wrong(*loaded.retold(error)) from error
 
 
-def _run_proxy(loaded: Loaded, reload: Callable[[], InEffect]) -> int:
+def _run_proxy(loaded: Loaded, config: Path | None, flags: dict[str, Any]) -> int:
     from proxy import net
 
     # what is wrong with a state file is said before a capture is begun
     claims = net.Claims(loaded.proxy)
+    # what SIGHUP reads again is without the state files and the ports that stand in them
+    reload = _reloading(replace(loaded, proxy=claims.settings), config, flags)
     try:
         return _run_claimed(claims, loaded.capture, reload)
     except BadSetting:

@@ -15,6 +15,7 @@ from proxy.config import BadSetting
 from proxy.log import log, log_to_stderr
 from proxy.net.workers import Job, run_worker
 from proxy.net.workers.job import read_job
+from proxy.standard_error import never_wait
 
 COMMAND = (sys.executable, "-m", "proxy.worker")
 
@@ -25,7 +26,7 @@ def main() -> int:
     try:
         job = read_job(sys.stdin.buffer)
     except EOFError:
-        # the parent was killed before it had said a word
+        # the parent was killed before it had said all
         return 0
     log_to_stderr(job.settings.log.level, job.settings.log.format, worker=job.number)
     try:
@@ -41,4 +42,5 @@ def _work(job: Job, files: tuple[int, int]) -> int:
 
 
 if __name__ == "__main__":
+    never_wait()
     sys.exit(main())

@@ -11,7 +11,7 @@ from typing import Annotated
 from proxy.rewrite.nodes import Address
 from proxy.settings.addresses import ADDRESS, BROKERS, HOST
 from proxy.settings.keys import Key
-from proxy.settings.kinds import INTEGER, PATH, choice
+from proxy.settings.kinds import FILE, INTEGER, choice
 
 
 class MappingKind(StrEnum):
@@ -120,7 +120,7 @@ class Mapped:
     state: Annotated[
         Path | None,
         Key(
-            PATH,
+            FILE,
             "state",
             "Keeps nodes and their ports over restarts, for one listener and one cluster: a file that is another's is "
             "an error.",

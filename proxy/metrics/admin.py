@@ -22,6 +22,7 @@ from wsgiref.simple_server import ServerHandler, WSGIRequestHandler, WSGIServer
 from prometheus_client import CollectorRegistry, make_wsgi_app
 
 from proxy.log import log
+from proxy.threads import begin, no_thread
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
@@ -172,10 +173,10 @@ class _ThreadingServer(ThreadingMixIn, WSGIServer):
             return
         try:
             super().process_request(request, client_address)
-        except RuntimeError:
-            # there is no thread to be had: its place is free again
+        except RuntimeError as error:
+            # its place is free again
             self._places.release()
-            raise
+            raise no_thread() from error
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:
@@ -202,7 +203,7 @@ class Server:
         self._thread = threading.Thread(
             target=httpd.serve_forever, args=(POLL_SECONDS,), name="admin page", daemon=True
         )
-        self._thread.start()
+        begin(self._thread)
 
     def close(self) -> None:
         """Stops serving, and waits for the thread. Blocks."""

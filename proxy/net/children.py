@@ -12,6 +12,7 @@ from logging import WARNING
 import trio
 
 from proxy.log import log
+from proxy.net.aside import open_process
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 # a child that lived this long was well: the next pause is short again
@@ -28,8 +29,8 @@ async def look_after(command: Sequence[str], has_ended: Callable[[], None]) -> N
     while True:
         started = trio.current_time()
         try:
-            process = await trio.lowlevel.open_process(
-                list(command), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True
+            process = await open_process(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True
             )
             ended = f"exit code {await process.wait()}"
         except OSError as error:

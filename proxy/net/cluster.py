@@ -275,9 +275,7 @@ class Cluster:
             while True:
                 try:
                     sock, peer = await self._accept(listener)
-                    route = Route(Address(*peer[:2]), Address(*sock.getsockname()[:2]))
-                    plain = accepted(sock, str(route.client), self._settings.keepalive_seconds)
-                    client = towards_client(plain, self._secured.listener)
+                    arrival = self._arrived(sock, peer, node_id, here)
                 except ConnectionAbortedError:
                     continue
                 except OSError as error:
@@ -286,8 +284,31 @@ class Cluster:
                         refused = error.errno or 0
                     await trio.sleep(ACCEPT_PAUSE)
                     continue
+                except Exception:
+                    # it has been closed; the listener is the others' too
+                    log(ERROR, "fault in a connection that begins", trace=True, listener=here)
+                    await trio.sleep(ACCEPT_PAUSE)
+                    continue
                 refused = 0
-                self._begin(Arrival(client, route, node_id, here, trio.CancelScope()))
+                self._begin(arrival)
+
+    def _arrived(self, sock: trio.socket.SocketType, peer: Any, node_id: int | None, here: str) -> Arrival:
+        """A client's connection as it begins. Raises OSError, or a fault: then it is closed."""
+        try:
+            route = Route(Address(*peer[:2]), Address(*sock.getsockname()[:2]))
+            client = self._stream(sock, str(route.client))
+        except BaseException:
+            sock.close()
+            raise
+        return Arrival(client, route, node_id, here, trio.CancelScope())
+
+    def _stream(self, sock: trio.socket.SocketType, client: str) -> Stream:
+        plain = accepted(sock, client, self._settings.keepalive_seconds)
+        try:
+            return towards_client(plain, self._secured.listener)
+        except BaseException:
+            plain.close()
+            raise
 
     def _begin(self, arrival: Arrival) -> None:
         """From here on it is counted as open, until `_connection` ends."""

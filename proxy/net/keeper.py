@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from logging import INFO, WARNING
+from logging import ERROR, INFO, WARNING
 from pathlib import Path
 
 from proxy.log import log
 from proxy.net.state import State, write_state
+from proxy.threads import NoThread, start_thread
 
 
 class Keeper:
@@ -34,15 +35,24 @@ class Keeper:
                 return
             self._is_behind = True
             if not self._is_writing:
-                self._is_writing = True
-                # a daemon: the process may end while the disk hangs
-                threading.Thread(target=self._write_all, name="wiretap-state", daemon=True).start()
+                self._begin_to_write()
 
     def close(self) -> None:
         """What changes from now on is not kept. Blocks until the newest state is, or could not be."""
         with self._changes:
             self._is_closed = True
             self._changes.wait_for(lambda: not self._is_writing)
+        # what no thread could be had for
+        self._write_all()
+
+    def _begin_to_write(self) -> None:
+        try:
+            start_thread(self._write_all, "wiretap-state")
+        except NoThread as error:
+            # the next change tries again, or the end
+            self._say_failed(error)
+        else:
+            self._is_writing = True
 
     def _write_all(self) -> None:
         while self._begin():
@@ -58,10 +68,16 @@ class Keeper:
         try:
             write_state(self._path, self._newest())
         except OSError as error:
-            if not self._has_failed:
-                log(WARNING, "state file can't be written", path=self._path, reason=error.strerror)
-            self._has_failed = True
+            self._say_failed(error)
+        except Exception:
+            # this thread is waited for at the end, so it goes on
+            log(ERROR, "state file can't be written: a fault", trace=True, path=self._path)
         else:
             if self._has_failed:
                 log(INFO, "state file is written again", path=self._path)
             self._has_failed = False
+
+    def _say_failed(self, error: OSError) -> None:
+        if not self._has_failed:
+            log(WARNING, "state file can't be written", path=self._path, reason=error.strerror)
+        self._has_failed = True

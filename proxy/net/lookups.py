@@ -14,6 +14,9 @@ from typing import Any
 
 import trio
 
+from proxy.net.aside import in_thread
+from proxy.threads import NoThread
+
 # names that are looked up at a time; beyond these a name waits its turn. Threads that wait cost little
 PLACES = 64
 
@@ -65,7 +68,11 @@ class Lookups(trio.abc.HostnameResolver):
         look = partial(_look_up, asked, lookup)
         await trio.lowlevel.checkpoint()
         while lookup.waiting and lookup.found is None:
-            lookup.found = await trio.to_thread.run_sync(look, abandon_on_cancel=True, limiter=self._places)
+            try:
+                lookup.found = await in_thread(look, self._places)
+            except NoThread as error:
+                # nobody's task may end by an error: all of the proxy would
+                lookup.found = error
         del self._under_way[asked]
         lookup.ended.set()
 

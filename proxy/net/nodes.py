@@ -18,6 +18,7 @@ import trio
 from proxy.config import BadSetting, ClusterSettings
 from proxy.log import log
 from proxy.metrics.collector import NodeListener
+from proxy.net.aside import at_last
 from proxy.net.keeper import Keeper
 from proxy.net.news import News
 from proxy.net.own import OwnListeners
@@ -324,7 +325,7 @@ class Nodes:
     async def keep_last(self) -> None:
         """Returns when what is known is on the disk; what comes from now on is not kept."""
         if self._keeper is not None:
-            await trio.to_thread.run_sync(self._keeper.close, abandon_on_cancel=True)
+            await at_last(self._keeper.close)
 
 
 def _close(sockets: dict[int, socket.socket]) -> None:

@@ -19,7 +19,9 @@ import trio
 
 from proxy.config import BadSetting, ProxySettings
 from proxy.log import log
+from proxy.net.aside import in_thread
 from proxy.net.systemd import Systemd
+from proxy.threads import NoThread
 
 # a file takes milliseconds, or is on a disk that hangs
 READ_SECONDS = 10.0
@@ -67,9 +69,12 @@ class Aside:
         self._one = trio.CapacityLimiter(1)
 
     async def call(self, blocking: Callable[[], T]) -> T:
-        """What it returns. Raises BadSetting: it takes too long, or what was called before still hangs."""
+        """What it returns. Raises BadSetting: it takes too long, what was called before still hangs, or no thread."""
         with trio.move_on_after(READ_SECONDS):
-            return await trio.to_thread.run_sync(blocking, abandon_on_cancel=True, limiter=self._one)
+            try:
+                return await in_thread(blocking, self._one)
+            except NoThread as error:
+                raise BadSetting(f"they can't be read: {error.strerror}") from error
         raise BadSetting(f"they can't be read within {READ_SECONDS:.0f} s: is their disk well?")
 
 

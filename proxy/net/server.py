@@ -26,6 +26,7 @@ from proxy.config import BadSetting, ClusterSettings, ProxySettings
 from proxy.log import log
 from proxy.metrics.admin import Probe, Server, admin_app, serve_admin
 from proxy.metrics.collector import ClusterNumbers, registry
+from proxy.net.aside import at_last
 from proxy.net.children import look_after
 from proxy.net.cluster import Cluster, Common
 from proxy.net.door import Limit
@@ -285,7 +286,7 @@ class Proxy:
             async with trio.open_nursery() as keeping:
                 for cluster in self.clusters:
                     keeping.start_soon(cluster.nodes.keep_last)
-            await trio.to_thread.run_sync(self._released, abandon_on_cancel=True)
+            await at_last(self._released)
 
     def _make_clusters(self, accepting: trio.Nursery, connections: trio.Nursery) -> tuple[Cluster, ...]:
         room = Room(self._observer) if self._observer is not None else None

@@ -7,20 +7,27 @@
 
 A call to the kernel that hangs (a disk that is gone) can't be ended, only left. So what may hang is done in threads
 that can be abandoned, and should something hang that nobody thought of, the process ends without Python's own end.
+It is the event loop that hears of signals: a line of the log must not hold it up (`proxy.standard_error`).
 """
 
 from __future__ import annotations
 
-import logging
+import math
 import os
 import threading
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from enum import IntEnum
-from logging import ERROR
+from functools import partial
+from logging import ERROR, WARNING
 
 import trio
 
 from proxy.log import log
+from proxy.net.aside import at_last
+from proxy.standard_error import all_written
+from proxy.threads import NoThread, start_thread
 
 # the recorder's last writes: its queue (64 MiB by default) onto a disk that takes 3.2 MiB a second
 RECORDER_SECONDS = 20.0
@@ -69,7 +76,8 @@ class Stop:
     async def last_words(self, close: Callable[[], None]) -> bool:
         """Calls `close`, which blocks, in a thread, and waits for it no longer than it may take. Whether it returned.
 
-        Not cancelled with what is around it. One that has not returned goes on in its thread.
+        Not cancelled with what is around it. One that has not returned goes on in its thread. Where there is no thread
+        to be had, only the last resort ends a call that hangs.
         """
         self._only_recorder = True
         seconds = HURRIED_SECONDS if self.hurried.is_set() else RECORDER_SECONDS
@@ -77,7 +85,7 @@ class Stop:
         with trio.CancelScope(deadline=trio.current_time() + seconds, shield=True) as patience:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._end_at_once, patience)
-                await trio.to_thread.run_sync(close, abandon_on_cancel=True)
+                await at_last(close)
                 returned = True
                 nursery.cancel_scope.cancel()
         return returned
@@ -88,33 +96,50 @@ class Stop:
 
 
 class LastResort:
-    """Ends the process from a thread of its own, when it does not end in time."""
+    """Ends the process from a thread of its own, when it does not end in time.
+
+    The thread is there from the start: a machine that gives no more threads is one on which something may hang.
+    """
 
     def __init__(self) -> None:
-        self._timer: threading.Timer | None = None
+        self._deadline = math.inf
+        self._is_forgotten = False
+        self._changes = threading.Condition()
+        try:
+            self._thread: threading.Thread | None = start_thread(self._watch, "last resort")
+        except NoThread as error:
+            self._thread = None
+            log(WARNING, "should a stop hang, nothing ends it", reason=error.strerror)
 
     def end_within(self, seconds: float) -> None:
-        """From now; what was said before counts no more."""
-        self.forget()
-        self._timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), leave, [EXIT_CUT_OFF])
-        self._timer.daemon = True
-        self._timer.start()
+        """From now. A deadline that was set before holds where it is earlier: nobody puts the end off by a signal."""
+        with self._changes:
+            self._deadline = min(self._deadline, time.monotonic() + seconds)
+            self._changes.notify()
 
     def forget(self) -> None:
         """It has ended, or is about to."""
-        if self._timer is not None:
-            self._timer.cancel()
+        with self._changes:
+            self._is_forgotten = True
+            self._changes.notify()
+
+    def _watch(self) -> None:
+        with self._changes:
+            while not self._is_forgotten and (left := self._deadline - time.monotonic()) > 0:
+                self._changes.wait(min(left, threading.TIMEOUT_MAX))
+            hangs = not self._is_forgotten
+        if hangs:
+            leave(EXIT_CUT_OFF)
 
 
 def leave(code: int) -> None:
     """Ends the process at once: Python's own end would wait for what hangs."""
-    # standard error may be what hangs
-    said = threading.Thread(target=_say_left, args=[code], daemon=True)
-    said.start()
-    said.join(SAY_SECONDS)
+    # standard error may be what hangs, and be one that is waited for
+    with suppress(NoThread):
+        start_thread(partial(_say_left, code), "last line of the log").join(SAY_SECONDS)
+    all_written(SAY_SECONDS)
     os._exit(code)
 
 
 def _say_left(code: int) -> None:
     log(ERROR, "something hangs: exiting without waiting for it", exit_code=code)
-    logging.shutdown()

@@ -16,6 +16,7 @@ import trio
 
 from proxy.net.waits import Watch, waits
 from proxy.rewrite.nodes import Address
+from proxy.threads import NoThread
 
 T = TypeVar("T")
 
@@ -245,7 +246,7 @@ def _as_it_is(chunk: bytes | None) -> tuple[bytes | None]:
 
 def _keep_alive(sock: socket.socket, after: float) -> None:
     """Has the kernel ask a silent peer's machine whether it is there, and for as long again until it is lost."""
-    seconds = min(max(1, round(after)), LONGEST_KEEPALIVE)
+    seconds = round(min(max(1.0, after), LONGEST_KEEPALIVE))
     options = (("TCP_KEEPIDLE", seconds), ("TCP_KEEPINTVL", max(1, seconds // PROBES)), ("TCP_KEEPCNT", PROBES))
     with suppress(OSError):
         for option, value in options:
@@ -301,8 +302,8 @@ def _reason(error: Exception) -> str:
     cause: BaseException = error.__cause__ or error
     while isinstance(cause, BaseExceptionGroup):
         cause = cause.exceptions[-1]
-    if isinstance(cause, socket.gaierror):
-        # its number is none of the system's errors, and tells nobody anything
+    if isinstance(cause, socket.gaierror | NoThread):
+        # the number of the first is none of the system's errors, and that of the second could mean much
         return cause.strerror or str(cause)
     if isinstance(cause, OSError) and cause.errno:
         # trio's own text repeats the address
@@ -313,8 +314,12 @@ def _reason(error: Exception) -> str:
 def accepted(sock: trio.socket.SocketType, peer: str, keepalive: float = KEEPALIVE) -> Stream:
     """A client's connection that a listener has accepted."""
     detached = _detached(sock)
-    _keep_alive(detached, keepalive)
-    return Stream(detached, peer)
+    try:
+        _keep_alive(detached, keepalive)
+        return Stream(detached, peer)
+    except BaseException:
+        detached.close()
+        raise
 
 
 def _detached(sock: trio.socket.SocketType) -> socket.socket:

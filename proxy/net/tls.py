@@ -20,7 +20,10 @@ import trio
 
 from proxy.config import ClusterSettings
 from proxy.log import log
+from proxy.net.aside import in_thread
+from proxy.net.news import News
 from proxy.net.streams import RECEIVE_SIZE, PeerLost, Stream, T
+from proxy.threads import NoThread
 from proxy.tls.contexts import Credentials, NamedObject, credentials, why
 from proxy.tls.subject import subject
 
@@ -51,6 +54,7 @@ class Followed:
     def __init__(self, credentials: Credentials) -> None:
         self._credentials = credentials
         self._looking = trio.Lock()
+        self._news = News()
         # a thread that hangs keeps no others from those who want them for something else
         self._one = trio.CapacityLimiter(1)
         # looks are numbered: the last one that has begun, that has ended, and that nobody waits for any more
@@ -69,14 +73,24 @@ class Followed:
         with trio.move_on_after(LOOK_SECONDS) as patience:
             async with self._looking:
                 if self._begun == before and not self._hangs:
-                    await trio.to_thread.run_sync(self._look, abandon_on_cancel=True, limiter=self._one)
+                    await self._look_aside()
         if patience.cancelled_caught and not self._hangs:
             self._given_up = self._begun
-            log(WARNING, "certificates can't be looked at: those from before stay", of=self._credentials.of)
+            self._say_unseen(WARNING, f"not within {LOOK_SECONDS:.0f} s")
 
     @property
     def _hangs(self) -> bool:
         return self._given_up > self._ended
+
+    async def _look_aside(self) -> None:
+        try:
+            await in_thread(self._look, self._one)
+        except NoThread as error:
+            self._say_unseen(self._news.level(str(error)), error.strerror)
+
+    def _say_unseen(self, level: int, reason: object) -> None:
+        told = "certificates can't be looked at: those from before stay"
+        log(level, told, of=self._credentials.of, reason=reason)
 
     def _look(self) -> None:
         self._begun += 1

@@ -154,9 +154,7 @@ class TemplateMap(_NameMap):
 
     def _wrong_listened_for(self) -> Iterator[str]:
         if self.own is None and not self.named:
-            yield (
-                f"--listen {self.bootstrap} is no node's, nor is any other listener; right would be adding own_node = 3"
-            )
+            yield "own_node is missing, and no other listener is a node's; right would be adding own_node = 3"
         if self.own is not None and self.own in self.named:
             yield (
                 f"--node {self.own}={self.named[self.own]} and own_node = {self.own} are two listeners of one node; "
@@ -239,7 +237,7 @@ class SniMap(_NameMap):
 
 def _read_advertise(advertise: str | None, bootstrap: Address) -> tuple[HostPattern, int]:
     if advertise is None:
-        raise Misplaced(f"--listen {bootstrap} has no name to tell; right would be adding {EXAMPLE}")
+        raise Misplaced(f"advertise is missing: clients are to dial names; right would be adding {EXAMPLE}")
     host, colon, port = advertise.rpartition(":") if ":" in advertise else (advertise, "", "")
     if colon and not (port.isascii() and port.isdigit() and int(port) in PORTS):
         raise Misplaced(f"--advertise {advertise} has no port between 1 and 65535; right would be {EXAMPLE}")

@@ -183,7 +183,7 @@ class PortMap:
             yield f"{key} stands for no listeners' ports; right would be adding --node-ports 19100"
         elif self.told_base not in PORTS or self._told_ports[-1] not in PORTS:
             yield (
-                f"{key} for {len(self.usual)} nodes (--node-count {self.count}) goes beyond port 65535; "
+                f"{key} for {len(self.usual)} nodes, --node-count {self.count}, goes beyond port 65535; "
                 "right would be advertise_ports = 31100"
             )
 

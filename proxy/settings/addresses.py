@@ -13,11 +13,22 @@ from proxy.settings.kinds import Kind, Misread, each, shown, text, within
 def _address(raw: Any) -> Address:
     written = text(raw)
     try:
-        return Address.parse(written)
+        address = Address.parse(written)
     except ValueError as error:
         # its own example is one of a broker; which is right here, only the key knows
         wrong = str(error).split("; right would be")[0]
         raise Misread(wrong.removeprefix(repr(written)).strip()) from error
+    _check_letters(address.host)
+    return address
+
+
+def _check_letters(host: str) -> None:
+    """Letters beyond ASCII are written in others for DNS, as far as these rules allow (IDNA). Raises Misread."""
+    try:
+        if not host.isascii():
+            host.encode("idna")
+    except UnicodeError as error:
+        raise Misread("has a host that is no name in DNS") from error
 
 
 def _parts(raw: Any, of: str) -> list[Any]:

@@ -6,7 +6,6 @@ each takes its values as text too. `written` is the other way: the value as TOML
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -109,24 +108,25 @@ def _written_size(size: int) -> Toml:
 
 
 def _seconds(raw: Any) -> float:
-    """Plain numbers are seconds. Written so that "not a number" is wrong too."""
-    if isinstance(raw, int) and raw > LARGEST_SIZE:
+    """Plain numbers are seconds."""
+    seconds = _measured(raw) if isinstance(raw, str) else raw
+    # written so that "not a number" is wrong too
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
+        raise Misread("is no time to wait")
+    # not even what never ends: the kernel and the clock want a number
+    if seconds > LARGEST_SIZE:
         raise Misread("is too long")
-    if isinstance(raw, int | float) and not isinstance(raw, bool) and raw >= 0:
-        return float(raw)
-    found = _MEASURE.fullmatch(raw) if isinstance(raw, str) else None
-    factors = TIMES | {"": 1.0}
+    return float(seconds)
+
+
+def _measured(raw: str) -> float:
+    found, factors = _MEASURE.fullmatch(raw), TIMES | {"": 1.0}
     if found is None or found[2].lower() not in factors:
         raise Misread("is no time to wait")
-    seconds = float(found[1]) * factors[found[2].lower()]
-    if math.isinf(seconds):
-        raise Misread("is too long")
-    return seconds
+    return float(found[1]) * factors[found[2].lower()]
 
 
 def _written_seconds(seconds: float) -> Toml:
-    if math.isinf(seconds):
-        return seconds
     for unit in ("h", "m", "s"):
         if seconds and not seconds % TIMES[unit]:
             return f"{int(seconds / TIMES[unit])}{unit}"
@@ -151,6 +151,13 @@ def within(most: int, raw: Any) -> str:
 
 def _path(raw: Any) -> Path:
     return Path(within(LONGEST_PATH, raw))
+
+
+def _file(raw: Any) -> Path:
+    path = _path(raw)
+    if path.name in ("", ".."):
+        raise Misread("is the path of a folder, not of a file")
+    return path
 
 
 def _password(raw: Any) -> str:
@@ -185,6 +192,7 @@ SECONDS = Kind('seconds, or text such as "500ms", "10s", "2m"', _seconds, _writt
 TIMEOUT = _above_zero(SECONDS)
 SWITCH = Kind("true or false", _switch, bool)
 PATH = Kind("a path", _path, str)
+FILE = Kind("the path of a file", _file, str)
 PASSWORD = Kind("a text", _password, str)
 
 

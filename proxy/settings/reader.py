@@ -179,19 +179,29 @@ class Reader:
 
     def _table(self, known: Known, place: Place, names: Kind, wrong: list[Place]) -> dict[Any, Any]:
         """A table of values that all are of one kind: those that are right. `wrong`: gets the places of the others."""
-        found = {}
+        found: dict[Any, Any] = {}
+        written: dict[Any, Place] = {}
         for name in self._source.below(place):
             below = (*place, name)
             self._know(below, known.key)
             try:
                 # of a table, which is no value, `finish` says so
                 given = self._source.given[below]
-                found[self._number(names, below, known.key)] = self._value(known.key, below, given)
+                number = self._number(names, below, known.key)
+                self._check_once(written.setdefault(number, below), below)
+                found[number] = self._value(known.key, below, given)
             except (Misread, KeyError):
                 wrong.append(below)
         if not found:
             self.effective.append(Effective(place, known.key, None, From.DEFAULT, ""))
         return found
+
+    def _check_once(self, first: Place, place: Place) -> None:
+        """Raises Misread: something else is said of the same number, which has been said."""
+        if first != place:
+            shown = wording.named(place)
+            self._add(f"{shown} is {wording.named(first)} once more; right would be leaving one of the two out")
+            raise Misread
 
     def _number(self, names: Kind, place: Place, key: Key) -> Any:
         """What a name in a table stands for. Raises Misread: nothing, which has been said."""

@@ -44,6 +44,9 @@ def reloaded(now: Loaded, new: Loaded) -> Reloaded:
     """What of `new` can be had at once: how is logged and drained, what is said of nodes of which nothing was, and
     what TLS is made of.
 
+    Args:
+        now: with the state files that the clusters have, and the ports that stand in these: they stay.
+
     Raises:
         BadSetting: that does not fit to what stays.
     """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from proxy.config import ClusterSettings, ProxySettings
@@ -135,7 +134,8 @@ def notes(loaded: Loaded, environment: Mapping[str, str] = os.environ) -> Iterat
 
 def _knows_kerberos(environment: Mapping[str, str]) -> bool:
     """Whether this machine belongs to a realm: its clients then may log in with GSSAPI. Source: krb5.conf(5)."""
-    return any(Path(one).exists() for one in environment.get("KRB5_CONFIG", KRB5_CONFIG).split(":") if one)
+    # not pathlib's `exists`, which raises for what can't be looked at
+    return any(os.path.exists(one) for one in environment.get("KRB5_CONFIG", KRB5_CONFIG).split(":") if one)
 
 
 def risks(loaded: Loaded) -> Iterator[str]:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from proxy.files import Folder
+from proxy.standard_error import never_wait
 from proxy.terminal import harmless
 from recorder.capture import session as sessions
 from recorder.capture.compaction import Compaction
@@ -227,4 +228,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    never_wait()
     sys.exit(main())

@@ -14,11 +14,13 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from proxy.files import Folder
+from proxy.threads import NoThread, start_thread
 from recorder.capture.status import Status, read_status
 
 # entries of so short a time are one step: a lag is exact to it
 FINEST_NS = 250_000_000
-# then every other step is left out, and steps are twice as long: with a compactor that is dead they become many
+# then every other step is left out, and steps are twice as long: with a compactor that is dead they become many. Once
+# it has caught up they are fine again
 MOST_STEPS = 2_048
 # how long the newest report may take to be read: it is in a file, and a disk that hangs keeps no page waiting
 REPORT_SECONDS = 0.25
@@ -66,11 +68,17 @@ class Trail:
         """What stands behind a position in a segment. Segments before it count no more, whatever is asked later."""
         with self._lock:
             self._forget_before(segment)
-            read = self._segments.get(segment, 0) + position
+            read = self._read(segment, position)
             first = bisect_right(self._ends, read)
             if first == len(self._ends):
                 return Unread(0, None)
             return Unread(self._ends[-1] - read, self._arrivals[first])
+
+    def _read(self, segment: int, position: int) -> int:
+        """The offset of a position. Segments that are forgotten have been read: a report may be older than another."""
+        if segment in self._segments:
+            return self._segments[segment] + position
+        return min(self._segments.values(), default=0)
 
     def _thin_out(self) -> None:
         """Makes one step of two: it ends where the second did, and began when the first did."""
@@ -85,6 +93,8 @@ class Trail:
             del self._segments[number]
         done = bisect_right(self._ends, self._segments[segment])
         del self._ends[:done], self._arrivals[:done]
+        if len(self._ends) < MOST_STEPS // 2:
+            self._finest_ns = FINEST_NS
 
 
 class Reports:
@@ -108,9 +118,8 @@ class Reports:
 
     def _begin_to_read(self) -> None:
         try:
-            threading.Thread(target=self._read, name="compactor's report", daemon=True).start()
-        except RuntimeError:
-            # there is no thread to be had now
+            start_thread(self._read, "compactor's report")
+        except NoThread:
             self._done.set()
 
     def _read(self) -> None:

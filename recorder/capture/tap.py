@@ -414,11 +414,11 @@ def open_tap(folder: Path, settings: RecordSettings, session: str | None = None)
     try:
         opened, lock = sessions.begin(folder, session)
         writer = Writer(Log(opened, settings))
+        writer.start()
     except FolderError:
         raise
     except OSError as error:
         raise FolderError(f"the capture folder {folder} can't be written: {error.strerror or error}") from error
-    writer.start()
     return Tap(opened, settings, writer, lock)
 
 

@@ -17,6 +17,7 @@ from logging import ERROR, WARNING
 
 from proxy.files import Folder
 from proxy.log import log
+from proxy.threads import begin
 from recorder.capture import spool
 from recorder.capture.blocks import BLOCK, LARGE, BlockFile, Pace, WrittenInPart
 from recorder.capture.lag import Trail
@@ -299,7 +300,8 @@ class Writer:
         self._thread = threading.Thread(target=self._run, name="wiretap-log", daemon=True)
 
     def start(self) -> None:
-        self._thread.start()
+        """Raises OSError: there is no thread to be had."""
+        begin(self._thread)
 
     @property
     def hangs(self) -> bool:

@@ -99,6 +99,26 @@ def test_every_flag_reaches_the_settings(run, tmp_path):
     assert settings.drain_seconds == 3.5
 
 
+def test_sighup_forgets_neither_the_state_file_nor_its_ports(run, tmp_path):
+    """A port that another node may pick is no more the one that clients remember."""
+    state = tmp_path / "nodes.json"
+    state.write_text(json.dumps({"format": 1, "nodes": {"5000": {"upstream": "b1:9092", "port": 40123}}}))
+    before = cluster_told(run, "--state", state)
+    for _ in range(2):
+        (after,) = run.reload().settings.clusters
+        assert after == before
+        assert after.node_map.wanted(5000) == before.node_map.wanted(5000)
+        assert after.node_map.is_set_aside(40123, 7777)
+
+
+def test_sighup_keeps_the_state_file_that_the_proxy_has_picked_itself(run, tmp_path):
+    others = {"format": 2, "listener": "127.0.0.1:1", "upstream": ["b1:9092"], "nodes": {}}
+    (tmp_path / "_nodes.json").write_text(json.dumps(others))
+    assert cluster_told(run, "--record", tmp_path).state == tmp_path / "_nodes.2.json"
+    (after,) = run.reload().settings.clusters
+    assert after.state == tmp_path / "_nodes.2.json"
+
+
 def test_ports_of_the_state_file_are_remembered(run, tmp_path):
     state = tmp_path / "nodes.json"
     nodes = {"1": {"upstream": "b1:9092", "port": 40123}, "2": {"upstream": "b2:9092"}}

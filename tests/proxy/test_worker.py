@@ -44,6 +44,11 @@ def test_it_ends_in_silence_if_its_parent_has_said_nothing():
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+def test_it_ends_in_silence_if_its_parent_was_killed_while_it_spoke():
+    done = worker(Job(5, 0, SETTINGS).dumped()[:-30])
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 def test_it_ends_in_order_if_its_parent_is_gone_before_it_begins():
     done = worker(Job(5, 0, SETTINGS).dumped())
     assert done.returncode == 0

@@ -229,6 +229,8 @@ class Force:
     async def _converse(self, link: Link, process: WorkerProcess) -> int:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._hear, link)
+            # beside that: one that hangs may never read it, and is to be seen
+            nursery.start_soon(process.brief)
             code = await process.wait()
             # what it said last may not have been read yet
             nursery.cancel_scope.deadline = trio.current_time() + LAST_WORDS_SECONDS

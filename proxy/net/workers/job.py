@@ -93,6 +93,9 @@ def read_changed(text: str) -> Job:
 
 
 def read_job(file: IO[bytes]) -> Job:
-    """What a parent has written. Raises EOFError: it has ended."""
-    job: Job = pickle.load(file)
+    """What a parent has written. Raises EOFError: it has ended before it had written all."""
+    try:
+        job: Job = pickle.load(file)
+    except pickle.UnpicklingError as error:
+        raise EOFError(str(error)) from error
     return job

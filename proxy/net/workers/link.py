@@ -11,7 +11,10 @@ from proxy.net.workers.calls import Answer, Calls, Said
 
 
 class WorkerProcess(Protocol):
-    """A worker's process, as `trio.Process` has it."""
+    """A worker's process."""
+
+    async def brief(self) -> None:
+        """Tells it what it is to do; returns once it has read that, or has ended."""
 
     async def wait(self) -> int:
         """The exit code, once it has ended."""

@@ -23,6 +23,7 @@ from prometheus_client.metrics_core import Metric as Family
 from proxy.config import BadSetting, ClusterSettings, ProxySettings
 from proxy.metrics.admin import Probe
 from proxy.metrics.collector import ClusterNumbers, Gathered, WiretapCollector, process_registry, worker_families
+from proxy.net.aside import open_process
 from proxy.net.cluster import Cluster, Common
 from proxy.net.nodes import Nodes
 from proxy.net.reloading import READ_SECONDS, Change, InEffect, Reload, drop, nothing_else
@@ -35,6 +36,7 @@ from proxy.net.workers.channel import Message
 from proxy.net.workers.force import Force
 from proxy.net.workers.job import Job, written
 from proxy.net.workers.link import Link, WorkerProcess
+from proxy.net.workers.process import Process
 from proxy.rewrite.nodes import Address, Node, NodeMap
 
 # workers read certificates themselves, and say so when they can't
@@ -188,7 +190,7 @@ class Parent(Proxy):
 
     async def _start(self, number: int, place: int, sock: socket.socket) -> WorkerProcess:
         files = [sock.fileno(), self._places.descriptor]
-        process = await trio.lowlevel.open_process(
+        process = await open_process(
             [*self._command, *map(str, files)],
             stdin=subprocess.PIPE,
             pass_fds=files,
@@ -196,12 +198,7 @@ class Parent(Proxy):
             # a Ctrl-C at the terminal reaches the parent, which tells the workers
             start_new_session=True,
         )
-        assert process.stdin is not None
-        # one that has ended already is found out by its exit code
-        with suppress(trio.BrokenResourceError):
-            async with process.stdin:
-                await process.stdin.send_all(Job(number, place, self._settings, self._recording, self._seed).dumped())
-        return process
+        return Process(process, Job(number, place, self._settings, self._recording, self._seed).dumped())
 
     def _greet(self, link: Link) -> None:
         if link.number <= self._outdated:

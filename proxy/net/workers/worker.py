@@ -19,6 +19,7 @@ from proxy.config import BadSetting, ClusterSettings
 from proxy.log import log, log_to_stderr
 from proxy.metrics import sums
 from proxy.metrics.admin import Server
+from proxy.net.aside import in_thread
 from proxy.net.cluster import Arrival, Cluster, Common
 from proxy.net.nodes import Nodes
 from proxy.net.observer import Observer
@@ -34,6 +35,7 @@ from proxy.net.workers.force import BEAT_SECONDS
 from proxy.net.workers.job import Job, read_changed
 from proxy.net.workers.mirror import Distant, Mirror
 from proxy.rewrite.nodes import Address
+from proxy.threads import NoThread
 
 # how long the parent may take to hear the last numbers
 LAST_WORDS_SECONDS = 1.0
@@ -236,6 +238,6 @@ class Worker(Proxy):
     async def _counted(self) -> Said:
         if self._observer is not None:
             ask, limiter = self._observer.counters, self._asking
-            with trio.move_on_after(RECORDER_SECONDS):
-                self._recorder = dict(await trio.to_thread.run_sync(ask, abandon_on_cancel=True, limiter=limiter))
+            with trio.move_on_after(RECORDER_SECONDS), suppress(NoThread):
+                self._recorder = dict(await in_thread(ask, limiter))
         return {"clusters": {one.name: sums.told(one.traffic) for one in self.clusters}, "recorder": self._recorder}

@@ -62,7 +62,7 @@ def test_a_cluster_of_one_port_finds_nodes_by_the_names_that_it_tells():
             {"mapping": SNI, "advertise": "b-{node_id}", "bootstrap_name": "b-1", "tls": TLS},
             'clusters.main.bootstrap_name = "b-1" is the name of node 1; ',
         ),
-        ({"mapping": TEMPLATE}, "--listen 127.0.0.1:19092 has no name to tell"),
+        ({"mapping": TEMPLATE}, "clusters.main.advertise is missing"),
         ({"advertised": {1: Address("a", 0)}}, 'clusters.main.advertised.1 = "a:0" is nothing to dial; '),
     ],
 )

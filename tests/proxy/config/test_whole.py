@@ -7,14 +7,14 @@ from proxy.rewrite.nodes import Address
 from tests.proxy.config.clusters import cluster, wrong
 
 
-@pytest.mark.parametrize("seconds", [-1, -0.001, float("nan")])
+@pytest.mark.parametrize("seconds", [-1, -0.001, float("nan"), float("inf")])
 def test_a_time_to_drain_that_is_none_is_said(seconds):
     with pytest.raises(BadSetting) as error:
         ProxySettings((cluster(),), drain_seconds=seconds)
     assert wrong(error)[0].startswith("drain ")
 
 
-@pytest.mark.parametrize("seconds", [0, 0.5, 1e-7, 10, 1e9, float("inf")])
+@pytest.mark.parametrize("seconds", [0, 0.5, 1e-7, 10, 1e9])
 def test_any_other_time_to_drain_will_do(seconds):
     assert ProxySettings((cluster(),), drain_seconds=seconds).drain_seconds == seconds
 

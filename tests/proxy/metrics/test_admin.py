@@ -15,6 +15,7 @@ from proxy.metrics.traffic import Traffic
 from tests.brokers.waiting import wait_for
 from tests.proxy.metrics.exchanges import exchange, finish
 from tests.proxy.metrics.scrape import one
+from tests.proxy.net.threads import no_threads
 
 
 class State:
@@ -207,16 +208,18 @@ def test_connections_above_the_limit_are_closed_at_once(server: Server, monkeypa
 
 
 def test_a_connection_for_which_there_is_no_thread_takes_no_place(
-    server: Server, monkeypatch: pytest.MonkeyPatch
+    server: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def refuse(thread: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
-    with monkeypatch.context() as there_is_none:
-        there_is_none.setattr(threading.Thread, "start", refuse)
+    with no_threads():
         for _ in range(admin.MOST_CONNECTIONS + 1):
             assert not asked(server)
     wait_for(lambda: asked(server), "a place")
+    assert not caplog.records
+
+
+def test_a_page_for_which_there_is_no_thread_cannot_be_served(state: State, life: State) -> None:
+    with no_threads(), pytest.raises(OSError, match="no thread can be had"):
+        serve_admin(admin_app(registry(one(Traffic())), state, life), "127.0.0.1", 0)
 
 
 def asked(server: Server) -> bool:

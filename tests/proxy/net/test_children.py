@@ -9,6 +9,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from proxy.net.children import FIRST_PAUSE, LONGEST_PAUSE, WELL_SECONDS, look_after
+from tests.proxy.net.threads import no_threads
 
 
 class Child:
@@ -118,3 +119,13 @@ async def test_a_child_survives_who_looks_after_it_and_is_no_part_of_its_termina
     finally:
         os.kill(process.pid, signal.SIGKILL)
         await process.wait()
+
+
+async def test_a_child_that_no_thread_can_start_is_tried_again(nursery, autojump_clock, caplog):
+    ends: list[bool] = []
+    with no_threads():
+        nursery.start_soon(look_after, [sys.executable, "-c", ""], lambda: ends.append(True))
+        await trio.sleep(2)
+        nursery.cancel_scope.cancel()
+    assert len(ends) == 3
+    assert "no thread can be had" in caplog.records[0].keys["reason"]

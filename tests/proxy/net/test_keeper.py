@@ -19,6 +19,7 @@ from tests.proxy.net.cluster import METADATA
 from tests.proxy.net.peers import HOST, PATIENCE
 from tests.proxy.net.proxies import proxying
 from tests.proxy.net.relays import settings
+from tests.proxy.net.threads import no_threads
 
 
 class Disk:
@@ -167,3 +168,43 @@ async def test_neither_an_answer_that_names_a_new_node_nor_sigterm_waits_for_a_d
         proxy.stop()
         await proxy.ends_with(0)
     assert disk.written == []
+
+
+@pytest.mark.parametrize("changes", [1, 3])
+def test_what_no_thread_could_write_is_written_by_who_closes_the_keeper(table, changes, caplog):
+    with no_threads():
+        for _ in range(changes):
+            table.grow()
+        table.keeper.close()
+    assert len(read_state(table.keeper._path).nodes) == changes
+    assert [record.keys["reason"] for record in caplog.records if "can't" in record.message] == ["no thread can be had"]
+
+
+def test_once_there_are_threads_again_the_next_change_is_written(table, disk):
+    with no_threads():
+        table.grow()
+    table.grow()
+    disk.may_write.release(100)
+    assert disk.done.acquire(timeout=PATIENCE)
+    assert disk.written == [2]
+
+
+def test_a_fault_while_it_is_written_keeps_nobody_waiting(table, monkeypatch, caplog):
+    monkeypatch.setattr(keepers, "write_state", lambda path, state: {}["missing"])
+    table.grow()
+    closing = threading.Thread(target=table.keeper.close, daemon=True)
+    closing.start()
+    closing.join(PATIENCE)
+    assert not closing.is_alive()
+    assert "state file can't be written: a fault" in caplog.text
+
+
+async def test_a_stop_without_threads_keeps_the_nodes_and_closes_the_recorder(broker, tmp_path):
+    state = tmp_path / "nodes.json"
+    async with proxying(settings(broker.address, state=state)) as proxy:
+        with no_threads():
+            await proxy.nodes(1)
+            proxy.stop()
+            await proxy.ends_with(0)
+    assert proxy.watcher.events[-1] == ("close",)
+    assert 1 in read_state(state).nodes

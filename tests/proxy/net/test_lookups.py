@@ -10,6 +10,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from proxy.net.lookups import Lookups
+from proxy.net.streams import PeerLost, dial
 from proxy.rewrite.nodes import Address, Node
 from tests.proxy.net.cluster import Broker
 from tests.proxy.net.frames import ping, pong
@@ -17,6 +18,7 @@ from tests.proxy.net.peers import HOST, PATIENCE
 from tests.proxy.net.proxies import proxying
 from tests.proxy.net.relays import settings
 from tests.proxy.net.resolver import SystemResolver, system_resolver
+from tests.proxy.net.threads import no_threads
 
 PLACES = 3
 
@@ -150,3 +152,13 @@ async def given_up(system: SystemResolver, name: str) -> None:
                 await trio.lowlevel.checkpoint()
         await wait_all_tasks_blocked()
         asking.cancel_scope.cancel()
+
+
+async def test_a_name_for_which_there_is_no_thread_is_not_found_and_nothing_else_ends(system):
+    with no_threads():
+        for _ in range(2):
+            with pytest.raises(OSError, match="no thread can be had"):
+                await addresses("name.invalid")
+        with pytest.raises(PeerLost, match=r"name\.invalid:1 can't be reached: no thread can be had"):
+            await dial(Address("name.invalid", 1), PATIENCE)
+    assert await addresses("name.invalid") == [(HOST, 9092)]

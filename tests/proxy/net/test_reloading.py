@@ -20,6 +20,7 @@ from tests.proxy.net.cluster import Broker
 from tests.proxy.net.peers import HOST, PATIENCE, Peer
 from tests.proxy.net.proxies import proxying
 from tests.proxy.net.relays import Watcher, listens, settings, whole
+from tests.proxy.net.threads import no_threads
 
 PING, PONG = request(HEARTBEAT, 3, 1), response(1, b"pong")
 
@@ -266,3 +267,13 @@ async def test_a_hangup_without_settings_to_read_again_ends_nothing(broker):
         await wait_all_tasks_blocked(0.01)
         await ping(await proxy.client())
         assert not proxy.finished.is_set()
+
+
+async def test_settings_that_no_thread_can_read_stay_as_they_are(broker, caplog):
+    async with proxying(settings(broker.address), reload=lambda: pytest.fail("read without a thread")) as proxy:
+        with no_threads():
+            await proxy.read_again()
+            client = await proxy.client()
+            await ping(client)
+        assert reasons(caplog, "settings stay as they are") == ["they can't be read: no thread can be had"]
+        client.close()

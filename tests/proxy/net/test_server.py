@@ -20,7 +20,7 @@ from trio.testing import wait_all_tasks_blocked
 from proxy import net
 from proxy.config import BadSetting, MappingKind
 from proxy.conversation import Cause, Direction
-from proxy.net import server, stopping
+from proxy.net import cluster, server, stopping
 from proxy.net.claims import Claims
 from proxy.net.cluster import LINGER_SECONDS
 from proxy.net.nodes import bind
@@ -868,3 +868,19 @@ async def test_a_broker_of_0_7_is_ready_without_a_question_and_no_node_is_listen
         client.close()
         assert proxy.cluster.nodes.listeners() == []
         assert broker.frames == [frame[4:]]
+
+
+@pytest.mark.parametrize("where", ["accepted", "towards_client"])
+async def test_a_fault_in_a_connection_that_begins_ends_it_alone(where, broker, monkeypatch, caplog):
+    async with proxying(settings(broker.address)) as proxy:
+        with monkeypatch.context() as patch:
+            patch.setattr(cluster, where, lambda *_: 1 // 0)
+            unlucky = await proxy.client()
+            with trio.fail_after(PATIENCE):
+                while "fault in a connection that begins" not in caplog.text:
+                    await wait_all_tasks_blocked(0.005)
+        await unlucky.hears_the_end()
+        client = await proxy.client()
+        await ping(client)
+        client.close()
+    assert [record for record in caplog.records if record.exc_info]

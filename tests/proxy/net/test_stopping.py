@@ -3,14 +3,17 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 
 import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
 from proxy.net import stopping
+from proxy.net.nodes import Nodes
 from proxy.net.stopping import EXIT_CUT_OFF, HURRIED_SECONDS, RECORDER_SECONDS, LastResort, Stop, Urgency, leave
 from tests.proxy.net.peers import PATIENCE
+from tests.proxy.net.threads import no_threads
 
 
 def urgency_of(stop: Stop) -> list[bool]:
@@ -86,6 +89,25 @@ async def test_whoever_asks_while_only_the_recorder_is_waited_for_waits_no_longe
     assert trio.current_time() - before == pytest.approx(1)
 
 
+async def test_without_threads_a_recorder_is_closed_all_the_same():
+    closed: list[bool] = []
+    with no_threads():
+        assert await Stop().last_words(lambda: closed.append(True))
+    assert closed == [True]
+
+
+async def test_threads_that_hang_on_other_disks_do_not_keep_the_recorder_from_its_last_words(nursery, hang):
+    """As many state files as trio has threads for all."""
+    hanging = SimpleNamespace(_keeper=SimpleNamespace(close=hang))
+    for _ in range(41):
+        nursery.start_soon(Nodes.keep_last, hanging)
+    await wait_all_tasks_blocked()
+    closed: list[bool] = []
+    assert await Stop().last_words(lambda: closed.append(True))
+    assert closed == [True]
+    nursery.cancel_scope.cancel()
+
+
 async def test_a_fault_of_the_recorders_is_heard(autojump_clock):
     def break_off() -> None:
         raise ZeroDivisionError
@@ -102,31 +124,78 @@ async def test_a_fault_of_the_recorders_is_heard(autojump_clock):
 def exits(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """The codes of exits that were not made, because the test goes on."""
     codes: list[int] = []
-    monkeypatch.setattr(stopping.logging, "shutdown", lambda: None)
     monkeypatch.setattr(stopping.os, "_exit", codes.append)
     yield codes
     assert os._exit == codes.append
 
 
-def test_what_does_not_end_in_time_is_ended(exits, caplog):
+@pytest.fixture
+def last_resort(exits: list[int]) -> Iterator[LastResort]:
     last_resort = LastResort()
+    yield last_resort
+    last_resort.forget()
+    assert has_ended(last_resort)
+
+
+def has_ended(last_resort: LastResort) -> bool:
+    """Whether it has, once it had time to."""
+    assert last_resort._thread is not None
+    last_resort._thread.join(PATIENCE)
+    return not last_resort._thread.is_alive()
+
+
+def test_what_does_not_end_in_time_is_ended(last_resort, exits, caplog):
     last_resort.end_within(0)
-    assert last_resort._timer is not None
-    last_resort._timer.join(PATIENCE)
+    assert has_ended(last_resort)
     assert exits == [EXIT_CUT_OFF]
     assert "something hangs" in caplog.text
 
 
+def test_what_does_not_end_in_time_is_ended_though_there_are_no_threads_any_more(last_resort, exits):
+    with no_threads():
+        last_resort.end_within(0)
+        assert has_ended(last_resort)
+    assert exits == [EXIT_CUT_OFF]
+
+
+def test_a_further_signal_does_not_put_the_end_off(last_resort, exits):
+    with last_resort._changes:
+        last_resort.end_within(0)
+        for seconds in (10, 1e9):
+            last_resort.end_within(seconds)
+    assert has_ended(last_resort)
+    assert exits == [EXIT_CUT_OFF]
+
+
+def test_a_further_signal_may_bring_the_end_closer(last_resort, exits):
+    for seconds in (1e9, 0):
+        last_resort.end_within(seconds)
+    assert has_ended(last_resort)
+    assert exits == [EXIT_CUT_OFF]
+
+
 @pytest.mark.parametrize("seconds", [1e9, 1e300, float("inf")])
-def test_what_ends_in_time_is_not_ended_however_much_time_there_is(seconds, exits):
-    last_resort = LastResort()
-    last_resort.forget()
+def test_what_ends_in_time_is_not_ended_however_much_time_there_is(seconds, last_resort, exits):
     last_resort.end_within(seconds)
-    assert last_resort._timer is not None
-    assert last_resort._timer.daemon
+    assert last_resort._thread.daemon
     last_resort.forget()
-    last_resort._timer.join(PATIENCE)
+    assert has_ended(last_resort)
     assert exits == []
+
+
+def test_a_proxy_that_begins_without_threads_is_told_that_nothing_ends_it_should_it_hang(exits, caplog):
+    with no_threads():
+        last_resort = LastResort()
+        last_resort.end_within(0)
+    last_resort.forget()
+    assert "nothing ends it" in caplog.text
+    assert exits == []
+
+
+def test_leaving_needs_no_thread(exits):
+    with no_threads():
+        leave(7)
+    assert exits == [7]
 
 
 def test_a_log_that_hangs_does_not_keep_the_process(exits, hang, monkeypatch):

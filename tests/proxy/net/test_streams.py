@@ -399,7 +399,10 @@ def options(sock: socket.socket) -> dict[str, int]:
 TCP_OPTIONS = ("TCP_NODELAY", "TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT")
 
 
-@pytest.mark.parametrize(("keepalive", "idle", "between"), [(60, 60, 10), (0.2, 1, 1), (10**6, 32767, 5461)])
+@pytest.mark.parametrize(
+    ("keepalive", "idle", "between"),
+    [(60, 60, 10), (0.2, 1, 1), (10**6, 32767, 5461), (1e300, 32767, 5461), (float("inf"), 32767, 5461)],
+)
 async def test_small_frames_leave_at_once_and_silent_machines_are_asked(keepalive, idle, between, listener):
     stream = await dial(Address(*listener.getsockname()), 10, keepalive=keepalive)
     other, _ = listener.accept()

@@ -21,6 +21,7 @@ from proxy.net.tls import Followed, NoHandshake, TlsStream, towards_broker, towa
 from proxy.tls.settings import Clients, ListenerTls, UpstreamTls, Version
 from tests.certificates import Authority
 from tests.proxy.net.peers import PATIENCE, Peer, connected
+from tests.proxy.net.threads import no_threads
 from tests.proxy.net.tls_peers import (
     Certificates,
     TlsPeer,
@@ -814,4 +815,15 @@ async def test_a_handshake_does_not_wait_for_a_disk_that_hangs(files, signed, mo
         ends = Ends(TlsStream(below, shared), TlsPeer(sock, client_context(signed.ca), asks_for="localhost"))
         await ends.shake_hands()
         ends.close()
+    assert files.looks == 1
+
+
+async def test_files_that_no_thread_can_look_at_stay_as_they_are_and_that_is_said_once(files, caplog):
+    shared = Followed(files)
+    with no_threads():
+        for _ in range(3):
+            await shared.look()
+    (record,) = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert record.keys["reason"] == "no thread can be had"
+    await shared.look()
     assert files.looks == 1

@@ -153,7 +153,7 @@ def test_the_bootstrap_listener_is_called_by_the_own_nodes_name() -> None:
     [
         (
             {"advertise": None},
-            "--listen 0.0.0.0:9092 has no name to tell; right would be adding --advertise",
+            "advertise is missing: clients are to dial names; right would be adding --advertise",
         ),
         (
             {"advertise": "broker:9092"},
@@ -165,7 +165,7 @@ def test_the_bootstrap_listener_is_called_by_the_own_nodes_name() -> None:
         ({"advertise": "broker-{node_id}:x"}, "--advertise .* has no port between"),
         ({"advertise": "-{node_id}:1"}, "--advertise -{node_id}:1 is no host name for every node id; right would be"),
         ({"advertise": "b-{node_id}", "bootstrap": Address("h", 0)}, "--advertise .* has no port, nor has --listen"),
-        ({"own": None}, "--listen 0.0.0.0:9092 is no node's, .* right would be adding own_node = 3"),
+        ({"own": None}, "own_node is missing, .* right would be adding own_node = 3"),
         ({"own": -1}, "--advertise .* node -1 has no place"),
         ({"advertise": "127.0.0.{node_id}:1", "own": 256}, "--advertise .* node 256 has no place"),
         ({"named": {2**31: Address("h", 1)}}, "--advertise .* node 2147483648 has no place"),
@@ -227,7 +227,7 @@ def test_who_asks_for_no_name_means_nobody() -> None:
 @pytest.mark.parametrize(
     ("settings", "complaint"),
     [
-        ({"advertise": None}, "--listen 0.0.0.0:9092 has no name to tell; right would be adding --advertise"),
+        ({"advertise": None}, "advertise is missing: clients are to dial names; right would be adding --advertise"),
         ({"advertise": "broker:9092"}, "--advertise broker:9092 must hold {node_id} once; right would be --adv"),
         ({"advertise": "127.0.0.{node_id}:1"}, "--advertise .* is no name, .* right would be --advertise broker-"),
         ({"bootstrap_name": None}, '--listen .* has no name that .* right would be bootstrap_name = "kafka'),

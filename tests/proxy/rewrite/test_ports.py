@@ -127,7 +127,7 @@ def test_clients_are_told_the_advertised_host() -> None:
         ),
         ({"advertise": "broker-{node_id}.example"}, "--advertise broker-{node_id}.example is no host"),
         ({"told_base": 0}, "advertise_ports = 0 .* right would be advertise_ports = 31100"),
-        ({"told_base": 65000}, "advertise_ports = 65000 for 1000 nodes .* right would be advertise_ports = 31100"),
+        ({"told_base": 65000}, "advertise_ports = 65000 for 1000 nodes, .* right would be advertise_ports = 31100"),
         ({"told_base": 31100, "bootstrap": Address("127.0.0.1", 0)}, "advertise_ports = 31100 .* adding --node-ports"),
         ({"told": {-1: LISTEN}}, 'advertised.-1 .* right would be advertised.0 = "127.0.0.1:9092"'),
         (

@@ -31,6 +31,9 @@ def test_an_address_is_read_as_toml_and_as_text(kind, raw, value):
     [
         *((ADDRESS, text, "has no") for text in ("a", "a:", "a:b", ":1", "a:70000", "a:-1", "a b:1", "::1:1")),
         (ADDRESS, "http://a:1", "has no host before its port"),
+        (ADDRESS, "ü..x:1", "has a host that is no name in DNS"),
+        (ADDRESS, "ü" * 70 + ":1", "has a host that is no name in DNS"),
+        (BROKERS, "b:1,ü..x:1", "has 'ü..x:1', which has a host that is no name in DNS"),
         (ADDRESS, 9092, "is no text"),
         (NETWORKS, [], "names no network"),
         (NETWORKS, ["10.0.0.1/8"], "has '10.0.0.1/8', which is no network (bits are set behind its length)"),

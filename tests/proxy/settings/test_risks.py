@@ -88,3 +88,9 @@ def test_kerberos_is_known_where_the_machine_has_its_file(tmp_path, monkeypatch)
     (tmp_path / "krb5.conf").touch()
     (note,) = notes(loaded, {})
     assert note.endswith("brokers need a key for it, kafka/127.0.0.1")
+
+
+def test_a_place_of_kerberos_that_cannot_be_looked_at_is_none(tmp_path):
+    (tmp_path / "wiretap.toml").write_text(NOTED)
+    loaded = load(tmp_path / "wiretap.toml", None, {})
+    assert [*notes(loaded, {"KRB5_CONFIG": "x" * 5000})] == []

@@ -58,6 +58,14 @@ MISTAKES = {
     "a node's address": Mistake(
         {"clusters.east.nodes.5": '"nowhere"'}, 'clusters.east.nodes.5 = "nowhere" has no port'
     ),
+    "a node twice": Mistake(
+        {"clusters.east.nodes.7": '"127.0.0.1:8"', "clusters.east.nodes.07": '"127.0.0.1:9"'},
+        "clusters.east.nodes.07 is clusters.east.nodes.7 once more",
+    ),
+    "ports to be told": Mistake(
+        {"clusters.east.advertise_ports": "65500"},
+        "clusters.east.advertise_ports = 65500 for 50 nodes, clusters.east.node_count = 50, goes beyond port 65535",
+    ),
     "a wildcard": Mistake(
         {"clusters.east.listen": '"0.0.0.0:1100"'}, 'clusters.east.listen = "0.0.0.0:1100" listens on every interface'
     ),
@@ -92,7 +100,7 @@ MISTAKES = {
     "a flag": Mistake({}, "--advertise speaks of one cluster", flags={"advertise": "a"}),
 }
 # those that are made at the same place
-APART = ({"a broker", "a key that is missing"},)
+APART = ({"a broker", "a key that is missing"}, {"a number", "ports to be told"})
 
 
 def lines(names: Iterable[str]) -> list[str]:
@@ -124,6 +132,18 @@ def test_mistakes_together_are_found_each_once_and_no_other(names):
     wanted = [MISTAKES[name].line for name in names]
     found = [next((begin for begin in wanted if line.startswith(begin)), line) for line in lines(sorted(names))]
     assert sorted(found) == sorted(wanted)
+
+
+@pytest.mark.parametrize("listen", ["x", "127.0.0.1:1100"])
+@pytest.mark.parametrize("mapping", ["template", "sni"])
+def test_names_that_clients_are_to_dial_are_missed_whatever_the_listener_is(mapping, listen, tmp_path):
+    (tmp_path / "wiretap.toml").write_text(
+        f'[clusters.main]\nupstream = "b:1"\nlisten = "{listen}"\nmapping = "{mapping}"\n'
+        'tls.certificate = "proxy.pem"\n'
+    )
+    found = read(tmp_path / "wiretap.toml", None, {}).wrong
+    assert [line for line in found if line.startswith("clusters.main.advertise is missing")]
+    assert len(found) == 1 + (listen == "x")
 
 
 def test_three_rounds_of_one_file_are_one(tmp_path):

@@ -109,6 +109,33 @@ def test_days_without_a_compactor_take_no_more_memory_and_are_told_with_their_ag
     assert at - log.trail._finest_ns < told.since_ns <= at + SECOND
 
 
+def test_once_the_compactor_has_caught_up_the_lag_is_exact_again():
+    log = Log()
+    for number in range(20 * MOST_STEPS):
+        log.now += SECOND
+        log.write(10)
+        if not number % 100:
+            log.turn()
+    log.turn()
+    assert log.trail.unread(log.number, HEAD) == Unread(0, None)
+    for _ in range(100):
+        log.now += SECOND // 2
+        log.write(10)
+        number, end, size, _ = log.groups[-1]
+        # all but the newest has been read
+        assert_told_right(log, number, end - size)
+
+
+def test_a_report_that_is_older_than_one_before_counts_what_is_still_unread():
+    log = Log()
+    log.write(1_000_000)
+    log.turn()
+    log.now += SECOND
+    log.write(10)
+    assert log.trail.unread(2, HEAD) == Unread(10, SECOND)
+    assert log.trail.unread(1, HEAD) == Unread(HEAD + 10, SECOND)
+
+
 # what the metrics show
 
 

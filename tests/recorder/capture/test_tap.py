@@ -33,6 +33,7 @@ from recorder.capture.spool import OF_STREAMS, Entry, Kind
 from recorder.capture.status import Status, write_status
 from recorder.capture.tap import Tap, compactor_command, open_tap
 from recorder.capture.writer import ENTRY_COST
+from tests.proxy.net.threads import no_threads
 from tests.recorder.capture import traffic
 from tests.recorder.capture.looks import (
     assert_holds,
@@ -602,3 +603,8 @@ def test_behind_a_secret_whose_length_lies_nothing_is_kept_until_the_connection_
         assert row["frame"] == bytes(row["size"])
     kept = sum(len(entry.data) for entry in entries if entry.kind in OF_STREAMS and not entry.direction)
     assert kept == sum(map(len, chunks))
+
+
+def test_a_writer_for_which_there_is_no_thread_is_said_at_once(tmp_path: Path) -> None:
+    with no_threads(), pytest.raises(FolderError, match="no thread can be had"):
+        open_tap(tmp_path, RecordSettings())

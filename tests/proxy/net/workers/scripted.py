@@ -64,6 +64,9 @@ class Worker:
         for sock in self.sockets:
             sock.close()
 
+    async def brief(self) -> None:
+        """It needs no job."""
+
     async def wait(self) -> int:
         await self._ended.wait()
         return self.code

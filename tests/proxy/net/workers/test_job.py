@@ -51,6 +51,13 @@ def test_a_parent_that_has_ended_has_written_nothing():
         read_job(io.BytesIO())
 
 
+def test_a_parent_that_has_ended_in_the_middle_of_a_job_has_said_nothing():
+    whole = Job(1, 0, SETTINGS).dumped()
+    for size in range(len(whole)):
+        with pytest.raises(EOFError):
+            read_job(io.BytesIO(whole[:size]))
+
+
 def test_connections_of_different_workers_have_different_numbers():
     first, second = Job(1, 0, SETTINGS), Job(2, 0, SETTINGS)
     assert (first.first_connection, second.first_connection) == (1_000_000_000_001, 2_000_000_000_001)

@@ -15,15 +15,18 @@ from trio.testing import wait_all_tasks_blocked
 from proxy.config import BadSetting, ProxySettings
 from proxy.net.nodes import bind
 from proxy.net.reloading import InEffect
+from proxy.net.stopping import Stop, Urgency
 from proxy.net.workers import parent as parents
-from proxy.net.workers.job import read_changed
+from proxy.net.workers.job import Job, read_changed
 from proxy.net.workers.parent import Parent
 from proxy.rewrite.nodes import Address
 from tests.proxy.net.cluster import Broker
 from tests.proxy.net.peers import HOST, PATIENCE
 from tests.proxy.net.relays import ANY, settings, whole
+from tests.proxy.net.threads import no_threads
 from tests.proxy.net.workers.scripted import KILLED, Worker
 
+NOWHERE = Address(HOST, 1)
 MOVED = [7, "moved.invalid", 9092]
 NEW = [7, "new.invalid", 9092]
 
@@ -420,3 +423,56 @@ async def test_what_can_not_be_listened_on_is_said_before_any_worker_begins(nurs
 @pytest.fixture(autouse=True)
 def _everything_is_logged(caplog):
     caplog.set_level(logging.INFO, logger="kafka-wiretap")
+
+
+async def test_a_worker_that_no_thread_can_start_is_an_error_of_the_machines(broker):
+    parent = Parent(whole(settings(broker.address)), ["worker"])
+    with no_threads(), socket.socket() as sock, pytest.raises(OSError, match="no thread can be had"):
+        await parent._start(1, 0, sock)
+
+
+@pytest.fixture
+async def parent_of_nobody(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Parent]:
+    """Its workers are processes that hang before they read their jobs, which are larger than a pipe."""
+    nodes = {number: 20_000 + number for number in range(5000, 15_000)}
+    chosen = whole(settings(NOWHERE, remembered=nodes), workers=2, hung_seconds=1, drain_seconds=1)
+    assert len(Job(1, 0, chosen).dumped()) > 65536
+    parent = Parent(chosen, ["sleep", "1000"])
+    started: list[trio.Process] = []
+    real = trio.lowlevel.open_process
+
+    async def noted(*command: Any, **options: Any) -> trio.Process:
+        started.append(await real(*command, **options))
+        return started[-1]
+
+    monkeypatch.setattr(trio.lowlevel, "open_process", noted)
+    yield parent
+    for process in started:
+        process.kill()
+
+
+async def test_a_worker_that_hangs_before_it_has_read_its_job_is_named_killed_and_replaced(
+    parent_of_nobody, nursery, autojump_clock
+):
+    workers = parent_of_nobody._workers
+    nursery.start_soon(workers.run)
+    named: set[int] = set()
+    with trio.fail_after(1000):
+        while workers.ends < 2:
+            await trio.sleep(0.5)
+            named |= {link.number for link in workers.hanging}
+    assert named >= {1, 2}
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_worker_that_hangs_before_it_has_read_its_job_does_not_outlive_the_proxy(
+    parent_of_nobody, nursery, autojump_clock
+):
+    workers, stop = parent_of_nobody._workers, Stop()
+    nursery.start_soon(workers.run)
+    with trio.fail_after(1000):
+        while len(workers.totals.living) < 2:
+            await trio.sleep(0.001)
+        stop.ask(Urgency.AT_ONCE)
+        await workers.stop(0, stop)
+    assert not workers.totals.living

@@ -27,6 +27,7 @@ from tests.proxy.conversation.script import HEARTBEAT, request, response
 from tests.proxy.net.cluster import Broker
 from tests.proxy.net.peers import HOST, PATIENCE, Peer
 from tests.proxy.net.relays import Watcher, settings, whole
+from tests.proxy.net.threads import no_threads
 from tests.proxy.rewrite.responses import read
 
 PING, PONG = request(HEARTBEAT, 3, 1), response(1, b"pong")
@@ -403,3 +404,14 @@ async def test_a_worker_in_which_a_fault_keeps_settings_from_being_taken_over_en
     parent.calls.tell(changed(broker, "settings", 1))
     await parent.worker_ends_with(0)
     assert "settings can't be taken over" in caplog.text
+
+
+async def test_without_threads_it_says_what_the_recorder_told_before(parent, monkeypatch):
+    await parent.hears("join")
+    await parent.calls.ask({"do": "count"}).wait()
+    monkeypatch.setattr(parent.watcher, "counters", lambda: pytest.fail("asked without a thread"))
+    with no_threads():
+        heard = len(parent.said("counted"))
+        await parent.calls.ask({"do": "count"}).wait()
+    assert len(parent.said("counted")) > heard
+    assert parent.said("counted")[-1]["recorder"] == {"failed": 0}

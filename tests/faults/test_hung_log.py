@@ -1,0 +1,66 @@
+"""Nobody reads the log: a collector that hangs, a terminal that was stopped.
+
+What must hold: traffic goes on, and one signal ends the proxy with its exit code.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+
+from tests.brokers.ports import Reserved
+from tests.proxy.net.cluster import Broker
+from tests.proxy.net.frames import ping, pong
+from tests.proxy.net.peers import HOST, Peer
+from tests.proxy.unread import full_pipe
+
+pytestmark = pytest.mark.real
+
+ROOT = Path(__file__).resolve().parents[2]
+PROXY = [sys.executable, "-c", "from proxy.cli import main; main()", "proxy", "--log-level", "debug"]
+PATIENCE = 60
+CLIENTS = 20
+
+
+@asynccontextmanager
+async def running(*arguments: object) -> AsyncIterator[trio.Process]:
+    with full_pipe() as unread:
+        process = await trio.lowlevel.open_process([*PROXY, *map(str, arguments)], cwd=ROOT, stderr=unread)
+        try:
+            with trio.fail_after(PATIENCE):
+                yield process
+        finally:
+            process.kill()
+            await process.wait()
+
+
+async def connected(port: int) -> Peer:
+    while True:
+        try:
+            return Peer(await trio.open_tcp_stream(HOST, port))
+        except OSError:
+            # it does not listen yet
+            await trio.sleep(0.05)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+async def test_a_log_that_nobody_reads_holds_up_neither_traffic_nor_the_end(workers, nursery, tmp_path):
+    broker = Broker()
+    await broker.start(nursery)
+    reserved, capture = Reserved(HOST), tmp_path / "capture"
+    arguments = ["--upstream", broker.address, "--listen", reserved, "--workers", workers, "--record", capture]
+    async with running(*arguments) as proxy:
+        for _ in range(CLIENTS):
+            client = await connected(reserved.port)
+            await client.say(ping(1))
+            await client.hears(pong(1))
+            await client.stream.aclose()
+        proxy.terminate()
+        assert await proxy.wait() == 0
+    nursery.cancel_scope.cancel()
+    reserved.release()
