@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.brokers.ports import Reserved
+from tests.brokers.ports import Reserved, reserved_range
 from tests.brokers.waiting import wait_for
 from tests.faults.live import HEARTBEAT, HOST, PATIENCE, Client, LiveProxy, Where, answer, broker
 
@@ -68,8 +68,9 @@ def test_proxies_that_record_in_one_folder_lead_nobody_to_each_others_brokers(tm
 @WORKERS
 def test_a_killed_proxys_file_is_the_next_ones_at_once(tmp_path: Path, workers: int) -> None:
     state = tmp_path / "nodes.json"
-    more = ("--state", str(state), "--workers", str(workers))
-    with broker() as upstream:
+    with broker() as upstream, reserved_range((HOST,), 20) as ports:
+        # a port of its own that nobody else takes meanwhile; the kernel's may be somebody else's by then
+        more = ("--state", str(state), "--workers", str(workers), "--node-ports", str(ports), "--node-count", "20")
         with proxy_at(0, upstream, tmp_path, "first", *more) as first:
             nodes = first.nodes()
             wait_for(state.exists, "the nodes to be kept")
@@ -79,10 +80,11 @@ def test_a_killed_proxys_file_is_the_next_ones_at_once(tmp_path: Path, workers: 
 
 
 def test_a_proxy_that_only_waits_for_its_last_answers_leaves_its_file_to_the_next_one(tmp_path: Path) -> None:
-    go_on = threading.Event()
+    came, go_on = threading.Event(), threading.Event()
 
     def slow(frame: bytes, sock: socket.socket) -> bytes:
         if int.from_bytes(frame[:2], "big") == HEARTBEAT:
+            came.set()
             assert go_on.wait(PATIENCE)
         return answer(frame, sock.getsockname())
 
@@ -93,7 +95,7 @@ def test_a_proxy_that_only_waits_for_its_last_answers_leaves_its_file_to_the_nex
         client = Client(first.listening)
         asking = threading.Thread(target=client.exchange)
         asking.start()
-        wait_for(lambda: first.metric("connections"), "the request to be on its way")
+        assert came.wait(PATIENCE)
         first.process.terminate()
         wait_for(lambda: not (tmp_path / "nodes.json.lock").exists(), "the first one to stop")
         with proxy_at(here.port, upstream, tmp_path, "second", *more) as second:
