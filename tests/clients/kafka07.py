@@ -77,6 +77,8 @@ def _samsa() -> Path:
             pip += ["--no-binary", ":all:", "--require-hashes", "--dest", scratch, "--requirement", str(pinned)]
             subprocess.run(pip, check=True)
             with tarfile.open(Path(scratch, f"{SAMSA}.tar.gz")) as archive:
-                archive.extractall(scratch, filter="data")
+                # Python 3.11 has filters from 3.11.4 on
+                archive.extraction_filter = getattr(tarfile, "data_filter", None)
+                archive.extractall(scratch)
             Path(scratch, SAMSA).rename(folder)
     return folder

@@ -65,12 +65,16 @@ def test_proxies_that_record_in_one_folder_lead_nobody_to_each_others_brokers(tm
     assert owners == {f"{HOST}:{port.port}" for port in ports}
 
 
+def kept_in(state: Path, port: int) -> tuple[str, ...]:
+    """Options: nodes are kept there, on ports behind `port`. The kernel's could be others' by the next start."""
+    return ("--state", str(state), "--node-ports", str(port + 1), "--node-count", "20")
+
+
 @WORKERS
 def test_a_killed_proxys_file_is_the_next_ones_at_once(tmp_path: Path, workers: int) -> None:
     state = tmp_path / "nodes.json"
-    with broker() as upstream, reserved_range((HOST,), 20) as ports:
-        # a port of its own that nobody else takes meanwhile; the kernel's may be somebody else's by then
-        more = ("--state", str(state), "--workers", str(workers), "--node-ports", str(ports), "--node-count", "20")
+    with broker() as upstream, reserved_range((HOST,), 21) as port:
+        more = (*kept_in(state, port), "--workers", str(workers))
         with proxy_at(0, upstream, tmp_path, "first", *more) as first:
             nodes = first.nodes()
             wait_for(state.exists, "the nodes to be kept")
@@ -88,9 +92,10 @@ def test_a_proxy_that_only_waits_for_its_last_answers_leaves_its_file_to_the_nex
             assert go_on.wait(PATIENCE)
         return answer(frame, sock.getsockname())
 
-    here = Reserved(HOST)
-    more = ("--state", str(tmp_path / "nodes.json"), "--drain", "60")
-    with broker(slow) as upstream, proxy_at(here.port, upstream, tmp_path, "first", *more) as first:
+    with ExitStack() as stack:
+        upstream, port = stack.enter_context(broker(slow)), stack.enter_context(reserved_range((HOST,), 21))
+        more = (*kept_in(tmp_path / "nodes.json", port), "--drain", "60")
+        first = stack.enter_context(proxy_at(port, upstream, tmp_path, "first", *more))
         nodes = first.nodes()
         client = Client(first.listening)
         asking = threading.Thread(target=client.exchange)
@@ -98,14 +103,13 @@ def test_a_proxy_that_only_waits_for_its_last_answers_leaves_its_file_to_the_nex
         assert came.wait(PATIENCE)
         first.process.terminate()
         wait_for(lambda: not (tmp_path / "nodes.json.lock").exists(), "the first one to stop")
-        with proxy_at(here.port, upstream, tmp_path, "second", *more) as second:
+        with proxy_at(port, upstream, tmp_path, "second", *more) as second:
             assert first.process.poll() is None
             assert second.nodes() == nodes
             go_on.set()
             asking.join(PATIENCE)
             client.close()
             assert [first.process.wait(PATIENCE), second.stop()] == [0, 0]
-    here.release()
 
 
 @WORKERS
