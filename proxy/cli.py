@@ -92,6 +92,9 @@ class WithLater(click.Group):
 def _harmless_errors() -> Iterator[None]:
     try:
         yield
+    except click.exceptions.NoArgsIsHelpError:
+        # its message is the help, which nobody else has written
+        raise
     except click.ClickException as error:
         # click calls it final; it is read when the error is shown
         object.__setattr__(error, "message", harmless(error.message))
@@ -116,6 +119,7 @@ def main() -> None:
       kafka-wiretap proxy --upstream broker:9092 --listen 127.0.0.1:19092 --record capture
       kafka-wiretap inspect capture
       kafka-wiretap analyze capture
+
     \b
     Shell completion (bash; zsh and fish likewise):
       eval "$(_KAFKA_WIRETAP_COMPLETE=bash_source kafka-wiretap)"
@@ -218,6 +222,7 @@ def proxy(config: Path | None, **flags: Any) -> None:
     \b
     A broker on this machine, recorded:
       kafka-wiretap proxy --upstream localhost:9092 --listen 127.0.0.1:19092 --record capture --metrics 127.0.0.1:9464
+
     \b
     All of it, and more, from a file:
       kafka-wiretap proxy --config wiretap.toml

@@ -254,9 +254,9 @@ class Cluster:
             await self._ended.wait()
 
     @property
-    def is_idle(self) -> bool:
-        """Whether nothing is lost if all connections end now."""
-        return all(relay.is_idle for relay in self._relays)
+    def unfinished(self) -> int:
+        """How many connections lose something if they end now."""
+        return sum(not relay.is_idle for relay in self._relays)
 
     def accept_on(self, listener: trio.SocketListener, node_id: int | None) -> None:
         """Accepts for a node, or None for bootstrap, from now on. The socket listens already, so nobody is

@@ -16,7 +16,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from logging import DEBUG, ERROR, INFO
+from logging import DEBUG, ERROR, INFO, WARNING
 from typing import Any
 
 import trio
@@ -203,7 +203,8 @@ class Proxy:
             if number == signal.SIGHUP:
                 self._reloading.ask()
                 continue
-            log(INFO, "stopping", signal=signal.Signals(number).name)
+            again = self._stop.begun.is_set()
+            log(INFO, "stopping at once" if again else "stopping", signal=signal.Signals(number).name)
             self._ask_to_stop()
 
     def _ask_to_stop(self, urgency: Urgency | None = None) -> None:
@@ -362,7 +363,10 @@ class Proxy:
                 for cluster in self.clusters:
                     await cluster.ended()
                 waiting.cancel_scope.cancel()
-        return EXIT_CLEAN if all(cluster.is_idle for cluster in self.clusters) else EXIT_CUT_OFF
+        unfinished = sum(cluster.unfinished for cluster in self.clusters)
+        if unfinished:
+            log(WARNING, "exchanges in flight are cut off", connections=unfinished)
+        return EXIT_CUT_OFF if unfinished else EXIT_CLEAN
 
     async def _hurry(self, deadline: trio.CancelScope) -> None:
         await self._stop.hurried.wait()

@@ -180,7 +180,7 @@ def _above_zero(kind: Kind) -> Kind:
 def _count(raw: Any) -> int:
     number = _integer(raw)
     if number < 1:
-        raise Misread("lets nobody in")
+        raise Misread("is not above 0")
     return number
 
 

@@ -6,11 +6,12 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -482,3 +483,27 @@ def test_a_file_that_has_become_wrong_is_said_when_it_is_read_again(run, file):
     file.write_text("drian = 3\n" + file.read_text())
     with pytest.raises(BadSetting, match="drian is no setting"):
         run.reload()
+
+
+def every_command(command: click.Command, names: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The words that lead to each command, groups included."""
+    yield names
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            assert below is not None
+            yield from every_command(below, (*names, name))
+
+
+def test_help_has_nothing_but_lines_of_text() -> None:
+    for names in every_command(cli.main):
+        done = CliRunner().invoke(cli.main, [*names, "--help"])
+        assert (done.exit_code, [one for one in done.output if not one.isprintable() and one != "\n"]) == (0, []), names
+
+
+@pytest.mark.parametrize("names", [(), ("config",), ("wire",)], ids=["main", "config", "wire"])
+def test_who_asks_for_nothing_is_shown_the_help(names: tuple[str, ...]) -> None:
+    done = CliRunner().invoke(cli.main, names)
+    assert done.exit_code == 2
+    assert done.output.splitlines() == CliRunner().invoke(cli.main, [*names, "--help"]).output.splitlines()

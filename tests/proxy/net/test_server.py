@@ -336,7 +336,8 @@ async def test_what_does_not_finish_in_time_is_cut_off(broker, withheld, autojum
     assert proxy.watcher.events[-1] == ("close",)
 
 
-async def test_a_second_signal_ends_the_wait(broker, withheld):
+async def test_a_second_signal_ends_the_wait_and_what_is_cut_off_is_said(broker, withheld, caplog):
+    caplog.set_level(logging.INFO, logger="kafka-wiretap")
     async with proxying(settings(broker.address), drain_seconds=1e9) as proxy:
         client = await proxy.client()
         await client.say(PING)
@@ -346,6 +347,10 @@ async def test_a_second_signal_ends_the_wait(broker, withheld):
         assert not proxy.finished.is_set()
         proxy.stop()
         await proxy.ends_with(1)
+    said = [record.message for record in caplog.records]
+    assert [one for one in said if one.startswith("stopping")] == ["stopping", "stopping at once"]
+    (cut,) = [record for record in caplog.records if "cut off" in record.message]
+    assert cut.keys["connections"] == 1
     assert proxy.watcher.events[-1] == ("close",)
 
 
