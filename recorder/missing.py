@@ -7,7 +7,7 @@ files yet.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -16,6 +16,9 @@ from rich.text import Text
 
 from proxy.terminal import harmless
 from recorder.terminal import Cell, Column, count, fitted, size
+
+# the cause of gaps that had been recorded before they were lost
+DAMAGED = "spool_damaged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +71,11 @@ class Missing:
 
 
 def missing_table(found: Missing, width: int) -> RenderableType:
-    """What is missing as a table that fits; one sentence where nothing is."""
+    """What is missing as a table that fits; sentences where nothing can be counted."""
     if not found:
         return Text("Nothing is missing: no gaps, nothing left out, every session ended in order.")
+    if not (found.gaps or found.left_out or found.cut_frames or found.died):
+        return Text("\n".join(["What is missing:", *map(harmless, found.notes)]))
     columns = [Column("what"), Column("API"), Column("frames", True), Column("bytes", True)]
     return fitted("What is missing", columns, list(_rows(found)), width)
 
@@ -78,8 +83,9 @@ def missing_table(found: Missing, width: int) -> RenderableType:
 def _rows(found: Missing) -> Iterator[list[Cell]]:
     for gap in sorted(found.gaps, key=lambda gap: -gap.frames):
         unseen = f", {count(gap.connections, 'connection')} never seen" if gap.connections else ""
-        yield [f"not recorded: {gap.cause}, {count(gap.gaps, 'gap')}{unseen}", "", count(gap.frames), size(gap.bytes)]
-        yield from _lost(lost for lost in found.apis if lost.cause == gap.cause)
+        how = "lost from the log" if gap.cause == DAMAGED else "not recorded"
+        yield [f"{how}: {gap.cause}, {count(gap.gaps, 'gap')}{unseen}", "", count(gap.frames), size(gap.bytes)]
+        yield from _lost(gap, [lost for lost in found.apis if lost.cause == gap.cause])
     if found.left_out:
         yield ["left out by the settings", "", count(found.left_out), ""]
     if found.cut_frames:
@@ -90,6 +96,10 @@ def _rows(found: Missing) -> Iterator[list[Cell]]:
         yield [Text(harmless(note)), "", "", ""]
 
 
-def _lost(apis: Iterable[LostOfApi]) -> Iterator[list[Cell]]:
+def _lost(gap: Gaps, apis: list[LostOfApi]) -> Iterator[list[Cell]]:
+    """What of it is known by API; where that is not all, the rest."""
     for lost in sorted(apis, key=lambda lost: -lost.frames):
         yield ["", lost.api, count(lost.frames), size(lost.bytes)]
+    rest = gap.frames - sum(lost.frames for lost in apis)
+    if apis and rest > 0:
+        yield ["", "of unknown API", count(rest), ""]

@@ -11,7 +11,7 @@ from recorder.missing import Gaps, LostOfApi, Missing, missing_table
 
 LOSSY = Missing(
     [Gaps("queue_full", 2, 0, 1606, 12_300_000), Gaps("spool_damaged", 1, 3, 0, 0)],
-    [LostOfApi("queue_full", "Metadata", 6, None), LostOfApi("queue_full", "Produce", 1600, 12_100_000)],
+    [LostOfApi("queue_full", "Metadata", 2, None), LostOfApi("queue_full", "Produce", 1600, 12_100_000)],
     left_out=77,
     cut_frames=3000,
     cut_bytes=45_000_000,
@@ -32,8 +32,9 @@ def test_each_loss_is_a_line_with_the_apis_of_a_gap_below_it() -> None:
         "what API frames bytes",
         "not recorded: queue_full, 2 gaps 1 606 12.3 MB",
         "Produce 1 600 12.1 MB",
-        "Metadata 6",
-        "not recorded: spool_damaged, 1 gap, 3 connections never seen 0 0 B",
+        "Metadata 2",
+        "of unknown API 4",
+        "lost from the log: spool_damaged, 1 gap, 3 connections never seen 0 0 B",
         "left out by the settings 77",
         "frames kept in part, by the settings 3 000 45.0 MB",
         "session 20261121T130500Z-abcdef died: what its proxy had not written yet",
@@ -57,7 +58,8 @@ def test_it_fits_any_terminal_and_cuts_no_number(width: int) -> None:
 def test_a_note_names_paths_as_everywhere_else() -> None:
     """Its foreign parts are printable already: a backslash is doubled once. What was forgotten does nothing either."""
     found = Missing(notes=["session x is another user's: kafka-wiretap compact a\\\\b finishes it", "\x1b[2J"])
-    assert printed(found, 140)[2:] == [
+    assert printed(found, 140) == [
+        "What is missing:",
         "session x is another user's: kafka-wiretap compact a\\\\b finishes it",
         "\\u001b[2J",
     ]
