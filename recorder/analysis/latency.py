@@ -28,12 +28,14 @@ def latency_by_api(exchanges: DataFrame, *, window: str | None = None) -> DataFr
     for everything else, a Fetch whose data was there too. ERRORS counts exchanges whose response holds at least one
     error code. Needs OUTCOME, API, API_KEY, AT, WAIT, the sizes, LATENCY_NS and ERROR_CODES.
     """
+    # what was lost is counted among what is missing, though a response may say how large its request was
+    is_there = F.col(c.OUTCOME) != Outcome.REQUEST_LOST.value
     return exchanges.groupBy(*by_api(window), _wait().alias(c.WAIT)).agg(
-        F.count_if(F.col(c.OUTCOME) != Outcome.REQUEST_LOST.value).alias(c.REQUESTS),
+        F.count_if(is_there).alias(c.REQUESTS),
         F.count(c.ANSWERED_AT).alias(c.RESPONSES),
         F.count_if(F.col(c.OUTCOME) == Outcome.UNANSWERED.value).alias(c.UNANSWERED),
         F.count_if(F.size(c.ERROR_CODES) > 0).alias(c.ERRORS),
-        F.coalesce(F.sum(c.REQUEST_SIZE), F.lit(0)).alias(c.REQUEST_BYTES),
+        F.coalesce(F.sum(F.when(is_there, F.col(c.REQUEST_SIZE))), F.lit(0)).alias(c.REQUEST_BYTES),
         F.coalesce(F.sum(c.RESPONSE_SIZE), F.lit(0)).alias(c.RESPONSE_BYTES),
         *(_percentile_ms(share).alias(name) for name, share in _PERCENTILES.items()),
     )

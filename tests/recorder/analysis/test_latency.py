@@ -56,8 +56,8 @@ def test_what_was_not_answered_or_answered_by_the_proxy_has_no_latency(
 
 
 def test_a_lost_request_is_not_counted_but_its_response_is(capture: Build, response_row: Build) -> None:
-    row = by_api(exchanges(capture(response_row(0))))["Metadata"]
-    assert (row.requests, row.responses) == (0, 1)
+    row = by_api(exchanges(capture(response_row(0, request_size=31, size=10))))["Metadata"]
+    assert (row.requests, row.responses, row.request_bytes, row.response_bytes) == (0, 1, 0, 10)
 
 
 def test_apis_that_nobody_knows_are_called_by_their_keys(capture: Build, request_row: Build) -> None:
