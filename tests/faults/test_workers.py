@@ -238,7 +238,7 @@ def test_a_second_signal_hurries_all(tmp_path: Path) -> None:
 
 def heard(folder: Path) -> int:
     """Signals that the parent has had."""
-    return sum("info stopping  signal=" in line for line in log_of(folder))
+    return sum(" signal=SIGTERM" in line for line in log_of(folder))
 
 
 def asking(proxy: LiveProxy) -> Client:
