@@ -8,7 +8,7 @@ import sys
 
 import trio
 
-RECEIVE_SIZE = 256 * 1024
+RECEIVE_SIZE = 512 * 1024
 
 
 def address(text: str) -> tuple[str, int]:

@@ -66,22 +66,3 @@ class Polling:
         if self._credit <= 0:
             self._credit = -REST
         return events
-
-
-class Yielding:
-    """Gives up the processor for a moment, as long as that is what it takes to get it back."""
-
-    def __init__(self) -> None:
-        # how often it is not tried any more, since somebody kept it for long
-        self._rest = 0
-
-    def give(self) -> bool:
-        """Lets others run. False: they are not let, because they would keep the processor."""
-        if self._rest:
-            self._rest -= 1
-            return False
-        begun = clock()
-        os.sched_yield()
-        if clock() - begun > LONGEST:
-            self._rest = REST
-        return True

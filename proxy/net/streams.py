@@ -14,20 +14,18 @@ from typing import TypeVar
 
 import trio
 
-from proxy.net.waits import Watch, waits
+from proxy.net.waits import Watch
 from proxy.rewrite.nodes import Address
 from proxy.threads import NoThread
 
 T = TypeVar("T")
 
-# 16 KiB reads move a quarter of what these do; a chunk is what a connection holds in memory, twice
-RECEIVE_SIZE = 256 * 1024
+# each read and each send wakes a peer, which costs more than to copy what it gets; a chunk is what a connection holds
+# in memory, twice
+RECEIVE_SIZE = 512 * 1024
 # a read takes memory for all that may come. Up to here that is had without asking the kernel, which costs more than to
 # pass a small frame on; who has sent as much gets the whole
 SMALL_SIZE = 64 * 1024
-# a peer that does not take all of a chunk is mostly reading just now, and takes the rest once it gets the processor: to
-# offer it that so often costs less than to wait for it
-OFFERS = 4
 # what reading or sending says once a machine has not answered for long
 VANISHED = frozenset({errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN})
 # seconds of silence after which a peer's machine is asked whether it is there; so many times, then it is lost
@@ -191,10 +189,6 @@ class Stream:
         """
         for index, piece in enumerate(pieces):
             sent = self._send_now(piece)
-            offers = OFFERS
-            while sent < len(piece) and offers and waits().yielding.give():
-                sent += self._send_now(memoryview(piece)[sent:])
-                offers -= 1
             if sent < len(piece):
                 return [memoryview(piece)[sent:], *pieces[index + 1 :]]
         return ()
@@ -244,6 +238,16 @@ def _as_it_is(chunk: bytes | None) -> tuple[bytes | None]:
     return (chunk,)
 
 
+def _take_whole_chunks(sock: socket.socket) -> None:
+    """Has the kernel take what its buffer holds.
+
+    trio has it take no more than 16 KiB beyond what the peer's window allows, for streams that hurry; a chunk then goes
+    in pieces, each of which wakes the peer.
+    """
+    with suppress(OSError, AttributeError):
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, 0)
+
+
 def _keep_alive(sock: socket.socket, after: float) -> None:
     """Has the kernel ask a silent peer's machine whether it is there, and for as long again until it is lost."""
     seconds = round(min(max(1.0, after), LONGEST_KEEPALIVE))
@@ -279,6 +283,7 @@ async def dial(
             opened = await trio.open_tcp_stream(address.host, address.port)
             # the stream object is given up; its socket lives on in ours
             sock = _detached(opened.socket)
+            _take_whole_chunks(sock)
             stream = Stream(sock, str(address))
             try:
                 if is_own(sock):

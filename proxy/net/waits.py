@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import outcome
 import trio
 
-from proxy.net.polling import Polling, Yielding
+from proxy.net.polling import Polling
 
 clock = time.monotonic
 
@@ -125,7 +125,6 @@ class Waits:
     def __init__(self) -> None:
         self._epoll = select.epoll()
         self.polling = Polling(self._epoll.poll)
-        self.yielding = Yielding()
         self._watches: dict[int, Watch] = {}
         # another task has something to do
         self.others = False

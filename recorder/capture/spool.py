@@ -51,7 +51,7 @@ MOST_ENTRY = 64 * 1024 * 1024
 
 # of a name that stands on every row of a connection or of a segment: it must not fill the memory
 LONGEST_NAME = 1024
-# masked spans of an entry: none of a chunk's (256 KiB) is less than a byte, nor less than a byte behind the one before
+# masked spans of an entry: none of a chunk's (512 KiB) is less than a byte, nor less than a byte behind the one before
 MOST_SPANS = 1 << 20
 
 # connections that are open at a time: each has a port and two descriptors of the proxy's, and a reader's memory

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from proxy.net import polling
-from proxy.net.polling import LONGEST, MOST_CREDIT, REST, VAIN, Events, Polling, Yielding
+from proxy.net.polling import LONGEST, MOST_CREDIT, REST, VAIN, Events, Polling
 
 COMES: Events = [(7, 1)]
 A_LOOK = LONGEST / 10
@@ -122,17 +122,3 @@ def test_what_comes_while_others_have_the_processor_is_no_gain(world, subject):
     found = [world.wait(subject) for _ in range(10 * REST)]
     assert all(events == COMES for events, _ in found)
     assert sum(looks > 0 for _, looks in found) <= 11
-
-
-def test_the_processor_is_given_up_while_it_is_given_back_soon(world):
-    yielding = Yielding()
-    assert all(yielding.give() for _ in range(100))
-    assert world.yields == 100
-
-
-def test_who_keeps_the_processor_does_not_get_it_for_a_while(world):
-    yielding = Yielding()
-    world.kept = 20 * LONGEST
-    given = sum(yielding.give() for _ in range(10 * REST))
-    assert given == world.yields
-    assert 1 < given <= 10

@@ -3,15 +3,13 @@ import os
 import random
 import socket
 from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import suppress
 
 import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from proxy.net.polling import Yielding
 from proxy.net.race import HEAD_START
-from proxy.net.streams import OFFERS, LeadsBack, PeerLost, Stream, accepted, dial
+from proxy.net.streams import LeadsBack, PeerLost, Stream, accepted, dial
 from proxy.rewrite.nodes import Address
 from tests.proxy.net.peers import HOST, Peer, connected, deaf
 
@@ -59,43 +57,13 @@ async def test_a_chunk_is_what_the_peer_sent_and_the_last_one_is_empty(ends):
     assert await stream.receive() == b""
 
 
-async def test_a_peer_that_reads_meanwhile_is_offered_the_rest(monkeypatch):
-    one, other = connected(buffers=64 * 1024)
-    stream, got, offers = Stream(one, "peer"), bytearray(), []
-
-    def reads() -> None:
-        offers.append(len(got))
-        got.extend(other.recv(MUCH))
-
-    monkeypatch.setattr("proxy.net.polling.os.sched_yield", reads)
-    with one, other:
-        chunk = random.Random(0).randbytes(256 * 1024)
-        rest = b"".join(stream.send_now([chunk]))
-        assert 0 < len(offers) <= OFFERS
-        other.setblocking(False)
-        with suppress(BlockingIOError):
-            while more := other.recv(MUCH):
-                got.extend(more)
-        assert got + rest == chunk
-        assert len(rest) < len(chunk) // 2
-
-
-async def test_a_peer_that_reads_nothing_is_left_alone_after_a_few_offers(ends, monkeypatch):
-    stream, _ = ends
-    offers = []
-    monkeypatch.setattr("proxy.net.polling.os.sched_yield", lambda: offers.append(1))
-    *_, behind = stream.send_now([bytes(MUCH), b"behind"])
+async def test_what_the_peer_does_not_take_is_returned_and_nothing_behind_it_is_sent(ends):
+    stream, peer = ends
+    chunk = random.Random(0).randbytes(MUCH)
+    rest, behind = stream.send_now([chunk, b"behind"])
+    assert 0 < len(rest) < len(chunk)
     assert behind == b"behind"
-    assert len(offers) == OFFERS
-
-
-async def test_nothing_is_offered_where_others_would_keep_the_processor(ends, monkeypatch):
-    stream, _ = ends
-    monkeypatch.setattr(Yielding, "give", lambda _: False)
-    sends = []
-    monkeypatch.setattr(Stream, "_send_now", lambda _, piece: sends.append(piece) or 0)
-    assert stream.send_now([b"chunk"]) == [b"chunk"]
-    assert sends == [b"chunk"]
+    assert await peer.hear(len(chunk) - len(rest)) + bytes(rest) == chunk
 
 
 async def test_receiving_waits_for_the_peer(ends, nursery):
@@ -491,6 +459,12 @@ async def test_dialling_reaches_a_broker(listener):
     assert stream.peer == f"{HOST}:{listener.getsockname()[1]}"
     stream.close()
     sock.close()
+
+
+async def test_the_kernel_takes_for_a_broker_what_its_buffer_holds(listener):
+    stream = await dial(Address(*listener.getsockname()), 10)
+    with stream.given_up() as sock:
+        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT) == 0
 
 
 async def test_dialling_reaches_a_broker_over_ipv6():
