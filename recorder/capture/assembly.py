@@ -25,7 +25,6 @@ from proxy.wire.dialects import Dialect
 from recorder.capture import frames as c
 from recorder.capture.events import Events
 from recorder.capture.facts import SenselessEntryError, facts
-from recorder.capture.gap import REASON_DAMAGE
 from recorder.capture.ledger import Ledger, Missed
 from recorder.capture.line import UNREADABLE
 from recorder.capture.outcome import DIED, ENDED
@@ -120,7 +119,7 @@ class Assembly:
                 self._feed_unknown(entry)
                 return
             if entry.number != track.next_entry and entry.number >= 0:
-                track.break_off(REASON_DAMAGE, self._streams.since_ns)
+                track.break_off(c.GAP_DAMAGE, self._streams.since_ns)
             track.next_entry = (entry.number + (entry.kind != Kind.CHECKPOINT)) % NUMBERS
             self.last_mono_ns = entry.mono_ns
             _action(self._actions, entry)(track, entry)
@@ -152,7 +151,7 @@ class Assembly:
         self._streams.since_ns = self.last_mono_ns
         if not self.is_numbered:
             for track in self.tracks.values():
-                track.break_off(REASON_DAMAGE, self.last_mono_ns)
+                track.break_off(c.GAP_DAMAGE, self.last_mono_ns)
 
     def forget(self) -> None:
         """What the log held up to here has become rows, and what was known of its connections is lost."""
@@ -173,7 +172,7 @@ class Assembly:
         self.senseless_bytes += size_of(entry)
         track = self.tracks.get(entry.connection)
         if track is not None:
-            track.break_off(REASON_DAMAGE, self.last_mono_ns)
+            track.break_off(c.GAP_DAMAGE, self.last_mono_ns)
 
     # bytes of a stream
 
@@ -235,7 +234,7 @@ class Assembly:
         told = facts(entry)
         if track.facts:
             # of a log without numbers the hole may be missing
-            track.break_off(REASON_DAMAGE, self._streams.since_ns)
+            track.break_off(c.GAP_DAMAGE, self._streams.since_ns)
             talk = self._restored(track, entry.mono_ns, told["state"], told["account"])
             track.resume(talk, told.get("unwanted", ()))
             # an answer of the proxy that waited for its turn
@@ -323,7 +322,7 @@ class Assembly:
                 self.unknown.meet(connection, number, since_ns, is_new=is_new)
             return
         if track.next_entry != number:
-            track.break_off(REASON_DAMAGE, since_ns)
+            track.break_off(c.GAP_DAMAGE, since_ns)
         track.next_entry = number
 
     def _pop(self, connection: int) -> Track:
@@ -336,17 +335,17 @@ class Assembly:
         had: list[tuple[int, int | None]] = []
         for connection in ended:
             track = self._pop(connection)
-            track.break_off(REASON_DAMAGE, since_ns)
+            track.break_off(c.GAP_DAMAGE, since_ns)
             if missed is not None and is_told:
                 told = {"sequence": missed.frames, "offsets": (missed.bytes, 0)}
-                self._close(track, mono_ns, REASON_DAMAGE, told)
+                self._close(track, mono_ns, c.GAP_DAMAGE, told)
                 return
             had.append((track.sequence, None if track.broken is None else track.broken["behind"]))
             # all that is missing of it is told with the others'
             track.reached = None
-            self._close(track, mono_ns, REASON_DAMAGE, {})
+            self._close(track, mono_ns, c.GAP_DAMAGE, {})
         if missed is not None and missed.connections:
-            self.events.connections_lost(since_ns, REASON_DAMAGE, missed.without(had), ended)
+            self.events.connections_lost(since_ns, c.GAP_DAMAGE, missed.without(had), ended)
 
     # to go on elsewhere
 

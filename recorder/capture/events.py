@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from proxy.conversation.exchange import Exchange
 from recorder.capture import frames as c
 from recorder.capture.columns import EventRows
-from recorder.capture.gap import REASON_DAMAGE, lost_by_api
+from recorder.capture.gap import lost_by_api
 from recorder.capture.ledger import Missed
 from recorder.capture.track import Track
 
@@ -99,7 +99,7 @@ class Events:
 
     def log_lost(self, mono_ns: int, detail: dict[str, Any]) -> None:
         """A part of the log is gone. `detail` says which: what was in it, the gaps of connections say."""
-        self._add(c.EVENT_GAP, None, mono_ns, detail, cause=REASON_DAMAGE)
+        self._add(c.EVENT_GAP, None, mono_ns, detail, cause=c.GAP_DAMAGE)
 
     def clock(self, mono_ns: int, moved_ns: int) -> None:
         self._add(c.EVENT_CLOCK, None, mono_ns, {"moved_ns": moved_ns})

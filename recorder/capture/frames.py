@@ -56,6 +56,11 @@ FRAMES = "frames"
 BYTES = "bytes"
 DETAIL = "detail"
 
+# causes of gaps: the spool's queue was full, the recorder failed, what had been recorded can't be read any more
+GAP_FULL = "queue_full"
+GAP_FAULT = "recorder_fault"
+GAP_DAMAGE = "spool_damaged"
+
 # no count of frames or bytes is larger, in a log's facts and in an event's detail: sums of them are still an int64
 MOST_COUNTED = 1 << 56
 

@@ -20,10 +20,6 @@ OTHER = "other"
 # what an account counts by api; sizes are bytes behind the length
 _COUNTED = ("requests", "responses", "request_bytes", "response_bytes")
 
-REASON_FULL = "queue_full"
-REASON_FAULT = "recorder_fault"
-REASON_DAMAGE = "spool_damaged"
-
 
 class Gap:
     """What ends on a connection while nothing is written of it.

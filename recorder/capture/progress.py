@@ -22,7 +22,7 @@ from msgspec.json import Decoder
 from proxy.files import Folder
 from recorder.capture.assembly import Assembly
 from recorder.capture.facts import SavedSession, SenselessEntryError, checked
-from recorder.capture.segments import NUMBER
+from recorder.capture.segments import NUMBER, numbered
 from recorder.capture.spool import UnknownSpoolError, short_name
 
 STATE_FORMAT = 2
@@ -64,7 +64,7 @@ def state_name(segment: int) -> str:
 
 def states(session: Folder) -> list[int]:
     """The segments of which there are state files, oldest first."""
-    return sorted(int(match[1]) for name in session.names() if (match := _NAME.fullmatch(name)))
+    return numbered(session, _NAME)
 
 
 def write_progress(session: Folder, progress: Progress, assembly: Assembly) -> None:

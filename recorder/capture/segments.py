@@ -39,7 +39,12 @@ def segment_name(number: int) -> str:
 
 def segments(session: Folder) -> list[int]:
     """The numbers of the segments in a session's folder, in order."""
-    return sorted(int(match[1]) for name in session.names() if (match := _NAME.fullmatch(name)))
+    return numbered(session, _NAME)
+
+
+def numbered(session: Folder, names: re.Pattern[str]) -> list[int]:
+    """The numbers (first group) of the files with such names, in order."""
+    return sorted(int(match[1]) for name in session.names() if (match := names.fullmatch(name)))
 
 
 class SegmentReader:

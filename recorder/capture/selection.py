@@ -25,7 +25,6 @@ OTHER = "other"
 # client ids and principals are peers' to choose: so many answers are remembered, for names of at most this length
 MOST_REMEMBERED, LONGEST_REMEMBERED = 4096, 256
 _NOT = "!"
-_WILD = re.compile(r"[*?\[]")
 
 
 def _patterns(raw: Any, read: Callable[[Any], str] | None = None) -> tuple[str, ...]:

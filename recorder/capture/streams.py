@@ -17,7 +17,6 @@ from proxy.wire.errors import in_bytes
 from recorder.capture import frames as c
 from recorder.capture.cutting import Found, cut_requests, cut_responses
 from recorder.capture.facts import SenselessEntryError
-from recorder.capture.gap import REASON_DAMAGE
 from recorder.capture.rows import RowMaker
 from recorder.capture.spool import Entry, Kind
 from recorder.capture.track import Track
@@ -109,7 +108,7 @@ class Streams:
         if entry.offset == here:
             return 0
         if entry.offset > here:
-            track.break_off(REASON_DAMAGE, self.since_ns)
+            track.break_off(c.GAP_DAMAGE, self.since_ns)
             track.reach(entry.direction, entry.offset + length)
             return None
         had = here - entry.offset

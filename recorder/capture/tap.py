@@ -23,7 +23,7 @@ from proxy.conversation.exchange import Cause, Direction
 from proxy.conversation.step import Step
 from proxy.files import Folder
 from proxy.log import log
-from recorder.capture import gap as gaps
+from recorder.capture import frames as c
 from recorder.capture import session as sessions
 from recorder.capture.gap import Gap
 from recorder.capture.lag import Lag
@@ -120,7 +120,7 @@ class Tap:
         line.where, line.checkpoint = (facts.cluster, facts.listener), self._segment
         self._sift(line)
         if self._waiting > self._facts_limit:
-            self._break_off(line, gaps.REASON_FULL, facts.at_ns)
+            self._break_off(line, c.GAP_FULL, facts.at_ns)
         else:
             self._say_opened(line)
 
@@ -249,7 +249,7 @@ class Tap:
         except Exception:
             # never in the way: a fault of the recorder costs a recording, not a connection
             log(ERROR, "recording of a connection broke off", trace=True, connection=connection)
-            self._break_off(line, gaps.REASON_FAULT, at_ns)
+            self._break_off(line, c.GAP_FAULT, at_ns)
         if line.calm and line.checkpoint == self._segment:
             self._careful.discard(connection)
         else:
@@ -300,7 +300,7 @@ class Tap:
         """The limit has been reached with a chunk that isn't written any more."""
         written = line.give_up()
         behind = (min(written[0], offset), written[1]) if direction == 0 else (written[0], min(written[1], offset))
-        self._begin_gap(line, Gap(line.talk, behind, gaps.REASON_FULL, at_ns, line.accounted))
+        self._begin_gap(line, Gap(line.talk, behind, c.GAP_FULL, at_ns, line.accounted))
         assert line.gap is not None
         unwritten, line.unwritten = line.unwritten, []
         line.gap.had_kept_back(unwritten)
@@ -356,7 +356,7 @@ class Tap:
 
     def _say_unsaid(self, at_ns: int) -> None:
         if self._unsaid["connections"]:
-            told = _json({"reason": gaps.REASON_FULL} | self._unsaid)
+            told = _json({"reason": c.GAP_FULL} | self._unsaid)
             self._put((int(Kind.HOLE), 0, NO_CONNECTION, 0, at_ns, told, ()))
             self._unsaid = dict.fromkeys(self._unsaid, 0)
 

@@ -17,7 +17,7 @@ from proxy.conversation.routes import API_VERSIONS, Routes
 from proxy.wire.dialects import Dialect
 from proxy.wire.framing import FrameLimits
 from recorder.capture.columns import Peers, Spans
-from recorder.capture.gap import REASON_DAMAGE
+from recorder.capture.frames import GAP_DAMAGE
 from recorder.capture.spool import short_name
 
 # no head has a client id like this: the length is below -1
@@ -101,7 +101,7 @@ class Track:
     def of_unknown(cls, connection: int, since_ns: int, *, is_new: bool) -> Track:
         """A connection whose opening was lost. `is_new`: nothing of it has been recorded before, or nobody knows."""
         track = cls(connection, None, {})
-        track.broken = {"reason": REASON_DAMAGE, "since_ns": since_ns, "next_exchange": 0, "next_whole": 0}
+        track.broken = {"reason": GAP_DAMAGE, "since_ns": since_ns, "next_exchange": 0, "next_whole": 0}
         track.broken |= {"cut": None, "behind": 0 if is_new else None, "offsets": [0, 0] if is_new else None}
         return track
 

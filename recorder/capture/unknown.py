@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from recorder.capture.gap import REASON_DAMAGE
+from recorder.capture.frames import GAP_DAMAGE
 from recorder.capture.track import Track
 
 
@@ -62,7 +62,7 @@ class Unknown:
         broken = track.broken
         if track.talk is not None or track.facts or track.sequence or broken is None:
             return False
-        if broken["behind"] or broken["reason"] != REASON_DAMAGE:
+        if broken["behind"] or broken["reason"] != GAP_DAMAGE:
             return False
         reached = None if track.reached is None else (track.reached[0], track.reached[1])
         is_new = broken["behind"] is not None

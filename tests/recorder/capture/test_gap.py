@@ -4,7 +4,7 @@ import random
 
 from proxy.conversation.conversation import Conversation
 from proxy.conversation.routes import Routes
-from recorder.capture import gap
+from recorder.capture.frames import GAP_FULL
 from recorder.capture.gap import Gap, lost_by_api
 from tests.recorder.capture import traffic
 
@@ -25,7 +25,7 @@ def broken(next_exchange: int = 0, cut: str | None = None, cut_size: int = 0) ->
 def test_requests_that_were_in_flight_are_named_and_later_ones_are_counted() -> None:
     talk = Conversation(Routes())
     talk.requests(METADATA.request, 1)
-    lost = Gap(talk, (0, 0), gap.REASON_FULL, 2)
+    lost = Gap(talk, (0, 0), GAP_FULL, 2)
     talk.requests(HEARTBEAT.request, 3)
     step = talk.responses(METADATA.answer or b"", 4)
     lost.saw(step.finished, step.one_way)
@@ -40,7 +40,7 @@ def test_requests_that_were_in_flight_are_named_and_later_ones_are_counted() -> 
 def test_frames_that_are_still_arriving_at_the_end_are_lost_too() -> None:
     talk = Conversation(Routes())
     talk.requests(METADATA.request, 1)
-    lost = Gap(talk, (0, 0), gap.REASON_FULL, 2)
+    lost = Gap(talk, (0, 0), GAP_FULL, 2)
     talk.requests(HEARTBEAT.request[:-1], 3)
     talk.responses((METADATA.answer or b"")[:-1], 4)
     told = lost.account()
@@ -52,7 +52,7 @@ def test_a_response_that_the_gap_before_has_counted_is_not_counted_again() -> No
     talk = Conversation(Routes())
     talk.requests(METADATA.request, 1)
     talk.responses((METADATA.answer or b"")[:-1], 2)
-    lost = Gap(talk, (0, 0), gap.REASON_FULL, 3, talk.responses_side.open)
+    lost = Gap(talk, (0, 0), GAP_FULL, 3, talk.responses_side.open)
     step = talk.responses((METADATA.answer or b"")[-1:], 4)
     lost.saw(step.finished, step.one_way)
     assert lost.account()["responses"] == {}
