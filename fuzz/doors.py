@@ -25,7 +25,7 @@ from proxy.net.proxy_protocol import SIGNATURE, Malformed, Reader, Route, header
 from proxy.net.streams import Stream
 from proxy.net.tls import NoHandshake, TlsStream
 from proxy.rewrite.names import SniMap
-from proxy.rewrite.nodes import Address
+from proxy.schema.addresses import Address
 from proxy.tls import contexts
 from proxy.tls.subject import subject
 

@@ -26,7 +26,8 @@ from proxy.net.cluster import routes
 from proxy.net.held import HeldBytes
 from proxy.net.observer import Opened
 from proxy.net.relay import TURN, Relay, Shared
-from proxy.rewrite.nodes import Address, Node
+from proxy.rewrite.nodes import Node
+from proxy.schema.addresses import Address
 from proxy.wire.dialects import Dialect
 from recorder.capture.lag import Trail
 from recorder.capture.session import RecordSettings

@@ -12,7 +12,7 @@ from fuzz.conversations import AS_IT_IS, JOINED, SEVENS, SINGLES, packed, pair
 from fuzz.plays import UPSTREAM, Chunk, Options
 from proxy.conversation import Direction
 from proxy.rewrite import addresses
-from proxy.rewrite.nodes import Address
+from proxy.schema.addresses import Address
 from proxy.wire import catalog
 from proxy.wire.framing import framed
 

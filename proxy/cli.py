@@ -20,8 +20,9 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from proxy.command_line import end_as_other_tools, write_any_text
-from proxy.config import BadSetting, ProxySettings
+from proxy.config import ProxySettings
 from proxy.log import log, log_to_stderr
+from proxy.schema.errors import BadSetting
 from proxy.settings.load import Loaded, load
 from proxy.settings.reload import Reloaded, reloaded, why_it_waits
 from proxy.settings.sources import CONFIG
@@ -31,7 +32,7 @@ from proxy.terminal import echo, harmless
 
 if TYPE_CHECKING:
     from proxy.net import Claims, InEffect, Observer
-    from proxy.rewrite.nodes import Address
+    from proxy.schema.addresses import Address
     from recorder.capture.session import CaptureSettings
 
 # commands that are imported when called: where they stand, and the line that `--help` shows for each

@@ -11,10 +11,10 @@ import sys
 from logging import ERROR
 
 from proxy.cli import recorder
-from proxy.config import BadSetting
 from proxy.log import log, log_to_stderr
 from proxy.net.workers import Job, run_worker
 from proxy.net.workers.job import read_job
+from proxy.schema.errors import BadSetting
 from proxy.standard_error import never_wait
 
 COMMAND = (sys.executable, "-m", "proxy.worker")

@@ -4,7 +4,6 @@ A wrong one is a `BadSetting`, with a line and a right example for each thing th
 `settings/wording.py` says it in a file's words. What stands in the annotations is what a user may set, where, and why:
 `settings/` reads it, and docs/settings.md is made of it.
 
-errors.py    BadSetting
 log.py       how the log is written
 mapping.py   a cluster: where brokers and listeners are
 flow.py      a cluster: limits and times
@@ -15,7 +14,6 @@ whole.py     the proxy: its clusters and what they share
 """
 
 from proxy.config.cluster import MAIN, ClusterSettings, Others, ProxyHeader
-from proxy.config.errors import BadSetting
 from proxy.config.log import Format, Level, LogSettings
 from proxy.config.mapping import MappingKind
 from proxy.config.places import default_state_file
@@ -23,7 +21,6 @@ from proxy.config.whole import ProxySettings
 
 __all__ = [
     "MAIN",
-    "BadSetting",
     "ClusterSettings",
     "Format",
     "Level",

@@ -9,16 +9,16 @@ from ipaddress import IPv4Network, IPv6Network
 from typing import Annotated
 
 from proxy.config.dialects import wrong_with_07
-from proxy.config.errors import BadSetting
 from proxy.config.flow import Flow
 from proxy.config.mapping import NEEDLESS, MappingKind
 from proxy.rewrite.alone import AloneMap
 from proxy.rewrite.names import SniMap, TemplateMap
 from proxy.rewrite.nodes import Misplaced, NodeMap, ip_of
 from proxy.rewrite.ports import PortMap
-from proxy.settings.addresses import NETWORKS
-from proxy.settings.keys import Key, wrong_values
-from proxy.settings.kinds import SWITCH, TIMEOUT, choice
+from proxy.schema.addresses import NETWORKS
+from proxy.schema.errors import BadSetting
+from proxy.schema.keys import Key, wrong_values
+from proxy.schema.kinds import SWITCH, TIMEOUT, choice
 from proxy.tls.settings import ListenerTls, UpstreamTls, wrong_together
 from proxy.wire.dialects import Dialect
 from proxy.wire.framing import FrameLimits

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from proxy.config.mapping import Mapped
-from proxy.settings.keys import Key
-from proxy.settings.kinds import COUNT, LIMIT, TIMEOUT
+from proxy.schema.keys import Key
+from proxy.schema.kinds import COUNT, LIMIT, TIMEOUT
 from proxy.units import MIB
 from proxy.wire.framing import FrameLimits
 

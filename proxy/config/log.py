@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
-from proxy.settings.keys import Key
-from proxy.settings.kinds import choice
+from proxy.schema.keys import Key
+from proxy.schema.kinds import choice
 
 
 class Level(StrEnum):

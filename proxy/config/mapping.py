@@ -8,10 +8,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-from proxy.rewrite.nodes import Address
-from proxy.settings.addresses import ADDRESS, BROKERS, HOST
-from proxy.settings.keys import Key
-from proxy.settings.kinds import FILE, INTEGER, choice
+from proxy.schema.addresses import ADDRESS, BROKERS, HOST, Address
+from proxy.schema.keys import Key
+from proxy.schema.kinds import FILE, INTEGER, choice
 
 
 class MappingKind(StrEnum):

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 from proxy.config.cluster import MAIN, ClusterSettings
 from proxy.config.mapping import MappingKind
-from proxy.rewrite.nodes import WILDCARDS, Address
+from proxy.rewrite.nodes import WILDCARDS
 from proxy.rewrite.ports import usual_ports
+from proxy.schema.addresses import Address
 from proxy.wire.dialects import Dialect
 
 # clusters that are named to one which wants what is theirs: where all want the same, it would be all of them to each

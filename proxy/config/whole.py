@@ -8,13 +8,12 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from proxy.config.cluster import ClusterSettings
-from proxy.config.errors import BadSetting
 from proxy.config.log import LogSettings
 from proxy.config.places import demand_of, wrong_demands
-from proxy.rewrite.nodes import Address
-from proxy.settings.addresses import ADDRESS
-from proxy.settings.keys import Key, wrong_values
-from proxy.settings.kinds import COUNT, LIMIT, SECONDS, SWITCH, TIMEOUT, cut
+from proxy.schema.addresses import ADDRESS, Address
+from proxy.schema.errors import BadSetting
+from proxy.schema.keys import Key, wrong_values
+from proxy.schema.kinds import COUNT, LIMIT, SECONDS, SWITCH, TIMEOUT, cut
 from proxy.units import MIB
 
 # it is a metric's label, a part of a file's name and of an environment variable's

@@ -13,7 +13,7 @@ from typing import TypeVar
 from proxy.log import log
 from proxy.net.news import News
 from proxy.net.race import race
-from proxy.rewrite.nodes import Address
+from proxy.schema.addresses import Address
 
 T = TypeVar("T")
 

@@ -19,10 +19,11 @@ from logging import WARNING
 from operator import itemgetter
 from pathlib import Path
 
-from proxy.config import BadSetting, ClusterSettings, ProxySettings
+from proxy.config import ClusterSettings, ProxySettings
 from proxy.files import Folder
 from proxy.log import log
 from proxy.net.state import Damaged, NotAState, Owner, State, read_state, unreadable
+from proxy.schema.errors import BadSetting
 
 LOCK, DAMAGED = ".lock", ".damaged"
 # proxies that keep their nodes in one folder, under names of the proxy's own choice

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import trio
 
-from proxy.config import BadSetting, ClusterSettings, Others
+from proxy.config import ClusterSettings, Others
 from proxy.conversation import Cause, Conversation, Direction, Routes, Routes07
 from proxy.conversation.routes import API_VERSIONS, SASL_HANDSHAKE
 from proxy.log import log
@@ -39,7 +39,8 @@ from proxy.net.streams import PeerLost, Stream, accepted
 from proxy.net.tls import Followed, NoHandshake, Secured, UnknownName, secured, towards_client
 from proxy.net.upstreams import Upstreams
 from proxy.rewrite import addresses, api_versions
-from proxy.rewrite.nodes import Address
+from proxy.schema.addresses import Address
+from proxy.schema.errors import BadSetting
 from proxy.wire import catalog
 from proxy.wire.apis import Kind
 from proxy.wire.dialects import Dialect

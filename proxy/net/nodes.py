@@ -15,7 +15,7 @@ from typing import Protocol
 
 import trio
 
-from proxy.config import BadSetting, ClusterSettings
+from proxy.config import ClusterSettings
 from proxy.log import log
 from proxy.metrics.collector import NodeListener
 from proxy.net.aside import at_last
@@ -24,7 +24,9 @@ from proxy.net.news import News
 from proxy.net.own import OwnListeners
 from proxy.net.reloading import Change
 from proxy.net.state import KnownNode, Owner, State
-from proxy.rewrite.nodes import WILDCARDS, Address, Node, NodeMap
+from proxy.rewrite.nodes import WILDCARDS, Node, NodeMap
+from proxy.schema.addresses import Address
+from proxy.schema.errors import BadSetting
 
 # connections that may wait to be accepted
 BACKLOG = 1024

@@ -12,7 +12,8 @@ from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from typing import Any
 
-from proxy.rewrite.nodes import Address, ip_of
+from proxy.rewrite.nodes import ip_of
+from proxy.schema.addresses import Address
 
 Ip = IPv4Address | IPv6Address
 

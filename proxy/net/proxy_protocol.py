@@ -17,7 +17,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import NamedTuple
 
 from proxy.config import ProxyHeader
-from proxy.rewrite.nodes import Address
+from proxy.schema.addresses import Address
 
 SIGNATURE = b"\r\n\r\n\0\r\nQUIT\n"
 # of version 2: signature, version and command, family and transport, length of the rest

@@ -17,10 +17,11 @@ from typing import Any, NamedTuple, TypeVar
 
 import trio
 
-from proxy.config import BadSetting, ProxySettings
+from proxy.config import ProxySettings
 from proxy.log import log
 from proxy.net.aside import in_thread
 from proxy.net.systemd import Systemd
+from proxy.schema.errors import BadSetting
 from proxy.threads import NoThread
 
 # a file takes milliseconds, or is on a disk that hangs

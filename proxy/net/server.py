@@ -22,7 +22,7 @@ from typing import Any
 import trio
 from prometheus_client import CollectorRegistry
 
-from proxy.config import BadSetting, ClusterSettings, ProxySettings
+from proxy.config import ClusterSettings, ProxySettings
 from proxy.log import log
 from proxy.metrics.admin import Probe, Server, admin_app, serve_admin
 from proxy.metrics.collector import ClusterNumbers, registry
@@ -49,7 +49,8 @@ from proxy.net.stopping import (
 from proxy.net.systemd import Systemd
 from proxy.net.tls import Secured
 from proxy.net.waits import waits
-from proxy.rewrite.nodes import Address
+from proxy.schema.addresses import Address
+from proxy.schema.errors import BadSetting
 from proxy.tls.contexts import is_name
 
 # nodes are written, and files released, within milliseconds, or the disk hangs

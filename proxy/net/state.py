@@ -20,7 +20,8 @@ from typing import Any
 
 from proxy.config import ClusterSettings
 from proxy.files import Folder
-from proxy.rewrite.nodes import PORTS, Address
+from proxy.rewrite.nodes import PORTS
+from proxy.schema.addresses import Address
 
 FORMAT = 2
 # formats that are read; the older ones lack keys

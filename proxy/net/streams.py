@@ -15,7 +15,7 @@ from typing import TypeVar
 import trio
 
 from proxy.net.waits import Watch
-from proxy.rewrite.nodes import Address
+from proxy.schema.addresses import Address
 from proxy.threads import NoThread
 
 T = TypeVar("T")

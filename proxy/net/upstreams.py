@@ -30,7 +30,7 @@ from proxy.net.question import LedBack, NotAnswered, OwnQuestion, Told, ask_for_
 from proxy.net.race import AllLost
 from proxy.net.streams import LeadsBack, PeerLost, Stream, dial
 from proxy.net.tls import Followed, towards_broker
-from proxy.rewrite.nodes import Address
+from proxy.schema.addresses import Address
 from proxy.wire.dialects import Dialect
 
 # pauses between two questions that nobody answered, in seconds

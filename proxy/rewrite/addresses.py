@@ -17,7 +17,8 @@ from functools import cache
 from struct import pack
 from typing import Any, NamedTuple
 
-from proxy.rewrite.nodes import Address, Node
+from proxy.rewrite.nodes import Node
+from proxy.schema.addresses import Address
 from proxy.wire import catalog
 from proxy.wire.errors import Malformed
 from proxy.wire.headers import response_head

@@ -7,7 +7,8 @@ are.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from proxy.rewrite.nodes import Address, Wanted
+from proxy.rewrite.nodes import Wanted
+from proxy.schema.addresses import Address
 
 
 @dataclass(frozen=True, slots=True)

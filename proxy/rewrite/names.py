@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 from types import MappingProxyType
 
-from proxy.rewrite.nodes import PORTS, Address, Misplaced, Wanted, clash, clashes
+from proxy.rewrite.nodes import PORTS, Misplaced, Wanted, clash, clashes
+from proxy.schema.addresses import Address
 
 PLACEHOLDER = "{node_id}"
 # Kafka's node ids are int32

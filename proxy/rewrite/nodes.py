@@ -13,38 +13,12 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import NamedTuple, Protocol
 
+from proxy.schema.addresses import Address, is_host, is_ipv6
+
 PORTS = range(1, 1 << 16)
 
 # Listening there means every interface: nothing that a client could dial.
 WILDCARDS = frozenset({"", "0.0.0.0", "::", "*"})
-
-# Longest host name of DNS (RFC 1035).
-HOST_LIMIT = 255
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """A host (a name or an IP address, without brackets) and a port. As a listener, port 0 means any free one."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-    @classmethod
-    def parse(cls, text: str) -> "Address":
-        """Read "host:9092" or "[::1]:9092". ValueError says what is wrong and shows a right one."""
-        host, colon, port = text.strip().rpartition(":")
-        # thousands of digits are more than Python reads
-        is_number = port.isascii() and port.isdigit() and len(port) < 10
-        if not colon or not is_number or int(port) not in range(1 << 16):
-            raise ValueError(f"{text!r} has no port between 0 and 65535; right would be broker-1:9092 or [::1]:9092")
-        bracketed = host.startswith("[") and host.endswith("]") and _is_ipv6(host[1:-1])
-        if not bracketed and not is_host(host):
-            raise ValueError(f"{text!r} has no host before its port; right would be broker-1:9092 or [::1]:9092")
-        return cls(host[1:-1] if bracketed else host, int(port))
-
 
 @dataclass(frozen=True, slots=True)
 class Node:
@@ -145,17 +119,4 @@ def clashes(listeners: Mapping[str, Address]) -> Iterator[tuple[str, str]]:
 
 def is_dialled(host: str) -> bool:
     """A host that clients can be told: a name, an IPv4 address, or an IPv6 address without brackets."""
-    return host not in WILDCARDS and (is_host(host) or _is_ipv6(host))
-
-
-def is_host(text: str) -> bool:
-    """A name or an IPv4 address, as it may stand before a port."""
-    return 0 < len(text.encode()) <= HOST_LIMIT and not any(c.isspace() or c in ":/[]@=,{}" for c in text)
-
-
-def _is_ipv6(text: str) -> bool:
-    try:
-        IPv6Address(text)
-    except ValueError:
-        return False
-    return True
+    return host not in WILDCARDS and (is_host(host) or is_ipv6(host))

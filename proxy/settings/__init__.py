@@ -1,8 +1,5 @@
 """What the proxy is told: by flags, by the environment, by a file, or not at all.
 
-kinds.py        what may be written for a value, and how it is written again
-addresses.py    likewise, for addresses
-keys.py         a key: its kind, description and example, next to the field that it sets
 file.py         a file's bytes, and the tables that they say
 sources.py      file, environment, flags: what was given, and where
 reader.py       what was given -> values, or everything that is wrong with it

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from proxy.command_line import folded, width
-from proxy.config import BadSetting
+from proxy.schema.errors import BadSetting
 from proxy.settings.load import Loaded, load, read
 from proxy.settings.sources import CONFIG
 from proxy.terminal import echo, printable

@@ -18,7 +18,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from proxy.config import BadSetting
+from proxy.schema.errors import BadSetting
 from proxy.terminal import printable
 
 # thousands of clusters take less; what is longer is a mistake, such as a device that never ends

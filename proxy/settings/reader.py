@@ -15,10 +15,11 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from proxy.config import MAIN, BadSetting
+from proxy.config import MAIN
+from proxy.schema.errors import BadSetting, Misread
+from proxy.schema.keys import Key, Known, Place, keys_of
+from proxy.schema.kinds import Kind, cut
 from proxy.settings import wording
-from proxy.settings.keys import Key, Known, Place, keys_of
-from proxy.settings.kinds import Kind, Misread, cut
 from proxy.settings.sources import From, Given, Source
 
 # letters of a name that are compared with those of names that there are

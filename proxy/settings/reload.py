@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from proxy.config import ClusterSettings
-from proxy.rewrite.nodes import Address
-from proxy.settings.keys import Place, keys_of
+from proxy.schema.addresses import Address
+from proxy.schema.keys import Place, keys_of
 from proxy.settings.load import Loaded
 from proxy.settings.reader import Effective
 from proxy.settings.sources import CAPTURE, CLUSTERS, From

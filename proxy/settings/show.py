@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
-from proxy.settings.keys import Place
+from proxy.schema.keys import Place
 from proxy.settings.reader import Effective
 from proxy.settings.sources import CLUSTERS, From
 from proxy.settings.wording import dotted, toml

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from proxy.config import MAIN
+from proxy.schema.keys import Place
+from proxy.schema.kinds import cut
 from proxy.settings.file import read_file
-from proxy.settings.keys import Place
-from proxy.settings.kinds import cut
 from proxy.terminal import printable
 
 PREFIX = "KAFKA_WIRETAP_"

@@ -14,8 +14,8 @@ import json
 import re
 from collections.abc import Sequence
 
-from proxy.settings.keys import Key, Place
-from proxy.settings.kinds import MOST_SHOWN, Toml, cut, shown
+from proxy.schema.keys import Key, Place
+from proxy.schema.kinds import MOST_SHOWN, Toml, cut, shown
 from proxy.settings.sources import CLUSTERS, FLAGS, From, Given, flag_of, variable_of
 from proxy.terminal import harmless
 from proxy.units import LARGEST_SIZE

@@ -17,10 +17,11 @@ from logging import ERROR, INFO
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from proxy.config import BadSetting, ClusterSettings
+from proxy.config import ClusterSettings
 from proxy.log import log
 from proxy.rewrite.alone import AloneMap
 from proxy.rewrite.nodes import NodeMap
+from proxy.schema.errors import BadSetting
 from proxy.tls.settings import Clients, ListenerTls, UpstreamTls, Version
 
 KEY_PASSWORD = "key_password"

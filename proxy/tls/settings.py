@@ -8,9 +8,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-from proxy.settings.addresses import HOST
-from proxy.settings.keys import Key
-from proxy.settings.kinds import PASSWORD, PATH, SWITCH, choice
+from proxy.schema.addresses import HOST
+from proxy.schema.keys import Key
+from proxy.schema.kinds import PASSWORD, PATH, SWITCH, choice
 
 
 class Version(StrEnum):

@@ -14,8 +14,9 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase, translate
 from typing import Annotated, Any
 
-from proxy.settings.keys import Key
-from proxy.settings.kinds import SIZE, Kind, Misread, Toml, cut, each, shown, text
+from proxy.schema.errors import Misread
+from proxy.schema.keys import Key
+from proxy.schema.kinds import SIZE, Kind, Toml, cut, each, shown, text
 from proxy.wire.apis import api_keys, api_name
 from proxy.wire.kafka07 import RequestType
 

@@ -29,8 +29,8 @@ from stat import S_ISDIR
 from typing import Annotated
 
 from proxy.files import Folder
-from proxy.settings.keys import Key, wrong_values
-from proxy.settings.kinds import LIMIT, PATH, SWITCH, TIMEOUT, choice
+from proxy.schema.keys import Key, wrong_values
+from proxy.schema.kinds import LIMIT, PATH, SWITCH, TIMEOUT, choice
 from proxy.units import GIB, MIB
 from recorder.capture import lock as locks
 from recorder.capture.lock import COMPACTOR_LOCK, WRITER_LOCK, Lock

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, time
 from typing import NamedTuple
 
-from proxy.settings.kinds import TIMES
+from proxy.schema.kinds import TIMES
 
 # what a column of nanoseconds can hold, in years 1677 to 2262: any moment beyond is before or behind all frames
 FIRST_NS, LAST_NS = -(1 << 63), (1 << 63) - 1

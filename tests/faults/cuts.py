@@ -22,7 +22,7 @@ import trio
 
 from proxy.config.cluster import ProxyHeader
 from proxy.conversation import Cause
-from proxy.rewrite.nodes import Address
+from proxy.schema.addresses import Address
 from proxy.wire import catalog
 from proxy.wire.framing import framed
 from recorder.capture.session import RecordSettings, WhenFull

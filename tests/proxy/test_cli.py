@@ -16,11 +16,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from proxy import cli
-from proxy.config import BadSetting, ClusterSettings, ProxySettings
+from proxy.config import ClusterSettings, ProxySettings
 from proxy.log import JsonFormatter
 from proxy.net.claims import Claims
 from proxy.net.nodes import bind
-from proxy.rewrite.nodes import Address
+from proxy.schema.addresses import Address
+from proxy.schema.errors import BadSetting
 from proxy.worker import COMMAND
 from recorder.capture.session import WhenFull
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from proxy.config import ClusterSettings, ProxySettings
 from proxy.net.workers.balance import Places
 from proxy.net.workers.job import Job
-from proxy.rewrite.nodes import Address
+from proxy.schema.addresses import Address
 from proxy.worker import COMMAND
 from recorder.capture.session import CaptureSettings
 

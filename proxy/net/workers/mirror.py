@@ -21,7 +21,8 @@ from proxy.net.state import State
 from proxy.net.tls import Followed
 from proxy.net.upstreams import Upstreams
 from proxy.net.workers.calls import Calls
-from proxy.rewrite.nodes import Address, Node, NodeMap
+from proxy.rewrite.nodes import Node, NodeMap
+from proxy.schema.addresses import Address
 
 
 class Mirror(Nodes):

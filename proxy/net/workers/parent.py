@@ -20,7 +20,7 @@ import trio
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric as Family
 
-from proxy.config import BadSetting, ClusterSettings, ProxySettings
+from proxy.config import ClusterSettings, ProxySettings
 from proxy.metrics.admin import Probe
 from proxy.metrics.collector import ClusterNumbers, Gathered, WiretapCollector, process_registry, worker_families
 from proxy.net.aside import open_process
@@ -37,7 +37,9 @@ from proxy.net.workers.force import Force
 from proxy.net.workers.job import Job, written
 from proxy.net.workers.link import Link, WorkerProcess
 from proxy.net.workers.process import Process
-from proxy.rewrite.nodes import Address, Node, NodeMap
+from proxy.rewrite.nodes import Node, NodeMap
+from proxy.schema.addresses import Address
+from proxy.schema.errors import BadSetting
 
 # workers read certificates themselves, and say so when they can't
 CONSENT_SECONDS = READ_SECONDS + 2

@@ -15,7 +15,7 @@ from typing import Any
 
 import trio
 
-from proxy.config import BadSetting, ClusterSettings
+from proxy.config import ClusterSettings
 from proxy.log import log, log_to_stderr
 from proxy.metrics import sums
 from proxy.metrics.admin import Server
@@ -34,7 +34,8 @@ from proxy.net.workers.channel import Channel, Message
 from proxy.net.workers.force import BEAT_SECONDS
 from proxy.net.workers.job import Job, read_changed
 from proxy.net.workers.mirror import Distant, Mirror
-from proxy.rewrite.nodes import Address
+from proxy.schema.addresses import Address
+from proxy.schema.errors import BadSetting
 from proxy.threads import NoThread
 
 # how long the parent may take to hear the last numbers

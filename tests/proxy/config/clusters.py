@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from proxy.config import BadSetting, ClusterSettings
-from proxy.rewrite.nodes import Address
+from proxy.config import ClusterSettings
+from proxy.schema.addresses import Address
+from proxy.schema.errors import BadSetting
 
 LISTEN = Address("127.0.0.1", 19092)
 BROKER = Address("broker-1", 9092)

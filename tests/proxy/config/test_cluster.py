@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from proxy.config import BadSetting, ClusterSettings, MappingKind, Others
-from proxy.rewrite.nodes import Address
-from proxy.settings.addresses import NETWORKS
+from proxy.config import ClusterSettings, MappingKind, Others
+from proxy.schema.addresses import NETWORKS, Address
+from proxy.schema.errors import BadSetting
 from proxy.tls.settings import ListenerTls
 from proxy.wire.framing import FrameLimits
 from tests.proxy.config.clusters import BROKER, LISTEN, cluster, wrong

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from proxy.config import BadSetting, MappingKind, ProxySettings
+from proxy.config import MappingKind, ProxySettings
 from proxy.config.dialects import NEEDLESS
 from proxy.rewrite.alone import AloneMap
-from proxy.rewrite.nodes import Address
+from proxy.schema.addresses import Address
+from proxy.schema.errors import BadSetting
 from proxy.tls.settings import ListenerTls
 from proxy.wire.dialects import Dialect
 from tests.proxy.config.clusters import BROKER, cluster, wrong

@@ -2,8 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from proxy.config import BadSetting, ProxySettings
-from proxy.rewrite.nodes import Address
+from proxy.config import ProxySettings
+from proxy.schema.addresses import Address
+from proxy.schema.errors import BadSetting
 from tests.proxy.config.clusters import cluster, wrong
 
 

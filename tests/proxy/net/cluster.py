@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable, Iterable
 
 import trio
 
-from proxy.rewrite.nodes import Address, Node
+from proxy.rewrite.nodes import Node
+from proxy.schema.addresses import Address
 from proxy.wire import catalog
 from proxy.wire.framing import framed
 from tests.proxy.conversation.script import response

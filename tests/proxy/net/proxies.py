@@ -15,7 +15,7 @@ from proxy.config import MAIN, ClusterSettings
 from proxy.net.cluster import Cluster
 from proxy.net.reloading import Reload
 from proxy.net.server import Proxy
-from proxy.rewrite.nodes import Address
+from proxy.schema.addresses import Address
 from tests.proxy.net.peers import PATIENCE, Peer
 from tests.proxy.net.relays import Watcher, whole
 

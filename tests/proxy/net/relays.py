@@ -23,7 +23,7 @@ from proxy.net.relay import TURN, Relay, Shared
 from proxy.net.room import Room
 from proxy.net.state import State
 from proxy.net.streams import Stream
-from proxy.rewrite.nodes import Address
+from proxy.schema.addresses import Address
 from tests.proxy.net.peers import HOST, PATIENCE, Peer, connected
 
 ANY = Address(HOST, 0)

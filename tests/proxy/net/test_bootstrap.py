@@ -7,7 +7,7 @@ from trio.testing import wait_all_tasks_blocked
 from proxy.net.bootstrap import Bootstrap
 from proxy.net.race import AllLost
 from proxy.net.streams import PeerLost
-from proxy.rewrite.nodes import Address
+from proxy.schema.addresses import Address
 from tests.proxy.conversation.script import HEARTBEAT
 from tests.proxy.net.cluster import Broker
 from tests.proxy.net.frames import ping, pong

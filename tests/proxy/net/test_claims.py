@@ -14,11 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from proxy.config import BadSetting, ClusterSettings
+from proxy.config import ClusterSettings
 from proxy.net import claims as rules
 from proxy.net.claims import Claims
 from proxy.net.state import KnownNode, Owner, State, read_state, write_state
-from proxy.rewrite.nodes import Address
+from proxy.schema.addresses import Address
+from proxy.schema.errors import BadSetting
 from tests.brokers.children import spawn
 from tests.faults.live import ROOT
 from tests.proxy.net.peers import HOST

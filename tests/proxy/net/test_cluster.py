@@ -13,7 +13,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from proxy import net
-from proxy.config import BadSetting, Others, ProxyHeader
+from proxy.config import Others, ProxyHeader
 from proxy.conversation import Cause, Direction
 from proxy.net.cluster import LINGERING, routes
 from proxy.net.nodes import bind
@@ -21,8 +21,9 @@ from proxy.net.proxy_protocol import Reader, Route, header
 from proxy.net.upstreams import Upstreams
 from proxy.rewrite import api_versions
 from proxy.rewrite.addresses import METADATA
-from proxy.rewrite.nodes import Address, Node
-from proxy.settings.addresses import NETWORKS
+from proxy.rewrite.nodes import Node
+from proxy.schema.addresses import NETWORKS, Address
+from proxy.schema.errors import BadSetting
 from proxy.wire import catalog
 from proxy.wire.framing import api_word, framed
 from tests.proxy.conversation.script import HEARTBEAT, produce, request, response

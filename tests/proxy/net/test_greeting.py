@@ -10,7 +10,7 @@ from proxy.config import ProxyHeader
 from proxy.net.greeting import Gone, NoHeader, read_header
 from proxy.net.proxy_protocol import Route, header
 from proxy.net.streams import PeerLost, Stream
-from proxy.rewrite.nodes import Address
+from proxy.schema.addresses import Address
 from tests.proxy.net.peers import Peer, connected
 
 ROUTE = Route(Address("192.0.2.7", 50123), Address("198.51.100.1", 9092))

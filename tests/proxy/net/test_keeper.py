@@ -12,7 +12,8 @@ from proxy.net import keeper as keepers
 from proxy.net import server
 from proxy.net.keeper import Keeper
 from proxy.net.state import KnownNode, State, read_state
-from proxy.rewrite.nodes import Address, Node
+from proxy.rewrite.nodes import Node
+from proxy.schema.addresses import Address
 from proxy.wire import catalog
 from proxy.wire.framing import framed
 from tests.proxy.net.cluster import METADATA

@@ -17,8 +17,7 @@ from proxy.config import MappingKind
 from proxy.conversation import Cause
 from proxy.net.streams import PeerLost, Stream
 from proxy.rewrite.addresses import FIND_COORDINATOR, METADATA
-from proxy.rewrite.nodes import Address
-from proxy.settings.addresses import NETWORKS
+from proxy.schema.addresses import NETWORKS, Address
 from proxy.tls.settings import ListenerTls
 from proxy.wire import catalog
 from proxy.wire.framing import framed

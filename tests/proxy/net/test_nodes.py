@@ -12,12 +12,14 @@ from typing import Any
 import pytest
 import trio
 
-from proxy.config import BadSetting, ClusterSettings, MappingKind
+from proxy.config import ClusterSettings, MappingKind
 from proxy.net import keeper
 from proxy.net.news import MOST
 from proxy.net.nodes import Nodes, bind
 from proxy.net.state import KnownNode, Owner, State, read_state
-from proxy.rewrite.nodes import Address, Node
+from proxy.rewrite.nodes import Node
+from proxy.schema.addresses import Address
+from proxy.schema.errors import BadSetting
 from proxy.tls.settings import ListenerTls
 from tests.proxy.net.peers import HOST, PATIENCE
 from tests.proxy.net.relays import ANY, BROKER, Listeners, Watcher, listens, settings

@@ -10,7 +10,7 @@ import pytest
 from proxy.net import own
 from proxy.net.nodes import bind
 from proxy.net.own import OwnListeners
-from proxy.rewrite.nodes import Address
+from proxy.schema.addresses import Address
 from tests.proxy.net.peers import HOST
 
 

@@ -16,7 +16,7 @@ from proxyprotocol.v2 import ProxyProtocolV2
 
 from proxy.config import ProxyHeader
 from proxy.net.proxy_protocol import SIGNATURE, Malformed, Reader, Route, header
-from proxy.rewrite.nodes import Address
+from proxy.schema.addresses import Address
 
 OTHERS = {ProxyHeader.ONE: ProxyProtocolV1(), ProxyHeader.TWO: ProxyProtocolV2()}
 VERSIONS = st.sampled_from([*OTHERS])

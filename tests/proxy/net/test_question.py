@@ -18,7 +18,8 @@ from proxy.net.question import (
 )
 from proxy.net.streams import PeerLost, Stream, dial
 from proxy.rewrite.api_versions import reduce
-from proxy.rewrite.nodes import Address, Node
+from proxy.rewrite.nodes import Node
+from proxy.schema.addresses import Address
 from proxy.wire import catalog
 from proxy.wire.framing import framed
 from tests.proxy.net.cluster import API_VERSIONS, METADATA, Broker

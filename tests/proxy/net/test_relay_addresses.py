@@ -11,7 +11,8 @@ from trio.testing import wait_all_tasks_blocked
 from proxy.conversation import Cause, Direction
 from proxy.rewrite import api_versions
 from proxy.rewrite.addresses import FETCH, METADATA, PRODUCE
-from proxy.rewrite.nodes import Address, Node
+from proxy.rewrite.nodes import Node
+from proxy.schema.addresses import Address
 from proxy.wire import catalog
 from proxy.wire.framing import framed
 from tests.proxy.conversation import script

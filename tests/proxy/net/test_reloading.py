@@ -11,10 +11,10 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from proxy.config import BadSetting
 from proxy.net import reloading
 from proxy.net.reloading import Change, InEffect, commit
-from proxy.rewrite.nodes import Address
+from proxy.schema.addresses import Address
+from proxy.schema.errors import BadSetting
 from tests.proxy.conversation.script import HEARTBEAT, request, response
 from tests.proxy.net.cluster import Broker
 from tests.proxy.net.peers import HOST, PATIENCE, Peer

@@ -14,7 +14,8 @@ from proxy.net.nodes import Nodes
 from proxy.net.rewriting import Held, Passed, TooLarge, Walked, is_rewritten, rewriter
 from proxy.net.state import State
 from proxy.rewrite.addresses import FETCH, METADATA
-from proxy.rewrite.nodes import Address, Node
+from proxy.rewrite.nodes import Node
+from proxy.schema.addresses import Address
 from proxy.wire import catalog
 from proxy.wire.errors import WireError
 from proxy.wire.framing import api_word, framed

@@ -23,7 +23,8 @@ from proxy.net.state import (
     unreadable,
     write_state,
 )
-from proxy.rewrite.nodes import PORTS, Address
+from proxy.rewrite.nodes import PORTS
+from proxy.schema.addresses import Address
 from tests.proxy.net.relays import settings
 
 ADDRESSES = st.builds(

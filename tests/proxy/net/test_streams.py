@@ -10,7 +10,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from proxy.net.race import HEAD_START
 from proxy.net.streams import LeadsBack, PeerLost, Stream, accepted, dial
-from proxy.rewrite.nodes import Address
+from proxy.schema.addresses import Address
 from tests.proxy.net.peers import HOST, Peer, connected, deaf
 
 MUCH = 1024 * 1024

@@ -15,7 +15,8 @@ from proxy.config import MappingKind, ProxyHeader
 from proxy.net.proxy_protocol import Reader, Route, header
 from proxy.net.reloading import InEffect
 from proxy.rewrite.addresses import METADATA
-from proxy.rewrite.nodes import Address, Node
+from proxy.rewrite.nodes import Node
+from proxy.schema.addresses import Address
 from proxy.tls.settings import Clients, ListenerTls, UpstreamTls
 from proxy.wire import catalog
 from proxy.wire.dialects import Dialect

@@ -22,7 +22,8 @@ from proxy.net.race import HEAD_START
 from proxy.net.state import State
 from proxy.net.streams import Stream
 from proxy.net.upstreams import FIRST_CROWD, LEADS_BACK_HOLDS, Upstreams
-from proxy.rewrite.nodes import Address, Node
+from proxy.rewrite.nodes import Node
+from proxy.schema.addresses import Address
 from proxy.tls.settings import ListenerTls
 from proxy.wire.dialects import Dialect
 from tests.proxy.net.cluster import API_VERSIONS, METADATA, Broker

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Self
 
-from proxy.rewrite.nodes import Address
+from proxy.schema.addresses import Address
 from proxy.wire import catalog
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, API_VERSIONS = 0, 1, 2, 3, 18

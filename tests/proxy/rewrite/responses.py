@@ -6,7 +6,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from proxy.rewrite.addresses import ADDRESSES, FIND_COORDINATOR
-from proxy.rewrite.nodes import Address, Node
+from proxy.rewrite.nodes import Node
+from proxy.schema.addresses import Address
 from proxy.wire import catalog
 
 CORRELATION_ID = 77

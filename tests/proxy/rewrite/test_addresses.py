@@ -20,7 +20,8 @@ from proxy.rewrite.addresses import (
     walked,
 )
 from proxy.rewrite.api_versions import CONTROLLERS_ONLY
-from proxy.rewrite.nodes import Address, Node
+from proxy.rewrite.nodes import Node
+from proxy.schema.addresses import Address
 from proxy.wire import catalog
 from proxy.wire.errors import WireError
 from proxy.wire.language import Field, Message

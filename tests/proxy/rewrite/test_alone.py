@@ -3,7 +3,8 @@
 import pytest
 
 from proxy.rewrite.alone import AloneMap
-from proxy.rewrite.nodes import Address, NodeMap
+from proxy.rewrite.nodes import NodeMap
+from proxy.schema.addresses import Address
 
 BOOTSTRAP = Address("*", 9092)
 

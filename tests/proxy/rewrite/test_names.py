@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from proxy.rewrite.names import LARGEST_ID, HostPattern, SniMap, TemplateMap
-from proxy.rewrite.nodes import Address
+from proxy.schema.addresses import Address
 
 LISTEN = Address("0.0.0.0", 9092)
 ADVERTISE = "broker-{node_id}.example:9093"

@@ -1,49 +1,11 @@
-"""Addresses as people write them, and which can be dialled."""
+"""Nodes, which hosts can be dialled, and which listeners can't be open beside each other."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.rewrite.nodes import Address, Node, clash, clashes, is_dialled
-
-
-@pytest.mark.parametrize(
-    ("text", "address"),
-    [
-        ("broker-1:9092", Address("broker-1", 9092)),
-        ("127.0.0.1:0", Address("127.0.0.1", 0)),
-        ("[::1]:65535", Address("::1", 65535)),
-    ],
-)
-def test_an_address_is_read_and_written_the_same_way(text: str, address: Address) -> None:
-    assert Address.parse(text) == address
-    assert str(address) == text
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "broker",
-        "broker:",
-        ":9092",
-        "::1:9092",
-        "[broker]:9092",
-        "broker:65536",
-        "broker:-1",
-        "a b:1",
-        "a,b:1",
-        "b:²",
-    ],
-)
-def test_a_wrong_address_is_refused_with_a_right_example(text: str) -> None:
-    with pytest.raises(ValueError, match=r"right would be broker-1:9092 or \[::1\]:9092"):
-        Address.parse(text)
-
-
-@given(st.integers(0, 65535), st.from_regex(r"[a-z][a-z0-9.-]{0,200}", fullmatch=True))
-def test_every_name_and_port_survives_being_written_and_read(port: int, host: str) -> None:
-    assert Address.parse(str(Address(host, port))) == Address(host, port)
+from proxy.rewrite.nodes import Node, clash, clashes, is_dialled
+from proxy.schema.addresses import Address
 
 
 def test_a_node_knows_its_address() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.config import BadSetting
+from proxy.schema.errors import BadSetting
 from proxy.settings import file as files
 from proxy.settings.file import MOST_NAMES, read_file
 

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from proxy.config import BadSetting, ClusterSettings, LogSettings, ProxySettings
-from proxy.settings.keys import keys_of
+from proxy.config import ClusterSettings, LogSettings, ProxySettings
+from proxy.schema.errors import BadSetting
+from proxy.schema.keys import keys_of
 from proxy.settings.load import Reading, read
 from proxy.settings.reader import LONGEST_LINE
 from proxy.settings.show import as_file, listing

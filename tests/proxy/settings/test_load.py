@@ -11,19 +11,10 @@ import pytest
 
 import proxy
 import recorder
-from proxy.config import (
-    BadSetting,
-    ClusterSettings,
-    Format,
-    Level,
-    LogSettings,
-    MappingKind,
-    Others,
-    ProxyHeader,
-    ProxySettings,
-)
-from proxy.rewrite.nodes import Address
-from proxy.settings.keys import Known, Place, keys_of
+from proxy.config import ClusterSettings, Format, Level, LogSettings, MappingKind, Others, ProxyHeader, ProxySettings
+from proxy.schema.addresses import Address
+from proxy.schema.errors import BadSetting
+from proxy.schema.keys import Known, Place, keys_of
 from proxy.settings.load import Loaded, load
 from proxy.settings.sources import From, variable_of
 from proxy.settings.wording import dotted, plain, toml
@@ -240,7 +231,7 @@ def test_each_key_is_read_by_the_program(place, known):
 def _read_outside_of_settings() -> set[str]:
     """Every attribute that the program reads of anything, but for where settings are only passed through."""
     folders = [Path(str(package.__file__)).parent for package in (proxy, recorder)]
-    files = [path for folder in folders for path in folder.rglob("*.py") if "settings" not in path.parts]
+    files = [path for folder in folders for path in folder.rglob("*.py") if not {"settings", "schema"} & {*path.parts}]
     trees = [ast.parse(path.read_text()) for path in files]
     return {node.attr for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
 

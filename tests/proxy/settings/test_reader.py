@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import pytest
 
-from proxy.config import BadSetting
-from proxy.settings.keys import Key
-from proxy.settings.kinds import INTEGER
+from proxy.schema.errors import BadSetting
+from proxy.schema.keys import Key
+from proxy.schema.kinds import INTEGER
 from proxy.settings.reader import Reader
 from proxy.settings.sources import From, Given, Source
 

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from proxy.config import BadSetting
-from proxy.rewrite.nodes import Address
+from proxy.schema.addresses import Address
+from proxy.schema.errors import BadSetting
 from proxy.settings.load import Loaded, load
 from proxy.settings.reload import reloaded, why_it_waits
 from tests.certificates import Authority

@@ -3,9 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from proxy.rewrite.nodes import Address
-from proxy.settings.addresses import ADDRESS, HOST
-from proxy.settings.keys import Key
+from proxy.schema.addresses import ADDRESS, HOST, Address
+from proxy.schema.keys import Key
 from proxy.settings.load import load
 from proxy.settings.reader import Effective
 from proxy.settings.show import as_file, listing

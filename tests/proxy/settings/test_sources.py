@@ -4,8 +4,9 @@ from pathlib import Path
 import pytest
 
 from proxy import cli
-from proxy.config import BadSetting, ClusterSettings, LogSettings, ProxySettings
-from proxy.settings.keys import keys_of
+from proxy.config import ClusterSettings, LogSettings, ProxySettings
+from proxy.schema.errors import BadSetting
+from proxy.schema.keys import keys_of
 from proxy.settings.sources import (
     FLAGS,
     From,

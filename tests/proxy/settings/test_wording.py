@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.config import BadSetting, ClusterSettings
-from proxy.rewrite.nodes import Address
+from proxy.config import ClusterSettings
+from proxy.schema.addresses import ADDRESS, BROKERS, Address
+from proxy.schema.errors import BadSetting
+from proxy.schema.keys import Key
+from proxy.schema.kinds import INTEGER
 from proxy.settings import wording
-from proxy.settings.addresses import ADDRESS, BROKERS
-from proxy.settings.keys import Key
-from proxy.settings.kinds import INTEGER
 from proxy.settings.sources import From, Given
 
 LISTEN = Key(ADDRESS, "listen", "Where.", "127.0.0.1:19092")

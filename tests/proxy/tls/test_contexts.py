@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives import serialization
 
-from proxy.config import BadSetting
+from proxy.schema.errors import BadSetting
 from proxy.tls.contexts import Credentials, credentials
 from proxy.tls.settings import ListenerTls, UpstreamTls, Version
 from tests.certificates import Authority

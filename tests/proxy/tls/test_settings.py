@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from proxy import cli
-from proxy.config import BadSetting
-from proxy.settings.keys import keys_of
+from proxy.schema.errors import BadSetting
+from proxy.schema.keys import keys_of
 from proxy.settings.load import Loaded, load
 from proxy.settings.risks import OF_A_CLUSTERS_TLS, risks
 from proxy.settings.show import as_file, listing

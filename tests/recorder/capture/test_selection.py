@@ -2,7 +2,7 @@
 
 import pytest
 
-from proxy.settings.kinds import Misread
+from proxy.schema.errors import Misread
 from recorder.capture.selection import APIS, BODIES, PATTERNS, Patterns, Selected, Selection
 from recorder.capture.session import RecordSettings
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from proxy.config import Format, Level, LogSettings, ProxySettings
 from proxy.net.workers.job import Job, read_job
-from proxy.rewrite.nodes import Address
+from proxy.schema.addresses import Address
 from recorder.capture.session import CaptureSettings
 from tests.proxy.net.relays import settings
 

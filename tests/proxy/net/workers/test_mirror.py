@@ -11,7 +11,8 @@ from trio.testing import wait_all_tasks_blocked
 from proxy.net.workers.calls import Calls
 from proxy.net.workers.channel import Channel, Message, channel_pair
 from proxy.net.workers.mirror import Distant, Mirror
-from proxy.rewrite.nodes import Address, Node
+from proxy.rewrite.nodes import Node
+from proxy.schema.addresses import Address
 from tests.proxy.net.relays import Watcher, settings
 
 ONE, TWO = Node(1, "up-1.invalid", 9092), Node(2, "up-2.invalid", 9092)

@@ -12,14 +12,15 @@ import trio
 from prometheus_client.parser import text_string_to_metric_families
 from trio.testing import wait_all_tasks_blocked
 
-from proxy.config import BadSetting, ProxySettings
+from proxy.config import ProxySettings
 from proxy.net.nodes import bind
 from proxy.net.reloading import InEffect
 from proxy.net.stopping import Stop, Urgency
 from proxy.net.workers import parent as parents
 from proxy.net.workers.job import Job, read_changed
 from proxy.net.workers.parent import Parent
-from proxy.rewrite.nodes import Address
+from proxy.schema.addresses import Address
+from proxy.schema.errors import BadSetting
 from tests.proxy.net.cluster import Broker
 from tests.proxy.net.peers import HOST, PATIENCE
 from tests.proxy.net.relays import ANY, settings, whole

@@ -19,7 +19,8 @@ from proxy.net.workers.channel import Message, channel_pair
 from proxy.net.workers.job import Job, written
 from proxy.net.workers.worker import Worker
 from proxy.rewrite.addresses import METADATA
-from proxy.rewrite.nodes import Address, Node
+from proxy.rewrite.nodes import Node
+from proxy.schema.addresses import Address
 from proxy.tls.settings import ListenerTls
 from proxy.wire import catalog
 from proxy.wire.framing import framed

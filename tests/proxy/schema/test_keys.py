@@ -7,8 +7,8 @@ from typing import Annotated
 import pytest
 
 from proxy.config import ClusterSettings, LogSettings, ProxySettings
-from proxy.settings.keys import Key, keys_of, wrong_values
-from proxy.settings.kinds import INTEGER, LIMIT
+from proxy.schema.keys import Key, keys_of, wrong_values
+from proxy.schema.kinds import INTEGER, LIMIT
 from recorder.capture.session import CaptureSettings
 
 SECTIONS = (ProxySettings, LogSettings, ClusterSettings, CaptureSettings)

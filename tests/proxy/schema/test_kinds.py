@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.settings import kinds
-from proxy.settings.kinds import Kind, Misread
+from proxy.schema import kinds
+from proxy.schema.errors import Misread
+from proxy.schema.kinds import Kind
 from proxy.units import MIB
-from tests.proxy.settings.raw import RAW
+from tests.proxy.schema.raw import RAW
 
 
 class Colour(StrEnum):

@@ -13,15 +13,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
+from proxy.schema.errors import Misread
 from proxy.units import LARGEST_SIZE, digits, read_size, written_size
 
 Read = TypeVar("Read")
 Toml = str | int | float | bool | list[str]
-
-
-class Misread(ValueError):
-    """What was written is no such value. The message goes on behind the value: "is no size"."""
-
 
 # no node id, port or count is larger: Kafka's are int32
 LARGEST_NUMBER = 2**31 - 1

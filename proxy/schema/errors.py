@@ -1,6 +1,10 @@
-"""What is wrong with settings: the one error that all of them have."""
+"""What is wrong with settings: with a single value while it is read, and with the settings as a whole."""
 
 from __future__ import annotations
+
+
+class Misread(ValueError):
+    """What was written is no such value. The message goes on behind the value: "is no size"."""
 
 
 class BadSetting(ValueError):

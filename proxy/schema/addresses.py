@@ -1,13 +1,55 @@
-"""What may be written for an address: one of ours to listen on, some of brokers, a host for clients to dial."""
+"""An address, and what may be written for one: to listen on, of brokers, a host for clients to dial."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
-from ipaddress import IPv4Network, IPv6Network, ip_network
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_network
 from typing import Any
 
-from proxy.rewrite.nodes import HOST_LIMIT, Address
-from proxy.settings.kinds import Kind, Misread, each, shown, text, within
+from proxy.schema.errors import Misread
+from proxy.schema.kinds import Kind, each, shown, text, within
+
+# Longest host name of DNS (RFC 1035).
+HOST_LIMIT = 255
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A host (a name or an IP address, without brackets) and a port. As a listener, port 0 means any free one."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @classmethod
+    def parse(cls, text: str) -> Address:
+        """Read "host:9092" or "[::1]:9092". ValueError says what is wrong and shows a right one."""
+        host, colon, port = text.strip().rpartition(":")
+        # thousands of digits are more than Python reads
+        is_number = port.isascii() and port.isdigit() and len(port) < 10
+        if not colon or not is_number or int(port) not in range(1 << 16):
+            raise ValueError(f"{text!r} has no port between 0 and 65535; right would be broker-1:9092 or [::1]:9092")
+        bracketed = host.startswith("[") and host.endswith("]") and is_ipv6(host[1:-1])
+        if not bracketed and not is_host(host):
+            raise ValueError(f"{text!r} has no host before its port; right would be broker-1:9092 or [::1]:9092")
+        return cls(host[1:-1] if bracketed else host, int(port))
+
+
+def is_host(text: str) -> bool:
+    """A name or an IPv4 address, as it may stand before a port."""
+    return 0 < len(text.encode()) <= HOST_LIMIT and not any(c.isspace() or c in ":/[]@=,{}" for c in text)
+
+
+def is_ipv6(text: str) -> bool:
+    """An IPv6 address, without brackets."""
+    try:
+        IPv6Address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _address(raw: Any) -> Address:

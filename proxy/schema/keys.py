@@ -12,7 +12,8 @@ from dataclasses import MISSING, Field, dataclass, fields
 from functools import cache
 from typing import Any, get_type_hints
 
-from proxy.settings.kinds import Kind, Misread, Toml
+from proxy.schema.errors import Misread
+from proxy.schema.kinds import Kind, Toml
 
 # a key's place: ("clusters", "main", "limits", "hold")
 Place = tuple[str, ...]
