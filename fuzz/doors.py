@@ -20,11 +20,11 @@ from prometheus_client import CollectorRegistry
 from fuzz import corpus
 from fuzz.findings import must, same
 from proxy.config import ProxyHeader
+from proxy.mapping.names import SniMap
 from proxy.metrics import admin
 from proxy.net.proxy_protocol import SIGNATURE, Malformed, Reader, Route, header
 from proxy.net.streams import Stream
 from proxy.net.tls import NoHandshake, TlsStream
-from proxy.rewrite.names import SniMap
 from proxy.schema.addresses import Address
 from proxy.tls import contexts
 from proxy.tls.subject import subject

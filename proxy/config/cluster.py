@@ -11,10 +11,10 @@ from typing import Annotated
 from proxy.config.dialects import wrong_with_07
 from proxy.config.flow import Flow
 from proxy.config.mapping import NEEDLESS, MappingKind
-from proxy.rewrite.alone import AloneMap
-from proxy.rewrite.names import SniMap, TemplateMap
-from proxy.rewrite.nodes import Misplaced, NodeMap, ip_of
-from proxy.rewrite.ports import PortMap
+from proxy.mapping.alone import AloneMap
+from proxy.mapping.names import SniMap, TemplateMap
+from proxy.mapping.nodes import Misplaced, NodeMap, ip_of
+from proxy.mapping.ports import PortMap
 from proxy.schema.addresses import NETWORKS
 from proxy.schema.errors import BadSetting
 from proxy.schema.keys import Key, wrong_values

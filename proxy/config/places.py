@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from proxy.config.cluster import MAIN, ClusterSettings
 from proxy.config.mapping import MappingKind
-from proxy.rewrite.nodes import WILDCARDS
-from proxy.rewrite.ports import usual_ports
+from proxy.mapping.nodes import WILDCARDS
+from proxy.mapping.ports import usual_ports
 from proxy.schema.addresses import Address
 from proxy.wire.dialects import Dialect
 

@@ -17,6 +17,7 @@ import trio
 
 from proxy.config import ClusterSettings
 from proxy.log import log
+from proxy.mapping.nodes import WILDCARDS, Node, NodeMap
 from proxy.metrics.collector import NodeListener
 from proxy.net.aside import at_last
 from proxy.net.keeper import Keeper
@@ -24,7 +25,6 @@ from proxy.net.news import News
 from proxy.net.own import OwnListeners
 from proxy.net.reloading import Change
 from proxy.net.state import KnownNode, Owner, State
-from proxy.rewrite.nodes import WILDCARDS, Node, NodeMap
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
 

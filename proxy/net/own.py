@@ -12,7 +12,7 @@ from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from typing import Any
 
-from proxy.rewrite.nodes import ip_of
+from proxy.mapping.nodes import ip_of
 from proxy.schema.addresses import Address
 
 Ip = IPv4Address | IPv6Address

@@ -16,9 +16,9 @@ from zlib import crc32
 
 import trio
 
+from proxy.mapping.nodes import Node
 from proxy.net.streams import PeerLost, Stream
 from proxy.rewrite import addresses
-from proxy.rewrite.nodes import Node
 from proxy.wire import catalog
 from proxy.wire.errors import WireError
 from proxy.wire.framing import LENGTH, framed

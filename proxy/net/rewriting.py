@@ -13,10 +13,10 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from proxy.config import ClusterSettings
 from proxy.conversation import Edit, Exchange, FrameKind, Mark, Step
+from proxy.mapping.nodes import Node
 from proxy.net.held import SMALL, HeldBytes, Holder, Share
 from proxy.net.nodes import Nodes
 from proxy.rewrite import addresses, api_versions, equal_length
-from proxy.rewrite.nodes import Node
 from proxy.wire import catalog
 from proxy.wire.errors import WireError
 from proxy.wire.framing import LENGTH

@@ -20,7 +20,7 @@ from typing import Any
 
 from proxy.config import ClusterSettings
 from proxy.files import Folder
-from proxy.rewrite.nodes import PORTS
+from proxy.mapping.nodes import PORTS
 from proxy.schema.addresses import Address
 
 FORMAT = 2

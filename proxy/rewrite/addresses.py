@@ -17,7 +17,7 @@ from functools import cache
 from struct import pack
 from typing import Any, NamedTuple
 
-from proxy.rewrite.nodes import Node
+from proxy.mapping.nodes import Node
 from proxy.schema.addresses import Address
 from proxy.wire import catalog
 from proxy.wire.errors import Malformed

@@ -17,8 +17,8 @@ from collections.abc import Iterable
 from functools import cache
 from typing import NamedTuple
 
+from proxy.mapping.nodes import Node
 from proxy.rewrite.addresses import Advertised, Place, list_tag, places, replaced, single_tag
-from proxy.rewrite.nodes import Node
 from proxy.wire import catalog
 from proxy.wire.errors import Malformed, in_bytes
 from proxy.wire.primitives import UVARINT_BYTES, Buffer, TagSpan, read_uvarint, uvarint

@@ -19,8 +19,8 @@ from typing import NamedTuple, TypeVar
 
 from proxy.config import ClusterSettings
 from proxy.log import log
-from proxy.rewrite.alone import AloneMap
-from proxy.rewrite.nodes import NodeMap
+from proxy.mapping.alone import AloneMap
+from proxy.mapping.nodes import NodeMap
 from proxy.schema.errors import BadSetting
 from proxy.tls.settings import Clients, ListenerTls, UpstreamTls, Version
 

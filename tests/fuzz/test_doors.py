@@ -9,9 +9,9 @@ from fuzz import doors
 from fuzz.checks import run
 from fuzz.findings import Finding
 from fuzz.scripts import EDGES
+from proxy.mapping.names import SniMap
 from proxy.metrics import admin
 from proxy.net import proxy_protocol
-from proxy.rewrite.names import SniMap
 from proxy.tls import contexts
 
 INPUTS = list(doors.inputs())

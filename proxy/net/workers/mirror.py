@@ -13,6 +13,7 @@ from typing import Any
 import trio
 
 from proxy.config import ClusterSettings
+from proxy.mapping.nodes import Node, NodeMap
 from proxy.net.nodes import Nodes
 from proxy.net.observer import Observer
 from proxy.net.question import OwnQuestion
@@ -21,7 +22,6 @@ from proxy.net.state import State
 from proxy.net.tls import Followed
 from proxy.net.upstreams import Upstreams
 from proxy.net.workers.calls import Calls
-from proxy.rewrite.nodes import Node, NodeMap
 from proxy.schema.addresses import Address
 
 

@@ -21,6 +21,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric as Family
 
 from proxy.config import ClusterSettings, ProxySettings
+from proxy.mapping.nodes import Node, NodeMap
 from proxy.metrics.admin import Probe
 from proxy.metrics.collector import ClusterNumbers, Gathered, WiretapCollector, process_registry, worker_families
 from proxy.net.aside import open_process
@@ -37,7 +38,6 @@ from proxy.net.workers.force import Force
 from proxy.net.workers.job import Job, written
 from proxy.net.workers.link import Link, WorkerProcess
 from proxy.net.workers.process import Process
-from proxy.rewrite.nodes import Node, NodeMap
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
 

@@ -9,7 +9,7 @@ import pytest
 
 from proxy.config import MappingKind, ProxySettings
 from proxy.config.dialects import NEEDLESS
-from proxy.rewrite.alone import AloneMap
+from proxy.mapping.alone import AloneMap
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
 from proxy.tls.settings import ListenerTls

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from proxy.config import ProxySettings, default_state_file
 from proxy.config.mapping import MappingKind
 from proxy.config.places import MOST_CLASHES, Demand, HostPorts, wrong_demands
-from proxy.rewrite.nodes import WILDCARDS
+from proxy.mapping.nodes import WILDCARDS
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
 from proxy.tls.settings import ListenerTls

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable
 
 import trio
 
-from proxy.rewrite.nodes import Node
+from proxy.mapping.nodes import Node
 from proxy.schema.addresses import Address
 from proxy.wire import catalog
 from proxy.wire.framing import framed

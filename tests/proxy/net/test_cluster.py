@@ -15,13 +15,13 @@ from trio.testing import wait_all_tasks_blocked
 from proxy import net
 from proxy.config import Others, ProxyHeader
 from proxy.conversation import Cause, Direction
+from proxy.mapping.nodes import Node
 from proxy.net.cluster import LINGERING, routes
 from proxy.net.nodes import bind
 from proxy.net.proxy_protocol import Reader, Route, header
 from proxy.net.upstreams import Upstreams
 from proxy.rewrite import api_versions
 from proxy.rewrite.addresses import METADATA
-from proxy.rewrite.nodes import Node
 from proxy.schema.addresses import NETWORKS, Address
 from proxy.schema.errors import BadSetting
 from proxy.wire import catalog

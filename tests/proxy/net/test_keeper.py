@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import trio
 
+from proxy.mapping.nodes import Node
 from proxy.net import keeper as keepers
 from proxy.net import server
 from proxy.net.keeper import Keeper
 from proxy.net.state import KnownNode, State, read_state
-from proxy.rewrite.nodes import Node
 from proxy.schema.addresses import Address
 from proxy.wire import catalog
 from proxy.wire.framing import framed

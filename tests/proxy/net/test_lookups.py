@@ -9,9 +9,9 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from proxy.mapping.nodes import Node
 from proxy.net.lookups import Lookups
 from proxy.net.streams import PeerLost, dial
-from proxy.rewrite.nodes import Node
 from proxy.schema.addresses import Address
 from tests.proxy.net.cluster import Broker
 from tests.proxy.net.frames import ping, pong

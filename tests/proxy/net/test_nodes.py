@@ -13,11 +13,11 @@ import pytest
 import trio
 
 from proxy.config import ClusterSettings, MappingKind
+from proxy.mapping.nodes import Node
 from proxy.net import keeper
 from proxy.net.news import MOST
 from proxy.net.nodes import Nodes, bind
 from proxy.net.state import KnownNode, Owner, State, read_state
-from proxy.rewrite.nodes import Node
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
 from proxy.tls.settings import ListenerTls

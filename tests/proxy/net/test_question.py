@@ -7,6 +7,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from proxy.mapping.nodes import Node
 from proxy.net.question import (
     ANSWER_SECONDS,
     LONGEST_ANSWER,
@@ -18,7 +19,6 @@ from proxy.net.question import (
 )
 from proxy.net.streams import PeerLost, Stream, dial
 from proxy.rewrite.api_versions import reduce
-from proxy.rewrite.nodes import Node
 from proxy.schema.addresses import Address
 from proxy.wire import catalog
 from proxy.wire.framing import framed

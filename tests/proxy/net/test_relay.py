@@ -11,8 +11,8 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from proxy.conversation import Direction
+from proxy.mapping.nodes import Node
 from proxy.rewrite.addresses import METADATA
-from proxy.rewrite.nodes import Node
 from proxy.units import MIB
 from tests.proxy.conversation import script
 from tests.proxy.conversation.script import produce, request

@@ -9,9 +9,9 @@ import pytest
 from trio.testing import wait_all_tasks_blocked
 
 from proxy.conversation import Cause, Direction
+from proxy.mapping.nodes import Node
 from proxy.rewrite import api_versions
 from proxy.rewrite.addresses import FETCH, METADATA, PRODUCE
-from proxy.rewrite.nodes import Node
 from proxy.schema.addresses import Address
 from proxy.wire import catalog
 from proxy.wire.framing import framed

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from proxy.conversation import Exchange
+from proxy.mapping.nodes import Node
 from proxy.net import rewriting
 from proxy.net.cluster import routes
 from proxy.net.held import SMALL, HeldBytes, Share
@@ -14,7 +15,6 @@ from proxy.net.nodes import Nodes
 from proxy.net.rewriting import Held, Passed, TooLarge, Walked, is_rewritten, rewriter
 from proxy.net.state import State
 from proxy.rewrite.addresses import FETCH, METADATA
-from proxy.rewrite.nodes import Node
 from proxy.schema.addresses import Address
 from proxy.wire import catalog
 from proxy.wire.errors import WireError

@@ -20,6 +20,7 @@ from trio.testing import wait_all_tasks_blocked
 from proxy import net
 from proxy.config import MappingKind
 from proxy.conversation import Cause, Direction
+from proxy.mapping.nodes import Node
 from proxy.net import cluster, server, stopping
 from proxy.net.claims import Claims
 from proxy.net.cluster import LINGER_SECONDS
@@ -30,7 +31,6 @@ from proxy.net.state import read_state
 from proxy.net.stopping import HURRIED_STOP_SECONDS, STOP_SECONDS
 from proxy.net.waits import waits
 from proxy.rewrite.addresses import METADATA
-from proxy.rewrite.nodes import Node
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
 from proxy.wire import catalog

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.files import StrangeFileError
+from proxy.mapping.nodes import PORTS
 from proxy.net import state as states
 from proxy.net.state import (
     Damaged,
@@ -23,7 +24,6 @@ from proxy.net.state import (
     unreadable,
     write_state,
 )
-from proxy.rewrite.nodes import PORTS
 from proxy.schema.addresses import Address
 from tests.proxy.net.relays import settings
 

@@ -14,6 +14,7 @@ from trio.testing import wait_all_tasks_blocked
 from proxy.config import MappingKind
 from proxy.config.cluster import ProxyHeader
 from proxy.conversation import Cause
+from proxy.mapping.nodes import Node
 from proxy.net import upstreams as upstream_rules
 from proxy.net.news import MOST
 from proxy.net.nodes import Nodes, bind
@@ -22,7 +23,6 @@ from proxy.net.race import HEAD_START
 from proxy.net.state import State
 from proxy.net.streams import Stream
 from proxy.net.upstreams import FIRST_CROWD, LEADS_BACK_HOLDS, Upstreams
-from proxy.rewrite.nodes import Node
 from proxy.schema.addresses import Address
 from proxy.tls.settings import ListenerTls
 from proxy.wire.dialects import Dialect

@@ -5,8 +5,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from proxy.mapping.nodes import Node
 from proxy.rewrite.addresses import ADDRESSES, FIND_COORDINATOR
-from proxy.rewrite.nodes import Node
 from proxy.schema.addresses import Address
 from proxy.wire import catalog
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from proxy.mapping.nodes import Node
 from proxy.rewrite import addresses
 from proxy.rewrite.addresses import (
     ADDRESSES,
@@ -20,7 +21,6 @@ from proxy.rewrite.addresses import (
     walked,
 )
 from proxy.rewrite.api_versions import CONTROLLERS_ONLY
-from proxy.rewrite.nodes import Node
 from proxy.schema.addresses import Address
 from proxy.wire import catalog
 from proxy.wire.errors import WireError

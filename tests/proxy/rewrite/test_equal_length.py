@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.protocol.consumer import FetchResponse  # type: ignore[import-untyped]
 
+from proxy.mapping.nodes import Node
 from proxy.rewrite.equal_length import UNASSIGNED_TAG, nodes_in_tail, rewrite_tail, stop_of
-from proxy.rewrite.nodes import Node
 from proxy.schema.addresses import Address
 from proxy.wire import catalog
 from proxy.wire.errors import WireError

@@ -8,10 +8,10 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from proxy.mapping.nodes import Node
 from proxy.net.workers.calls import Calls
 from proxy.net.workers.channel import Channel, Message, channel_pair
 from proxy.net.workers.mirror import Distant, Mirror
-from proxy.rewrite.nodes import Node
 from proxy.schema.addresses import Address
 from tests.proxy.net.relays import Watcher, settings
 

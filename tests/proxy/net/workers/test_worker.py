@@ -12,6 +12,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from proxy.conversation import Cause
+from proxy.mapping.nodes import Node
 from proxy.net.nodes import bind
 from proxy.net.workers.balance import Places
 from proxy.net.workers.calls import Calls
@@ -19,7 +20,6 @@ from proxy.net.workers.channel import Message, channel_pair
 from proxy.net.workers.job import Job, written
 from proxy.net.workers.worker import Worker
 from proxy.rewrite.addresses import METADATA
-from proxy.rewrite.nodes import Node
 from proxy.schema.addresses import Address
 from proxy.tls.settings import ListenerTls
 from proxy.wire import catalog

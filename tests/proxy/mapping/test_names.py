@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from proxy.rewrite.names import LARGEST_ID, HostPattern, SniMap, TemplateMap
+from proxy.mapping.names import LARGEST_ID, HostPattern, SniMap, TemplateMap
 from proxy.schema.addresses import Address
 
 LISTEN = Address("0.0.0.0", 9092)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from proxy.rewrite.alone import AloneMap
-from proxy.rewrite.nodes import NodeMap
+from proxy.mapping.alone import AloneMap
+from proxy.mapping.nodes import NodeMap
 from proxy.schema.addresses import Address
 
 BOOTSTRAP = Address("*", 9092)

@@ -1,12 +1,4 @@
-"""Node <-> listener <-> advertised address: the words for it, and what every mapping must answer.
-
-Knows the rules for who may stand where; never opens a port. The mappings, each a value that is right once it exists:
-
-ports.py    a port for each node: clients tell nodes apart by it
-names.py    a host name for each node, made of its id: this proxy listens for some and others for the rest, or it has
-            one TLS port for all of them and finds the node by the name that a client asks for
-alone.py    no node at all: a broker of Kafka 0.7
-"""
+"""The words of a mapping (node, place, listeners that clash), and what every mapping must answer: `NodeMap`."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 from types import MappingProxyType
 
-from proxy.rewrite.nodes import PORTS, Misplaced, Wanted, clash, clashes
+from proxy.mapping.nodes import PORTS, Misplaced, Wanted, clash, clashes
 from proxy.schema.addresses import Address
 
 PLACEHOLDER = "{node_id}"

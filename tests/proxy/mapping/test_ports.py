@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.rewrite.nodes import Misplaced
-from proxy.rewrite.ports import PortMap
+from proxy.mapping.nodes import Misplaced
+from proxy.mapping.ports import PortMap
 from proxy.schema.addresses import Address
 
 LISTEN = Address("127.0.0.1", 9092)

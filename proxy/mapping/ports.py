@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from proxy.rewrite.nodes import PORTS, WILDCARDS, Misplaced, Wanted, clash, clashes, is_dialled
+from proxy.mapping.nodes import PORTS, WILDCARDS, Misplaced, Wanted, clash, clashes, is_dialled
 from proxy.schema.addresses import Address
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.rewrite.nodes import Node, clash, clashes, is_dialled
+from proxy.mapping.nodes import Node, clash, clashes, is_dialled
 from proxy.schema.addresses import Address
 
 

@@ -7,7 +7,7 @@ are.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from proxy.rewrite.nodes import Wanted
+from proxy.mapping.nodes import Wanted
 from proxy.schema.addresses import Address
 
 
