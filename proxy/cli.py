@@ -1,13 +1,13 @@
-"""The command line: the outermost ring, the only place that knows both the proxy and the recorder.
+"""The command line: the outermost ring.
 
-The recorder is imported only when somebody asks to record or to look at a recording: a proxy that doesn't record
-starts without pyarrow. Commands that are not the proxy are imported when called.
+Commands that are not the proxy are imported when called, and the recorder only when somebody asks to record
+(`proxy.wiring`): a proxy that doesn't record starts without pyarrow.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -19,8 +19,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from proxy import wiring
 from proxy.command_line import end_as_other_tools, write_any_text
-from proxy.config import ProxySettings
 from proxy.log import log, log_to_stderr
 from proxy.schema.errors import BadSetting
 from proxy.settings.load import Loaded, load
@@ -31,7 +31,7 @@ from proxy.standard_error import never_wait
 from proxy.terminal import echo, harmless
 
 if TYPE_CHECKING:
-    from proxy.net import Claims, InEffect, Observer
+    from proxy.net import Claims, InEffect
     from proxy.schema.addresses import Address
     from recorder.capture.session import CaptureSettings
 
@@ -267,7 +267,7 @@ def _run_claimed(claims: Claims, capture: CaptureSettings | None, reload: Callab
     settings = claims.settings
     if settings.workers > 1:
         return _run_workers(claims, capture, reload)
-    observer, child = recorder(capture, settings) if capture is not None else (None, None)
+    observer, child = wiring.recorder(capture, settings) if capture is not None else (None, None)
     return net.run(settings, observer, child, _say_ready, reload, claims.release)
 
 
@@ -283,7 +283,8 @@ def _reloading(loaded: Loaded, config: Path | None, flags: dict[str, Any]) -> Ca
             take_over(new)
             _say_changes(before, again)
 
-        return InEffect(new.proxy, _shared(new.capture, new.proxy.workers), Change(take, partial(take_over, before)))
+        recording = wiring.share(new.capture, new.proxy.workers)
+        return InEffect(new.proxy, recording, Change(take, partial(take_over, before)))
 
     def take_over(settings: Loaded) -> None:
         nonlocal loaded
@@ -302,45 +303,14 @@ def _say_changes(now: Loaded, again: Reloaded) -> None:
         log(WARNING, "a setting changes with the next start only", key=dotted(place), reason=why_it_waits(place))
 
 
-def _shared(capture: CaptureSettings | None, workers: int) -> CaptureSettings | None:
-    """One worker's part of what may wait in memory and on disk."""
-    if capture is None:
-        return None
-    return replace(capture, queue=-(-capture.queue // workers), spool=-(-capture.spool // workers))
-
-
 def _run_workers(claims: Claims, capture: CaptureSettings | None, reload: Callable[[], InEffect]) -> int:
     """Each records on its own, with its part."""
     from proxy.net.workers import run_workers
-    from proxy.worker import COMMAND
 
     if capture is not None:
-        from recorder.capture.session import FolderError, check_writable
-
-        try:
-            check_writable(capture.folder)
-        except FolderError as error:
-            raise _not_a_capture(capture.folder, error) from error
-    recording = _shared(capture, claims.settings.workers)
-    return run_workers(claims.settings, COMMAND, recording, _say_ready, reload, claims.release)
-
-
-def recorder(settings: CaptureSettings, proxy: ProxySettings) -> tuple[Observer, Sequence[str] | None]:
-    """The tap, and the command of its compactor. Raises BadSetting."""
-    from recorder.capture.tap import compactor_command, open_tap
-
-    folder = settings.folder
-    # with several, each connection says whose it is
-    cluster = proxy.clusters[0].name if len(proxy.clusters) == 1 else None
-    try:
-        tap = open_tap(folder, replace(settings, cluster=cluster))
-    except OSError as error:
-        raise _not_a_capture(folder, error) from error
-    return tap, compactor_command(folder, tap.session) if settings.compactor else None
-
-
-def _not_a_capture(folder: Path, error: OSError) -> BadSetting:
-    return BadSetting(f"--record {folder}: {error}; right would be a folder of yours, --record capture")
+        wiring.check_folder(capture.folder)
+    recording = wiring.share(capture, claims.settings.workers)
+    return run_workers(claims.settings, wiring.WORKER, recording, _say_ready, reload, claims.release)
 
 
 def _say_ready(listening: Mapping[str, Address], metrics: Address | None) -> None:

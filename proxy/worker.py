@@ -10,14 +10,12 @@ from __future__ import annotations
 import sys
 from logging import ERROR
 
-from proxy.cli import recorder
 from proxy.log import log, log_to_stderr
 from proxy.net.workers import Job, run_worker
 from proxy.net.workers.job import read_job
 from proxy.schema.errors import BadSetting
 from proxy.standard_error import never_wait
-
-COMMAND = (sys.executable, "-m", "proxy.worker")
+from proxy.wiring import recorder
 
 
 def main() -> int:

@@ -7,6 +7,7 @@ A wrong one is a `BadSetting`, with a line and a right example for each thing th
 log.py       how the log is written
 mapping.py   a cluster: where brokers and listeners are
 flow.py      a cluster: limits and times
+tls.py       a cluster: TLS towards clients, and towards brokers
 dialects.py  a cluster: what its dialect leaves out
 cluster.py   a cluster: all of it, and what must fit together
 places.py    the ports and files that it claims

@@ -11,6 +11,7 @@ from typing import Annotated
 from proxy.config.dialects import wrong_with_07
 from proxy.config.flow import Flow
 from proxy.config.mapping import NEEDLESS, MappingKind
+from proxy.config.tls import ListenerTls, UpstreamTls, wrong_together
 from proxy.mapping.alone import AloneMap
 from proxy.mapping.names import SniMap, TemplateMap
 from proxy.mapping.nodes import Misplaced, NodeMap, ip_of
@@ -19,7 +20,6 @@ from proxy.schema.addresses import NETWORKS
 from proxy.schema.errors import BadSetting
 from proxy.schema.keys import Key, wrong_values
 from proxy.schema.kinds import SWITCH, TIMEOUT, choice
-from proxy.tls.settings import ListenerTls, UpstreamTls, wrong_together
 from proxy.wire.dialects import Dialect
 from proxy.wire.framing import FrameLimits
 

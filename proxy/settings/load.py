@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from proxy.config import ClusterSettings, LogSettings, ProxySettings, default_state_file
 from proxy.config.places import Demand, demand, wrong_demands
+from proxy.config.tls import ListenerTls, UpstreamTls
 from proxy.config.whole import wrong_names
 from proxy.schema.errors import BadSetting
 from proxy.schema.keys import Place
@@ -18,7 +19,6 @@ from proxy.schema.kinds import shown
 from proxy.settings import wording
 from proxy.settings.reader import Effective, Reader, Section
 from proxy.settings.sources import CAPTURE, CLUSTERS, Source, environment_source, file_source, flag_source
-from proxy.tls.settings import ListenerTls, UpstreamTls
 from proxy.wire.dialects import Dialect
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from proxy.config import ClusterSettings, LogSettings, ProxySettings
+from proxy.config.tls import ListenerTls, UpstreamTls
 from proxy.schema.keys import Known, Place, keys_of
 from proxy.settings.sources import CAPTURE, CLUSTERS, FLAGS, flag_of, variable_of
 from proxy.settings.wording import dotted, toml
-from proxy.tls.settings import ListenerTls, UpstreamTls
 
 HEAD = """\
 # Settings

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from proxy.config import ClusterSettings
+from proxy.config.tls import Clients, ListenerTls, UpstreamTls, Version
 from proxy.log import log
 from proxy.mapping.alone import AloneMap
 from proxy.mapping.nodes import NodeMap
 from proxy.schema.errors import BadSetting
-from proxy.tls.settings import Clients, ListenerTls, UpstreamTls, Version
 
 KEY_PASSWORD = "key_password"
 # in the head of a key in PEM that is: RFC 7468 has it in its label, what came before in a line of its own

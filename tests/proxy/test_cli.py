@@ -22,7 +22,7 @@ from proxy.net.claims import Claims
 from proxy.net.nodes import bind
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
-from proxy.worker import COMMAND
+from proxy.wiring import WORKER
 from recorder.capture.session import WhenFull
 
 BASIC = ("--upstream", "b1:9092,b2:9093", "--listen", "127.0.0.1:0")
@@ -159,7 +159,7 @@ def test_several_workers_each_record_with_their_part(run, monkeypatch, tmp_path)
     ((settings, command, recording, _, reload, released),) = heard
     assert run.settings == []
     assert settings.workers == 3
-    assert command == COMMAND
+    assert command == WORKER
     assert (recording.folder, recording.queue, recording.spool) == (folder, 1 << 20, -(-(1 << 30) // 3))
     assert reload().settings.workers == 3
     assert (folder / "_nodes.json.lock").exists()

@@ -69,7 +69,7 @@ def needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("proxy.net.run", lambda *_: 0)
     monkeypatch.setattr("proxy.net.workers.run_workers", lambda *_: 0)
-    monkeypatch.setattr("proxy.cli.recorder", lambda *_: (None, None))
+    monkeypatch.setattr("proxy.wiring.recorder", lambda *_: (None, None))
     monkeypatch.setattr("recorder.analysis.java.missing", lambda: None)
     monkeypatch.setattr("recorder.commands._analyzed", lambda *_: Answer(Missing(), [], [], []))
     monkeypatch.setattr("recorder.demo.run.run", lambda folder: 0)

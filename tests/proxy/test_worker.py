@@ -11,7 +11,7 @@ from proxy.config import ClusterSettings, ProxySettings
 from proxy.net.workers.balance import Places
 from proxy.net.workers.job import Job
 from proxy.schema.addresses import Address
-from proxy.worker import COMMAND
+from proxy.wiring import WORKER
 from recorder.capture.session import CaptureSettings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,7 +25,7 @@ def worker(told: bytes) -> subprocess.CompletedProcess[bytes]:
     files = there.fileno(), Places.made(2).descriptor
     with here, there:
         here.shutdown(socket.SHUT_RDWR)
-        command = [*COMMAND, *map(str, files)]
+        command = [*WORKER, *map(str, files)]
         environment = os.environ | {"PYTHONPATH": str(ROOT)}
         return subprocess.run(
             command,

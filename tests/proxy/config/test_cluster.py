@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from proxy.config import ClusterSettings, MappingKind, Others
+from proxy.config.tls import ListenerTls
 from proxy.schema.addresses import NETWORKS, Address
 from proxy.schema.errors import BadSetting
-from proxy.tls.settings import ListenerTls
 from proxy.wire.framing import FrameLimits
 from tests.proxy.config.clusters import BROKER, LISTEN, cluster, wrong
 

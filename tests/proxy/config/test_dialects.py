@@ -9,10 +9,10 @@ import pytest
 
 from proxy.config import MappingKind, ProxySettings
 from proxy.config.dialects import NEEDLESS
+from proxy.config.tls import ListenerTls
 from proxy.mapping.alone import AloneMap
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
-from proxy.tls.settings import ListenerTls
 from proxy.wire.dialects import Dialect
 from tests.proxy.config.clusters import BROKER, cluster, wrong
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from proxy.config import ProxySettings, default_state_file
 from proxy.config.mapping import MappingKind
 from proxy.config.places import MOST_CLASHES, Demand, HostPorts, wrong_demands
+from proxy.config.tls import ListenerTls
 from proxy.mapping.nodes import WILDCARDS
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
-from proxy.tls.settings import ListenerTls
 from tests.proxy.config.clusters import LISTEN, cluster, wrong
 
 EAST = cluster(name="east", node_count=10, nodes={50: Address("127.0.0.1", 9094)})

@@ -14,11 +14,11 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from proxy.config import MappingKind
+from proxy.config.tls import ListenerTls
 from proxy.conversation import Cause
 from proxy.net.streams import PeerLost, Stream
 from proxy.rewrite.addresses import FIND_COORDINATOR, METADATA
 from proxy.schema.addresses import NETWORKS, Address
-from proxy.tls.settings import ListenerTls
 from proxy.wire import catalog
 from proxy.wire.framing import framed
 from tests.proxy.conversation.script import HEARTBEAT, request, response

@@ -13,6 +13,7 @@ import pytest
 import trio
 
 from proxy.config import ClusterSettings, MappingKind
+from proxy.config.tls import ListenerTls
 from proxy.mapping.nodes import Node
 from proxy.net import keeper
 from proxy.net.news import MOST
@@ -20,7 +21,6 @@ from proxy.net.nodes import Nodes, bind
 from proxy.net.state import KnownNode, Owner, State, read_state
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
-from proxy.tls.settings import ListenerTls
 from tests.proxy.net.peers import HOST, PATIENCE
 from tests.proxy.net.relays import ANY, BROKER, Listeners, Watcher, listens, settings
 

@@ -15,10 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from trio.testing import wait_all_tasks_blocked
 
+from proxy.config.tls import Clients, ListenerTls, UpstreamTls, Version
 from proxy.net import tls as tls_streams
 from proxy.net.streams import RECEIVE_SIZE, PeerLost, Stream
 from proxy.net.tls import Followed, NoHandshake, TlsStream, towards_broker, towards_client
-from proxy.tls.settings import Clients, ListenerTls, UpstreamTls, Version
 from tests.certificates import Authority
 from tests.proxy.net.peers import PATIENCE, Peer, connected
 from tests.proxy.net.threads import no_threads

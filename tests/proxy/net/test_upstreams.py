@@ -13,6 +13,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from proxy.config import MappingKind
 from proxy.config.cluster import ProxyHeader
+from proxy.config.tls import ListenerTls
 from proxy.conversation import Cause
 from proxy.mapping.nodes import Node
 from proxy.net import upstreams as upstream_rules
@@ -24,7 +25,6 @@ from proxy.net.state import State
 from proxy.net.streams import Stream
 from proxy.net.upstreams import FIRST_CROWD, LEADS_BACK_HOLDS, Upstreams
 from proxy.schema.addresses import Address
-from proxy.tls.settings import ListenerTls
 from proxy.wire.dialects import Dialect
 from tests.proxy.net.cluster import API_VERSIONS, METADATA, Broker
 from tests.proxy.net.peers import HOST, deaf

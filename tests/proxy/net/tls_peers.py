@@ -9,10 +9,10 @@ from pathlib import Path
 
 import trio
 
+from proxy.config.tls import ListenerTls, UpstreamTls
 from proxy.net.streams import Stream
 from proxy.net.tls import Followed, followed
 from proxy.tls.contexts import credentials
-from proxy.tls.settings import ListenerTls, UpstreamTls
 from tests.certificates import Authority
 from tests.proxy.net.peers import Peer, connected
 from tests.proxy.net.relays import settings

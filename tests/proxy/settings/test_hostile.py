@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from proxy.config import ClusterSettings, LogSettings, ProxySettings
+from proxy.config.tls import ListenerTls, UpstreamTls
 from proxy.schema.errors import BadSetting
 from proxy.schema.keys import keys_of
 from proxy.settings.load import Reading, read
@@ -18,7 +19,6 @@ from proxy.settings.reader import LONGEST_LINE
 from proxy.settings.show import as_file, listing
 from proxy.settings.sources import FLAGS, PREFIX, variable_of
 from proxy.settings.wording import dotted, toml
-from proxy.tls.settings import ListenerTls, UpstreamTls
 from recorder.capture.session import CaptureSettings
 
 SECTIONS = (

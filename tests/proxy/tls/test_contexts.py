@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives import serialization
 
+from proxy.config.tls import ListenerTls, UpstreamTls, Version
 from proxy.schema.errors import BadSetting
 from proxy.tls.contexts import Credentials, credentials
-from proxy.tls.settings import ListenerTls, UpstreamTls, Version
 from tests.certificates import Authority
 from tests.proxy.net.relays import settings
 

@@ -11,6 +11,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from proxy.config.tls import ListenerTls
 from proxy.conversation import Cause
 from proxy.mapping.nodes import Node
 from proxy.net.nodes import bind
@@ -21,7 +22,6 @@ from proxy.net.workers.job import Job, written
 from proxy.net.workers.worker import Worker
 from proxy.rewrite.addresses import METADATA
 from proxy.schema.addresses import Address
-from proxy.tls.settings import ListenerTls
 from proxy.wire import catalog
 from proxy.wire.framing import framed
 from tests.proxy.conversation.script import HEARTBEAT, request, response

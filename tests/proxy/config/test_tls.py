@@ -8,12 +8,12 @@ import pytest
 from click.testing import CliRunner
 
 from proxy import cli
+from proxy.config.tls import Clients, ListenerTls, UpstreamTls, Version
 from proxy.schema.errors import BadSetting
 from proxy.schema.keys import keys_of
 from proxy.settings.load import Loaded, load
 from proxy.settings.risks import OF_A_CLUSTERS_TLS, risks
 from proxy.settings.show import as_file, listing
-from proxy.tls.settings import Clients, ListenerTls, UpstreamTls, Version
 from tests.certificates import Authority
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "tls.toml"

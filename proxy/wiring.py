@@ -1,0 +1,58 @@
+"""The recorder, connected with the proxy: what the command line and a worker's process share.
+
+`proxy.net` knows an observer and a command to look after; here stands what they are where traffic is recorded. The
+recorder is imported only then: a proxy that doesn't record starts without it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from proxy.config import ProxySettings
+from proxy.schema.errors import BadSetting
+
+if TYPE_CHECKING:
+    from proxy.net import Observer
+    from recorder.capture.session import CaptureSettings
+
+# how a worker's process is started
+WORKER = (sys.executable, "-m", "proxy.worker")
+
+
+def recorder(settings: CaptureSettings, proxy: ProxySettings) -> tuple[Observer, Sequence[str] | None]:
+    """The tap, and the command of its compactor. Raises BadSetting."""
+    from recorder.capture.tap import compactor_command, open_tap
+
+    folder = settings.folder
+    # with several, each connection says whose it is
+    cluster = proxy.clusters[0].name if len(proxy.clusters) == 1 else None
+    try:
+        tap = open_tap(folder, replace(settings, cluster=cluster))
+    except OSError as error:
+        raise _not_a_capture(folder, error) from error
+    return tap, compactor_command(folder, tap.session) if settings.compactor else None
+
+
+def check_folder(folder: Path) -> None:
+    """Whether captures can be written there, before anybody does. Raises BadSetting."""
+    from recorder.capture.session import FolderError, check_writable
+
+    try:
+        check_writable(folder)
+    except FolderError as error:
+        raise _not_a_capture(folder, error) from error
+
+
+def share(capture: CaptureSettings | None, workers: int) -> CaptureSettings | None:
+    """One worker's part of what may wait in memory and on disk."""
+    if capture is None:
+        return None
+    return replace(capture, queue=-(-capture.queue // workers), spool=-(-capture.spool // workers))
+
+
+def _not_a_capture(folder: Path, error: OSError) -> BadSetting:
+    return BadSetting(f"--record {folder}: {error}; right would be a folder of yours, --record capture")
