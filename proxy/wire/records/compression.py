@@ -11,12 +11,12 @@ Source: Kafka's `Compression` classes, KIP-57 (lz4), KIP-110 (zstd).
 
 import zlib
 from collections.abc import Generator, Iterator
-from importlib import import_module
-from typing import Any
 
 from proxy.wire.budget import Allowance, of_a_batch
 from proxy.wire.errors import Malformed
 from proxy.wire.primitives import Buffer
+from proxy.wire.records import lz4_frames, snappy_blocks, zstd_frames
+from proxy.wire.records.codec_input import STEP, next_piece
 from proxy.wire.records.kinds import Compression
 
 # Sixty times what a broker takes as a message's size by default.
@@ -24,20 +24,6 @@ DEFAULT_LIMIT = 64 << 20
 # So often messages may be compressed one in the other. Whoever nests them at all does it twice; a bomb may not use up
 # the stack, nor be unfolded ever again for a few bytes each.
 DEEPEST = 4
-# Input is fed in pieces: what stands behind a member's end is copied by the codecs, with many small members each time.
-PIECE = 8 << 10
-# Some codecs allocate what they are asked for before they know whether they need it.
-STEP = 128 << 10
-
-PACKAGES = {"snappy": "python-snappy", "lz4.frame": "lz4", "zstandard": "zstandard"}
-
-
-def library(name: str) -> Any:
-    """The module `name`; ModuleNotFoundError says which package lacks."""
-    try:
-        return import_module(name)
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(f"records of this codec need the package {PACKAGES[name]}", name=name) from error
 
 
 def decompress(codec: Compression, data: Buffer, limit: int = DEFAULT_LIMIT, *, magic: int = 2) -> bytes:
@@ -60,16 +46,10 @@ def unfold(codec: Compression, data: Buffer, allowance: Allowance, *, magic: int
         case Compression.GZIP:
             yield from gunzip(view, allowance)
         case Compression.SNAPPY:
-            from proxy.wire.records import snappy_blocks
-
             yield from snappy_blocks.unfold(view, allowance)
         case Compression.LZ4:
-            from proxy.wire.records import lz4_frames
-
             yield from lz4_frames.unfold(view, allowance, magic)
         case Compression.ZSTD:
-            from proxy.wire.records import zstd_frames
-
             yield from zstd_frames.unfold(view, allowance)
         case Compression.UNKNOWN:
             raise Malformed("an unknown codec")
@@ -93,16 +73,10 @@ def compress(codec: Compression, data: bytes, level: int | None = None, *, magic
             packer = zlib.compressobj(-1 if level is None else level, wbits=GZIP_BITS)
             return packer.compress(data) + packer.flush()
         case Compression.SNAPPY:
-            from proxy.wire.records import snappy_blocks
-
             return snappy_blocks.compress(data)
         case Compression.LZ4:
-            from proxy.wire.records import lz4_frames
-
             return lz4_frames.compress(data, level, magic)
         case Compression.ZSTD:
-            from proxy.wire.records import zstd_frames
-
             return zstd_frames.compress(data, level)
         case Compression.UNKNOWN:
             raise ValueError("records can't be written in an unknown codec")
@@ -134,18 +108,3 @@ def _member(data: memoryview, at: int, allowance: Allowance) -> Generator[bytes,
         if plain:
             yield plain
     return at - len(unpacker.unused_data)
-
-
-def inside(data: memoryview, at: int, what: str) -> int:
-    """`at` itself, if that is no place behind the end. Errors: Malformed."""
-    if at > len(data):
-        raise Malformed(f"a {what} that does not end")
-    return at
-
-
-def next_piece(data: memoryview, at: int, what: str) -> tuple[memoryview, int]:
-    """The next bytes to feed and the offset behind them; Malformed where there are none."""
-    piece = data[at : at + PIECE]
-    if not piece:
-        raise Malformed(f"a {what} that does not end")
-    return piece, at + len(piece)

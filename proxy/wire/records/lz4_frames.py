@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterator
 from proxy.wire.budget import Allowance
 from proxy.wire.errors import Malformed
 from proxy.wire.primitives import Buffer
-from proxy.wire.records.compression import STEP, library, next_piece
+from proxy.wire.records.codec_input import STEP, library, next_piece
 
 MAGIC = b"\x04\x22\x4d\x18"
 # in a frame's first flag byte

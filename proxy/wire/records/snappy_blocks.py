@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from proxy.wire.budget import Allowance
 from proxy.wire.errors import Malformed, WireError, in_bytes
 from proxy.wire.primitives import read_uvarint
-from proxy.wire.records.compression import inside, library
+from proxy.wire.records.codec_input import inside, library
 
 WHAT = "snappy stream"
 MAGIC = b"\x82SNAPPY\0"

@@ -12,7 +12,7 @@ from typing import Any
 
 from proxy.wire.budget import Allowance
 from proxy.wire.errors import Malformed
-from proxy.wire.records.compression import inside, library
+from proxy.wire.records.codec_input import inside, library
 
 WHAT = "zstd frame"
 MAGIC = 0xFD2FB528

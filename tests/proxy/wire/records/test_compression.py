@@ -1,7 +1,6 @@
 """Each codec against its library or another's, whole and in parts; and bombs, which must not unfold."""
 
 import gzip
-import sys
 import tracemalloc
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,7 +16,7 @@ from hypothesis import strategies as st
 from proxy.wire.budget import Budget
 from proxy.wire.errors import Malformed, OverBudget, WireError
 from proxy.wire.records import DEFAULT_LIMIT, Compression, compress, decompress
-from proxy.wire.records.compression import next_piece, unfold
+from proxy.wire.records.compression import unfold
 from tests.proxy.wire.records.samples import BATCH_CODECS, few
 
 PACKED = BATCH_CODECS[1:]
@@ -171,17 +170,6 @@ def test_many_small_members_take_no_longer_than_their_bytes() -> None:
         assert decompress(codec, empty * (MEGABYTE // len(empty))) == b""
 
 
-def test_input_is_fed_in_small_pieces() -> None:
-    """What is fed at once is copied once for each member that ends in it."""
-    data = memoryview(bytes(20_000))
-    piece, at = next_piece(data, 10, "member")
-    assert (len(piece), at) == (8192, 8202)
-    piece, at = next_piece(data, 19_990, "member")
-    assert (len(piece), at) == (10, 20_000)
-    with pytest.raises(Malformed, match="a member that does not end"):
-        next_piece(data, at, "member")
-
-
 def test_the_limit_is_a_multiple_of_what_brokers_take() -> None:
     assert DEFAULT_LIMIT == 64 * MEGABYTE
 
@@ -210,21 +198,3 @@ def test_an_unknown_codec_is_malformed_to_read_and_an_error_to_write() -> None:
         decompress(Compression.UNKNOWN, b"data")
     with pytest.raises(ValueError, match="unknown codec"):
         compress(Compression.UNKNOWN, b"data")
-
-
-@pytest.mark.parametrize(
-    ("codec", "module", "package"),
-    [
-        (Compression.SNAPPY, "snappy", "python-snappy"),
-        (Compression.LZ4, "lz4.frame", "lz4"),
-        (Compression.ZSTD, "zstandard", "zstandard"),
-    ],
-)
-def test_a_missing_library_is_named(
-    codec: Compression, module: str, package: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    packed = compress(codec, b"data")
-    monkeypatch.setitem(sys.modules, module, None)
-    for run in (lambda: compress(codec, b"data"), lambda: decompress(codec, packed)):
-        with pytest.raises(ModuleNotFoundError, match=f"the package {package}"):
-            run()
