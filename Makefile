@@ -41,6 +41,7 @@ check: setup  ## lint, types, which room may import which, and names of tests th
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python scripts/check-rooms
 	$(BIN)/python scripts/check-collection
 
 bench: setup  ## ratios to a direct connection, a bare relay and Kroxylicious, in one run
