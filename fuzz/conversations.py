@@ -26,7 +26,7 @@ from fuzz.findings import must, same
 from fuzz.plays import ADVERTISED, Chunk, Options, Outcome, PlayedNodes, play
 from proxy import wire
 from proxy.conversation import Cause, Direction
-from proxy.net.rewriting import is_rewritten
+from proxy.net.connection.rewriting import is_rewritten
 from proxy.rewrite import addresses, api_versions
 from proxy.wire import catalog
 from proxy.wire.error_codes import ERRORS

@@ -22,9 +22,9 @@ from fuzz.findings import must, same
 from proxy.config import ProxyHeader
 from proxy.mapping.names import SniMap
 from proxy.metrics import admin
-from proxy.net.proxy_protocol import SIGNATURE, Malformed, Reader, Route, header
-from proxy.net.streams import Stream
-from proxy.net.tls import NoHandshake, TlsStream
+from proxy.net.sockets.proxy_protocol import SIGNATURE, Malformed, Reader, Route, header
+from proxy.net.sockets.streams import Stream
+from proxy.net.sockets.tls import NoHandshake, TlsStream
 from proxy.schema.addresses import Address
 from proxy.tls import contexts
 from proxy.tls.subject import subject

@@ -22,11 +22,11 @@ from proxy.conversation import Cause, Conversation, Direction
 from proxy.files import Folder
 from proxy.mapping.nodes import Node
 from proxy.metrics.traffic import Traffic
-from proxy.net import rewriting
 from proxy.net.cluster import routes
-from proxy.net.held import HeldBytes
+from proxy.net.connection import rewriting
+from proxy.net.connection.relay import TURN, Relay, Shared
+from proxy.net.limits.held_bytes import HeldBytes
 from proxy.net.observer import Opened
-from proxy.net.relay import TURN, Relay, Shared
 from proxy.schema.addresses import Address
 from proxy.wire.dialects import Dialect
 from recorder.capture.lag import Trail

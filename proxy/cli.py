@@ -31,7 +31,7 @@ from proxy.standard_error import never_wait
 from proxy.terminal import echo, harmless
 
 if TYPE_CHECKING:
-    from proxy.net import Claims, InEffect
+    from proxy.net import InEffect, StateClaims
     from proxy.schema.addresses import Address
     from recorder.capture.session import CaptureSettings
 
@@ -251,7 +251,7 @@ def _run_proxy(loaded: Loaded, config: Path | None, flags: dict[str, Any]) -> in
     from proxy import net
 
     # what is wrong with a state file is said before a capture is begun
-    claims = net.Claims(loaded.proxy)
+    claims = net.StateClaims(loaded.proxy)
     # what SIGHUP reads again is without the state files and the ports that stand in them
     reload = _reloading(replace(loaded, proxy=claims.settings), config, flags)
     try:
@@ -261,7 +261,7 @@ def _run_proxy(loaded: Loaded, config: Path | None, flags: dict[str, Any]) -> in
         raise
 
 
-def _run_claimed(claims: Claims, capture: CaptureSettings | None, reload: Callable[[], InEffect]) -> int:
+def _run_claimed(claims: StateClaims, capture: CaptureSettings | None, reload: Callable[[], InEffect]) -> int:
     from proxy import net
 
     settings = claims.settings
@@ -303,7 +303,7 @@ def _say_changes(now: Loaded, again: Reloaded) -> None:
         log(WARNING, "a setting changes with the next start only", key=dotted(place), reason=why_it_waits(place))
 
 
-def _run_workers(claims: Claims, capture: CaptureSettings | None, reload: Callable[[], InEffect]) -> int:
+def _run_workers(claims: StateClaims, capture: CaptureSettings | None, reload: Callable[[], InEffect]) -> int:
     """Each records on its own, with its part."""
     from proxy.net.workers import run_workers
 

@@ -1,38 +1,28 @@
 """Sockets: the only room that knows trio.
 
-server.py       the whole: clusters, admin page, drain
-reloading.py    settings that are read again
-stopping.py     how all of it ends, however much hangs
-cluster.py      one cluster: listeners and their connections
-relay.py        the bytes of one connection, there and back
-rewriting.py    a response that names brokers, on its way through
-nodes.py        a listener for each node, opened before it is advertised
-lately.py       what was found out lately
-own.py          what the proxy itself listens on and is called, so as not to dial itself
-upstreams.py    the brokers: dialled for clients, asked for their nodes
-bootstrap.py    which bootstrap server is tried first
-race.py         several attempts, of which the first that succeeds counts
-lookups.py      names of hosts, looked up in threads
-question.py     the question for nodes itself
-streams.py      a TCP connection as a stream of chunks
-door.py         how many are let in
-greeting.py     the PROXY protocol's header, read from a client's connection
-proxy_protocol.py   the header itself: bytes and addresses
-idle.py         the end of connections over which nothing goes
-held.py         the limit on bytes held in all connections
-systemd.py      what the service manager is told
-pulse.py        whether the event loop runs
-state.py        the file that keeps nodes and ports over restarts
-keeper.py       the thread that writes it
-claims.py       which file that is, and whose
-room.py         where sockets wait for the recorder
-observer.py     who watches the bytes go by
-children.py     the process that is kept running beside the proxy
+connection/      the bytes of one connection, there and back; a response that names brokers, on its way through
+brokers/         the cluster behind the proxy: a listener for each node, brokers dialled and asked for their nodes
+sockets/         streams of chunks and waiting for them; TLS, the PROXY protocol, names of hosts
+limits/          on connections, on bytes held, on what the recorder takes, on idleness
+state/           the file that keeps nodes and ports over restarts
+workers/         all of it over several processes
+
+cluster.py       one cluster: listeners and their connections
+server.py        the whole: clusters, admin page, drain
+reloading.py     settings that are read again; change.py: what they change, all of it or nothing
+stopping.py      how all of it ends, however much hangs
+children.py      the process that is kept running beside the proxy
+systemd.py       what the service manager is told
+heartbeat.py     whether the event loop runs
+observer.py      who watches the bytes go by: the recorder, seen from here
+blocking.py      calls that block, beside the event loop: in threads that nothing else waits for
+log_throttle.py  how loud something is logged that clients can bring about at will
 """
 
-from proxy.net.claims import Claims
+from proxy.net.change import Change
 from proxy.net.observer import Observer, Opened
-from proxy.net.reloading import Change, InEffect
+from proxy.net.reloading import InEffect
 from proxy.net.server import run
+from proxy.net.state.claims import StateClaims
 
-__all__ = ["Change", "Claims", "InEffect", "Observer", "Opened", "run"]
+__all__ = ["Change", "InEffect", "Observer", "Opened", "StateClaims", "run"]

@@ -12,7 +12,7 @@ from logging import WARNING
 import trio
 
 from proxy.log import log
-from proxy.net.aside import open_process
+from proxy.net.blocking import open_process
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 # a child that lived this long was well: the next pause is short again

@@ -21,23 +21,23 @@ from proxy.conversation import Cause, Conversation, Direction, Routes, Routes07
 from proxy.conversation.routes import API_VERSIONS, SASL_HANDSHAKE
 from proxy.log import log
 from proxy.metrics.traffic import Traffic
-from proxy.net.door import Full, Limit
-from proxy.net.greeting import Gone, NoHeader, read_header
-from proxy.net.held import HeldBytes
-from proxy.net.idle import end_idle
-from proxy.net.news import News
-from proxy.net.nodes import Nodes, bind
+from proxy.net.brokers.discovery import DiscoveryQuery
+from proxy.net.brokers.nodes import Nodes, bind
+from proxy.net.brokers.upstreams import Upstreams
+from proxy.net.change import Change
+from proxy.net.connection.relay import TURN, Relay, Shared
+from proxy.net.connection.rewriting import is_rewritten
+from proxy.net.limits.connections import ConnectionLimit, TooManyConnections
+from proxy.net.limits.held_bytes import HeldBytes
+from proxy.net.limits.idle import end_idle
+from proxy.net.limits.recorder_backpressure import RecorderBackpressure
+from proxy.net.log_throttle import LogThrottle
 from proxy.net.observer import Observer, Opened
-from proxy.net.proxy_protocol import Route
-from proxy.net.question import OwnQuestion
-from proxy.net.relay import TURN, Relay, Shared
-from proxy.net.reloading import Change
-from proxy.net.rewriting import is_rewritten
-from proxy.net.room import Room
-from proxy.net.state import NotAState, State, read_state, unreadable
-from proxy.net.streams import PeerLost, Stream, accepted
-from proxy.net.tls import Followed, NoHandshake, Secured, UnknownName, secured, towards_client
-from proxy.net.upstreams import Upstreams
+from proxy.net.sockets.proxy_header import Gone, NoHeader, read_header
+from proxy.net.sockets.proxy_protocol import Route
+from proxy.net.sockets.streams import PeerLost, Stream, accepted
+from proxy.net.sockets.tls import Followed, NoHandshake, Secured, UnknownName, secured, towards_client
+from proxy.net.state.file import NotAState, State, read_state, unreadable
 from proxy.rewrite import addresses, api_versions
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
@@ -119,9 +119,9 @@ class Common:
 
     numbers: Iterator[int]
     held: HeldBytes
-    limit: Limit
+    limit: ConnectionLimit
     observer: Observer | None
-    room: Room | None
+    room: RecorderBackpressure | None
     stopping: trio.Event
     accepting: trio.Nursery
     connections: trio.Nursery
@@ -151,14 +151,14 @@ class Cluster:
         self._common = common
         self._routes = routes(settings.dialect)
         self._secured = secured(settings)
-        self._question = OwnQuestion(common.seed, settings.name)
-        self._news = News()
+        self._question = DiscoveryQuery(common.seed, settings.name)
+        self._news = LogThrottle()
         self.nodes = self._make_nodes(reserved)
         self.upstreams = self._make_upstreams(self._secured.upstream)
         of_all = (common.held, common.observer, common.room)
         self._shared = Shared(settings, self.nodes, self.traffic, *of_all, self._news, self._question)
-        self._limit = Limit(settings.connection_limit, self.name)
-        self._address_limit = Limit(settings.address_limit, self.name)
+        self._limit = ConnectionLimit(settings.connection_limit, self.name)
+        self._address_limit = ConnectionLimit(settings.address_limit, self.name)
         self._relays: set[Relay] = set()
         self._entering: set[trio.CancelScope] = set()
         # connections that have not ended, and the end of one of them
@@ -345,7 +345,7 @@ class Cluster:
                     cause = await self._let_in(number, arrival, talk)
                 if arrival.entering.cancelled_caught:
                     cause = Cause.DRAINED
-        except* Full:
+        except* TooManyConnections:
             cause = Cause.TOO_MANY_CONNECTIONS
         except* Exception:
             cause = Cause.PROXY_FAULT

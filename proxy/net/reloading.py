@@ -10,8 +10,7 @@ afterwards; however many come, once.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
 from logging import ERROR, INFO
 from typing import Any, NamedTuple, TypeVar
 
@@ -19,7 +18,8 @@ import trio
 
 from proxy.config import ProxySettings
 from proxy.log import log
-from proxy.net.aside import in_thread
+from proxy.net.blocking import in_thread
+from proxy.net.change import Change, commit, drop, nothing_else
 from proxy.net.systemd import Systemd
 from proxy.schema.errors import BadSetting
 from proxy.threads import NoThread
@@ -28,24 +28,6 @@ from proxy.threads import NoThread
 READ_SECONDS = 10.0
 
 T = TypeVar("T")
-
-
-def nothing_else() -> None:
-    """Nothing more is to be done."""
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One thing that is to be different. None of these waits or fails.
-
-    make: it is from now on.
-    undo: it is again what it was.
-    drop: it will never be made: gives back what has been prepared for it.
-    """
-
-    make: Callable[[], None]
-    undo: Callable[[], None]
-    drop: Callable[[], None] = nothing_else
 
 
 class InEffect(NamedTuple):
@@ -77,35 +59,6 @@ class Aside:
             except NoThread as error:
                 raise BadSetting(f"they can't be read: {error.strerror}") from error
         raise BadSetting(f"they can't be read within {READ_SECONDS:.0f} s: is their disk well?")
-
-
-def commit(changes: Sequence[Change]) -> bool:
-    """Makes all changes, in their order; whether they are made. If one is not, by a fault, none is."""
-    made: list[Change] = []
-    try:
-        for change in changes:
-            made.append(change)
-            change.make()
-    except Exception:
-        log(ERROR, "settings stay as they are: a fault", trace=True)
-        for change in reversed(made):
-            _undo(change)
-        drop(changes)
-        return False
-    return True
-
-
-def _undo(change: Change) -> None:
-    try:
-        change.undo()
-    except Exception:
-        log(ERROR, "a fault: a setting may have changed", trace=True)
-
-
-def drop(changes: Sequence[Change]) -> None:
-    """None of them will be made."""
-    for change in changes:
-        change.drop()
 
 
 class Reloading:

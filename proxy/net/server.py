@@ -26,16 +26,19 @@ from proxy.config import ClusterSettings, ProxySettings
 from proxy.log import log
 from proxy.metrics.admin import Probe, Server, admin_app, serve_admin
 from proxy.metrics.collector import ClusterNumbers, registry
-from proxy.net.aside import at_last
+from proxy.net.blocking import at_last
+from proxy.net.change import Change, drop, nothing_else
 from proxy.net.children import look_after
 from proxy.net.cluster import Cluster, Common
-from proxy.net.door import Limit
-from proxy.net.held import HeldBytes
-from proxy.net.lookups import Lookups
+from proxy.net.heartbeat import Heartbeat
+from proxy.net.limits.connections import ConnectionLimit
+from proxy.net.limits.held_bytes import HeldBytes
+from proxy.net.limits.recorder_backpressure import RecorderBackpressure
 from proxy.net.observer import Observer
-from proxy.net.pulse import Pulse
-from proxy.net.reloading import Aside, Change, InEffect, Reload, Reloading, drop, nothing_else
-from proxy.net.room import Room
+from proxy.net.reloading import Aside, InEffect, Reload, Reloading
+from proxy.net.sockets.lookups import Lookups
+from proxy.net.sockets.tls import Secured
+from proxy.net.sockets.waits import waits
 from proxy.net.stopping import (
     EXIT_CLEAN,
     EXIT_CUT_OFF,
@@ -47,8 +50,6 @@ from proxy.net.stopping import (
     leave,
 )
 from proxy.net.systemd import Systemd
-from proxy.net.tls import Secured
-from proxy.net.waits import waits
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
 from proxy.tls.contexts import is_name
@@ -291,9 +292,9 @@ class Proxy:
             await at_last(self._released)
 
     def _make_clusters(self, accepting: trio.Nursery, connections: trio.Nursery) -> tuple[Cluster, ...]:
-        room = Room(self._observer) if self._observer is not None else None
+        room = RecorderBackpressure(self._observer) if self._observer is not None else None
         held = HeldBytes(self._settings.held_in_all, self._settings.stalled_seconds)
-        limit = Limit(self._settings.connection_limit, "all clusters")
+        limit = ConnectionLimit(self._settings.connection_limit, "all clusters")
         numbers = itertools.count(self._first_number)
         lives = (self._stop.begun, accepting, connections)
         common = Common(numbers, held, limit, self._observer, room, *lives, self._seed)
@@ -324,7 +325,7 @@ class Proxy:
         where = self._settings.metrics
         if where is None:
             return None
-        page = admin_app(self._registry(), self._is_ready, self._make_pulse())
+        page = admin_app(self._registry(), self._is_ready, self._make_heartbeat())
         try:
             return serve_admin(page, "" if where.host == "*" else where.host, where.port)
         except OSError as error:
@@ -333,9 +334,9 @@ class Proxy:
                 "for example --metrics 127.0.0.1:9464"
             ) from error
 
-    def _make_pulse(self) -> Probe:
+    def _make_heartbeat(self) -> Probe:
         """Whether the proxy does anything at all; called in the event loop."""
-        return Pulse().feel
+        return Heartbeat().probe
 
     def _registry(self) -> CollectorRegistry:
         counters = self._observer.counters if self._observer is not None else None

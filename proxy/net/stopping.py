@@ -25,7 +25,7 @@ from logging import ERROR, WARNING
 import trio
 
 from proxy.log import log
-from proxy.net.aside import at_last
+from proxy.net.blocking import at_last
 from proxy.standard_error import all_written
 from proxy.threads import NoThread, start_thread
 

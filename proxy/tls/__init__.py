@@ -3,5 +3,5 @@
 contexts.py     settings -> OpenSSL's contexts, made anew when their files change
 subject.py      a certificate -> its subject as Kafka prints it
 
-The bytes are passed in proxy/net/tls.py.
+The bytes are passed in proxy/net/sockets/tls.py.
 """

@@ -1,8 +1,8 @@
 """OpenSSL's contexts, made of files that may change: the next connection has what is in them then.
 
 A file that has changed is seen by its inode, time and size when somebody looks, as is done for each connection that
-begins (`proxy.net.tls.Followed`). What can't be used is said once, and what there was before stays; connections keep
-what they began with.
+begins (`proxy.net.sockets.tls.Followed`). What can't be used is said once, and what there was before stays; connections
+keep what they began with.
 """
 
 from __future__ import annotations

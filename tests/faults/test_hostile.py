@@ -45,7 +45,7 @@ FILES = 500
 # docs/proxy.md, "Hostile bytes": 120 MB, and for each connection that is open what an idle one takes
 MB = 1_000_000
 MOST_RESIDENT, MOST_OF_ONE = 120 * MB, 50_000
-# of the log: what News lets through in a minute, for each cluster and thing to say
+# of the log: what a `LogThrottle` lets through in a minute, for each cluster and thing to say
 MOST_LINES = 300
 
 SETTINGS = """

@@ -12,8 +12,8 @@ from fuzz.conversations import conversation, packed, unpacked
 from fuzz.findings import Finding
 from fuzz.plays import Options
 from proxy.conversation import Conversation, Direction, Step
-from proxy.net import rewriting
-from proxy.net.rewriting import Held, Waiting
+from proxy.net.connection import rewriting
+from proxy.net.connection.rewriting import Held, Waiting
 from recorder.capture import line
 
 SCRIPTS = scripts.scripts()

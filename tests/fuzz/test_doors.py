@@ -11,7 +11,7 @@ from fuzz.findings import Finding
 from fuzz.scripts import EDGES
 from proxy.mapping.names import SniMap
 from proxy.metrics import admin
-from proxy.net import proxy_protocol
+from proxy.net.sockets import proxy_protocol
 from proxy.tls import contexts
 
 INPUTS = list(doors.inputs())

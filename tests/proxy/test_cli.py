@@ -18,8 +18,8 @@ from click.testing import CliRunner, Result
 from proxy import cli
 from proxy.config import ClusterSettings, ProxySettings
 from proxy.log import JsonFormatter
-from proxy.net.claims import Claims
-from proxy.net.nodes import bind
+from proxy.net.brokers.nodes import bind
+from proxy.net.state.claims import StateClaims
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
 from proxy.wiring import WORKER
@@ -259,7 +259,7 @@ def test_an_unreadable_state_file_is_a_bad_setting(run, tmp_path):
 
 def test_a_second_proxy_that_records_in_a_folder_keeps_its_nodes_in_a_file_of_its_own(run, tmp_path):
     folder = tmp_path / "capture"
-    first = Claims(told(run, "--record", folder))
+    first = StateClaims(told(run, "--record", folder))
     assert cluster_told(run, "--record", folder).state == folder / "_nodes.2.json"
     first.release()
     assert cluster_told(run, "--record", folder).state == folder / "_nodes.json"
@@ -267,7 +267,7 @@ def test_a_second_proxy_that_records_in_a_folder_keeps_its_nodes_in_a_file_of_it
 
 def test_a_state_file_that_another_proxy_has_is_a_bad_setting(run, tmp_path):
     state = tmp_path / "nodes.json"
-    first = Claims(told(run, "--state", state))
+    first = StateClaims(told(run, "--state", state))
     line = bad([*BASIC, "--state", state, "--record", tmp_path / "capture"], f"--state {state} is another proxy's")
     assert line.endswith(f"right would be a file of its own, --state {tmp_path}/nodes-2.json")
     assert not (tmp_path / "capture").exists()

@@ -14,13 +14,13 @@ import trio
 
 from proxy.config import ClusterSettings
 from proxy.mapping.nodes import Node, NodeMap
-from proxy.net.nodes import Nodes
+from proxy.net.brokers.discovery import DiscoveryQuery
+from proxy.net.brokers.nodes import Nodes
+from proxy.net.brokers.upstreams import Upstreams
+from proxy.net.change import Change, nothing_else
 from proxy.net.observer import Observer
-from proxy.net.question import OwnQuestion
-from proxy.net.reloading import Change, nothing_else
-from proxy.net.state import State
-from proxy.net.tls import Followed
-from proxy.net.upstreams import Upstreams
+from proxy.net.sockets.tls import Followed
+from proxy.net.state.file import State
 from proxy.net.workers.calls import Calls
 from proxy.schema.addresses import Address
 
@@ -98,7 +98,7 @@ class Distant(Upstreams):
         nodes: Mirror,
         calls: Calls,
         credentials: Followed | None = None,
-        question: OwnQuestion | None = None,
+        question: DiscoveryQuery | None = None,
     ) -> None:
         super().__init__(settings, nodes, credentials, question)
         self._name = settings.name

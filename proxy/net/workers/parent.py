@@ -24,13 +24,14 @@ from proxy.config import ClusterSettings, ProxySettings
 from proxy.mapping.nodes import Node, NodeMap
 from proxy.metrics.admin import Probe
 from proxy.metrics.collector import ClusterNumbers, Gathered, WiretapCollector, process_registry, worker_families
-from proxy.net.aside import open_process
+from proxy.net.blocking import open_process
+from proxy.net.brokers.nodes import Nodes
+from proxy.net.change import Change, drop, nothing_else
 from proxy.net.cluster import Cluster, Common
-from proxy.net.nodes import Nodes
-from proxy.net.reloading import READ_SECONDS, Change, InEffect, Reload, drop, nothing_else
+from proxy.net.reloading import READ_SECONDS, InEffect, Reload
 from proxy.net.server import Proxy, Ready, nobody, run_it
+from proxy.net.sockets.tls import Secured
 from proxy.net.stopping import EXIT_CLEAN, EXIT_CUT_OFF
-from proxy.net.tls import Secured
 from proxy.net.workers.balance import Places
 from proxy.net.workers.calls import Said
 from proxy.net.workers.channel import Message
@@ -279,8 +280,8 @@ class Parent(Proxy):
         yield from WiretapCollector(numbers, (lambda: recorded) if recorded else None).collect()
         yield from worker_families(len(self._workers.joined), self._workers.ends)
 
-    def _make_pulse(self) -> Probe:
-        feel = super()._make_pulse()
+    def _make_heartbeat(self) -> Probe:
+        feel = super()._make_heartbeat()
 
         def is_alive() -> tuple[bool, str]:
             alive, text = feel()

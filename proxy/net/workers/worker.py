@@ -19,15 +19,16 @@ from proxy.config import ClusterSettings
 from proxy.log import log, log_to_stderr
 from proxy.metrics import sums
 from proxy.metrics.admin import Server
-from proxy.net.aside import in_thread
+from proxy.net.blocking import in_thread
+from proxy.net.brokers.nodes import Nodes
+from proxy.net.brokers.upstreams import Upstreams
+from proxy.net.change import Change, commit, drop
 from proxy.net.cluster import Arrival, Cluster, Common
-from proxy.net.nodes import Nodes
 from proxy.net.observer import Observer
-from proxy.net.reloading import Change, InEffect, commit, drop
+from proxy.net.reloading import InEffect
 from proxy.net.server import Proxy, run_it
+from proxy.net.sockets.tls import Followed
 from proxy.net.stopping import Urgency
-from proxy.net.tls import Followed
-from proxy.net.upstreams import Upstreams
 from proxy.net.workers.balance import Place, Places
 from proxy.net.workers.calls import Calls, Said
 from proxy.net.workers.channel import Channel, Message

@@ -15,14 +15,14 @@ import trio
 from proxy.config import ClusterSettings, ProxySettings
 from proxy.conversation import Cause, Conversation, Direction, Step
 from proxy.metrics.traffic import Traffic
+from proxy.net.brokers.nodes import Nodes
 from proxy.net.cluster import routes
-from proxy.net.held import HeldBytes
-from proxy.net.nodes import Nodes
+from proxy.net.connection.relay import TURN, Relay, Shared
+from proxy.net.limits.held_bytes import HeldBytes
+from proxy.net.limits.recorder_backpressure import RecorderBackpressure
 from proxy.net.observer import Opened
-from proxy.net.relay import TURN, Relay, Shared
-from proxy.net.room import Room
-from proxy.net.state import State
-from proxy.net.streams import Stream
+from proxy.net.sockets.streams import Stream
+from proxy.net.state.file import State
 from proxy.schema.addresses import Address
 from tests.proxy.net.peers import HOST, PATIENCE, Peer, connected
 
@@ -187,7 +187,7 @@ async def relaying(
     listeners = Listeners()
     nodes = Nodes(chosen, listeners.serve, State(), watcher)
     traffic = Traffic()
-    shared = Shared(chosen, nodes, traffic, held or HeldBytes(1 << 28, 30), watcher, Room(watcher))
+    shared = Shared(chosen, nodes, traffic, held or HeldBytes(1 << 28, 30), watcher, RecorderBackpressure(watcher))
     client, inner = connected(buffers=buffers)
     outer, broker = connected(buffers=buffers)
     talk = Conversation(routes(chosen.dialect), chosen.limits, most_frames=TURN)

@@ -16,10 +16,10 @@ from proxy import net
 from proxy.config import Others, ProxyHeader
 from proxy.conversation import Cause, Direction
 from proxy.mapping.nodes import Node
+from proxy.net.brokers.nodes import bind
+from proxy.net.brokers.upstreams import Upstreams
 from proxy.net.cluster import LINGERING, routes
-from proxy.net.nodes import bind
-from proxy.net.proxy_protocol import Reader, Route, header
-from proxy.net.upstreams import Upstreams
+from proxy.net.sockets.proxy_protocol import Reader, Route, header
 from proxy.rewrite import api_versions
 from proxy.rewrite.addresses import METADATA
 from proxy.schema.addresses import NETWORKS, Address
@@ -142,7 +142,7 @@ async def test_a_port_picked_freely_is_none_of_another_clusters_range(brokers, m
     west = settings(brokers[1].address, name="west", base=port, node_count=1, listen=Address("127.0.0.2", 0))
     async with proxying(settings(brokers[0].address, name="east"), west) as proxy:
         nodes = proxy.of("east").nodes
-        monkeypatch.setattr("proxy.net.nodes.bind", offering)
+        monkeypatch.setattr("proxy.net.brokers.nodes.bind", offering)
         await nodes.ensure([Node(5, "up-5.invalid", 9092)])
         assert nodes.advertised(5).port != port
         assert next(offered, None) is None

@@ -16,7 +16,7 @@ from trio.testing import wait_all_tasks_blocked
 from proxy.config import MappingKind
 from proxy.config.tls import ListenerTls
 from proxy.conversation import Cause
-from proxy.net.streams import PeerLost, Stream
+from proxy.net.sockets.streams import PeerLost, Stream
 from proxy.rewrite.addresses import FIND_COORDINATOR, METADATA
 from proxy.schema.addresses import NETWORKS, Address
 from proxy.wire import catalog

@@ -12,7 +12,8 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from proxy.net import reloading
-from proxy.net.reloading import Change, InEffect, commit
+from proxy.net.change import Change, commit
+from proxy.net.reloading import InEffect
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
 from tests.proxy.conversation.script import HEARTBEAT, request, response

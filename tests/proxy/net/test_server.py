@@ -22,14 +22,14 @@ from proxy.config import MappingKind
 from proxy.conversation import Cause, Direction
 from proxy.mapping.nodes import Node
 from proxy.net import cluster, server, stopping
-from proxy.net.claims import Claims
+from proxy.net.brokers.nodes import bind
 from proxy.net.cluster import LINGER_SECONDS
-from proxy.net.nodes import bind
-from proxy.net.relay import Relay
+from proxy.net.connection.relay import Relay
 from proxy.net.reloading import InEffect
-from proxy.net.state import read_state
+from proxy.net.sockets.waits import waits
+from proxy.net.state.claims import StateClaims
+from proxy.net.state.file import read_state
 from proxy.net.stopping import HURRIED_STOP_SECONDS, STOP_SECONDS
-from proxy.net.waits import waits
 from proxy.rewrite.addresses import METADATA
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
@@ -211,7 +211,7 @@ async def test_a_restarted_proxy_serves_clients_that_remember_its_ports_before_n
         proxy.stop()
         await proxy.ends_with(0)
     broker.is_reticent = True
-    (again,) = Claims(whole(settings(broker.address, state=state))).settings.clusters
+    (again,) = StateClaims(whole(settings(broker.address, state=state))).settings.clusters
     async with proxying(again):
         client = Peer(await trio.open_tcp_stream(remembered.host, remembered.port))
         await ping(client)

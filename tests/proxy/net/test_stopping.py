@@ -10,7 +10,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from proxy.net import stopping
-from proxy.net.nodes import Nodes
+from proxy.net.brokers.nodes import Nodes
 from proxy.net.stopping import EXIT_CUT_OFF, HURRIED_SECONDS, RECORDER_SECONDS, LastResort, Stop, Urgency, leave
 from tests.proxy.net.peers import PATIENCE
 from tests.proxy.net.threads import no_threads
@@ -98,7 +98,7 @@ async def test_without_threads_a_recorder_is_closed_all_the_same():
 
 async def test_threads_that_hang_on_other_disks_do_not_keep_the_recorder_from_its_last_words(nursery, hang):
     """As many state files as trio has threads for all."""
-    hanging = SimpleNamespace(_keeper=SimpleNamespace(close=hang))
+    hanging = SimpleNamespace(_state_writer=SimpleNamespace(close=hang))
     for _ in range(41):
         nursery.start_soon(Nodes.keep_last, hanging)
     await wait_all_tasks_blocked()

@@ -14,8 +14,8 @@ from trio.testing import wait_all_tasks_blocked
 from proxy.config import MappingKind, ProxyHeader
 from proxy.config.tls import Clients, ListenerTls, UpstreamTls
 from proxy.mapping.nodes import Node
-from proxy.net.proxy_protocol import Reader, Route, header
 from proxy.net.reloading import InEffect
+from proxy.net.sockets.proxy_protocol import Reader, Route, header
 from proxy.rewrite.addresses import METADATA
 from proxy.schema.addresses import Address
 from proxy.wire import catalog

@@ -10,8 +10,8 @@ from pathlib import Path
 import trio
 
 from proxy.config.tls import ListenerTls, UpstreamTls
-from proxy.net.streams import Stream
-from proxy.net.tls import Followed, followed
+from proxy.net.sockets.streams import Stream
+from proxy.net.sockets.tls import Followed, followed
 from proxy.tls.contexts import credentials
 from tests.certificates import Authority
 from tests.proxy.net.peers import Peer, connected

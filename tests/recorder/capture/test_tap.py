@@ -19,7 +19,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from proxy.conversation.exchange import Cause, Direction
 from proxy.log import KeyFormatter
-from proxy.net.room import Room
+from proxy.net.limits.recorder_backpressure import RecorderBackpressure
 from proxy.wire import catalog
 from proxy.wire.catalog import Search
 from proxy.wire.dialects import Dialect
@@ -358,7 +358,7 @@ async def test_connections_that_end_while_they_wait_for_the_disk_leave_no_thread
 ) -> None:
     (talk,) = some_talks(random.Random(2), 1, 60, 500)
     tap = tap_of(queue=1_000, when_full=WhenFull.WAIT)
-    player, room = Player(tap), Room(tap)
+    player, room = Player(tap), RecorderBackpressure(tap)
     player.open(talk)
     mend = stall(tap, monkeypatch)
     for chunk in talk.chunks:

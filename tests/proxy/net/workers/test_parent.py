@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from trio.testing import wait_all_tasks_blocked
 
 from proxy.config import ProxySettings
-from proxy.net.nodes import bind
+from proxy.net.brokers.nodes import bind
 from proxy.net.reloading import InEffect
 from proxy.net.stopping import Stop, Urgency
 from proxy.net.workers import parent as parents

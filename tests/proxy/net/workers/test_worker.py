@@ -14,7 +14,7 @@ from trio.testing import wait_all_tasks_blocked
 from proxy.config.tls import ListenerTls
 from proxy.conversation import Cause
 from proxy.mapping.nodes import Node
-from proxy.net.nodes import bind
+from proxy.net.brokers.nodes import bind
 from proxy.net.workers.balance import Places
 from proxy.net.workers.calls import Calls
 from proxy.net.workers.channel import Message, channel_pair

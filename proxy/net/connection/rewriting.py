@@ -1,0 +1,263 @@
+"""A response that names brokers, on its way through: held whole, or walked as it streams and rewritten at its end.
+
+What is changed, and into what, is the rewrite room's; here it is waited for bytes, and for the listeners of the nodes
+that the response names, which must be open before it leaves. Mostly there is nothing to wait for, and then no task is
+to be woken: what may have to wait is a generator of what it waits for (`Waiting`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from functools import partial
+from typing import NamedTuple, Protocol, TypeVar
+
+from proxy.config import ClusterSettings
+from proxy.conversation import Edit, Exchange, FrameKind, Mark, Step
+from proxy.mapping.nodes import Node
+from proxy.net.brokers.nodes import Nodes
+from proxy.net.limits.held_bytes import SMALL, HeldBytes, Holder, Share
+from proxy.rewrite import addresses, api_versions, equal_length
+from proxy.wire import catalog
+from proxy.wire.errors import WireError
+from proxy.wire.framing import LENGTH
+
+API_VERSIONS = 18
+# larger Fetch and share responses stream, so that a consumer does not wait for 50 MB to be complete
+HOLD_WALKED_BELOW = 256 * 1024
+
+T = TypeVar("T")
+Wait = Callable[[], Awaitable[None]]
+# goes on, each time, when what it yielded has been waited for
+Waiting = Generator[Wait, None, T]
+
+
+class TooLarge(Exception):
+    """A response that must be held is over the limit."""
+
+
+class NotRewritable(Exception):
+    """A response names brokers, and can't be changed: the message says why. `start`: where the piece at hand begins."""
+
+    def __init__(self, reason: Exception, exchange: Exchange, start: int) -> None:
+        super().__init__(str(reason))
+        self.exchange = exchange
+        self.start = start
+
+
+class Passed(NamedTuple):
+    """What leaves after a piece of a frame: its first `unchanged` bytes as they are, then `instead` of the others."""
+
+    unchanged: int
+    instead: bytes
+
+
+class FrameRewriter(Protocol):
+    """One response on its way: fed piece by piece, it says what leaves instead."""
+
+    def feed(self, piece: memoryview, *, last: bool) -> Waiting[Passed]:
+        """A piece of the frame, which has its length in front. Raises WireError, TooLarge; OSError: no listener."""
+
+    def release(self) -> None:
+        """Called once the frame has been sent, or its connection has ended."""
+
+
+def is_rewritten(api_key: int, api_version: int | None) -> bool:
+    """Whether a response of this API and version is changed on its way. None: in the dialect of 0.7 nothing is."""
+    return api_version is not None and (api_key == API_VERSIONS or addresses.carries(api_key, api_version))
+
+
+def rewriter(
+    exchange: Exchange, nodes: Nodes, share: Share, hold_limit: int, *, hide_unknown: bool = False
+) -> FrameRewriter:
+    """For the response of an exchange for which `is_rewritten`.
+
+    Args:
+        share: what is held is held as this.
+        hide_unknown: as in `api_versions.reduce`.
+
+    Raises:
+        TooLarge: it must be held, and is larger than `hold_limit`.
+    """
+    key, version, size = exchange.api_key, exchange.api_version, exchange.response_size
+    assert version is not None, "only what is_rewritten comes here"
+    if addresses.walked(key, version) and size > HOLD_WALKED_BELOW:
+        return Walked(key, version, size, nodes, share, hold_limit)
+    _check(size, hold_limit)
+    return Held(key, version, size, nodes, share, hide_unknown)
+
+
+def _check(size: int, hold_limit: int) -> None:
+    if size > hold_limit:
+        raise TooLarge(f"{size} bytes of a response must be held, and the limit is {hold_limit}")
+
+
+class Held:
+    """Waits for the whole frame, then splices."""
+
+    def __init__(
+        self, api_key: int, api_version: int, size: int, nodes: Nodes, share: Share, hide_unknown: bool
+    ) -> None:
+        self._api = api_key, api_version
+        self._hide_unknown = hide_unknown
+        self._size = size
+        self._nodes = nodes
+        self._share = share
+        self._frame = bytearray()
+
+    def feed(self, piece: memoryview, *, last: bool) -> Waiting[Passed]:
+        if last and not self._frame:
+            return Passed(0, (yield from self._whole(piece[LENGTH.size :])))
+        if not self._frame:
+            yield from _taken(self._share, self._size)
+        self._frame += piece
+        return Passed(0, (yield from self._whole(memoryview(self._frame)[LENGTH.size :])) if last else b"")
+
+    def _whole(self, frame: memoryview) -> Waiting[bytes]:
+        key, version = self._api
+        if key == API_VERSIONS:
+            return api_versions.reduce(version, frame, hide_unknown=self._hide_unknown)
+        cluster_id = addresses.cluster_in(key, version, frame)
+        nodes = addresses.nodes_in(key, version, frame)
+        yield from _ensured(self._nodes, nodes, cluster_id)
+        if not nodes:
+            # most Produce responses: to look for the places again would take longer than all the rest
+            return LENGTH.pack(len(frame)) + frame
+        return addresses.splice(key, version, frame, self._nodes.advertised)
+
+    def release(self) -> None:
+        self._share.release()
+
+
+class Walked:
+    """Lets the frame through up to where the endpoints may stand, holds the rest, and rewrites it at equal length."""
+
+    def __init__(self, api_key: int, api_version: int, size: int, nodes: Nodes, share: Share, hold_limit: int) -> None:
+        self._api = api_key, api_version
+        self._nodes = nodes
+        self._share = share
+        self._limit = hold_limit
+        # bytes still to come: of the length, and of all
+        self._length_left = LENGTH.size
+        self._left = LENGTH.size + size
+        self._walk = catalog.walk_response(api_key, api_version, equal_length.stop_of(api_key))
+        self._tail: bytearray | None = None
+
+    def feed(self, piece: memoryview, *, last: bool) -> Waiting[Passed]:
+        through = (yield from self._walk_on(piece)) if self._tail is None else 0
+        self._left -= len(piece)
+        if self._tail is not None:
+            self._tail += piece[through:]
+        if not last:
+            return Passed(through, b"")
+        if self._tail is None:
+            raise WireError("the frame ends before its fields do")
+        return Passed(through, (yield from self._rewritten(bytes(self._tail))))
+
+    def _walk_on(self, piece: memoryview) -> Waiting[int]:
+        """Walks over a piece: how much of it may leave. What stands behind that is the tail."""
+        length = min(self._length_left, len(piece))
+        self._length_left -= length
+        stop = self._walk.feed(piece[length:]) if len(piece) > length else None
+        if stop is None:
+            return len(piece)
+        tail = self._left - length - stop
+        _check(tail, self._limit)
+        yield from _taken(self._share, tail)
+        self._tail = bytearray()
+        return length + stop
+
+    def _rewritten(self, tail: bytes) -> Waiting[bytes]:
+        key, version = self._api
+        yield from _ensured(self._nodes, equal_length.nodes_in_tail(key, version, tail))
+        return equal_length.rewrite_tail(key, version, tail, self._nodes.advertised)
+
+    def release(self) -> None:
+        self._share.release()
+
+
+def _taken(share: Share, size: int) -> Waiting[None]:
+    if size > SMALL:
+        yield partial(share.take, size)
+
+
+def _ensured(nodes: Nodes, named: Sequence[Node], cluster_id: str | None = None) -> Waiting[None]:
+    if nodes.are_news(named, cluster_id):
+        yield partial(nodes.ensure, named, cluster_id)
+
+
+class Rewriting:
+    """What becomes of one connection's responses; one at a time is on its way. `holder`: the connection."""
+
+    def __init__(self, nodes: Nodes, held: HeldBytes, holder: Holder, settings: ClusterSettings) -> None:
+        self._nodes = nodes
+        self._held = held
+        self._holder = holder
+        self._settings = settings
+        self._rewriter: FrameRewriter | None = None
+        # what has to be waited for before the step at hand can be gone on with
+        self._step: Waiting[None] | None = None
+        self._wait: Wait | None = None
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether something is kept of a response that may have left."""
+        return self._rewriter is not None
+
+    def begin(self, step: Step) -> bool:
+        """Adds the edits of marked responses that name brokers. False: something is to be waited for, so `finish` it.
+
+        Raises:
+            NotRewritable: of one, which must not leave, nor anything behind it.
+        """
+        self._step = self._edited(step)
+        self._wait = next(self._step, None)
+        return self._wait is None
+
+    async def finish(self) -> None:
+        """Adds the other edits of the step that was begun. Raises NotRewritable, as `begin` does."""
+        while self._step is not None and self._wait is not None:
+            try:
+                await self._wait()
+            except OSError as error:
+                self._wait = self._step.throw(error)
+            else:
+                self._wait = next(self._step, None)
+
+    def _edited(self, step: Step) -> Waiting[None]:
+        for mark in step.marks:
+            exchange = mark.exchange
+            if exchange is None or not _is_for_rewriting(mark, exchange):
+                continue
+            start, stop = mark.start - step.offset, mark.stop - step.offset
+            try:
+                passed = yield from self._rewritten(mark, exchange, memoryview(step.data)[start:stop])
+            except (WireError, TooLarge, OSError) as error:
+                raise NotRewritable(error, exchange, mark.start) from error
+            if start + passed.unchanged < stop:
+                step.edits.append(Edit(start + passed.unchanged, stop, passed.instead))
+
+    def _rewritten(self, mark: Mark, exchange: Exchange, piece: memoryview) -> Waiting[Passed]:
+        if mark.first:
+            self.release()
+            share, how = Share(self._held, self._holder), self._settings
+            self._rewriter = rewriter(exchange, self._nodes, share, how.hold_limit, hide_unknown=how.hide_unknown)
+        assert self._rewriter is not None
+        return (yield from self._rewriter.feed(piece, last=mark.last))
+
+    def release(self) -> None:
+        """Called once what was rewritten has been sent."""
+        if self._rewriter is not None:
+            self._rewriter.release()
+            self._rewriter = None
+
+    def end(self) -> None:
+        """Called once the connection has ended, wherever that was: nothing of a response is kept."""
+        if self._step is not None:
+            self._step.close()
+        self._step = self._wait = None
+        self.release()
+
+
+def _is_for_rewriting(mark: Mark, exchange: Exchange) -> bool:
+    is_response = mark.kind is FrameKind.RESPONSE and not exchange.by_proxy
+    return is_response and is_rewritten(exchange.api_key, exchange.api_version)

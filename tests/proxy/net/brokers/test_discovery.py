@@ -1,0 +1,207 @@
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from proxy.mapping.nodes import Node
+from proxy.net.brokers.discovery import (
+    ANSWER_SECONDS,
+    LONGEST_ANSWER,
+    DiscoveryQuery,
+    LedBack,
+    NotAnswered,
+    Told,
+    ask_for_nodes,
+)
+from proxy.net.sockets.streams import PeerLost, Stream, dial
+from proxy.rewrite.api_versions import reduce
+from proxy.schema.addresses import Address
+from proxy.wire import catalog
+from proxy.wire.framing import framed
+from tests.proxy.net.cluster import API_VERSIONS, METADATA, Broker
+from tests.proxy.net.peers import HOST, Peer
+
+NODES = (Node(1, "up-1.invalid", 9092), Node(2, "up-2.invalid", 9093))
+QUESTION = DiscoveryQuery(7, "main")
+NOWHERE = Address(HOST, 1)
+
+
+async def dialled(address: Address) -> Stream:
+    return await dial(address, 10)
+
+
+async def asked(address: Address, dial: Callable[[Address], Awaitable[Stream]] = dialled) -> Told:
+    return await ask_for_nodes(partial(dial, address), QUESTION)
+
+
+async def test_a_broker_tells_the_nodes_of_its_cluster(nursery):
+    broker = Broker(NODES)
+    address = await broker.start(nursery)
+    streams = []
+
+    async def kept(address: Address) -> Stream:
+        streams.append(await dialled(address))
+        return streams[0]
+
+    assert (await asked(address, dial=kept)).nodes == NODES
+    with trio.fail_after(20):
+        while broker.open:
+            await wait_all_tasks_blocked(0.005)
+    nursery.cancel_scope.cancel()
+
+
+async def test_it_is_asked_for_no_topics_and_to_create_none(nursery):
+    broker = Broker(NODES)
+    await asked(await broker.start(nursery))
+    assert broker.asked == [(API_VERSIONS, 0), (METADATA, 12)]
+    head, question = catalog.decode_request(broker.frames[1])
+    assert head.client_id == "kafka-wiretap"
+    assert question["topics"] == []
+    assert question["allow_auto_topic_creation"] is False
+    nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("newest", [0, 1, 3, 4, 8, 9, 13, 99])
+async def test_it_is_asked_in_the_newest_version_that_both_know(newest, nursery):
+    broker = Broker(NODES, newest_metadata=newest)
+    assert (await asked(await broker.start(nursery))).nodes == NODES
+    assert broker.asked[1] == (METADATA, min(newest, catalog.versions(METADATA)[-1]))
+    nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(("newest", "told"), [(0, None), (1, None), (2, "A" * 22), (13, "A" * 22)])
+async def test_it_says_whose_nodes_they_are_where_its_version_can(newest, told, nursery):
+    broker = Broker(NODES, newest_metadata=newest)
+    broker.cluster_id = "A" * 22
+    assert (await asked(await broker.start(nursery))).cluster_id == told
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_broker_that_knows_no_versions_is_asked_in_the_first(nursery):
+    broker = Broker(NODES)
+    broker.is_old = True
+    assert await asked(await broker.start(nursery)) == (NODES, None)
+    assert broker.asked == [(API_VERSIONS, 0), (METADATA, 0)]
+    with trio.fail_after(20):
+        while broker.open:
+            await wait_all_tasks_blocked(0.005)
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_broker_that_tells_its_versions_and_not_its_nodes_is_not_asked_again(nursery):
+    heard = []
+
+    async def speak(stream: trio.SocketStream) -> None:
+        heard.append(await stream.receive_some())
+        await stream.send_all(framed(catalog.encode_response(API_VERSIONS, 0, 0, {"api_keys": []})))
+        heard.append(await stream.receive_some())
+        await stream.aclose()
+
+    (listener,) = await trio.open_tcp_listeners(0, host=HOST)
+    nursery.start_soon(trio.serve_listeners, speak, [listener])
+    with pytest.raises(NotAnswered, match="does it ask for a login"):
+        await asked(Address(*listener.socket.getsockname()))
+    assert len(heard) == 2
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_broker_that_cannot_be_reached_was_not_asked():
+    with pytest.raises(PeerLost, match=r"127.0.0.1:1 can't be reached") as lost:
+        await asked(NOWHERE)
+    assert not isinstance(lost.value, NotAnswered)
+
+
+async def test_a_broker_that_wants_a_login_has_been_reached_and_gives_no_answer(nursery):
+    broker = Broker()
+    broker.speaks = False
+    with pytest.raises(NotAnswered, match="does it ask for a login"):
+        await asked(await broker.start(nursery))
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_broker_that_resets_the_connection_has_been_reached_too(nursery):
+    async def reset(stream: trio.SocketStream) -> None:
+        await stream.receive_some()
+        Peer(stream).reset()
+
+    (listener,) = await trio.open_tcp_listeners(0, host=HOST)
+    nursery.start_soon(trio.serve_listeners, reset, [listener])
+    with pytest.raises(NotAnswered, match="reset by peer"):
+        await asked(Address(*listener.socket.getsockname()))
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_question_that_comes_back_is_none_that_a_broker_has_left_unanswered(nursery):
+    async def own(stream: trio.SocketStream) -> None:
+        assert await stream.receive_some() == QUESTION.frame
+        await stream.send_all(QUESTION.came_back)
+
+    (listener,) = await trio.open_tcp_listeners(0, host=HOST)
+    nursery.start_soon(trio.serve_listeners, own, [listener])
+    with pytest.raises(LedBack, match="leads back to this proxy by way of others") as lost:
+        await asked(Address(*listener.socket.getsockname()))
+    assert not isinstance(lost.value, NotAnswered)
+    nursery.cancel_scope.cancel()
+
+
+def test_each_proxys_question_is_known_from_others_and_all_its_processes_ask_the_same():
+    ours = DiscoveryQuery(7, "main")
+    assert (ours.frame, ours.came_back) == (QUESTION.frame, QUESTION.came_back)
+    assert len({question.frame for question in (ours, DiscoveryQuery(8, "main"), DiscoveryQuery(7, "east"))}) == 3
+
+
+def test_the_answer_to_a_question_that_comes_back_leaves_other_proxies_as_it_is():
+    assert reduce(0, QUESTION.came_back[4:]) == QUESTION.came_back
+    assert reduce(0, QUESTION.came_back[4:], hide_unknown=True) == QUESTION.came_back
+
+
+async def test_a_broker_that_says_nothing_is_given_up(nursery, autojump_clock):
+    (listener,) = await trio.open_tcp_listeners(0, host=HOST)
+    with pytest.raises(NotAnswered, match=f"did not answer in {ANSWER_SECONDS} s"):
+        await asked(Address(*listener.socket.getsockname()))
+    await listener.aclose()
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (b"\x15\x03\x03\x00\x02\x02\x50", "is this a TLS port"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "none of Kafka's"),
+        ((LONGEST_ANSWER + 1).to_bytes(4, "big"), "none of Kafka's"),
+        (b"\xff\xff\xff\xff", "none of Kafka's"),
+        (b"\0\0\0\x0a\0\0\0\0\0\0\0\0\0\x01", "ApiVersions"),
+    ],
+    ids=["TLS alert", "HTTP", "too long", "negative length", "garbage"],
+)
+async def test_who_answers_something_else_gives_no_answer(said, reason, nursery):
+    async def speak(stream: trio.SocketStream) -> None:
+        await stream.receive_some()
+        await stream.send_all(said)
+
+    (listener,) = await trio.open_tcp_listeners(0, host=HOST)
+    nursery.start_soon(trio.serve_listeners, speak, [listener])
+    with pytest.raises(NotAnswered, match=reason):
+        await asked(Address(*listener.socket.getsockname()))
+    nursery.cancel_scope.cancel()
+
+
+async def test_an_answer_may_come_byte_by_byte(nursery):
+    whole = [
+        catalog.encode_response(API_VERSIONS, 0, 0, {"api_keys": []}),
+        catalog.encode_response(METADATA, 0, 0, {"brokers": [{"node_id": 1, "host": "up-1.invalid", "port": 9092}]}),
+    ]
+
+    async def speak(stream: trio.SocketStream) -> None:
+        for frame in whole:
+            await stream.receive_some()
+            for byte in len(frame).to_bytes(4, "big") + frame:
+                await stream.send_all(bytes([byte]))
+
+    (listener,) = await trio.open_tcp_listeners(0, host=HOST)
+    nursery.start_soon(trio.serve_listeners, speak, [listener])
+    assert (await asked(Address(*listener.socket.getsockname()))).nodes == NODES[:1]
+    nursery.cancel_scope.cancel()

@@ -1,0 +1,199 @@
+"""The proxy stops, or a connection has been idle for long."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from proxy.conversation import Cause, Direction
+from proxy.net.connection.relay import Relay
+from tests.proxy.net.frames import (
+    Sink,
+    ping,
+    pong,
+)
+from tests.proxy.net.relays import Relaying, Watcher, relaying
+
+
+class _Socket:
+    """A socket that reads in its own way."""
+
+    def __init__(self, sock: Any, recv: Any) -> None:
+        self._sock, self.recv = sock, recv
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._sock, name)
+
+
+def hold_answers(talk: Relaying) -> trio.Event:
+    """Answers to the client are taken from the broker, and leave when this is set."""
+    leave, client = trio.Event(), talk.relay._client
+
+    async def held(pieces: Any) -> None:
+        await leave.wait()
+        await client.send(pieces)
+
+    talk.relay._client = Sink(client, held)
+    return leave
+
+
+async def test_an_idle_connection_drains_at_once():
+    async with relaying() as talk:
+        await talk.client.say(ping(1))
+        await talk.broker.hear_frame()
+        await talk.broker.say(pong(1))
+        await talk.client.hears(pong(1))
+        await wait_all_tasks_blocked()
+        assert talk.relay.is_idle
+        talk.relay.drain()
+        await talk.ends_with(Cause.DRAINED)
+
+
+@pytest.mark.parametrize(("leave", "cause"), [(Relay.drain, Cause.DRAINED), (Relay.idle, Cause.IDLE)])
+async def test_a_request_that_comes_at_that_moment_is_answered_or_not_taken(leave: Any, cause: Cause):
+    async with relaying() as talk:
+        await wait_all_tasks_blocked(0.01)
+        receive = talk.relay._client._socket.recv
+
+        def leaves_meanwhile(most: int) -> bytes:
+            # between the kernel's word that there is something to be read, and its being read
+            leave(talk.relay)
+            return receive(most)
+
+        talk.relay._client._socket = _Socket(talk.relay._client._socket, leaves_meanwhile)
+        await talk.client.say(ping(1))
+        await talk.broker.hears(ping(1))
+        await talk.broker.say(pong(1))
+        await talk.client.hears(pong(1))
+        await talk.ends_with(cause)
+
+
+async def test_draining_lets_answers_come_and_reads_no_more_requests():
+    async with relaying() as talk:
+        await talk.client.say(ping(1))
+        await talk.broker.hears(ping(1))
+        await wait_all_tasks_blocked()
+        talk.relay.drain()
+        await wait_all_tasks_blocked()
+        await talk.client.say(ping(2))
+        await talk.broker.say(pong(1))
+        await talk.client.hears(pong(1))
+        await talk.ends_with(Cause.DRAINED)
+        await talk.broker.hears_the_end()
+
+
+async def test_draining_reads_on_to_the_end_of_a_frame():
+    async with relaying() as talk:
+        await talk.client.say(ping(1)[:20])
+        await talk.broker.hears(ping(1)[:20])
+        await wait_all_tasks_blocked()
+        talk.relay.drain()
+        await wait_all_tasks_blocked()
+        assert not talk.relay.is_idle
+        await talk.client.say(ping(1)[20:])
+        await talk.broker.hears(ping(1)[20:])
+        await talk.broker.say(pong(1))
+        await talk.client.hears(pong(1))
+        await talk.ends_with(Cause.DRAINED)
+
+
+async def test_draining_reads_on_to_the_end_of_a_head():
+    async with relaying() as talk:
+        await talk.client.say(ping(1)[:6])
+        await wait_all_tasks_blocked(0.01)
+        talk.relay.drain()
+        await talk.client.say(ping(1)[6:])
+        await talk.broker.hears(ping(1))
+        await talk.broker.say(pong(1))
+        await talk.client.hears(pong(1))
+        await talk.ends_with(Cause.DRAINED)
+
+
+@pytest.mark.parametrize("said", [0, 2, 6, 20])
+async def test_draining_stops_at_the_end_of_a_frame_though_the_client_says_on(said: int):
+    async with relaying() as talk:
+        await talk.client.say(ping(7) + ping(1)[:said])
+        await talk.broker.hears(ping(7))
+        await wait_all_tasks_blocked(0.01)
+        talk.relay.drain()
+        await wait_all_tasks_blocked(0.01)
+        await talk.client.say(ping(1)[said:] + ping(2)[:9])
+        await talk.broker.say(pong(7))
+        await talk.client.hears(pong(7))
+        if said:
+            await talk.broker.say(pong(1))
+            await talk.client.hears(pong(1))
+        await talk.ends_with(Cause.DRAINED)
+        assert talk.talk.offsets[Direction.REQUEST] == len(ping(7) + (ping(1) if said else b""))
+
+
+async def test_an_answer_that_a_slow_client_is_taking_is_not_cut_off_by_draining():
+    async with relaying() as talk:
+        leave = hold_answers(talk)
+        await talk.client.say(ping(1))
+        await talk.broker.hears(ping(1))
+        await talk.broker.say(pong(1))
+        await wait_all_tasks_blocked(0.01)
+        assert not talk.talk.in_flight
+        talk.relay.drain()
+        await wait_all_tasks_blocked(0.01)
+        assert not talk.relay.is_idle
+        assert not talk.finished.is_set()
+        leave.set()
+        await talk.client.hears(pong(1))
+        await talk.ends_with(Cause.DRAINED)
+
+
+async def test_an_answer_that_a_slow_client_is_taking_is_not_cut_off_by_its_bad_request():
+    async with relaying() as talk:
+        leave = hold_answers(talk)
+        await talk.client.say(ping(1))
+        await talk.broker.hears(ping(1))
+        await talk.broker.say(pong(1))
+        await wait_all_tasks_blocked(0.01)
+        await talk.client.say(b"\xff\xff\xff\xff")
+        await wait_all_tasks_blocked(0.01)
+        assert not talk.finished.is_set()
+        leave.set()
+        await talk.client.hears(pong(1))
+        await talk.ends_with(Cause.BAD_LENGTH)
+
+
+async def test_a_connection_that_opens_while_the_proxy_stops_ends_at_once():
+    async with relaying() as talk:
+        talk.relay.drain()
+        await talk.ends_with(Cause.DRAINED)
+
+
+async def test_draining_leaves_a_client_that_has_said_goodbye_alone_until_its_answers_came():
+    async with relaying() as talk:
+        await talk.client.say(ping(1))
+        await talk.client.finish()
+        await talk.broker.hears(ping(1))
+        await wait_all_tasks_blocked()
+        talk.relay.drain()
+        assert not talk.relay.is_idle
+        await talk.broker.say(pong(1))
+        await talk.client.hears(pong(1))
+
+
+async def test_what_is_cut_off_has_missed_the_deadline():
+    async with relaying() as talk:
+        await talk.client.say(ping(1))
+        await talk.broker.hears(ping(1))
+    assert talk.relay.cause is Cause.DRAIN_DEADLINE
+
+
+async def test_a_fault_ends_the_connection_with_its_name():
+    def fault(direction: Direction, chunk: bytes) -> None:
+        raise RuntimeError("an observer's")
+
+    async with relaying(Watcher(fault)) as talk:
+        await talk.client.say(ping(1))
+        with pytest.raises(ExceptionGroup) as raised:
+            await talk.ends_with(Cause.PROXY_FAULT)
+        assert raised.group_contains(RuntimeError, match="an observer's")
+        assert talk.relay.cause is Cause.PROXY_FAULT

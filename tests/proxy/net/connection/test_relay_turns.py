@@ -1,0 +1,155 @@
+"""What one connection may have looked at before others have their turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from proxy.conversation import Cause, Direction
+from proxy.conversation.side import BYTES, Side
+from proxy.net.connection.relay import TURN
+from proxy.wire import catalog
+from proxy.wire.dialects import Dialect
+from proxy.wire.framing import framed
+from tests.proxy.conversation.script import HEARTBEAT, VENDOR, request, response
+from tests.proxy.net.frames import ask, ping, pong, say_now
+from tests.proxy.net.relays import Relaying, Watcher, relaying
+
+AUTHENTICATE, CREATE_TOPICS, METADATA = 36, 19, 3
+SPECIAL = TURN // Side.special
+# bytes of a frame that is looked through
+PIECE = TURN * BYTES
+OLD = {"dialect": Dialect.KAFKA_07}
+
+
+class Log:
+    """In which order chunks of two connections came: "flood" or "other", with the chunk."""
+
+    def __init__(self) -> None:
+        self.arrived: list[tuple[str, bytes]] = []
+
+    def watcher(self, name: str) -> Watcher:
+        return Watcher(lambda direction, chunk: self.arrived.append((name, chunk)))
+
+    def of(self, name: str) -> list[bytes]:
+        return [chunk for who, chunk in self.arrived if who == name]
+
+    def before(self, name: str) -> int:
+        """How many chunks of others came before the first of that one's."""
+        return [who for who, _ in self.arrived].index(name)
+
+
+class Flood(NamedTuple):
+    """So many frames, of which so many are a turn, in a dialect."""
+
+    frame: bytes
+    count: int
+    most: int
+    settings: Mapping[str, Any] = MappingProxyType({})
+
+
+FLOODS = {
+    "plain": Flood(request(HEARTBEAT, 3, 1), 3 * TURN, TURN),
+    "unknown": Flood(request(VENDOR, 0, 1), 5 * SPECIAL, SPECIAL),
+    "tokens": Flood(request(AUTHENTICATE, 0, 1, b"\0\0\0\1s"), 5 * SPECIAL, SPECIAL),
+    "settings": Flood(ask(CREATE_TOPICS, 5), 5 * SPECIAL, SPECIAL),
+    "fetches of 0.7": Flood(framed(b"\0\1"), 3 * TURN, TURN, OLD),
+}
+
+
+async def flooded(talk: Relaying, other: Relaying, flood: bytes) -> None:
+    """The flood is there before anything of the other one is; both pass."""
+    assert say_now(talk.client, flood) == len(flood)
+    assert say_now(other.client, ping(1)) == len(ping(1))
+    await other.broker.hears(ping(1))
+    await talk.broker.hears(flood)
+
+
+@pytest.mark.parametrize("flood", FLOODS.values(), ids=FLOODS)
+async def test_of_a_flood_of_requests_others_wait_for_no_more_than_a_turn(flood: Flood):
+    log, sent = Log(), flood.frame * flood.count
+    async with relaying(log.watcher("flood"), **flood.settings) as talk, relaying(log.watcher("other")) as other:
+        await flooded(talk, other, sent)
+    assert log.before("other") <= 2
+    assert b"".join(log.of("flood")) == sent
+    assert all(0 < len(chunk) <= flood.most * len(flood.frame) for chunk in log.of("flood"))
+
+
+@pytest.mark.parametrize("asked", [ping, lambda number: request(AUTHENTICATE, 0, number)], ids=["plain", "tokens"])
+async def test_of_a_flood_of_answers_others_wait_for_no_more_than_a_turn(asked: Callable[[int], bytes]):
+    log, count = Log(), 2 * TURN
+    requests = b"".join(map(asked, range(count)))
+    answers = b"".join(response(number, b"\0\0\xff\xff\0\0\0\0") for number in range(count))
+    async with relaying(log.watcher("flood")) as talk, relaying(log.watcher("other")) as other:
+        await talk.client.say(requests)
+        await talk.broker.hears(requests)
+        log.arrived.clear()
+        assert say_now(talk.broker, answers) == len(answers)
+        assert say_now(other.client, ping(1)) == len(ping(1))
+        await other.broker.hears(ping(1))
+        await talk.client.hears(answers)
+    assert log.before("other") <= 2
+    assert len(log.of("flood")) > 1
+    assert b"".join(log.of("flood")) == answers
+
+
+async def test_a_large_frame_of_settings_is_looked_through_in_pieces_and_others_wait_for_no_more_than_one():
+    configs = [{"name": "", "value": "x"}] * PIECE
+    frame = framed(catalog.encode_request(CREATE_TOPICS, 5, 1, "c", {"topics": [{"name": "t", "configs": configs}]}))
+    log = Log()
+    async with relaying(log.watcher("flood")) as talk, relaying(log.watcher("other")) as other:
+        await flooded(talk, other, frame)
+    assert log.before("other") <= 2
+    assert b"".join(log.of("flood")) == frame
+    assert all(len(chunk) <= PIECE for chunk in log.of("flood"))
+
+
+async def test_a_large_frame_that_nobody_looks_through_passes_as_it_comes():
+    frame = request(HEARTBEAT, 3, 1, bytes(6 * PIECE))
+    log = Log()
+    async with relaying(log.watcher("flood")) as talk, relaying(log.watcher("other")) as other:
+        await flooded(talk, other, frame)
+    assert max(map(len, log.of("flood"))) > PIECE
+
+
+async def test_what_a_turn_has_left_is_not_read_once_the_proxy_is_to_stop():
+    flood = request(VENDOR, 0, 1) * 3 * SPECIAL
+    async with relaying() as talk:
+        talk.watcher.on_arrival = lambda direction, chunk: talk.relay.drain()
+        say_now(talk.client, flood)
+        heard = await talk.broker.hear(SPECIAL * len(request(VENDOR, 0, 1)))
+        await talk.broker.say(response(1) * SPECIAL)
+        await talk.client.hears(response(1) * SPECIAL)
+        await talk.ends_with(Cause.DRAINED)
+    assert flood.startswith(heard)
+    assert talk.watcher.bytes[Direction.REQUEST] == heard
+
+
+async def test_a_connections_end_is_seen_behind_what_a_turn_has_left():
+    flood = request(VENDOR, 0, 1) * 3 * SPECIAL
+    async with relaying() as talk:
+        await talk.client.say(flood)
+        await talk.client.finish()
+        await talk.broker.hears(flood)
+        await talk.broker.say(response(1) * 3 * SPECIAL)
+        await talk.client.hears(response(1) * 3 * SPECIAL)
+        await talk.broker.hears_the_end()
+        talk.broker.close()
+        await talk.ends_with(Cause.CLIENT_CLOSED)
+
+
+async def test_a_bad_frame_behind_a_turn_ends_the_connection_once_the_others_are_answered():
+    flood = ping(1) * (TURN + 1)
+    async with relaying() as talk:
+        await talk.client.say(flood, b"\xff\xff\xff\xff")
+        await talk.broker.hears(flood)
+        await wait_all_tasks_blocked(0.01)
+        await talk.broker.say(pong(1) * (TURN + 1))
+        await talk.client.hears(pong(1) * (TURN + 1))
+        with trio.fail_after(5):
+            await talk.ends_with(Cause.BAD_LENGTH)

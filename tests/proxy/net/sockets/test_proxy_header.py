@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from proxy.config import ProxyHeader
+from proxy.net.sockets.proxy_header import Gone, NoHeader, read_header
+from proxy.net.sockets.proxy_protocol import Route, header
+from proxy.net.sockets.streams import PeerLost, Stream
+from proxy.schema.addresses import Address
+from tests.proxy.net.peers import Peer, connected
+
+ROUTE = Route(Address("192.0.2.7", 50123), Address("198.51.100.1", 9092))
+BOTH = pytest.mark.parametrize("version", [ProxyHeader.ONE, ProxyHeader.TWO])
+
+
+@pytest.fixture
+async def ends() -> AsyncIterator[tuple[Stream, Peer]]:
+    one, other = connected()
+    stream, peer = Stream(one, "balancer"), Peer(other)
+    yield stream, peer
+    stream.close()
+    peer.close()
+
+
+@BOTH
+async def test_a_header_is_read_and_what_stands_behind_it_is_left(version, ends):
+    client, balancer = ends
+    await balancer.say(header(version, ROUTE), b"the first request")
+    assert await read_header(client, 5) == ROUTE
+    assert await client.receive() == b"the first request"
+
+
+@BOTH
+async def test_a_header_may_come_byte_by_byte(version, ends, nursery):
+    client, balancer = ends
+
+    async def speak() -> None:
+        for byte in header(version, ROUTE):
+            await balancer.say(bytes([byte]))
+            await trio.sleep(0)
+
+    nursery.start_soon(speak)
+    assert await read_header(client, 5) == ROUTE
+
+
+async def test_what_is_no_header_is_said_so(ends):
+    client, balancer = ends
+    await balancer.say(b"\0\0\0\x10\0\x12\0\0\0\0\0\1\0\4test")
+    with pytest.raises(NoHeader, match="those of no header"):
+        await read_header(client, 5)
+
+
+@BOTH
+async def test_a_header_that_does_not_come_is_waited_for_no_longer_than_told(version, ends, autojump_clock: MockClock):
+    client, balancer = ends
+    await balancer.say(header(version, ROUTE)[:-1])
+    with pytest.raises(NoHeader, match="not come in time"):
+        await read_header(client, 5)
+    assert trio.current_time() == pytest.approx(5)
+
+
+async def test_a_header_that_ends_in_its_middle_is_none(ends):
+    client, balancer = ends
+    await balancer.say(b"PROXY TCP4 ")
+    await balancer.finish()
+    with pytest.raises(NoHeader, match="middle"):
+        await read_header(client, 5)
+
+
+async def test_a_balancer_may_look_whether_somebody_listens(ends):
+    client, balancer = ends
+    balancer.close()
+    with pytest.raises(Gone):
+        await read_header(client, 5)
+
+
+async def test_a_reset_is_a_reset(ends):
+    client, balancer = ends
+    balancer.reset()
+    with pytest.raises(PeerLost):
+        await read_header(client, 5)

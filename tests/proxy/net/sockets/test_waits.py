@@ -1,0 +1,266 @@
+from __future__ import annotations
+
+import errno
+import socket
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from proxy.net.sockets import polling, waits
+from proxy.net.sockets.waits import NOTHING, READ, Watch
+from tests.proxy.net.peers import PATIENCE, connected
+
+Ends = tuple[socket.socket, socket.socket, Watch]
+
+
+@pytest.fixture
+def ends() -> Iterator[Ends]:
+    """A socket, the one at its other end, and the watch of the first."""
+    one, other = connected(buffers=64 * 1024)
+    one.setblocking(False)
+    with one, other:
+        yield one, other, Watch(one.fileno())
+
+
+async def waited_for(condition) -> None:
+    with trio.fail_after(PATIENCE):
+        while not condition():
+            await trio.sleep(0.001)
+
+
+async def test_what_comes_is_dealt_with_while_the_task_that_reads_sleeps(ends, nursery):
+    one, other, watch = ends
+    seen = []
+    nursery.start_soon(watch.read, lambda: seen.append(one.recv(10)))
+    await wait_all_tasks_blocked()
+    [reader] = (task for task in nursery.child_tasks)
+    steps = reader._schedule_points
+    for piece in (b"one", b"two"):
+        other.send(piece)
+        await waited_for(lambda piece=piece: piece in seen)
+    assert seen == [b"one", b"two"]
+    assert reader._schedule_points == steps
+    nursery.cancel_scope.cancel()
+
+
+async def test_what_is_found_ends_the_wait(ends):
+    one, other, watch = ends
+    other.send(b"found")
+    assert await watch.read(lambda: one.recv(10)) == b"found"
+    assert watch.look is None
+
+
+async def test_what_goes_wrong_while_it_is_looked_reaches_the_task_that_reads(ends):
+    _, other, watch = ends
+    other.send(b"x")
+    with pytest.raises(ZeroDivisionError):
+        await watch.read(lambda: 1 // 0)
+    assert watch.look is None
+
+
+async def test_a_cancelled_wait_looks_no_more_and_leaves_the_data(ends):
+    one, other, watch = ends
+    with trio.move_on_after(0.001):
+        await watch.read(lambda: one.recv(10))
+    other.send(b"kept")
+    await trio.sleep(0.005)
+    assert await watch.read(lambda: one.recv(10)) == b"kept"
+
+
+async def test_one_that_cancels_itself_while_it_looks_is_cancelled(ends):
+    one, other, watch = ends
+    other.send(b"x")
+    with trio.CancelScope() as scope:
+
+        def look() -> bytes:
+            scope.cancel()
+            return one.recv(10)
+
+        await watch.read(look)
+    assert scope.cancelled_caught
+
+
+async def test_data_that_nobody_reads_does_not_keep_the_processor_busy(ends):
+    one, other, watch = ends
+    other.send(b"first")
+    await watch.read(lambda: one.recv(10))
+    other.send(b"second")
+    await waited_for(lambda: watch.wanted == NOTHING)
+    assert await watch.read(lambda: one.recv(10)) == b"second"
+    assert watch.wanted == READ
+
+
+async def test_a_broken_connection_that_nobody_reads_does_not_either(ends):
+    one, other, watch = ends
+    other.send(b"first")
+    await watch.read(lambda: one.recv(10))
+    one.send(b"unread, so that it is reset")
+    other.close()
+    await waited_for(lambda: watch.wanted == NOTHING)
+    with pytest.raises(ConnectionResetError):
+        await watch.read(lambda: one.recv(10))
+
+
+async def test_who_writes_waits_for_room_and_disturbs_nobody_who_reads(nursery):
+    # not TCP: its kernel may find room when it likes, with the next acknowledgement
+    one, other = socket.socketpair()
+    one.setblocking(False)
+    other.setblocking(False)
+    watch, looks, room = Watch(one.fileno()), [], trio.Event()
+    nursery.start_soon(watch.read, lambda: looks.append(one.recv(10)))
+    with suppress(BlockingIOError):
+        while one.send(bytes(1 << 16)):
+            pass
+
+    async def write() -> None:
+        await watch.write()
+        room.set()
+
+    nursery.start_soon(write)
+    await wait_all_tasks_blocked()
+    other.send(b"read")
+    await waited_for(lambda: looks)
+    await wait_all_tasks_blocked()
+    assert not room.is_set()
+    with suppress(BlockingIOError):
+        while other.recv(1 << 20):
+            pass
+    with trio.fail_after(PATIENCE):
+        await room.wait()
+    other.send(b"still read")
+    await waited_for(lambda: len(looks) > 1)
+    assert looks == [b"read", b"still read"]
+    nursery.cancel_scope.cancel()
+    one.close()
+    other.close()
+
+
+async def test_closing_tells_who_waits(ends, nursery):
+    _, _, watch = ends
+    told = []
+
+    async def told_by(wait) -> None:
+        try:
+            await wait
+        except OSError as error:
+            told.append(str(error))
+
+    nursery.start_soon(told_by, watch.read(lambda: None))
+    await wait_all_tasks_blocked()
+    watch.close(OSError("closed"))
+    await wait_all_tasks_blocked()
+    assert told == ["closed"]
+    assert watch.wanted == NOTHING
+
+
+@pytest.mark.parametrize("wait", ["read", "write"])
+async def test_a_socket_that_the_kernel_does_not_watch_leaves_nothing_behind(ends, monkeypatch, wait):
+    one, other, watch = ends
+    held = waits.waits()
+
+    class Full:
+        closed = False
+
+        def register(self, descriptor: int, flags: int) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(held, "_epoll", Full())
+        with pytest.raises(OSError, match="No space"):
+            await (watch.read(lambda: b"") if wait == "read" else watch.write())
+    assert (watch.wanted, held._watches) == (NOTHING, {})
+    watch.close(Exception("closed"))
+    # and once there is room it is watched
+    other.send(b"found")
+    assert await watch.read(lambda: one.recv(10)) == b"found"
+
+
+async def test_one_closed_by_what_another_brought_is_not_looked_at(nursery):
+    pairs = [connected(), connected()]
+    watches = [Watch(one.fileno()) for one, _ in pairs]
+    looks = []
+
+    def look(which: int) -> None:
+        pairs[which][0].recv(10)
+        looks.append(which)
+        watches[1 - which].close(OSError("closed"))
+
+    async def read(which: int) -> None:
+        with suppress(OSError):
+            await watches[which].read(lambda: look(which))
+
+    for which in (0, 1):
+        nursery.start_soon(read, which)
+    await wait_all_tasks_blocked()
+    for _, other in pairs:
+        other.send(b"x")
+    await waited_for(lambda: looks)
+    await wait_all_tasks_blocked()
+    assert len(looks) == 1
+    nursery.cancel_scope.cancel()
+    for one, other in pairs:
+        one.close()
+        other.close()
+
+
+async def test_while_bytes_come_and_come_others_have_their_turn(ends, nursery):
+    one, other, watch = ends
+    other.send(b"x")
+
+    def look() -> None:
+        # what has been read is there again at once
+        other.send(one.recv(10))
+
+    nursery.start_soon(watch.read, look)
+    with trio.fail_after(PATIENCE):
+        for _ in range(20):
+            await trio.sleep(0.001)
+    nursery.cancel_scope.cancel()
+
+
+async def test_one_that_has_been_woken_is_not_kept_from_its_work(ends):
+    one, other, watch = ends
+    patience: list[float] = []
+
+    def noted(seconds: float, most: int) -> polling.Events:
+        """Notes how long others are kept from their turn."""
+        patience.append(seconds)
+        return poll(seconds, most)
+
+    def look() -> bytes:
+        patience.clear()
+        return one.recv(10)
+
+    other.send(b"x")
+    await watch.read(lambda: one.recv(10))
+    # they run by now
+    ours = waits.waits().polling
+    ours.busy = False
+    poll, ours._poll = ours._poll, noted
+    for _ in range(20):
+        other.send(b"x")
+        await watch.read(look)
+        await waited_for(lambda: patience)
+        assert patience[0] == 0
+
+
+def test_each_run_of_trio_has_its_own():
+    async def own() -> waits.Waits:
+        assert waits.waits() is waits.waits()
+        return waits.waits()
+
+    assert trio.run(own) is not trio.run(own)
+
+
+def test_after_the_run_a_socket_may_still_be_closed(ends):
+    one, other, watch = ends
+
+    async def read() -> bytes:
+        other.send(b"x")
+        return await watch.read(lambda: one.recv(10))
+
+    assert trio.run(read) == b"x"
+    watch.close(OSError("closed"))

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import sys
+import threading
+
+import pytest
+import trio
+
+from proxy.net.blocking import at_last, in_thread, open_process
+from proxy.threads import NoThread
+from tests.proxy.net.threads import no_threads
+
+
+async def test_what_blocks_runs_in_a_thread():
+    assert await in_thread(threading.current_thread) is not threading.current_thread()
+
+
+async def test_where_there_is_no_thread_that_is_an_error_of_the_machines():
+    with no_threads(), pytest.raises(NoThread, match="no thread can be had"):
+        await in_thread(threading.current_thread)
+
+
+async def test_a_thread_that_could_not_be_had_takes_no_place():
+    one = trio.CapacityLimiter(1)
+    with no_threads(), pytest.raises(NoThread):
+        await in_thread(threading.current_thread, one)
+    assert one.available_tokens == 1
+
+
+@pytest.mark.parametrize("error", [RuntimeError, ZeroDivisionError, BlockingIOError])
+async def test_what_goes_wrong_in_a_thread_is_heard_as_it_is(error):
+    def goes_wrong() -> None:
+        raise error
+
+    with pytest.raises(error) as caught:
+        await in_thread(goes_wrong)
+    assert not isinstance(caught.value, NoThread)
+
+
+async def test_what_a_stop_has_to_do_is_done_without_a_thread():
+    done: list[threading.Thread] = []
+    await at_last(lambda: done.append(threading.current_thread()))
+    with no_threads():
+        await at_last(lambda: done.append(threading.current_thread()))
+    assert [thread is threading.current_thread() for thread in done] == [False, True]
+
+
+async def test_threads_that_hang_keep_nobody_else_from_one(nursery):
+    """trio's own are 40 for all."""
+    goes_on = threading.Event()
+    for _ in range(50):
+        nursery.start_soon(in_thread, goes_on.wait)
+    try:
+        assert await in_thread(lambda: "had")
+    finally:
+        goes_on.set()
+
+
+async def test_a_process_that_no_thread_can_start_is_an_error_of_the_machines():
+    with no_threads(), pytest.raises(NoThread):
+        await open_process([sys.executable, "-c", ""])

@@ -1,0 +1,30 @@
+import threading
+
+import pytest
+import trio
+
+from proxy.net import heartbeat
+from proxy.net.heartbeat import Heartbeat
+
+
+async def test_a_loop_that_runs_is_alive():
+    assert await trio.to_thread.run_sync(Heartbeat().probe) == (True, "alive")
+
+
+async def test_a_loop_that_is_stuck_is_not(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(heartbeat, "PATIENCE", 0.02)
+    found: list[tuple[bool, str]] = []
+    probe = Heartbeat().probe
+    prober = threading.Thread(target=lambda: found.append(probe()))
+    prober.start()
+    # the loop does nothing else until it has been found stuck
+    prober.join()
+    assert found == [(False, "the event loop has not answered for 0.02 s")]
+    assert await trio.to_thread.run_sync(probe) == (True, "alive")
+
+
+def test_a_loop_that_has_ended_is_not():
+    async def make() -> Heartbeat:
+        return Heartbeat()
+
+    assert trio.run(make).probe() == (False, "the event loop has ended")
