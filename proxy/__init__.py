@@ -11,10 +11,18 @@ gap          a stretch of traffic that was not recorded, itself recorded as a ro
 opaque       forwarded without being understood
 latency      last byte of the request arrived to first byte of the response arrived
 
-cli, config  the outermost ring: arguments and settings
-wire         bytes <-> values
-conversation one connection's exchanges
-rewrite      which bytes of a frame change, and into what
-metrics      exchanges as numbers, numbers as pages
+The rooms, outermost first:
+
+cli, worker  the command line; a worker's process. wiring: the recorder, connected with the proxy
+settings     arguments, a file, the environment -> the values of config
 net          sockets: the only room that knows trio
+metrics      exchanges as numbers, numbers as pages
+tls          certificates, without sockets
+config       the settings' values
+rewrite      which bytes of a frame change, and into what
+conversation one connection's exchanges
+mapping      node <-> listener <-> advertised address
+schema       what a setting is
+wire         bytes <-> values
+tools        the protocol shown to people
 """
