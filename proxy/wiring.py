@@ -39,11 +39,11 @@ def recorder(settings: CaptureSettings, proxy: ProxySettings) -> tuple[Observer,
 
 def check_folder(folder: Path) -> None:
     """Whether captures can be written there, before anybody does. Raises BadSetting."""
-    from recorder.capture.session import FolderError, check_writable
+    from recorder.capture.session import check_writable
 
     try:
         check_writable(folder)
-    except FolderError as error:
+    except OSError as error:
         raise _not_a_capture(folder, error) from error
 
 

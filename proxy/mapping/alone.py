@@ -4,40 +4,15 @@ Each broker needs a proxy's listener of its own there, and registers it in its o
 are.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from proxy.mapping.nodes import Wanted
+from proxy.mapping.nodes import OneListener
 from proxy.schema.addresses import Address
 
 
 @dataclass(frozen=True, slots=True)
-class AloneMap:
+class AloneMap(OneListener):
     """The bootstrap listener is all there is; no client is ever told of a node."""
-
-    @property
-    def named(self) -> Mapping[int, Address]:
-        """No node has a listener."""
-        return {}
-
-    @property
-    def own(self) -> int | None:
-        """The broker's number is not told."""
-        return None
-
-    @property
-    def usual(self) -> range:
-        """No ports are set aside."""
-        return range(0)
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """There is nothing to give way."""
-        return ()
-
-    def wanted(self, node_id: int) -> Wanted | None:
-        """Nowhere."""
-        return None
 
     def advertised(self, node_id: int, port: int | None) -> Address:
         """Raises ValueError: there is nothing to tell."""
@@ -54,11 +29,3 @@ class AloneMap:
     def meant(self, node_id: int | None, server_name: str | None) -> int | None:
         """The one broker, whatever name a client of TLS asks for."""
         return None
-
-    def is_set_aside(self, port: int, node_id: int) -> bool:
-        """No port is."""
-        return False
-
-    def is_kept(self, port: int, node_id: int) -> bool:
-        """None is given away."""
-        return False

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 from types import MappingProxyType
 
-from proxy.mapping.nodes import PORTS, Misplaced, Wanted, clash, clashes
+from proxy.mapping.nodes import PORTS, Misplaced, OneListener, Portless, Wanted, clash, clashes
 from proxy.schema.addresses import Address
 
 PLACEHOLDER = "{node_id}"
@@ -69,7 +69,7 @@ class HostPattern:
 
 
 @dataclass(frozen=True, slots=True)
-class _NameMap(ABC):
+class _NameMap(Portless, ABC):
     """What both have in common: a pattern and a port that clients are told, and no ports to be given away."""
 
     bootstrap: Address
@@ -85,27 +85,9 @@ class _NameMap(ABC):
         if wrong:
             raise Misplaced(*wrong)
 
-    @property
-    def usual(self) -> range:
-        """No ports are set aside."""
-        return range(0)
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """There is nothing to give way."""
-        return ()
-
     def advertised(self, node_id: int, port: int | None) -> Address:
         """What clients are told of a node, wherever it is listened on. Raises ValueError: its id has no name."""
         return Address(self.pattern.host(node_id), self.port)
-
-    def is_set_aside(self, port: int, node_id: int) -> bool:
-        """No port is."""
-        return False
-
-    def is_kept(self, port: int, node_id: int) -> bool:
-        """Names stay; which port they lead to is no business of clients."""
-        return False
 
     @abstractmethod
     def _wrong(self) -> Iterator[str]:
@@ -180,7 +162,7 @@ class TemplateMap(_NameMap):
 
 
 @dataclass(frozen=True, slots=True)
-class SniMap(_NameMap):
+class SniMap(_NameMap, OneListener):
     """One TLS listener for all of a cluster's nodes. A wrong combination is `Misplaced`.
 
     Args:
@@ -190,20 +172,6 @@ class SniMap(_NameMap):
     """
 
     bootstrap_name: str | None
-
-    @property
-    def named(self) -> Mapping[int, Address]:
-        """No node has a listener of its own."""
-        return {}
-
-    @property
-    def own(self) -> int | None:
-        """No node is the upstream's alone."""
-        return None
-
-    def wanted(self, node_id: int) -> Wanted | None:
-        """The bootstrap listener is all there is."""
-        return None
 
     def called(self, bootstrap: Address) -> Address:
         """By its own name, at the port that is told."""

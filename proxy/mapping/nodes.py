@@ -83,6 +83,50 @@ class NodeMap(Protocol):
         """Whether the port, which the node has got, is to be remembered: no rule gives it."""
 
 
+class Portless:
+    """What a mapping answers that gives no port to a node: none is set aside, and none is remembered."""
+
+    __slots__ = ()
+
+    @property
+    def usual(self) -> range:
+        """No ports are set aside."""
+        return range(0)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """There is nothing to give way."""
+        return ()
+
+    def is_set_aside(self, port: int, node_id: int) -> bool:
+        """No port is."""
+        return False
+
+    def is_kept(self, port: int, node_id: int) -> bool:
+        """None is given by anything but a rule."""
+        return False
+
+
+class OneListener(Portless):
+    """What a mapping answers whose bootstrap listener is all there is."""
+
+    __slots__ = ()
+
+    @property
+    def named(self) -> Mapping[int, Address]:
+        """No node has a listener of its own."""
+        return {}
+
+    @property
+    def own(self) -> int | None:
+        """No node is the upstream's alone, as far as anybody knows."""
+        return None
+
+    def wanted(self, node_id: int) -> Wanted | None:
+        """Nowhere else."""
+        return None
+
+
 def clash(one: Address, other: Address) -> bool:
     """Whether two listeners can't be open beside each other."""
     return one.port == other.port != 0 and (one.host == other.host or bool({one.host, other.host} & WILDCARDS))
