@@ -267,7 +267,7 @@ def _run_claimed(claims: StateClaims, capture: CaptureSettings | None, reload: C
     settings = claims.settings
     if settings.workers > 1:
         return _run_workers(claims, capture, reload)
-    observer, child = wiring.recorder(capture, settings) if capture is not None else (None, None)
+    observer, child = wiring.recorder(capture, settings)
     return net.run(settings, observer, child, _say_ready, reload, claims.release)
 
 

@@ -16,7 +16,6 @@ import os
 import stat
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 # O_NONBLOCK: to open a FIFO must not wait for who is at its other end; it means nothing to a regular file
@@ -66,9 +65,7 @@ class Folder:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -23,8 +23,12 @@ if TYPE_CHECKING:
 WORKER = (sys.executable, "-m", "proxy.worker")
 
 
-def recorder(settings: CaptureSettings, proxy: ProxySettings) -> tuple[Observer, Sequence[str] | None]:
-    """The tap, and the command of its compactor. Raises BadSetting."""
+def recorder(
+    settings: CaptureSettings | None, proxy: ProxySettings
+) -> tuple[Observer | None, Sequence[str] | None]:
+    """The tap, and the command of its compactor; neither, if nothing is to be recorded. Raises BadSetting."""
+    if settings is None:
+        return None, None
     from recorder.capture.tap import compactor_command, open_tap
 
     folder = settings.folder

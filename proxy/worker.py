@@ -11,7 +11,7 @@ import sys
 from logging import ERROR
 
 from proxy.log import log, log_to_stderr
-from proxy.net.workers import Job, run_worker
+from proxy.net.workers import run_worker
 from proxy.net.workers.job import read_job
 from proxy.schema.errors import BadSetting
 from proxy.standard_error import never_wait
@@ -28,15 +28,10 @@ def main() -> int:
         return 0
     log_to_stderr(job.settings.log.level, job.settings.log.format, worker=job.number)
     try:
-        return _work(job, (channel, places))
+        return run_worker(job, (channel, places), *recorder(job.recording, job.settings))
     except BadSetting as error:
         log(ERROR, "worker can't begin", reason=error)
         return 2
-
-
-def _work(job: Job, files: tuple[int, int]) -> int:
-    observer, child = (None, None) if job.recording is None else recorder(job.recording, job.settings)
-    return run_worker(job, files, observer, child)
 
 
 if __name__ == "__main__":

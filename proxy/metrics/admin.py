@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable
 from logging import ERROR
 from socket import AF_INET, AF_INET6, socket
 from socketserver import TCPServer, ThreadingMixIn
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from wsgiref.simple_server import ServerHandler, WSGIRequestHandler, WSGIServer
 
@@ -214,9 +213,7 @@ class Server:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
