@@ -17,7 +17,7 @@ from ipaddress import IPv4Address
 from types import MappingProxyType
 
 from proxy.mapping.nodes import PORTS, Misplaced, OneListener, Portless, Wanted, clash, clashes
-from proxy.schema.addresses import Address
+from proxy.schema.addresses import Address, is_ip
 
 PLACEHOLDER = "{node_id}"
 # Kafka's node ids are int32
@@ -39,7 +39,7 @@ class HostPattern:
         if self.text.count(PLACEHOLDER) != 1:
             raise ValueError(f"must hold {PLACEHOLDER} once")
         if self.is_numeric:
-            if not (_is_ipv4(self._filled(0)) and _is_ipv4(self._filled(255))):
+            if not all(is_ip(self._filled(part), IPv4Address) for part in (0, 255)):
                 raise ValueError("is no IPv4 address for every node id up to 255")
         elif not (_is_name(self._filled(0)) and _is_name(self._filled(LARGEST_ID))):
             raise ValueError("is no host name for every node id")
@@ -220,11 +220,3 @@ def _read_advertise(advertise: str | None, bootstrap: Address) -> tuple[HostPatt
 
 def _is_name(host: str) -> bool:
     return len(host) <= NAME_LIMIT and all(_LABEL.fullmatch(label) for label in host.split("."))
-
-
-def _is_ipv4(host: str) -> bool:
-    try:
-        IPv4Address(host)
-    except ValueError:
-        return False
-    return True

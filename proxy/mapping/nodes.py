@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import NamedTuple, Protocol
 
-from proxy.schema.addresses import Address, is_host, is_ipv6
+from proxy.schema.addresses import Address, is_host, is_ip
 
 PORTS = range(1, 1 << 16)
 
@@ -155,4 +155,4 @@ def clashes(listeners: Mapping[str, Address]) -> Iterator[tuple[str, str]]:
 
 def is_dialled(host: str) -> bool:
     """A host that clients can be told: a name, an IPv4 address, or an IPv6 address without brackets."""
-    return host not in WILDCARDS and (is_host(host) or is_ipv6(host))
+    return host not in WILDCARDS and (is_host(host) or is_ip(host))

@@ -1,4 +1,4 @@
-"""What blocks, done beside the event loop: in threads, and in processes (which trio starts from threads).
+"""Calls that block, beside the event loop: in threads, and in processes (which trio starts from threads).
 
 A thread here is nobody else's: trio's own 40 are shared by all, and what hangs in them would keep the rest from the
 recorder's last writes. Where the machine gives no thread, that is an OSError (`proxy.threads`).

@@ -14,7 +14,7 @@ PATIENCE = 0.9
 
 
 class Heartbeat:
-    """Made in the event loop that it feels."""
+    """Made in the event loop that it asks."""
 
     def __init__(self) -> None:
         self._token = trio.lowlevel.current_trio_token()

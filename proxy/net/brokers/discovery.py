@@ -1,11 +1,11 @@
-"""The proxy's own question: who are the cluster's nodes? Asked at the start, and when a client wants a node not known.
+"""Discovery of the cluster's nodes: the proxy's own query, at the start and when a client wants an unknown node.
 
-ApiVersions v0, then Metadata for no topics, on a connection of its own that is neither recorded nor counted. Brokers
-before 0.10 close it at the first question: they are asked again, for Metadata alone. Where the brokers ask for a login
-the answer never comes; then the proxy learns its nodes from the first client's answers.
+The query is ApiVersions v0, then Metadata for no topics, on a connection of its own that is neither recorded nor
+counted. A broker before 0.10 closes the connection at ApiVersions: it is asked again, for Metadata alone. A broker that
+asks for a login never answers; then the proxy learns its nodes from the first client's responses.
 
-The question may come back to the proxy that asks it, where an address leads to it by way of others: other proxies, a
-balancer. Then its listener knows the question by its number, and answers so that the one who asks knows, too.
+The query comes back to the proxy where an address leads to it by way of others: other proxies, a balancer. The proxy's
+listener knows the query by its correlation id, and its answer tells the asking side.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from proxy.wire.framing import LENGTH, framed
 
 METADATA, API_VERSIONS = 3, 18
 CLIENT_ID = "kafka-wiretap"
-# the answer to a question about no topics: a few bytes a node
+# the answer to a query about no topics: a few bytes a node
 LONGEST_ANSWER = 1024 * 1024
 ANSWER_SECONDS = 5
 # INVALID_REQUEST: no broker answers so to a version that all of them know
@@ -41,11 +41,11 @@ class NotAnswered(PeerLost):
 
 
 class Closed(NotAnswered):
-    """The broker closed the connection at a question."""
+    """The broker closed the connection at a request."""
 
 
 class LedBack(PeerLost):
-    """The question came back to the proxy: the address leads to it, by way of others."""
+    """The query came back to the proxy: the address leads to it, by way of others."""
 
 
 class Told(NamedTuple):
@@ -56,7 +56,7 @@ class Told(NamedTuple):
 
 
 class DiscoveryQuery:
-    """How the questions of one cluster's proxy begin, all of its processes included.
+    """How the queries of one cluster's proxy begin, from all of its processes.
 
     Args:
         seed: the proxy's, drawn at its start.
@@ -71,7 +71,7 @@ class DiscoveryQuery:
         self.came_back = framed(catalog.encode_response(API_VERSIONS, 0, self.number, answer))
 
 
-async def ask_for_nodes(dial: Dial, question: DiscoveryQuery) -> Told:
+async def ask_for_nodes(dial: Dial, query: DiscoveryQuery) -> Told:
     """The cluster's nodes, as the broker tells them that is dialled.
 
     Raises:
@@ -82,7 +82,7 @@ async def ask_for_nodes(dial: Dial, question: DiscoveryQuery) -> Told:
     stream = await dial()
     try:
         with trio.fail_after(ANSWER_SECONDS):
-            return await _ask(stream, dial, question)
+            return await _ask(stream, dial, query)
     except LedBack:
         raise
     except (PeerLost, WireError) as error:
@@ -91,28 +91,28 @@ async def ask_for_nodes(dial: Dial, question: DiscoveryQuery) -> Told:
         raise NotAnswered(f"{stream.peer} did not answer in {ANSWER_SECONDS} s") from error
 
 
-async def _ask(stream: Stream, dial_again: Dial, question: DiscoveryQuery) -> Told:
+async def _ask(stream: Stream, dial_again: Dial, query: DiscoveryQuery) -> Told:
     try:
         try:
-            versions = await _exchange(stream, question.frame)
+            versions = await _exchange(stream, query.frame)
         except Closed:
             stream.close()
             stream = await dial_again()
-            return await _told(stream, 0, question.number)
-        if versions == question.came_back[LENGTH.size :]:
+            return await _told(stream, 0, query.number)
+        if versions == query.came_back[LENGTH.size :]:
             raise LedBack(f"{stream.peer} leads back to this proxy by way of others")
-        return await _told(stream, _metadata_version(_decoded(versions, API_VERSIONS, 0)[1]), question.number)
+        return await _told(stream, _metadata_version(_decoded(versions, API_VERSIONS, 0)[1]), query.number)
     finally:
         stream.close()
 
 
 async def _told(stream: Stream, version: int, number: int) -> Told:
-    asked = catalog.encode_request(METADATA, version, number, CLIENT_ID, _question(version))
+    asked = catalog.encode_request(METADATA, version, number, CLIENT_ID, _metadata_fields(version))
     frame = await _exchange(stream, framed(asked))
     return Told(addresses.nodes_in(METADATA, version, frame), addresses.cluster_in(METADATA, version, frame))
 
 
-def _question(version: int) -> dict[str, Any]:
+def _metadata_fields(version: int) -> dict[str, Any]:
     """Version 0 can only ask for all topics; later ones ask for none."""
     codec = catalog.codec("request", METADATA, version)
     assert codec is not None

@@ -1,4 +1,4 @@
-"""What was found out lately, and is taken for true for a while."""
+"""A set whose members expire: what was found out lately is taken for true for a while."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class ExpiringSet(Generic[T]):
-    """Things that were added within so many seconds."""
+    """The members that were added within so many seconds."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -21,9 +21,9 @@ class ExpiringSet(Generic[T]):
         return added is not None and trio.current_time() - added < self._seconds
 
     def add(self, thing: T) -> None:
-        """From now on. What has been there for too long is forgotten."""
+        """Adds a member, from now on. Members that have expired are forgotten."""
         self._added = {one: at for one, at in self._added.items() if one in self} | {thing: trio.current_time()}
 
     def discard(self, thing: T) -> None:
-        """It is so no more."""
+        """Removes a member."""
         self._added.pop(thing, None)

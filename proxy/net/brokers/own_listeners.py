@@ -1,4 +1,4 @@
-"""What the proxy itself is: the sockets that it listens on, and the names that clients are told for them.
+"""The proxy's own listeners: the sockets that it listens on, and the names that clients are told for them.
 
 A connection from the proxy to itself would be passed on to itself, without end. One address has many spellings (`0`,
 `::ffff:127.0.0.1`, a name that some resolver knows), so names are only a short cut: what counts is where a connection

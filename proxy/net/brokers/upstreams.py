@@ -4,7 +4,7 @@ Who can't be reached is said once, and once when it is back; then the cluster is
 elsewhere now.
 
 An address that leads back to the proxy is not dialled on and on. One that leads straight to its own listeners is known
-by the first connection to it. One that leads to it by way of others is known by the proxy's own question, which comes
+by the first connection to it. One that leads to it by way of others is known by the proxy's own query, which comes
 back: asked at the start, and whenever the connections to an address have doubled.
 """
 
@@ -33,7 +33,7 @@ from proxy.net.sockets.tls import Followed, towards_broker
 from proxy.schema.addresses import Address
 from proxy.wire.dialects import Dialect
 
-# pauses between two questions that nobody answered, in seconds
+# pauses between two queries that nobody answered, in seconds
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 # clients may ask for any node: the cluster is not asked about it again within so many seconds of its last answer
 ANSWER_HOLDS = 1.0
@@ -52,7 +52,7 @@ class Upstreams:
         settings: ClusterSettings,
         nodes: Nodes,
         credentials: Followed | None = None,
-        question: DiscoveryQuery | None = None,
+        query: DiscoveryQuery | None = None,
     ) -> None:
         self.reached = False
         self.bootstrap = Bootstrap(settings.name, settings.upstream)
@@ -60,7 +60,7 @@ class Upstreams:
         self._credentials = credentials
         self._nodes = nodes
         self._down: set[Address] = set()
-        self._question = question or DiscoveryQuery()
+        self._query = query or DiscoveryQuery()
         # addresses that lead straight to the proxy, and those that do by way of others
         self._own: ExpiringSet[Address] = ExpiringSet(LEADS_BACK_HOLDS)
         self._circles: ExpiringSet[Address] = ExpiringSet(LEADS_BACK_HOLDS)
@@ -71,7 +71,7 @@ class Upstreams:
         self._unknown = LogThrottle()
         self._asking = trio.Lock()
         self._asking_for_clients = trio.Lock()
-        self._questions = 0
+        self._queries = 0
         self._answered = False
         self._answered_at = -math.inf
         self._doubt = trio.Event()
@@ -100,7 +100,7 @@ class Upstreams:
         """A client's connection to this address is open. Whether it should be asked now if it leads back."""
         self._open[peer] += 1
         if self._settings.dialect is Dialect.KAFKA_07:
-            # its brokers understand no question
+            # its brokers understand no query
             return False
         is_crowd = self._open[peer] >= max(FIRST_CROWD, 2 * self._asked_at.get(peer, 0))
         if is_crowd:
@@ -115,7 +115,7 @@ class Upstreams:
             self._asked_at.pop(peer, None)
 
     async def ask_whether_it_leads_back(self, peer: str) -> None:
-        """Asks the broker at this address the proxy's own question, to see whether it comes back."""
+        """Asks the broker at this address the proxy's own query, to see whether it comes back."""
         try:
             await self._ask_at(Address.parse(peer))
         except PeerLost as error:
@@ -151,11 +151,11 @@ class Upstreams:
 
     async def ask(self) -> bool:
         """Learns the cluster's nodes from its brokers, if they tell. Those who want it meanwhile share the answer."""
-        before = self._questions
+        before = self._queries
         async with self._asking:
-            if self._questions == before:
+            if self._queries == before:
                 self._answered = await self._ask()
-                self._questions += 1
+                self._queries += 1
             return self._answered
 
     async def ask_about_unknown(self) -> bool:
@@ -194,7 +194,7 @@ class Upstreams:
     async def _ask_at(self, address: Address) -> Told:
         """What the broker at this address tells of its cluster. Raises PeerLost."""
         try:
-            told = await ask_for_nodes(partial(self._dial, address), self._question)
+            told = await ask_for_nodes(partial(self._dial, address), self._query)
         except LedBack as error:
             if address not in self._circles:
                 log(WARNING, "upstream leads back", cluster=self._settings.name, upstream=address, reason=error)

@@ -1,8 +1,8 @@
-"""Who is let in: so many connections at the same time, in all, of a cluster, from an address.
+"""Limits on connections at the same time: in all, of a cluster, from an address.
 
-Those above are closed at once rather than left in the backlog: a client learns of it, and tries another broker or
-later; nobody waits for an answer that does not come. It is said once, and again only after there was room for a while;
-aloud once a minute, for whoever has a few connections can go in and out all day.
+A connection above a limit is closed at once rather than left in the backlog: its client learns of it, and tries another
+broker or later; nobody waits for an answer that does not come. The log says so once, and again only after there was
+room for a while; aloud once a minute, for a client with a few connections can go in and out all day.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ROOM = 0.9
 
 
 class TooManyConnections(Exception):
-    """There is no room. Close the connection."""
+    """The limit is reached. Close the connection."""
 
 
 class ConnectionLimit:

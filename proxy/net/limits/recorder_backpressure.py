@@ -1,4 +1,4 @@
-"""Where sockets wait in `wait` mode: until the recorder has written enough to take more."""
+"""Backpressure of the recorder, in `wait` mode: sockets wait until it has written enough to take more."""
 
 from __future__ import annotations
 

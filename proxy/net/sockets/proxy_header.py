@@ -13,7 +13,7 @@ class NoHeader(Exception):
 
 
 class Gone(Exception):
-    """The client has sent nothing and has gone, as a balancer does that only looks whether somebody listens."""
+    """The client has gone without a byte, as a balancer does that only looks whether somebody listens."""
 
 
 async def read_header(client: Stream, seconds: float) -> Route | None:

@@ -1,4 +1,4 @@
-"""Keeps the newest state in a file, by a thread of its own: nothing waits for the disk, however long it takes.
+"""Writes the newest state into its file, in a thread of its own: nothing waits for the disk, however long it takes.
 
 Not every state is written: while the disk is busy with one, only the newest one that came meanwhile is next.
 """
@@ -16,7 +16,7 @@ from proxy.threads import NoThread, start_thread
 
 
 class StateWriter:
-    """Of one file. `newest`: the state as it is now; called in the thread."""
+    """Writes one file. `newest`: the state as it is now; called in the thread."""
 
     def __init__(self, path: Path, newest: Callable[[], State]) -> None:
         self._path = path
