@@ -155,4 +155,4 @@ def clashes(listeners: Mapping[str, Address]) -> Iterator[tuple[str, str]]:
 
 def is_dialled(host: str) -> bool:
     """A host that clients can be told: a name, an IPv4 address, or an IPv6 address without brackets."""
-    return host not in WILDCARDS and (is_host(host) or is_ip(host))
+    return host not in WILDCARDS and (is_host(host) or is_ip(host, IPv6Address))

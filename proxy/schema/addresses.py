@@ -32,7 +32,7 @@ class Address:
         is_number = port.isascii() and port.isdigit() and len(port) < 10
         if not colon or not is_number or int(port) not in range(1 << 16):
             raise ValueError(f"{text!r} has no port between 0 and 65535; right would be broker-1:9092 or [::1]:9092")
-        bracketed = host.startswith("[") and host.endswith("]") and is_ip(host[1:-1])
+        bracketed = host.startswith("[") and host.endswith("]") and is_ip(host[1:-1], IPv6Address)
         if not bracketed and not is_host(host):
             raise ValueError(f"{text!r} has no host before its port; right would be broker-1:9092 or [::1]:9092")
         return cls(host[1:-1] if bracketed else host, int(port))
@@ -43,7 +43,7 @@ def is_host(text: str) -> bool:
     return 0 < len(text.encode()) <= HOST_LIMIT and not any(c.isspace() or c in ":/[]@=,{}" for c in text)
 
 
-def is_ip(text: str, version: type[IPv4Address | IPv6Address] = IPv6Address) -> bool:
+def is_ip(text: str, version: type[IPv4Address | IPv6Address]) -> bool:
     """An IP address of this version, without brackets."""
     try:
         version(text)

@@ -281,10 +281,10 @@ class Parent(Proxy):
         yield from worker_families(len(self._workers.joined), self._workers.ends)
 
     def _make_heartbeat(self) -> Probe:
-        feel = super()._make_heartbeat()
+        probe = super()._make_heartbeat()
 
         def is_alive() -> tuple[bool, str]:
-            alive, text = feel()
+            alive, text = probe()
             hanging = [
                 f"worker {link.number} has said nothing for {link.silent:.0f} s" for link in self._workers.hanging
             ]

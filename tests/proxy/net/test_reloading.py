@@ -5,18 +5,18 @@ import signal
 import socket
 import threading
 from dataclasses import replace
-from functools import partial
 
 import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
 from proxy.net import reloading
-from proxy.net.change import Change, commit
+from proxy.net.change import Change
 from proxy.net.reloading import InEffect
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
 from tests.proxy.conversation.script import HEARTBEAT, request, response
+from tests.proxy.net.changes import Noted
 from tests.proxy.net.cluster import Broker
 from tests.proxy.net.peers import HOST, PATIENCE, Peer
 from tests.proxy.net.proxies import proxying
@@ -53,51 +53,6 @@ def withheld(broker: Broker) -> trio.Event:
 
 def reasons(caplog: pytest.LogCaptureFixture, event: str) -> list[str]:
     return [str(record.keys["reason"]) for record in caplog.records if record.message == event]
-
-
-class Noted:
-    """What somebody else was told to change."""
-
-    def __init__(self, fault: str = "") -> None:
-        self.said: list[str] = []
-        self._fault = fault
-
-    def change(self, name: str = "") -> Change:
-        return Change(*(partial(self._note, what, name) for what in ("make", "undo", "drop")))
-
-    def _note(self, what: str, name: str) -> None:
-        self.said.append(f"{what} {name}".strip())
-        if what == self._fault.partition(" ")[0] and name == self._fault.partition(" ")[2]:
-            raise ZeroDivisionError
-
-
-def test_changes_are_made_in_their_order():
-    noted = Noted()
-    assert commit([noted.change("a"), noted.change("b")])
-    assert noted.said == ["make a", "make b"]
-
-
-@pytest.mark.parametrize(
-    ("fault", "said"),
-    [
-        ("make a", ["make a", "undo a", "drop a", "drop b"]),
-        ("make b", ["make a", "make b", "undo b", "undo a", "drop a", "drop b"]),
-    ],
-)
-def test_after_a_fault_all_that_was_made_is_undone(fault, said, caplog):
-    noted = Noted(fault)
-    assert not commit([noted.change("a"), noted.change("b")])
-    assert noted.said == said
-    (record,) = caplog.records
-    assert record.message == "settings stay as they are: a fault"
-    assert record.exc_info
-
-
-def test_a_fault_while_a_change_is_undone_keeps_no_other_from_being_undone(caplog):
-    noted = Noted("undo b")
-    assert not commit([noted.change("a"), noted.change("b"), Change(lambda: 1 // 0, lambda: None)])
-    assert noted.said == ["make a", "make b", "undo b", "undo a", "drop a", "drop b"]
-    assert [bool(record.exc_info) for record in caplog.records] == [True, True]
 
 
 async def test_new_settings_change_what_cuts_no_connection(broker):
