@@ -33,6 +33,8 @@ SMALL_CAPTURE = 200_000_000
 _URL_NOTE = "not looked for behind a URL: what a log holds that is not compacted yet"
 # What Spark's windows take; it would say so only after its start, and in many lines.
 _DURATION = re.compile(r"\s*0*[1-9][0-9]{0,8}\s+(second|minute|hour|day|week)s?\s*", re.IGNORECASE)
+# What Spark takes as a master; it would say so only after its start.
+_MASTER = re.compile(r"local(\[|-cluster\[|$)|(spark|k8s)://|yarn$")
 
 
 @click.command(short_help="Make Parquet of what a proxy that has ended left in its log.")
@@ -84,12 +86,19 @@ def _duration(_context: click.Context, _option: click.Parameter, value: str | No
     return value
 
 
+def _master(_context: click.Context, _option: click.Parameter, value: str) -> str:
+    if not _MASTER.match(value):
+        raise click.BadParameter(f"{value!r} is no master; right would be local[*], local[2] or spark://HOST:PORT")
+    return value
+
+
 @click.command(short_help="Answer questions about a capture on Spark: latency and errors by API.")
 @click.argument("folder", shell_complete=folders)
 @click.option(
     "--master",
     default="local[*]",
     show_default=True,
+    callback=_master,
     type=text,
     shell_complete=_completing("local[*]", "local[2]", "local-cluster[2,1,1024]", "spark://"),
     help="Where Spark runs: local[N], local[*], local-cluster[N,CORES,MIB], or a cluster: spark://HOST:PORT.",

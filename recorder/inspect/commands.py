@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,14 +33,17 @@ SHOWN_BYTES, SHOWN_DUMP = 32, 4096
 
 
 class WithDefault(click.Group):
-    """A group that takes a first argument which is none of its commands as `summary`'s."""
+    """A group that takes a first argument which is none of its commands as `summary`'s: mostly it is a folder."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in self.commands:
+        if args and args[0] not in self.commands and not self._is_misspelt(args[0]):
             args = ["summary", *args]
         return super().resolve_command(ctx, args)
+
+    def _is_misspelt(self, word: str) -> bool:
+        return bool(get_close_matches(word, self.commands)) and not Path(word).exists()
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

@@ -114,6 +114,22 @@ def test_a_setting_without_a_value_is_refused_with_an_example(captured: Path, an
     assert "right would be --conf spark.executor.memory=2g" in result.stderr
 
 
+@pytest.mark.parametrize("master", ["bogus", "localhost", "spark:7077", ""])
+def test_a_master_that_is_none_is_refused_before_spark(captured: Path, analyzed: list[Any], master: str) -> None:
+    result = run("analyze", captured, "--master", master)
+    assert result.exit_code == 2
+    assert result.stderr.endswith(f"{master!r} is no master; right would be local[*], local[2] or spark://HOST:PORT\n")
+    assert analyzed == []
+
+
+@pytest.mark.parametrize(
+    "master", ["local", "local[4]", "local[*,2]", "local-cluster[2,1,1024]", "yarn", "k8s://https://h"]
+)
+def test_masters_are_those_that_spark_knows(captured: Path, analyzed: list[Any], master: str) -> None:
+    assert run("analyze", captured, "--master", master).exit_code == 0
+    assert analyzed[0][1] == master
+
+
 @pytest.mark.parametrize("window", ["3 bananas", "minute", "0 minutes", "1.5 hours", "", "-1 day"])
 def test_a_window_that_is_no_duration_is_refused_before_spark(captured: Path, analyzed: list[Any], window: str) -> None:
     result = run("analyze", captured, "--window", window)

@@ -29,6 +29,19 @@ def lines(*arguments: str | Path) -> list[str]:
     return result.stdout.splitlines()
 
 
+@pytest.mark.parametrize("rest", [(), ("capture",)], ids=["alone", "with a folder"])
+def test_a_misspelt_command_is_called_one(tmp_path, rest):
+    result = run("framez", *rest)
+    assert result.exit_code == 2
+    assert result.stderr.endswith("No such command 'framez'. Did you mean 'frames'?\n")
+
+
+def test_a_folder_that_is_called_nearly_as_a_command_is_a_folder(tmp_path, monkeypatch):
+    (tmp_path / "frame").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert "holds no capture" in run("frame").stderr
+
+
 def objects(*arguments: str | Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines(*arguments, "--json")]
 
