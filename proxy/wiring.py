@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 WORKER = (sys.executable, "-m", "proxy.worker")
 
 
-def recorder(
-    settings: CaptureSettings | None, proxy: ProxySettings
-) -> tuple[Observer | None, Sequence[str] | None]:
+def recorder(settings: CaptureSettings | None, proxy: ProxySettings) -> tuple[Observer | None, Sequence[str] | None]:
     """The tap, and the command of its compactor; neither, if nothing is to be recorded. Raises BadSetting."""
     if settings is None:
         return None, None

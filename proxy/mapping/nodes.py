@@ -12,6 +12,7 @@ PORTS = range(1, 1 << 16)
 # Listening there means every interface: nothing that a client could dial.
 WILDCARDS = frozenset({"", "0.0.0.0", "::", "*"})
 
+
 @dataclass(frozen=True, slots=True)
 class Node:
     """A broker as the cluster names it."""

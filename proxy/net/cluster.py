@@ -1,13 +1,14 @@
 """One cluster that the proxy stands for: its listeners, and the connections that they accept.
 
-A proxy has one of these for each cluster; what they share is in `Common`. Two nurseries, which are the proxy's: the
-inner one accepts until the proxy is to stop, the outer one finishes what was accepted.
+A proxy has one `Cluster` for each cluster; `Common` is what they share, `Parts` what differs in a parent and in its
+workers. The two nurseries are the proxy's: the inner one accepts until the proxy stops, the outer one finishes what was
+accepted.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,7 +25,7 @@ from proxy.metrics.traffic import Traffic
 from proxy.net.brokers.discovery import DiscoveryQuery
 from proxy.net.brokers.nodes import Nodes, bind
 from proxy.net.brokers.upstreams import Upstreams
-from proxy.net.change import Change
+from proxy.net.change import Change, nothing_else
 from proxy.net.connection.relay import TURN, Relay, Shared
 from proxy.net.connection.rewriting import is_rewritten
 from proxy.net.limits.connections import ConnectionLimit, TooManyConnections
@@ -45,14 +46,14 @@ from proxy.wire import catalog
 from proxy.wire.apis import Kind
 from proxy.wire.dialects import Dialect
 
-# accept() fails with EMFILE and the like: wait for a connection to end
+# how long to wait for a connection to end where accept() fails with EMFILE and the like
 ACCEPT_PAUSE = 0.1
 # known nodes whose listeners are opened before the proxy says that it listens: more than any cluster of today has, and
-# open within a second. A free port among ten thousand that are taken costs the kernel milliseconds
+# they open within a second. A free port among ten thousand that are taken costs the kernel milliseconds
 MOST_AT_START = 1000
-# a client that is told the end of its connection closes it at once; one that hangs is waited for no longer than this
+# a client that reads the end of its connection closes it at once; the proxy waits no longer for one that hangs
 LINGER_SECONDS = 5.0
-# after these the client may not have taken all that was sent to it
+# ends after which the client may not have taken all that was sent to it
 LINGERING = frozenset(Cause) - {
     Cause.CLIENT_CLOSED,
     Cause.CLIENT_RESET,
@@ -65,17 +66,17 @@ LINGERING = frozenset(Cause) - {
     Cause.BAD_PROXY_HEADER,
     Cause.UNTRUSTED,
 }
-# after these the broker may have answers on their way that nobody reads: closed with them unread, its connection is
-# reset, and requests that it has not taken yet (acks=0) are lost
+# ends after which the broker may have responses on their way that nobody reads. A connection that is closed with these
+# unread is reset, and requests that the broker has not taken yet (acks=0) are lost
 FLUSHED = frozenset(
     (Cause.CLIENT_RESET, Cause.CLIENT_LOST, Cause.STALLED, Cause.UNEXPECTED_RESPONSE, Cause.NOT_REWRITABLE)
 )
-# what clients do with a broker that takes their connections and answers nothing
+# how clients leave a broker that takes their connections and answers nothing
 GIVEN_UP = frozenset((Cause.CLIENT_CLOSED, Cause.CLIENT_RESET, Cause.CLIENT_LOST))
 
 
 def routes(dialect: Dialect = Dialect.KAFKA) -> Routes:
-    """What a proxy does with which frames: see docs/proxy.md."""
+    """The routes of each API and version: see docs/proxy.md."""
     if dialect is Dialect.KAFKA_07:
         return Routes07()
     return Routes(
@@ -97,22 +98,22 @@ def _holds_secret(kind: Kind, key: int, version: int) -> bool:
 
 
 def _is_refused(key: int, version: int) -> bool:
-    """An answer that would name brokers where the proxy does not know to look."""
+    """Whether the response would name brokers where the proxy does not know to look."""
     newest = addresses.newest(key)
     return newest is not None and version > newest
 
 
 @dataclass(frozen=True, slots=True)
 class Common:
-    """What all clusters of a proxy use together.
+    """Everything that all clusters of a proxy use together.
 
     Args:
-        numbers: of connections.
+        numbers: the connections' numbers.
         held: the limit on bytes held in all connections.
-        limit: that of connections.
+        limit: the limit on connections.
         room: where sockets wait for the observer.
         stopping: set once the proxy is to stop.
-        accepting: the nursery that ends then.
+        accepting: the nursery that ends once the proxy is to stop.
         connections: the nursery in which connections come to their end.
         seed: a number that all processes of this proxy have in common, and no other proxy.
     """
@@ -128,10 +129,57 @@ class Common:
     seed: int = 0
 
 
-class Arrival(NamedTuple):
-    """A client that was accepted: the route is that of its connection, node and listener are where it arrived.
+# takes the next client of a listener: its socket, and where it comes from
+Accept = Callable[[trio.SocketListener], Awaitable[tuple[trio.socket.SocketType, Any]]]
+# accepts on a listener for a node, or None for bootstrap, from now on
+Serve = Callable[[trio.SocketListener, int | None], None]
 
-    `entering`: what happens until it has said who it is, by header and handshake.
+
+async def accept_next(listener: trio.SocketListener) -> tuple[trio.socket.SocketType, Any]:
+    """See `Accept`. Takes the client as soon as it is there."""
+    return await listener.socket.accept()
+
+
+class Parts(NamedTuple):
+    """The parts of a cluster that differ in a proxy of one process, in a parent and in a worker.
+
+    nodes: makes the node table; each listener that the table opens goes to the `Serve`.
+    upstreams: makes the way to the brokers of these nodes.
+    serve: takes the listeners; None: the cluster accepts on them itself.
+    accept: takes the next client of a listener.
+    opened, closed: called when a connection begins, and when it has ended.
+    """
+
+    nodes: Callable[[Serve], Nodes]
+    upstreams: Callable[[Nodes, Followed | None, DiscoveryQuery], Upstreams]
+    serve: Serve | None = None
+    accept: Accept = accept_next
+    opened: Callable[[], None] = nothing_else
+    closed: Callable[[], None] = nothing_else
+
+
+def own_parts(settings: ClusterSettings, common: Common, reserved: tuple[range, ...] = ()) -> Parts:
+    """The parts of a proxy of one process. `reserved`: ports that are other clusters'."""
+    return Parts(
+        nodes=lambda serve: Nodes(settings, serve, known_nodes(settings), common.observer, reserved),
+        upstreams=partial(Upstreams, settings),
+    )
+
+
+def known_nodes(settings: ClusterSettings) -> State:
+    """What the cluster's state file says. Raises BadSetting."""
+    if settings.state is None:
+        return State()
+    try:
+        return read_state(settings.state)
+    except (NotAState, OSError) as error:
+        raise BadSetting(unreadable(settings.state, error), cluster=settings.name) from error
+
+
+class Arrival(NamedTuple):
+    """A client that was accepted: the route of its connection, and the node and the listener that it connected to.
+
+    entering: the time until header and handshake have said who the client is.
     """
 
     client: Stream
@@ -142,48 +190,35 @@ class Arrival(NamedTuple):
 
 
 class Cluster:
-    """Everything of one cluster, from start to stop. `reserved`: ports that are other clusters'."""
+    """Everything of one cluster, from start to stop."""
 
-    def __init__(self, settings: ClusterSettings, common: Common, reserved: tuple[range, ...] = ()) -> None:
+    def __init__(self, settings: ClusterSettings, common: Common, parts: Parts) -> None:
         self.name = settings.name
         self.traffic = Traffic()
         self._settings = settings
         self._common = common
+        self._parts = parts
         self._routes = routes(settings.dialect)
         self._secured = secured(settings)
         self._question = DiscoveryQuery(common.seed, settings.name)
         self._news = LogThrottle()
-        self.nodes = self._make_nodes(reserved)
-        self.upstreams = self._make_upstreams(self._secured.upstream)
+        self._serve = parts.serve or self.accept_on
+        self.nodes = parts.nodes(self._serve)
+        self.upstreams = parts.upstreams(self.nodes, self._secured.upstream, self._question)
         of_all = (common.held, common.observer, common.room)
         self._shared = Shared(settings, self.nodes, self.traffic, *of_all, self._news, self._question)
         self._limit = ConnectionLimit(settings.connection_limit, self.name)
         self._address_limit = ConnectionLimit(settings.address_limit, self.name)
         self._relays: set[Relay] = set()
         self._entering: set[trio.CancelScope] = set()
-        # connections that have not ended, and the end of one of them
+        # how many connections have not ended; set when one ends
         self._open = 0
         self._ended = trio.Event()
 
-    def _make_nodes(self, reserved: tuple[range, ...]) -> Nodes:
-        return Nodes(self._settings, self.accept_on, self._read_state(), self._common.observer, reserved)
-
-    def _read_state(self) -> State:
-        path = self._settings.state
-        if path is None:
-            return State()
-        try:
-            return read_state(path)
-        except (NotAState, OSError) as error:
-            raise BadSetting(unreadable(path, error), cluster=self.name) from error
-
-    def _make_upstreams(self, credentials: Followed | None) -> Upstreams:
-        return Upstreams(self._settings, self.nodes, credentials, self._question)
-
     async def listen(self) -> Address:
-        """Opens all listeners that are known by now; returns the bootstrap one's address. Raises BadSetting.
+        """Opens the listeners of all known nodes; returns the bootstrap listener's address. Raises BadSetting.
 
-        Where very many nodes are known, the others' are opened behind that.
+        Of very many known nodes, the listeners behind the first `MOST_AT_START` are opened later.
         """
         for warning in self._settings.node_map.warnings:
             log(WARNING, warning, cluster=self.name)
@@ -202,20 +237,20 @@ class Cluster:
         return listening
 
     def watch_idle(self) -> None:
-        """From now on connections on which nothing moves are ended, if that is wanted."""
+        """Ends connections on which nothing moves, from now on, if the settings say so."""
         if self._settings.idle_seconds is not None:
             self._common.accepting.start_soon(end_idle, self._relays, self._settings.idle_seconds)
 
     def read(self, settings: ClusterSettings) -> Secured | None:
-        """What TLS is to be spoken with, if it is to be something else than now. Blocks. Raises BadSetting."""
+        """The certificates of these settings; None where they are the present ones. Blocks. Raises BadSetting."""
         same = (settings.tls, settings.upstream_tls) == (self._settings.tls, self._settings.upstream_tls)
         return None if same else secured(settings)
 
     async def prepared(self, settings: ClusterSettings, found: Secured | None) -> list[Change]:
-        """What puts settings into effect of which those have changed that may. Raises BadSetting.
+        """The changes that put new settings into effect. Raises BadSetting.
 
         Args:
-            found: by `read`, for these settings.
+            found: the result of `read` for these settings.
         """
         new = replace(self._settings, tls=settings.tls, upstream_tls=settings.upstream_tls)
         take = partial(self._take, new, found if found is not None else self._secured)
@@ -237,14 +272,14 @@ class Cluster:
             ) from error
         listening = Address(wanted.host, sock.getsockname()[1])
         self.nodes.bootstrap_at(sock, listening)
-        self.accept_on(trio.SocketListener(trio.socket.from_stdlib_socket(sock)), self._settings.node_map.own)
+        self._serve(trio.SocketListener(trio.socket.from_stdlib_socket(sock)), self._settings.node_map.own)
         return listening
 
     def drain(self) -> None:
         """Has connections end at their next frame boundary, once what is in flight is answered."""
         for relay in set(self._relays):
             relay.drain()
-        # nothing of theirs is in flight
+        # clients that are still entering have nothing in flight
         for scope in set(self._entering):
             scope.cancel()
 
@@ -260,22 +295,20 @@ class Cluster:
         return sum(not relay.is_idle for relay in self._relays)
 
     def accept_on(self, listener: trio.SocketListener, node_id: int | None) -> None:
-        """Accepts for a node, or None for bootstrap, from now on. The socket listens already, so nobody is
-        turned away until the task runs.
-        """
+        """See `Serve`. The socket listens already, so nobody is turned away until the task runs."""
         if self._common.stopping.is_set():
-            # an answer in flight names a new node: its listener is closed like all others
+            # a response in flight names a new node: its listener is closed like all others
             listener.socket.close()
         else:
-            self._common.accepting.start_soon(self._serve, listener, node_id)
+            self._common.accepting.start_soon(self._accept_all, listener, node_id)
 
-    async def _serve(self, listener: trio.SocketListener, node_id: int | None) -> None:
+    async def _accept_all(self, listener: trio.SocketListener, node_id: int | None) -> None:
         here = str(Address(*listener.socket.getsockname()[:2]))
         refused = 0
         async with listener:
             while True:
                 try:
-                    sock, peer = await self._accept(listener)
+                    sock, peer = await self._parts.accept(listener)
                     arrival = self._arrived(sock, peer, node_id, here)
                 except ConnectionAbortedError:
                     continue
@@ -286,7 +319,7 @@ class Cluster:
                     await trio.sleep(ACCEPT_PAUSE)
                     continue
                 except Exception:
-                    # it has been closed; the listener is the others' too
+                    # that connection has been closed; the listener must go on for others
                     log(ERROR, "fault in a connection that begins", trace=True, listener=here)
                     await trio.sleep(ACCEPT_PAUSE)
                     continue
@@ -312,30 +345,29 @@ class Cluster:
             raise
 
     def _begin(self, arrival: Arrival) -> None:
-        """From here on it is counted as open, until `_connection` ends."""
+        """Counts the connection as open, until `_connection` ends."""
         self._open += 1
+        self._parts.opened()
         self._common.connections.start_soon(self._connection, arrival)
-
-    async def _accept(self, listener: trio.SocketListener) -> tuple[trio.socket.SocketType, Any]:
-        return await listener.socket.accept()
 
     async def _connection(self, arrival: Arrival) -> None:
         """One client, from its first byte to its last."""
         try:
             cause = await self._served(arrival)
-            # who was still entering has asked for nothing
+            # a client that was still entering has asked for nothing
             if cause in LINGERING and not arrival.entering.cancel_called:
                 await arrival.client.finish(LINGER_SECONDS)
         finally:
             arrival.client.close()
             self._open -= 1
+            self._parts.closed()
             self._ended.set()
 
     async def _served(self, arrival: Arrival) -> Cause:
-        """The work of a connection, and its account. Whatever goes wrong in it ends it alone."""
+        """Serves a connection and counts it. A fault in a connection ends no other."""
         number = next(self._common.numbers)
         talk = Conversation(self._routes, self._settings.limits, most_frames=TURN)
-        # what is left of it if it is cancelled
+        # the cause that stands if this task is cancelled
         cause = Cause.DRAIN_DEADLINE
         self.traffic.opened()
         try:
@@ -358,7 +390,7 @@ class Cluster:
         return cause
 
     async def _let_in(self, number: int, arrival: Arrival, talk: Conversation) -> Cause:
-        """Finds out who the client is, then goes on with it."""
+        """Finds out who the client is, then connects it."""
         client, route = arrival.client, arrival.route
         trusted = self._settings.accept_proxy and self._settings.trusts(route.client.host)
         if self._settings.accept_proxy and not trusted and self._settings.others is Others.REFUSED:
@@ -386,7 +418,7 @@ class Cluster:
             self._say_refused("no TLS with a client", arrival, str(reason))
             return Cause.UNKNOWN_NAME if isinstance(reason, UnknownName) else Cause.TLS_HANDSHAKE
         self._entering.discard(arrival.entering)
-        # the handshake has seen to it that somebody is meant
+        # the handshake has refused names that mean no node
         node_id = self._settings.node_map.meant(arrival.node_id, client.server_name)
         broker = await self.upstreams.connect(number, node_id, arrival.route)
         if isinstance(broker, Cause):
@@ -407,14 +439,14 @@ class Cluster:
             broker.close()
 
     def _named(self, arrival: Arrival) -> dict[str, Any]:
-        """The node that a client wants, if it is one and could be told, for the log."""
+        """The node that a client wants, for the log, if it wants one and that could be told."""
         node_id = arrival.node_id
         with suppress(ValueError):
             node_id = self._settings.node_map.meant(node_id, arrival.client.server_name)
         return {} if node_id is None else {"node": node_id}
 
     def _say_refused(self, event: str, arrival: Arrival, reason: str) -> None:
-        """Says why a client is not let in: aloud when that is news."""
+        """Logs why a client is not let in: as a warning when that is news."""
         level, client = self._news.level(reason), arrival.client
         name: dict[str, Any] = {} if client.server_name is None else {"asked_for": client.server_name}
         log(level, event, listener=arrival.listener, client=client.peer, **name, reason=reason)

@@ -45,14 +45,18 @@ class InEffect(NamedTuple):
 Reload = Callable[[], InEffect]
 
 
-class Aside:
-    """What may hang, in one thread at a time."""
+class ReadingThread:
+    """Reads settings in a thread, which may hang; one at a time."""
 
     def __init__(self) -> None:
         self._one = trio.CapacityLimiter(1)
 
     async def call(self, blocking: Callable[[], T]) -> T:
-        """What it returns. Raises BadSetting: it takes too long, what was called before still hangs, or no thread."""
+        """The result of a call that blocks.
+
+        Raises:
+            BadSetting: by the call; or it takes too long, an earlier call still hangs, or there is no thread.
+        """
         with trio.move_on_after(READ_SECONDS):
             try:
                 return await in_thread(blocking, self._one)

@@ -29,13 +29,13 @@ from proxy.metrics.collector import ClusterNumbers, registry
 from proxy.net.blocking import at_last
 from proxy.net.change import Change, drop, nothing_else
 from proxy.net.children import look_after
-from proxy.net.cluster import Cluster, Common
+from proxy.net.cluster import Cluster, Common, own_parts
 from proxy.net.heartbeat import Heartbeat
 from proxy.net.limits.connections import ConnectionLimit
 from proxy.net.limits.held_bytes import HeldBytes
 from proxy.net.limits.recorder_backpressure import RecorderBackpressure
 from proxy.net.observer import Observer
-from proxy.net.reloading import Aside, InEffect, Reload, Reloading
+from proxy.net.reloading import InEffect, ReadingThread, Reload, Reloading
 from proxy.net.sockets.lookups import Lookups
 from proxy.net.sockets.tls import Secured
 from proxy.net.sockets.waits import waits
@@ -91,11 +91,11 @@ def run(
     Raises:
         BadSetting: an address can't be listened on.
     """
-    return run_it(Proxy(settings, observer, child, ready, reload, released))
+    return run_proxy(Proxy(settings, observer, child, ready, reload, released))
 
 
-def run_it(proxy: Proxy) -> int:
-    """As `run`."""
+def run_proxy(proxy: Proxy) -> int:
+    """Runs a proxy of any kind; see `run`."""
     _allow_many_connections()
     _leave_what_is_loaded()
     sys.unraisablehook = _heed_unraisable
@@ -149,8 +149,8 @@ def _heed_unraisable(unraisable: sys.UnraisableHookArgs) -> None:
 class Proxy:
     """Everything that runs between start and stop, once; see `run` for the arguments.
 
-    last_resort: ends the process when this does not end in time; None: nothing does.
-    hangs: it has ended, but a thread of it has not.
+    last_resort: ends the process when the proxy does not end in time; None: nothing does.
+    hangs: whether a thread of the proxy still runs when the proxy has ended.
     """
 
     def __init__(
@@ -168,15 +168,15 @@ class Proxy:
         self._ready = ready
         self._reload = reload
         self._released = released
-        # how is recorded, in words of the recorder's
+        # how to record, in words of the recorder's
         self._recording: Any = None
         self._stop = Stop()
         self.last_resort: LastResort | None = None
         self.hangs = False
         self._systemd = Systemd()
-        self._aside = Aside()
+        self._reading_thread = ReadingThread()
         self._reloading = Reloading(self._prepare, self._systemd, self._stop.begun)
-        # of a connection
+        # the number of the first connection
         self._first_number = 1
         # see `Common`
         self._seed = secrets.randbits(31)
@@ -187,7 +187,7 @@ class Proxy:
         trio.socket.set_custom_hostname_resolver(Lookups())
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
             async with trio.open_nursery() as attention:
-                attention.start_soon(self._heed, signals)
+                attention.start_soon(self._handle_signals, signals)
                 attention.start_soon(self._systemd.keep_alive)
                 try:
                     code = await self._serve_until_drained()
@@ -199,8 +199,8 @@ class Proxy:
         log(INFO, "stopped", exit_code=code)
         return code
 
-    async def _heed(self, signals: AsyncIterator[int]) -> None:
-        """Signals, one after the other; SIGHUP stops nothing."""
+    async def _handle_signals(self, signals: AsyncIterator[int]) -> None:
+        """Handles signals, one after the other. SIGHUP stops nothing."""
         async for number in signals:
             if number == signal.SIGHUP:
                 self._reloading.ask()
@@ -210,7 +210,7 @@ class Proxy:
             self._ask_to_stop()
 
     def _ask_to_stop(self, urgency: Urgency | None = None) -> None:
-        """See `Stop.ask`. From now on it is known how long the end takes at most."""
+        """See `Stop.ask`. Tells systemd and the last resort how long the end takes at most."""
         self._stop.ask(urgency)
         hurried = self._stop.hurried.is_set()
         seconds = HURRIED_STOP_SECONDS if hurried else max(self._settings.drain_seconds, MOMENT) + STOP_SECONDS
@@ -224,11 +224,11 @@ class Proxy:
             log(ERROR, "the recorder does not end: what it has not written is lost", bytes=observer.unwritten)
 
     async def _prepare(self) -> list[Change]:
-        """What puts into effect what the settings say now. Raises BadSetting."""
-        return await self._prepared(*await self._aside.call(self._read))
+        """The changes that put the present settings into effect. Raises BadSetting."""
+        return await self._prepared(*await self._reading_thread.call(self._read))
 
     def _read(self) -> tuple[InEffect, list[Secured | None]]:
-        """What the settings say now, and what TLS is to be spoken with by each cluster. Blocks. Raises BadSetting."""
+        """The present settings, and the certificates of each cluster. Blocks. Raises BadSetting."""
         assert self._reload is not None
         new = self._reload()
         return new, self._read_files(new.settings)
@@ -284,7 +284,7 @@ class Proxy:
         return code
 
     async def _release_state_files(self) -> None:
-        """The next proxy may listen now, and finds the nodes that are known. A disk that hangs is not waited for."""
+        """Writes the known nodes for the next proxy, which may listen now. Does not wait for a disk that hangs."""
         with trio.move_on_after(RELEASE_SECONDS, shield=True):
             async with trio.open_nursery() as keeping:
                 for cluster in self.clusters:
@@ -305,7 +305,7 @@ class Proxy:
         )
 
     def _make_cluster(self, settings: ClusterSettings, common: Common, reserved: tuple[range, ...]) -> Cluster:
-        return Cluster(settings, common, reserved)
+        return Cluster(settings, common, own_parts(settings, common, reserved))
 
     async def _accept_until_stopped(self, admin: Server | None, connections: trio.Nursery) -> None:
         listening = {cluster.name: await cluster.listen() for cluster in self.clusters}
@@ -318,7 +318,7 @@ class Proxy:
 
     async def _start_children(self, connections: trio.Nursery) -> None:
         if self._child is not None and self._observer is not None:
-            # it is looked after to the last: what it does goes on after the last connection
+            # the child works on after the last connection ends
             connections.start_soon(look_after, self._child, self._observer.child_ended)
 
     def _serve_admin(self) -> Server | None:
@@ -335,7 +335,7 @@ class Proxy:
             ) from error
 
     def _make_heartbeat(self) -> Probe:
-        """Whether the proxy does anything at all; called in the event loop."""
+        """The probe that tells whether the event loop runs; made in the event loop."""
         return Heartbeat().probe
 
     def _registry(self) -> CollectorRegistry:

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 from proxy.config import ClusterSettings, ProxySettings
-from proxy.net.workers.balance import Places
+from proxy.net.workers.balance import ConnectionCounts
 from proxy.net.workers.job import Job
 from proxy.schema.addresses import Address
 from proxy.wiring import WORKER
@@ -22,7 +22,7 @@ PATIENCE = 60
 def worker(told: bytes) -> subprocess.CompletedProcess[bytes]:
     """A worker whose parent says so much and is gone."""
     here, there = socket.socketpair()
-    files = there.fileno(), Places.made(2).descriptor
+    files = there.fileno(), ConnectionCounts.create(2).descriptor
     with here, there:
         here.shutdown(socket.SHUT_RDWR)
         command = [*WORKER, *map(str, files)]

@@ -12,7 +12,7 @@ from functools import partial
 from typing import NamedTuple, Protocol, TypeVar
 
 from proxy.config import ClusterSettings
-from proxy.conversation import Edit, Exchange, FrameKind, Mark, Step
+from proxy.conversation import Cause, Edit, Exchange, FrameKind, Mark, Step
 from proxy.mapping.nodes import Node
 from proxy.net.brokers.nodes import Nodes
 from proxy.net.limits.held_bytes import SMALL, HeldBytes, Holder, Share
@@ -256,6 +256,19 @@ class Rewriting:
             self._step.close()
         self._step = self._wait = None
         self.release()
+
+
+def end_before(step: Step, error: NotRewritable) -> list[Exchange]:
+    """Ends a step, and with it the connection, before the response that can't be rewritten.
+
+    Returns the exchanges whose responses stand behind that one, and do not leave.
+    """
+    bad, finished = error.exchange.number, step.finished
+    step.stop = error.start - step.offset
+    step.edits = [edit for edit in step.edits if edit.stop <= step.stop]
+    step.finished = [one for one in finished if one.number < bad]
+    step.cause = Cause.NOT_REWRITABLE
+    return [one for one in finished if one.number > bad]
 
 
 def _is_for_rewriting(mark: Mark, exchange: Exchange) -> bool:

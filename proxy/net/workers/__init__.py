@@ -1,14 +1,15 @@
 """Several processes that stand for the same clusters: a parent that accepts nothing, and workers that do the work.
 
 The parent owns what there must be one of: listeners, node tables and state files, the question for nodes, the admin
-page. Workers are fresh processes that accept on the same listening sockets; what they can't know they ask the parent.
+page. Workers are fresh processes that accept on the same listening sockets. They ask the parent for whatever they can't
+know.
 
 job.py       what a worker is told before it begins
-channel.py   messages and sockets between the two
-calls.py     questions and answers over it
-force.py     keeps the workers running, and speaks to all of them
-link.py      one of them, as the parent sees it
-totals.py    what all of them have counted
+channel.py   messages and sockets between parent and worker
+calls.py     requests and answers over a channel
+supervisor.py   keeps the workers running, and speaks to all of them
+link.py      one worker, as the parent sees it
+totals.py    the counts of all workers
 balance.py   connections spread over the workers
 parent.py    the parent: a proxy whose connections are elsewhere
 worker.py    a worker: a proxy whose listeners come from elsewhere

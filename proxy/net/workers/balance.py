@@ -1,9 +1,9 @@
 """Connections spread over the workers: each knows how many the others have, and lets one that has fewer go first.
 
-Left to itself the worker that wakes first takes all that wait, again and again. The counts are in memory that all
-processes share, a number a worker, each written by its own worker alone; whoever has more than another waits a moment
-before it accepts, and looks again. A worker that hangs must not keep clients from the others: who has waited in vain
-waits half as long the next time, until the others' counts move again.
+Without this the worker that wakes first accepts all clients that wait, again and again. The counts are in memory that
+all processes share, a number a slot; only the slot's worker writes it. A worker that has more connections than another
+waits a moment before it accepts, and looks again. A worker that hangs must not keep clients from the others: a worker
+that has waited in vain waits half as long the next time, until the others' counts move again.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import trio
 
 # long enough for an idle process to wake up, and a small part of what a connection takes to be opened
 HESITATION = 0.001
-# so many times: on a busy machine a process may be kept waiting for its processor
+# how often a worker hesitates at most: on a busy machine another process may be kept waiting for its processor
 MOST_PATIENCE = 16
-# a place that no worker has
+# the count of a slot that no worker accepts in: more than any worker has
 _NOBODY = (1 << 63) - 1
 
 
-class Places:
-    """How many connections each worker has. `descriptor`: of the memory, to be given to workers."""
+class ConnectionCounts:
+    """How many connections each worker has. `descriptor`: of the shared memory, for workers to inherit."""
 
     def __init__(self, descriptor: int, count: int) -> None:
         self.descriptor = descriptor
@@ -30,58 +30,58 @@ class Places:
         self._numbers = memoryview(self._memory).cast("q")
 
     @classmethod
-    def made(cls, count: int) -> Places:
-        """New ones, that nobody has."""
+    def create(cls, count: int) -> ConnectionCounts:
+        """New counts, of slots without workers."""
         descriptor = os.memfd_create("connections")
         os.truncate(descriptor, 8 * count)
-        places = cls(descriptor, count)
-        for place in range(count):
-            places.vacate(place)
-        return places
+        counts = cls(descriptor, count)
+        for slot in range(count):
+            counts.vacate(slot)
+        return counts
 
-    def vacate(self, place: int) -> None:
-        """Its worker has ended, or does not accept yet: nobody waits for it."""
-        self._numbers[place] = _NOBODY
+    def vacate(self, slot: int) -> None:
+        """The slot's worker has ended, or does not accept yet: no other worker waits for it."""
+        self._numbers[slot] = _NOBODY
 
-    def take(self, place: int) -> Place:
-        """For a worker: its own."""
-        return Place(self._numbers, place)
+    def of(self, slot: int) -> OwnCount:
+        """The count of the slot's worker, for that worker."""
+        return OwnCount(self._numbers, slot)
 
 
-class Place:
+class OwnCount:
     """A worker's count, beside the others'."""
 
-    def __init__(self, numbers: memoryview[int], place: int) -> None:
+    def __init__(self, numbers: memoryview[int], slot: int) -> None:
         self._numbers = numbers
-        self._place = place
+        self._slot = slot
         self._open = 0
         self._patience = MOST_PATIENCE
-        # what the one with the fewest had when it was last waited for
+        # how many connections the worker with the fewest had when this one last waited for it
         self._fewest = -1
 
     def begin(self) -> None:
-        """From now on this worker accepts."""
-        self._numbers[self._place] = self._open
+        """This worker accepts from now on."""
+        self._numbers[self._slot] = self._open
 
     def opened(self) -> None:
-        """A connection more."""
+        """This worker has one connection more."""
         self._open += 1
-        self._numbers[self._place] = self._open
+        self._numbers[self._slot] = self._open
 
     def closed(self) -> None:
-        """A connection less."""
+        """This worker has one connection less."""
         self._open -= 1
-        self._numbers[self._place] = self._open
+        self._numbers[self._slot] = self._open
 
     async def turn(self) -> None:
-        """Returns at once if no other worker has fewer connections, else when it has as many, or does not move."""
+        """Returns at once if no other worker has fewer connections; else when it has as many, or its count stands."""
         for _ in range(self._look()):
             await trio.sleep(HESITATION)
             if self._open <= min(self._numbers):
                 return
 
     def _look(self) -> int:
-        """How often to hesitate now."""
+        """How often this worker has to hesitate now."""
         fewest = min(self._numbers)
         if self._open <= fewest:
             return 0

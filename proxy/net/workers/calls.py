@@ -1,7 +1,7 @@
-"""Questions and answers over a channel; both sides may ask.
+"""Requests and answers over a channel; both sides may ask.
 
-What is told and what is answered arrives in the order in which it was said: whoever hears an answer has heard
-everything before it.
+Messages arrive in the order in which they were sent. So a side that receives an answer has received every message that
+the other side sent before it.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from typing import Any
 import trio
 
 from proxy.log import log
-from proxy.net.workers.channel import Channel, Message
+from proxy.net.workers.channel import Channel, ChannelMessage
 
-Said = dict[str, Any]
-# what is said -> the answer; None: it is none that is to be answered. Raises OSError: that is the answer
-Heed = Callable[[Message], Awaitable[Said | None]]
+Payload = dict[str, Any]
+# message -> its answer; None where it needs none. An OSError is sent as the answer
+Handler = Callable[[ChannelMessage], Awaitable[Payload | None]]
 
 _ASKED, _ANSWER, _ERROR = "asked", "answer", "error"
 
 
-class Gone(OSError):
+class ProcessGone(OSError):
     """The other process has ended, or will not answer."""
 
     def __init__(self) -> None:
@@ -33,38 +33,38 @@ class Gone(OSError):
 
 
 class Answer:
-    """What will be answered. `is_here`: nothing more is to be waited for."""
+    """An answer that may not have come yet. `is_here`: it has come, or never will."""
 
     def __init__(self) -> None:
         self._here = trio.Event()
-        self._said: Said | None = None
-        self._error: OSError | None = Gone()
+        self._payload: Payload | None = None
+        self._error: OSError | None = ProcessGone()
 
     @property
     def is_here(self) -> bool:
         return self._here.is_set()
 
-    async def wait(self) -> Said:
-        """The answer. Raises Gone; OSError: what was asked for could not be had."""
+    async def wait(self) -> Payload:
+        """The answer. Raises ProcessGone; OSError: the other side could not do what was asked."""
         await self._here.wait()
-        return self.said
+        return self.payload
 
     @property
-    def said(self) -> Said:
+    def payload(self) -> Payload:
         """The answer, once it is here. Raises as `wait` does."""
         if self._error is not None:
             raise self._error
-        assert self._said is not None
-        return self._said
+        assert self._payload is not None
+        return self._payload
 
     async def settled(self) -> None:
-        """Returns when it has been answered, or never will be."""
+        """Returns when the answer has come, or never will."""
         await self._here.wait()
 
-    def came(self, said: Said) -> None:
-        wrong = said.get(_ERROR)
+    def came(self, payload: Payload) -> None:
+        wrong = payload.get(_ERROR)
         self._error = OSError(*wrong) if wrong else None
-        self._said = said
+        self._payload = payload
         self._here.set()
 
     def give_up(self) -> None:
@@ -75,39 +75,39 @@ class Calls:
     """One side of a channel. `run` in a task of its own.
 
     Args:
-        now: does what is said, at once and in order; returns whether it has. What it has not done goes to `heed`.
-        heed: takes the others, each in a task of its own, and what it returns is the answer.
+        now: handles a message at once, in the order of arrival; returns whether it has. Other messages go to `handle`.
+        handle: handles the others, each in a task of its own, and returns the answer.
     """
 
-    def __init__(self, channel: Channel, now: Callable[[Message], bool], heed: Heed) -> None:
+    def __init__(self, channel: Channel, now: Callable[[ChannelMessage], bool], handle: Handler) -> None:
         self._channel = channel
         self._now = now
-        self._heed = heed
+        self._handle = handle
         self._numbers = itertools.count(1)
         self._waiting: dict[int, Answer] = {}
         self._gone = False
 
-    def tell(self, said: Mapping[str, Any], sockets: Sequence[socket] = ()) -> None:
-        """Says something that has no answer."""
-        self._channel.send(said, sockets)
+    def tell(self, payload: Mapping[str, Any], sockets: Sequence[socket] = ()) -> None:
+        """Sends a message that needs no answer."""
+        self._channel.send(payload, sockets)
 
-    def ask(self, said: Mapping[str, Any], sockets: Sequence[socket] = ()) -> Answer:
-        """Says something that has an answer, which is to be waited for."""
+    def ask(self, payload: Mapping[str, Any], sockets: Sequence[socket] = ()) -> Answer:
+        """Sends a message that needs an answer."""
         answer = Answer()
         if self._gone:
             answer.give_up()
             return answer
         number = next(self._numbers)
         self._waiting[number] = answer
-        self._channel.send({**said, _ASKED: number}, sockets)
+        self._channel.send({**payload, _ASKED: number}, sockets)
         return answer
 
     async def all_sent(self) -> None:
-        """Returns when the other side has been given everything, or is gone."""
+        """Returns when every message has been handed to the kernel, or the other side is gone."""
         await self._channel.all_sent()
 
     async def run(self) -> None:
-        """Until the other side is gone, or what it says makes no sense any more, or cancelled."""
+        """Receives until the other side is gone, or cancelled. Raises ChannelBroken: its messages make no sense."""
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._channel.run)
@@ -120,26 +120,26 @@ class Calls:
             for answer in self._waiting.values():
                 answer.give_up()
 
-    def _sort(self, message: Message, nursery: trio.Nursery) -> None:
-        number = message.said.get(_ANSWER)
+    def _sort(self, message: ChannelMessage, nursery: trio.Nursery) -> None:
+        number = message.payload.get(_ANSWER)
         if number is not None:
-            self._waiting.pop(number).came(message.said)
+            self._waiting.pop(number).came(message.payload)
         elif self._now(message):
             self._reply(message, {})
         else:
             nursery.start_soon(self._answer, message)
 
-    async def _answer(self, message: Message) -> None:
+    async def _answer(self, message: ChannelMessage) -> None:
         try:
-            said = await self._heed(message)
+            payload = await self._handle(message)
         except OSError as error:
-            said = {_ERROR: [error.errno, error.strerror]}
+            payload = {_ERROR: [error.errno, error.strerror]}
         except Exception:
-            log(ERROR, "fault between the proxy's processes", trace=True, asked=message.said.get("do"))
-            said = {_ERROR: [errno.EIO, "a fault of the proxy's"]}
-        self._reply(message, said or {})
+            log(ERROR, "fault between the proxy's processes", trace=True, asked=message.payload.get("do"))
+            payload = {_ERROR: [errno.EIO, "a fault of the proxy's"]}
+        self._reply(message, payload or {})
 
-    def _reply(self, message: Message, said: Said) -> None:
-        number = message.said.get(_ASKED)
+    def _reply(self, message: ChannelMessage, payload: Payload) -> None:
+        number = message.payload.get(_ASKED)
         if number is not None:
-            self._channel.send({**said, _ANSWER: number})
+            self._channel.send({**payload, _ANSWER: number})

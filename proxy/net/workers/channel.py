@@ -1,7 +1,7 @@
 """Messages and open sockets between two processes of this machine, over a Unix socket.
 
-A message is a JSON object behind its length (uint32). Sockets that go with one are passed with its first bytes
-(SCM_RIGHTS), and it says how many they are; so they arrive in the order of the messages, never later than these.
+A message is a JSON object behind its length (uint32). Sockets that belong to a message are passed with its first bytes
+(SCM_RIGHTS), and the message says how many they are. So sockets arrive in the order of the messages, and never later.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _SOCKETS = "sockets"
 
 
 class ChannelBroken(Exception):
-    """What came can't be understood, or sockets were lost on the way: the other process is of no use any more."""
+    """A message can't be understood, or sockets were lost on the way. Give the other process up."""
 
 
-class Message(NamedTuple):
-    """What was said, and the sockets that came with it: they are the receiver's to close."""
+class ChannelMessage(NamedTuple):
+    """A message, and the sockets that came with it, which the receiver closes."""
 
-    said: dict[str, Any]
+    payload: dict[str, Any]
     sockets: tuple[socket.socket, ...] = ()
 
 
@@ -41,7 +41,7 @@ class _Outgoing(NamedTuple):
 
 
 class Channel:
-    """One end. `send` never waits: a task that runs `run` does; one other task receives."""
+    """One end. `send` never waits: the task that runs `run` does. One other task receives."""
 
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(False)
@@ -53,17 +53,16 @@ class Channel:
         self._sockets: deque[socket.socket] = deque()
         self._gone = False
 
-    def send(self, said: Mapping[str, Any], sockets: Sequence[socket.socket] = ()) -> None:
-        """Says it as soon as the other side takes it. The sockets stay the caller's, open until then."""
+    def send(self, payload: Mapping[str, Any], sockets: Sequence[socket.socket] = ()) -> None:
+        """Queues a message. The sockets are copied: the caller may close its own at once."""
         if self._gone:
             return
-        data = json.dumps({**said, _SOCKETS: len(sockets)} if sockets else said, separators=(",", ":")).encode()
-        # a copy of each: the caller may close its own before it is sent
+        data = json.dumps({**payload, _SOCKETS: len(sockets)} if sockets else payload, separators=(",", ":")).encode()
         self._queue.append(_Outgoing(_LENGTH.pack(len(data)) + data, [sock.dup() for sock in sockets]))
         self._more.set()
 
     async def run(self) -> None:
-        """Sends what there is to be sent, until cancelled or the other side is gone."""
+        """Sends what is queued, until cancelled or the other side is gone."""
         try:
             while True:
                 while self._queue:
@@ -73,7 +72,7 @@ class Channel:
                 self._more = trio.Event()
                 await self._more.wait()
         except OSError:
-            # reading tells
+            # `receive` finds out too, and says so
             return
         finally:
             self._gone = True
@@ -82,20 +81,20 @@ class Channel:
             self._sent.set()
 
     async def all_sent(self) -> None:
-        """Returns when the other side has been given everything, or is gone."""
+        """Returns when every message has been handed to the kernel, or the other side is gone."""
         while self._queue and not self._gone:
             self._sent = trio.Event()
             await self._sent.wait()
 
-    async def receive(self) -> Message | None:
-        """The next message; None: the other side is gone. Raises ChannelBroken."""
+    async def receive(self) -> ChannelMessage | None:
+        """The next message; None once the other side is gone. Raises ChannelBroken."""
         while (message := self._next()) is None:
             if not await self._read():
                 return None
         return message
 
     def close(self) -> None:
-        """Ends it; sockets that nobody has received are closed too."""
+        """Closes the channel, and the sockets that nobody has received."""
         self._gone = True
         self._socket.close()
         while self._sockets:
@@ -126,7 +125,7 @@ class Channel:
         self._received += data
         return bool(data)
 
-    def _next(self) -> Message | None:
+    def _next(self) -> ChannelMessage | None:
         received = self._received
         if len(received) < _LENGTH.size:
             return None
@@ -134,12 +133,12 @@ class Channel:
         if len(received) < end:
             return None
         try:
-            said = json.loads(received[_LENGTH.size : end])
+            payload = json.loads(received[_LENGTH.size : end])
         except ValueError as error:
             raise ChannelBroken(f"what was said makes no sense: {error}") from error
         del received[:end]
-        count = said.pop(_SOCKETS, 0)
-        return Message(said, tuple(self._sockets.popleft() for _ in range(count)))
+        count = payload.pop(_SOCKETS, 0)
+        return ChannelMessage(payload, tuple(self._sockets.popleft() for _ in range(count)))
 
 
 def _sockets_in(more: Sequence[tuple[int, int, bytes]]) -> list[socket.socket]:
@@ -151,6 +150,6 @@ def _sockets_in(more: Sequence[tuple[int, int, bytes]]) -> list[socket.socket]:
 
 
 def channel_pair() -> tuple[Channel, socket.socket]:
-    """A channel, and the socket at its other end, which is for another process."""
+    """A channel, and the socket of its other end, for another process."""
     here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     return Channel(here), there

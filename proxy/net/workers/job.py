@@ -1,7 +1,7 @@
 """What a worker is told before it begins: settings as data, over its standard input.
 
-Limits that hold for all connections together are divided: a worker that would have to ask for each byte that it holds
-would wait for the parent where it should wait for a client.
+Limits that hold for all connections together are divided among the workers. A worker that asked the parent for each
+byte that it holds would wait for the parent where it should wait for a client.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from typing import IO, Any
 
 from proxy.config import ProxySettings
 
-# connection numbers of a worker begin behind its own number and so many zeros: none is ever given twice
+# a worker's connections are numbered from so many times its own number on: no connection number is given twice
 CONNECTIONS = 10**12
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One worker's.
+    """One worker's job.
 
     Args:
         number: counts up over all workers that there have been.
-        place: from 0 on; that of a worker that has ended is another one's.
-        settings: of the whole proxy; those of the file that keep ports are in them.
+        slot: from 0 on; the slot of a worker that has ended becomes another worker's.
+        settings: of the whole proxy, with the ports that its state file keeps.
         recording: how to record, in words of the recorder's; None: nothing is recorded.
         seed: the whole proxy's; see `Common`.
     """
 
     number: int
-    place: int
+    slot: int
     settings: ProxySettings
     recording: Any = None
     seed: int = 0
@@ -45,7 +45,7 @@ class Job:
 
     @property
     def share(self) -> ProxySettings:
-        """The settings, with its part of what all workers have together."""
+        """The settings, with this worker's part of the limits of all workers."""
         settings = self.settings
         return replace(
             settings,
@@ -59,14 +59,14 @@ class Job:
         )
 
     def _part(self, limit: int | None) -> Any:
-        """All parts together are the limit; but none is nothing."""
+        """This worker's part of a limit. All parts add up to the limit, but each is at least 1."""
         if limit is None:
             return None
         part, rest = divmod(limit, self.settings.workers)
-        return max(part + (self.place < rest), 1)
+        return max(part + (self.slot < rest), 1)
 
     def dumped(self) -> bytes:
-        """As a worker's standard input has it."""
+        """The job as the worker reads it from its standard input."""
         file = io.BytesIO()
         _Pickler(file).dump(self)
         return file.getvalue()
@@ -83,17 +83,17 @@ def _unchangeable(table: dict[Any, Any]) -> MappingProxyType[Any, Any]:
 
 
 def written(settings: ProxySettings, recording: Any = None) -> str:
-    """Settings that have changed, as a message has them."""
+    """Settings that have changed, as text for a message."""
     return base64.b64encode(Job(0, 0, settings, recording).dumped()).decode()
 
 
 def read_changed(text: str) -> Job:
-    """Settings that have changed, as those of nobody's job."""
+    """Settings that have changed, out of a message's text, as a job without a worker."""
     return read_job(io.BytesIO(base64.b64decode(text)))
 
 
 def read_job(file: IO[bytes]) -> Job:
-    """What a parent has written. Raises EOFError: it has ended before it had written all."""
+    """The job that a parent has written. Raises EOFError: the parent ended before it had written all."""
     try:
         job: Job = pickle.load(file)
     except pickle.UnpicklingError as error:

@@ -1,4 +1,4 @@
-"""One worker as the parent sees it: its process, the channel to it, what it has been told and what it has counted."""
+"""One worker as the parent sees it: its process, its channel, its open tasks and its counts."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from proxy.metrics import sums
-from proxy.net.workers.calls import Answer, Calls, Said
+from proxy.net.workers.calls import Answer, Calls, Payload
 
 
 class WorkerProcess(Protocol):
     """A worker's process."""
 
     async def brief(self) -> None:
-        """Tells it what it is to do; returns once it has read that, or has ended."""
+        """Writes the job; returns once the process has read it, or has ended."""
 
     async def wait(self) -> int:
-        """The exit code, once it has ended."""
+        """The exit code, once the process has ended."""
 
     def kill(self) -> None:
         """Ends it at once."""
@@ -27,9 +27,9 @@ class Link:
     """One worker, from its start to its end.
 
     process: None until it has been started.
-    begun: it has said something. joined: it has said that it works.
-    clusters, recorder: what it has counted, as far as it has told.
-    silent: seconds for which it has said nothing of itself, as far as this process itself went on meanwhile.
+    begun: whether the worker has sent any message. joined: whether it has sent that it works.
+    clusters, recorder: the counts that it told last.
+    silent: seconds without a sign of life, as far as this process itself went on meanwhile.
     """
 
     def __init__(self, number: int, calls: Calls) -> None:
@@ -42,23 +42,23 @@ class Link:
         self.silent = 0.0
         self._owed: list[Answer] = []
 
-    def tell(self, said: Said, sockets: Sequence[socket.socket] = ()) -> None:
-        """Tells it something that it is to do; `settled` waits for that."""
+    def tell(self, payload: Payload, sockets: Sequence[socket.socket] = ()) -> None:
+        """Tells the worker to do something; `settled` waits for that."""
         self._owed = [answer for answer in self._owed if not answer.is_here]
-        self._owed.append(self.calls.ask(said, sockets))
+        self._owed.append(self.calls.ask(payload, sockets))
 
     async def settled(self) -> None:
-        """Returns when it has done what it was told, or is gone."""
+        """Returns when the worker has done what it was told, or is gone."""
         for answer in list(self._owed):
             await answer.settled()
 
-    def counted(self, said: Said) -> None:
-        """Keeps what it says that it has counted. A counter never goes back."""
-        self.clusters = said["clusters"]
+    def counted(self, payload: Payload) -> None:
+        """Keeps the counts that the worker has told. A counter never goes back."""
+        self.clusters = payload["clusters"]
         before = {name: value for name, value in self.recorder.items() if name not in sums.STATES}
-        self.recorder = {name: max(value, before.get(name, value)) for name, value in said["recorder"].items()}
+        self.recorder = {name: max(value, before.get(name, value)) for name, value in payload["recorder"].items()}
 
     def kill(self) -> None:
-        """Ends it at once, if it has been started."""
+        """Ends the process at once, if it has been started."""
         if self.process is not None:
             self.process.kill()

@@ -1,7 +1,7 @@
-"""The node table and the brokers, as a worker sees them: the parent has the truth, here is what it has told.
+"""The node table and the brokers as a worker sees them: a copy of the parent's, which is the true one.
 
-A response that names nodes as they were when the parent last opened their listeners passes without a question; any
-other waits until the parent, and every other worker, is ready for those who will dial what it names.
+A response that names the nodes as the parent's table has them passes at once. Any other response waits until the parent
+and every worker are ready for the clients that will dial what it names.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from proxy.net.workers.calls import Calls
 from proxy.schema.addresses import Address
 
 
-class Mirror(Nodes):
-    """A worker's node table. Listeners come from the parent (`own`); none is ever opened here."""
+class MirroredNodes(Nodes):
+    """A worker's node table. Its listeners come from the parent; it opens none."""
 
     def __init__(self, settings: ClusterSettings, calls: Calls, observer: Observer | None) -> None:
         super().__init__(settings, _opens_none, State(), observer)
@@ -35,14 +35,14 @@ class Mirror(Nodes):
         self._observer = observer
         self._brokers: dict[int, str] = {}
         self._advertised: dict[int, Address] = {}
-        # nodes, and the id of their cluster, for which nothing new is to be done
+        # nodes, and the id of their cluster, that the parent is ready for
         self._ensured: set[Node] = set()
         self._ensured_for: str | None = None
-        # how often the table has been told: what was asked before may not be so any more
+        # how often the table was replaced: an answer to an older question may be outdated
         self._tables = 0
 
-    def told(self, table: Mapping[str, Any]) -> None:
-        """Takes over the parent's table: node id -> broker ("" while not known), listener, what clients are told."""
+    def replace_table(self, table: Mapping[str, Any]) -> None:
+        """Takes the parent's table over: node id -> broker ("" while not known), listener, what clients are told."""
         self._tables += 1
         self._ensured.clear()
         self._ensured_for = None
@@ -55,7 +55,7 @@ class Mirror(Nodes):
                 self._observer.node(int(number), broker or "unknown", listener, self._name)
 
     async def prepared(self, places: NodeMap) -> Change:
-        """Nothing: the parent takes new places in."""
+        """No change: the parent takes new listeners in, and hands them out."""
         return Change(nothing_else, nothing_else)
 
     def are_news(self, nodes: Sequence[Node], cluster_id: str | None = None) -> bool:
@@ -89,13 +89,13 @@ def _opens_none(listener: trio.SocketListener, node_id: int) -> None:
     raise AssertionError("a worker opens no listener")
 
 
-class Distant(Upstreams):
-    """A worker's way to the brokers: it dials them itself, but the parent asks who they are."""
+class MirroredUpstreams(Upstreams):
+    """A worker's way to the brokers: the worker dials them, and the parent asks which there are."""
 
     def __init__(
         self,
         settings: ClusterSettings,
-        nodes: Mirror,
+        nodes: MirroredNodes,
         calls: Calls,
         credentials: Followed | None = None,
         question: DiscoveryQuery | None = None,

@@ -1,7 +1,7 @@
 """The parent of workers: a proxy whose connections are elsewhere.
 
-It binds every listener and hands it to all workers; a socket listens from the bind on, so no client is turned away. The
-answer to a worker that wants a node listened for waits until every worker accepts there.
+The parent binds every listener and hands it to all workers. A socket listens from the bind on, so no client is turned
+away. A worker that wants a node listened for gets its answer once every worker accepts there.
 """
 
 from __future__ import annotations
@@ -26,25 +26,26 @@ from proxy.metrics.admin import Probe
 from proxy.metrics.collector import ClusterNumbers, Gathered, WiretapCollector, process_registry, worker_families
 from proxy.net.blocking import open_process
 from proxy.net.brokers.nodes import Nodes
+from proxy.net.brokers.upstreams import Upstreams
 from proxy.net.change import Change, drop, nothing_else
-from proxy.net.cluster import Cluster, Common
+from proxy.net.cluster import Cluster, Common, Parts, Serve, known_nodes
 from proxy.net.reloading import READ_SECONDS, InEffect, Reload
-from proxy.net.server import Proxy, Ready, nobody, run_it
+from proxy.net.server import Proxy, Ready, nobody, run_proxy
 from proxy.net.sockets.tls import Secured
 from proxy.net.stopping import EXIT_CLEAN, EXIT_CUT_OFF
-from proxy.net.workers.balance import Places
-from proxy.net.workers.calls import Said
-from proxy.net.workers.channel import Message
-from proxy.net.workers.force import Force
+from proxy.net.workers.balance import ConnectionCounts
+from proxy.net.workers.calls import Payload
+from proxy.net.workers.channel import ChannelMessage
 from proxy.net.workers.job import Job, written
 from proxy.net.workers.link import Link, WorkerProcess
 from proxy.net.workers.process import Process
+from proxy.net.workers.supervisor import Supervisor
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
 
-# workers read certificates themselves, and say so when they can't
+# workers read certificates themselves, and refuse the settings if they can't
 CONSENT_SECONDS = READ_SECONDS + 2
-# what systemd tells the parent is not for workers: they would speak in its place
+# what systemd tells the parent is not for workers: they would speak to systemd instead of it
 SYSTEMDS = ("NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC")
 
 
@@ -59,10 +60,10 @@ def run_workers(
     """Runs a proxy of several processes until SIGTERM or SIGINT.
 
     Args:
-        command: a worker's; it gets the numbers of two files, its end of the channel and the `Places`, and a `Job`
-            on standard input.
-        recording: how each is to record, handed on as it is.
-        ready: called once, when everything listens and the workers work.
+        command: a worker's. It gets two file descriptors as arguments, its end of the channel and the memory of
+            `ConnectionCounts`, and a `Job` on standard input.
+        recording: how each worker is to record, handed on as it is.
+        ready: called once, when everything listens and the workers have joined.
         reload: called at each SIGHUP.
         released: see `proxy.net.run`.
 
@@ -72,25 +73,40 @@ def run_workers(
     Raises:
         BadSetting: an address can't be listened on.
     """
-    return run_it(Parent(settings, command, recording, ready, reload, released))
+    return run_proxy(Parent(settings, command, recording, ready, reload, released))
 
 
-class Shared(Nodes):
-    """The node table that workers mirror: they are told when it has changed. `tell`: does so."""
+class PublishedNodes(Nodes):
+    """The node table that workers mirror.
 
-    tell: Callable[[], None]
+    Args:
+        publish: called when the table has changed.
+        copies: see `Nodes`.
+    """
+
+    def __init__(
+        self,
+        settings: ClusterSettings,
+        serve: Serve,
+        reserved: tuple[range, ...],
+        publish: Callable[[], None],
+        copies: int,
+    ) -> None:
+        super().__init__(settings, serve, known_nodes(settings), None, reserved)
+        self._publish = publish
+        self.copies = copies
 
     async def ensure(self, nodes: Iterable[Node], cluster_id: str | None = None) -> None:
         before = self.table()
         await super().ensure(nodes, cluster_id)
         if self.table() != before:
-            self.tell()
+            self._publish()
 
     def _grow(self, places: NodeMap, opened: dict[int, socket.socket]) -> None:
         before = self.table()
         super()._grow(places, opened)
         if self.table() != before:
-            self.tell()
+            self._publish()
 
     def table(self) -> dict[str, list[str]]:
         """Node id -> broker ("" while not known), listener, what clients are told ("" if there is nothing)."""
@@ -100,22 +116,34 @@ class Shared(Nodes):
         }
 
 
-class ParentCluster(Cluster):
-    """A cluster's listeners and its nodes, without its connections."""
+class ParentCluster:
+    """A cluster's listeners and its nodes. The connections are the workers', which get every listener.
 
-    def __init__(self, settings: ClusterSettings, common: Common, reserved: tuple[range, ...], workers: Force) -> None:
+    Args:
+        copies: see `Nodes`.
+    """
+
+    def __init__(
+        self,
+        settings: ClusterSettings,
+        common: Common,
+        reserved: tuple[range, ...],
+        workers: Supervisor,
+        copies: int,
+    ) -> None:
+        self.name = settings.name
+        self._settings = settings
+        self._stopping = common.stopping
         self._workers = workers
         self._listeners: list[tuple[socket.socket, int | None]] = []
-        super().__init__(settings, common, reserved)
+        self.nodes = PublishedNodes(settings, self._hand_out, reserved, self._publish, copies)
+        parts = Parts(lambda _: self.nodes, partial(Upstreams, settings), serve=self._hand_out)
+        self.cluster = Cluster(settings, common, parts)
 
-    def _make_nodes(self, reserved: tuple[range, ...]) -> Nodes:
-        self._shared_nodes = Shared(self._settings, self.accept_on, self._read_state(), None, reserved)
-        self._shared_nodes.tell = self._tell_table
-        return self._shared_nodes
-
-    def accept_on(self, listener: trio.SocketListener, node_id: int | None) -> None:
+    def _hand_out(self, listener: trio.SocketListener, node_id: int | None) -> None:
+        """Has all workers accept on a listener; see `Serve`."""
         sock = socket.socket(fileno=listener.socket.detach())
-        if self._common.stopping.is_set():
+        if self._stopping.is_set():
             sock.close()
             return
         self._listeners.append((sock, node_id))
@@ -128,18 +156,18 @@ class ParentCluster(Cluster):
             link.tell(self._listening(sock, node_id), [sock])
 
     def close_listeners(self) -> None:
-        """Workers have their own."""
+        """Closes the parent's own: workers have theirs."""
         for sock, _ in self._listeners:
             sock.close()
 
-    async def ensure(self, nodes: Sequence[Node], cluster_id: str | None) -> Said:
+    async def ensure(self, nodes: Sequence[Node], cluster_id: str | None) -> Payload:
         """Has nodes listened for, by every worker. Raises OSError: no port can be had."""
         await self.nodes.ensure(nodes, cluster_id)
         await self._workers.settled()
         advertised = [astuple(self.nodes.advertised(node.node_id)) for node in nodes]
-        return {"advertised": advertised, "current": self._shared_nodes.are_current(nodes)}
+        return {"advertised": advertised, "current": self.nodes.are_current(nodes)}
 
-    def _listening(self, sock: socket.socket, node_id: int | None) -> Said:
+    def _listening(self, sock: socket.socket, node_id: int | None) -> Payload:
         return {"do": "accept", "cluster": self.name, "node": node_id, "called": astuple(self._called(sock, node_id))}
 
     def _called(self, sock: socket.socket, node_id: int | None) -> Address:
@@ -147,15 +175,15 @@ class ParentCluster(Cluster):
             return self.nodes.advertised(node_id)
         return self._settings.node_map.called(Address(self._settings.listen.host, sock.getsockname()[1]))
 
-    def _tell_table(self) -> None:
+    def _publish(self) -> None:
         self._workers.tell(self._table())
 
-    def _table(self) -> Said:
-        return {"do": "nodes", "cluster": self.name, "table": self._shared_nodes.table()}
+    def _table(self) -> Payload:
+        return {"do": "nodes", "cluster": self.name, "table": self.nodes.table()}
 
 
 class Parent(Proxy):
-    """Everything that there is one of; see `run_workers` for the arguments."""
+    """The parent's whole; see `run_workers` for the arguments."""
 
     def __init__(
         self,
@@ -169,30 +197,25 @@ class Parent(Proxy):
         super().__init__(settings, ready=ready, reload=reload, released=released)
         self._command = command
         self._recording = recording
-        self._places = Places.made(settings.workers)
-        self._workers = Force(
-            settings.workers, self._start, self._heed_worker, self._greet, self._places.vacate, settings.hung_seconds
+        self._counts = ConnectionCounts.create(settings.workers)
+        self._workers = Supervisor(
+            settings.workers, self._start, self._handle_request, self._greet, self._counts.vacate, settings.hung_seconds
         )
-        self._parents: list[ParentCluster] = []
-        # workers up to this number may have begun with other settings than those of now
+        self._parents: dict[str, ParentCluster] = {}
+        # workers up to this number may have started with settings that are no longer in effect
         self._outdated = 0
-        # of settings: what is told later has a higher one; 0 are those of the start
+        # numbers of settings: newer ones have a higher number; those of the start have 0
         self._numbers = itertools.count(1)
         self._generation = 0
 
     def _make_cluster(self, settings: ClusterSettings, common: Common, reserved: tuple[range, ...]) -> Cluster:
-        made = ParentCluster(settings, common, reserved, self._workers)
         # a listener that is about to be handed to a worker is open once more
-        made.nodes.copies = 1 + self._settings.workers
-        self._parents.append(made)
-        return made
+        parent = ParentCluster(settings, common, reserved, self._workers, copies=1 + self._settings.workers)
+        self._parents[settings.name] = parent
+        return parent.cluster
 
-    def _cluster(self, said: Said) -> ParentCluster:
-        (found,) = [cluster for cluster in self._parents if cluster.name == said["cluster"]]
-        return found
-
-    async def _start(self, number: int, place: int, sock: socket.socket) -> WorkerProcess:
-        files = [sock.fileno(), self._places.descriptor]
+    async def _start(self, number: int, slot: int, sock: socket.socket) -> WorkerProcess:
+        files = [sock.fileno(), self._counts.descriptor]
         process = await open_process(
             [*self._command, *map(str, files)],
             stdin=subprocess.PIPE,
@@ -201,16 +224,16 @@ class Parent(Proxy):
             # a Ctrl-C at the terminal reaches the parent, which tells the workers
             start_new_session=True,
         )
-        return Process(process, Job(number, place, self._settings, self._recording, self._seed).dumped())
+        return Process(process, Job(number, slot, self._settings, self._recording, self._seed).dumped())
 
     def _greet(self, link: Link) -> None:
         if link.number <= self._outdated:
-            link.tell(self._said(self._taken, self._generation))
-        for cluster in self._parents:
+            link.tell(self._settings_payload(self._taken, self._generation))
+        for cluster in self._parents.values():
             cluster.greet(link)
 
     async def _prepared(self, new: InEffect, found: Sequence[Secured | None]) -> list[Change]:
-        """As for a single process, and with the consent of all workers."""
+        """See `Proxy`; with the consent of all workers."""
         changes = await super()._prepared(new, found)
         number = next(self._numbers)
         change = Change(
@@ -219,7 +242,7 @@ class Parent(Proxy):
             drop=partial(self._workers.tell, {"do": "forget", "number": number}),
         )
         try:
-            asked = self._said((new.settings, new.recording), number, do="prepare")
+            asked = self._settings_payload((new.settings, new.recording), number, do="prepare")
             wrong = await self._workers.refusals(asked, CONSENT_SECONDS)
             if wrong:
                 raise BadSetting(*wrong)
@@ -229,24 +252,24 @@ class Parent(Proxy):
         return [*changes, change]
 
     def _tell(self, taken: tuple[ProxySettings, Any], number: int) -> None:
-        """Has the workers take settings over. Those that have not joined yet may have begun with others."""
+        """Has the workers take settings over. Workers that have not joined yet may have started with older ones."""
         self._generation, self._outdated = number, self._workers.newest
-        self._workers.tell(self._said(taken, number))
+        self._workers.tell(self._settings_payload(taken, number))
 
     @staticmethod
-    def _said(taken: tuple[ProxySettings, Any], number: int, do: str = "settings") -> Said:
+    def _settings_payload(taken: tuple[ProxySettings, Any], number: int, do: str = "settings") -> Payload:
         return {"do": do, "settings": written(*taken), "number": number}
 
-    async def _heed_worker(self, message: Message) -> Said | None:
-        said = message.said
-        cluster = self._cluster(said)
-        match said["do"]:
+    async def _handle_request(self, message: ChannelMessage) -> Payload | None:
+        payload = message.payload
+        parent = self._parents[payload["cluster"]]
+        match payload["do"]:
             case "ensure":
-                return await cluster.ensure([Node(*node) for node in said["nodes"]], said["cluster_id"])
+                return await parent.ensure([Node(*node) for node in payload["nodes"]], payload["cluster_id"])
             case "ask":
-                return {"answered": await cluster.upstreams.ask_about_unknown()}
+                return {"answered": await parent.cluster.upstreams.ask_about_unknown()}
             case "doubt":
-                cluster.upstreams.doubt()
+                parent.cluster.upstreams.doubt()
         return None
 
     async def _start_children(self, connections: trio.Nursery) -> None:
@@ -261,7 +284,7 @@ class Parent(Proxy):
         scope.cancel()
 
     async def _drain(self) -> int:
-        for cluster in self._parents:
+        for cluster in self._parents.values():
             cluster.close_listeners()
         clean = await self._workers.stop(self._settings.drain_seconds, self._stop)
         return EXIT_CLEAN if clean else EXIT_CUT_OFF
@@ -275,7 +298,7 @@ class Parent(Proxy):
     def _gather(self) -> Iterator[Family]:
         self._count_from_thread()
         totals = self._workers.totals
-        numbers = [ClusterNumbers(one.name, totals.traffic(one.name), one.nodes.listeners) for one in self._parents]
+        numbers = [ClusterNumbers(one.name, totals.traffic(one.name), one.nodes.listeners) for one in self.clusters]
         recorded = totals.recorded()
         yield from WiretapCollector(numbers, (lambda: recorded) if recorded else None).collect()
         yield from worker_families(len(self._workers.joined), self._workers.ends)

@@ -1,4 +1,4 @@
-"""A worker's process as the parent has started it, and the job that it is to read from its standard input."""
+"""A worker's process as the parent has started it, and the job that the parent writes to its standard input."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ import trio
 
 
 class Process:
-    """See `WorkerProcess`. `job`: what its standard input has."""
+    """See `WorkerProcess`. `job`: the bytes for its standard input."""
 
     def __init__(self, process: trio.Process, job: bytes) -> None:
         self._process = process
         self._job = job
 
     async def brief(self) -> None:
-        """Returns once all of the job has been taken. One that hangs never takes a job larger than a pipe."""
+        """See `WorkerProcess`. A process that hangs never reads a job that is larger than a pipe."""
         stdin = self._process.stdin
         assert stdin is not None
-        # one that has ended already is found out by its exit code
+        # the exit code tells of a process that has ended already
         with suppress(trio.BrokenResourceError):
             async with stdin:
                 await stdin.send_all(self._job)
 
     async def wait(self) -> int:
-        """The exit code, once it has ended."""
+        """See `WorkerProcess`."""
         return await self._process.wait()
 
     def kill(self) -> None:
-        """Ends it at once."""
+        """See `WorkerProcess`."""
         self._process.kill()

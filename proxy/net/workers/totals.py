@@ -1,7 +1,7 @@
-"""What all workers together have counted: those that run, as far as they have told it, and those that have ended.
+"""The counts of all workers together: of those that run, as they told them last, and of those that have ended.
 
-Pages are made in threads, while workers begin and end in the event loop. So whose numbers make up the totals is one
-value that is replaced and never changed: whoever adds up meets each worker once, among the living or among the ended.
+Pages are made in threads, while workers begin and end in the event loop. So the numbers that make up the totals are one
+value, which is replaced and never changed: a sum has each worker once, among the living or among the ended.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class _Parts(NamedTuple):
-    """Whose numbers are added. `traffic`, `recorder`: of the workers that have ended."""
+    """The numbers that are added. `traffic`, `recorder`: of the workers that have ended."""
 
     living: tuple[Link, ...] = ()
     traffic: Mapping[str, Traffic] = _NOTHING
@@ -33,15 +33,15 @@ class Totals:
 
     @property
     def living(self) -> tuple[Link, ...]:
-        """Those that have begun and have not ended."""
+        """The workers that have been started and have not ended."""
         return self._parts.living
 
     def add(self, link: Link) -> None:
-        """One more has begun."""
+        """A worker has been started."""
         self._parts = self._parts._replace(living=(*self._parts.living, link))
 
     def bury(self, link: Link) -> None:
-        """One has ended: what it had counted stays, but its connections are no longer open."""
+        """A worker has ended. Its counts stay, but its connections are no longer open."""
         before = self._parts
         ended = {name: _sum(before.traffic.get(name), sums.cut_off(told)) for name, told in link.clusters.items()}
         self._parts = _Parts(

@@ -11,9 +11,9 @@ from trio.testing import wait_all_tasks_blocked
 from proxy.metrics import sums
 from proxy.metrics.traffic import Traffic
 from proxy.net.workers.calls import Answer, Calls
-from proxy.net.workers.channel import Channel, Message
-from proxy.net.workers.force import Force
+from proxy.net.workers.channel import Channel, ChannelMessage
 from proxy.net.workers.link import Link
+from proxy.net.workers.supervisor import Supervisor
 
 KILLED = -9
 
@@ -21,8 +21,8 @@ KILLED = -9
 class Worker:
     """A worker, and its process. It does what it is told unless it is told not to by the test."""
 
-    def __init__(self, number: int, place: int, sock: socket.socket) -> None:
-        self.number, self.place = number, place
+    def __init__(self, number: int, slot: int, sock: socket.socket) -> None:
+        self.number, self.slot = number, slot
         self.told: list[dict[str, Any]] = []
         self.sockets: list[socket.socket] = []
         self.traffic = Traffic()
@@ -36,7 +36,7 @@ class Worker:
         self._ended = trio.Event()
         self._life = trio.CancelScope()
         self._channel = Channel(sock.dup())
-        self._calls = Calls(self._channel, self._now, self._heed)
+        self._calls = Calls(self._channel, self._now, self._handle)
 
     async def run(self) -> None:
         with self._life:
@@ -78,17 +78,17 @@ class Worker:
     def was_told(self, what: str) -> list[dict[str, Any]]:
         return [said for said in self.told if said["do"] == what]
 
-    def _now(self, message: Message) -> bool:
-        self.told.append(message.said)
+    def _now(self, message: ChannelMessage) -> bool:
+        self.told.append(message.payload)
         self.sockets += message.sockets
-        if message.said["do"] == "stop" and self.ends_when_told:
+        if message.payload["do"] == "stop" and self.ends_when_told:
             self.end(self.code)
-        return self.does_what_it_is_told and message.said["do"] not in ("count", "prepare")
+        return self.does_what_it_is_told and message.payload["do"] not in ("count", "prepare")
 
-    async def _heed(self, message: Message) -> dict[str, Any]:
+    async def _handle(self, message: ChannelMessage) -> dict[str, Any]:
         if not self.does_what_it_is_told:
             await trio.sleep_forever()
-        if message.said["do"] == "prepare":
+        if message.payload["do"] == "prepare":
             return {"wrong": self.refuses}
         self.say_counts()
         return {}
@@ -102,7 +102,7 @@ SILENCE = 150.0
 
 
 class Team:
-    """A force of such workers."""
+    """A supervisor of such workers."""
 
     def __init__(self, nursery: trio.Nursery) -> None:
         self.workers: list[Worker] = []
@@ -111,23 +111,23 @@ class Team:
         self.cannot_start: OSError | None = None
         self.may_start = trio.Event()
         self.may_start.set()
-        self.force = Force(2, self._start, self._heed, self._greet, self.vacated.append, SILENCE)
+        self.supervisor = Supervisor(2, self._start, self._handle, self._greet, self.vacated.append, SILENCE)
         self._nursery = nursery
         self._started = trio.Event()
-        nursery.start_soon(self.force.run)
+        nursery.start_soon(self.supervisor.run)
 
-    async def _start(self, number: int, place: int, sock: socket.socket) -> Worker:
+    async def _start(self, number: int, slot: int, sock: socket.socket) -> Worker:
         if self.cannot_start is not None:
             raise self.cannot_start
         await self.may_start.wait()
-        worker = Worker(number, place, sock)
+        worker = Worker(number, slot, sock)
         self.workers.append(worker)
         self._started.set()
         self._nursery.start_soon(worker.run)
         return worker
 
-    async def _heed(self, message: Message) -> dict[str, Any]:
-        return {"said": message.said["number"]}
+    async def _handle(self, message: ChannelMessage) -> dict[str, Any]:
+        return {"said": message.payload["number"]}
 
     def _greet(self, link: Link) -> None:
         self.greeted.append(link.number)
@@ -138,7 +138,7 @@ class Team:
         await wait_all_tasks_blocked()
         for worker in self.workers:
             worker.join()
-        await self.force.complete()
+        await self.supervisor.complete()
         await wait_all_tasks_blocked()
         return self.workers
 

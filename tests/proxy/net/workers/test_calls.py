@@ -8,8 +8,8 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from proxy.net.workers.calls import Calls, Gone
-from proxy.net.workers.channel import Channel, Message, channel_pair
+from proxy.net.workers.calls import Calls, ProcessGone
+from proxy.net.workers.channel import Channel, ChannelMessage, channel_pair
 
 
 class Side:
@@ -17,7 +17,7 @@ class Side:
 
     def __init__(self, channel: Channel) -> None:
         self.heard: list[dict[str, Any]] = []
-        self.calls = Calls(channel, self._now, self._heed)
+        self.calls = Calls(channel, self._now, self._handle)
         self.may_answer = trio.Event()
         self.may_answer.set()
         self._life = trio.CancelScope()
@@ -29,15 +29,15 @@ class Side:
     def end(self) -> None:
         self._life.cancel()
 
-    def _now(self, message: Message) -> bool:
-        self.heard.append(message.said)
-        return "at once" in message.said
+    def _now(self, message: ChannelMessage) -> bool:
+        self.heard.append(message.payload)
+        return "at once" in message.payload
 
-    async def _heed(self, message: Message) -> dict[str, Any] | None:
+    async def _handle(self, message: ChannelMessage) -> dict[str, Any] | None:
         await self.may_answer.wait()
-        match message.said.get("do"):
+        match message.payload.get("do"):
             case "double":
-                return {"doubled": 2 * message.said["number"]}
+                return {"doubled": 2 * message.payload["number"]}
             case "fail":
                 raise OSError(errno.EADDRINUSE, "in use")
             case "break":
@@ -96,7 +96,7 @@ async def test_who_waits_for_an_answer_hears_that_the_other_is_gone(sides, nurse
     answer = sides[0].calls.ask({"do": "double", "number": 1})
     await wait_all_tasks_blocked()
     sides[1].end()
-    with pytest.raises(Gone):
+    with pytest.raises(ProcessGone):
         await answer.wait()
     await answer.settled()
 
@@ -104,5 +104,5 @@ async def test_who_waits_for_an_answer_hears_that_the_other_is_gone(sides, nurse
 async def test_nobody_waits_for_one_that_is_gone_already(sides):
     sides[1].end()
     await wait_all_tasks_blocked(0.01)
-    with pytest.raises(Gone):
+    with pytest.raises(ProcessGone):
         await sides[0].calls.ask({"do": "double", "number": 1}).wait()

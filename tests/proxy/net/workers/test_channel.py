@@ -48,20 +48,20 @@ async def received(channel: Channel):
 async def test_what_is_said_arrives_in_order(ends):
     for number in range(100):
         ends[0].send({"number": number})
-    assert [(await received(ends[1])).said for _ in range(100)] == [{"number": number} for number in range(100)]
+    assert [(await received(ends[1])).payload for _ in range(100)] == [{"number": number} for number in range(100)]
 
 
 async def test_both_sides_speak(ends):
     ends[0].send({"from": "here"})
     ends[1].send({"from": "there"})
-    assert (await received(ends[1])).said == {"from": "here"}
-    assert (await received(ends[0])).said == {"from": "there"}
+    assert (await received(ends[1])).payload == {"from": "here"}
+    assert (await received(ends[0])).payload == {"from": "there"}
 
 
 async def test_a_message_may_be_larger_than_a_socket_takes(ends):
     said = {"much": ["word"] * 500_000}
     ends[0].send(said)
-    assert (await received(ends[1])).said == said
+    assert (await received(ends[1])).payload == said
 
 
 async def test_a_message_may_come_in_any_pieces(nursery):
@@ -71,7 +71,7 @@ async def test_a_message_may_come_in_any_pieces(nursery):
     with wire:
         for byte in struct.pack(">I", len(data)) + data:
             await wire.send(bytes([byte]))
-        assert (await received(channel)).said == {"number": 1}
+        assert (await received(channel)).payload == {"number": 1}
     channel.close()
 
 
@@ -83,7 +83,7 @@ async def test_sockets_arrive_with_the_message_that_they_were_given_to(ends, soc
     for number, sock in enumerate(made):
         message = await received(ends[1])
         sockets += message.sockets
-        assert message.said == {"number": number}
+        assert message.payload == {"number": number}
         assert [one.getsockname() for one in message.sockets] == [sock.getsockname()]
         assert (await received(ends[1])).sockets == ()
 
@@ -102,7 +102,7 @@ async def test_the_end_of_the_other_side_is_no_message(ends):
     ends[0].send({"last": "words"})
     await ends[0].all_sent()
     ends[0].close()
-    assert (await received(ends[1])).said == {"last": "words"}
+    assert (await received(ends[1])).payload == {"last": "words"}
     assert await ends[1].receive() is None
 
 

@@ -76,7 +76,7 @@ def test_a_worker_may_hold_its_part_and_serves_no_page():
 @given(limit=st.integers(1, 10_000), workers=st.integers(1, 64))
 def test_the_parts_are_as_even_as_can_be_and_together_the_limit(limit: int, workers: int):
     settings = replace(SETTINGS, connection_limit=limit, workers=workers)
-    parts = [Job(place + 1, place, settings).share.connection_limit or 0 for place in range(workers)]
+    parts = [Job(slot + 1, slot, settings).share.connection_limit or 0 for slot in range(workers)]
     # a worker that may serve nobody would turn away whom another one has room for
     assert sum(parts) == max(limit, workers)
     assert 1 <= min(parts) <= max(parts) <= min(parts) + 1

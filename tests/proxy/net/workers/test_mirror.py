@@ -10,8 +10,8 @@ from trio.testing import wait_all_tasks_blocked
 
 from proxy.mapping.nodes import Node
 from proxy.net.workers.calls import Calls
-from proxy.net.workers.channel import Channel, Message, channel_pair
-from proxy.net.workers.mirror import Distant, Mirror
+from proxy.net.workers.channel import Channel, ChannelMessage, channel_pair
+from proxy.net.workers.mirror import MirroredNodes, MirroredUpstreams
 from proxy.schema.addresses import Address
 from tests.proxy.net.relays import Watcher, settings
 
@@ -29,15 +29,15 @@ class Parent:
         self.wrong: OSError | None = None
         self.may_answer = trio.Event()
         self.may_answer.set()
-        self.calls = Calls(channel, lambda message: False, self._heed)
+        self.calls = Calls(channel, lambda message: False, self._handle)
 
-    async def _heed(self, message: Message) -> dict[str, Any]:
-        self.asked.append(message.said)
+    async def _handle(self, message: ChannelMessage) -> dict[str, Any]:
+        self.asked.append(message.payload)
         await self.may_answer.wait()
         if self.wrong is not None:
             raise self.wrong
-        if message.said["do"] == "ensure":
-            advertised = [["proxy.invalid", 9092 + node[0]] for node in message.said["nodes"]]
+        if message.payload["do"] == "ensure":
+            advertised = [["proxy.invalid", 9092 + node[0]] for node in message.payload["nodes"]]
             return {"advertised": advertised, "current": self.current}
         return {"answered": True}
 
@@ -46,10 +46,10 @@ class Worker:
     def __init__(self, channel: Channel) -> None:
         self.watcher = Watcher()
         self.calls = Calls(channel, lambda message: True, self._heeds_nothing)
-        self.mirror = Mirror(settings(), self.calls, self.watcher)
-        self.brokers = Distant(settings(), self.mirror, self.calls)
+        self.mirror = MirroredNodes(settings(), self.calls, self.watcher)
+        self.brokers = MirroredUpstreams(settings(), self.mirror, self.calls)
 
-    async def _heeds_nothing(self, message: Message) -> None:
+    async def _heeds_nothing(self, message: ChannelMessage) -> None:
         raise AssertionError
 
 
@@ -110,7 +110,7 @@ async def test_what_is_news_the_parent_is_asked(node, cluster_id, parent, worker
 
 async def test_after_a_change_the_parent_is_asked_again(parent, worker):
     await worker.mirror.ensure([ONE])
-    worker.mirror.told(TABLE)
+    worker.mirror.replace_table(TABLE)
     await worker.mirror.ensure([ONE])
     assert len(parent.asked) == 2
 
@@ -126,7 +126,7 @@ async def test_an_answer_that_comes_with_a_newer_table_is_not_kept(parent, worke
     parent.may_answer = trio.Event()
     nursery.start_soon(worker.mirror.ensure, [ONE])
     await wait_all_tasks_blocked(0.01)
-    worker.mirror.told(TABLE)
+    worker.mirror.replace_table(TABLE)
     parent.may_answer.set()
     await wait_all_tasks_blocked(0.01)
     assert worker.mirror.are_news([ONE])
@@ -142,7 +142,7 @@ async def test_a_node_for_which_no_port_can_be_had_is_the_parents_error(parent, 
 
 async def test_brokers_are_where_the_parent_says(worker):
     assert not worker.mirror.are_known
-    worker.mirror.told(TABLE)
+    worker.mirror.replace_table(TABLE)
     assert worker.mirror.are_known
     assert worker.mirror.upstream(1) == Address("up-1.invalid", 9092)
     assert worker.mirror.upstream(2) is None
@@ -151,14 +151,14 @@ async def test_brokers_are_where_the_parent_says(worker):
 
 async def test_what_clients_are_told_leads_back(worker):
     assert Address("own.invalid", 9094) not in worker.mirror.own
-    worker.mirror.told(TABLE)
+    worker.mirror.replace_table(TABLE)
     assert Address("own.invalid", 9094) in worker.mirror.own
 
 
 async def test_the_observer_is_told_of_nodes_found_and_moved_once(worker):
     for _ in range(2):
-        worker.mirror.told(TABLE)
-    worker.mirror.told(TABLE | {"1": ["up-9.invalid:9092", "127.0.0.1:9094", ""]})
+        worker.mirror.replace_table(TABLE)
+    worker.mirror.replace_table(TABLE | {"1": ["up-9.invalid:9092", "127.0.0.1:9094", ""]})
     assert worker.watcher.seen("node") == [
         ("node", 1, "up-1.invalid:9092", "127.0.0.1:9094"),
         ("node", 2, "unknown", "127.0.0.1:9095"),

@@ -41,8 +41,8 @@ class Scripted(Parent):
         self._nursery = nursery
         self.joins = True
 
-    async def _start(self, number: int, place: int, sock: socket.socket) -> Worker:
-        worker = Worker(number, place, sock)
+    async def _start(self, number: int, slot: int, sock: socket.socket) -> Worker:
+        worker = Worker(number, slot, sock)
         self.workers.append(worker)
         self._nursery.start_soon(worker.run)
         if self.joins:

@@ -14,7 +14,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from proxy.conversation import Cause
 from proxy.metrics import sums
-from proxy.net.workers import force, link, totals
+from proxy.net.workers import link, supervisor, totals
 from proxy.net.workers.totals import Totals
 from tests.proxy.net.workers.scripted import KILLED, Team, Worker
 
@@ -29,29 +29,29 @@ async def test_counts_of_all_are_added(team, autojump_clock):
     for worker in await team.working():
         worker.traffic.opened()
         worker.recorder = {"recorded_bytes": 10.0, "queue_bytes": 1.0}
-    await team.force.count()
-    assert team.force.totals.traffic("main").connections_opened == 2
-    assert team.force.totals.recorded() == {"recorded_bytes": 20.0, "queue_bytes": 2.0}
-    assert team.force.totals.traffic("another").connections_opened == 0
+    await team.supervisor.count()
+    assert team.supervisor.totals.traffic("main").connections_opened == 2
+    assert team.supervisor.totals.recorded() == {"recorded_bytes": 20.0, "queue_bytes": 2.0}
+    assert team.supervisor.totals.traffic("another").connections_opened == 0
 
 
 async def test_what_one_had_counted_that_has_ended_stays_and_its_connections_are_closed(team, autojump_clock):
     gone, _ = await team.working()
     gone.traffic.opened()
     gone.recorder = {"gaps": 3.0, "queue_bytes": 7.0}
-    await team.force.count()
+    await team.supervisor.count()
     gone.end(KILLED)
     await team.replaced()
-    await team.force.count()
-    assert team.force.totals.traffic("main").connections_opened == 1
-    assert team.force.totals.traffic("main").closes[Cause.PROXY_FAULT] == 1
-    assert team.force.totals.recorded() == {"gaps": 3.0, "queue_bytes": 0.0}
+    await team.supervisor.count()
+    assert team.supervisor.totals.traffic("main").connections_opened == 1
+    assert team.supervisor.totals.traffic("main").closes[Cause.PROXY_FAULT] == 1
+    assert team.supervisor.totals.recorded() == {"gaps": 3.0, "queue_bytes": 0.0}
 
 
 # whatever happens, and whenever a page is made
 
 # modules between whose lines a thread may make a page
-KEEPERS = {module.__file__ for module in (force, link, totals)}
+KEEPERS = {module.__file__ for module in (supervisor, link, totals)}
 
 
 class Page:
@@ -103,7 +103,7 @@ class Run:
         self._nursery = nursery
 
     async def do(self, deed: str, which: int) -> None:
-        worker = self._of_place(which)
+        worker = self._of_slot(which)
         match deed:
             case "count":
                 worker.traffic.opened()
@@ -113,17 +113,17 @@ class Run:
             case "say":
                 worker.say_counts()
             case "ask":
-                self._nursery.start_soon(self.team.force.count)
+                self._nursery.start_soon(self.team.supervisor.count)
             case "die":
                 worker.end(KILLED)
-                await trio.sleep(force.LONGEST_PAUSE)
+                await trio.sleep(supervisor.LONGEST_PAUSE)
                 self.team.workers[-1].join()
             case "wait":
                 await wait_all_tasks_blocked()
 
-    def _of_place(self, place: int) -> Worker:
+    def _of_slot(self, slot: int) -> Worker:
         """The newest one there."""
-        return [worker for worker in self.team.workers if worker.place == place][-1]
+        return [worker for worker in self.team.workers if worker.slot == slot][-1]
 
 
 DEEDS = st.lists(
@@ -142,7 +142,7 @@ async def _counters_that_fell(deeds: list[tuple[str, int]]) -> set[str]:
     async with trio.open_nursery() as nursery:
         team = Team(nursery)
         await team.working()
-        run, page = Run(team, nursery), Page(team.force.totals)
+        run, page = Run(team, nursery), Page(team.supervisor.totals)
         with page.made_between_lines():
             for deed, which in deeds:
                 await run.do(deed, which)

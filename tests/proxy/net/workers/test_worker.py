@@ -15,9 +15,9 @@ from proxy.config.tls import ListenerTls
 from proxy.conversation import Cause
 from proxy.mapping.nodes import Node
 from proxy.net.brokers.nodes import bind
-from proxy.net.workers.balance import Places
+from proxy.net.workers.balance import ConnectionCounts
 from proxy.net.workers.calls import Calls
-from proxy.net.workers.channel import Message, channel_pair
+from proxy.net.workers.channel import ChannelMessage, channel_pair
 from proxy.net.workers.job import Job, written
 from proxy.net.workers.worker import Worker
 from proxy.rewrite.addresses import METADATA
@@ -33,7 +33,7 @@ from tests.proxy.rewrite.responses import read
 
 PING, PONG = request(HEARTBEAT, 3, 1), response(1, b"pong")
 ASK_METADATA = framed(catalog.encode_request(METADATA, 12, 77, "tests", {}))
-NUMBER, PLACE = 3, 1
+NUMBER, SLOT = 3, 1
 
 
 class Parent:
@@ -41,16 +41,16 @@ class Parent:
 
     def __init__(self, nursery: trio.Nursery, broker: Broker) -> None:
         channel, there = channel_pair()
-        self.calls = Calls(channel, self._now, self._heed)
+        self.calls = Calls(channel, self._now, self._handle)
         self.heard: list[dict[str, Any]] = []
         self.may_answer = trio.Event()
         self.may_answer.set()
         self.wrong: OSError | None = None
         self.settings = whole(settings(broker.address), workers=2)
         self.watcher = Watcher()
-        self.places = Places.made(2)
-        place = self.places.take(PLACE)
-        self.worker = Worker(Job(NUMBER, PLACE, self.settings), there, place, self.watcher)
+        self.counts = ConnectionCounts.create(2)
+        count = self.counts.of(SLOT)
+        self.worker = Worker(Job(NUMBER, SLOT, self.settings), there, count, self.watcher)
         self.code: int | None = None
         self.ended = trio.Event()
         self._listeners: list[socket.socket] = []
@@ -66,17 +66,17 @@ class Parent:
         self.code = await self.worker.run()
         self.ended.set()
 
-    def _now(self, message: Message) -> bool:
-        self.heard.append(message.said)
-        return message.said["do"] in ("join", "counted", "doubt")
+    def _now(self, message: ChannelMessage) -> bool:
+        self.heard.append(message.payload)
+        return message.payload["do"] in ("join", "counted", "doubt")
 
-    async def _heed(self, message: Message) -> dict[str, Any]:
+    async def _handle(self, message: ChannelMessage) -> dict[str, Any]:
         await self.may_answer.wait()
         if self.wrong is not None:
             raise self.wrong
-        if message.said["do"] == "ask":
+        if message.payload["do"] == "ask":
             return {"answered": False}
-        return {"advertised": [["proxy.invalid", node[0]] for node in message.said["nodes"]], "current": True}
+        return {"advertised": [["proxy.invalid", node[0]] for node in message.payload["nodes"]], "current": True}
 
     def said(self, what: str) -> list[dict[str, Any]]:
         return [said for said in self.heard if said["do"] == what]
@@ -210,16 +210,16 @@ async def test_it_tells_its_counts_before_it_answers_that_it_has(parent):
 
 
 async def test_others_see_how_many_connections_it_has(parent):
-    counts = parent.places._numbers
+    counts = parent.counts._numbers
     where = await parent.hand_over()
-    assert counts[PLACE] == 0
+    assert counts[SLOT] == 0
     clients = [await connected(where) for _ in range(2)]
     for client in clients:
         await ping(client)
-    assert counts[PLACE] == 2
+    assert counts[SLOT] == 2
     clients[0].close()
     with trio.fail_after(PATIENCE):
-        while counts[PLACE] != 1:
+        while counts[SLOT] != 1:
             await wait_all_tasks_blocked(0.005)
 
 
@@ -238,7 +238,7 @@ async def test_a_recorder_whose_disk_hangs_does_not_silence_it(parent, monkeypat
     await parent.calls.ask({"do": "count"}).wait()
     goes_on = threading.Event()
     monkeypatch.setattr("proxy.net.workers.worker.BEAT_SECONDS", 0.01)
-    monkeypatch.setattr("proxy.net.workers.worker.RECORDER_SECONDS", 0.01)
+    monkeypatch.setattr("proxy.net.workers.worker.COUNTERS_SECONDS", 0.01)
     monkeypatch.setattr(parent.watcher, "counters", lambda: {"failed": goes_on.wait()})
     heard = len(parent.said("counted"))
     try:
@@ -266,7 +266,7 @@ async def test_a_client_that_could_not_be_accepted_after_all_takes_no_place(pare
     client = await connected(listener)
     await ping(client)
     assert len(refused) == 1
-    assert memoryview(parent.places._memory).cast("q")[PLACE] == 1
+    assert memoryview(parent.counts._memory).cast("q")[SLOT] == 1
     client.close()
 
 

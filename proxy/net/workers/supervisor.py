@@ -1,11 +1,12 @@
 """Keeps the workers running, and speaks to all of them.
 
-A worker that ends takes its own connections with it and nothing else: the others go on accepting on the same sockets,
-and another one takes its place, after a pause that grows when they keep ending. What it had counted stays counted.
+A worker that ends takes its own connections with it and nothing else: the other workers go on accepting on the same
+sockets. Another worker takes its place after a pause, which grows while workers keep ending. The numbers that the ended
+worker had counted stay counted.
 
-A worker has *joined* once it has said that it is there; from then on it is told what the others are told, and waited
-for. One that has ended is waited for no more, nor is for long one that hangs: clients that are sent to a node's port
-find the others there.
+A worker has *joined* once it has said that it works. From then on the parent tells it whatever all workers are told,
+and waits for it. The parent does not wait for a worker that has ended, nor for long for one that hangs: clients that
+are sent to a node's port find the other workers there.
 """
 
 from __future__ import annotations
@@ -20,58 +21,58 @@ import trio
 
 from proxy.log import log
 from proxy.net.stopping import HURRIED_SECONDS, RECORDER_SECONDS, Stop, Urgency
-from proxy.net.workers.calls import Answer, Calls, Gone, Heed, Said
-from proxy.net.workers.channel import ChannelBroken, Message, channel_pair
+from proxy.net.workers.calls import Answer, Calls, Handler, Payload, ProcessGone
+from proxy.net.workers.channel import ChannelBroken, ChannelMessage, channel_pair
 from proxy.net.workers.link import Link, WorkerProcess
 from proxy.net.workers.totals import Totals
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 30.0
-# a worker that lived this long was well: the next pause is short again
+# after a worker that lived this long the next pause is short again
 WELL_SECONDS = 60.0
-# a process that has not said a word yet is given so many times as long as one that works: it starts, maybe among others
+# a worker that has said nothing yet may be silent so many times as long as one that works: it starts, maybe among many
 BEGINNING = 3
-# a worker that has not done within this what it was told is not waited for
+# the parent waits no longer than this for a worker to do what it was told
 SETTLE_SECONDS = 10.0
-# a scrape waits no longer for a worker's numbers; those that it told before count. /readyz asks for them, too, and
-# probes of Kubernetes wait one second by default
+# a scrape waits no longer for a worker's numbers, and then shows the last ones. /readyz asks for them too, and probes
+# of Kubernetes wait one second by default
 NUMBERS_SECONDS = 0.7
-# beyond the deadline of the drain, for what a worker's recorder has still to write; less than systemd is told
+# beyond the deadline of the drain, for a worker's recorder to write the rest; less than systemd is told
 STUCK_SECONDS = RECORDER_SECONDS + 5
-# likewise, once somebody is in a hurry, and once nothing more is waited for but a worker's last counts
+# the same after a second signal, and after a third one, when only a worker's last counts are waited for
 HURRIED_STUCK_SECONDS = HURRIED_SECONDS + 3
 AT_ONCE_SECONDS = 2.0
-# a process that was killed ends when the kernel lets go of it: not while it waits for a disk that hangs
+# a killed process ends when the kernel lets go of it: not while it waits for a disk that hangs
 KILLED_SECONDS = 1.0
-# how often a worker says what it has counted, by which it is known to go on; what one that is killed has counted since
-# is lost
+# how often a worker tells its counts, which also shows that it is alive. A killed worker loses the counts since then
 BEAT_SECONDS = 1.0
-# between a process' end and its channel's
-LAST_WORDS_SECONDS = 1.0
+# between the end of a process and the end of its channel, which may hold its last messages
+CHANNEL_END_SECONDS = 1.0
 
-# starts a worker with its number, its place, and its end of the channel. Raises OSError
+# starts a worker with its number, its slot, and its end of the channel. Raises OSError
 Start = Callable[[int, int, socket.socket], Awaitable[WorkerProcess]]
 
 
-class Force:
+class Supervisor:
     """The workers of a proxy.
 
     Args:
-        count: so many run.
-        start: starts a process.
-        heed: answers what workers ask.
+        count: how many workers run.
+        start: starts a worker's process.
+        handle: answers a worker's request.
         greet: tells a worker that has joined what it has missed.
-        vacate: a place's worker has ended.
-        silence: seconds after which a worker that says nothing of itself is killed; `BEGINNING` times as many where it
-            has never said anything.
+        vacate: called with a slot whose worker has ended.
+        silence: seconds after which a silent worker is killed; `BEGINNING` times as many for one that has never said
+            anything.
 
-    `newest`: the number of the worker that was begun last. `totals`: what all have counted.
+    newest: the number of the worker that was started last. totals: the counts of all workers. ends: how many workers
+    have ended and been replaced.
     """
 
     def __init__(
         self,
         count: int,
         start: Start,
-        heed: Heed,
+        handle: Handler,
         greet: Callable[[Link], None],
         vacate: Callable[[int], None],
         silence: float,
@@ -81,27 +82,27 @@ class Force:
         self.newest = 0
         self._count = count
         self._start = start
-        self._heed = heed
+        self._handle = handle
         self._greet = greet
         self._vacate = vacate
         self._silence = silence
         self._numbers = itertools.count(1)
         self._stopping = trio.Event()
-        # what all have been told about their end; None: nothing yet
-        self._last_word: Said | None = None
+        # the last order to stop that all workers were given; None before the first
+        self._stop_order: Payload | None = None
         self._ended = trio.Event()
-        self._hopes = count
+        self._pending_starts = count
         self._complete = trio.Event()
         self._codes: list[int] = []
 
     @property
     def joined(self) -> list[Link]:
-        """Those that work, in the order of their numbers."""
+        """The workers that have joined, in the order of their numbers."""
         return sorted((link for link in self.totals.living if link.joined), key=lambda link: link.number)
 
     @property
     def hanging(self) -> list[Link]:
-        """Those that have said nothing for so long that something is wrong: a third of what they may."""
+        """The workers that have been silent for a third of the time after which they are killed."""
         living = self.totals.living
         hanging = (link for link in living if link.silent > max(self._patience(link) / 3, 2 * BEAT_SECONDS))
         return sorted(hanging, key=lambda link: link.number)
@@ -109,30 +110,30 @@ class Force:
     async def run(self) -> None:
         """Keeps workers running until `stop`; returns when the last one has ended."""
         async with trio.open_nursery() as nursery:
-            for place in range(self._count):
-                nursery.start_soon(self._keep, place)
+            for slot in range(self._count):
+                nursery.start_soon(self._keep, slot)
         self._ended.set()
 
     async def complete(self) -> None:
-        """Returns when as many have joined as there are to be, or have ended trying."""
+        """Returns once as many workers have joined as are to run, or have ended before they did."""
         await self._complete.wait()
 
-    def tell(self, said: Said, sockets: Sequence[socket.socket] = ()) -> None:
-        """Tells all that have joined something that they are to do."""
+    def tell(self, payload: Payload, sockets: Sequence[socket.socket] = ()) -> None:
+        """Tells all workers that have joined to do something."""
         for link in self.joined:
-            link.tell(said, sockets)
+            link.tell(payload, sockets)
 
     async def settled(self) -> None:
-        """Returns when all have done what they were told."""
+        """Returns when all workers have done what they were told, or time is up."""
         with trio.move_on_after(SETTLE_SECONDS) as patience:
             for link in self.joined:
                 await link.settled()
         if patience.cancelled_caught:
             log(WARNING, "a worker does not answer; the others go on without it")
 
-    async def refusals(self, said: Said, seconds: float) -> list[str]:
-        """Asks all that have joined to prepare something; why not, of each that can't, or does not answer in time."""
-        asked = [(link, link.calls.ask(said)) for link in self.joined]
+    async def refusals(self, payload: Payload, seconds: float) -> list[str]:
+        """Asks all workers that have joined to prepare something. Returns why not, of those that can't or are late."""
+        asked = [(link, link.calls.ask(payload)) for link in self.joined]
         with trio.move_on_after(seconds):
             for _, answer in asked:
                 await answer.settled()
@@ -140,7 +141,7 @@ class Force:
         return [*dict.fromkeys(lines)]
 
     async def stop(self, seconds: float, stop: Stop) -> bool:
-        """Has all workers end as it is asked for; returns whether nothing was cut off. `seconds`: of their drain."""
+        """Has all workers end as `stop` says. Returns whether nothing was cut off. `seconds`: of their drain."""
         self._stopping.set()
         async with trio.open_nursery() as nursery:
             with trio.move_on_after(seconds + STUCK_SECONDS) as patience:
@@ -151,9 +152,9 @@ class Force:
         return not self.totals.living and not any(self._codes)
 
     async def _tell_to_stop(self, stop: Stop, patience: trio.CancelScope) -> None:
-        """Tells all each time that it is more urgent, and has less patience with them then.
+        """Tells all workers each time that the stop becomes more urgent, and shortens `patience` then.
 
-        Those that have not joined yet are told, too: each may have begun a session of the recorder's.
+        Workers that have not joined yet are told too: each may have begun a session of the recorder's.
         """
         for event, urgency, seconds in (
             (stop.begun, Urgency.DRAIN, math.inf),
@@ -161,36 +162,36 @@ class Force:
             (stop.at_once, Urgency.AT_ONCE, AT_ONCE_SECONDS),
         ):
             await event.wait()
-            self._last_word = {"do": "stop", "urgency": urgency}
+            self._stop_order = {"do": "stop", "urgency": urgency}
             for link in self.totals.living:
-                link.calls.tell(self._last_word)
+                link.calls.tell(self._stop_order)
             patience.deadline = min(patience.deadline, trio.current_time() + seconds)
 
     async def _kill_the_rest(self) -> None:
         for link in self.totals.living:
             log(ERROR, "worker does not end; killed", worker=link.number)
             link.kill()
-        with trio.move_on_after(LAST_WORDS_SECONDS + KILLED_SECONDS):
+        with trio.move_on_after(CHANNEL_END_SECONDS + KILLED_SECONDS):
             await self._ended.wait()
         for link in self.totals.living:
             log(ERROR, "worker does not end though it was killed; left behind", worker=link.number)
 
     async def count(self) -> None:
-        """Brings the numbers of all up to date, as far as they tell them in time."""
+        """Has all workers tell their counts; returns when they have, or time is up."""
         asked = [link.calls.ask({"do": "count"}) for link in self.joined]
         with trio.move_on_after(NUMBERS_SECONDS):
             for answer in asked:
                 await answer.settled()
 
-    async def _keep(self, place: int) -> None:
-        """Keeps one running."""
+    async def _keep(self, slot: int) -> None:
+        """Keeps one worker running in a slot."""
         pause = FIRST_PAUSE
         while not self._stopping.is_set():
             started = trio.current_time()
             self.newest = number = next(self._numbers)
-            ended = await self._work(number, place)
-            self._vacate(place)
-            self._has_tried()
+            ended = await self._work(number, slot)
+            self._vacate(slot)
+            self._start_is_over()
             if self._stopping.is_set():
                 return
             if trio.current_time() - started > WELL_SECONDS:
@@ -201,23 +202,23 @@ class Force:
                 await self._stopping.wait()
             pause = min(pause * 2, LONGEST_PAUSE)
 
-    async def _work(self, number: int, place: int) -> str:
-        """One worker, from start to end. Returns how it ended."""
+    async def _work(self, number: int, slot: int) -> str:
+        """Runs one worker from start to end. Returns how it ended."""
         channel, theirs = channel_pair()
 
-        def now(message: Message) -> bool:
+        def now(message: ChannelMessage) -> bool:
             return self._now(link, message)
 
-        link = Link(number, Calls(channel, now, self._heed))
+        link = Link(number, Calls(channel, now, self._handle))
         try:
             with theirs:
-                link.process = await self._start(number, place, theirs)
+                link.process = await self._start(number, slot, theirs)
         except OSError as error:
             channel.close()
             return str(error)
         self.totals.add(link)
-        if self._last_word is not None:
-            link.calls.tell(self._last_word)
+        if self._stop_order is not None:
+            link.calls.tell(self._stop_order)
         try:
             code = await self._converse(link, link.process)
         finally:
@@ -229,15 +230,15 @@ class Force:
     async def _converse(self, link: Link, process: WorkerProcess) -> int:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._hear, link)
-            # beside that: one that hangs may never read it, and is to be seen
+            # in a task of its own: a worker that hangs may never read its job, and must be noticed
             nursery.start_soon(process.brief)
             code = await process.wait()
-            # what it said last may not have been read yet
-            nursery.cancel_scope.deadline = trio.current_time() + LAST_WORDS_SECONDS
+            # its last messages may not have been read yet
+            nursery.cancel_scope.deadline = trio.current_time() + CHANNEL_END_SECONDS
         return code
 
     async def _watch(self, link: Link) -> None:
-        """Kills it when it hangs. Beats are counted, not time: one that was stopped itself accuses nobody."""
+        """Kills a worker that hangs. It counts beats, not time: a parent that was itself stopped accuses nobody."""
         while link.silent <= self._patience(link):
             await trio.sleep(BEAT_SECONDS)
             if not self._stopping.is_set():
@@ -260,30 +261,30 @@ class Force:
                 link.kill()
             watching.cancel_scope.cancel()
 
-    def _now(self, link: Link, message: Message) -> bool:
+    def _now(self, link: Link, message: ChannelMessage) -> bool:
         if not link.begun:
-            # from now on it has less time to say something
+            # from now on its silence may be shorter
             link.begun, link.silent = True, 0.0
-        match message.said["do"]:
+        match message.payload["do"]:
             case "join" if self._stopping.is_set():
-                # it has been told to stop: there are no listeners any more to tell it of
+                # the worker has been told to stop, and there are no listeners any more to tell it of
                 pass
             case "join":
                 self._greet(link)
                 link.joined = True
                 link.silent = 0.0
                 log(INFO, "worker works", worker=link.number)
-                self._has_tried()
+                self._start_is_over()
             case "counted":
-                link.counted(message.said)
+                link.counted(message.payload)
                 link.silent = 0.0
             case _:
                 return False
         return True
 
-    def _has_tried(self) -> None:
-        self._hopes -= 1
-        if self._hopes == 0:
+    def _start_is_over(self) -> None:
+        self._pending_starts -= 1
+        if self._pending_starts == 0:
             self._complete.set()
 
 
@@ -291,9 +292,9 @@ def _refusal(number: int, answer: Answer) -> list[str]:
     if not answer.is_here:
         return [f"worker {number} does not answer"]
     try:
-        return list(answer.said["wrong"])
-    except Gone:
-        # another one takes its place, and begins with what the others have
+        return list(answer.payload["wrong"])
+    except ProcessGone:
+        # another worker takes its place, and starts with the settings of the others
         return []
     except OSError as error:
         return [f"worker {number}: {error.strerror}"]

@@ -9,7 +9,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from proxy.conversation import Cause
 from proxy.net.stopping import STOP_SECONDS, Stop, Urgency
-from proxy.net.workers import force as forces
+from proxy.net.workers import supervisor
 from tests.proxy.net.workers.scripted import KILLED, SILENCE, Team, Worker
 
 
@@ -31,24 +31,24 @@ def seconds() -> float:
 
 async def test_as_many_run_as_there_are_to_be(team, autojump_clock):
     workers = await team.working()
-    assert [(worker.number, worker.place) for worker in sorted(workers, key=lambda one: one.number)] in (
+    assert [(worker.number, worker.slot) for worker in sorted(workers, key=lambda one: one.number)] in (
         [(1, 0), (2, 1)],
         [(1, 1), (2, 0)],
     )
-    assert [link.number for link in team.force.joined] == [1, 2]
+    assert [link.number for link in team.supervisor.joined] == [1, 2]
 
 
 async def test_one_that_joins_is_told_first_what_it_has_missed(team, autojump_clock):
     workers = await team.working()
-    team.force.tell({"do": "more"})
-    await team.force.settled()
+    team.supervisor.tell({"do": "more"})
+    await team.supervisor.settled()
     assert [[said["do"] for said in worker.told] for worker in workers] == [["greet", "more"]] * 2
 
 
 async def test_one_that_has_not_joined_is_told_nothing(team, autojump_clock):
     await wait_all_tasks_blocked()
-    team.force.tell({"do": "more"})
-    await team.force.settled()
+    team.supervisor.tell({"do": "more"})
+    await team.supervisor.settled()
     assert [worker.told for worker in team.workers] == [[], []]
 
 
@@ -56,20 +56,20 @@ async def test_all_have_done_what_they_were_told_when_it_is_settled(team, nurser
     workers = await team.working()
     slow = workers[1]
     slow.does_what_it_is_told = False
-    team.force.tell({"do": "more"})
+    team.supervisor.tell({"do": "more"})
     before = seconds()
-    await team.force.settled()
+    await team.supervisor.settled()
     assert workers[0].told[-1]["do"] == "more"
-    assert seconds() - before == pytest.approx(forces.SETTLE_SECONDS)
+    assert seconds() - before == pytest.approx(supervisor.SETTLE_SECONDS)
 
 
 async def test_nobody_waits_for_a_worker_that_ends(team, nursery, autojump_clock):
     workers = await team.working()
     workers[1].does_what_it_is_told = False
-    team.force.tell({"do": "more"})
+    team.supervisor.tell({"do": "more"})
     nursery.start_soon(end_soon, workers[1])
     before = seconds()
-    await team.force.settled()
+    await team.supervisor.settled()
     assert seconds() - before == pytest.approx(1)
 
 
@@ -83,10 +83,10 @@ async def test_one_that_ends_is_replaced_and_its_place_is_taken(team, caplog, au
     gone = workers[0]
     gone.end(KILLED)
     new = await team.replaced()
-    assert (new.number, new.place) == (3, gone.place)
-    assert team.vacated == [gone.place]
+    assert (new.number, new.slot) == (3, gone.slot)
+    assert team.vacated == [gone.slot]
     assert sorted(team.greeted) == [1, 2, 3]
-    assert team.force.ends == 1
+    assert team.supervisor.ends == 1
     assert "worker ended; another takes its place" in caplog.text
 
 
@@ -98,18 +98,18 @@ async def test_the_pause_grows_while_workers_keep_ending(team, autojump_clock):
         before = seconds()
         worker = await team.replaced()
         pauses.append(seconds() - before)
-    assert pauses[:3] == pytest.approx([forces.FIRST_PAUSE, 2 * forces.FIRST_PAUSE, 4 * forces.FIRST_PAUSE])
-    assert pauses[-1] == pytest.approx(forces.LONGEST_PAUSE)
-    await trio.sleep(forces.WELL_SECONDS + 1)
+    assert pauses[:3] == pytest.approx([supervisor.FIRST_PAUSE, 2 * supervisor.FIRST_PAUSE, 4 * supervisor.FIRST_PAUSE])
+    assert pauses[-1] == pytest.approx(supervisor.LONGEST_PAUSE)
+    await trio.sleep(supervisor.WELL_SECONDS + 1)
     worker.end(1)
     before = seconds()
     await team.replaced()
-    assert seconds() - before == pytest.approx(forces.FIRST_PAUSE)
+    assert seconds() - before == pytest.approx(supervisor.FIRST_PAUSE)
 
 
 async def test_one_that_can_not_be_started_is_tried_again(team, caplog, autojump_clock):
     team.cannot_start = OSError(12, "no memory")
-    await team.force.complete()
+    await team.supervisor.complete()
     assert team.workers == []
     team.cannot_start = None
     await team.replaced()
@@ -148,25 +148,25 @@ async def test_last_counts_are_heard(team, autojump_clock):
     await wait_all_tasks_blocked()
     gone.end()
     await wait_all_tasks_blocked()
-    assert team.force.totals.traffic("main").closes[Cause.CLIENT_CLOSED] == 1
+    assert team.supervisor.totals.traffic("main").closes[Cause.CLIENT_CLOSED] == 1
 
 
 async def test_a_scrape_does_not_wait_for_one_that_hangs(team, autojump_clock):
     well, hangs = await team.working()
     hangs.traffic.opened()
-    await team.force.count()
+    await team.supervisor.count()
     hangs.does_what_it_is_told = False
     hangs.traffic.opened()
     well.traffic.opened()
     before = seconds()
-    await team.force.count()
-    assert seconds() - before == pytest.approx(forces.NUMBERS_SECONDS)
-    assert team.force.totals.traffic("main").connections_opened == 2
+    await team.supervisor.count()
+    assert seconds() - before == pytest.approx(supervisor.NUMBERS_SECONDS)
+    assert team.supervisor.totals.traffic("main").connections_opened == 2
 
 
 async def test_it_stops_when_all_have_ended(team, autojump_clock):
     workers = await team.working()
-    assert await team.force.stop(10, asked())
+    assert await team.supervisor.stop(10, asked())
     assert [worker.told[-1]["do"] for worker in workers] == ["stop", "stop"]
     assert len(team.workers) == 2
 
@@ -174,14 +174,14 @@ async def test_it_stops_when_all_have_ended(team, autojump_clock):
 async def test_what_one_cut_off_was_cut_off(team, autojump_clock):
     workers = await team.working()
     workers[1].code = 1
-    assert not await team.force.stop(10, asked())
+    assert not await team.supervisor.stop(10, asked())
 
 
 async def test_one_that_died_earlier_is_no_reason(team, autojump_clock):
     workers = await team.working()
     workers[0].end(KILLED)
     await team.replaced()
-    assert await team.force.stop(10, asked())
+    assert await team.supervisor.stop(10, asked())
 
 
 @pytest.mark.parametrize("urgency", [Urgency.HURRY, Urgency.AT_ONCE])
@@ -190,7 +190,7 @@ async def test_all_are_told_that_it_is_urgent(team, nursery, autojump_clock, urg
     stop = asked()
     workers[0].ends_when_told = workers[1].ends_when_told = False
     nursery.start_soon(hurry, workers, stop, urgency)
-    assert await team.force.stop(10, stop)
+    assert await team.supervisor.stop(10, stop)
     for worker in workers:
         assert [said["urgency"] for said in worker.was_told("stop")] == [*range(1, urgency + 1)]
 
@@ -205,14 +205,14 @@ async def hurry(workers: list[Worker], stop: Stop, urgency: Urgency) -> None:
 
 @pytest.mark.parametrize(
     ("urgency", "seconds"),
-    [(Urgency.HURRY, forces.HURRIED_STUCK_SECONDS), (Urgency.AT_ONCE, forces.AT_ONCE_SECONDS)],
+    [(Urgency.HURRY, supervisor.HURRIED_STUCK_SECONDS), (Urgency.AT_ONCE, supervisor.AT_ONCE_SECONDS)],
     ids=["hurried", "at once"],
 )
 async def test_the_more_urgent_the_end_the_sooner_is_killed_who_does_not_end(team, autojump_clock, urgency, seconds):
     workers = await team.working()
     workers[0].ends_when_told = False
     before = trio.current_time()
-    assert not await team.force.stop(1000, asked(urgency))
+    assert not await team.supervisor.stop(1000, asked(urgency))
     assert trio.current_time() - before == pytest.approx(seconds)
     assert [worker.killed for worker in workers] == [True, False]
 
@@ -221,7 +221,7 @@ async def test_one_that_does_not_even_end_when_it_is_killed_is_left_behind(team,
     workers = await team.working()
     workers[0].ends_when_told, workers[0].kill = False, lambda: None
     before = trio.current_time()
-    assert not await team.force.stop(10, asked())
+    assert not await team.supervisor.stop(10, asked())
     assert trio.current_time() - before < 10 + STOP_SECONDS
     assert "left behind" in caplog.text
 
@@ -230,8 +230,8 @@ async def test_one_that_does_not_end_is_killed(team, caplog, autojump_clock):
     workers = await team.working()
     workers[0].ends_when_told = False
     before = seconds()
-    assert not await team.force.stop(10, asked())
-    assert seconds() - before == pytest.approx(10 + forces.STUCK_SECONDS)
+    assert not await team.supervisor.stop(10, asked())
+    assert seconds() - before == pytest.approx(10 + supervisor.STUCK_SECONDS)
     assert workers[0].killed
     assert not workers[1].killed
     assert "worker does not end; killed" in caplog.text
@@ -241,7 +241,7 @@ async def test_one_that_has_not_joined_is_told_to_stop_too(team, autojump_clock)
     """It may have begun to record: killed, it would leave a session behind that nobody finishes."""
     await wait_all_tasks_blocked()
     team.workers[1].code = 1
-    assert await team.force.stop(10, asked())
+    assert await team.supervisor.stop(10, asked())
     assert [worker.told for worker in team.workers] == [[{"do": "stop", "urgency": Urgency.DRAIN}]] * 2
     assert [worker.killed for worker in team.workers] == [False, False]
 
@@ -249,7 +249,7 @@ async def test_one_that_has_not_joined_is_told_to_stop_too(team, autojump_clock)
 async def test_one_that_has_not_joined_and_does_not_end_is_killed_and_was_no_loss(team, autojump_clock):
     await wait_all_tasks_blocked()
     team.workers[0].ends_when_told = False
-    assert await team.force.stop(10, asked())
+    assert await team.supervisor.stop(10, asked())
     assert [worker.killed for worker in team.workers] == [True, False]
 
 
@@ -258,7 +258,7 @@ async def test_one_that_is_being_started_when_all_stop_is_told_so_once_it_is(nur
     team.may_start = trio.Event()
     await wait_all_tasks_blocked()
     nursery.start_soon(start_later, team)
-    assert await team.force.stop(10, asked())
+    assert await team.supervisor.stop(10, asked())
     assert [worker.told for worker in team.workers] == [[{"do": "stop", "urgency": Urgency.DRAIN}]] * 2
 
 
@@ -272,8 +272,8 @@ async def test_during_a_pause_nobody_waits(team, autojump_clock):
     workers[0].end(1)
     await wait_all_tasks_blocked()
     before = seconds()
-    assert await team.force.stop(10, asked())
-    assert seconds() - before < forces.FIRST_PAUSE
+    assert await team.supervisor.stop(10, asked())
+    assert seconds() - before < supervisor.FIRST_PAUSE
 
 
 @pytest.fixture(autouse=True)
@@ -284,13 +284,13 @@ def _everything_is_logged(caplog):
 async def beats(worker: Worker) -> None:
     while True:
         worker.say_counts()
-        await trio.sleep(forces.BEAT_SECONDS)
+        await trio.sleep(supervisor.BEAT_SECONDS)
 
 
 @pytest.fixture
 def few_beats(monkeypatch):
     """So that hours pass soon."""
-    monkeypatch.setattr(forces, "BEAT_SECONDS", 10.0)
+    monkeypatch.setattr(supervisor, "BEAT_SECONDS", 10.0)
 
 
 async def test_one_that_never_says_a_word_is_given_longer_and_then_killed_and_replaced(
@@ -301,15 +301,15 @@ async def test_one_that_never_says_a_word_is_given_longer_and_then_killed_and_re
     well.join()
     nursery.start_soon(beats, well)
     await trio.sleep(SILENCE - 1)
-    assert team.force.hanging == []
+    assert team.supervisor.hanging == []
     await trio.sleep(SILENCE)
-    assert [link.number for link in team.force.hanging] == [silent.number]
+    assert [link.number for link in team.supervisor.hanging] == [silent.number]
     assert not silent.killed
     await team.replaced()
     assert (silent.killed, well.killed) == (True, False)
-    assert SILENCE * forces.BEGINNING < seconds() < SILENCE * (forces.BEGINNING + 0.1)
+    assert SILENCE * supervisor.BEGINNING < seconds() < SILENCE * (supervisor.BEGINNING + 0.1)
     # it was tried: nobody waits for its being there any more
-    await team.force.complete()
+    await team.supervisor.complete()
 
 
 async def test_one_that_has_begun_and_hangs_before_it_works_is_killed_as_soon_as_one_that_works(
@@ -331,17 +331,17 @@ async def test_one_that_says_nothing_for_long_is_killed_and_replaced(team, nurse
     hung.say_counts()
     nursery.start_soon(beats, well)
     await trio.sleep(SILENCE / 3 - 1)
-    assert team.force.hanging == []
+    assert team.supervisor.hanging == []
     await trio.sleep(SILENCE / 3)
-    assert [link.number for link in team.force.hanging] == [hung.number]
+    assert [link.number for link in team.supervisor.hanging] == [hung.number]
     assert not hung.killed
     new = await team.replaced()
     assert (hung.killed, well.killed) == (True, False)
     assert seconds() < SILENCE * 1.5
     assert "worker hangs; killed" in caplog.text
-    assert team.force.hanging == []
+    assert team.supervisor.hanging == []
     # what it had said stays counted
-    total = team.force.totals.traffic("main")
+    total = team.supervisor.totals.traffic("main")
     assert (total.connections_opened, total.closes[Cause.PROXY_FAULT]) == (1, 1)
     nursery.start_soon(beats, new)
     await trio.sleep(SILENCE * 1.5)
@@ -351,6 +351,6 @@ async def test_one_that_says_nothing_for_long_is_killed_and_replaced(team, nurse
 async def test_while_all_stop_nobody_is_killed_for_its_silence(team, nursery, few_beats, autojump_clock):
     workers = await team.working()
     workers[0].ends_when_told = workers[1].ends_when_told = False
-    nursery.start_soon(team.force.stop, SILENCE * 5, asked())
+    nursery.start_soon(team.supervisor.stop, SILENCE * 5, asked())
     await trio.sleep(SILENCE * 1.5)
     assert not any(worker.killed for worker in workers)

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import time
+
+from proxy.conversation import Conversation, FrameLimits
+from proxy.metrics.traffic import Traffic
+from proxy.net.cluster import routes
+from proxy.net.connection.account import Account
+from tests.proxy.conversation.script import produce
+from tests.proxy.net.frames import ping, pong
+
+
+class Accounting:
+    def __init__(self) -> None:
+        self.talk, self.traffic = Conversation(routes(), FrameLimits()), Traffic()
+        self.account = Account(self.traffic, self.talk)
+
+    def row(self, api: str) -> tuple[int, int, int]:
+        row = self.traffic.rows[api, "3"]
+        return row.exchanges, row.one_way, row.unanswered
+
+
+def test_an_exchange_is_counted_once_its_response_has_been_sent():
+    it = Accounting()
+    at_ns = time.monotonic_ns()
+    it.account.request_sent(it.talk.requests(ping(1), at_ns), at_ns)
+    step = it.talk.responses(pong(1), at_ns)
+    it.account.answered = step.finished
+    it.account.response_sent(step, at_ns)
+    it.account.close()
+    assert it.row("Heartbeat") == (1, 0, 0)
+
+
+def test_a_response_that_the_client_has_not_got_when_the_connection_ends_is_no_answer():
+    it = Accounting()
+    it.account.request_sent(it.talk.requests(ping(1), 1), 1)
+    it.account.answered = it.talk.responses(pong(1), 2).finished
+    it.account.close()
+    assert it.row("Heartbeat") == (0, 0, 1)
+
+
+def test_a_one_way_request_is_counted_once_whether_it_was_sent_or_not():
+    it = Accounting()
+    for is_sent in (True, False):
+        step = it.talk.requests(produce(3, 2, acks=0, tail=b"first"), 1)
+        it.account.one_way = step.one_way
+        if is_sent:
+            it.account.request_sent(step, 1)
+    it.account.close()
+    assert it.row("Produce") == (0, 2, 0)

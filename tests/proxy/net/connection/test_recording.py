@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from proxy.conversation import Direction, Step
+from proxy.net.connection.recording import Recording
+from proxy.net.limits.recorder_backpressure import RecorderBackpressure
+from tests.proxy.net.peers import PATIENCE
+from tests.proxy.net.relays import Watcher
+
+STEP = Step(b"chunk", 0)
+
+
+def test_where_nothing_is_recorded_no_chunk_waits():
+    recording = Recording(7, None, None)
+    assert not recording.arrived(Direction.REQUEST, b"chunk", 1, STEP)
+    recording.half_closed(Direction.REQUEST)
+
+
+@pytest.mark.parametrize(("full", "has_room", "waits"), [(0, 1, 0), (1, 0, 0), (1, 1, 1)], ids=["room", "drop", "wait"])
+def test_a_chunk_waits_where_the_recorder_is_full_and_is_to_be_waited_for(full, has_room, waits):
+    watcher = Watcher()
+    watcher.full = bool(full)
+    recording = Recording(7, watcher, RecorderBackpressure(watcher) if has_room else None)
+    assert recording.arrived(Direction.REQUEST, b"chunk", 1, STEP) == bool(waits)
+
+
+def test_an_end_of_stream_is_told_with_its_direction():
+    watcher = Watcher()
+    Recording(7, watcher, None).half_closed(Direction.RESPONSE)
+    assert watcher.seen("half_closed") == [("half_closed", Direction.RESPONSE)]
+
+
+async def test_while_a_chunk_waits_for_the_recorder_that_is_known(nursery):
+    watcher = Watcher()
+    watcher.full = True
+    recording = Recording(7, watcher, RecorderBackpressure(watcher))
+    nursery.start_soon(recording.until_room)
+    await wait_all_tasks_blocked()
+    assert recording.is_waiting
+    watcher.make_room()
+    with trio.fail_after(PATIENCE):
+        while recording.is_waiting:
+            await trio.lowlevel.checkpoint()
