@@ -48,13 +48,13 @@ def hang() -> Iterator[Callable[[], None]]:
     ended.set()
 
 
-async def test_a_recorder_that_ends_is_waited_for(autojump_clock):
+async def test_a_recorder_that_ends_is_waited_for():
     closed: list[bool] = []
     assert await Stop().last_words(lambda: closed.append(True))
     assert closed == [True]
 
 
-async def test_a_recorder_that_ends_is_waited_for_though_all_is_cancelled(autojump_clock):
+async def test_a_recorder_that_ends_is_waited_for_though_all_is_cancelled():
     closed: list[bool] = []
     with trio.CancelScope() as scope:
         scope.cancel()
