@@ -24,11 +24,12 @@ from bench.contenders import KAFKA_WIRETAP, LISTENING, METRICS_ON
 from bench.processes import ROOT, build, running
 from proxy.wire import catalog
 from proxy.wire.framing import framed
+from proxy.wire.keys import API_VERSIONS, HEARTBEAT, METADATA
 from tests.certificates import Authority
 from tests.recorder.capture.floods import short, token
 
 HOST = "127.0.0.1"
-HEARTBEAT, METADATA, API_VERSIONS, VENDOR, FETCH_07 = 12, 3, 18, 10_001, b"\0\1"
+VENDOR, FETCH_07 = 10_001, b"\0\1"
 # how long a connection may stay without a byte until its flood is taken for over
 QUIET_SECONDS = 1.0
 # what the one is measured for where nobody floods

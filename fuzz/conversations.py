@@ -31,10 +31,10 @@ from proxy.rewrite import addresses, api_versions
 from proxy.wire import catalog
 from proxy.wire.error_codes import ERRORS
 from proxy.wire.framing import LENGTH, framed
+from proxy.wire.keys import API_VERSIONS, DESCRIBE_CLUSTER, FIND_COORDINATOR, METADATA, PRODUCE, SASL_HANDSHAKE
 from proxy.wire.plain_settings import PLAIN_SETTINGS
 from recorder.capture.spool import OF_STREAMS
 
-PRODUCE, METADATA, FIND_COORDINATOR, SASL_HANDSHAKE, API_VERSIONS, DESCRIBE_CLUSTER = 0, 3, 10, 17, 18, 60
 CONTROLLERS = 2
 # of a request, behind its length: key, version, correlation id
 HEAD = Struct(">hhi")

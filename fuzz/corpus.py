@@ -18,8 +18,8 @@ from typing import NamedTuple
 from proxy import wire
 from proxy.wire import embedded, kafka07, records
 from proxy.wire.apis import Kind
+from proxy.wire.keys import API_VERSIONS, FETCH, PRODUCE
 
-PRODUCE, FETCH, API_VERSIONS = 0, 1, 18
 # where record batches stand
 RECORDS = {
     ("request", PRODUCE): "topic_data.partition_data.records",

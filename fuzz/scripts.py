@@ -15,10 +15,15 @@ from proxy.rewrite import addresses
 from proxy.schema.addresses import Address
 from proxy.wire import catalog
 from proxy.wire.framing import framed
+from proxy.wire.keys import (
+    ALTER_CONFIGS,
+    INCREMENTAL_ALTER_CONFIGS,
+    METADATA,
+    SASL_AUTHENTICATE,
+    SASL_HANDSHAKE,
+)
 
 REQUEST, RESPONSE = Direction
-METADATA, SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE = 3, 17, 18, 36
-ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS = 33, 44
 SECRET = b"correct-horse"
 # what breaks readers: ends of ranges, lengths that are none, heads of other protocols
 EDGES = (b"\xff", b"\0", b"\x80", b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\0\0\0\0", b"\0\0\0\4")

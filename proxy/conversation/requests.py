@@ -17,12 +17,13 @@ from proxy.conversation.exchange import (
     FrameKind,
     OpaqueReason,
 )
-from proxy.conversation.routes import LOGIN_APIS, PRODUCE, SASL_HANDSHAKE, Route
+from proxy.conversation.routes import LOGIN_APIS, Route
 from proxy.conversation.side import Side
 from proxy.conversation.step import Edit, Step
 from proxy.wire import catalog
 from proxy.wire.errors import Truncated, WireError
 from proxy.wire.framing import REQUEST_HEAD, SHORTEST_REQUEST
+from proxy.wire.keys import PRODUCE, SASL_HANDSHAKE
 from proxy.wire.sasl import RAW_GSSAPI_TAG, handshake_mechanism
 
 # length, api key, version, correlation id, and the length of the client id: enough to tell a plausible head

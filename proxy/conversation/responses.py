@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from proxy.conversation.common import Common
 from proxy.conversation.exchange import Cause, Direction, Exchange, FrameKind
-from proxy.conversation.routes import SASL_HANDSHAKE
 from proxy.conversation.side import Side
 from proxy.conversation.step import Edit, Mark, Step
 from proxy.wire.framing import RESPONSE_HEAD, SHORTEST_RESPONSE
+from proxy.wire.keys import SASL_HANDSHAKE
 
 # where, in the answer to a SaslHandshake, its length included, the error code stands
 HANDSHAKE_ERROR = slice(8, 10)

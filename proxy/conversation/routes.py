@@ -12,11 +12,7 @@ from dataclasses import dataclass
 from proxy.wire import catalog
 from proxy.wire.dialects import Dialect
 from proxy.wire.framing import api_of_word
-
-PRODUCE = 0
-SASL_HANDSHAKE = 17
-API_VERSIONS = 18
-SASL_AUTHENTICATE = 36
+from proxy.wire.keys import API_VERSIONS, PRODUCE, SASL_AUTHENTICATE, SASL_HANDSHAKE
 
 # what a client may send before it has logged in; any other request that is understood shows that no login is under way
 LOGIN_APIS = frozenset({SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE})

@@ -12,7 +12,6 @@ from enum import StrEnum
 
 from proxy.conversation.exchange import Cause, Exchange
 from proxy.conversation.login import Login
-from proxy.conversation.routes import SASL_HANDSHAKE
 from proxy.metrics.runs import Run
 from proxy.metrics.table import OTHER
 from proxy.wire import catalog
@@ -20,6 +19,7 @@ from proxy.wire.error_codes import ERRORS
 from proxy.wire.error_paths import Unread
 from proxy.wire.error_probes import NOTHING, ErrorProbe, FoundErrors
 from proxy.wire.framing import LENGTH
+from proxy.wire.keys import SASL_HANDSHAKE
 
 # what a broker says by ending the connection: SASL_AUTHENTICATION_FAILED
 REFUSED_LOGIN = FoundErrors({58: 1})

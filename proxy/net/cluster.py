@@ -19,7 +19,6 @@ import trio
 
 from proxy.config import ClusterSettings, Others
 from proxy.conversation import Cause, Conversation, Direction, Routes, Routes07
-from proxy.conversation.routes import API_VERSIONS, SASL_HANDSHAKE
 from proxy.log import log
 from proxy.metrics.traffic import Traffic
 from proxy.net.brokers.discovery import DiscoveryQuery
@@ -45,6 +44,7 @@ from proxy.schema.errors import BadSetting
 from proxy.wire import catalog
 from proxy.wire.apis import Kind
 from proxy.wire.dialects import Dialect
+from proxy.wire.keys import API_VERSIONS, SASL_HANDSHAKE
 
 # how long to wait for a connection to end where accept() fails with EMFILE and the like
 ACCEPT_PAUSE = 0.1

@@ -22,9 +22,8 @@ from proxy.schema.addresses import Address
 from proxy.wire import catalog
 from proxy.wire.errors import Malformed
 from proxy.wire.headers import response_head
+from proxy.wire.keys import DESCRIBE_CLUSTER, FETCH, FIND_COORDINATOR, METADATA, PRODUCE, SHARE_ACKNOWLEDGE, SHARE_FETCH
 from proxy.wire.primitives import Buffer, TagSpan, uvarint
-
-PRODUCE, FETCH, METADATA, FIND_COORDINATOR, DESCRIBE_CLUSTER, SHARE_FETCH, SHARE_ACKNOWLEDGE = 0, 1, 3, 10, 60, 78, 79
 
 # FindCoordinator's node id in an entry that names no node.
 NO_NODE = -1

@@ -15,12 +15,18 @@ from typing import NamedTuple
 
 from proxy.rewrite.addresses import Projection
 from proxy.wire import catalog
+from proxy.wire.error_codes import UNSUPPORTED_VERSION
 from proxy.wire.errors import Malformed, Truncated, WireError
 from proxy.wire.headers import response_head, write_response_head
+from proxy.wire.keys import (
+    API_VERSIONS,
+    BEGIN_QUORUM_EPOCH,
+    END_QUORUM_EPOCH,
+    FETCH_SNAPSHOT,
+    UPDATE_RAFT_VOTER,
+    VOTE,
+)
 from proxy.wire.primitives import Buffer, read_tags, uvarint
-
-API_VERSIONS = 18
-UNSUPPORTED_VERSION = 35
 
 # Apache Kafka numbers its apis from 0 up and is below 100; vendors keep well away (Confluent's begin at 10000).
 FIRST_VENDOR_KEY = 10_000
@@ -28,11 +34,11 @@ FIRST_VENDOR_KEY = 10_000
 # Quorum apis whose responses name other controllers from this version on. Only controllers answer them, to each other:
 # no listener for clients offers them, and no rewrite exists.
 CONTROLLERS_ONLY = {
-    52: 1,  # Vote
-    53: 1,  # BeginQuorumEpoch
-    54: 1,  # EndQuorumEpoch
-    59: 1,  # FetchSnapshot
-    82: 0,  # UpdateRaftVoter
+    VOTE: 1,
+    BEGIN_QUORUM_EPOCH: 1,
+    END_QUORUM_EPOCH: 1,
+    FETCH_SNAPSHOT: 1,
+    UPDATE_RAFT_VOTER: 0,
 }
 
 OFFER_PATHS = ("api_keys.api_key", "api_keys.min_version", "api_keys.max_version")

@@ -17,8 +17,6 @@ KINDS: tuple[Kind, ...] = ("request", "response")
 MESSAGES = Folder("messages")
 FOLDER = MESSAGES.path
 
-API_VERSIONS = 18
-CONTROLLED_SHUTDOWN = 7
 
 API_KEY, API_VERSION = "an api key", "an api's version"
 

@@ -20,6 +20,7 @@ from proxy.wire.compile.projector import projector
 from proxy.wire.compile.runtime import LargeBody
 from proxy.wire.compile.searcher import searcher
 from proxy.wire.compile.walker import walker
+from proxy.wire.error_codes import UNSUPPORTED_VERSION
 from proxy.wire.errors import Malformed, OverBudget, Truncated, WireError, naming
 from proxy.wire.headers import (
     RequestHead,
@@ -31,6 +32,7 @@ from proxy.wire.headers import (
     write_request_head,
     write_response_head,
 )
+from proxy.wire.keys import API_VERSIONS
 from proxy.wire.language import MARKS, MASKED, Field, Message
 from proxy.wire.primitives import Buffer
 
@@ -66,7 +68,6 @@ Again = tuple[Callable[..., "Codec"], tuple[Any, ...]]
 MOST_CACHED = 4096
 SECRET_MARKS = frozenset(MASKED)
 
-API_VERSIONS, UNSUPPORTED_VERSION = 18, 35
 # version 0 of an ApiVersions response: error code, number of elements, and so many elements up to its end
 _OFFERS, _OFFER_BYTES = Struct(">hi"), 6
 

@@ -152,6 +152,9 @@ TABLE = """
  136 CONTROLLER_ID_NOT_REGISTERED
 """
 
+# what a broker says to an ApiVersions request of a version that it lacks; version 0's body follows (KIP-511)
+UNSUPPORTED_VERSION = 35
+
 
 class KafkaError(NamedTuple):
     """One error code: its number, Kafka's name for it, and whether the client is told to try again."""

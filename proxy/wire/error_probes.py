@@ -18,7 +18,6 @@ from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from proxy.wire import catalog
-from proxy.wire.apis import API_VERSIONS
 from proxy.wire.catalog import MOST_CACHED, Codec
 from proxy.wire.compile.layout import layout
 from proxy.wire.compile.prober import prober, prober_in_pieces
@@ -29,6 +28,7 @@ from proxy.wire.framing import RESPONSE_HEAD
 from proxy.wire.headers import response_header_version
 from proxy.wire.kafka07 import RequestHead, RequestType
 from proxy.wire.kafka07.probes import code_pieces
+from proxy.wire.keys import API_VERSIONS
 from proxy.wire.primitives import Buffer
 
 # so many take some 20 microseconds, less than all else that the proxy does with such a response

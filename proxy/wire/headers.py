@@ -16,8 +16,9 @@ from collections.abc import Callable
 from struct import Struct, error
 from typing import NamedTuple
 
-from proxy.wire.apis import API_VERSIONS, CONTROLLED_SHUTDOWN, api_name, first_flexible
+from proxy.wire.apis import api_name, first_flexible
 from proxy.wire.errors import Malformed, Truncated, WireError, in_bytes, naming
+from proxy.wire.keys import API_VERSIONS, CONTROLLED_SHUTDOWN
 from proxy.wire.primitives import Buffer, read_tags
 
 

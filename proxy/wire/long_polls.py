@@ -23,9 +23,9 @@ from proxy.wire import catalog, records
 from proxy.wire.budget import Budget
 from proxy.wire.errors import WireError
 from proxy.wire.headers import request_head, response_head
+from proxy.wire.keys import FETCH, JOIN_GROUP, SHARE_FETCH, SYNC_GROUP
 from proxy.wire.primitives import Buffer
 
-FETCH, JOIN_GROUP, SYNC_GROUP, SHARE_FETCH = 1, 11, 14, 78
 LONG_POLLS = (FETCH, JOIN_GROUP, SYNC_GROUP, SHARE_FETCH)
 # the field of the request that says how long it may wait, the first that its version has
 _ALLOWED: dict[int, tuple[str, ...]] = {

@@ -25,9 +25,9 @@ from typing import Literal, NamedTuple
 from proxy.wire.catalog import codec
 from proxy.wire.errors import WireError, in_bytes
 from proxy.wire.headers import request_head
+from proxy.wire.keys import SASL_HANDSHAKE
 from proxy.wire.primitives import Buffer
 
-SASL_HANDSHAKE = 17
 # a GSSAPI token begins with the ASN.1 tag of its mechanism header (RFC 2743, 3.1): no api key has this high byte
 RAW_GSSAPI_TAG = 0x60
 MASK = "***"

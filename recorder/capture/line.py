@@ -18,6 +18,7 @@ from proxy.wire import sasl
 from proxy.wire.catalog import Search
 from proxy.wire.errors import Truncated, WireError
 from proxy.wire.framing import LENGTH
+from proxy.wire.keys import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from recorder.capture import redaction
 from recorder.capture.backlog import NOWHERE, Backlog, Kept
 from recorder.capture.claims import Accepted, Claims
@@ -216,7 +217,7 @@ class Line:
 
     def _mask(self, mark: Mark, direction: Direction, step: Step) -> None:
         rule = redaction.rule(mark)
-        if mark.exchange is not None and mark.exchange.api_key == redaction.SASL_HANDSHAKE and rule is None:
+        if mark.exchange is not None and mark.exchange.api_key == SASL_HANDSHAKE and rule is None:
             self._read_handshake(mark, direction)
         if rule is None:
             return
@@ -250,7 +251,7 @@ class Line:
                 self._untold[direction] = mark.end
             return
         self._backlog.mask(direction, found)
-        if mark.exchange.api_key == redaction.SASL_AUTHENTICATE:
+        if mark.exchange.api_key == SASL_AUTHENTICATE:
             self._read_login(mark, mark.exchange, direction)
 
     def _read_login(self, mark: Mark, exchange: Exchange, direction: Direction) -> None:

@@ -21,9 +21,6 @@ from proxy.wire.dialects import Dialect
 from proxy.wire.errors import WireError
 from proxy.wire.headers import request_head, response_head
 
-# the request of the first names the mechanism whose tokens the second carries
-SASL_HANDSHAKE = 17
-SASL_AUTHENTICATE = 36
 # bytes of a frame, its length included, that never hold a secret: up to the correlation id
 REQUEST_HEAD = 12
 RESPONSE_HEAD = 8

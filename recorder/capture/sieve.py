@@ -14,10 +14,10 @@ from typing import NamedTuple
 from proxy.conversation.acks import acks_at
 from proxy.conversation.conversation import Conversation
 from proxy.conversation.exchange import Direction, Exchange, FrameKind
-from proxy.conversation.routes import PRODUCE, SASL_HANDSHAKE
 from proxy.conversation.step import Step
 from proxy.wire.dialects import Dialect
 from proxy.wire.errors import WireError
+from proxy.wire.keys import PRODUCE, SASL_HANDSHAKE
 from recorder.capture.backlog import NOWHERE
 from recorder.capture.cutting import Arriving, Found, requests_in, responses_in
 from recorder.capture.selection import OTHER, Selection

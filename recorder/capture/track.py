@@ -13,9 +13,10 @@ from typing import Any
 
 from proxy.conversation.conversation import DEFAULT_LIMITS, Conversation
 from proxy.conversation.exchange import Exchange, FrameKind, OpaqueReason
-from proxy.conversation.routes import API_VERSIONS, Routes
+from proxy.conversation.routes import Routes
 from proxy.wire.dialects import Dialect
 from proxy.wire.framing import FrameLimits
+from proxy.wire.keys import API_VERSIONS
 from recorder.capture.columns import Peers, Spans
 from recorder.capture.frames import GAP_DAMAGE
 from recorder.capture.spool import short_name

@@ -10,8 +10,7 @@ from bench.contenders import LISTENING
 from bench.processes import build, running
 from proxy.wire import catalog
 from proxy.wire.framing import framed
-
-API_VERSIONS, METADATA, PRODUCE, FETCH, HEARTBEAT = 18, 3, 0, 1, 12
+from proxy.wire.keys import API_VERSIONS, FETCH, HEARTBEAT, METADATA, PRODUCE
 
 
 @pytest.fixture(scope="module")

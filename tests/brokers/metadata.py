@@ -8,7 +8,9 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-METADATA, VERSION = 3, 1
+from proxy.wire.keys import METADATA
+
+VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)

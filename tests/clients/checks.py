@@ -18,11 +18,11 @@ import pyarrow.dataset as dataset
 
 from proxy.rewrite.addresses import NOT_DIALLED
 from proxy.wire import catalog
+from proxy.wire.keys import API_VERSIONS
 from tests.brokers.kafka import DIRECT_HOST, TAPPED_HOST
 from tests.clients.pairs import pairs
 from tests.clients.streams import Conversation, Request, Response
 
-API_VERSIONS = 18
 # the client id of the questions that the proxy asks for itself; they are not recorded
 OWN_QUESTIONS = "kafka-wiretap"
 # What a controller and its brokers ask each other where there is ZooKeeper. A broker of 0.8 has one listener for all.

@@ -10,8 +10,6 @@ from functools import cached_property
 
 from tests.clients.tap import Recorded
 
-PRODUCE = 0
-
 
 @dataclass(frozen=True, slots=True)
 class Request:

@@ -10,12 +10,12 @@ import pyarrow.parquet as parquet
 import pytest
 
 from proxy.wire import catalog
+from proxy.wire.keys import DESCRIBE_CONFIGS, LIST_GROUPS, METADATA, SASL_AUTHENTICATE
 from tests.brokers.kafka import DIRECT_HOST, TAPPED_HOST
 from tests.clients.checks import Ending, check_capture, check_no_leak, check_transparent
 from tests.clients.streams import Conversation
 from tests.clients.tap import Recorded
 
-METADATA, LIST_GROUPS, DESCRIBE_CONFIGS, SASL_AUTHENTICATE = 3, 16, 32, 36
 UPSTREAM, PORT = TAPPED_HOST.format(1), 9092
 ADVERTISED = {f"{UPSTREAM}:{PORT}": "127.0.0.1:19093"}
 

@@ -5,13 +5,12 @@ from pathlib import Path
 import pytest
 
 from proxy.wire import catalog
+from proxy.wire.keys import END_TXN, TXN_OFFSET_COMMIT
 from tests.brokers.kafka import KafkaCluster
 from tests.clients.harness import Proxied, proxied
 from tests.clients.workloads import exactly_once
 
 pytestmark = pytest.mark.real
-
-TXN_OFFSET_COMMIT, END_TXN = 28, 26
 
 
 def test_copies_of_java_programs_have_each_record_once(kafka_three: KafkaCluster, tmp_path: Path) -> None:

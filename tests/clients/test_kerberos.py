@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from proxy.wire import catalog
+from proxy.wire.keys import SASL_AUTHENTICATE
 from tests.brokers.jars import VERSION
 from tests.brokers.kafka import KafkaCluster, class_archive
 from tests.brokers.kdc import Kdc
@@ -19,7 +20,6 @@ from tests.clients.workloads import round_trip
 
 pytestmark = pytest.mark.real
 
-SASL_AUTHENTICATE = 36
 SERVICE, CLIENT = f"kafka/{ADVERTISED_HOST}", "dora"
 # Brokers of this release are the newest that take the logins of old clients: those of 0.10 say SaslHandshake version 0
 # and then send tokens without heads, those of 0.9 send nothing but tokens.

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from proxy.wire import catalog
+from proxy.wire.keys import FETCH, SHARE_FETCH
 from tests.brokers.kafka import KafkaCluster
 from tests.clients.checks import decoded
 from tests.clients.harness import proxied
@@ -18,7 +19,6 @@ from tests.clients.workloads import leaders
 pytestmark = pytest.mark.real
 
 BULK_BYTES = 50_000_000
-FETCH, SHARE_FETCH = 1, 78
 
 
 @pytest.mark.parametrize(("advertise", "named"), [("127.1", True), ("127.0.0.1", True), ("127.177.117.117", False)])

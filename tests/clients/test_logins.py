@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from proxy.wire import catalog
+from proxy.wire.keys import SASL_AUTHENTICATE
 from tests.brokers.kafka import USER, KafkaCluster
 from tests.clients.checks import captured_connections, decoded
 from tests.clients.harness import compact, proxied
@@ -16,8 +17,6 @@ from tests.clients.streams import Conversation
 from tests.clients.workloads import confluent, logins
 
 pytestmark = pytest.mark.real
-
-SASL_AUTHENTICATE = 36
 
 
 def test_every_client_logs_in_and_no_secret_is_kept(kafka_three: KafkaCluster, tmp_path: Path) -> None:

@@ -10,14 +10,26 @@ import pytest
 
 from proxy.wire import catalog
 from proxy.wire.framing import framed
+from proxy.wire.keys import (
+    ALTER_CONFIGS,
+    ALTER_USER_SCRAM_CREDENTIALS,
+    CREATE_DELEGATION_TOKEN,
+    CREATE_TOPICS,
+    DESCRIBE_CONFIGS,
+    DESCRIBE_DELEGATION_TOKEN,
+    EXPIRE_DELEGATION_TOKEN,
+    HEARTBEAT,
+    INCREMENTAL_ALTER_CONFIGS,
+    RENEW_DELEGATION_TOKEN,
+    SASL_AUTHENTICATE,
+    SASL_HANDSHAKE,
+)
 from tests.brokers.kafka import PASSWORD, USER, KafkaCluster
 from tests.brokers.waiting import wait_for
 from tests.clients.harness import Proxied, compact
 
 pytestmark = pytest.mark.real
 
-HANDSHAKE, AUTHENTICATE, CREATE_TOPICS, DESCRIBE_CONFIGS, ALTER_CONFIGS, INCREMENTAL = 17, 36, 19, 32, 33, 44
-ALTER_SCRAM, CREATE_TOKEN, RENEW_TOKEN, EXPIRE_TOKEN, DESCRIBE_TOKEN, HEARTBEAT = 51, 38, 39, 40, 41, 12
 BROKER, LOGGER, CLIENT_METRICS, GROUP = 4, 8, 16, 32
 # four bytes of it stand nowhere by chance
 SECRET = "Zq~7^vKx9!Wj4Yq=8&Hb|Pm5"
@@ -54,8 +66,8 @@ class Client:
         return frame
 
     def log_in(self, password: str) -> dict[str, Any]:
-        self.ask(HANDSHAKE, 1, mechanism="PLAIN")
-        return self.ask(AUTHENTICATE, 2, auth_bytes=b"\0" + USER.encode() + b"\0" + password.encode())
+        self.ask(SASL_HANDSHAKE, 1, mechanism="PLAIN")
+        return self.ask(SASL_AUTHENTICATE, 2, auth_bytes=b"\0" + USER.encode() + b"\0" + password.encode())
 
     def change(self, key: int, version: int, resource: int, called: str, name: str) -> dict[str, Any]:
         configs = [{"name": name, "value": SECRET}]
@@ -68,14 +80,14 @@ class Client:
 def settings_are_refused(client: Client) -> None:
     """By a broker that says which value was wrong."""
     quoting = [
-        client.change(INCREMENTAL, 1, CLIENT_METRICS, "metrics", "interval.ms"),
-        client.change(INCREMENTAL, 0, GROUP, "group", "consumer.session.timeout.ms"),
+        client.change(INCREMENTAL_ALTER_CONFIGS, 1, CLIENT_METRICS, "metrics", "interval.ms"),
+        client.change(INCREMENTAL_ALTER_CONFIGS, 0, GROUP, "group", "consumer.session.timeout.ms"),
         client.change(ALTER_CONFIGS, 2, GROUP, "group", "consumer.heartbeat.interval.ms"),
         client.change(ALTER_CONFIGS, 1, BROKER, "1", "listener.name.direct.max.connections"),
     ]
     assert [SECRET in (told["error_message"] or "") for told in quoting] == [True] * len(quoting), quoting
-    client.change(INCREMENTAL, 1, BROKER, "1", "listener.name.direct.ssl.truststore.certificates")
-    client.change(INCREMENTAL, 1, LOGGER, "1", "org.apache.kafka")
+    client.change(INCREMENTAL_ALTER_CONFIGS, 1, BROKER, "1", "listener.name.direct.ssl.truststore.certificates")
+    client.change(INCREMENTAL_ALTER_CONFIGS, 1, LOGGER, "1", "org.apache.kafka")
     configs = [{"name": name, "value": SECRET} for name in ("a.vendors.password", "min.insync.replicas.of.a.vendor")]
     topic = {"name": "planted", "num_partitions": 1, "replication_factor": 1, "configs": configs}
     for version in (2, 4, 5, 7):
@@ -87,22 +99,25 @@ def users_and_tokens_are_made(client: Client) -> list[bytes]:
     """The secrets that the broker tells."""
     salted = {"name": "bob", "mechanism": 1, "salt": SECRET.encode(), "salted_password": SECRET.encode()}
     for iterations in (4096, 1):
-        client.ask(ALTER_SCRAM, 0, upsertions=[salted | {"iterations": iterations}])
-    client.ask(RENEW_TOKEN, 2, hmac=SECRET.encode(), renew_period_ms=1000)
-    token = client.ask(CREATE_TOKEN, 3, max_lifetime_ms=-1)
+        client.ask(ALTER_USER_SCRAM_CREDENTIALS, 0, upsertions=[salted | {"iterations": iterations}])
+    client.ask(RENEW_DELEGATION_TOKEN, 2, hmac=SECRET.encode(), renew_period_ms=1000)
+    token = client.ask(CREATE_DELEGATION_TOKEN, 3, max_lifetime_ms=-1)
     assert token["hmac"], token
-    client.ask(DESCRIBE_TOKEN, 3, owners=None)
-    client.ask(RENEW_TOKEN, 2, hmac=token["hmac"], renew_period_ms=1000)
-    client.ask(EXPIRE_TOKEN, 2, hmac=token["hmac"], expiry_time_period_ms=-1)
+    client.ask(DESCRIBE_DELEGATION_TOKEN, 3, owners=None)
+    client.ask(RENEW_DELEGATION_TOKEN, 2, hmac=token["hmac"], renew_period_ms=1000)
+    client.ask(EXPIRE_DELEGATION_TOKEN, 2, hmac=token["hmac"], expiry_time_period_ms=-1)
     return [token["hmac"], token["token_id"].encode()]
 
 
 def frames_lie_and_break_off(bootstrap: str) -> None:
     """Nobody can tell what follows; the broker ends such a connection, or the client does."""
-    whole = framed(catalog.encode_request(AUTHENTICATE, 2, 1, "c", {"auth_bytes": b"\0alice\0" + SECRET.encode()}))
+    whole = framed(catalog.encode_request(SASL_AUTHENTICATE, 2, 1, "c", {"auth_bytes": b"\0alice\0" + SECRET.encode()}))
     nul = whole.index(b"\0" + SECRET.encode()) - 4
     lies = [size.to_bytes(4, "big") + whole[4:] for size in (nul, nul + 1, nul + 8, 1 << 20)]
-    bare = framed(catalog.encode_request(HANDSHAKE, 0, 1, "c", {"mechanism": "PLAIN"})), b"\0alice\0" + SECRET.encode()
+    bare = (
+        framed(catalog.encode_request(SASL_HANDSHAKE, 0, 1, "c", {"mechanism": "PLAIN"})),
+        b"\0alice\0" + SECRET.encode(),
+    )
     for sent in (*lies, whole[:-9], SECRET.encode(), b"GET /" + SECRET.encode(), bare[0] + framed(bare[1])[:-5]):
         client = Client(bootstrap)
         client.sock.sendall(sent)

@@ -18,6 +18,7 @@ import pytest
 
 from proxy.wire import catalog, records
 from proxy.wire.headers import request_head, response_head
+from proxy.wire.keys import CONTROLLED_SHUTDOWN, FETCH, LEADER_AND_ISR, PRODUCE, UPDATE_METADATA
 from tests.brokers.jars import VERSION
 from tests.brokers.kafka import KafkaCluster
 from tests.brokers.zookeeper import ZookeeperCluster
@@ -28,7 +29,6 @@ from tests.clients.workloads import CODECS, round_trip
 
 pytestmark = pytest.mark.real
 
-PRODUCE, FETCH, LEADER_AND_ISR, UPDATE_METADATA, CONTROLLED_SHUTDOWN = 0, 1, 4, 6, 7
 BEFORE_ZSTD = ("none", "gzip", "snappy", "lz4")
 NEWEST = "4.4.0"
 WITHOUT_ZOOKEEPER = (VERSION, NEWEST)

@@ -20,7 +20,8 @@ import trio
 
 from proxy.wire import catalog
 from proxy.wire.framing import framed
-from tests.faults.live import HOST, METADATA, OFFERED, PRODUCE, answer
+from proxy.wire.keys import METADATA, PRODUCE
+from tests.faults.live import HOST, OFFERED, answer
 
 # a broker closes what it can't read
 LONGEST = 1 << 20

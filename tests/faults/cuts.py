@@ -25,14 +25,14 @@ from proxy.conversation import Cause
 from proxy.schema.addresses import Address
 from proxy.wire import catalog
 from proxy.wire.framing import framed
+from proxy.wire.keys import FETCH, HEARTBEAT, METADATA, PRODUCE, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from recorder.capture.session import RecordSettings, WhenFull
 from recorder.capture.tap import open_tap
-from tests.faults.live import HOST, METADATA, NODES, PATIENCE, answer
+from tests.faults.live import HOST, NODES, PATIENCE, answer
 from tests.proxy.net.peers import Peer
 from tests.proxy.net.proxies import Running, proxying
 from tests.proxy.net.relays import settings
 
-PRODUCE, FETCH, HEARTBEAT, SASL_HANDSHAKE, SASL_AUTHENTICATE = 0, 1, 12, 17, 36
 CLIENT_ID = "cuts"
 USER, PASSWORD = b"anna", b"Vj3kT9x-not-for-the-disk"
 # length, key, version, correlation id; and a response's length and correlation id; a bare token's length

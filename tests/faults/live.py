@@ -24,13 +24,13 @@ import psutil
 
 from proxy.wire import catalog
 from proxy.wire.framing import framed
+from proxy.wire.keys import API_VERSIONS, HEARTBEAT, METADATA, PRODUCE
 from tests.brokers.children import spawn, stop
 from tests.brokers.waiting import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 HOST = "127.0.0.1"
 NODES = (1, 2)
-PRODUCE, METADATA, HEARTBEAT, API_VERSIONS = 0, 3, 12, 18
 OFFERED = {PRODUCE: 9, METADATA: 12, HEARTBEAT: 4, API_VERSIONS: 3}
 # how long a client waits for an answer
 PATIENCE = 60

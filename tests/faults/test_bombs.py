@@ -24,6 +24,7 @@ from proxy.tools.output import INCOMPLETE
 from proxy.units import MIB
 from proxy.wire import catalog, embedded, kafka07, records
 from proxy.wire.kafka07 import messages
+from proxy.wire.keys import DELETE_GROUPS, ENVELOPE, METADATA, PRODUCE, PUSH_TELEMETRY
 from proxy.wire.primitives import uvarint
 from proxy.wire.records import Compression, Record, write_batch, write_message_set
 from recorder.capture.frames import frames_schema
@@ -31,7 +32,6 @@ from recorder.capture.frames import frames_schema
 pytestmark = pytest.mark.real
 
 BUDGET = 8 * MIB
-PRODUCE, METADATA, ENVELOPE, PUSH_TELEMETRY, DELETE_GROUPS = 0, 3, 58, 72, 42
 SESSION = "20261121T120000Z-abc"
 # Brackets, indents and what the note says come on top of what is counted.
 MOST_PRINTED = 4 * BUDGET

@@ -27,10 +27,11 @@ from proxy.metrics.errors import UnreadReason
 from proxy.wire import catalog
 from proxy.wire.error_codes import ERRORS
 from proxy.wire.framing import framed
+from proxy.wire.keys import HEARTBEAT, METADATA
 from tests.brokers.children import spawn, stop
 from tests.brokers.waiting import wait_for
 from tests.certificates import Authority
-from tests.faults.live import HEARTBEAT, HOST, METADATA, NODES, PATIENCE, ROOT, answer, read_frame
+from tests.faults.live import HOST, NODES, PATIENCE, ROOT, answer, read_frame
 
 pytestmark = pytest.mark.real
 

@@ -20,12 +20,12 @@ import numpy as np
 import pytest
 
 from proxy.wire.framing import framed
+from proxy.wire.keys import HEARTBEAT
 from recorder.capture import frames as c
 from recorder.capture import reader
 from recorder.capture import session as sessions
 from tests.brokers.waiting import wait_for
 from tests.faults.live import (
-    HEARTBEAT,
     LARGE,
     PATIENCE,
     Answering,

@@ -17,9 +17,10 @@ import pytest
 
 from proxy.wire import catalog
 from proxy.wire.framing import framed
+from proxy.wire.keys import METADATA
 from tests.brokers.ports import Reserved
 from tests.brokers.waiting import wait_for
-from tests.faults.live import HOST, METADATA, NODES, Client, LiveProxy, Where, answer, broker
+from tests.faults.live import HOST, NODES, Client, LiveProxy, Where, answer, broker
 
 pytestmark = pytest.mark.real
 

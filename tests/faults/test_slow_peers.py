@@ -23,11 +23,11 @@ import psutil
 import pytest
 
 from proxy.wire.framing import framed
+from proxy.wire.keys import PRODUCE
 from tests.brokers.children import spawn
 from tests.brokers.waiting import wait_for
 from tests.faults.live import (
     PATIENCE,
-    PRODUCE,
     ROOT,
     Client,
     LiveProxy,

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from proxy.wire.keys import HEARTBEAT
 from tests.brokers.ports import Reserved, reserved_range
 from tests.brokers.waiting import wait_for
-from tests.faults.live import HEARTBEAT, HOST, PATIENCE, Client, LiveProxy, Where, answer, broker
+from tests.faults.live import HOST, PATIENCE, Client, LiveProxy, Where, answer, broker
 
 pytestmark = pytest.mark.real
 

@@ -19,6 +19,7 @@ from proxy.settings.wording import toml
 from proxy.wire import apis, catalog, records
 from proxy.wire.compile.layout import Slot, Struct, layout
 from proxy.wire.framing import framed
+from proxy.wire.keys import FETCH
 from recorder.capture import frames as c
 from tests.hostile_text import NAME, TEXT, WORD, obeyed, sent_to_a_terminal
 
@@ -190,7 +191,6 @@ def _frame(kind: apis.Kind, key: int) -> bytes:
     return catalog.encode_response(key, version, 7, values)
 
 
-FETCH = 1
 KEYS = [key for key in catalog.api_keys() if catalog.versions(key)]
 RESPONSES = [(key, catalog.versions(key)[-1]) for key in KEYS if apis.message("response", key)]
 SHOWN = [f"{connection}/{key}" for connection in (2, 3) for key in KEYS]

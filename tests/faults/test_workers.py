@@ -20,22 +20,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from proxy.wire import catalog
 from proxy.wire.framing import framed
+from proxy.wire.keys import METADATA
 from recorder.capture import frames as c
 from recorder.capture import session as sessions
 from tests.brokers.mock import MockCluster
 from tests.brokers.waiting import wait_for
-from tests.faults.live import (
-    HOST,
-    METADATA,
-    PATIENCE,
-    Client,
-    LiveProxy,
-    Load,
-    Where,
-    broker,
-    mixed,
-    read_frame,
-)
+from tests.faults.live import HOST, PATIENCE, Client, LiveProxy, Load, Where, broker, mixed, read_frame
 from tests.faults.live import request as asks
 from tests.faults.two_workers import SMALL, assert_recorded, closed, connected, log_of, running, worker_of
 from tests.recorder.capture.looks import event_rows, frame_rows

@@ -5,8 +5,7 @@ from typing import Any
 
 from fuzz.collect import MOST_BYTES, collect, write
 from proxy.wire import catalog
-
-METADATA, SASL = 3, 36
+from proxy.wire.keys import METADATA, SASL_AUTHENTICATE
 
 
 def row(frame: bytes, kind: str = "request", key: int = METADATA, **more: Any) -> dict[str, Any]:
@@ -24,7 +23,12 @@ def test_the_largest_frame_that_is_small_enough_is_taken() -> None:
 
 def test_what_holds_or_held_secrets_is_left_out() -> None:
     masked = [{"start": 0, "length": 1}]
-    rows = [row(b"a", masked=masked), row(b"b", key=SASL), row(b"c", note="unknown_api"), row(b"", api=None)]
+    rows = [
+        row(b"a", masked=masked),
+        row(b"b", key=SASL_AUTHENTICATE),
+        row(b"c", note="unknown_api"),
+        row(b"", api=None),
+    ]
     assert collect([*rows, row(b"d", "token"), row(b"e", omitted=masked)]) == {}
 
 

@@ -22,8 +22,8 @@ from proxy.rewrite import addresses
 from proxy.wire import catalog
 from proxy.wire.errors import WireError
 from proxy.wire.framing import LENGTH, framed
+from proxy.wire.keys import API_VERSIONS, METADATA
 
-METADATA, API_VERSIONS = 3, 18
 CLIENT_ID = "kafka-wiretap"
 # the answer to a query about no topics: a few bytes a node
 LONGEST_ANSWER = 1024 * 1024

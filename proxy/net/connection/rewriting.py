@@ -20,8 +20,8 @@ from proxy.rewrite import addresses, api_versions, equal_length
 from proxy.wire import catalog
 from proxy.wire.errors import WireError
 from proxy.wire.framing import LENGTH
+from proxy.wire.keys import API_VERSIONS
 
-API_VERSIONS = 18
 # larger Fetch and share responses stream, so that a consumer does not wait for 50 MB to be complete
 HOLD_WALKED_BELOW = 256 * 1024
 

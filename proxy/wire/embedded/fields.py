@@ -17,6 +17,7 @@ from proxy.wire.budget import Budget
 from proxy.wire.embedded.blobs import Embedded, decode_blob
 from proxy.wire.embedded.schemas import codec, versions
 from proxy.wire.errors import WireError
+from proxy.wire.keys import ENVELOPE
 
 Values = dict[str, Any]
 Read = Callable[[bytes, "Around"], Values | None]
@@ -78,7 +79,6 @@ STICKY_DATA = {
     "sticky": (("StickyUserData", 1), ("StickyUserData", 0)),
     "cooperative-sticky": (("CooperativeStickyUserData", 0),),
 }
-ENVELOPE = 58
 # what Kafka Streams' assignor adds: its version stands in the first four bytes
 STREAMS = "stream"
 STREAMS_DATA = {Content.SUBSCRIBED_DATA: "SubscriptionInfoData", Content.ASSIGNED_DATA: "AssignmentInfo"}

@@ -14,11 +14,10 @@ from confluent_kafka.admin import AdminClient
 
 from proxy.wire import catalog
 from proxy.wire.framing import framed
+from proxy.wire.keys import FETCH, METADATA, PRODUCE, SASL_HANDSHAKE
 from tests.brokers.waiting import wait_for
 from tests.clients.workloads import PATIENCE, fresh
 from tests.clients.workloads.confluent import consumer, create_topic, produce
-
-PRODUCE, FETCH, METADATA, SASL_HANDSHAKE = 0, 1, 3, 17
 
 
 def asks_for_a_topic_that_is_not_there(bootstrap: str) -> None:

@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from proxy.wire import catalog
+from proxy.wire.keys import METADATA, READ_SHARE_GROUP_STATE
 from tests.brokers import children
 from tests.brokers.kafka import KafkaCluster
 from tests.brokers.waiting import wait_for
@@ -21,7 +22,6 @@ BULK_RECORDS, RECORD_BYTES = 52, 990_000
 RESPONSE_BYTES = 60_000_000
 
 BULK, MOVING = 0, 1
-METADATA, READ_SHARE_GROUP_STATE = 3, 84
 # an epoch that no leader of a test's partition comes to
 A_LATER_EPOCH = 1000
 ATTEMPTS = 5

@@ -12,7 +12,9 @@ from itertools import cycle, repeat
 
 from hypothesis import strategies as st
 
-HEARTBEAT, METADATA, FETCH, VENDOR = 12, 3, 1, 12_345
+from proxy.wire.keys import HEARTBEAT
+
+VENDOR = 12_345
 
 
 def framed(frame: bytes) -> bytes:

@@ -13,9 +13,9 @@ from proxy.conversation import Conversation, Direction, Exchange, FrameKind, Mar
 from proxy.conversation.conversation import MOST_SPARE
 from proxy.conversation.routes import always
 from proxy.conversation.side import BYTES, Side
+from proxy.wire.keys import HEARTBEAT
 from tests.proxy.conversation.runs import Run, rest_of
 from tests.proxy.conversation.script import (
-    HEARTBEAT,
     VENDOR,
     Asked,
     Chunk,

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from proxy.conversation import Conversation, Direction, FrameKind, Routes, Step, Verdict
-from tests.proxy.conversation.script import HEARTBEAT, framed, request, response
+from proxy.wire.keys import HEARTBEAT
+from tests.proxy.conversation.script import framed, request, response
 
 CLIENT, BROKER = Direction.REQUEST, Direction.RESPONSE
 

@@ -7,9 +7,8 @@ import struct
 import pytest
 
 from proxy.conversation import Cause, Conversation, FrameKind, FrameLimits, OpaqueReason, Routes
-from tests.proxy.conversation.script import HEARTBEAT, VENDOR, framed, produce, request, response
-
-SASL_HANDSHAKE, API_VERSIONS = 17, 18
+from proxy.wire.keys import API_VERSIONS, HEARTBEAT, SASL_HANDSHAKE
+from tests.proxy.conversation.script import VENDOR, framed, produce, request, response
 
 
 def test_a_request_is_in_flight_before_its_bytes_may_leave() -> None:

@@ -8,7 +8,8 @@ import struct
 import pytest
 
 from proxy.conversation import Cause, Conversation, FrameKind, FrameLimits, Routes
-from tests.proxy.conversation.script import HEARTBEAT, VENDOR, request, response
+from proxy.wire.keys import HEARTBEAT
+from tests.proxy.conversation.script import VENDOR, request, response
 
 
 def asked(*frames: bytes) -> Conversation:

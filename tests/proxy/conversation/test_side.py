@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from proxy.conversation import Cause, Conversation, Routes
 from proxy.wire.framing import FrameLimits
-from tests.proxy.conversation.script import HEARTBEAT, framed, request, response
+from proxy.wire.keys import HEARTBEAT
+from tests.proxy.conversation.script import framed, request, response
 
 FRAME = request(HEARTBEAT, 3, 1, b"body")
 

@@ -7,8 +7,8 @@ from proxy.conversation.routes import Routes
 from proxy.metrics.traffic import Traffic
 from proxy.wire.error_probes import NOTHING
 from proxy.wire.framing import api_word, framed
+from proxy.wire.keys import HEARTBEAT
 
-HEARTBEAT = 12
 UNKNOWN_API = 20_000
 UNKNOWN_VERSION = 1_000
 

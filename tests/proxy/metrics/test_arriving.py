@@ -14,11 +14,11 @@ from proxy.metrics.traffic import Traffic
 from proxy.wire import catalog
 from proxy.wire.error_codes import kafka_error
 from proxy.wire.error_paths import error_codes
+from proxy.wire.keys import CREATE_TOPICS, FETCH, HEARTBEAT, LEAVE_GROUP
 from tests.proxy.conversation.script import VENDOR, framed, request, response
 from tests.proxy.wire.probing import cut
 from tests.strategies import must_codec, values_of
 
-PRODUCE, FETCH, HEARTBEAT, LEAVE_GROUP, CREATE_TOPICS = 0, 1, 12, 13, 19
 # of a fixed place, of an array, behind large values, in tags; opaque
 ASKED = [(HEARTBEAT, 0), (HEARTBEAT, 4), (LEAVE_GROUP, 5), (FETCH, 17), (CREATE_TOPICS, 7), (VENDOR, 0)]
 

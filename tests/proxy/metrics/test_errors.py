@@ -11,10 +11,11 @@ from proxy.metrics.traffic import Traffic
 from proxy.rewrite import api_versions
 from proxy.wire import catalog
 from proxy.wire.error_probes import MOST_ELEMENTS, NOTHING
+from proxy.wire.keys import API_VERSIONS, HEARTBEAT, PRODUCE, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from tests.proxy.conversation.script import framed, request, response
 from tests.proxy.metrics.exchanges import at_once, exchange, failed
 
-PRODUCE, HEARTBEAT, SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE, VENDOR = 0, 12, 17, 18, 36, 12_345
+VENDOR = 12_345
 FAILED = {("SaslHandshake", "SASL_AUTHENTICATION_FAILED"): 1}
 
 

@@ -11,7 +11,8 @@ from proxy.metrics import sums
 from proxy.metrics.collector import registry
 from proxy.metrics.traffic import Traffic
 from proxy.wire.error_probes import NOTHING
-from tests.proxy.metrics.exchanges import HEARTBEAT, MICROSECOND, UNKNOWN_API, exchange, failed, finish, unanswered
+from proxy.wire.keys import HEARTBEAT
+from tests.proxy.metrics.exchanges import MICROSECOND, UNKNOWN_API, exchange, failed, finish, unanswered
 from tests.proxy.metrics.scrape import one, samples
 
 EVENTS = st.one_of(

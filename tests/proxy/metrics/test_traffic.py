@@ -10,10 +10,10 @@ from proxy.conversation.exchange import Cause, Direction, Exchange, OpaqueReason
 from proxy.metrics.table import LATENCY_BOUNDS_NS, SIZE_BOUNDS
 from proxy.metrics.traffic import Row, Traffic
 from proxy.wire.error_probes import NOTHING
+from proxy.wire.keys import HEARTBEAT
 from tests.proxy.conversation.script import framed
 from tests.proxy.metrics.exchanges import (
     ASKED_NS,
-    HEARTBEAT,
     MICROSECOND,
     UNKNOWN_API,
     UNKNOWN_VERSION,

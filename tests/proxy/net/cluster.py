@@ -11,10 +11,9 @@ from proxy.mapping.nodes import Node
 from proxy.schema.addresses import Address
 from proxy.wire import catalog
 from proxy.wire.framing import framed
+from proxy.wire.keys import API_VERSIONS, METADATA
 from tests.proxy.conversation.script import response
 from tests.proxy.net.peers import HOST
-
-API_VERSIONS, METADATA = 18, 3
 
 Answer = Callable[[int, int, int], Awaitable[bytes | None]]
 

@@ -7,15 +7,13 @@ from typing import Any
 from trio.testing import wait_all_tasks_blocked
 
 from proxy.rewrite import api_versions
-from proxy.rewrite.addresses import PRODUCE
 from proxy.units import MIB
 from proxy.wire import catalog
 from proxy.wire.framing import framed
-from tests.proxy.conversation.script import HEARTBEAT, request, response
+from proxy.wire.keys import API_VERSIONS, HEARTBEAT, PRODUCE
+from tests.proxy.conversation.script import request, response
 from tests.proxy.net.peers import Peer
 from tests.proxy.rewrite.responses import CORRELATION_ID
-
-API_VERSIONS, DESCRIBE_CLUSTER = 18, 60
 
 NEWER = api_versions.newest_known() + 1
 

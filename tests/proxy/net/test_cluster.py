@@ -21,12 +21,12 @@ from proxy.net.brokers.upstreams import Upstreams
 from proxy.net.cluster import LINGERING, routes
 from proxy.net.sockets.proxy_protocol import Reader, Route, header
 from proxy.rewrite import api_versions
-from proxy.rewrite.addresses import METADATA
 from proxy.schema.addresses import NETWORKS, Address
 from proxy.schema.errors import BadSetting
 from proxy.wire import catalog
 from proxy.wire.framing import api_word, framed
-from tests.proxy.conversation.script import HEARTBEAT, produce, request, response
+from proxy.wire.keys import HEARTBEAT, METADATA, SASL_HANDSHAKE
+from tests.proxy.conversation.script import produce, request, response
 from tests.proxy.net.cluster import Broker
 from tests.proxy.net.peers import HOST, PATIENCE, Peer
 from tests.proxy.net.proxies import Running, proxying
@@ -34,7 +34,6 @@ from tests.proxy.net.relays import settings, whole
 from tests.proxy.rewrite.responses import read
 
 NOWHERE = Address(HOST, 1)
-SASL_HANDSHAKE = 17
 PING = request(HEARTBEAT, 3, 1)
 ASK_METADATA = framed(catalog.encode_request(METADATA, 12, 77, "tests", {}))
 

@@ -17,11 +17,11 @@ from proxy.config import MappingKind
 from proxy.config.tls import ListenerTls
 from proxy.conversation import Cause
 from proxy.net.sockets.streams import PeerLost, Stream
-from proxy.rewrite.addresses import FIND_COORDINATOR, METADATA
 from proxy.schema.addresses import NETWORKS, Address
 from proxy.wire import catalog
 from proxy.wire.framing import framed
-from tests.proxy.conversation.script import HEARTBEAT, request, response
+from proxy.wire.keys import FIND_COORDINATOR, HEARTBEAT, METADATA
+from tests.proxy.conversation.script import request, response
 from tests.proxy.net.cluster import Broker
 from tests.proxy.net.peers import HOST, PATIENCE, Peer
 from tests.proxy.net.proxies import Running, proxying

@@ -15,7 +15,8 @@ from proxy.net.change import Change
 from proxy.net.reloading import InEffect
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
-from tests.proxy.conversation.script import HEARTBEAT, request, response
+from proxy.wire.keys import HEARTBEAT
+from tests.proxy.conversation.script import request, response
 from tests.proxy.net.changes import Noted
 from tests.proxy.net.cluster import Broker
 from tests.proxy.net.peers import HOST, PATIENCE, Peer

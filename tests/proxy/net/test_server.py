@@ -30,14 +30,14 @@ from proxy.net.sockets.waits import waits
 from proxy.net.state.claims import StateClaims
 from proxy.net.state.file import read_state
 from proxy.net.stopping import HURRIED_STOP_SECONDS, STOP_SECONDS
-from proxy.rewrite.addresses import METADATA
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
 from proxy.wire import catalog
 from proxy.wire.dialects import Dialect
 from proxy.wire.framing import framed
+from proxy.wire.keys import HEARTBEAT, METADATA
 from tests.brokers.ports import reserved_range
-from tests.proxy.conversation.script import HEARTBEAT, request, response
+from tests.proxy.conversation.script import request, response
 from tests.proxy.net.cluster import Broker
 from tests.proxy.net.peers import HOST, PATIENCE, Peer
 from tests.proxy.net.proxies import Running, proxying

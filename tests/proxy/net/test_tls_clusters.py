@@ -16,13 +16,13 @@ from proxy.config.tls import Clients, ListenerTls, UpstreamTls
 from proxy.mapping.nodes import Node
 from proxy.net.reloading import InEffect
 from proxy.net.sockets.proxy_protocol import Reader, Route, header
-from proxy.rewrite.addresses import METADATA
 from proxy.schema.addresses import Address
 from proxy.wire import catalog
 from proxy.wire.dialects import Dialect
 from proxy.wire.framing import framed
+from proxy.wire.keys import HEARTBEAT, METADATA
 from tests.certificates import Authority
-from tests.proxy.conversation.script import HEARTBEAT, request, response
+from tests.proxy.conversation.script import request, response
 from tests.proxy.net.cluster import Broker
 from tests.proxy.net.peers import HOST, PATIENCE, Peer
 from tests.proxy.net.proxies import Running, proxying

@@ -13,15 +13,16 @@ from typing import Any, Self
 
 from proxy.schema.addresses import Address
 from proxy.wire import catalog
+from proxy.wire.error_codes import UNSUPPORTED_VERSION
+from proxy.wire.keys import API_VERSIONS, FETCH, LIST_OFFSETS, METADATA, PRODUCE
 
-PRODUCE, FETCH, LIST_OFFSETS, METADATA, API_VERSIONS = 0, 1, 2, 3, 18
 # librdkafka fetches batches of format 2 only where producing them is offered, too.
 OFFERED = {PRODUCE: (0, 9), FETCH: (4, 16), LIST_OFFSETS: (0, 5), METADATA: (0, 12), API_VERSIONS: (0, 3)}
 
 # So many that the partition comes back to a broker only after librdkafka has done with its last stay there.
 NODES = range(1, 9)
 TOPIC, TOPIC_ID = "t", b"topic-id".ljust(16)
-NOT_LEADER_OR_FOLLOWER, UNSUPPORTED_VERSION = 6, 35
+NOT_LEADER_OR_FOLLOWER = 6
 
 # Step, the new leader's id and address, and the other fields of the response -> its body, behind the header.
 Respond = Callable[[int, int, Address, dict[str, Any]], bytes]

@@ -6,9 +6,10 @@ from typing import Any
 from hypothesis import strategies as st
 
 from proxy.mapping.nodes import Node
-from proxy.rewrite.addresses import ADDRESSES, FIND_COORDINATOR
+from proxy.rewrite.addresses import ADDRESSES
 from proxy.schema.addresses import Address
 from proxy.wire import catalog
+from proxy.wire.keys import FIND_COORDINATOR
 
 CORRELATION_ID = 77
 

@@ -14,10 +14,10 @@ from proxy.wire import catalog, kafka07
 from proxy.wire.dialects import Dialect
 from proxy.wire.errors import WireError
 from proxy.wire.framing import framed
+from proxy.wire.keys import API_VERSIONS, METADATA, SASL_AUTHENTICATE
 from tests.proxy.wire.kafka07.values import REQUESTS, answered
 from tests.strategies import messages
 
-METADATA, API_VERSIONS, SASL = 3, 18, 36
 REQUEST = catalog.encode_request(METADATA, 12, 7, "me", {"topics": None})
 
 
@@ -116,7 +116,7 @@ def test_bytes_behind_a_message_are_told() -> None:
 
 
 def test_secrets_are_masked_unless_asked_for() -> None:
-    frame = catalog.encode_request(SASL, 2, 7, "me", {"auth_bytes": b"\0me\0hunter2"})
+    frame = catalog.encode_request(SASL_AUTHENTICATE, 2, 7, "me", {"auth_bytes": b"\0me\0hunter2"})
     assert told(frame, Asked())[0]["body"] == {"auth_bytes": Masked(11)}
     assert told(frame, Asked(shown=Shown(mask=False)))[0]["body"] == {"auth_bytes": b"\0me\0hunter2"}
 

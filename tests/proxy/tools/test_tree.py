@@ -8,10 +8,20 @@ from opentelemetry.proto.metrics.v1 import metrics_pb2
 from proxy.tools.tree import Masked, Shown, hide, message_tree
 from proxy.wire import catalog, embedded, records
 from proxy.wire.apis import Kind
+from proxy.wire.keys import (
+    ALTER_CONFIGS,
+    BROKER_REGISTRATION,
+    CREATE_TOPICS,
+    DESCRIBE_CONFIGS,
+    ENVELOPE,
+    FETCH,
+    METADATA,
+    PRODUCE,
+    PUSH_TELEMETRY,
+    SYNC_GROUP,
+)
 from tests.strategies import messages, must_codec
 
-METADATA, PRODUCE, FETCH, SYNC_GROUP, ENVELOPE, BROKER_REGISTRATION, PUSH_TELEMETRY = 3, 0, 1, 14, 58, 62, 72
-CREATE_TOPICS, DESCRIBE_CONFIGS, ALTER_CONFIGS = 19, 32, 33
 TOPIC_ID = bytes(range(16))
 OPEN, MASKED = Shown(), Shown(mask=True)
 

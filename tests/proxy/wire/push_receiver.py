@@ -9,11 +9,18 @@ from queue import Queue
 from typing import Any, BinaryIO
 
 from proxy import wire
+from proxy.wire.error_codes import UNSUPPORTED_VERSION
+from proxy.wire.keys import API_VERSIONS, FETCH, GET_TELEMETRY_SUBSCRIPTIONS, METADATA, PRODUCE, PUSH_TELEMETRY
 
-METADATA, API_VERSIONS, SUBSCRIPTIONS, PUSH = 3, 18, 71, 72
 # the oldest and the newest versions that it has; clients want Produce and Fetch to be there
-OFFERED = {0: (3, 9), 1: (4, 12), METADATA: (0, 12), API_VERSIONS: (0, 3), SUBSCRIPTIONS: (0, 0), PUSH: (0, 0)}
-UNSUPPORTED_VERSION = 35
+OFFERED = {
+    PRODUCE: (3, 9),
+    FETCH: (4, 12),
+    METADATA: (0, 12),
+    API_VERSIONS: (0, 3),
+    GET_TELEMETRY_SUBSCRIPTIONS: (0, 0),
+    PUSH_TELEMETRY: (0, 0),
+}
 INTERVAL_MS = 100
 
 
@@ -59,7 +66,7 @@ class PushReceiver:
         if key == METADATA:
             broker = {"node_id": 1, "host": "127.0.0.1", "port": self.port}
             return {"brokers": [broker], "cluster_id": "c", "controller_id": 1, "topics": []}
-        if key == SUBSCRIPTIONS:
+        if key == GET_TELEMETRY_SUBSCRIPTIONS:
             return {
                 "client_instance_id": b"an-id-of-a-uuid.",
                 "subscription_id": 5,

@@ -13,11 +13,10 @@ from proxy.wire.catalog import Codec, UnknownMessage
 from proxy.wire.compile.layout import layout
 from proxy.wire.errors import Malformed, Truncated, WireError
 from proxy.wire.headers import RequestHead, ResponseHead
+from proxy.wire.keys import API_VERSIONS, FETCH, METADATA, SASL_HANDSHAKE
 from proxy.wire.language import parse
 from tests.proxy.wire.interpreter import Writer
 from tests.strategies import EVERY_MESSAGE, field_paths, must_codec
-
-METADATA, SASL_HANDSHAKE, API_VERSIONS, FETCH = 3, 17, 18, 1
 
 
 def test_a_codec_is_made_once() -> None:

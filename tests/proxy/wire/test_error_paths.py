@@ -12,8 +12,7 @@ from proxy.wire.compile.costs import SPAN
 from proxy.wire.dialects import Dialect
 from proxy.wire.error_paths import Unread, apis_with_errors, error_codes, error_paths
 from proxy.wire.kafka07.responses import CODE_COST
-
-FETCH, METADATA, API_VERSIONS, DESCRIBE_CONFIGS, SASL_AUTHENTICATE = 1, 3, 18, 32, 36
+from proxy.wire.keys import API_VERSIONS, DESCRIBE_CONFIGS, FETCH, METADATA, SASL_AUTHENTICATE
 
 
 def fetch_response(*codes: int, records: bytes = b"", top: int = 0) -> bytes:

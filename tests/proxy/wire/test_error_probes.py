@@ -15,11 +15,11 @@ from proxy.wire.compile.layout import Struct, layout
 from proxy.wire.error_codes import is_error_code
 from proxy.wire.error_probes import MOST_ELEMENTS, NOTHING, ErrorProbe, FixedProbe, FoundErrors, error_probe
 from proxy.wire.framing import framed
+from proxy.wire.keys import API_VERSIONS, HEARTBEAT, PRODUCE
 from tests.proxy.wire.interpreter import Writer
 from tests.proxy.wire.probing import cut, found_whole, frame_of, in_pieces, probe_of, randoms
 from tests.strategies import Values, must_codec, values_of
 
-PRODUCE, HEARTBEAT, API_VERSIONS = 0, 12, 18
 RESPONSES = [(key, version) for key in catalog.api_keys() for version in catalog.versions(key)]
 FIXED = [one for one in RESPONSES if isinstance(error_probe(*one), FixedProbe)]
 every_api = pytest.mark.parametrize("key", catalog.api_keys(), ids=lambda key: catalog.api_name(key) or str(key))

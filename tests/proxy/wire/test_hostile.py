@@ -10,10 +10,10 @@ import pytest
 
 from proxy.wire import catalog
 from proxy.wire.errors import Malformed, Truncated, WireError
+from proxy.wire.keys import API_VERSIONS, METADATA
 from proxy.wire.primitives import uvarint
 from tests.strategies import EVERY_MESSAGE, must_codec, values_of
 
-METADATA, FETCH, API_VERSIONS = 3, 1, 18
 # A dict of few fields is the largest thing that one byte of an array's element can become.
 BYTES_PER_BYTE = 400
 ALLOWANCE = 200_000

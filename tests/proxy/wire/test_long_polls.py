@@ -10,16 +10,8 @@ from hypothesis import strategies as st
 
 from proxy.wire import catalog, records
 from proxy.wire.budget import Budget
-from proxy.wire.long_polls import (
-    FETCH,
-    JOIN_GROUP,
-    LONG_POLLS,
-    SHARE_FETCH,
-    SYNC_GROUP,
-    Wait,
-    allowed_ms,
-    waited,
-)
+from proxy.wire.keys import FETCH, JOIN_GROUP, SHARE_FETCH, SYNC_GROUP
+from proxy.wire.long_polls import LONG_POLLS, Wait, allowed_ms, waited
 
 BATCH = records.write_batch([records.Record(5, key=b"k", value=b"v"), records.Record(6)])
 END = 7

@@ -11,12 +11,12 @@ from proxy.wire import catalog, embedded
 from proxy.wire.catalog import Codec
 from proxy.wire.compile.layout import layout
 from proxy.wire.integers import Encoding
+from proxy.wire.keys import METADATA
 from proxy.wire.language import parse
 from proxy.wire.sizes import BEST, Sizes, reencoded, sizes
 from tests.strategies import EVERY_MESSAGE, field_paths, messages, must_codec, values_of
 
 every_api = pytest.mark.parametrize("key", catalog.api_keys(), ids=lambda key: catalog.api_name(key) or str(key))
-METADATA = 3
 
 
 def written(codec: Codec, values: Mapping[str, Any]) -> tuple[int, dict[str, int]]:

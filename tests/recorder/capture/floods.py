@@ -13,6 +13,7 @@ from proxy.conversation.exchange import Direction
 from proxy.rewrite import api_versions
 from proxy.wire import catalog
 from proxy.wire.framing import framed
+from proxy.wire.keys import CREATE_TOPICS, HEARTBEAT, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from recorder.capture.assembly import Assembly
 from recorder.capture.line import Line
 from recorder.capture.ranges import RangeFiles
@@ -23,7 +24,7 @@ from recorder.capture.spool import Entry, Kind
 from recorder.capture.writer import Item
 from tests.recorder.capture import traffic
 
-HANDSHAKE, AUTHENTICATE, HEARTBEAT, CREATE_TOPICS, VENDOR = 17, 36, 12, 19, 10_001
+VENDOR = 10_001
 REQUEST, RESPONSE = Direction.REQUEST, Direction.RESPONSE
 EVERYTHING = RecordSettings()
 
@@ -77,7 +78,7 @@ def short(key: int, version: int, number: int, body: bytes = b"") -> bytes:
 
 
 def token(number: int) -> bytes:
-    return short(AUTHENTICATE, 0, number, b"\0\0\0\1x")
+    return short(SASL_AUTHENTICATE, 0, number, b"\0\0\0\1x")
 
 
 def settings(count: int) -> bytes:
@@ -108,15 +109,15 @@ class Flood(NamedTuple):
 
 
 HEARD = short(HEARTBEAT, 0, 1)
-PLAIN = request(HANDSHAKE, 1, 1, mechanism="PLAIN")
+PLAIN = request(SASL_HANDSHAKE, 1, 1, mechanism="PLAIN")
 # of a Produce request, which is not known until its acks have come
 LONG_HEAD = (1 << 16).to_bytes(4, "big") + b"\0\0\0\3\0\0\0\1\x7f\xff"
 FLOODS = {
     "plain": Flood(all_of(lambda number: short(HEARTBEAT, 0, number))),
     "tokens": Flood(all_of(token)),
     "tokens in small chunks": Flood(all_of(token), SMALL),
-    "logins": Flood(all_of(lambda number: request(AUTHENTICATE, 0, number, auth_bytes=b"\0a\0b")), before=PLAIN),
-    "bare logins": Flood(all_of(lambda n: request(HANDSHAKE, 0, n, mechanism="X") + framed(b"tt"))),
+    "logins": Flood(all_of(lambda number: request(SASL_AUTHENTICATE, 0, number, auth_bytes=b"\0a\0b")), before=PLAIN),
+    "bare logins": Flood(all_of(lambda n: request(SASL_HANDSHAKE, 0, n, mechanism="X") + framed(b"tt"))),
     "unknown": Flood(all_of(lambda number: short(VENDOR, 0, number))),
     "unreadable": Flood(all_of(lambda number: framed(b"x"))),
     "newer": Flood(all_of(lambda number: short(18, 0x7F00, number, b"\0")), before=HEARD),

@@ -12,6 +12,7 @@ from proxy.conversation.conversation import Conversation
 from proxy.conversation.exchange import Cause, Direction
 from proxy.wire import catalog
 from proxy.wire.dialects import Dialect
+from proxy.wire.keys import CREATE_TOPICS, HEARTBEAT, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from recorder.capture import backlog
 from recorder.capture import line as lines
 from recorder.capture.line import Line
@@ -20,7 +21,6 @@ from tests.recorder.capture import traffic
 from tests.recorder.capture.traffic import framed
 
 REQUEST, RESPONSE = Direction.REQUEST, Direction.RESPONSE
-HANDSHAKE, AUTHENTICATE, HEARTBEAT = 17, 36, 12
 
 
 class Recording:
@@ -91,10 +91,14 @@ def blank(data: bytes, *secrets: bytes) -> bytes:
 
 
 SECRET = b"\0alice\0correct-horse"
-CLIENT = [request(HANDSHAKE, 1, mechanism="PLAIN"), request(AUTHENTICATE, 2, auth_bytes=SECRET), request(HEARTBEAT, 4)]
+CLIENT = [
+    request(SASL_HANDSHAKE, 1, mechanism="PLAIN"),
+    request(SASL_AUTHENTICATE, 2, auth_bytes=SECRET),
+    request(HEARTBEAT, 4),
+]
 BROKER = [
-    response(HANDSHAKE, 1, error_code=0),
-    response(AUTHENTICATE, 2, auth_bytes=b"server-proof"),
+    response(SASL_HANDSHAKE, 1, error_code=0),
+    response(SASL_AUTHENTICATE, 2, auth_bytes=b"server-proof"),
     response(HEARTBEAT, 4),
 ]
 
@@ -142,7 +146,7 @@ def test_what_comes_behind_an_acceptance_in_the_same_chunk_stands_behind_the_nam
 
 
 def refusal(**values: object) -> bytes:
-    return response(AUTHENTICATE, 2, error_code=58, error_message="no", **values)
+    return response(SASL_AUTHENTICATE, 2, error_code=58, error_message="no", **values)
 
 
 @pytest.mark.parametrize("size", [1, 20, 1000])
@@ -155,14 +159,14 @@ def test_a_login_that_failed_names_nobody(size: int) -> None:
 
 def test_the_first_answer_to_a_login_of_two_steps_accepts_nobody() -> None:
     recording = Recording()
-    steps = [request(AUTHENTICATE, 2, auth_bytes=token) for token in TOKENS]
-    recording.feed(REQUEST, request(HANDSHAKE, 1, mechanism="SCRAM-SHA-512"))
+    steps = [request(SASL_AUTHENTICATE, 2, auth_bytes=token) for token in TOKENS]
+    recording.feed(REQUEST, request(SASL_HANDSHAKE, 1, mechanism="SCRAM-SHA-512"))
     recording.feed(RESPONSE, BROKER[0])
     recording.feed(REQUEST, steps[0])
-    recording.feed(RESPONSE, response(AUTHENTICATE, 2, auth_bytes=SERVER_TOKENS[0]))
+    recording.feed(RESPONSE, response(SASL_AUTHENTICATE, 2, auth_bytes=SERVER_TOKENS[0]))
     assert recording.principals() == []
     recording.feed(REQUEST, steps[1])
-    recording.feed(RESPONSE, response(AUTHENTICATE, 2, auth_bytes=SERVER_TOKENS[1]))
+    recording.feed(RESPONSE, response(SASL_AUTHENTICATE, 2, auth_bytes=SERVER_TOKENS[1]))
     assert recording.principals() == ["bob"]
 
 
@@ -173,19 +177,19 @@ def test_a_bearer_token_that_is_refused_with_a_token_names_nobody() -> None:
     reason = b'{"status":"invalid_token"}'
     for answers in (b"",), (reason, refusal()):
         recording = Recording()
-        recording.feed(REQUEST, request(HANDSHAKE, 1, mechanism="OAUTHBEARER"))
+        recording.feed(REQUEST, request(SASL_HANDSHAKE, 1, mechanism="OAUTHBEARER"))
         recording.feed(RESPONSE, BROKER[0])
-        recording.feed(REQUEST, request(AUTHENTICATE, 2, auth_bytes=token))
-        recording.feed(RESPONSE, response(AUTHENTICATE, 2, auth_bytes=answers[0]))
+        recording.feed(REQUEST, request(SASL_AUTHENTICATE, 2, auth_bytes=token))
+        recording.feed(RESPONSE, response(SASL_AUTHENTICATE, 2, auth_bytes=answers[0]))
         if len(answers) > 1:
-            recording.feed(REQUEST, request(AUTHENTICATE, 2, auth_bytes=b"\x01"))
+            recording.feed(REQUEST, request(SASL_AUTHENTICATE, 2, auth_bytes=b"\x01"))
             recording.feed(RESPONSE, answers[1])
         assert recording.principals() == (["carol"] if answers == (b"",) else [])
 
 
 def test_a_name_that_is_claimed_behind_a_login_under_way_is_not_taken_for_the_accepted_one() -> None:
     recording = Recording()
-    recording.feed(REQUEST, CLIENT[0] + CLIENT[1] + request(AUTHENTICATE, 2, auth_bytes=b"\0mallory\0guess"))
+    recording.feed(REQUEST, CLIENT[0] + CLIENT[1] + request(SASL_AUTHENTICATE, 2, auth_bytes=b"\0mallory\0guess"))
     recording.feed(RESPONSE, BROKER[0] + BROKER[1])
     assert recording.principals() == ["alice"]
     recording.feed(RESPONSE, refusal())
@@ -210,7 +214,7 @@ def test_who_logs_in_again_on_the_same_connection_is_noted_again_and_no_secret_i
     recording = Recording()
     log_in(recording, size)
     other = b"\0bob\0battery-staple"
-    again = [request(HANDSHAKE, 1, mechanism="PLAIN"), request(AUTHENTICATE, 2, auth_bytes=other)]
+    again = [request(SASL_HANDSHAKE, 1, mechanism="PLAIN"), request(SASL_AUTHENTICATE, 2, auth_bytes=other)]
     refused = [(REQUEST, again[0]), (RESPONSE, BROKER[0]), (REQUEST, again[1]), (RESPONSE, refusal())]
     recording.play(refused, size)
     assert recording.principals() == ["alice"]
@@ -249,7 +253,7 @@ def test_bytes_whose_frame_is_not_known_hold_up_only_their_own_direction() -> No
 def test_too_much_kept_back_masks_the_rest_of_the_secret_frame_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines, "MOST_KEPT", 100)
     recording = Recording()
-    large = request(AUTHENTICATE, 2, auth_bytes=b"s" * 300)
+    large = request(SASL_AUTHENTICATE, 2, auth_bytes=b"s" * 300)
     monkeypatch.setattr(backlog, "ENTRY_COST", 0)
     recording.feed(REQUEST, large[:90])
     assert recording.items == []
@@ -293,7 +297,7 @@ def test_of_what_nobody_can_tell_at_a_connections_end_only_how_much_it_was_is_ke
 def test_a_length_that_lies_shows_nothing_of_the_secret_behind_it(said: int, size: int) -> None:
     """A frame that says that it is shorter than its secret: what comes behind its end is no frame's."""
     recording = Recording()
-    whole = request(AUTHENTICATE, 2, auth_bytes=SECRET)
+    whole = request(SASL_AUTHENTICATE, 2, auth_bytes=SECRET)
     assert said < len(whole) - 4
     lying = said.to_bytes(4, "big") + whole[4:]
     at = 0
@@ -319,8 +323,8 @@ SERVER_TOKENS = [b"r=nonce,s=salt,i=4096", b"v=verifier"]
 def scram(recording: Recording, size: int) -> tuple[bytes, bytes]:
     """A SCRAM login in bare tokens, then a heartbeat."""
     script = [
-        (REQUEST, request(HANDSHAKE, 0, mechanism="SCRAM-SHA-256")),
-        (RESPONSE, response(HANDSHAKE, 0, error_code=0)),
+        (REQUEST, request(SASL_HANDSHAKE, 0, mechanism="SCRAM-SHA-256")),
+        (RESPONSE, response(SASL_HANDSHAKE, 0, error_code=0)),
         (REQUEST, framed(TOKENS[0])),
         (RESPONSE, framed(SERVER_TOKENS[0])),
         (REQUEST, framed(TOKENS[1])),
@@ -345,14 +349,14 @@ def test_who_logs_in_with_bare_tokens_is_noted_behind_the_last_of_them_however_t
     recording = Recording()
     scram(recording, size)
     assert recording.principals() == ["bob"]
-    expected = response(HANDSHAKE, 0, error_code=0) + framed(SERVER_TOKENS[0]) + framed(SERVER_TOKENS[1])
+    expected = response(SASL_HANDSHAKE, 0, error_code=0) + framed(SERVER_TOKENS[0]) + framed(SERVER_TOKENS[1])
     assert recording.written_before_principal(RESPONSE) == len(expected)
 
 
 def test_bare_tokens_that_are_not_accepted_name_nobody() -> None:
     recording = Recording()
-    recording.feed(REQUEST, request(HANDSHAKE, 0, mechanism="SCRAM-SHA-256"))
-    recording.feed(RESPONSE, response(HANDSHAKE, 0, error_code=0))
+    recording.feed(REQUEST, request(SASL_HANDSHAKE, 0, mechanism="SCRAM-SHA-256"))
+    recording.feed(RESPONSE, response(SASL_HANDSHAKE, 0, error_code=0))
     for asked, answered in zip(TOKENS, (SERVER_TOKENS[0], b"e=invalid-proof"), strict=True):
         recording.feed(REQUEST, framed(asked))
         recording.feed(RESPONSE, framed(answered))
@@ -363,8 +367,8 @@ def test_the_request_that_ends_a_kerberos_login_stands_behind_the_verdict_howeve
     for size in range(1, len(CLIENT[2])):
         recording = Recording()
         for direction, data in (
-            (REQUEST, request(HANDSHAKE, 0, mechanism="GSSAPI")),
-            (RESPONSE, response(HANDSHAKE, 0, error_code=0)),
+            (REQUEST, request(SASL_HANDSHAKE, 0, mechanism="GSSAPI")),
+            (RESPONSE, response(SASL_HANDSHAKE, 0, error_code=0)),
             (REQUEST, framed(b"a ticket")),
             (RESPONSE, framed(b"a proof")),
             (REQUEST, CLIENT[2][:size]),
@@ -397,16 +401,13 @@ def test_a_verdict_on_a_login_stands_before_the_bytes_that_it_is_about(size: int
 @given(st.integers(0, 1 << 32), st.sampled_from([1, 3, 20, 200, 5000]))
 def test_no_byte_of_a_secret_is_ever_written(seed: int, largest: int) -> None:
     rng = random.Random(seed)
-    talk = traffic.cut(rng, traffic.talk(rng, 1, 12, (AUTHENTICATE, HEARTBEAT, 3)), largest)
+    talk = traffic.cut(rng, traffic.talk(rng, 1, 12, (SASL_AUTHENTICATE, HEARTBEAT, 3)), largest)
     recording = Recording()
     for chunk in talk.chunks:
         recording.feed(chunk.direction, chunk.data)
     secrets = {call.secret for call in talk.calls if call.secret}
     for direction, stream in zip(Direction, talk.streams(), strict=True):
         assert recording.stream(direction) == blank(stream, *sorted(secrets, key=len, reverse=True))
-
-
-CREATE_TOPICS, DESCRIBE_CONFIGS = 19, 32
 
 
 def settings_of(*values: str) -> bytes:

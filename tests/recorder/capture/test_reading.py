@@ -8,10 +8,10 @@ import pytest
 
 from proxy.wire import catalog
 from proxy.wire.error_paths import Unread
+from proxy.wire.keys import FETCH, METADATA
 from proxy.wire.long_polls import Wait
 from recorder.capture.reading import Reading, read, read_row
 
-METADATA, FETCH, SASL_AUTHENTICATE = 3, 1, 36
 FAILED = catalog.encode_response(METADATA, 12, 1, {"topics": [{"error_code": 3, "name": "t", "partitions": []}] * 2})
 
 

@@ -7,13 +7,12 @@ from proxy.conversation.exchange import FrameKind
 from proxy.conversation.routes import Routes
 from proxy.conversation.step import Mark
 from proxy.wire import catalog
+from proxy.wire.keys import CREATE_DELEGATION_TOKEN, DESCRIBE_CONFIGS, SASL_AUTHENTICATE
 from proxy.wire.language import Field
 from recorder.capture import redaction
 from recorder.capture.redaction import Rule
 from tests.recorder.capture.traffic import framed, recording_routes
 from tests.strategies import must_codec
-
-SASL_AUTHENTICATE, CREATE_TOKEN, DESCRIBE_CONFIGS = 36, 38, 32
 
 
 def request_mark(key: int, version: int, **values: object) -> tuple[Mark, bytes]:
@@ -57,9 +56,9 @@ def test_only_the_value_of_a_token_is_hidden_not_its_length(version: int) -> Non
     assert hidden(mark, frame) == [b"v=proof"]
 
 
-@pytest.mark.parametrize("version", catalog.versions(CREATE_TOKEN))
+@pytest.mark.parametrize("version", catalog.versions(CREATE_DELEGATION_TOKEN))
 def test_every_secret_of_a_message_is_hidden(version: int) -> None:
-    mark, frame = response_mark(CREATE_TOKEN, version, {"token_id": "tökén", "hmac": b"hhhh"})
+    mark, frame = response_mark(CREATE_DELEGATION_TOKEN, version, {"token_id": "tökén", "hmac": b"hhhh"})
     assert b"hhhh" in hidden(mark, frame)
 
 

@@ -18,8 +18,9 @@ from proxy.net.cluster import routes
 from proxy.wire import catalog
 from proxy.wire.dialects import Dialect
 from proxy.wire.framing import FrameLimits
+from proxy.wire.keys import HEARTBEAT, METADATA, PRODUCE, SASL_AUTHENTICATE
 
-METADATA, HEARTBEAT, PRODUCE, SASL_AUTHENTICATE, VENDOR = 3, 12, 0, 36, 10_001
+VENDOR = 10_001
 SECRET = b"hunter2-correct-horse"
 
 

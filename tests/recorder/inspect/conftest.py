@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from proxy.wire import catalog
+from proxy.wire.keys import DESCRIBE_CONFIGS, FETCH, METADATA, PRODUCE, SASL_AUTHENTICATE
 from recorder.capture.frames import events_schema, frames_schema
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
-PRODUCE, FETCH, METADATA, SASL_AUTHENTICATE, DESCRIBE_CONFIGS = 0, 1, 3, 36, 32
 Row = dict[str, Any]
 
 

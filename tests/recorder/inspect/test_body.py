@@ -9,11 +9,11 @@ import pytest
 
 from proxy.tools.tree import Masked
 from proxy.wire import kafka07, records
+from proxy.wire.keys import API_VERSIONS, METADATA, PRODUCE, SASL_AUTHENTICATE
 from recorder.inspect.body import Body, body, needs_request
 from tests.proxy.wire.kafka07.clients import built
 
 Make = Callable[..., dict[str, Any]]
-PRODUCE, METADATA, API_VERSIONS, SASL_AUTHENTICATE = 0, 3, 18, 36
 TOPIC_ID = bytes(range(16))
 
 

@@ -8,7 +8,7 @@ from proxy.net.brokers.bootstrap import Bootstrap
 from proxy.net.sockets.race import AllLost
 from proxy.net.sockets.streams import PeerLost
 from proxy.schema.addresses import Address
-from tests.proxy.conversation.script import HEARTBEAT
+from proxy.wire.keys import HEARTBEAT
 from tests.proxy.net.cluster import Broker
 from tests.proxy.net.frames import ping, pong
 from tests.proxy.net.peers import PATIENCE

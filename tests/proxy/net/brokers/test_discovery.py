@@ -22,7 +22,8 @@ from proxy.rewrite.api_versions import reduce
 from proxy.schema.addresses import Address
 from proxy.wire import catalog
 from proxy.wire.framing import framed
-from tests.proxy.net.cluster import API_VERSIONS, METADATA, Broker
+from proxy.wire.keys import API_VERSIONS, METADATA
+from tests.proxy.net.cluster import Broker
 from tests.proxy.net.peers import HOST, Peer
 
 NODES = (Node(1, "up-1.invalid", 9092), Node(2, "up-2.invalid", 9093))

@@ -26,7 +26,8 @@ from proxy.net.sockets.streams import Stream
 from proxy.net.state.file import State
 from proxy.schema.addresses import Address
 from proxy.wire.dialects import Dialect
-from tests.proxy.net.cluster import API_VERSIONS, METADATA, Broker
+from proxy.wire.keys import API_VERSIONS, METADATA
+from tests.proxy.net.cluster import Broker
 from tests.proxy.net.peers import HOST, deaf
 from tests.proxy.net.relays import Listeners, settings
 

@@ -12,8 +12,8 @@ from trio.testing import wait_all_tasks_blocked
 
 from proxy.conversation import Direction
 from proxy.mapping.nodes import Node
-from proxy.rewrite.addresses import METADATA
 from proxy.units import MIB
+from proxy.wire.keys import METADATA, SASL_AUTHENTICATE
 from tests.proxy.conversation import script
 from tests.proxy.conversation.script import produce, request
 from tests.proxy.net.frames import (
@@ -27,7 +27,6 @@ from tests.proxy.net.frames import (
 from tests.proxy.net.relays import UPSTREAM, relaying
 from tests.proxy.rewrite.responses import values
 
-SASL_AUTHENTICATE = 36
 NODE = Node(7, UPSTREAM, 9092)
 
 

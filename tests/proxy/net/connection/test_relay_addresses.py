@@ -11,21 +11,13 @@ from trio.testing import wait_all_tasks_blocked
 from proxy.conversation import Cause, Direction
 from proxy.mapping.nodes import Node
 from proxy.rewrite import api_versions
-from proxy.rewrite.addresses import FETCH, METADATA, PRODUCE
 from proxy.schema.addresses import Address
 from proxy.wire import catalog
 from proxy.wire.framing import framed
+from proxy.wire.keys import API_VERSIONS, FETCH, METADATA, PRODUCE
 from tests.proxy.conversation import script
 from tests.proxy.conversation.script import request
-from tests.proxy.net.frames import (
-    API_VERSIONS,
-    answer,
-    api_versions_newer,
-    ask,
-    ping,
-    pong,
-    take_now,
-)
+from tests.proxy.net.frames import answer, api_versions_newer, ask, ping, pong, take_now
 from tests.proxy.net.relays import UPSTREAM, Relaying, listens, relaying
 from tests.proxy.rewrite.responses import CARRYING, CORRELATION_ID, labelled, read, replaced_slowly, values
 

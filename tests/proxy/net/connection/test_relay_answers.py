@@ -9,18 +9,10 @@ from proxy.net.connection.relay import MOST_MADE
 from proxy.net.sockets.streams import RECEIVE_SIZE
 from proxy.rewrite import api_versions
 from proxy.units import MIB
+from proxy.wire.keys import API_VERSIONS
 from tests.proxy.conversation import script
 from tests.proxy.conversation.script import request
-from tests.proxy.net.frames import (
-    API_VERSIONS,
-    NEWER,
-    SMALL,
-    api_versions_newer,
-    ping,
-    pong,
-    said_until_stuck,
-    take_now,
-)
+from tests.proxy.net.frames import NEWER, SMALL, api_versions_newer, ping, pong, said_until_stuck, take_now
 from tests.proxy.net.relays import relaying
 
 

@@ -13,20 +13,12 @@ from trio.testing import wait_all_tasks_blocked
 
 from proxy.conversation import Cause, Direction
 from proxy.net.sockets.streams import PeerLost, Stream
-from proxy.rewrite.addresses import FETCH, FIND_COORDINATOR, METADATA, PRODUCE
 from proxy.units import MIB
 from proxy.wire import catalog
 from proxy.wire.framing import framed
+from proxy.wire.keys import DESCRIBE_CLUSTER, FETCH, FIND_COORDINATOR, METADATA, PRODUCE
 from tests.proxy.conversation.script import produce, request, response
-from tests.proxy.net.frames import (
-    DESCRIBE_CLUSTER,
-    SMALL,
-    Sink,
-    not_now,
-    ping,
-    pong,
-    take_now,
-)
+from tests.proxy.net.frames import SMALL, Sink, not_now, ping, pong, take_now
 from tests.proxy.net.peers import Peer
 from tests.proxy.net.relays import Relaying, relaying
 

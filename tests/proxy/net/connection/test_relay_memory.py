@@ -9,8 +9,8 @@ from trio.testing import wait_all_tasks_blocked
 from proxy.conversation import Cause, Direction
 from proxy.net.limits.held_bytes import HeldBytes
 from proxy.net.sockets.streams import RECEIVE_SIZE
-from proxy.rewrite.addresses import METADATA
 from proxy.units import MIB
+from proxy.wire.keys import METADATA
 from tests.proxy.conversation.script import produce
 from tests.proxy.net.frames import (
     SMALL,

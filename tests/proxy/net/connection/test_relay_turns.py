@@ -16,11 +16,11 @@ from proxy.net.connection.relay import TURN
 from proxy.wire import catalog
 from proxy.wire.dialects import Dialect
 from proxy.wire.framing import framed
-from tests.proxy.conversation.script import HEARTBEAT, VENDOR, request, response
+from proxy.wire.keys import CREATE_TOPICS, HEARTBEAT, SASL_AUTHENTICATE
+from tests.proxy.conversation.script import VENDOR, request, response
 from tests.proxy.net.frames import ask, ping, pong, say_now
 from tests.proxy.net.relays import Relaying, Watcher, relaying
 
-AUTHENTICATE, CREATE_TOPICS, METADATA = 36, 19, 3
 SPECIAL = TURN // Side.special
 # bytes of a frame that is looked through
 PIECE = TURN * BYTES
@@ -56,7 +56,7 @@ class Flood(NamedTuple):
 FLOODS = {
     "plain": Flood(request(HEARTBEAT, 3, 1), 3 * TURN, TURN),
     "unknown": Flood(request(VENDOR, 0, 1), 5 * SPECIAL, SPECIAL),
-    "tokens": Flood(request(AUTHENTICATE, 0, 1, b"\0\0\0\1s"), 5 * SPECIAL, SPECIAL),
+    "tokens": Flood(request(SASL_AUTHENTICATE, 0, 1, b"\0\0\0\1s"), 5 * SPECIAL, SPECIAL),
     "settings": Flood(ask(CREATE_TOPICS, 5), 5 * SPECIAL, SPECIAL),
     "fetches of 0.7": Flood(framed(b"\0\1"), 3 * TURN, TURN, OLD),
 }
@@ -80,7 +80,7 @@ async def test_of_a_flood_of_requests_others_wait_for_no_more_than_a_turn(flood:
     assert all(0 < len(chunk) <= flood.most * len(flood.frame) for chunk in log.of("flood"))
 
 
-@pytest.mark.parametrize("asked", [ping, lambda number: request(AUTHENTICATE, 0, number)], ids=["plain", "tokens"])
+@pytest.mark.parametrize("asked", [ping, lambda number: request(SASL_AUTHENTICATE, 0, number)], ids=["plain", "tokens"])
 async def test_of_a_flood_of_answers_others_wait_for_no_more_than_a_turn(asked: Callable[[int], bytes]):
     log, count = Log(), 2 * TURN
     requests = b"".join(map(asked, range(count)))

@@ -14,15 +14,14 @@ from proxy.net.connection import rewriting
 from proxy.net.connection.rewriting import Held, Passed, TooLarge, Walked, is_rewritten, rewriter
 from proxy.net.limits.held_bytes import SMALL, HeldBytes, Share
 from proxy.net.state.file import State
-from proxy.rewrite.addresses import FETCH, METADATA
 from proxy.schema.addresses import Address
 from proxy.wire import catalog
 from proxy.wire.errors import WireError
 from proxy.wire.framing import api_word, framed
+from proxy.wire.keys import API_VERSIONS, FETCH, METADATA
 from tests.proxy.net.relays import Listeners, Watcher, settings
 from tests.proxy.rewrite.responses import CARRYING, WALKED, labelled, read, replaced_slowly, response, values
 
-API_VERSIONS = 18
 NODE = Node(7, "up-7.invalid", 9092)
 LIMIT = 1024 * 1024
 

@@ -16,7 +16,7 @@ from proxy.net.state.writer import StateWriter
 from proxy.schema.addresses import Address
 from proxy.wire import catalog
 from proxy.wire.framing import framed
-from tests.proxy.net.cluster import METADATA
+from proxy.wire.keys import METADATA
 from tests.proxy.net.peers import HOST, PATIENCE
 from tests.proxy.net.proxies import proxying
 from tests.proxy.net.relays import settings

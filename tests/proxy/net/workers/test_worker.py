@@ -20,11 +20,11 @@ from proxy.net.workers.calls import Calls
 from proxy.net.workers.channel import ChannelMessage, channel_pair
 from proxy.net.workers.job import Job, written
 from proxy.net.workers.worker import Worker
-from proxy.rewrite.addresses import METADATA
 from proxy.schema.addresses import Address
 from proxy.wire import catalog
 from proxy.wire.framing import framed
-from tests.proxy.conversation.script import HEARTBEAT, request, response
+from proxy.wire.keys import HEARTBEAT, METADATA
+from tests.proxy.conversation.script import request, response
 from tests.proxy.net.cluster import Broker
 from tests.proxy.net.peers import HOST, PATIENCE, Peer
 from tests.proxy.net.relays import Watcher, settings, whole

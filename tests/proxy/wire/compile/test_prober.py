@@ -5,10 +5,9 @@ import tracemalloc
 import pytest
 
 from proxy.wire.error_probes import MOST_ELEMENTS, FoundErrors
+from proxy.wire.keys import CREATE_TOPICS, DESCRIBE_CONFIGS, FETCH, HEARTBEAT, METADATA, PRODUCE
 from tests.proxy.wire.probing import MIB, found_whole, frame_of, in_pieces, probe_of
 from tests.strategies import must_codec
-
-PRODUCE, FETCH, METADATA, HEARTBEAT, CREATE_TOPICS, DESCRIBE_CONFIGS = 0, 1, 3, 12, 19, 32
 
 
 def produced(codes: list[int], version: int = 9) -> bytes:

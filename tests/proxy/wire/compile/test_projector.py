@@ -2,10 +2,10 @@ import inspect
 
 import pytest
 
+from proxy.wire.keys import FETCH, METADATA
 from proxy.wire.primitives import TagSpan
 from tests.strategies import must_codec
 
-METADATA, FETCH = 3, 1
 BROKERS = [{"node_id": 1, "host": "one", "port": 9092, "rack": "r"}, {"node_id": 2, "host": "zwei", "port": 9093}]
 
 

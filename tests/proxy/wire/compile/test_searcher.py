@@ -12,6 +12,7 @@ from proxy.wire.apis import Kind
 from proxy.wire.compile.searcher import FLAG, NAME, SECRET, SENSITIVE
 from proxy.wire.errors import Malformed, Truncated, WireError
 from proxy.wire.framing import framed
+from proxy.wire.keys import ALTER_CONFIGS, CREATE_TOPICS, DESCRIBE_CONFIGS, SASL_AUTHENTICATE
 from proxy.wire.language import Field
 from proxy.wire.plain_settings import PLAIN_SETTINGS, may_be_secret
 from tests.strategies import EVERY_MESSAGE, must_codec, values_of, without_unknown_tags
@@ -29,7 +30,6 @@ def spelled(message: Message) -> str:
 with_secrets = pytest.mark.parametrize("message", WITH_SECRETS, ids=spelled)
 WITH_TAGS = [message for message in WITH_SECRETS if catalog.is_flexible(*message[1:])]
 with_tags = pytest.mark.parametrize("message", WITH_TAGS, ids=spelled)
-CREATE_TOPICS, DESCRIBE_CONFIGS, ALTER_CONFIGS, AUTHENTICATE = 19, 32, 33, 36
 
 
 def named(values: Any, rng: random.Random) -> Any:
@@ -213,8 +213,8 @@ def test_a_settings_name_may_be_cut_by_a_piece() -> None:
 
 
 def test_more_pieces_than_the_message_has_are_an_error() -> None:
-    search = must_codec("request", AUTHENTICATE, 0).search()
-    search.feed(frame_of(("request", AUTHENTICATE, 0), {"auth_bytes": b"secret"}))
+    search = must_codec("request", SASL_AUTHENTICATE, 0).search()
+    search.feed(frame_of(("request", SASL_AUTHENTICATE, 0), {"auth_bytes": b"secret"}))
     search.feed(b"")
     with pytest.raises(Malformed):
         search.feed(b"x")

@@ -3,9 +3,10 @@ from contextlib import suppress
 
 from proxy.wire import catalog
 from proxy.wire.errors import WireError
+from proxy.wire.keys import CONSUMER_GROUP_HEARTBEAT, FETCH, SHARE_FETCH
 from tests.strategies import must_codec
 
-FETCH, SHARE_FETCH, CONSUMER_GROUP_HEARTBEAT, MIB = 1, 78, 68, 1 << 20
+MIB = 1 << 20
 
 
 def test_a_record_of_any_size_is_one_step() -> None:

@@ -8,7 +8,8 @@ from proxy.wire import apis, catalog, embedded
 from proxy.wire.apis import Kind
 from proxy.wire.compile.layout import layout
 from proxy.wire.embedded import Embedded, decode_field, encode_blob, expand, expand_data
-from proxy.wire.embedded.fields import ENVELOPE, HOLDERS, STICKY_DATA, Content
+from proxy.wire.embedded.fields import HOLDERS, STICKY_DATA, Content
+from proxy.wire.keys import ENVELOPE
 from proxy.wire.language import Message
 from tests.strategies import field_paths
 

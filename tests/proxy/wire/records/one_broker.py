@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from proxy import wire
+from proxy.wire.keys import API_VERSIONS, FETCH, FIND_COORDINATOR, LIST_OFFSETS, METADATA, PRODUCE
 
-PRODUCE, FETCH, LIST_OFFSETS, METADATA, FIND_COORDINATOR, API_VERSIONS = 0, 1, 2, 3, 10, 18
 NO_COORDINATOR = 15
 TOPIC = "records"
 # magic -> the newest versions of Produce and Fetch that carry it

@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from proxy import wire
+from proxy.wire.keys import FETCH, PRODUCE
 from proxy.wire.records import (
     Compression,
     Record,
@@ -22,7 +23,7 @@ from proxy.wire.records import (
     write_message_set,
 )
 from tests.brokers.mock import MockCluster
-from tests.proxy.wire.records.one_broker import FETCH, PRODUCE, TOPIC, one_broker
+from tests.proxy.wire.records.one_broker import TOPIC, one_broker
 from tests.proxy.wire.records.samples import BATCH_CODECS, MESSAGE_CODECS, plain_records
 
 SECONDS = 30
