@@ -23,10 +23,10 @@ from proxy import wiring
 from proxy.command_line import end_as_other_tools, write_any_text
 from proxy.log import log, log_to_stderr
 from proxy.schema.errors import BadSetting
+from proxy.schema.toml import dotted
 from proxy.settings.load import Loaded, load
 from proxy.settings.reload import Reloaded, reloaded, why_it_waits
 from proxy.settings.sources import CONFIG
-from proxy.settings.wording import dotted
 from proxy.standard_error import never_wait
 from proxy.terminal import echo, harmless
 
@@ -244,7 +244,7 @@ def proxy(config: Path | None, **flags: Any) -> None:
     try:
         sys.exit(_run_proxy(loaded, config, flags))
     except BadSetting as error:
-        raise Wrong(*loaded.retold(error)) from error
+        raise Wrong(*loaded.told(error)) from error
 
 
 def _run_proxy(loaded: Loaded, config: Path | None, flags: dict[str, Any]) -> int:

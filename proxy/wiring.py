@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from proxy.config import ProxySettings
 from proxy.schema.errors import BadSetting
+from proxy.schema.faults import Fault, Setting
 
 if TYPE_CHECKING:
     from proxy.net import Observer
@@ -57,4 +58,8 @@ def share(capture: CaptureSettings | None, workers: int) -> CaptureSettings | No
 
 
 def _not_a_capture(folder: Path, error: OSError) -> BadSetting:
-    return BadSetting(f"--record {folder}: {error}; right would be a folder of yours, --record capture")
+    return BadSetting(Fault((_folder(folder), f": {error}"), ("a folder of yours, ", _folder("capture"))))
+
+
+def _folder(path: Path | str) -> Setting:
+    return Setting("capture.folder", path, of_cluster=False)

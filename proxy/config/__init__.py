@@ -1,8 +1,8 @@
 """The settings of a proxy: values that are right once they exist.
 
-A wrong one is a `BadSetting`, with a line and a right example for each thing that is wrong, in the words of the flags;
-`settings/wording.py` says it in a file's words. What stands in the annotations is what a user may set, where, and why:
-`settings/` reads it, and docs/settings.md is made of it.
+A wrong one is a `BadSetting`, with a fault for each thing that is wrong: the keys, the reason, a right example. What
+stands in the annotations is what a user may set, where, and why: `settings/` reads it, and docs/settings.md is made of
+it.
 
 log.py       how the log is written
 mapping.py   a cluster: where brokers and listeners are
@@ -14,11 +14,12 @@ places.py    the ports and files that it claims
 whole.py     the proxy: its clusters and what they share
 """
 
-from proxy.config.cluster import MAIN, ClusterSettings, Others, ProxyHeader
+from proxy.config.cluster import ClusterSettings, Others, ProxyHeader
 from proxy.config.log import Format, Level, LogSettings
 from proxy.config.mapping import MappingKind
 from proxy.config.places import default_state_file
 from proxy.config.whole import ProxySettings
+from proxy.schema.flags import MAIN
 
 __all__ = [
     "MAIN",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from ipaddress import IPv4Network, IPv6Network
 from typing import Annotated
@@ -18,13 +18,12 @@ from proxy.mapping.nodes import Misplaced, NodeMap, ip_of
 from proxy.mapping.ports import PortMap
 from proxy.schema.addresses import NETWORKS
 from proxy.schema.errors import BadSetting
+from proxy.schema.faults import Fault, Setting
+from proxy.schema.flags import MAIN
 from proxy.schema.keys import Key, wrong_values
 from proxy.schema.kinds import SWITCH, TIMEOUT, choice
 from proxy.wire.dialects import Dialect
 from proxy.wire.framing import FrameLimits
-
-# the cluster that flags speak of
-MAIN = "main"
 
 
 class ProxyHeader(StrEnum):
@@ -126,13 +125,11 @@ class ClusterSettings(Flow):
 
     def __post_init__(self) -> None:
         wrong = [*wrong_values(self), *self._wrong_upstream(), *self._wrong_mapping(), *self._wrong_header()]
-        wrong += wrong_together(self.tls, self.upstream_tls, f"clusters.{self.name}")
+        wrong += wrong_together(self.tls, self.upstream_tls)
         try:
             object.__setattr__(self, "node_map", self._made_map())
         except Misplaced as error:
-            # keys that are no flags: nobody else says whose they are
-            said = (line if line.startswith(("--", "the ")) else f"clusters.{self.name}.{line}" for line in error.lines)
-            wrong.extend(said)
+            wrong += error.faults
         if wrong:
             raise BadSetting(*wrong, cluster=self.name)
 
@@ -157,33 +154,29 @@ class ClusterSettings(Flow):
         places = (self.listen, self.advertise, self.nodes, self.node_ports, self.node_count, self.remembered)
         return PortMap(*places, told=self.advertised, told_base=self.advertise_ports)
 
-    def _wrong_mapping(self) -> Iterator[str]:
+    def _wrong_mapping(self) -> Iterator[Fault]:
         """Keys that only another mapping or dialect has a use for, and what is missing for this one."""
         if self.dialect is Dialect.KAFKA_07:
             yield from wrong_with_07(self)
             return
-        where = f"clusters.{self.name}"
+        mapping = Setting("mapping", self.mapping)
         for key in NEEDLESS[self.mapping]:
             if getattr(self, key) not in (None, {}):
-                yield f'{where}.{key} means nothing with mapping = "{self.mapping}"; right would be leaving one out'
+                yield Fault((Setting(key), " means nothing with ", replace(mapping, is_short=True)), "leaving one out")
         if self.mapping is MappingKind.SNI and self.tls is None:
-            right = f'{where}.tls.certificate = "/etc/wiretap/proxy.pem"'
-            yield f'{where}.mapping = "sni" needs TLS towards clients; right would be adding {right}'
+            right = Setting("tls.certificate", "/etc/wiretap/proxy.pem", is_short=False)
+            yield Fault((mapping, " needs TLS towards clients"), ("adding ", right))
 
-    def _wrong_header(self) -> Iterator[str]:
+    def _wrong_header(self) -> Iterator[Fault]:
         """Keys about the header that nothing asks for."""
-        where = f"clusters.{self.name}.proxy_protocol"
         if self.trusted is not None and not self.accept_proxy:
-            yield f"{where}.trusted means nothing without a header; right would be {where}.accept = true too"
+            right = Setting("proxy_protocol.accept", True, is_short=False)
+            yield Fault((Setting("proxy_protocol.trusted"), " means nothing without a header"), (right, " too"))
         if self.others is not Others.REFUSED and self.trusted is None:
-            yield (
-                f"{where}.others means nothing where everybody is trusted; "
-                f'right would be {where}.trusted = ["10.0.0.0/8"] too'
-            )
+            wrong = Setting("proxy_protocol.others"), " means nothing where everybody is trusted"
+            yield Fault(wrong, (Setting("proxy_protocol.trusted", ["10.0.0.0/8"], is_short=False), " too"))
 
-    def _wrong_upstream(self) -> Iterator[str]:
+    def _wrong_upstream(self) -> Iterator[Fault]:
         if self.listen in self.upstream:
-            yield (
-                f"--upstream {self.listen} is the proxy's own listener, --listen {self.listen}; "
-                "right would be --upstream broker-1:9092"
-            )
+            upstream, listen = Setting("upstream", (self.listen,)), Setting("listen", self.listen)
+            yield Fault((upstream, " is the proxy's own listener, ", listen), Setting("upstream", ("broker-1:9092",)))

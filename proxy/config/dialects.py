@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import MISSING, fields
 from typing import Any
 
+from proxy.schema.faults import Fault, Setting
+
 # about nodes and what clients are told of them: no answer of Kafka 0.7 names any
 NEEDLESS = (
     *("advertise", "node_ports", "node_count", "nodes", "mapping", "own_node", "bootstrap_name"),
@@ -13,20 +15,17 @@ NEEDLESS = (
 )
 
 
-def wrong_with_07(cluster: Any) -> Iterator[str]:
-    """A line for each thing in the settings of a cluster of 0.7 that it has no use for."""
-    dialect = f'dialect = "{cluster.dialect}"'
+def wrong_with_07(cluster: Any) -> Iterator[Fault]:
+    """A fault for each thing in the settings of a cluster of 0.7 that it has no use for."""
+    dialect = Setting("dialect", cluster.dialect, is_short=True)
     for field in fields(cluster):
         if field.name in NEEDLESS and getattr(cluster, field.name) != _default(field):
-            yield (
-                f"clusters.{cluster.name}.{field.name} means nothing with {dialect}, whose brokers' addresses stand "
-                "in ZooKeeper; right would be leaving one out"
-            )
+            why = ", whose brokers' addresses stand in ZooKeeper"
+            yield Fault((Setting(field.name), " means nothing with ", dialect, why), "leaving one out")
     if len(cluster.upstream) > 1:
-        yield (
-            f"--upstream {','.join(map(str, cluster.upstream))} names several brokers, and with {dialect} a listener "
-            f"stands for one; right would be --upstream {cluster.upstream[0]} and another cluster for each other broker"
-        )
+        several = Setting("upstream", cluster.upstream), " names several brokers, and with "
+        one = Setting("upstream", cluster.upstream[:1]), " and another cluster for each other broker"
+        yield Fault((*several, dialect, " a listener stands for one"), one)
 
 
 def _default(field: Any) -> Any:

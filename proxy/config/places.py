@@ -8,11 +8,13 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from proxy.config.cluster import MAIN, ClusterSettings
+from proxy.config.cluster import ClusterSettings
 from proxy.config.mapping import MappingKind
 from proxy.mapping.nodes import WILDCARDS
 from proxy.mapping.ports import usual_ports
 from proxy.schema.addresses import Address
+from proxy.schema.faults import Fault
+from proxy.schema.flags import MAIN
 from proxy.wire.dialects import Dialect
 
 # clusters that are named to one which wants what is theirs: where all want the same, it would be all of them to each
@@ -71,16 +73,17 @@ def demand(name: str, fields: Mapping[str, Any], unknown: Container[str] = ()) -
     return Demand(name, tuple(places), said["state"], said["mapping"] is MappingKind.SNI)
 
 
-def wrong_demands(demands: Iterable[Demand]) -> Iterator[str]:
+def wrong_demands(demands: Iterable[Demand]) -> Iterator[Fault]:
     """No two clusters may want the same port, whatever nodes they turn out to have; nor the same state file."""
     ground, states = Ground(), dict[Path, str]()
     for one in demands:
         for other in ground.take(one)[:MOST_CLASHES]:
-            yield f"clusters.{one.name} and clusters.{other.name} both want {_clash(other, one)}" + _advice(other, one)
+            wrong = f"clusters.{one.name} and clusters.{other.name} both want {_clash(other, one)}"
+            yield Fault(wrong + _why(other, one), _advice(other, one))
         if one.state is not None and (other_name := states.setdefault(one.state, one.name)) != one.name:
-            yield (
-                f"clusters.{one.name}.state {one.state} is the file of clusters.{other_name} too; "
-                f"right would be clusters.{one.name}.state nodes-{one.name}.json"
+            yield Fault(
+                f"clusters.{one.name}.state {one.state} is the file of clusters.{other_name} too",
+                f"clusters.{one.name}.state nodes-{one.name}.json",
             )
 
 
@@ -156,16 +159,20 @@ def _clash(one: Demand, other: Demand) -> str:
     raise AssertionError("the ground is taken by nobody else")
 
 
+def _why(one: Demand, other: Demand) -> str:
+    return "; one TLS port is one cluster's, and names don't tell two apart" if _are_alike(one, other) else ""
+
+
 def _advice(one: Demand, other: Demand) -> str:
-    if one.is_one_port and other.is_one_port:
-        return (
-            "; one TLS port is one cluster's, and names don't tell two apart; right would be another port for each: "
-            f'clusters.{other.name}.listen = "{Address(other.places[0].host, one.last_port % 65535 + 1)}"'
-        )
-    return (
-        f"; right would be ports of its own for each: clusters.{other.name} behind port {one.last_port}, "
-        "or less node_count"
-    )
+    if _are_alike(one, other):
+        listen = Address(other.places[0].host, one.last_port % 65535 + 1)
+        return f'another port for each: clusters.{other.name}.listen = "{listen}"'
+    return f"ports of its own for each: clusters.{other.name} behind port {one.last_port}, or less node_count"
+
+
+def _are_alike(one: Demand, other: Demand) -> bool:
+    """Whether each has a single TLS port."""
+    return one.is_one_port and other.is_one_port
 
 
 def default_state_file(

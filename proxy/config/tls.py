@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated
 
 from proxy.schema.addresses import HOST
+from proxy.schema.faults import Fault, Setting
 from proxy.schema.keys import Key
 from proxy.schema.kinds import PASSWORD, PATH, SWITCH, choice
 
@@ -86,13 +87,11 @@ class ListenerTls:
         """Whether a client needs no certificate."""
         return self.client_ca is None or self.clients is Clients.OPTIONAL
 
-    def wrong(self, prefix: str) -> Iterator[str]:
-        """A line for everything that does not fit together. `prefix`: how the section is called."""
+    def wrong(self) -> Iterator[Fault]:
+        """A fault for everything that does not fit together."""
         if self.clients is Clients.OPTIONAL and self.client_ca is None:
-            yield (
-                f"{prefix}.clients is {self.clients.value}, but nobody is asked for a certificate; "
-                f'right would be {prefix}.client_ca = "/etc/wiretap/clients-ca.pem" too'
-            )
+            wrong = Setting("tls.clients"), f" is {self.clients.value}, but nobody is asked for a certificate"
+            yield Fault(wrong, (Setting("tls.client_ca", "/etc/wiretap/clients-ca.pem", is_short=False), " too"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,23 +168,23 @@ class UpstreamTls:
         """What is read, and read again when it changes, by the names of its settings."""
         return _said(certificate=self.certificate, key=self.key, ca=self.ca)
 
-    def wrong(self, prefix: str) -> Iterator[str]:
-        """A line for everything that does not fit together. `prefix`: how the section is called."""
+    def wrong(self) -> Iterator[Fault]:
+        """A fault for everything that does not fit together."""
         if self.key is not None and self.certificate is None:
-            yield f'{prefix}.key has no certificate; right would be {prefix}.certificate = "/etc/wiretap/upstream.pem"'
+            right = Setting("tls.upstream.certificate", "/etc/wiretap/upstream.pem", is_short=False)
+            yield Fault((Setting("tls.upstream.key"), " has no certificate"), right)
 
 
-def wrong_together(listener: ListenerTls | None, upstream: UpstreamTls | None, prefix: str) -> Iterator[str]:
-    """A line for everything that is wrong with both. `prefix`: the cluster, "clusters.main"."""
+def wrong_together(listener: ListenerTls | None, upstream: UpstreamTls | None) -> Iterator[Fault]:
+    """A fault for everything that is wrong with both."""
     if listener is not None:
-        yield from listener.wrong(f"{prefix}.tls")
+        yield from listener.wrong()
     if upstream is None:
         return
-    yield from upstream.wrong(f"{prefix}.tls.upstream")
+    yield from upstream.wrong()
     anyone = listener is None or listener.lets_anyone_in
     if upstream.certificate is not None and anyone and not upstream.anyone_may_use_it:
-        yield (
-            f"{prefix}.tls.upstream.certificate makes every client that reaches the listener whom it names, and the "
-            f"listener lets anyone in; right would be {prefix}.tls.client_ca with clients required, or, if that is "
-            f"meant, {prefix}.tls.upstream.anyone_may_use_it = true"
-        )
+        why = " makes every client that reaches the listener whom it names, and the listener lets anyone in"
+        closed = Setting("tls.client_ca", is_short=False), " with clients required, or, if that is meant, "
+        meant = Setting("tls.upstream.anyone_may_use_it", True, is_short=False)
+        yield Fault((Setting("tls.upstream.certificate"), why), (*closed, meant))

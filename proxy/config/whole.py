@@ -12,6 +12,7 @@ from proxy.config.log import LogSettings
 from proxy.config.places import demand_of, wrong_demands
 from proxy.schema.addresses import ADDRESS, Address
 from proxy.schema.errors import BadSetting
+from proxy.schema.faults import Fault
 from proxy.schema.keys import Key, wrong_values
 from proxy.schema.kinds import COUNT, LIMIT, SECONDS, SWITCH, TIMEOUT, cut
 from proxy.units import MIB
@@ -90,15 +91,13 @@ class ProxySettings:
             raise BadSetting(*wrong)
 
 
-def wrong_names(names: Sequence[str]) -> Iterator[str]:
-    """A line for each name that no cluster can have."""
+def wrong_names(names: Sequence[str]) -> Iterator[Fault]:
+    """A fault for each name that no cluster can have."""
     if not names:
-        yield "clusters names no cluster; right would be [clusters.main] with upstream and listen"
+        yield Fault("clusters names no cluster", "[clusters.main] with upstream and listen")
     for name in names:
         if not _CLUSTER_NAME.fullmatch(name):
-            yield (
-                f"clusters.{cut(name)} is no name for a cluster; right would be small letters, digits, - and _, "
-                "[clusters.east-1]"
-            )
+            right = "small letters, digits, - and _, [clusters.east-1]"
+            yield Fault(f"clusters.{cut(name)} is no name for a cluster", right)
     if len({*names}) < len(names):
-        yield "clusters names a cluster twice; right would be a name for each, [clusters.east] and [clusters.west]"
+        yield Fault("clusters names a cluster twice", "a name for each, [clusters.east] and [clusters.west]")

@@ -16,8 +16,9 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 from types import MappingProxyType
 
-from proxy.mapping.nodes import PORTS, Misplaced, OneListener, Portless, Wanted, clash, clashes
+from proxy.mapping.nodes import PORTS, Misplaced, OneListener, Portless, Wanted, by_setting, clash, clashes
 from proxy.schema.addresses import Address, is_ip
+from proxy.schema.faults import Fault, Setting
 
 PLACEHOLDER = "{node_id}"
 # Kafka's node ids are int32
@@ -26,7 +27,7 @@ LARGEST_ID = 2**31 - 1
 NAME_LIMIT = 253
 _LABEL = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
 _ID = re.compile(r"0|[1-9][0-9]{0,9}")
-EXAMPLE = f"--advertise broker-{PLACEHOLDER}.example.org:9092"
+EXAMPLE = Setting("advertise", f"broker-{PLACEHOLDER}.example.org:9092")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +91,8 @@ class _NameMap(Portless, ABC):
         return Address(self.pattern.host(node_id), self.port)
 
     @abstractmethod
-    def _wrong(self) -> Iterator[str]:
-        """A line for each thing that is wrong."""
+    def _wrong(self) -> Iterator[Fault]:
+        """A fault for each thing that is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,34 +132,32 @@ class TemplateMap(_NameMap):
         """The listener says it: whoever dials a name arrives there."""
         return node_id
 
-    def _wrong(self) -> Iterator[str]:
+    def _wrong(self) -> Iterator[Fault]:
         yield from self._wrong_listened_for()
         yield from self._wrong_places()
 
-    def _wrong_listened_for(self) -> Iterator[str]:
+    def _wrong_listened_for(self) -> Iterator[Fault]:
         if self.own is None and not self.named:
-            yield "own_node is missing, and no other listener is a node's; right would be adding own_node = 3"
+            wrong = Setting("own_node"), " is missing, and no other listener is a node's"
+            yield Fault(wrong, ("adding ", Setting("own_node", 3)))
         if self.own is not None and self.own in self.named:
-            yield (
-                f"--node {self.own}={self.named[self.own]} and own_node = {self.own} are two listeners of one node; "
-                f"right would be own_node = {self.own} alone"
-            )
+            own = Setting("own_node", self.own, is_short=True)
+            named = Setting(f"nodes.{self.own}", self.named[self.own])
+            yield Fault((named, " and ", own, " are two listeners of one node"), (own, " alone"))
         for node_id in (*self.named, *([] if self.own is None else [self.own])):
             try:
                 self.pattern.host(node_id)
             except ValueError as error:
-                yield f"--advertise {self.advertise}: {error}; right would be {EXAMPLE}"
+                yield Fault((Setting("advertise", self.advertise), f": {error}"), EXAMPLE)
 
-    def _wrong_places(self) -> Iterator[str]:
-        flags = {f"--node {node_id}={address}": address for node_id, address in self.named.items()}
-        for flag, address in flags.items():
-            if clash(address, self.bootstrap):
-                yield (
-                    f"{flag} is the bootstrap listener, --listen {self.bootstrap}; "
-                    f"right would be own_node = {flag.removeprefix('--node ').partition('=')[0]} instead"
-                )
-        for flag, other in clashes(flags):
-            yield f"{flag} and {other} are the same listener; give each node a port of its own"
+    def _wrong_places(self) -> Iterator[Fault]:
+        listeners = by_setting(self.named)
+        for setting, node_id in zip(listeners, self.named, strict=True):
+            if clash(self.named[node_id], self.bootstrap):
+                wrong = setting, " is the bootstrap listener, ", Setting("listen", self.bootstrap)
+                yield Fault(wrong, (Setting("own_node", node_id), " instead"))
+        for setting, other in clashes(listeners):
+            yield Fault((setting, " and ", other, " are the same listener; give each node a port of its own"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,30 +191,34 @@ class SniMap(_NameMap, OneListener):
             raise ValueError("the client asks for a name that is no node's, nor the bootstrap listener's")
         return found
 
-    def _wrong(self) -> Iterator[str]:
-        right = 'right would be bootstrap_name = "kafka.example.org"'
+    def _wrong(self) -> Iterator[Fault]:
+        name, right = Setting("bootstrap_name", self.bootstrap_name), Setting("bootstrap_name", "kafka.example.org")
         if self.pattern.is_numeric:
-            yield f"--advertise {self.advertise} is no name, and clients ask for names alone; right would be {EXAMPLE}"
+            wrong = Setting("advertise", self.advertise), " is no name, and clients ask for names alone"
+            yield Fault(wrong, EXAMPLE)
         if self.bootstrap_name is None:
-            yield f"--listen {self.bootstrap} has no name that clients find the cluster by; {right}"
+            listen = Setting("listen", self.bootstrap)
+            yield Fault((listen, " has no name that clients find the cluster by"), right)
         elif not _is_name(self.bootstrap_name) or self.bootstrap_name.rpartition(".")[2].isdigit():
-            yield f'bootstrap_name = "{self.bootstrap_name}" is no host name; {right}'
+            yield Fault((name, " is no host name"), right)
         elif (found := self.pattern.node_of(self.bootstrap_name)) is not None:
-            yield f'bootstrap_name = "{self.bootstrap_name}" is the name of node {found}; {right}'
+            yield Fault((name, f" is the name of node {found}"), right)
 
 
 def _read_advertise(advertise: str | None, bootstrap: Address) -> tuple[HostPattern, int]:
     if advertise is None:
-        raise Misplaced(f"advertise is missing: clients are to dial names; right would be adding {EXAMPLE}")
+        missing = Setting("advertise"), " is missing: clients are to dial names"
+        raise Misplaced(Fault(missing, ("adding ", EXAMPLE)))
+    said = Setting("advertise", advertise)
     host, colon, port = advertise.rpartition(":") if ":" in advertise else (advertise, "", "")
     if colon and not (port.isascii() and port.isdigit() and int(port) in PORTS):
-        raise Misplaced(f"--advertise {advertise} has no port between 1 and 65535; right would be {EXAMPLE}")
+        raise Misplaced(Fault((said, " has no port between 1 and 65535"), EXAMPLE))
     if not colon and not bootstrap.port:
-        raise Misplaced(f"--advertise {advertise} has no port, nor has --listen; right would be {EXAMPLE}")
+        raise Misplaced(Fault((said, " has no port, nor has ", Setting("listen", bootstrap)), EXAMPLE))
     try:
         return HostPattern(host), int(port) if colon else bootstrap.port
     except ValueError as error:
-        raise Misplaced(f"--advertise {advertise} {error}; right would be {EXAMPLE}") from error
+        raise Misplaced(Fault((said, f" {error}"), EXAMPLE)) from error
 
 
 def _is_name(host: str) -> bool:

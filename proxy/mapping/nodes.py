@@ -3,9 +3,12 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from proxy.schema.addresses import Address, is_host, is_ip
+from proxy.schema.faults import Fault, Setting
+
+Listener = TypeVar("Listener")
 
 PORTS = range(1, 1 << 16)
 
@@ -35,11 +38,11 @@ class Wanted(NamedTuple):
 
 
 class Misplaced(ValueError):
-    """Rules for places that can't be: each argument is a line that names the flag and a right example."""
+    """Rules for places that can't be: each argument is a fault of the settings that say them."""
 
-    def __init__(self, *lines: str) -> None:
-        super().__init__("\n".join(lines))
-        self.lines = lines
+    def __init__(self, *faults: Fault) -> None:
+        super().__init__("\n".join(map(str, faults)))
+        self.faults = faults
 
 
 class NodeMap(Protocol):
@@ -139,19 +142,24 @@ def ip_of(host: str) -> IPv4Address | IPv6Address:
     return getattr(address, "ipv4_mapped", None) or address
 
 
-def clashes(listeners: Mapping[str, Address]) -> Iterator[tuple[str, str]]:
+def by_setting(named: Mapping[int, Address]) -> dict[Setting, Address]:
+    """The listeners of nodes by the settings that name them."""
+    return {Setting(f"nodes.{node_id}", address): address for node_id, address in named.items()}
+
+
+def clashes(listeners: Mapping[Listener, Address]) -> Iterator[tuple[Listener, Listener]]:
     """Listeners that can't be open beside an earlier one, each behind the first of these."""
     # by port and host; of a port the first of all hosts, and the first that is open on every interface
-    first: dict[tuple[int, str | None], str] = {}
-    for flag, address in listeners.items():
+    first: dict[tuple[int, str | None], Listener] = {}
+    for listener, address in listeners.items():
         port, is_wild = address.port, address.host in WILDCARDS
         if port == 0:
             continue
         earlier = first.get((port, None if is_wild else address.host)) or first.get((port, "*"))
         if earlier is not None:
-            yield earlier, flag
+            yield earlier, listener
         for place in ((port, "*" if is_wild else address.host), (port, None)):
-            first.setdefault(place, flag)
+            first.setdefault(place, listener)
 
 
 def is_dialled(host: str) -> bool:

@@ -16,8 +16,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from proxy.mapping.nodes import PORTS, WILDCARDS, Misplaced, Wanted, clash, clashes, is_dialled
+from proxy.mapping.nodes import PORTS, WILDCARDS, Misplaced, Wanted, by_setting, clash, clashes, is_dialled
 from proxy.schema.addresses import Address
+from proxy.schema.faults import Fault, Setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class PortMap:
 
     def __post_init__(self) -> None:
         checks = (self._wrong_hosts, self._wrong_range, self._wrong_named, self._wrong_remembered, self._wrong_told)
-        wrong = [line for check in (*checks, self._wrong_told_base) for line in check()]
+        wrong = [fault for check in (*checks, self._wrong_told_base) for fault in check()]
         if wrong:
             raise Misplaced(*wrong)
         kept, warnings = self._reconciled()
@@ -118,74 +119,83 @@ class PortMap:
         """Whether the port, which the node has got, is to be remembered: it was picked freely, now or before."""
         return port == self.remembered.get(node_id) or port not in self.wanted(node_id).ports
 
-    def _wrong_hosts(self) -> Iterator[str]:
-        if self.advertise is not None and not is_dialled(self.advertise):
-            yield (
-                f"--advertise {self.advertise} is no host that a client can dial; "
-                "right would be --advertise proxy.example.org, without a port"
-            )
-        listeners = {f"--listen {self.bootstrap}": self.bootstrap} | self._flags()
-        for flag, address in listeners.items():
-            if address.host in WILDCARDS and self.advertise is None:
-                yield (
-                    f"{flag} listens on every interface, so clients must be told a host; "
-                    "right would be adding --advertise proxy.example.org"
-                )
+    @property
+    def _listen(self) -> Setting:
+        return Setting("listen", self.bootstrap)
 
-    def _wrong_range(self) -> Iterator[str]:
+    @property
+    def _base(self) -> Setting:
+        return Setting("node_ports", self.base)
+
+    @property
+    def _count(self) -> Setting:
+        return Setting("node_count", self.count)
+
+    def _wrong_hosts(self) -> Iterator[Fault]:
+        right = Setting("advertise", "proxy.example.org")
+        if self.advertise is not None and not is_dialled(self.advertise):
+            wrong = Setting("advertise", self.advertise), " is no host that a client can dial"
+            yield Fault(wrong, (right, ", without a port"))
+        listeners = {self._listen: self.bootstrap} | by_setting(self.named)
+        for setting, address in listeners.items():
+            if address.host in WILDCARDS and self.advertise is None:
+                wrong = setting, " listens on every interface, so clients must be told a host"
+                yield Fault(wrong, ("adding ", right))
+
+    def _wrong_range(self) -> Iterator[Fault]:
         if self.count < 0:
-            yield f"--node-count {self.count} is below 0; right would be --node-count 1000"
+            yield Fault((self._count, " is below 0"), Setting("node_count", 1000))
         if self.base is None:
             return
         if self.base not in PORTS or self.base + self.count > PORTS.stop:
-            yield (
-                f"--node-ports {self.base} with --node-count {self.count} needs ports outside 1 to 65535; "
-                "right would be --node-ports 19000 --node-count 1000"
+            yield Fault(
+                (self._base, " with ", self._count, " needs ports outside 1 to 65535"),
+                (Setting("node_ports", 19000), " ", Setting("node_count", 1000)),
             )
         if self.bootstrap.port in self.usual:
-            yield (
-                f"--node-ports {self.base} sets aside {_shown(self.usual)}, among them --listen {self.bootstrap}; "
-                f"right would be {_clear_of(self.bootstrap.port, self.count)}"
-            )
+            wrong = self._base, f" sets aside {_shown(self.usual)}, among them ", self._listen
+            yield Fault(wrong, _clear_of(self.bootstrap.port, self.count))
 
-    def _wrong_named(self) -> Iterator[str]:
-        for (flag, address), node_id in zip(self._flags().items(), self.named, strict=True):
+    def _wrong_named(self) -> Iterator[Fault]:
+        listeners = by_setting(self.named)
+        for (setting, address), node_id in zip(listeners.items(), self.named, strict=True):
             if node_id < 0:
-                yield f"{flag}: node ids start at 0; right would be --node 0={address}"
+                yield Fault((setting, ": node ids start at 0"), Setting("nodes.0", address))
             if clash(address, self.bootstrap):
-                yield (f"{flag} is the bootstrap listener, --listen {self.bootstrap}; give the node a port of its own")
+                own = "; give the node a port of its own"
+                yield Fault((setting, " is the bootstrap listener, ", self._listen, own))
             if self.base is not None and self._usual_owner(address.port, node_id) != node_id:
-                yield (
-                    f"{flag} takes the port that --node-ports {self.base} with --node-count {self.count} keeps for "
-                    f"node {address.port - self.base}; right would be a port outside {_shown(self.usual)}"
-                )
-        for flag, other in clashes(self._flags()):
-            yield f"{flag} and {other} are the same listener; give each node a port of its own"
+                keeps = f" keeps for node {address.port - self.base}"
+                wrong = setting, " takes the port that ", self._base, " with ", self._count, keeps
+                yield Fault(wrong, f"a port outside {_shown(self.usual)}")
+        for setting, other in clashes(listeners):
+            yield Fault((setting, " and ", other, " are the same listener; give each node a port of its own"))
 
-    def _wrong_told(self) -> Iterator[str]:
-        """What clients are told; keys that are no flags are named as a file has them."""
+    def _wrong_told(self) -> Iterator[Fault]:
         for node_id, address in self.told.items():
-            key = f'advertised.{node_id} = "{address}"'
+            key = f"advertised.{node_id}"
+            setting = Setting(key, address)
             if node_id < 0:
-                yield f'{key}: node ids start at 0; right would be advertised.0 = "{address}"'
+                yield Fault((setting, ": node ids start at 0"), Setting("advertised.0", address))
             if not is_dialled(address.host) or not address.port:
-                yield f'{key} is nothing to dial; right would be advertised.{node_id} = "proxy.example:9094"'
+                yield Fault((setting, " is nothing to dial"), Setting(key, "proxy.example:9094"))
             owner = self._told_owner(address)
             if owner not in (None, node_id):
-                yield f"{key} is told of node {owner}; right would be an address of its own for each"
+                yield Fault((setting, f" is told of node {owner}"), "an address of its own for each")
         if len({*self.told.values()}) < len(self.told):
-            yield "advertised names an address twice; right would be one of its own for each node"
+            yield Fault((Setting("advertised"), " names an address twice"), "one of its own for each node")
 
-    def _wrong_told_base(self) -> Iterator[str]:
+    def _wrong_told_base(self) -> Iterator[Fault]:
         if self.told_base is None:
             return
-        key = f"advertise_ports = {self.told_base}"
+        setting = Setting("advertise_ports", self.told_base)
         if not self.usual:
-            yield f"{key} stands for no listeners' ports; right would be adding --node-ports 19100"
+            wrong = setting, " stands for no listeners' ports"
+            yield Fault(wrong, ("adding ", Setting("node_ports", 19100)))
         elif self.told_base not in PORTS or self._told_ports[-1] not in PORTS:
-            yield (
-                f"{key} for {len(self.usual)} nodes, --node-count {self.count}, goes beyond port 65535; "
-                "right would be advertise_ports = 31100"
+            yield Fault(
+                (setting, f" for {len(self.usual)} nodes, ", self._count, ", goes beyond port 65535"),
+                Setting("advertise_ports", 31100),
             )
 
     def _told_owner(self, address: Address) -> int | None:
@@ -195,13 +205,13 @@ class PortMap:
         node_id = self._told_ports.index(address.port)
         return None if node_id in self.told or node_id in self.named else node_id
 
-    def _wrong_remembered(self) -> Iterator[str]:
+    def _wrong_remembered(self) -> Iterator[Fault]:
         owners: dict[int, int] = {}
         for node_id, port in self.remembered.items():
             if node_id < 0 or port not in PORTS:
-                yield (f"the state file gives node {node_id} port {port}; right would be a port from 1 to 65535")
+                yield Fault(f"the state file gives node {node_id} port {port}", "a port from 1 to 65535")
             if owners.setdefault(port, node_id) != node_id:
-                yield (
+                yield Fault(
                     f"the state file gives port {port} to node {owners[port]} and to node {node_id}; "
                     "remove one of the two from it, for example"
                 )
@@ -210,19 +220,19 @@ class PortMap:
         """What stays of the remembered ports beside the flags, and a line for each that doesn't."""
         kept, warnings = {}, []
         for node_id, port in self.remembered.items():
-            flag = self._contradicts(node_id, port)
-            if flag is None:
+            setting = self._contradicts(node_id, port)
+            if setting is None:
                 kept[node_id] = port
             else:
-                warnings.append(f"node {node_id} does not keep port {port} of the state file: {flag} wins")
+                warnings.append(f"node {node_id} does not keep port {port} of the state file: {setting} wins")
         return kept, tuple(warnings)
 
-    def _contradicts(self, node_id: int, port: int) -> str | None:
+    def _contradicts(self, node_id: int, port: int) -> Setting | None:
         if port == self.bootstrap.port:
-            return f"--listen {self.bootstrap}"
-        for (flag, address), named in zip(self._flags().items(), self.named, strict=True):
+            return self._listen
+        for (setting, address), named in zip(by_setting(self.named).items(), self.named, strict=True):
             if address.port not in (0, port) if named == node_id else address.port == port:
-                return flag
+                return setting
         return None
 
     def _usual_port(self, node_id: int) -> int:
@@ -233,9 +243,6 @@ class PortMap:
     def _usual_owner(self, port: int, otherwise: int) -> int:
         return self.usual.index(port) if port in self.usual else otherwise
 
-    def _flags(self) -> dict[str, Address]:
-        return {f"--node {node_id}={address}": address for node_id, address in self.named.items()}
-
 
 def usual_ports(bootstrap: Address, base: int | None, count: int) -> range:
     """The ports that are set aside for nodes: behind the bootstrap listener where nobody says where."""
@@ -245,10 +252,10 @@ def usual_ports(bootstrap: Address, base: int | None, count: int) -> range:
     return range(first, min(first + count, PORTS.stop)) if bootstrap.port else range(0)
 
 
-def _clear_of(port: int, count: int) -> str:
-    """A range that `port` is not in, as flags."""
+def _clear_of(port: int, count: int) -> tuple[Setting, str, Setting]:
+    """A range that `port` is not in."""
     first = port - count if PORTS.stop - port <= count < port else port + 1
-    return f"--node-ports {first} --node-count {min(count, PORTS.stop - first)}"
+    return Setting("node_ports", first), " ", Setting("node_count", min(count, PORTS.stop - first))
 
 
 def _shown(ports: range) -> str:

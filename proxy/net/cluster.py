@@ -41,6 +41,7 @@ from proxy.net.state.file import NotAState, State, read_state, unreadable
 from proxy.rewrite import addresses, api_versions
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
+from proxy.schema.faults import Fault, Setting
 from proxy.wire import catalog
 from proxy.wire.apis import Kind
 from proxy.wire.dialects import Dialect
@@ -226,7 +227,7 @@ class Cluster:
             listening = self._listen()
             self.nodes.listen_for_named()
         except BadSetting as error:
-            raise BadSetting(*error.lines, cluster=self.name) from error
+            raise BadSetting(*error.faults, cluster=self.name) from error
         known = self.nodes.known
         if self._settings.state is not None:
             log(INFO, "nodes are kept", cluster=self.name, state=self._settings.state, known=len(known))
@@ -266,10 +267,9 @@ class Cluster:
         try:
             sock = bind(wanted)
         except OSError as error:
-            raise BadSetting(
-                f"--listen {wanted} can't be had ({error.strerror}); right would be a free port of this machine, "
-                "for example --listen 127.0.0.1:19092"
-            ) from error
+            wrong = Setting("listen", wanted), f" can't be had ({error.strerror})"
+            right = "a free port of this machine, for example ", Setting("listen", "127.0.0.1:19092")
+            raise BadSetting(Fault(wrong, right)) from error
         listening = Address(wanted.host, sock.getsockname()[1])
         self.nodes.bootstrap_at(sock, listening)
         self._serve(trio.SocketListener(trio.socket.from_stdlib_socket(sock)), self._settings.node_map.own)

@@ -52,6 +52,7 @@ from proxy.net.stopping import (
 from proxy.net.systemd import Systemd
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
+from proxy.schema.faults import Fault, Setting
 from proxy.tls.contexts import is_name
 
 # nodes are written, and files released, within milliseconds, or the disk hangs
@@ -329,10 +330,9 @@ class Proxy:
         try:
             return serve_admin(page, "" if where.host == "*" else where.host, where.port)
         except OSError as error:
-            raise BadSetting(
-                f"--metrics {where} can't be had ({error.strerror}); right would be a free port of this machine, "
-                "for example --metrics 127.0.0.1:9464"
-            ) from error
+            wrong = Setting("metrics", where, of_cluster=False), f" can't be had ({error.strerror})"
+            example = Setting("metrics", "127.0.0.1:9464", of_cluster=False)
+            raise BadSetting(Fault(wrong, ("a free port of this machine, for example ", example))) from error
 
     def _make_heartbeat(self) -> Probe:
         """The probe that tells whether the event loop runs; made in the event loop."""

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from proxy.schema.faults import Fault, told
+from proxy.schema.flags import MAIN
+
 
 class Misread(ValueError):
     """What was written is no such value. The message goes on behind the value: "is no size"."""
 
 
 class BadSetting(ValueError):
-    """Settings that can't be: each argument is a line that the user reads. `cluster`: whose settings they are."""
+    """Settings that can't be.
 
-    def __init__(self, *lines: str, cluster: str | None = None) -> None:
-        super().__init__("\n".join(lines))
-        self.lines = lines
+    Args:
+        faults: one for each thing that is wrong; a text is a line that the user reads as it is.
+        cluster: whose settings they are.
+
+    `lines`: the faults in the words of flags.
+    """
+
+    def __init__(self, *faults: Fault | str, cluster: str | None = None) -> None:
+        self.faults = faults
         self.cluster = cluster
+        self.lines = tuple(told(fault, cluster or MAIN) for fault in faults)
+        super().__init__("\n".join(self.lines))

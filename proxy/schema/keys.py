@@ -13,10 +13,8 @@ from functools import cache
 from typing import Any, get_type_hints
 
 from proxy.schema.errors import Misread
+from proxy.schema.faults import Fault, Place
 from proxy.schema.kinds import Kind, Toml
-
-# a key's place: ("clusters", "main", "limits", "hold")
-Place = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +68,10 @@ def keys_of(settings: type[Any]) -> dict[Place, Known]:
     return {one.key.place: one for one in sorted(known, key=lambda one: not one.is_required)}
 
 
-def wrong_values(settings: Any) -> list[str]:
-    """A line for each value that its own kind would not read: what a constructor has to say about single values."""
+def wrong_values(settings: Any) -> list[Fault]:
+    """A fault for each value that its own kind would not read: what a constructor has to say about single values."""
     return [
-        f"{name} {value!r} {error}; right would be {name} {known.key.example}"
+        Fault(f"{name} {value!r} {error}", f"{name} {known.key.example}")
         for known in keys_of(settings.__class__).values()
         for name, value in _values(known, getattr(settings, known.field))
         if (error := _error(known.key.kind, value))

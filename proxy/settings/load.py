@@ -14,11 +14,11 @@ from proxy.config.places import Demand, demand, wrong_demands
 from proxy.config.tls import ListenerTls, UpstreamTls
 from proxy.config.whole import wrong_names
 from proxy.schema.errors import BadSetting
-from proxy.schema.keys import Place
+from proxy.schema.faults import Fault, Place, Setting, told
+from proxy.schema.flags import CAPTURE, CLUSTERS
 from proxy.schema.kinds import shown
-from proxy.settings import wording
 from proxy.settings.reader import Effective, Reader, Section
-from proxy.settings.sources import CAPTURE, CLUSTERS, Source, environment_source, file_source, flag_source
+from proxy.settings.sources import Source, environment_source, file_source, flag_source
 from proxy.wire.dialects import Dialect
 
 if TYPE_CHECKING:
@@ -43,10 +43,10 @@ class Loaded:
     effective: tuple[Effective, ...]
     file: Path | None
 
-    def retold(self, error: BadSetting) -> list[str]:
+    def told(self, error: BadSetting) -> list[str]:
         """The lines of an error that turned up later, in the words of where its settings were given."""
         cluster = error.cluster or self.proxy.clusters[0].name
-        return [wording.retold(line, cluster, in_file=self.file is not None) for line in error.lines]
+        return [told(fault, cluster, in_file=self.file is not None) for fault in error.faults]
 
 
 class ClusterTls(NamedTuple):
@@ -196,13 +196,16 @@ def _capture(reader: Reader, source: Source) -> Section | None:
     return reader.section(CaptureSettings, (CAPTURE,))
 
 
-def _wrong_selection(source: Source, capture: Mapping[str, Any]) -> Iterator[str]:
-    """A line for each pattern that no cluster's name can match."""
+def _wrong_selection(source: Source, capture: Mapping[str, Any]) -> Iterator[Fault]:
+    """A fault for each pattern that no cluster's name can match."""
     names = source.clusters
     for pattern in capture.get("clusters") or ():
         if not any(fnmatchcase(name, pattern.removeprefix("!")) for name in names):
-            right = f"{CAPTURE}.only.clusters = {wording.toml(names[:1])}"
-            yield f"{CAPTURE}.only.clusters has {shown(pattern)}, which is no cluster of these; right would be {right}"
+            key = f"{CAPTURE}.only.clusters"
+            yield Fault(
+                (Setting(key, of_cluster=False), f" has {shown(pattern)}, which is no cluster of these"),
+                Setting(key, names[:1], of_cluster=False),
+            )
 
 
 def _demands(names: Sequence[str], clusters: Sequence[Section]) -> Iterator[Demand]:

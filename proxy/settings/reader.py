@@ -4,7 +4,7 @@ Each dataclass is a section: its keys are looked up below a place, read by their
 which has the last word. What nobody has looked up in the end is no setting.
 
 Where a value is wrong or missing, the constructor gets a right one in its stead, so that it can say what else does not
-fit together. A line of the constructor's that speaks of such a key is left out: it may be about the stand-in.
+fit together. A fault of the constructor's that speaks of such a key is left out: it may be about the stand-in.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from proxy.config import MAIN
 from proxy.schema.errors import BadSetting, Misread
-from proxy.schema.keys import Key, Known, Place, keys_of
+from proxy.schema.faults import Fault, Place, told
+from proxy.schema.flags import MAIN
+from proxy.schema.keys import Key, Known, keys_of
 from proxy.schema.kinds import Kind, cut
+from proxy.schema.toml import dotted, toml
 from proxy.settings import wording
 from proxy.settings.sources import From, Given, Source
 
@@ -100,17 +102,18 @@ class Reader:
 
     def made(self, settings: type, values: Mapping[str, Any], wrong: Sequence[Place] = ()) -> Any | None:
         """What a constructor makes of values; None if they don't fit together. `wrong`: keys with stand-ins."""
+        cluster = str(values.get("name", MAIN))
         try:
             return settings(**values)
+        except BadSetting as error:
+            self.say(*(fault for fault in error.faults if not _speaks_of_any(fault, wrong, cluster)), cluster=cluster)
         except ValueError as error:
-            lines = error.lines if isinstance(error, BadSetting) else (str(error),)
-            told = [line for line in lines if not any(wording.speaks_of(line, place) for place in wrong)]
-            self.say(*told, cluster=str(values.get("name", MAIN)))
+            self.say(str(error))
         return None
 
-    def say(self, *lines: str, cluster: str = MAIN) -> None:
-        """Lines in the words of flags. `cluster`: of whom they speak."""
-        self._add(*(wording.retold(line, cluster, in_file=self._in_file) for line in lines))
+    def say(self, *faults: Fault | str, cluster: str = MAIN) -> None:
+        """Notes what is wrong. `cluster`: whose settings they are."""
+        self._add(*(told(fault, cluster, in_file=self._in_file) for fault in faults))
 
     def finish(self, tables: Iterable[Place]) -> None:
         """Says what has not been asked for. `tables`: those that are known, whether or not their keys were."""
@@ -128,8 +131,8 @@ class Reader:
                     self._check(self._keys[place], place, given)
         for place in sorted(self._source.tables):
             if place in self._keys:
-                right = f"{wording.dotted(place)} = {wording.toml(self._keys[place].example)}"
-                self._add(f"[{wording.dotted(place)}] is a table where a value should stand; right would be {right}")
+                right = f"{dotted(place)} = {toml(self._keys[place].example)}"
+                self._add(f"[{dotted(place)}] is a table where a value should stand; right would be {right}")
             elif place not in self._tables:
                 self._unknown(place, None)
 
@@ -209,7 +212,7 @@ class Reader:
         try:
             return names.read(place[-1])
         except Misread as error:
-            right = f"{wording.dotted((*key.place, '1'))} = {wording.toml(key.example)}"
+            right = f"{dotted((*key.place, '1'))} = {toml(key.example)}"
             self._add(f"{wording.named(place)}: {cut(repr(place[-1]))} {error}; right would be {right}")
             raise
 
@@ -239,6 +242,10 @@ class Reader:
 def _one_line(line: str) -> str:
     """With what nobody can see as Python escapes it: arguments may hold anything."""
     return "".join(one if one.isprintable() else repr(one)[1:-1] for one in line)
+
+
+def _speaks_of_any(fault: Fault | str, places: Iterable[Place], cluster: str) -> bool:
+    return isinstance(fault, Fault) and any(fault.speaks_of(place, cluster) for place in places)
 
 
 def _stand_in(known: Known) -> Any:

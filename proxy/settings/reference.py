@@ -6,9 +6,11 @@ from collections.abc import Iterator
 
 from proxy.config import ClusterSettings, LogSettings, ProxySettings
 from proxy.config.tls import ListenerTls, UpstreamTls
-from proxy.schema.keys import Known, Place, keys_of
-from proxy.settings.sources import CAPTURE, CLUSTERS, FLAGS, flag_of, variable_of
-from proxy.settings.wording import dotted, toml
+from proxy.schema.faults import Place
+from proxy.schema.flags import CAPTURE, CLUSTERS, FLAGS, flag_of
+from proxy.schema.keys import Known, keys_of
+from proxy.schema.toml import dotted, toml
+from proxy.settings.sources import variable_of
 
 HEAD = """\
 # Settings

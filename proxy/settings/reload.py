@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from proxy.config import ClusterSettings
 from proxy.schema.addresses import Address
-from proxy.schema.keys import Place, keys_of
+from proxy.schema.faults import Place
+from proxy.schema.flags import CAPTURE, CLUSTERS
+from proxy.schema.keys import keys_of
 from proxy.settings.load import Loaded
 from proxy.settings.reader import Effective
-from proxy.settings.sources import CAPTURE, CLUSTERS, From
+from proxy.settings.sources import From
 
 if TYPE_CHECKING:
     from recorder.capture.session import CaptureSettings

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
-from proxy.schema.keys import Place
+from proxy.schema.faults import Place
+from proxy.schema.flags import CLUSTERS
+from proxy.schema.toml import dotted, toml
 from proxy.settings.reader import Effective
-from proxy.settings.sources import CLUSTERS, From
-from proxy.settings.wording import dotted, toml
+from proxy.settings.sources import From
 
 HIDDEN = "(hidden)"
 

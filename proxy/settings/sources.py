@@ -14,8 +14,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from proxy.config import MAIN
-from proxy.schema.keys import Place
+from proxy.schema.faults import Place
+from proxy.schema.flags import CLUSTERS, FLAGS, MAIN, flag_of
 from proxy.schema.kinds import cut
 from proxy.settings.file import read_file
 from proxy.terminal import printable
@@ -23,30 +23,10 @@ from proxy.terminal import printable
 PREFIX = "KAFKA_WIRETAP_"
 # names the file of settings, which can't say so itself
 CONFIG = PREFIX + "CONFIG"
-CLUSTERS, CAPTURE = "clusters", "capture"
 # no setting stands deeper in tables: clusters.main.tls.upstream.ca
 DEEPEST = 5
 # what Kubernetes puts into every pod beside a service called kafka-wiretap
 _KUBERNETES = re.compile(r"(.*_)?(SERVICE_(HOST|PORT.*)|PORT(_\d+_(TCP|UDP|SCTP).*)?)")
-
-# a flag's name as click knows it -> its place; None stands for the cluster that flags speak of
-FLAGS: dict[str, tuple[str | None, ...]] = {
-    "upstream": (CLUSTERS, None, "upstream"),
-    "listen": (CLUSTERS, None, "listen"),
-    "advertise": (CLUSTERS, None, "advertise"),
-    "node_ports": (CLUSTERS, None, "node_ports"),
-    "node_count": (CLUSTERS, None, "node_count"),
-    "node": (CLUSTERS, None, "nodes"),
-    "state": (CLUSTERS, None, "state"),
-    "record": (CAPTURE, "folder"),
-    "record_queue": (CAPTURE, "queue"),
-    "record_spool": (CAPTURE, "spool"),
-    "record_when_full": (CAPTURE, "when_full"),
-    "metrics": ("metrics",),
-    "drain": ("drain",),
-    "workers": ("workers",),
-    "log_level": ("log", "level"),
-}
 
 
 class From(Enum):
@@ -173,11 +153,6 @@ def flag_source(flags: Mapping[str, Any], below: Source) -> Source:
         else:
             given[place] = Given(value, From.FLAG, flag)
     return Source(given, frozenset() if named else frozenset({(CLUSTERS, cluster)}), wrong=tuple(wrong))
-
-
-def flag_of(name: str) -> str:
-    """A flag as it is typed."""
-    return "--" + name.replace("_", "-")
 
 
 def _speak_of_none(said: Mapping[str, Any], clusters: list[str]) -> Iterator[str]:

@@ -81,7 +81,7 @@ class RecordSettings(Selected):
 
     def __post_init__(self) -> None:
         if wrong := wrong_values(self):
-            raise ValueError("; ".join(wrong))
+            raise ValueError("; ".join(map(str, wrong)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

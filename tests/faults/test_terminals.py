@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from proxy.settings.wording import toml
+from proxy.schema.toml import toml
 from proxy.wire import apis, catalog, records
 from proxy.wire.compile.layout import Slot, Struct, layout
 from proxy.wire.framing import framed

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from proxy.settings.wording import toml
+from proxy.schema.toml import toml
 from proxy.terminal import (
     MOST_MARKS,
     each_printable,

@@ -27,6 +27,7 @@ from proxy.net.state.file import KnownNode, Owner, State
 from proxy.net.state.writer import StateWriter
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
+from proxy.schema.faults import Fault, Setting
 
 # connections that may wait to be accepted
 BACKLOG = 1024
@@ -286,10 +287,11 @@ class Nodes:
         self._serve(trio.SocketListener(trio.socket.from_stdlib_socket(sock)), node_id)
         return self._listening[node_id]
 
-    def _cannot_listen(self, places: NodeMap, node_id: int, reason: object) -> str:
+    def _cannot_listen(self, places: NodeMap, node_id: int, reason: object) -> Fault:
         named = places.named.get(node_id)
-        flag = f"--node {node_id}={named}" if named else f"--listen {self._settings.listen} for node {node_id}"
-        return f"{flag} can't be listened on ({reason}); right would be an address of this machine"
+        setting = Setting(f"nodes.{node_id}", named) if named else Setting("listen", self._settings.listen)
+        whose = "" if named else f" for node {node_id}"
+        return Fault((setting, f"{whose} can't be listened on ({reason})"), "an address of this machine")
 
     def _bind(self, node_id: int, places: NodeMap, host: str) -> socket.socket:
         """A socket that listens for a node, at this host. Raises OSError."""

@@ -24,6 +24,7 @@ from proxy.files import Folder
 from proxy.log import log
 from proxy.net.state.file import Damaged, NotAState, Owner, State, read_state, unreadable
 from proxy.schema.errors import BadSetting
+from proxy.schema.faults import Fault, Setting
 
 LOCK, DAMAGED = ".lock", ".damaged"
 # proxies that keep their nodes in one folder, under names of the proxy's own choice
@@ -99,11 +100,11 @@ def _only_claim(path: Path, cluster: ClusterSettings) -> _Claim:
     try:
         return _Claim(path, Owner.of(cluster))
     except Taken as taken:
-        right = path.with_stem(f"{path.stem}-{cluster.listen.port or 2}")
-        wrong = f"--state {path} is another proxy's ({taken}); right would be a file of its own, --state {right}"
+        own = Setting("state", path.with_stem(f"{path.stem}-{cluster.listen.port or 2}"))
+        fault = Fault((Setting("state", path), f" is another proxy's ({taken})"), ("a file of its own, ", own))
     except (NotAState, OSError) as error:
-        wrong = unreadable(path, error)
-    raise BadSetting(wrong, cluster=cluster.name)
+        fault = unreadable(path, error)
+    raise BadSetting(fault, cluster=cluster.name)
 
 
 def _any_claim(path: Path, cluster: ClusterSettings) -> _Claim | None:

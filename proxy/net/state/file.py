@@ -22,6 +22,7 @@ from proxy.config import ClusterSettings
 from proxy.files import Folder
 from proxy.mapping.nodes import PORTS
 from proxy.schema.addresses import Address
+from proxy.schema.faults import Fault, Setting
 
 FORMAT = 2
 # formats that are read; the older ones lack keys
@@ -95,10 +96,10 @@ def read_state(path: Path) -> State:
         return State()
 
 
-def unreadable(path: Path, error: NotAState | OSError) -> str:
-    """The line that a user reads whose file can't be read."""
+def unreadable(path: Path, error: NotAState | OSError) -> Fault:
+    """What is wrong with a setting whose file can't be read."""
     reason = error.strerror if isinstance(error, OSError) else error
-    return f"--state {path} can't be read ({reason}); right would be a file that this proxy wrote, or none yet"
+    return Fault((Setting("state", path), f" can't be read ({reason})"), "a file that this proxy wrote, or none yet")
 
 
 def write_state(path: Path, state: State) -> None:

@@ -130,7 +130,7 @@ def meets(one: Demand, other: Demand) -> bool:
 
 @given(DEMANDS)
 def test_each_cluster_that_wants_an_earlier_ones_ports_is_told_of_one_that_has_them(demands):
-    said = [re.match(r"clusters.(c\d) and clusters.(c\d) both want", line) for line in wrong_demands(demands)]
+    said = [re.match(r"clusters.(c\d) and clusters.(c\d) both want", str(fault)) for fault in wrong_demands(demands)]
     told = {found[1]: found[2] for found in said if found}
     assert len(said) >= len(told)
     of_names = {one.name: one for one in demands}

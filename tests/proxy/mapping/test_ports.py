@@ -181,7 +181,7 @@ def test_two_nodes_are_never_offered_the_same_port(
 def test_everything_that_is_wrong_is_said_at_once() -> None:
     with pytest.raises(Misplaced) as error:
         PortMap(Address("0.0.0.0", 9092), None, {-1: Address("*", 9092)}, 65_000, remembered={1: 0})
-    assert [line.split(" ")[0] for line in error.value.lines] == [
+    assert [str(fault).split(" ")[0] for fault in error.value.faults] == [
         "--listen",
         "--node",
         "--node-ports",
@@ -189,7 +189,7 @@ def test_everything_that_is_wrong_is_said_at_once() -> None:
         "--node",
         "the",
     ]
-    assert str(error.value).splitlines() == list(error.value.lines)
+    assert str(error.value).splitlines() == [*map(str, error.value.faults)]
 
 
 # what clients are told, where it is not what is listened on

@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from proxy.config import ClusterSettings, LogSettings, ProxySettings
 from proxy.config.tls import ListenerTls, UpstreamTls
 from proxy.schema.errors import BadSetting
+from proxy.schema.flags import FLAGS
 from proxy.schema.keys import keys_of
+from proxy.schema.toml import dotted, toml
 from proxy.settings.load import Reading, read
 from proxy.settings.reader import LONGEST_LINE
 from proxy.settings.show import as_file, listing
-from proxy.settings.sources import FLAGS, PREFIX, variable_of
-from proxy.settings.wording import dotted, toml
+from proxy.settings.sources import PREFIX, variable_of
 from recorder.capture.session import CaptureSettings
 
 SECTIONS = (

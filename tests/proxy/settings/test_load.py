@@ -14,10 +14,12 @@ import recorder
 from proxy.config import ClusterSettings, Format, Level, LogSettings, MappingKind, Others, ProxyHeader, ProxySettings
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
-from proxy.schema.keys import Known, Place, keys_of
+from proxy.schema.faults import Fault, Place, Setting
+from proxy.schema.keys import Known, keys_of
+from proxy.schema.toml import dotted, toml
 from proxy.settings.load import Loaded, load
 from proxy.settings.sources import From, variable_of
-from proxy.settings.wording import dotted, plain, toml
+from proxy.settings.wording import plain
 from recorder.capture.session import CaptureSettings, WhenFull
 
 BASIC = '[clusters.main]\nupstream = "broker-9:9092"\nlisten = "127.0.0.1:19099"\n'
@@ -333,9 +335,9 @@ def test_each_cluster_has_a_state_file_beside_the_capture_or_in_the_users_folder
 
 
 def test_what_turns_out_later_is_told_in_the_words_of_the_cluster(tmp_path):
-    error = BadSetting("--listen a:1 can't be had", cluster="west")
-    assert loaded(tmp_path, BASIC).retold(error) == ['clusters.west.listen = "a:1" can\'t be had']
-    assert load(None, {"upstream": "a:1", "listen": "a:0"}, {}).retold(error) == ["--listen a:1 can't be had"]
+    error = BadSetting(Fault((Setting("listen", "a:1"), " can't be had")), cluster="west")
+    assert loaded(tmp_path, BASIC).told(error) == ['clusters.west.listen = "a:1" can\'t be had']
+    assert load(None, {"upstream": "a:1", "listen": "a:0"}, {}).told(error) == ["--listen a:1 can't be had"]
 
 
 def test_the_recorder_is_left_alone_unless_something_is_to_be_recorded(tmp_path):

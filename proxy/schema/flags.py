@@ -1,0 +1,39 @@
+"""The flags of `kafka-wiretap proxy`: which key each one sets. All else is the key's to say."""
+
+from __future__ import annotations
+
+# the cluster that flags speak of
+MAIN = "main"
+CLUSTERS, CAPTURE = "clusters", "capture"
+
+# a flag's name as click knows it -> its place; None stands for the cluster that flags speak of
+FLAGS: dict[str, tuple[str | None, ...]] = {
+    "upstream": (CLUSTERS, None, "upstream"),
+    "listen": (CLUSTERS, None, "listen"),
+    "advertise": (CLUSTERS, None, "advertise"),
+    "node_ports": (CLUSTERS, None, "node_ports"),
+    "node_count": (CLUSTERS, None, "node_count"),
+    "node": (CLUSTERS, None, "nodes"),
+    "state": (CLUSTERS, None, "state"),
+    "record": (CAPTURE, "folder"),
+    "record_queue": (CAPTURE, "queue"),
+    "record_spool": (CAPTURE, "spool"),
+    "record_when_full": (CAPTURE, "when_full"),
+    "metrics": ("metrics",),
+    "drain": ("drain",),
+    "workers": ("workers",),
+    "log_level": ("log", "level"),
+}
+
+
+def flag_of(name: str) -> str:
+    """A flag as it is typed."""
+    return "--" + name.replace("_", "-")
+
+
+_FLAG_AT = {place: flag_of(name) for name, place in FLAGS.items()}
+
+
+def flag_at(place: tuple[str, ...]) -> str | None:
+    """The flag that sets a key; of a table by node id, the one that sets each entry."""
+    return _FLAG_AT.get((CLUSTERS, None, *place[2:3]) if place[0] == CLUSTERS else place)
