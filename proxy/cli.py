@@ -25,6 +25,7 @@ from proxy.log import log, log_to_stderr
 from proxy.schema.errors import BadSetting
 from proxy.schema.toml import dotted
 from proxy.settings.load import Loaded, load
+from proxy.settings.options import Flag, flags
 from proxy.settings.reload import Reloaded, reloaded, why_it_waits
 from proxy.settings.sources import CONFIG
 from proxy.standard_error import never_wait
@@ -127,16 +128,6 @@ def main() -> None:
     """
 
 
-# what stands as the right one in the message of a flag that click itself finds wrong
-RIGHT = {
-    "config": "wiretap.toml",
-    "state": "nodes.json",
-    "record": "capture",
-    "record_when_full": "drop",
-    "log_level": "info",
-}
-
-
 class Wrong(click.ClickException):
     """What is wrong with the settings, in the lines that the user reads."""
 
@@ -163,61 +154,28 @@ class OneLineErrors(click.Command):
 
 def _one_line(error: click.UsageError) -> str:
     param = error.param if isinstance(error, click.BadParameter) else None
-    if param is None or param.name not in RIGHT:
+    if param is None:
         return f"{error.format_message()} `kafka-wiretap proxy --help` lists all."
-    flag = param.opts[0]
-    return f"{flag} {error.message.rstrip('.')}; right would be {flag} {RIGHT[param.name]}"
+    right = param.right if isinstance(param, Flag) else f"{param.opts[0]} wiretap.toml"
+    return f"{param.opts[0]} {error.message.rstrip('.')}; right would be {right}"
 
 
-@main.command(cls=OneLineErrors, short_help="Stand before a cluster: pass traffic on, measure it, record it.")
-@click.option(
-    "--config",
+# names a file that says what all flags say, and more: no setting itself
+CONFIG_FLAG = click.Option(
+    ["--config"],
     type=click.Path(path_type=Path, dir_okay=False),
     envvar=CONFIG,
     metavar="FILE",
     help="Settings in TOML: all of these, and more. What is said here wins.",
 )
-@click.option(
-    "--upstream",
-    metavar="HOST:PORT[,...]",
-    help="Bootstrap brokers, tried in order; later, the one that answered last is tried first.",
+
+
+@main.command(
+    cls=OneLineErrors,
+    params=[CONFIG_FLAG, *flags()],
+    short_help="Stand before a cluster: pass traffic on, measure it, record it.",
 )
-@click.option("--listen", metavar="HOST:PORT", help="The bootstrap listener. Port 0: any free one.")
-@click.option("--advertise", metavar="HOST", help="What clients are told to dial. Default: the host of --listen.")
-@click.option("--node-ports", metavar="BASE", help="Node N listens on BASE + N. Default: listen port + 1.")
-@click.option("--node-count", metavar="COUNT", show_default="1000", help="Nodes below it have such a port.")
-@click.option("--node", multiple=True, metavar="N=HOST:PORT", help="The listener of one node. Repeatable.")
-@click.option(
-    "--state",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help="Keeps nodes and their ports over restarts. Default: beside the capture, or in your state folder.",
-)
-@click.option(
-    "--record", type=click.Path(file_okay=False), metavar="FOLDER", help="Record every frame into this folder."
-)
-@click.option(
-    "--record-queue", metavar="SIZE", show_default="64MiB", help="Bytes that may wait in memory to be written."
-)
-@click.option(
-    "--record-spool", metavar="SIZE", show_default="8GiB", help="Bytes on disk that may wait to be made into Parquet."
-)
-@click.option(
-    "--record-when-full",
-    type=click.Choice(["drop", "wait"]),
-    show_default="drop",
-    help="Leave a gap, or slow the traffic down.",
-)
-@click.option("--metrics", metavar="HOST:PORT", help="Serve /metrics, /livez and /readyz here.")
-@click.option(
-    "--drain",
-    metavar="SECONDS",
-    show_default="10",
-    help="How long exchanges in flight may take to finish after SIGTERM.",
-)
-@click.option("--workers", metavar="COUNT", show_default="1", help="Processes that pass the traffic on.")
-@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), show_default="info")
-def proxy(config: Path | None, **flags: Any) -> None:
+def proxy(config: Path | None, **said: Any) -> None:
     """Stand before a cluster: clients connect here, and never learn a broker's own address.
 
     \b
@@ -235,25 +193,25 @@ def proxy(config: Path | None, **flags: Any) -> None:
     Exit code 0; 1 when --drain was too short, or the disk too slow for the end of the recording; 2 for a wrong setting.
     """
     try:
-        loaded = load(config, flags)
+        loaded = load(config, said)
     except BadSetting as error:
         raise Wrong(*error.lines) from error
     never_wait()
     log_to_stderr(loaded.proxy.log.level, loaded.proxy.log.format)
     click.get_current_context().meta[RUNS] = True
     try:
-        sys.exit(_run_proxy(loaded, config, flags))
+        sys.exit(_run_proxy(loaded, config, said))
     except BadSetting as error:
         raise Wrong(*loaded.told(error)) from error
 
 
-def _run_proxy(loaded: Loaded, config: Path | None, flags: dict[str, Any]) -> int:
+def _run_proxy(loaded: Loaded, config: Path | None, said: dict[str, Any]) -> int:
     from proxy import net
 
     # what is wrong with a state file is said before a capture is begun
     claims = net.StateClaims(loaded.proxy)
     # what SIGHUP reads again is without the state files and the ports that stand in them
-    reload = _reloading(replace(loaded, proxy=claims.settings), config, flags)
+    reload = _reloading(replace(loaded, proxy=claims.settings), config, said)
     try:
         return _run_claimed(claims, loaded.capture, reload)
     except BadSetting:
@@ -271,12 +229,12 @@ def _run_claimed(claims: StateClaims, capture: CaptureSettings | None, reload: C
     return net.run(settings, observer, child, _say_ready, reload, claims.release)
 
 
-def _reloading(loaded: Loaded, config: Path | None, flags: dict[str, Any]) -> Callable[[], InEffect]:
+def _reloading(loaded: Loaded, config: Path | None, said: dict[str, Any]) -> Callable[[], InEffect]:
     """What SIGHUP does: the same sources are read again, and what can change at once does. Called in a thread."""
     from proxy.net import Change, InEffect
 
     def reload() -> InEffect:
-        before, again = loaded, reloaded(loaded, load(config, flags, again=True))
+        before, again = loaded, reloaded(loaded, load(config, said, again=True))
         new = again.loaded
 
         def take() -> None:

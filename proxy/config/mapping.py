@@ -43,14 +43,14 @@ class Mapped:
         ),
     ]
     listen: Annotated[
-        Address, Key(ADDRESS, "listen", "The bootstrap listener. Port 0: any free one.", "127.0.0.1:19092")
+        Address, Key(ADDRESS, "listen", "The bootstrap listener; port 0: any free one.", "127.0.0.1:19092")
     ]
     advertise: Annotated[
         str | None,
         Key(
             HOST,
             "advertise",
-            "What clients are told to dial: a host; with `template` and `sni` a name for each node, "
+            "What clients are told to dial. With `ports` it is a host; with `template` and `sni` a name for each node, "
             "`broker-{node_id}.example.org:9092`, and the port of `listen` where none is said.",
             "proxy.example.org",
             unset="the host of `listen`",
@@ -121,10 +121,10 @@ class Mapped:
         Key(
             FILE,
             "state",
-            "Keeps nodes and their ports over restarts, for one listener and one cluster: a file that is another's is "
-            "an error.",
+            "Keeps nodes and their ports over restarts. It is for one listener and one cluster: a file that is "
+            "another's is an error. Where none is named, the name is no other proxy's; nothing is kept for a listener "
+            "on port 0 without a capture, or for Kafka 0.7.",
             "nodes.json",
-            unset="beside the capture, or in your state folder, under a name that is no other proxy's; nothing is kept "
-            "for a listener on port 0 without a capture, or for Kafka 0.7",
+            unset="beside the capture, or in your state folder",
         ),
     ] = None

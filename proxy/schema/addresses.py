@@ -110,7 +110,9 @@ def _network(part: Any) -> IPv4Network | IPv6Network:
         raise Misread(f"has {shown(written)}, which is no network{host}") from error
 
 
-ADDRESS = Kind("HOST:PORT", _address, str)
-BROKERS = Kind("a list of HOST:PORT", _brokers, lambda addresses: [str(address) for address in addresses])
+ADDRESS = Kind("HOST:PORT", _address, str, "HOST:PORT")
+BROKERS = Kind(
+    "a list of HOST:PORT", _brokers, lambda addresses: [str(address) for address in addresses], "HOST:PORT[,...]"
+)
 NETWORKS = Kind("a list of networks or IP addresses", _networks, lambda networks: [str(one) for one in networks])
-HOST = Kind("a host name or IP address", partial(within, HOST_LIMIT), str)
+HOST = Kind("a host name or IP address", partial(within, HOST_LIMIT), str, "HOST")

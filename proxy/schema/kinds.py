@@ -38,11 +38,15 @@ class Kind:
         name: what is expected, as the reference page says it.
         read: what was written -> the value. Raises Misread.
         written: the value -> TOML.
+        word: what stands for a value in `--help`.
+        choices: all values there are, where they are few.
     """
 
     name: str
     read: Callable[[Any], Any]
     written: Callable[[Any], Toml]
+    word: str = "TEXT"
+    choices: tuple[str, ...] = ()
 
 
 def shown(raw: Any) -> str:
@@ -180,25 +184,26 @@ def _count(raw: Any) -> int:
     return number
 
 
-INTEGER = Kind("a whole number", _integer, int)
-COUNT = Kind("a whole number above 0", _count, int)
-SIZE = Kind('bytes, or text such as "64MiB"', _size, _written_size)
+INTEGER = Kind("a whole number", _integer, int, "NUMBER")
+COUNT = Kind("a whole number above 0", _count, int, "COUNT")
+SIZE = Kind('bytes, or text such as "64MiB"', _size, _written_size, "SIZE")
 LIMIT = _above_zero(SIZE)
-SECONDS = Kind('seconds, or text such as "500ms", "10s", "2m"', _seconds, _written_seconds)
+SECONDS = Kind('seconds, or text such as "500ms", "10s", "2m"', _seconds, _written_seconds, "SECONDS")
 TIMEOUT = _above_zero(SECONDS)
 SWITCH = Kind("true or false", _switch, bool)
-PATH = Kind("a path", _path, str)
-FILE = Kind("the path of a file", _file, str)
+PATH = Kind("a path", _path, str, "PATH")
+FOLDER = replace(PATH, word="FOLDER")
+FILE = Kind("the path of a file", _file, str, "FILE")
 PASSWORD = Kind("a text", _password, str)
 
 
 def choice(names: type[StrEnum]) -> Kind:
     """One of an enum's values."""
-    known = [name.value for name in names]
+    known = tuple(name.value for name in names)
 
     def read(raw: Any) -> StrEnum:
         if raw not in known:
             raise Misread(f"is none of {', '.join(known)}")
         return names(raw)
 
-    return Kind(" or ".join(f'"{name}"' for name in known), read, lambda value: str(value.value))
+    return Kind(" or ".join(f'"{name}"' for name in known), read, lambda value: str(value.value), choices=known)

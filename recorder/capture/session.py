@@ -30,7 +30,7 @@ from typing import Annotated
 
 from proxy.files import Folder
 from proxy.schema.keys import Key, wrong_values
-from proxy.schema.kinds import LIMIT, PATH, SWITCH, TIMEOUT, choice
+from proxy.schema.kinds import FOLDER, LIMIT, SWITCH, TIMEOUT, choice
 from proxy.units import GIB, MIB
 from recorder.capture import lock as locks
 from recorder.capture.lock import COMPACTOR_LOCK, WRITER_LOCK, Lock
@@ -70,7 +70,12 @@ class RecordSettings(Selected):
     spool: Annotated[int, Key(LIMIT, "spool", "Bytes on disk that may wait to be made into Parquet.", "8GiB")] = 8 * GIB
     when_full: Annotated[
         WhenFull,
-        Key(choice(WhenFull), "when_full", "What happens then: leave a gap, or slow the traffic down.", "drop"),
+        Key(
+            choice(WhenFull),
+            "when_full",
+            "Where there is no room for more: leave a gap, or slow the traffic down.",
+            "drop",
+        ),
     ] = WhenFull.DROP
     segment: Annotated[
         int, Key(LIMIT, "segment", "The log's files: each is made into Parquet when it is so large, ...", "64MiB")
@@ -88,7 +93,7 @@ class RecordSettings(Selected):
 class CaptureSettings(RecordSettings):
     """What a proxy records, and where."""
 
-    folder: Annotated[Path, Key(PATH, "folder", "Record every frame into this folder.", "capture")]
+    folder: Annotated[Path, Key(FOLDER, "folder", "Record every frame into this folder.", "capture")]
     compactor: Annotated[
         bool,
         Key(
