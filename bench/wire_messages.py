@@ -14,7 +14,7 @@ from typing import Any
 from kafka.record.memory_records import MemoryRecordsBuilder
 
 from proxy import wire
-from proxy.wire.apis import Kind
+from proxy.wire.apis import MessageKind
 
 # Where record timestamps begin, in ms.
 FIRST_TIMESTAMP = 1_790_000_000_000
@@ -28,7 +28,7 @@ class Message:
     """One of the twelve."""
 
     name: str
-    kind: Kind
+    kind: MessageKind
     key: int
     version: int
     values: Mapping[str, Any]
@@ -335,7 +335,7 @@ def create_topics(random: Random) -> dict[str, Any]:
     }
 
 
-_TWELVE: tuple[tuple[str, Kind, int, int, Callable[[Random], dict[str, Any]]], ...] = (
+_TWELVE: tuple[tuple[str, MessageKind, int, int, Callable[[Random], dict[str, Any]]], ...] = (
     ("Metadata response", "response", 3, 12, metadata),
     ("Fetch response, 100 partitions", "response", 1, 16, big_fetch),
     ("Fetch response, 1000 partitions", "response", 1, 16, small_fetch),

@@ -23,7 +23,7 @@ from proxy.tools import frames, json_text, plain
 from proxy.tools import kafka07 as kafka07_tree
 from proxy.tools.tree import Shown
 from proxy.wire import embedded, kafka07, primitives, records, sasl, telemetry
-from proxy.wire.apis import Kind
+from proxy.wire.apis import MessageKind
 from proxy.wire.compile.layout import Struct, layout
 from proxy.wire.embedded.logs import LOGS
 from proxy.wire.error_paths import Unread, error_codes, error_paths
@@ -49,7 +49,7 @@ UNFOLDING |= dict.fromkeys(("conversation", *doors.CHECKS, *spools.CHECKS), 8 * 
 MOST_REWRITTEN = 2000
 # Paths of a message that are asked for, evenly spread: each is a function of its own, and kept.
 PATHS = 4
-KINDS: tuple[Kind, ...] = ("request", "response")
+KINDS: tuple[MessageKind, ...] = ("request", "response")
 
 
 def request(data: bytes) -> None:

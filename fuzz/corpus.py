@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from proxy import wire
 from proxy.wire import embedded, kafka07, records
-from proxy.wire.apis import Kind
+from proxy.wire.apis import MessageKind
 from proxy.wire.keys import API_VERSIONS, FETCH, PRODUCE
 
 # where record batches stand
@@ -67,7 +67,7 @@ def found() -> list[Input]:
     return [Input(file.name.partition(".")[0], file.name, file.read_bytes()) for file in files]
 
 
-def frames(kind: Kind) -> Iterator[tuple[str, int, int, bytes]]:
+def frames(kind: MessageKind) -> Iterator[tuple[str, int, int, bytes]]:
     """(file name, api key, version, frame) of each frame of that kind."""
     for file in sorted((FOLDER / "corpus" / kind).iterdir()):
         match = _NAME.fullmatch(file.name)
@@ -91,7 +91,7 @@ def _of_frames() -> Iterator[Input]:
         yield from _records("response", name, key, version, frame, start)
 
 
-def _records(kind: Kind, name: str, key: int, version: int, frame: bytes, start: int) -> Iterator[Input]:
+def _records(kind: MessageKind, name: str, key: int, version: int, frame: bytes, start: int) -> Iterator[Input]:
     """The record batches in a frame."""
     codec, path = wire.codec(kind, key, version), RECORDS.get((kind, key))
     if codec is not None and path is not None:

@@ -22,7 +22,8 @@ from fuzz.findings import must, same
 from proxy.config import ProxyHeader
 from proxy.mapping.names import SniMap
 from proxy.metrics import admin
-from proxy.net.sockets.proxy_protocol import SIGNATURE, Malformed, Reader, Route, header
+from proxy.net.sockets.proxy_header import HeaderReader
+from proxy.net.sockets.proxy_protocol import SIGNATURE, Malformed, Route, header
 from proxy.net.sockets.streams import Stream
 from proxy.net.sockets.tls import NoHandshake, TlsStream
 from proxy.schema.addresses import Address
@@ -40,7 +41,7 @@ def greeting(data: bytes) -> None:
     """The largest piece, then a PROXY header and what is behind it."""
     if not data:
         return
-    reader, at = Reader(), 1
+    reader, at = HeaderReader(), 1
     with suppress(Malformed):
         while reader.missing and at < len(data):
             must(reader.missing > 0 and at + reader.missing <= 1 + MOST_HEADER, f"{reader.missing} bytes are awaited")
@@ -53,7 +54,7 @@ def greeting(data: bytes) -> None:
 
 def _written_again(route: Route | None) -> None:
     for version in (ProxyHeader.ONE, ProxyHeader.TWO):
-        again = Reader()
+        again = HeaderReader()
         again.feed(header(version, route))
         same((again.missing, again.route), (0, route), f"a header of version {version}")
 

@@ -40,7 +40,7 @@ from recorder.capture.roll import Roll
 from recorder.capture.segments import segment_name
 from recorder.capture.selection import FULL, HEAD
 from recorder.capture.session import RecordSettings
-from recorder.capture.spool import Item, Kind, SegmentHead, Spans
+from recorder.capture.spool import EntryKind, Item, SegmentHead, Spans
 from recorder.capture.tap import Tap
 
 SESSION = "s"
@@ -146,7 +146,7 @@ class Session:
             return
         encoded, self._seed = spool.encode_head(head)
         roll = self._roll.text()
-        self._log += encoded + spool.entry_head(Kind.ROLL, 0, -1, 0, 1, roll, (), 0, self._seed) + roll
+        self._log += encoded + spool.entry_head(EntryKind.ROLL, 0, -1, 0, 1, roll, (), 0, self._seed) + roll
 
     def _end(self) -> None:
         (self._folder / segment_name(self._number)).write_bytes(self._log)
@@ -241,7 +241,7 @@ def _in_segments(items: Sequence[Item], *, is_parted: bool) -> Iterator[Record]:
         yield _record(*item)
         if is_parted and number in (2, len(items) // 2):
             yield Record(SEGMENT)
-    yield Record(Kind.END, mono_ns=99, data=Roll().text())
+    yield Record(EntryKind.END, mono_ns=99, data=Roll().text())
 
 
 def _record(kind: int, direction: int, connection: int, offset: int, mono_ns: int, data: bytes, spans: Spans) -> Record:

@@ -12,7 +12,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from proxy.wire import catalog
-from proxy.wire.apis import Kind
+from proxy.wire.apis import MessageKind
 from proxy.wire.catalog import Codec
 from proxy.wire.compile.layout import FIXED, Slot, Struct, layout
 from proxy.wire.integers import INTEGERS
@@ -26,7 +26,7 @@ UNKNOWN_TAGS = [90, 127, 128, 5000, 2**31]
 JAVA_TAGS = UNKNOWN_TAGS[:-1]  # Java reads a tag's number as a signed one
 UNKNOWN_TAGS_CHANCE = 0.1
 
-KINDS: tuple[Kind, ...] = ("request", "response")
+KINDS: tuple[MessageKind, ...] = ("request", "response")
 EVERY_MESSAGE = [
     (kind, key, version) for key in catalog.api_keys() for version in catalog.versions(key) for kind in KINDS
 ]
@@ -128,7 +128,7 @@ def without_unknown_tags(value: Any) -> Any:
     return value
 
 
-def must_codec(kind: Kind, key: int, version: int) -> Codec:
+def must_codec(kind: MessageKind, key: int, version: int) -> Codec:
     found = catalog.codec(kind, key, version)
     assert found is not None, (kind, key, version)
     return found

@@ -20,8 +20,8 @@ from prometheus_client.registry import Collector
 
 from proxy.conversation.exchange import Direction
 from proxy.metrics import table
-from proxy.metrics.table import Kind, Metric
-from proxy.metrics.traffic import Row, Traffic
+from proxy.metrics.table import Metric, MetricType
+from proxy.metrics.traffic import ApiRow, Traffic
 
 NS_PER_SECOND = 1e9
 # the label `le` of each bucket
@@ -48,7 +48,7 @@ Nodes = Callable[[], Iterable[NodeListener]]
 Sample = tuple[Sequence[str], float]
 
 # what one row says, metric by metric
-ROW_COUNTERS: tuple[tuple[Metric, Callable[[Row], float]], ...] = (
+ROW_COUNTERS: tuple[tuple[Metric, Callable[[ApiRow], float]], ...] = (
     (table.EXCHANGES, lambda row: row.exchanges),
     (table.QUEUED, lambda row: row.queued_ns / NS_PER_SECOND),
     (table.TRANSFER, lambda row: row.transfer_ns / NS_PER_SECOND),
@@ -59,7 +59,7 @@ ROW_COUNTERS: tuple[tuple[Metric, Callable[[Row], float]], ...] = (
 )
 
 # metric, bounds, buckets, sum
-ROW_HISTOGRAMS: tuple[tuple[Metric, Sequence[str], Callable[[Row], list[int]], Callable[[Row], float]], ...] = (
+ROW_HISTOGRAMS: tuple[tuple[Metric, Sequence[str], Callable[[ApiRow], list[int]], Callable[[ApiRow], float]], ...] = (
     (table.REQUEST_SIZE, SIZES, lambda row: row.request_buckets, lambda row: row.request_bytes),
     (table.RESPONSE_SIZE, SIZES, lambda row: row.response_buckets, lambda row: row.response_bytes),
     (table.LATENCY, LATENCIES, lambda row: row.latency_buckets, lambda row: row.latency_ns / NS_PER_SECOND),
@@ -130,7 +130,9 @@ class Gathered(Collector):
 
 def _described() -> Iterator[Family]:
     """What may come: lets a scrape ask for some names only (`/metrics?name[]=...`)."""
-    return (_histogram(metric) if metric.kind is Kind.HISTOGRAM else _family(metric, ()) for metric in table.METRICS)
+    return (
+        _histogram(metric) if metric.kind is MetricType.HISTOGRAM else _family(metric, ()) for metric in table.METRICS
+    )
 
 
 def worker_families(count: int, ends: int) -> Iterator[Family]:
@@ -147,7 +149,7 @@ def _version() -> str:
 
 
 def _family(metric: Metric, samples: Iterable[Sample]) -> Family:
-    make = CounterMetricFamily if metric.kind is Kind.COUNTER else GaugeMetricFamily
+    make = CounterMetricFamily if metric.kind is MetricType.COUNTER else GaugeMetricFamily
     family = make(metric.name, metric.help, labels=metric.labels)
     for labels, value in samples:
         family.add_metric(labels, value)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from proxy.conversation.exchange import Cause, OpaqueReason
-from proxy.metrics.traffic import Row, Traffic
+from proxy.metrics.traffic import ApiRow, Traffic
 
 # of the recorder's numbers, those that are states: they end with their process
 STATES = frozenset({"queue_bytes", "spool_bytes", "failed", "lag_bytes", "lag_seconds"})
@@ -24,7 +24,7 @@ def told(traffic: Traffic) -> Told:
     """All numbers, in a form that JSON can hold."""
     return {
         "rows": [
-            [*labels, *(getattr(row, name) for name in Row.__slots__)] for labels, row in list(traffic.rows.items())
+            [*labels, *(getattr(row, name) for name in ApiRow.__slots__)] for labels, row in list(traffic.rows.items())
         ],
         "proxy_time": [[time.total_ns, time.buckets] for time in traffic.proxy_time],
         "errors": {name: _listed(counts) for name, counts in vars(traffic.errors).items()},
@@ -37,8 +37,8 @@ def told(traffic: Traffic) -> Told:
 def add(traffic: Traffic, numbers: Told) -> None:
     """Adds what another process has told."""
     for api, version, *values in numbers["rows"]:
-        row = traffic.rows.setdefault((api, version), Row())
-        for name, value in zip(Row.__slots__, values, strict=True):
+        row = traffic.rows.setdefault((api, version), ApiRow())
+        for name, value in zip(ApiRow.__slots__, values, strict=True):
             setattr(row, name, _sum(getattr(row, name), value))
     for time, (total_ns, buckets) in zip(traffic.proxy_time, numbers["proxy_time"], strict=True):
         time.total_ns += total_ns

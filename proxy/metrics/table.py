@@ -25,7 +25,7 @@ PROXY_BOUNDS_NS = tuple(10_000 * 2**power for power in range(18))
 SIZE_BOUNDS = tuple(4**power for power in range(3, 14))
 
 
-class Kind(StrEnum):
+class MetricType(StrEnum):
     """What Prometheus calls a metric's type."""
 
     COUNTER = "counter"
@@ -38,21 +38,21 @@ class Metric:
     """One family. A histogram's samples are `<name>_bucket` (with the label `le`), `<name>_sum` and `<name>_count`."""
 
     name: str
-    kind: Kind
+    kind: MetricType
     labels: tuple[str, ...]
     help: str
 
 
 def _counter(name: str, labels: str, text: str) -> Metric:
-    return Metric(f"kafka_wiretap_{name}", Kind.COUNTER, tuple(labels.split()), text)
+    return Metric(f"kafka_wiretap_{name}", MetricType.COUNTER, tuple(labels.split()), text)
 
 
 def _gauge(name: str, labels: str, text: str) -> Metric:
-    return Metric(f"kafka_wiretap_{name}", Kind.GAUGE, tuple(labels.split()), text)
+    return Metric(f"kafka_wiretap_{name}", MetricType.GAUGE, tuple(labels.split()), text)
 
 
 def _histogram(name: str, labels: str, text: str) -> Metric:
-    return Metric(f"kafka_wiretap_{name}", Kind.HISTOGRAM, tuple(labels.split()), text)
+    return Metric(f"kafka_wiretap_{name}", MetricType.HISTOGRAM, tuple(labels.split()), text)
 
 
 # names of clusters come from the settings
@@ -135,7 +135,7 @@ RECORDER_COUNTERS = {
 def sample_names(metric: Metric) -> dict[str, frozenset[str]]:
     """The time series that a family is queried by, each with its labels."""
     labels = frozenset(metric.labels)
-    if metric.kind is not Kind.HISTOGRAM:
+    if metric.kind is not MetricType.HISTOGRAM:
         return {metric.name: labels}
     return {
         f"{metric.name}_bucket": labels | {"le"},

@@ -23,7 +23,7 @@ from proxy.metrics.table import DIALECT_07, LATENCY_BOUNDS_NS, OTHER, PROXY_BOUN
 from proxy.wire.error_probes import ErrorProbe, FoundErrors, error_probe
 
 
-class Row:
+class ApiRow:
     """The numbers of one (api, version). Times are nanoseconds, sizes bytes without the length prefix."""
 
     __slots__ = (
@@ -64,7 +64,7 @@ class _Meter(NamedTuple):
     """What a route's exchanges are counted with."""
 
     api: str
-    row: Row
+    row: ApiRow
     probe: ErrorProbe | None
 
 
@@ -72,7 +72,7 @@ class Traffic:
     """Counts what the proxy forwards. Methods belong to the event loop's thread; any thread may read the attributes."""
 
     def __init__(self) -> None:
-        self.rows: dict[tuple[str, str], Row] = {}
+        self.rows: dict[tuple[str, str], ApiRow] = {}
         self.proxy_time = tuple(ProxyTime() for _ in Direction)
         self.opaque_frames = dict.fromkeys(OpaqueReason, 0)
         self.errors = Errors()
@@ -134,7 +134,7 @@ class Traffic:
             return meter
         version = DIALECT_07 if route.api_version is None else str(route.api_version)
         labels = (route.api or OTHER, version if route.known else OTHER)
-        row = self.rows.setdefault(labels, Row())
+        row = self.rows.setdefault(labels, ApiRow())
         meter = _Meter(labels[0], row, error_probe(route.api_key, route.api_version))
         # only what the catalog knows is remembered: a peer can send any of 2**32 words
         if route.known:
@@ -142,7 +142,7 @@ class Traffic:
         return meter
 
 
-def _add(row: Row, run: Run, sent_ns: int) -> None:
+def _add(row: ApiRow, run: Run, sent_ns: int) -> None:
     """Count exchanges that differ in nothing but their sizes."""
     exchanges, one_request_size, one_response_size = run
     like, count = exchanges[0], len(exchanges)

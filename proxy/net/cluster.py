@@ -43,7 +43,7 @@ from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
 from proxy.schema.faults import Fault, Setting
 from proxy.wire import catalog
-from proxy.wire.apis import Kind
+from proxy.wire.apis import MessageKind
 from proxy.wire.dialects import Dialect
 from proxy.wire.keys import API_VERSIONS, SASL_HANDSHAKE
 
@@ -92,7 +92,7 @@ def routes(dialect: Dialect = Dialect.KAFKA) -> Routes:
     )
 
 
-def _holds_secret(kind: Kind, key: int, version: int) -> bool:
+def _holds_secret(kind: MessageKind, key: int, version: int) -> bool:
     if catalog.known(key, version):
         return bool(catalog.secrets(kind, key, version))
     return catalog.may_hold_secrets(kind, key)

@@ -147,7 +147,7 @@ NOT_DIALLED = (
 )
 
 
-class Place(NamedTuple):
+class AddressSpan(NamedTuple):
     """A node that clients are told to dial; `start` to `end` are the bytes of its host and, right behind, its port."""
 
     node: Node
@@ -155,10 +155,10 @@ class Place(NamedTuple):
     end: int
 
 
-class Places(NamedTuple):
+class AddressSpans(NamedTuple):
     """All of a body, in their order; where they stand in its tag buffer or right in front of it, also that buffer."""
 
-    nodes: list[Place]
+    nodes: list[AddressSpan]
     tags: list[TagSpan]
     tags_at: int
     end: int
@@ -222,7 +222,7 @@ def splice(api_key: int, api_version: int, frame: Buffer, advertised: Advertised
     return b"".join([pack(">i", sum(map(len, pieces))), *pieces])
 
 
-def places(api_key: int, api_version: int, buf: Buffer, at: int) -> Places:
+def places(api_key: int, api_version: int, buf: Buffer, at: int) -> AddressSpans:
     """The nodes to dial in the body that starts at `at`.
 
     Errors: WireError when the body can't be read, or when no rewrite exists for this version.
@@ -230,16 +230,18 @@ def places(api_key: int, api_version: int, buf: Buffer, at: int) -> Places:
     row, paths, project = _reader(api_key, api_version)
     found = project(buf, at)
     if row.unless is OF_CONTROLLERS and found["endpoint_type"][0][0] == CONTROLLERS:
-        return Places([], [], 0, 0)
+        return AddressSpans([], [], 0, 0)
     nodes = [
-        Place(Node(node_id, host, port), start, end)
+        AddressSpan(Node(node_id, host, port), start, end)
         for (node_id, _, _), (host, start, _), (port, _, end) in zip(*map(found.__getitem__, paths), strict=True)
         if not (row.unless is NODELESS and node_id == NO_NODE and not host)
     ]
-    return Places(nodes, *(found["tags"][0] if "tags" in found else ([], 0, 0)))
+    return AddressSpans(nodes, *(found["tags"][0] if "tags" in found else ([], 0, 0)))
 
 
-def replaced(buf: Buffer, start: int, end: int, nodes: Iterable[Place], compact: bool, advertised: Advertised) -> bytes:
+def replaced(
+    buf: Buffer, start: int, end: int, nodes: Iterable[AddressSpan], compact: bool, advertised: Advertised
+) -> bytes:
     """buf[start:end], in which each node's host and port have become the advertised ones."""
     pieces: list[Buffer] = []
     for place in nodes:

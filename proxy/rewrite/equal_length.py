@@ -18,7 +18,7 @@ from functools import cache
 from typing import NamedTuple
 
 from proxy.mapping.nodes import Node
-from proxy.rewrite.addresses import Advertised, Place, list_tag, places, replaced, single_tag
+from proxy.rewrite.addresses import AddressSpan, Advertised, list_tag, places, replaced, single_tag
 from proxy.wire import catalog
 from proxy.wire.errors import Malformed, in_bytes
 from proxy.wire.primitives import UVARINT_BYTES, Buffer, TagSpan, read_uvarint, uvarint
@@ -64,7 +64,7 @@ class _Body(NamedTuple):
 
     buf: bytes
     at: int
-    nodes: list[Place]
+    nodes: list[AddressSpan]
     tags_at: int
     tags: list[TagSpan]
 

@@ -17,7 +17,7 @@ from proxy.schema.errors import BadSetting
 from proxy.schema.faults import Fault, Place, Setting, told
 from proxy.schema.flags import CAPTURE, CLUSTERS
 from proxy.schema.kinds import shown
-from proxy.settings.reader import Effective, Reader, Section
+from proxy.settings.reader import Effective, Section, SettingsReader
 from proxy.settings.sources import Source, environment_source, file_source, flag_source
 from proxy.wire.dialects import Dialect
 
@@ -111,7 +111,7 @@ def read(
 ) -> Reading:
     """As `load`, but whatever is wrong. Raises BadSetting: of the file nothing can be read."""
     source = _source(file, flags, environment, again=again)
-    reader = Reader(source, in_file=file is not None)
+    reader = SettingsReader(source, in_file=file is not None)
     found = _sections(reader, source)
     secured = [ClusterTls(name, _spoken(listener), _spoken(upstream)) for name, listener, upstream in found.sides]
     if reader.wrong:
@@ -131,7 +131,7 @@ def _source(
     return source if flags is None else flag_source(flags, source).over(source)
 
 
-def _sections(reader: Reader, source: Source) -> _Sections:
+def _sections(reader: SettingsReader, source: Source) -> _Sections:
     """Everything that was given, read; what is wrong with it, the reader has noted."""
     values = reader.values(ProxySettings)
     log = reader.section(LogSettings, (LOG,)).made
@@ -143,7 +143,9 @@ def _sections(reader: Reader, source: Source) -> _Sections:
     return _Sections({**values, "log": log}, sides, clusters, capture)
 
 
-def _loaded(reader: Reader, found: _Sections, environment: Mapping[str, str], file: Path | None) -> Loaded | None:
+def _loaded(
+    reader: SettingsReader, found: _Sections, environment: Mapping[str, str], file: Path | None
+) -> Loaded | None:
     """What is in effect, where every section is right; None: together they are not."""
     capture: CaptureSettings | None = found.capture.made if found.capture is not None else None
     folder = capture.folder if capture is not None else None
@@ -152,7 +154,7 @@ def _loaded(reader: Reader, found: _Sections, environment: Mapping[str, str], fi
     return None if made is None else Loaded(made, capture, _completed(reader.effective, made), file)
 
 
-def _secured(reader: Reader, source: Source, name: str) -> tuple[str, Section | None, Section | None]:
+def _secured(reader: SettingsReader, source: Source, name: str) -> tuple[str, Section | None, Section | None]:
     """A cluster's name, and TLS on the sides of which something is said."""
     listener = upstream = None
     if _is_said(source, (CLUSTERS, name, TLS), but=UPSTREAM):
@@ -162,7 +164,7 @@ def _secured(reader: Reader, source: Source, name: str) -> tuple[str, Section | 
     return name, listener, upstream
 
 
-def _cluster(reader: Reader, name: str, listener: Section | None, upstream: Section | None) -> Section:
+def _cluster(reader: SettingsReader, name: str, listener: Section | None, upstream: Section | None) -> Section:
     """A cluster's settings."""
     parts = [side for side in (listener, upstream) if side is not None]
     tls, upstream_tls = (side.draft if side is not None else None for side in (listener, upstream))
@@ -187,7 +189,7 @@ def _tls_tables(source: Source) -> Iterator[Place]:
         yield from ((CLUSTERS, name, TLS), (CLUSTERS, name, TLS, UPSTREAM))
 
 
-def _capture(reader: Reader, source: Source) -> Section | None:
+def _capture(reader: SettingsReader, source: Source) -> Section | None:
     """The recorder is imported only if something is to be recorded."""
     if not _is_said(source, (CAPTURE,)):
         return None

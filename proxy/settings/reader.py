@@ -64,7 +64,7 @@ class _Values(NamedTuple):
     wrong: list[Place]
 
 
-class Reader:
+class SettingsReader:
     """Reads sections of a source one after the other. `effective`: each key's value, as far as it is right."""
 
     def __init__(self, source: Source, *, in_file: bool) -> None:

@@ -12,7 +12,7 @@ import click
 
 from proxy.terminal import echo
 from proxy.tools import names
-from proxy.wire.apis import Kind
+from proxy.wire.apis import MessageKind
 from proxy.wire.dialects import Dialect
 from proxy.wire.kafka07 import RequestType
 
@@ -34,7 +34,7 @@ def api_key(value: str) -> int:
     return _named(names.api_key, value)
 
 
-def api_or_embedded(value: str) -> tuple[int | str | RequestType, Kind | None]:
+def api_or_embedded(value: str) -> tuple[int | str | RequestType, MessageKind | None]:
     """An api, or the name of a message inside messages; and which of an api's messages was named."""
     found = names.api_of_07(value)
     return (_named(names.api_or_embedded, value) if found is None else found), names.kind(value)

@@ -16,7 +16,7 @@ from proxy.terminal import echo
 from proxy.tools import arguments, completions
 from proxy.tools.output import budget_option, end, print_json
 from proxy.wire import catalog, embedded
-from proxy.wire.apis import Kind
+from proxy.wire.apis import MessageKind
 from proxy.wire.dialects import Dialect
 from proxy.wire.embedded.logs import LOGS
 from proxy.wire.errors import WireError
@@ -113,7 +113,7 @@ def errors(codes: tuple[int, ...], as_json: bool) -> None:
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a message.")
 def show(
-    named: tuple[int | str | RequestType, Kind | None],
+    named: tuple[int | str | RequestType, MessageKind | None],
     version: int | Dialect | None,
     requests: bool,
     responses: bool,
@@ -153,7 +153,11 @@ def show(
 
 
 def _show_07(
-    asked: RequestType, version: int | Dialect | None, kinds: tuple[Kind, ...], function: str | None, as_json: bool
+    asked: RequestType,
+    version: int | Dialect | None,
+    kinds: tuple[MessageKind, ...],
+    function: str | None,
+    as_json: bool,
 ) -> None:
     from proxy.tools import layout07
 
@@ -177,15 +181,15 @@ def _check_show(function: str | None, paths: tuple[str, ...], as_json: bool) -> 
         raise click.UsageError("--source or --json, not both")
 
 
-_KINDS: tuple[Kind, ...] = ("request", "response")
+_KINDS: tuple[MessageKind, ...] = ("request", "response")
 
 
-def _kinds(requests: bool, responses: bool) -> tuple[Kind, ...]:
+def _kinds(requests: bool, responses: bool) -> tuple[MessageKind, ...]:
     """Those that are asked for; with both, both."""
     return tuple(kind for kind, is_asked in zip(_KINDS, (requests, responses), strict=True) if is_asked)
 
 
-def _codec(kind: Kind, key: int, version: int | None) -> catalog.Codec:
+def _codec(kind: MessageKind, key: int, version: int | None) -> catalog.Codec:
     known = catalog.versions(key)
     if not known:
         raise click.ClickException(f"api {key} is unknown: `kafka-wiretap wire list` lists all")

@@ -15,7 +15,7 @@ from typing import Any
 from proxy.tools.kafka07 import request_tree, response_tree
 from proxy.tools.tree import Shown, message_tree
 from proxy.wire import catalog, kafka07
-from proxy.wire.apis import Kind
+from proxy.wire.apis import MessageKind
 from proxy.wire.budget import Budget
 from proxy.wire.dialects import Dialect
 from proxy.wire.errors import OverBudget, WireError, in_bytes
@@ -169,7 +169,7 @@ def _told_07(frame: bytes, asked: Asked) -> dict[str, Any]:
     return {"kind": "request", "api": request.type.api, "api_key": int(request.type), "body": body}
 
 
-def _names(kind: Kind, key: int, version: int) -> dict[str, Any]:
+def _names(kind: MessageKind, key: int, version: int) -> dict[str, Any]:
     return {"kind": kind, "api": catalog.api_name(key), "api_key": key, "api_version": version}
 
 

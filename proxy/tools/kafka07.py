@@ -27,7 +27,7 @@ from proxy.wire.kafka07 import (
     UnknownRequest,
     messages,
 )
-from proxy.wire.kafka07.messages import Message
+from proxy.wire.kafka07.messages import LogMessage
 from proxy.wire.records.kinds import Compression
 
 # What is told of a message takes this much in memory besides its payload.
@@ -101,13 +101,13 @@ def opened(data: bytes, most: int, offset: int | None = None, *, budget: Budget)
     return told + ([{"why": "a message that is cut", "bytes": data[end.whole :]}] if end.whole < len(data) else [])
 
 
-def _place(one: Message, offset: int | None) -> dict[str, Any]:
+def _place(one: LogMessage, offset: int | None) -> dict[str, Any]:
     if offset is None:
         return {"at": one.offset}
     return {"offset": offset + one.offset, "next_offset": offset + one.next_offset}
 
 
-def _message(one: Message, data: bytes, most: int, budget: Budget) -> dict[str, Any]:
+def _message(one: LogMessage, data: bytes, most: int, budget: Budget) -> dict[str, Any]:
     told: dict[str, Any] = {"magic": one.magic, "codec": one.codec.value}
     if one.codec is Compression.NONE:
         why = {} if one.intact else {"why": "its checksum doesn't fit"}

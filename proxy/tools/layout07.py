@@ -6,19 +6,19 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from proxy.tools.listing import as_lines
-from proxy.wire.apis import KINDS, Kind
+from proxy.wire.apis import KINDS, MessageKind
 from proxy.wire.kafka07 import RequestType
 from proxy.wire.kafka07.layouts import REQUESTS, RESPONSES, Field
 
 TITLES = ("field", "type", "size", "meaning")
 
 
-def fields(asked: RequestType, kind: Kind) -> tuple[Field, ...] | None:
+def fields(asked: RequestType, kind: MessageKind) -> tuple[Field, ...] | None:
     """None for the response to a request that is never answered."""
     return REQUESTS[asked] if kind == "request" else RESPONSES.get(asked)
 
 
-def as_text(asked: RequestType, kind: Kind) -> Iterator[str]:
+def as_text(asked: RequestType, kind: MessageKind) -> Iterator[str]:
     """The title and a line a field, those of arrays indented."""
     found = fields(asked, kind)
     yield f"{asked.api} {kind}  type {int(asked)}" + ("" if found else "  never answered")
@@ -27,13 +27,13 @@ def as_text(asked: RequestType, kind: Kind) -> Iterator[str]:
         yield from as_lines(TITLES, rows)
 
 
-def as_json(asked: RequestType, kind: Kind) -> dict[str, Any]:
+def as_json(asked: RequestType, kind: MessageKind) -> dict[str, Any]:
     """The same as one object; the fields of arrays under `fields`, `fields` null where there is no response."""
     found = fields(asked, kind)
     return {"name": asked.api, "kind": kind, "type": int(asked), "fields": None if found is None else _json(found)}
 
 
-def kinds(asked: RequestType) -> tuple[Kind, ...]:
+def kinds(asked: RequestType) -> tuple[MessageKind, ...]:
     """The messages that there are."""
     return tuple(kind for kind in KINDS if fields(asked, kind))
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 
 from proxy.wire import catalog, embedded
-from proxy.wire.apis import INT16, Kind
+from proxy.wire.apis import INT16, MessageKind
 from proxy.wire.error_codes import ERRORS
 from proxy.wire.kafka07 import RequestType
 from proxy.wire.renamed import api_today, error_today, message_today, plain
@@ -52,9 +52,9 @@ def api_of_07(text: str) -> RequestType | None:
     return next((asked for asked in RequestType if plain(asked.api) == plain(text)), None)
 
 
-def kind(text: str) -> Kind | None:
+def kind(text: str) -> MessageKind | None:
     """Which message of an api that name is of: "request" for "metadata_request", None for "Metadata"."""
-    kinds: tuple[Kind, ...] = ("request", "response")
+    kinds: tuple[MessageKind, ...] = ("request", "response")
     return next((one for one in kinds if plain(text).endswith(one)), None)
 
 

@@ -49,7 +49,7 @@ class Shown:
 def message_tree(message: Message, version: int, values: Values, shown: Shown) -> dict[str, Any]:
     """The values of a request or a response."""
     if message.key is not None and message.kind in ("request", "response"):
-        kind: apis.Kind = "request" if message.kind == "request" else "response"
+        kind: apis.MessageKind = "request" if message.kind == "request" else "response"
         values = embedded.expand(kind, message.key, values, budget=shown.budget)
     tree = _Tree(version, shown).struct(values, message.fields)
     if message.name == "PushTelemetryRequest" and isinstance(tree.get("metrics"), bytes):
@@ -169,7 +169,7 @@ class _Tree:
 def _schema(name: str) -> Message:
     found = embedded.message(name)
     if found is None:
-        kind: apis.Kind = "request" if name.endswith("Request") else "response"
+        kind: apis.MessageKind = "request" if name.endswith("Request") else "response"
         found = apis.message(kind, apis.api_key(name.removesuffix("Request").removesuffix("Response")) or 0)
     assert found is not None, name
     return found

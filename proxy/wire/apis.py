@@ -11,8 +11,8 @@ from proxy.wire.errors import Malformed
 from proxy.wire.folder import Folder
 from proxy.wire.language import Message, parse
 
-Kind = Literal["request", "response"]
-KINDS: tuple[Kind, ...] = ("request", "response")
+MessageKind = Literal["request", "response"]
+KINDS: tuple[MessageKind, ...] = ("request", "response")
 
 MESSAGES = Folder("messages")
 FOLDER = MESSAGES.path
@@ -66,7 +66,7 @@ def api(key: int) -> Api | None:
     return Api(request, response)
 
 
-def message(kind: Kind, key: int) -> Message | None:
+def message(kind: MessageKind, key: int) -> Message | None:
     """The request's or the response's schema; None where the catalog lacks the key.
 
     Errors: ValueError for another kind, and as `api`.

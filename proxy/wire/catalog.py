@@ -11,7 +11,7 @@ from struct import Struct
 from typing import Any
 
 from proxy.wire import apis as _apis
-from proxy.wire.apis import API_VERSION, Kind, api_key, api_keys, api_name, checked, is_flexible, known, versions
+from proxy.wire.apis import API_VERSION, MessageKind, api_key, api_keys, api_name, checked, is_flexible, known, versions
 from proxy.wire.budget import Allowance, Budget
 from proxy.wire.compile.counted import counted_decoder
 from proxy.wire.compile.decoder import decoder
@@ -80,7 +80,7 @@ class UnknownMessage:
     all forms of a head. A response has no client id.
     """
 
-    kind: Kind
+    kind: MessageKind
     api_key: int
     api_version: int
     correlation_id: int
@@ -272,7 +272,7 @@ class Codec:
 
 
 @lru_cache(MOST_CACHED, typed=True)
-def codec(kind: Kind, key: int, version: int) -> Codec | None:
+def codec(kind: MessageKind, key: int, version: int) -> Codec | None:
     """The functions of that message; None where the catalog lacks the api or the version.
 
     Errors: TypeError for a key or a version that is no integer, Malformed for one that is no int16; ValueError for
@@ -350,7 +350,7 @@ def encode_response(key: int, version: int, correlation_id: int, values: Mapping
     return write_response_head(key, version, correlation_id) + must("response", key, version).encode(values)
 
 
-def must(kind: Kind, key: int, version: int) -> Codec:
+def must(kind: MessageKind, key: int, version: int) -> Codec:
     """The same. Errors: as for `codec`; ValueError for a message the catalog lacks."""
     found = codec(kind, key, version)
     if found is None:
@@ -359,7 +359,7 @@ def must(kind: Kind, key: int, version: int) -> Codec:
 
 
 @lru_cache(MOST_CACHED, typed=True)
-def marked(kind: Kind, key: int, version: int, *marks: str) -> tuple[str, ...]:
+def marked(kind: MessageKind, key: int, version: int, *marks: str) -> tuple[str, ...]:
     """The paths of this version's fields that carry one of the marks, as they are declared; () for an unknown message.
 
     Marks are those of `messages/README.md`: "node_id", "topic_name", "topic_id", "group_id", "address", "secret", ...
@@ -381,12 +381,12 @@ def _marked(fields: tuple[Field, ...], version: int, marks: frozenset[str], abov
     return found
 
 
-def secrets(kind: Kind, key: int, version: int) -> tuple[str, ...]:
+def secrets(kind: MessageKind, key: int, version: int) -> tuple[str, ...]:
     """The paths that no capture may keep: credentials, and config values, which may be some. () for most messages."""
     return marked(kind, key, version, *MASKED)
 
 
 @lru_cache(MOST_CACHED)
-def may_hold_secrets(kind: Kind, key: int) -> bool:
+def may_hold_secrets(kind: MessageKind, key: int) -> bool:
     """Whether any version of that message has such a path: what decides for frames that can't be read."""
     return any(secrets(kind, key, version) for version in versions(key))

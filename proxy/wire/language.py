@@ -26,7 +26,7 @@ MARKS = frozenset(MASKED + NAMING)
 RESERVED_NAMES = frozenset(["tags", "_tags"])
 
 Default = int | float | str | bool | None
-Kind = Literal["request", "response", "data"]
+SchemaKind = Literal["request", "response", "data"]
 
 
 class LanguageError(ValueError):
@@ -80,7 +80,7 @@ class Message:
     """
 
     name: str
-    kind: Kind
+    kind: SchemaKind
     key: int | None
     versions: range
     flexible: range
@@ -172,8 +172,8 @@ def _message(head: _Line, body: list[_Line], structs: dict[str, tuple[Field, ...
     return Message(match["name"], _kind(match["name"], key, head), key, versions, flexible, fields)
 
 
-def _kind(name: str, key: int | None, head: _Line) -> Kind:
-    kind: Kind = "request" if name.endswith("Request") else "response" if name.endswith("Response") else "data"
+def _kind(name: str, key: int | None, head: _Line) -> SchemaKind:
+    kind: SchemaKind = "request" if name.endswith("Request") else "response" if name.endswith("Response") else "data"
     if kind != "data" and key is None:
         raise LanguageError(head.number, f"a {kind} has its api's key: {name}  key 3")
     return kind

@@ -35,7 +35,7 @@ MASK = "***"
 Sender = Literal["client", "server"]
 
 
-class Kind(Enum):
+class TokenKind(Enum):
     """What a token is."""
 
     PLAIN = "PLAIN message"
@@ -60,7 +60,7 @@ class Token:
     JWT. `authzid` is whom the client wants to act as. Both are None where the token has none that can be printed.
     """
 
-    kind: Kind
+    kind: TokenKind
     mechanism: str | None
     text: str
     principal: str | None = None
@@ -74,11 +74,11 @@ def read(mechanism: str | None, token: Buffer, sender: Sender) -> Token:
     """
     data = bytes(token)
     if not data:
-        return Token(Kind.EMPTY, mechanism, "empty")
+        return Token(TokenKind.EMPTY, mechanism, "empty")
     for reader in _readers(mechanism, sender):
         if found := reader.read(data):
             return replace(found, mechanism=mechanism or reader.mechanism)
-    return Token(Kind.OPAQUE, mechanism, in_bytes(len(data)))
+    return Token(TokenKind.OPAQUE, mechanism, in_bytes(len(data)))
 
 
 def principal(mechanism: str | None, token: Buffer) -> str | None:
@@ -131,7 +131,7 @@ def _plain(data: bytes) -> Token | None:
     authzid, authcid, _ = (part.decode("utf-8", "replace") for part in data.split(b"\0"))
     text = f"authcid={_shown(authcid)} password={MASK}"
     return Token(
-        Kind.PLAIN,
+        TokenKind.PLAIN,
         None,
         f"authzid={_shown(authzid)} {text}" if authzid else text,
         _printable(authcid),
@@ -163,7 +163,7 @@ def _scram_client(data: bytes) -> Token | None:
         return _client_first(first, attributes) if attributes and "r" in attributes else None
     attributes = _attributes(text)
     if attributes and next(iter(attributes)) == "c" and attributes.keys() >= {"r", "p"}:
-        return Token(Kind.CLIENT_FINAL, None, _masked(attributes))
+        return Token(TokenKind.CLIENT_FINAL, None, _masked(attributes))
     return None
 
 
@@ -172,7 +172,7 @@ def _client_first(first: re.Match[str], attributes: dict[str, str]) -> Token:
     name = None if "tokenauth" in attributes else _printable(_unescaped(attributes["n"]))
     authzid = _printable(_unescaped(first["authzid"] or ""))
     shown = HARMLESS | {"n"} if name else HARMLESS
-    return Token(Kind.CLIENT_FIRST, None, f"{_header(first)}{_masked(attributes, shown)}", name, authzid)
+    return Token(TokenKind.CLIENT_FIRST, None, f"{_header(first)}{_masked(attributes, shown)}", name, authzid)
 
 
 def _header(found: re.Match[str]) -> str:
@@ -185,9 +185,9 @@ def _scram_server(data: bytes) -> Token | None:
     if not attributes:
         return None
     if next(iter(attributes)) in ("v", "e"):
-        return Token(Kind.SERVER_FINAL, None, _masked(attributes))
+        return Token(TokenKind.SERVER_FINAL, None, _masked(attributes))
     if attributes.keys() >= {"r", "s", "i"}:
-        return Token(Kind.SERVER_FIRST, None, _masked(attributes))
+        return Token(TokenKind.SERVER_FIRST, None, _masked(attributes))
     return None
 
 
@@ -219,7 +219,7 @@ HARMLESS_ERRORS = ("status", "scope", "openid-configuration")
 
 def _bearer_client(data: bytes) -> Token | None:
     if data == SEPARATOR.encode():
-        return Token(Kind.BEARER_END, None, "refusal acknowledged")
+        return Token(TokenKind.BEARER_END, None, "refusal acknowledged")
     found = _BEARER.fullmatch(_text(data) or "")
     if not found:
         return None
@@ -228,7 +228,7 @@ def _bearer_client(data: bytes) -> Token | None:
         return None
     authzid = _printable(_unescaped(found["authzid"] or ""))
     shown = [f"{key}={_shown(value) if key in HARMLESS_PAIRS else MASK}" for key, value in pairs.items()]
-    return Token(Kind.BEARER, None, " ".join([_header(found), *shown]), _subject(pairs["auth"]), authzid)
+    return Token(TokenKind.BEARER, None, " ".join([_header(found), *shown]), _subject(pairs["auth"]), authzid)
 
 
 def _subject(auth: str) -> str | None:
@@ -253,11 +253,11 @@ def _bearer_server(data: bytes) -> Token | None:
     if not isinstance(found, dict) or "status" not in found:
         return None
     known = {key: found[key] for key in HARMLESS_ERRORS if isinstance(found.get(key), str)}
-    return Token(Kind.BEARER_ERROR, None, " ".join(f"{key}={_shown(value)}" for key, value in known.items()))
+    return Token(TokenKind.BEARER_ERROR, None, " ".join(f"{key}={_shown(value)}" for key, value in known.items()))
 
 
 def _gssapi(data: bytes) -> Token:
-    return Token(Kind.GSSAPI, None, in_bytes(len(data)))
+    return Token(TokenKind.GSSAPI, None, in_bytes(len(data)))
 
 
 def _surely_gssapi(data: bytes) -> Token | None:

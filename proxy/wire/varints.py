@@ -14,7 +14,7 @@ from struct import Struct, error
 from proxy.wire.errors import Malformed, Truncated
 from proxy.wire.primitives import Buffer, read_groups
 
-Reader = Callable[[int, Buffer, int], tuple[int, int]]
+VarintReader = Callable[[int, Buffer, int], tuple[int, int]]
 
 TWO, THREE, FOUR, FIVE = (Struct(f"{count}B").pack for count in range(2, 6))
 # The signed number of a byte below 128.
@@ -79,7 +79,7 @@ def _all_short(count: int, buf: Buffer, at: int) -> bytes:
     return short if len(short) == count and short.isascii() else b""
 
 
-def _read_many(read: Reader, bits: int, count: int, buf: Buffer, at: int) -> tuple[list[int], int]:
+def _read_many(read: VarintReader, bits: int, count: int, buf: Buffer, at: int) -> tuple[list[int], int]:
     found = []
     for _ in range(count):
         value, at = read(bits, buf, at)

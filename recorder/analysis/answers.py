@@ -25,7 +25,7 @@ from recorder.capture.reading import Reading, read, unread_wait
 # The capture's row groups are bounded by the same number of bytes, and with them what a Parquet reader holds.
 LARGEST_BODY = 64 << 20
 # body, dialect, api key, api version, where its first masked span starts, whether it never came whole
-Row = tuple[Any, str, int, int | None, int | None, bool]
+BodyRow = tuple[Any, str, int, int | None, int | None, bool]
 
 _FACTS = [c.SESSION, c.CONNECTION, c.EXCHANGE, c.DIALECT, c.API_KEY, c.API_VERSION]
 _MASKED_FROM, _IS_CUT = "masked_from", "is_cut"
@@ -73,12 +73,12 @@ def _decode(batches: Iterable[Any]) -> Iterator[Any]:
         yield pa.RecordBatch.from_arrays([*keys, codes, *words], [*c.KEYS, c.ERROR_CODES, c.UNREAD, c.WAIT])
 
 
-def _rows(batch: Any) -> Iterable[Row]:
+def _rows(batch: Any) -> Iterable[BodyRow]:
     names = (c.DIALECT, c.API_KEY, c.API_VERSION, _MASKED_FROM, _IS_CUT)
     return zip(batch.column(c.FRAME), *(batch.column(name).to_pylist() for name in names), strict=True)
 
 
-def _read(row: Row) -> Reading:
+def _read(row: BodyRow) -> Reading:
     body, dialect, api_key, api_version, masked_from, is_cut = row
     buffer = body.as_buffer()
     if buffer is None:

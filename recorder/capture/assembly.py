@@ -30,9 +30,9 @@ from recorder.capture.line import UNREADABLE
 from recorder.capture.outcome import DIED, ENDED
 from recorder.capture.roll import Totals
 from recorder.capture.rows import RowMaker, Sink
-from recorder.capture.spool import MOST_OPEN, NO_CONNECTION, NUMBERS, Entry, Kind, size_of
+from recorder.capture.spool import MOST_OPEN, NO_CONNECTION, NUMBERS, Entry, EntryKind, size_of
 from recorder.capture.streams import Streams
-from recorder.capture.track import Track
+from recorder.capture.track import ConnectionState
 from recorder.capture.unknown import Unknown
 
 Action = Callable[..., None]
@@ -40,7 +40,9 @@ Action = Callable[..., None]
 # the cause of connections that the log's end leaves open
 SESSION_ENDED = "session_ended"
 # entries whose bytes are no frame -> the note of their row
-NOTES = {Kind.UNFRAMED: "it can't be told what this is"} | {kind: cause.value for cause, kind in UNREADABLE.items()}
+NOTES = {EntryKind.UNFRAMED: "it can't be told what this is"} | {
+    kind: cause.value for cause, kind in UNREADABLE.items()
+}
 # a length and a correlation id: no answer of the proxy is shorter
 SHORTEST_MADE = 8
 # an account of a gap that nobody counted in
@@ -56,7 +58,7 @@ class Assembly:
 
     def __init__(self) -> None:
         self.routes: dict[Dialect, Routes] = {one.dialect: one for one in (Routes(), Routes07())}
-        self.tracks: dict[int, Track] = {}
+        self.tracks: dict[int, ConnectionState] = {}
         self.unknown = Unknown()
         self.clock_ns = 0
         self.last_mono_ns = 0
@@ -70,24 +72,24 @@ class Assembly:
         self._streams = Streams()
         self._ledger = Ledger()
         self._actions: Mapping[int, Action] = {
-            Kind.OPENED: self._opened,
-            Kind.BYTES: self._bytes,
-            Kind.OMITTED: self._omitted,
-            Kind.HOLE: self._hole,
-            Kind.MADE: self._made,
-            Kind.LOGIN: self._login,
-            Kind.END_OF_STREAM: self._end_of_stream,
-            Kind.RESYNC: self._resync,
-            Kind.CLOSED: self._closed,
-            Kind.CHECKPOINT: self._checkpoint,
+            EntryKind.OPENED: self._opened,
+            EntryKind.BYTES: self._bytes,
+            EntryKind.OMITTED: self._omitted,
+            EntryKind.HOLE: self._hole,
+            EntryKind.MADE: self._made,
+            EntryKind.LOGIN: self._login,
+            EntryKind.END_OF_STREAM: self._end_of_stream,
+            EntryKind.RESYNC: self._resync,
+            EntryKind.CLOSED: self._closed,
+            EntryKind.CHECKPOINT: self._checkpoint,
             **dict.fromkeys(NOTES, self._left_over),
         }
         self._actions_of_none: Mapping[int, Action] = {
-            Kind.HOLE: self._unsaid,
-            Kind.CLOCK: self._clock,
-            Kind.NODE: self._node,
-            Kind.ROLL: self._roll,
-            Kind.END: self._end,
+            EntryKind.HOLE: self._unsaid,
+            EntryKind.CLOCK: self._clock,
+            EntryKind.NODE: self._node,
+            EntryKind.ROLL: self._roll,
+            EntryKind.END: self._end,
         }
 
     def begin_range(self, sink: Sink, clock_ns: int) -> None:
@@ -120,7 +122,7 @@ class Assembly:
                 return
             if entry.number != track.next_entry and entry.number >= 0:
                 track.break_off(c.GAP_DAMAGE, self._streams.since_ns)
-            track.next_entry = (entry.number + (entry.kind != Kind.CHECKPOINT)) % NUMBERS
+            track.next_entry = (entry.number + (entry.kind != EntryKind.CHECKPOINT)) % NUMBERS
             self.last_mono_ns = entry.mono_ns
             _action(self._actions, entry)(track, entry)
         except SenselessEntryError:
@@ -132,7 +134,7 @@ class Assembly:
         if connection not in self.unknown:
             self._meet(connection)
         track = self.tracks[connection] = self.unknown.take(connection)
-        track.next_entry = (entry.number + (entry.kind != Kind.CHECKPOINT)) % NUMBERS
+        track.next_entry = (entry.number + (entry.kind != EntryKind.CHECKPOINT)) % NUMBERS
         self.last_mono_ns = entry.mono_ns
         try:
             _action(self._actions, entry)(track, entry)
@@ -176,34 +178,34 @@ class Assembly:
 
     # bytes of a stream
 
-    def _bytes(self, track: Track, entry: Entry) -> None:
+    def _bytes(self, track: ConnectionState, entry: Entry) -> None:
         self._streams.arrived(track, entry)
 
-    def _omitted(self, track: Track, entry: Entry) -> None:
+    def _omitted(self, track: ConnectionState, entry: Entry) -> None:
         told = facts(entry)
         self._streams.omitted(track, entry, told["length"], is_frame=told.get("frame", False))
 
-    def _left_over(self, track: Track, entry: Entry) -> None:
+    def _left_over(self, track: ConnectionState, entry: Entry) -> None:
         if track.talk is not None:
-            self._streams.unframed(track, entry, NOTES[Kind(entry.kind)])
+            self._streams.unframed(track, entry, NOTES[EntryKind(entry.kind)])
 
     # facts of a connection
 
-    def _opened(self, track: Track, entry: Entry) -> None:
+    def _opened(self, track: ConnectionState, entry: Entry) -> None:
         if track.facts:
             raise SenselessEntryError("a connection is opened once")
         known = self._introduce(track, facts(entry), entry.mono_ns)
         known.broken = None
         known.talk = Conversation(self.routes[known.dialect], known.limits, decides=False)
 
-    def _introduce(self, track: Track, opened: dict[str, Any], opened_ns: int) -> Track:
+    def _introduce(self, track: ConnectionState, opened: dict[str, Any], opened_ns: int) -> ConnectionState:
         """Takes the place of a connection of which nothing was known."""
         known = self.tracks[track.connection] = track.introduced(opened)
         self.rows.describe(known)
         self.events.opened(known, opened_ns)
         return known
 
-    def _made(self, track: Track, entry: Entry) -> None:
+    def _made(self, track: ConnectionState, entry: Entry) -> None:
         if len(entry.data) < SHORTEST_MADE:
             raise SenselessEntryError("the proxy's answers have heads")
         if track.talk is not None:
@@ -212,7 +214,7 @@ class Assembly:
                 track.talk.made(track.answered_by_proxy(entry.offset), entry.data)
                 self._streams.due(track, track.talk, entry.mono_ns)
 
-    def _login(self, track: Track, entry: Entry) -> None:
+    def _login(self, track: ConnectionState, entry: Entry) -> None:
         told = facts(entry)
         if "principal" in told:
             track.principal = told["principal"]
@@ -224,13 +226,13 @@ class Assembly:
             track.talk.follow(Verdict(direction, entry.offset, told["token"], told["mechanism"], told["ended"]))
         self.events.login(track, entry.mono_ns, told | {"by": c.BY_BROKER if entry.direction else c.BY_CLIENT})
 
-    def _end_of_stream(self, track: Track, entry: Entry) -> None:
+    def _end_of_stream(self, track: ConnectionState, entry: Entry) -> None:
         self.events.half_closed(track, entry.mono_ns, entry.direction)
 
-    def _hole(self, track: Track, entry: Entry) -> None:
+    def _hole(self, track: ConnectionState, entry: Entry) -> None:
         track.break_off(facts(entry)["reason"], entry.mono_ns)
 
-    def _resync(self, track: Track, entry: Entry) -> None:
+    def _resync(self, track: ConnectionState, entry: Entry) -> None:
         told = facts(entry)
         if track.facts:
             # of a log without numbers the hole may be missing
@@ -240,7 +242,7 @@ class Assembly:
             # an answer of the proxy that waited for its turn
             self._streams.due(track, talk, entry.mono_ns)
 
-    def _checkpoint(self, track: Track, entry: Entry) -> None:
+    def _checkpoint(self, track: ConnectionState, entry: Entry) -> None:
         told = facts(entry)
         if track.talk is not None:
             return
@@ -251,7 +253,9 @@ class Assembly:
         track.principal = told["principal"]
         self.rows.describe(track)
 
-    def _restored(self, track: Track, mono_ns: int, state: dict[str, Any], account: dict[str, Any]) -> Conversation:
+    def _restored(
+        self, track: ConnectionState, mono_ns: int, state: dict[str, Any], account: dict[str, Any]
+    ) -> Conversation:
         """What a record goes on with that had broken off; the gap is said."""
         try:
             talk = Conversation.from_state(self.routes[track.dialect], state, track.limits)
@@ -260,14 +264,14 @@ class Assembly:
         self.events.gap(track, mono_ns, talk.sequence, sum(talk.offsets), account)
         return talk
 
-    def _closed(self, track: Track, entry: Entry) -> None:
+    def _closed(self, track: ConnectionState, entry: Entry) -> None:
         told = facts(entry)
         if "offsets" in told and "sequence" in told and self._ledger.closed is not None:
             self._ledger.closed.closed(told["sequence"], told["offsets"])
         del self.tracks[entry.connection]
         self._close(track, entry.mono_ns, told["cause"], told)
 
-    def _close(self, track: Track, mono_ns: int, cause: str, told: dict[str, Any]) -> None:
+    def _close(self, track: ConnectionState, mono_ns: int, cause: str, told: dict[str, Any]) -> None:
         talk, frames, size = track.talk, None, None
         if talk is not None:
             self._streams.cut_off(track, talk, mono_ns)
@@ -325,7 +329,7 @@ class Assembly:
             track.break_off(c.GAP_DAMAGE, since_ns)
         track.next_entry = number
 
-    def _pop(self, connection: int) -> Track:
+    def _pop(self, connection: int) -> ConnectionState:
         """A connection's track, which has ended."""
         return self.tracks.pop(connection) if connection in self.tracks else self.unknown.take(connection)
 
@@ -370,11 +374,11 @@ class Assembly:
         self._streams.since_ns, self.is_numbered = state["since_ns"], state["is_numbered"]
         self._ledger.closed = None if state["closed"] is None else Totals(**state["closed"])
         for saved in state["tracks"]:
-            track = Track.from_state(self.routes, saved, blob)
+            track = ConnectionState.from_state(self.routes, saved, blob)
             if not self.unknown.keep(track):
                 self.tracks[track.connection] = track
 
-    def _all_tracks(self) -> Iterator[Track]:
+    def _all_tracks(self) -> Iterator[ConnectionState]:
         yield from self.tracks.values()
         for connection in [*self.unknown]:
             track = self.unknown.take(connection)

@@ -13,11 +13,11 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
 
-from recorder.capture.spool import Item, Kind
+from recorder.capture.spool import EntryKind, Item
 
 # what an entry takes beyond its bytes: the object (104), its numbers (96), the head of the bytes object (40), its place
 # in a queue (8). CPython 3.11 on 64 bits. Who sends byte by byte must not fill the memory
-ENTRY_COST = 248
+PENDING_COST = 248
 # a stream offset that no stream reaches
 NOWHERE = 1 << 62
 
@@ -26,7 +26,7 @@ Stretch = tuple[int, int]
 _start, _stop = itemgetter(0), itemgetter(1)
 
 
-class Kept:
+class PendingEntry:
     """An entry to be. `before`: facts about its bytes, to be written first. `number`: its place among all that came."""
 
     __slots__ = ("at_ns", "before", "data", "direction", "kind", "left_out", "masks", "number", "offset")
@@ -39,7 +39,7 @@ class Kept:
         self.data = data
         self.number = 0
         # mostly there are none
-        self.before: Sequence[Kept] = ()
+        self.before: Sequence[PendingEntry] = ()
         self.masks: Sequence[Stretch] = ()
         self.left_out: Sequence[Stretch] = ()
 
@@ -51,7 +51,7 @@ class Kept:
     @property
     def cost(self) -> int:
         """The memory it takes, its facts included."""
-        return len(self.data) + ENTRY_COST + sum(fact.cost for fact in self.before)
+        return len(self.data) + PENDING_COST + sum(fact.cost for fact in self.before)
 
     def mask(self, start: int, stop: int) -> None:
         """Has masked what lies in this entry of the stream from `start` to `stop`. Called in the stream's order."""
@@ -73,22 +73,22 @@ class Kept:
         found.append((start, stop))
         return found
 
-    def note(self, fact: Kept) -> None:
+    def note(self, fact: PendingEntry) -> None:
         """Has a fact written before it, behind the others."""
         if not isinstance(self.before, list):
             self.before = []
         self.before.append(fact)
 
-    def split(self, at: int) -> tuple[Kept, Kept]:
+    def split(self, at: int) -> tuple[PendingEntry, PendingEntry]:
         """What stands before stream offset `at`, with the facts, and what stands behind it."""
         front, rest = self._part(self.offset, at), self._part(at, self.end)
         front.number = rest.number = self.number
         front.before = self.before
         return front, rest
 
-    def _part(self, start: int, stop: int) -> Kept:
+    def _part(self, start: int, stop: int) -> PendingEntry:
         data = self.data[start - self.offset : stop - self.offset]
-        part = Kept(self.kind, self.direction, start, self.at_ns, data)
+        part = PendingEntry(self.kind, self.direction, start, self.at_ns, data)
         part.masks = _within(self.masks, start, stop)
         part.left_out = _within(self.left_out, start, stop)
         return part
@@ -102,7 +102,7 @@ class Kept:
             if at < start:
                 yield self._item(connection, at, start)
             length = json.dumps({"length": stop - start}).encode()
-            yield int(Kind.OMITTED), self.direction, connection, start, self.at_ns, length, ()
+            yield int(EntryKind.OMITTED), self.direction, connection, start, self.at_ns, length, ()
             at = stop
         if at < self.end or not self.left_out:
             yield self._item(connection, at, self.end)
@@ -135,23 +135,23 @@ class Backlog:
 
     def __init__(self) -> None:
         # bytes of each direction
-        self._streams: tuple[deque[Kept], deque[Kept]] = (deque(), deque())
+        self._streams: tuple[deque[PendingEntry], deque[PendingEntry]] = (deque(), deque())
         # entries that are no bytes
-        self._facts: deque[Kept] = deque()
+        self._facts: deque[PendingEntry] = deque()
         self._arrived = 0
         self.cost = 0
 
     def __len__(self) -> int:
         return sum(map(len, (*self._streams, self._facts)))
 
-    def add(self, kept: Kept) -> None:
+    def add(self, kept: PendingEntry) -> None:
         """The newest entry."""
         self._arrived += 1
         kept.number = self._arrived
-        (self._streams[kept.direction] if kept.kind == Kind.BYTES else self._facts).append(kept)
+        (self._streams[kept.direction] if kept.kind == EntryKind.BYTES else self._facts).append(kept)
         self.cost += kept.cost
 
-    def note(self, fact: Kept) -> None:
+    def note(self, fact: PendingEntry) -> None:
         """A fact about what stands at its offset: before the bytes from there on, of which some may be here already."""
         about = self.since(fact.direction, fact.offset)
         if about:
@@ -169,13 +169,13 @@ class Backlog:
             stream += parts
             self.cost += sum(part.cost for part in parts) - newest.cost
 
-    def newest(self, direction: int) -> Kept:
+    def newest(self, direction: int) -> PendingEntry:
         """The newest bytes of a direction. Raises IndexError where there are none."""
         return self._streams[direction][-1]
 
-    def since(self, direction: int, start: int) -> list[Kept]:
+    def since(self, direction: int, start: int) -> list[PendingEntry]:
         """The bytes of a direction from the entry on that holds stream offset `start`. It takes as long as they are."""
-        found: list[Kept] = []
+        found: list[PendingEntry] = []
         for kept in reversed(self._streams[direction]):
             if kept.end <= start:
                 break
@@ -222,9 +222,9 @@ class Backlog:
             joined.mask(*masked)
         for left_out in newest.left_out:
             joined.leave_out(*left_out)
-        self.cost -= ENTRY_COST
+        self.cost -= PENDING_COST
 
-    def release(self, barriers: Sequence[int], holds_all: Sequence[bool]) -> Iterator[Kept]:
+    def release(self, barriers: Sequence[int], holds_all: Sequence[bool]) -> Iterator[PendingEntry]:
         """Takes out what may be written, in the order of arrival.
 
         Args:
@@ -235,13 +235,13 @@ class Backlog:
             kept = queue.popleft()
             self.cost -= kept.cost
             barrier = barriers[kept.direction]
-            if kept.kind == Kind.BYTES and kept.end > barrier:
+            if kept.kind == EntryKind.BYTES and kept.end > barrier:
                 kept, rest = kept.split(barrier)
                 queue.appendleft(rest)
                 self.cost += rest.cost
             yield kept
 
-    def _ready(self, barriers: Sequence[int], holds_all: Sequence[bool]) -> deque[Kept] | None:
+    def _ready(self, barriers: Sequence[int], holds_all: Sequence[bool]) -> deque[PendingEntry] | None:
         """The queue whose first entry is the next to be written."""
         found = self._facts or None
         until = NOWHERE

@@ -93,7 +93,7 @@ class Table:
         return found
 
 
-class Shared:
+class SharedTables:
     """What the rows of a range have in common: made anew for each range, so that it can't grow for ever."""
 
     def __init__(self) -> None:
@@ -109,7 +109,7 @@ class FrameRows:
     what is rare of it.
     """
 
-    def __init__(self, session: str, cluster: str | None, shared: Shared, clock_ns: int) -> None:
+    def __init__(self, session: str, cluster: str | None, shared: SharedTables, clock_ns: int) -> None:
         self.session = session
         self.cluster = cluster
         self.shared = shared

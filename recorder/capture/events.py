@@ -12,7 +12,7 @@ from recorder.capture import frames as c
 from recorder.capture.columns import EventRows
 from recorder.capture.gap import lost_by_api
 from recorder.capture.ledger import Missed
-from recorder.capture.track import Track
+from recorder.capture.track import ConnectionState
 
 # a row names so many of the exchanges that a connection left open; more are only counted
 MOST_NAMED = 1000
@@ -35,18 +35,18 @@ class Events:
     def session(self, cause: str, mono_ns: int, detail: dict[str, Any]) -> None:
         self._add(c.EVENT_SESSION, None, mono_ns, detail, cause=cause)
 
-    def opened(self, track: Track, mono_ns: int) -> None:
+    def opened(self, track: ConnectionState, mono_ns: int) -> None:
         self._add(c.EVENT_OPENED, track, mono_ns, track.facts)
 
-    def login(self, track: Track, mono_ns: int, facts: dict[str, Any]) -> None:
+    def login(self, track: ConnectionState, mono_ns: int, facts: dict[str, Any]) -> None:
         self._add(c.EVENT_LOGIN, track, mono_ns, facts)
 
-    def half_closed(self, track: Track, mono_ns: int, direction: int) -> None:
+    def half_closed(self, track: ConnectionState, mono_ns: int, direction: int) -> None:
         self._add(c.EVENT_HALF_CLOSED, track, mono_ns, {"by": c.BY_BROKER if direction else c.BY_CLIENT})
 
     def closed(
         self,
-        track: Track,
+        track: ConnectionState,
         mono_ns: int,
         cause: str,
         frames: int | None,
@@ -62,7 +62,12 @@ class Events:
         self._add(c.EVENT_CLOSED, track, mono_ns, detail, cause=cause, frames=frames, size=size)
 
     def gap(
-        self, track: Track, mono_ns: int, sequence: int | None, end: int | None, account: dict[str, Any] | None
+        self,
+        track: ConnectionState,
+        mono_ns: int,
+        sequence: int | None,
+        end: int | None,
+        account: dict[str, Any] | None,
     ) -> None:
         """What a connection's record lacks.
 
@@ -110,7 +115,7 @@ class Events:
     def _add(
         self,
         kind: str,
-        track: Track | None,
+        track: ConnectionState | None,
         mono_ns: int,
         detail: dict[str, Any],
         *,

@@ -16,7 +16,7 @@ from msgspec.json import Decoder
 from proxy.conversation.exchange import FrameKind, OpaqueReason
 from proxy.wire.dialects import Dialect
 from recorder.capture.frames import MOST_COUNTED
-from recorder.capture.spool import MOST, MOST_ENTRY, MOST_OPEN, NO_CONNECTION, NUMBERS, Entry, Kind
+from recorder.capture.spool import MOST, MOST_ENTRY, MOST_OPEN, NO_CONNECTION, NUMBERS, Entry, EntryKind
 
 Count = Annotated[int, Meta(ge=0, le=MOST)]
 Total = Annotated[int, Meta(ge=0, le=MOST_COUNTED)]
@@ -285,16 +285,16 @@ class Node(TypedDict):
 
 
 _FACTS: Mapping[int, Decoder[Any]] = {
-    Kind.OPENED: Decoder(Opened),
-    Kind.OMITTED: Decoder(Omitted),
-    Kind.HOLE: Decoder(Hole),
-    Kind.LOGIN: Decoder(Login),
-    Kind.RESYNC: Decoder(Resync),
-    Kind.CLOSED: Decoder(Closed),
-    Kind.NODE: Decoder(Node),
-    Kind.END: Decoder(Roll),
-    Kind.ROLL: Decoder(Roll),
-    Kind.CHECKPOINT: Decoder(Checkpoint),
+    EntryKind.OPENED: Decoder(Opened),
+    EntryKind.OMITTED: Decoder(Omitted),
+    EntryKind.HOLE: Decoder(Hole),
+    EntryKind.LOGIN: Decoder(Login),
+    EntryKind.RESYNC: Decoder(Resync),
+    EntryKind.CLOSED: Decoder(Closed),
+    EntryKind.NODE: Decoder(Node),
+    EntryKind.END: Decoder(Roll),
+    EntryKind.ROLL: Decoder(Roll),
+    EntryKind.CHECKPOINT: Decoder(Checkpoint),
 }
 # what a list of an account may be, which a table can't tell
 _EARLY = ([int, str], [int, str, int])
@@ -305,7 +305,7 @@ _UNSAID = Decoder(Unsaid)
 
 def facts(entry: Entry) -> Any:
     """What an entry says: a dict of its kind's table. Raises SenselessEntryError."""
-    is_unsaid = entry.kind == Kind.HOLE and entry.connection == NO_CONNECTION
+    is_unsaid = entry.kind == EntryKind.HOLE and entry.connection == NO_CONNECTION
     told = checked(_UNSAID if is_unsaid else _FACTS[entry.kind], entry.data)
     for early in told.get("account", _NOTHING)["early"]:
         if [type(one) for one in early] not in _EARLY:

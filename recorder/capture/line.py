@@ -20,11 +20,11 @@ from proxy.wire.errors import Truncated, WireError
 from proxy.wire.framing import LENGTH
 from proxy.wire.keys import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from recorder.capture import redaction
-from recorder.capture.backlog import NOWHERE, Backlog, Kept
+from recorder.capture.backlog import NOWHERE, Backlog, PendingEntry
 from recorder.capture.claims import Accepted, Claims
 from recorder.capture.gap import Gap
 from recorder.capture.sieve import Cut, Sieve
-from recorder.capture.spool import Item, Kind
+from recorder.capture.spool import EntryKind, Item
 
 # what a connection may keep back: far above any honest login, far below what would hurt
 MOST_KEPT = 1024 * 1024
@@ -34,13 +34,13 @@ MOST_FOUND = 4096
 LONGEST_HANDSHAKE = 4096
 # why a conversation reads no further -> the kind of the entry that holds what it left
 UNREADABLE = {
-    Cause.BAD_LENGTH: Kind.BAD_LENGTH,
-    Cause.UNEXPECTED_RESPONSE: Kind.UNEXPECTED_RESPONSE,
-    Cause.UNSUPPORTED_VERSION: Kind.UNSUPPORTED_VERSION,
+    Cause.BAD_LENGTH: EntryKind.BAD_LENGTH,
+    Cause.UNEXPECTED_RESPONSE: EntryKind.UNEXPECTED_RESPONSE,
+    Cause.UNSUPPORTED_VERSION: EntryKind.UNSUPPORTED_VERSION,
 }
 
 
-class Line:
+class ConnectionRecorder:
     """What the tap remembers of a connection. Every method that gives items gives them in the order to be written."""
 
     __slots__ = (
@@ -98,7 +98,7 @@ class Line:
         # per direction: where the frames end, and bytes begin of which nobody can tell what they are; and the kind of
         # what is left when the connection ends
         self._untold = [NOWHERE, NOWHERE]
-        self._left_as = [Kind.UNFRAMED, Kind.UNFRAMED]
+        self._left_as = [EntryKind.UNFRAMED, EntryKind.UNFRAMED]
         self._claims = Claims()
         # whether what can't be written yet is the beginning of a handshake, which holds no secret
         self._names_mechanism = False
@@ -126,11 +126,11 @@ class Line:
         for verdict in step.verdicts:
             self._note_login(verdict, at_ns)
         if chunk:
-            self._backlog.add(Kept(Kind.BYTES, direction, offset, at_ns, chunk))
+            self._backlog.add(PendingEntry(EntryKind.BYTES, direction, offset, at_ns, chunk))
         self._barrier[direction] = step.offset + step.stop if step.unclassified else NOWHERE
         self._secret[direction] = None
         if step.cause is not None:
-            self._left_as[direction] = UNREADABLE.get(step.cause, Kind.UNFRAMED)
+            self._left_as[direction] = UNREADABLE.get(step.cause, EntryKind.UNFRAMED)
         if direction is Direction.REQUEST:
             self._names_mechanism = False
         for mark in step.marks:
@@ -155,9 +155,9 @@ class Line:
             self.unwritten = []
         return items
 
-    def add(self, kind: Kind, direction: int, offset: int, at_ns: int, data: bytes) -> list[Item]:
+    def add(self, kind: EntryKind, direction: int, offset: int, at_ns: int, data: bytes) -> list[Item]:
         """An entry that is no bytes of a stream, in its turn."""
-        self._backlog.add(Kept(kind, direction, offset, at_ns, data))
+        self._backlog.add(PendingEntry(kind, direction, offset, at_ns, data))
         return self._release()
 
     def finish(self) -> list[Item]:
@@ -196,12 +196,14 @@ class Line:
         if cut.whole and cut.begin >= self.resume[direction]:
             # before the frame's first byte: it is to be no row
             fact = json.dumps({"length": 0, "frame": True}).encode()
-            self._backlog.note(Kept(Kind.OMITTED, direction, cut.begin, at_ns, fact))
+            self._backlog.note(PendingEntry(EntryKind.OMITTED, direction, cut.begin, at_ns, fact))
         self._backlog.leave_out(direction, cut.start, cut.stop)
 
     def _note_login(self, verdict: Verdict, at_ns: int) -> None:
         facts = {"token": verdict.token, "mechanism": verdict.mechanism, "ended": verdict.ended}
-        self._backlog.note(Kept(Kind.LOGIN, verdict.direction, verdict.offset, at_ns, json.dumps(facts).encode()))
+        self._backlog.note(
+            PendingEntry(EntryKind.LOGIN, verdict.direction, verdict.offset, at_ns, json.dumps(facts).encode())
+        )
 
     def _note_accepted(self, accepted: Accepted | None, offset: int) -> None:
         """From this offset of the broker's stream on, and from the client's next bytes on, somebody has logged in."""
@@ -213,7 +215,7 @@ class Line:
         self._backlog.split(Direction.RESPONSE, offset)
         at_ns = self._backlog.newest(Direction.RESPONSE).at_ns
         facts = json.dumps({"principal": accepted.name, "mechanism": accepted.mechanism}).encode()
-        self._backlog.note(Kept(Kind.LOGIN, Direction.RESPONSE, offset, at_ns, facts))
+        self._backlog.note(PendingEntry(EntryKind.LOGIN, Direction.RESPONSE, offset, at_ns, facts))
 
     def _mask(self, mark: Mark, direction: Direction, step: Step) -> None:
         rule = redaction.rule(mark)
@@ -307,12 +309,12 @@ class Line:
         released = self._backlog.release(self._barrier, holds_all)
         return [item for kept in released for item in self._items(kept)]
 
-    def _items(self, kept: Kept) -> Iterator[Item]:
+    def _items(self, kept: PendingEntry) -> Iterator[Item]:
         """As it is written; what nobody can tell is no part of the stream that frames are made of."""
-        untold = self._untold[kept.direction] if kept.kind == Kind.BYTES else NOWHERE
+        untold = self._untold[kept.direction] if kept.kind == EntryKind.BYTES else NOWHERE
         if kept.offset < untold < kept.end:
             front, kept = kept.split(untold)
             yield from front.items(self.connection)
         if kept.offset >= untold:
-            kept.kind = int(Kind.UNFRAMED)
+            kept.kind = int(EntryKind.UNFRAMED)
         yield from kept.items(self.connection)

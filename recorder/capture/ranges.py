@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from recorder.capture import frames as c
-from recorder.capture.columns import EventRows, FrameRows, Shared
+from recorder.capture.columns import EventRows, FrameRows, SharedTables
 from recorder.capture.partitions import range_name
 from recorder.capture.storage import HOUR_NS, RangeFile
 
@@ -14,7 +14,7 @@ class RangeFiles:
     """Takes rows, writes a row group whenever one is full, and hands over the files when all rows are there."""
 
     def __init__(self, folder: Path, session: str, segment: int, cluster: str | None) -> None:
-        self.shared = Shared()
+        self.shared = SharedTables()
         self.cluster = cluster
         self._folder = folder
         self._session = session

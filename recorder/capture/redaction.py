@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from proxy.conversation.exchange import Exchange, FrameKind
 from proxy.conversation.step import Mark
 from proxy.wire import catalog
-from proxy.wire.apis import Kind
+from proxy.wire.apis import MessageKind
 from proxy.wire.catalog import Codec, Search
 from proxy.wire.dialects import Dialect
 from proxy.wire.errors import WireError
@@ -49,7 +49,7 @@ class Rule:
 
 
 # the two kinds of frame that have messages, as the catalog names them
-_MESSAGES: dict[FrameKind, Kind] = {FrameKind.REQUEST: "request", FrameKind.RESPONSE: "response"}
+_MESSAGES: dict[FrameKind, MessageKind] = {FrameKind.REQUEST: "request", FrameKind.RESPONSE: "response"}
 _WHOLE = {kind: Rule(head) for kind, head in HEADS.items()}
 _SEARCHED = {kind: Rule(HEADS[kind], searched=True) for kind in _MESSAGES}
 

@@ -12,10 +12,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from recorder.capture.spool import NUMBERS, Item, Kind
+from recorder.capture.spool import NUMBERS, EntryKind, Item
 
 # entries that do more than take the next number
-_SPECIAL = frozenset({int(Kind.CHECKPOINT), int(Kind.CLOSED)})
+_SPECIAL = frozenset({int(EntryKind.CHECKPOINT), int(EntryKind.CLOSED)})
 
 
 @dataclass(slots=True)
@@ -64,10 +64,10 @@ class Roll:
 
     def _special(self, kind: int, connection: int, data: bytes) -> int:
         if connection < 0:
-            if kind == Kind.HOLE:
+            if kind == EntryKind.HOLE:
                 self._closed.unsaid(json.loads(data))
             return 0
-        if kind == Kind.CHECKPOINT:
+        if kind == EntryKind.CHECKPOINT:
             return self._next.get(connection, 0)
         facts = json.loads(data)
         self._closed.closed(facts["sequence"], facts["offsets"])

@@ -10,23 +10,21 @@ from typing import Any, Protocol
 
 from proxy.conversation.exchange import Exchange, FrameKind, timings
 from recorder.capture import frames as c
-from recorder.capture.columns import EventRows, FrameRows, Shape, Shared, Spans
+from recorder.capture.columns import EventRows, FrameRows, Shape, SharedTables, Spans
 from recorder.capture.cutting import Found
 from recorder.capture.storage import HOUR_NS
-from recorder.capture.track import CLIENT_ID_AT, Track
+from recorder.capture.track import CLIENT_ID_AT, ConnectionState
 
 # set in a route's word (32 bits) to tell the response's shape from the request's
 _RESPONSE = 1 << 32
 # peers may send any api and version; so many are remembered by their word
 MOST_SHAPES = 4096
 
-Row = tuple[Any, ...]
-
 
 class Sink(Protocol):
     """Where rows go: the files of a range."""
 
-    shared: Shared
+    shared: SharedTables
 
     def frames(self, at_ns: int, clock_ns: int, size: int) -> FrameRows:
         """The row group that a frame of this size and time (wall clock) belongs into."""
@@ -55,12 +53,12 @@ class RowMaker:
         self._clock_ns = clock_ns
         self._group = None
 
-    def describe(self, track: Track) -> None:
+    def describe(self, track: ConnectionState) -> None:
         """Enters what the frames of a connection share: at the start of a range, and when it has changed."""
         track.peers = self._shared.peers.number(track.described())
         track.usual_number = self._shared.client_ids.number(track.usual_client_id)
 
-    def run(self, track: Track, direction: int, data: bytes, run: list[Found], mono_ns: int) -> None:
+    def run(self, track: ConnectionState, direction: int, data: bytes, run: list[Found], mono_ns: int) -> None:
         """Rows for the common case: whole frames of exchanges at their places in `data`."""
         if not run:
             return
@@ -72,7 +70,7 @@ class RowMaker:
         self.frames += len(run)
         self.bytes += size - 4 * len(run)
 
-    def _requests(self, track: Track, data: bytes, run: list[Found], mono_ns: int, group: FrameRows) -> None:
+    def _requests(self, track: ConnectionState, data: bytes, run: list[Found], mono_ns: int, group: FrameRows) -> None:
         numbers, body, shapes = group.numbers, group.body, self._shapes
         sequence, usual = track.sequence, track.usual_client
         for _, exchange, start, stop in run:
@@ -104,7 +102,7 @@ class RowMaker:
             sequence += 1
         track.sequence = sequence
 
-    def _responses(self, track: Track, data: bytes, run: list[Found], mono_ns: int, group: FrameRows) -> None:
+    def _responses(self, track: ConnectionState, data: bytes, run: list[Found], mono_ns: int, group: FrameRows) -> None:
         numbers, body, shapes = group.numbers, group.body, self._shapes
         sequence = track.sequence
         for _, exchange, start, stop in run:
@@ -133,7 +131,7 @@ class RowMaker:
 
     def add(
         self,
-        track: Track,
+        track: ConnectionState,
         direction: int,
         kind: FrameKind,
         exchange: Exchange | None,
@@ -162,7 +160,9 @@ class RowMaker:
         self.frames += 1
         self.bytes += size
 
-    def _correct(self, track: Track, direction: int, exchange: Exchange, masked: Spans, group: FrameRows) -> None:
+    def _correct(
+        self, track: ConnectionState, direction: int, exchange: Exchange, masked: Spans, group: FrameRows
+    ) -> None:
         """What the common case takes for granted of the row that was added last."""
         if direction and exchange.made is not None:
             group.correct("shape", self._shape(exchange, c.BY_PROXY))
@@ -178,7 +178,9 @@ class RowMaker:
         self._until = self._from + HOUR_NS
         return group
 
-    def _of_nobody(self, track: Track, direction: int, kind: FrameKind, size: int, mono_ns: int, first_ns: int) -> Row:
+    def _of_nobody(
+        self, track: ConnectionState, direction: int, kind: FrameKind, size: int, mono_ns: int, first_ns: int
+    ) -> tuple[Any, ...]:
         """The numbers of a frame that no exchange owns."""
         shape = self._shared.shapes.number(Shape(kind.value, _sender(direction), None, None, None))
         nobody = self._shared.client_ids.number(None)
@@ -194,12 +196,12 @@ class RowMaker:
             self._shapes[exchange.route.word | (_RESPONSE if made_by == c.BY_BROKER else 0)] = number
         return number
 
-    def _unusual_client(self, track: Track, exchange: Exchange, frame: bytes) -> int:
+    def _unusual_client(self, track: ConnectionState, exchange: Exchange, frame: bytes) -> int:
         number = self._shared.client_ids.number(track.note_client(exchange, frame))
         track.usual_number = self._shared.client_ids.number(track.usual_client_id)
         return number
 
-    def _client_of(self, track: Track, number: int) -> int:
+    def _client_of(self, track: ConnectionState, number: int) -> int:
         if track.has_usual_client(number):
             return track.usual_number
         return self._shared.client_ids.number(track.clients[0][1])

@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from proxy.files import Folder
 from recorder.capture import spool
 from recorder.capture.blocks import BUFFER, LARGE, BlockFile, is_cached
-from recorder.capture.spool import Entry, Kind, SegmentStart, UnknownSpoolError
+from recorder.capture.spool import Entry, EntryKind, SegmentStart, UnknownSpoolError
 
 # what stands behind an entry's checksum and length: kind and direction, any number, few spans, a connection that counts
 # from 0 or is -1. Looked ahead for, so that no place is passed over
-_LIKELY = re.compile(rb"(?=[\x01-\x%02x][\x00\x01]..\x00...(?:\x00{3}|\xff{3}))" % max(Kind), re.DOTALL)
+_LIKELY = re.compile(rb"(?=[\x01-\x%02x][\x00\x01]..\x00...(?:\x00{3}|\xff{3}))" % max(EntryKind), re.DOTALL)
 # bytes before and within that
 _BEFORE, _WITHIN = 8, 11
 # the first stretch that is looked through for an entry; the next one is twice as long

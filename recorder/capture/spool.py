@@ -60,7 +60,7 @@ MOST_OPEN = 1 << 16
 Spans = tuple[tuple[int, int], ...]
 
 
-class Kind(IntEnum):
+class EntryKind(IntEnum):
     """What an entry of the log is; behind each, what its offset and its bytes are (the JSON: `facts`)."""
 
     OPENED = 1  # JSON: client, listener, node, upstream, tls, limits of frames
@@ -84,10 +84,10 @@ class Kind(IntEnum):
     CHECKPOINT = 18  # a connection that is already open: JSON: all that whoever lost its record needs to go on
 
 
-_KINDS = frozenset(Kind)
+_KINDS = frozenset(EntryKind)
 # entries of bytes that no frame could be made of; all that hold bytes of a stream
-LEFT_OVER = (Kind.UNFRAMED, Kind.BAD_LENGTH, Kind.UNEXPECTED_RESPONSE, Kind.UNSUPPORTED_VERSION)
-OF_STREAMS = (Kind.BYTES, *LEFT_OVER)
+LEFT_OVER = (EntryKind.UNFRAMED, EntryKind.BAD_LENGTH, EntryKind.UNEXPECTED_RESPONSE, EntryKind.UNSUPPORTED_VERSION)
+OF_STREAMS = (EntryKind.BYTES, *LEFT_OVER)
 
 
 # kind, direction, connection, offset, monotonic ns, bytes, masked spans: an Entry without its number, as a plain tuple
@@ -240,7 +240,7 @@ def entries(buffer: bytes, at: int = 0, seed: int = 0, *, numbered: bool = True)
         if not numbered:
             number = UNNUMBERED
             # in format 1 a clock stands on connection 0
-            connection = NO_CONNECTION if kind == Kind.CLOCK else connection
+            connection = NO_CONNECTION if kind == EntryKind.CLOCK else connection
         yield Entry(kind, direction, connection, offset, mono_ns, buffer[data_at:end], masked, number), end
         at = end
 

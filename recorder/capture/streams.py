@@ -18,8 +18,8 @@ from recorder.capture import frames as c
 from recorder.capture.cutting import Found, cut_requests, cut_responses
 from recorder.capture.facts import SenselessEntryError
 from recorder.capture.rows import RowMaker
-from recorder.capture.spool import Entry, Kind
-from recorder.capture.track import Track
+from recorder.capture.spool import Entry, EntryKind
+from recorder.capture.track import ConnectionState
 
 # no head is longer, as far as pairing reads it, that a setting may have left a part of
 _HEAD = 16
@@ -32,7 +32,7 @@ class Streams:
         self.rows: RowMaker
         self.since_ns = 0
 
-    def arrived(self, track: Track, entry: Entry) -> None:
+    def arrived(self, track: ConnectionState, entry: Entry) -> None:
         """Bytes that have come."""
         direction, data = entry.direction, entry.data
         talk = track.talk
@@ -50,7 +50,7 @@ class Streams:
                 track.masks[direction].append((entry.offset + max(start, had), entry.offset + start + length))
         self._take(track, talk, direction, data[had:] if had else data, entry.mono_ns)
 
-    def omitted(self, track: Track, entry: Entry, length: int, *, is_frame: bool) -> None:
+    def omitted(self, track: ConnectionState, entry: Entry, length: int, *, is_frame: bool) -> None:
         """Bytes that have come and that a setting left out. `is_frame`: of a frame that is to be no row."""
         direction, talk = entry.direction, track.talk
         if talk is None:
@@ -68,20 +68,20 @@ class Streams:
             track.omissions[direction].append((entry.offset + had, entry.offset + length))
             self._pass(track, talk, side, length - had, entry.mono_ns)
 
-    def due(self, track: Track, talk: Conversation, mono_ns: int) -> None:
+    def due(self, track: ConnectionState, talk: Conversation, mono_ns: int) -> None:
         """Rows for the proxy's answers whose turn it is."""
         step = talk.due(mono_ns)
         found = [Found(FrameKind.RESPONSE, exchange, 0, 0) for exchange in step.finished]
         self._frames(track, Direction.RESPONSE, step, found, mono_ns, 0)
 
-    def unframed(self, track: Track, entry: Entry, note: str) -> None:
+    def unframed(self, track: ConnectionState, entry: Entry, note: str) -> None:
         """Bytes that no frame can be made of: a row as they stand."""
         if entry.data:
             spans = list(entry.spans)
             kind, at_ns = FrameKind.BYTES, entry.mono_ns
             self.rows.add(track, entry.direction, kind, None, entry.data, at_ns, at_ns, spans, [], note)
 
-    def cut_off(self, track: Track, talk: Conversation, mono_ns: int) -> None:
+    def cut_off(self, track: ConnectionState, talk: Conversation, mono_ns: int) -> None:
         """Rows for what has come of the frames that will never be whole."""
         for side in (talk.requests_side, talk.responses_side):
             direction = int(side.direction)
@@ -97,12 +97,12 @@ class Streams:
                 first_ns = track.first_ns[direction]
                 self._any(track, direction, found, _without_length(part), 0, mono_ns, first_ns, note)
             elif side.held and not track.deaf[direction]:
-                entry = Entry(Kind.UNFRAMED, direction, track.connection, side.offset, mono_ns, side.held)
+                entry = Entry(EntryKind.UNFRAMED, direction, track.connection, side.offset, mono_ns, side.held)
                 self.unframed(track, entry, "cut in its head")
 
     # of one stream
 
-    def _had(self, track: Track, side: Side, entry: Entry, length: int) -> int | None:
+    def _had(self, track: ConnectionState, side: Side, entry: Entry, length: int) -> int | None:
         """How many of an entry's bytes there have been already. None: all of them, or some before it are missing."""
         here = side.offset + len(side.held)
         if entry.offset == here:
@@ -116,7 +116,7 @@ class Streams:
             track.pass_late(entry.direction)
         return had if had < length else None
 
-    def _pass(self, track: Track, talk: Conversation, side: Side, length: int, mono_ns: int) -> None:
+    def _pass(self, track: ConnectionState, talk: Conversation, side: Side, length: int, mono_ns: int) -> None:
         """Bytes of one frame that nobody has: they may complete its head, and they may end it."""
         direction = int(side.direction)
         head = min(length, _HEAD)
@@ -127,7 +127,7 @@ class Streams:
             self._take(track, talk, direction, b"\0", mono_ns, absent=1)
 
     def _take(
-        self, track: Track, talk: Conversation, direction: int, data: bytes, mono_ns: int, absent: int = 0
+        self, track: ConnectionState, talk: Conversation, direction: int, data: bytes, mono_ns: int, absent: int = 0
     ) -> None:
         """`absent`: so many bytes at the end of `data` stand for some that nobody has."""
         cut = cut_responses if direction else cut_requests
@@ -136,10 +136,12 @@ class Streams:
         if step.cause is not None:
             track.deaf[direction] = True
             rest = step.data[step.stop : len(step.data) - absent]
-            entry = Entry(Kind.BYTES, direction, track.connection, step.offset + step.stop, mono_ns, rest)
+            entry = Entry(EntryKind.BYTES, direction, track.connection, step.offset + step.stop, mono_ns, rest)
             self.unframed(track, entry, step.cause.value)
 
-    def _frames(self, track: Track, direction: int, step: Step, found: list[Found], mono_ns: int, absent: int) -> None:
+    def _frames(
+        self, track: ConnectionState, direction: int, step: Step, found: list[Found], mono_ns: int, absent: int
+    ) -> None:
         """Rows for the frames that are complete. Runs of plain ones are many, and are made at once."""
         data = step.data
         end = len(data)
@@ -155,7 +157,9 @@ class Streams:
                 run.append(frame)
         self.rows.run(track, direction, data, run, mono_ns)
 
-    def _special(self, track: Track, direction: int, step: Step, frame: Found, mono_ns: int, kept: int) -> None:
+    def _special(
+        self, track: ConnectionState, direction: int, step: Step, frame: Found, mono_ns: int, kept: int
+    ) -> None:
         _, exchange, start, stop = frame
         if not direction and start >= 0 and exchange is not None:
             track.asks(exchange)
@@ -166,7 +170,7 @@ class Streams:
         else:
             self._piece(track, direction, step, frame, mono_ns, kept)
 
-    def _piece(self, track: Track, direction: int, step: Step, frame: Found, mono_ns: int, kept: int) -> None:
+    def _piece(self, track: ConnectionState, direction: int, step: Step, frame: Found, mono_ns: int, kept: int) -> None:
         """A frame that comes in several chunks: gathered until its last byte is here."""
         kind, _, start, stop = frame
         part = track.parts[direction]
@@ -181,7 +185,7 @@ class Streams:
 
     def _any(
         self,
-        track: Track,
+        track: ConnectionState,
         direction: int,
         found: Found,
         frame: bytes,

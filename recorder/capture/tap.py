@@ -1,7 +1,7 @@
 """The proxy's observer: takes each chunk when it arrives, before it is sent on, and leaves the rest to a thread.
 
 A chunk about which nothing is special costs one tuple: a reference to its bytes, and where and when they came. Special
-are chunks that touch marked frames, logins and bytes that can't be told yet; those go through `line.Line`. Never in the
+are chunks that touch marked frames, logins and bytes that can't be told yet; those go through `ConnectionRecorder`. Never in the
 way: what can't be written in time is not recorded (or waited for, if that is the setting), and is accounted for in the
 log itself as soon as there is room again. What waits in the queue is counted as the memory it takes: its bytes, and
 what each entry costs beyond them.
@@ -27,12 +27,12 @@ from recorder.capture import frames as c
 from recorder.capture import session as sessions
 from recorder.capture.gap import Gap
 from recorder.capture.lag import Lag
-from recorder.capture.line import Line
+from recorder.capture.line import ConnectionRecorder
 from recorder.capture.lock import Lock
 from recorder.capture.selection import Selection
 from recorder.capture.session import FolderError, RecordSettings, WhenFull
 from recorder.capture.sieve import Cut, Sieve, Unrecorded
-from recorder.capture.spool import NO_CONNECTION, OF_STREAMS, Item, Kind
+from recorder.capture.spool import NO_CONNECTION, OF_STREAMS, EntryKind, Item
 from recorder.capture.writer import ENTRY_COST, Log, Writer
 
 # facts are recorded beyond the queue's limit too; a disk that fails for hours must not fill the memory with them
@@ -40,7 +40,7 @@ MOST_FACTS_WAITING = 8 * 1024 * 1024
 # requests in flight that a checkpoint names: with more, the connection waits for a quieter moment to be said
 MOST_SAVED = 1000
 
-_BYTES = int(Kind.BYTES)
+_BYTES = int(EntryKind.BYTES)
 # a limit that is always exceeded
 NOTHING = -1
 
@@ -58,7 +58,7 @@ class Tap:
         self._append = writer.queue.append
         # the log's newest segment: each says of every open connection once where its record may go on
         self._segment = writer.segment
-        self._lines: dict[int, Line] = {}
+        self._lines: dict[int, ConnectionRecorder] = {}
         # connections whose chunks need a second look
         self._careful: set[int] = set()
         self._selection = Selection(settings)
@@ -111,12 +111,12 @@ class Tap:
             "principal": facts.principal,
             "limits": [talk.limits.request, talk.limits.response],
         }
-        entry = (int(Kind.OPENED), 0, facts.connection, 0, facts.at_ns, _json(told), ())
+        entry = (int(EntryKind.OPENED), 0, facts.connection, 0, facts.at_ns, _json(told), ())
         if not self._selection.takes(facts.cluster, facts.listener):
             self._unrecorded[facts.connection] = Unrecorded(talk)
             self._careful.add(facts.connection)
             return
-        line = self._lines[facts.connection] = Line(facts.connection, talk, entry, facts.principal)
+        line = self._lines[facts.connection] = ConnectionRecorder(facts.connection, talk, entry, facts.principal)
         line.where, line.checkpoint = (facts.cluster, facts.listener), self._segment
         self._sift(line)
         if self._waiting > self._facts_limit:
@@ -128,12 +128,12 @@ class Tap:
         """The proxy has answered a request itself. `frame`: with its length."""
         line = self._lines.get(connection)
         if line is not None and line.gap is None:
-            self._put_all(line.add(Kind.MADE, Direction.RESPONSE, correlation_id, at_ns, frame))
+            self._put_all(line.add(EntryKind.MADE, Direction.RESPONSE, correlation_id, at_ns, frame))
 
     def half_closed(self, connection: int, direction: Direction, at_ns: int) -> None:
         line = self._lines.get(connection)
         if line is not None and line.opened is None:
-            self._put_all(line.add(Kind.END_OF_STREAM, direction, line.talk.offsets[direction], at_ns, b""))
+            self._put_all(line.add(EntryKind.END_OF_STREAM, direction, line.talk.offsets[direction], at_ns, b""))
 
     def closed(self, connection: int, cause: Cause, at_ns: int) -> None:
         """The last call for a connection."""
@@ -150,12 +150,12 @@ class Tap:
         if line.gap is None:
             self._put_all(line.finish())
         ending = _ending(line, cause)
-        self._put((int(Kind.CLOSED), 0, connection, 0, at_ns, _json(ending), ()))
+        self._put((int(EntryKind.CLOSED), 0, connection, 0, at_ns, _json(ending), ()))
 
     def node(self, node_id: int, upstream: str, listener: str, cluster: str) -> None:
         """A node was learned, or has moved."""
         told = _json({"node_id": node_id, "upstream": upstream, "listener": listener, "cluster": cluster})
-        self._put((int(Kind.NODE), 0, NO_CONNECTION, 0, time.monotonic_ns(), told, ()))
+        self._put((int(EntryKind.NODE), 0, NO_CONNECTION, 0, time.monotonic_ns(), told, ()))
 
     # the selection
 
@@ -168,7 +168,7 @@ class Tap:
         for line in self._lines.values():
             self._sift(line)
 
-    def _sift(self, line: Line) -> None:
+    def _sift(self, line: ConnectionRecorder) -> None:
         taken = self._selection.takes(*line.where)
         if line.sieve is not None:
             line.sieve.selection, line.sieve.taken = self._selection, taken
@@ -228,7 +228,7 @@ class Tap:
         for connection in list(self._lines):
             self.closed(connection, Cause.DRAIN_DEADLINE, now)
         self._say_unsaid(now)
-        self._put((int(Kind.END), 0, NO_CONNECTION, 0, now, b"", ()))
+        self._put((int(EntryKind.END), 0, NO_CONNECTION, 0, now, b"", ()))
         self._writer.close()
         self._lock.release()
         self._folder.close()
@@ -259,7 +259,7 @@ class Tap:
         self._segment = self._writer.segment
         self._careful.update(self._lines)
 
-    def _say_checkpoint(self, line: Line, at_ns: int) -> None:
+    def _say_checkpoint(self, line: ConnectionRecorder, at_ns: int) -> None:
         """All that it takes to go on with a connection here, for whoever has lost a part of the log before."""
         talk = line.talk
         state = talk.boundary_state() if line.settled and len(talk.in_flight) <= MOST_SAVED else None
@@ -271,10 +271,10 @@ class Tap:
         told = {"opened": json.loads(opened[5]), "opened_ns": opened[4], "principal": line.principal}
         arriving = bool(talk.requests_side.left), bool(talk.responses_side.left)
         told |= {"state": state, "arriving": arriving, "unwanted": unwanted}
-        self._put((int(Kind.CHECKPOINT), 0, line.connection, 0, at_ns, _json(told), ()))
+        self._put((int(EntryKind.CHECKPOINT), 0, line.connection, 0, at_ns, _json(told), ()))
         line.checkpoint = self._segment
 
-    def _record(self, line: Line, direction: Direction, chunk: bytes, at_ns: int, step: Step) -> None:
+    def _record(self, line: ConnectionRecorder, direction: Direction, chunk: bytes, at_ns: int, step: Step) -> None:
         cuts = [] if line.sieve is None else self._cuts(line, line.sieve, direction, step)
         if line.gap is not None:
             self._go_on_in_gap(line, line.gap, len(chunk), at_ns, step)
@@ -288,7 +288,7 @@ class Tap:
         self._dropped += arrived - len(chunk)
         self._put_all(line.take(direction, offset, chunk, at_ns, step, cuts))
 
-    def _cuts(self, line: Line, sieve: Sieve, direction: Direction, step: Step) -> list[Cut]:
+    def _cuts(self, line: ConnectionRecorder, sieve: Sieve, direction: Direction, step: Step) -> list[Cut]:
         before = sieve.frames, sieve.bytes
         cuts = sieve.look(direction, step)
         self._count_left_out(sieve.frames - before[0], sieve.bytes - before[1])
@@ -296,7 +296,9 @@ class Tap:
             line.sieve = None
         return cuts
 
-    def _break_off_at(self, line: Line, direction: Direction, offset: int, at_ns: int, step: Step) -> None:
+    def _break_off_at(
+        self, line: ConnectionRecorder, direction: Direction, offset: int, at_ns: int, step: Step
+    ) -> None:
         """The limit has been reached with a chunk that isn't written any more."""
         written = line.give_up()
         behind = (min(written[0], offset), written[1]) if direction == 0 else (written[0], min(written[1], offset))
@@ -306,11 +308,11 @@ class Tap:
         line.gap.had_kept_back(unwritten)
         line.gap.saw(step.finished, step.one_way)
 
-    def _break_off(self, line: Line, reason: str, at_ns: int) -> None:
+    def _break_off(self, line: ConnectionRecorder, reason: str, at_ns: int) -> None:
         if line.gap is None:
             self._begin_gap(line, Gap(line.talk, line.give_up(), reason, at_ns, line.accounted))
 
-    def _begin_gap(self, line: Line, gap: Gap) -> None:
+    def _begin_gap(self, line: ConnectionRecorder, gap: Gap) -> None:
         line.gap = gap
         self._careful.add(line.connection)
         self._gaps += 1
@@ -318,7 +320,7 @@ class Tap:
         if line.opened is None:
             self._say_hole(line, gap)
 
-    def _go_on_in_gap(self, line: Line, gap: Gap, size: int, at_ns: int, step: Step) -> None:
+    def _go_on_in_gap(self, line: ConnectionRecorder, gap: Gap, size: int, at_ns: int, step: Step) -> None:
         gap.saw(step.finished, step.one_way)
         self._dropped += size
         if step.cause is None and self._has_room:
@@ -326,30 +328,30 @@ class Tap:
             if state is not None:
                 self._end_gap(line, gap, state, at_ns)
 
-    def _end_gap(self, line: Line, gap: Gap, state: dict[str, Any], at_ns: int) -> None:
+    def _end_gap(self, line: ConnectionRecorder, gap: Gap, state: dict[str, Any], at_ns: int) -> None:
         if line.opened is not None:
             self._say_opened(line)
             self._say_hole(line, gap)
         self._say_unsaid(at_ns)
         unwanted = line.sieve.unwanted if line.sieve is not None else []
         resync = _json({"state": state, "account": gap.account(), "unwanted": unwanted})
-        self._put((int(Kind.RESYNC), 0, line.connection, 0, at_ns, resync, ()))
+        self._put((int(EntryKind.RESYNC), 0, line.connection, 0, at_ns, resync, ()))
         line.gap = None
         line.accounted = line.talk.responses_side.open
         arrived = line.talk.offsets
         next_frames = (state["requests"]["offset"], state["responses"]["offset"])
         line.resume = [until if until > here else 0 for until, here in zip(next_frames, arrived, strict=True)]
 
-    def _say_opened(self, line: Line) -> None:
+    def _say_opened(self, line: ConnectionRecorder) -> None:
         if line.opened is not None:
             self._put(line.opened)
             line.opened = None
 
-    def _say_hole(self, line: Line, gap: Gap) -> None:
+    def _say_hole(self, line: ConnectionRecorder, gap: Gap) -> None:
         told = _json({"reason": gap.reason, "offsets": gap.offsets})
-        self._put((int(Kind.HOLE), 0, line.connection, 0, gap.at_ns, told, ()))
+        self._put((int(EntryKind.HOLE), 0, line.connection, 0, gap.at_ns, told, ()))
 
-    def _leave_unsaid(self, line: Line) -> None:
+    def _leave_unsaid(self, line: ConnectionRecorder) -> None:
         self._unsaid["connections"] += 1
         self._unsaid["frames"] += line.talk.sequence
         self._unsaid["bytes"] += sum(line.talk.offsets)
@@ -357,7 +359,7 @@ class Tap:
     def _say_unsaid(self, at_ns: int) -> None:
         if self._unsaid["connections"]:
             told = _json({"reason": c.GAP_FULL} | self._unsaid)
-            self._put((int(Kind.HOLE), 0, NO_CONNECTION, 0, at_ns, told, ()))
+            self._put((int(EntryKind.HOLE), 0, NO_CONNECTION, 0, at_ns, told, ()))
             self._unsaid = dict.fromkeys(self._unsaid, 0)
 
     @property
@@ -395,7 +397,7 @@ def _json(facts: Mapping[str, Any]) -> bytes:
     return json.dumps(facts, separators=(",", ":")).encode()
 
 
-def _ending(line: Line, cause: Cause) -> dict[str, Any]:
+def _ending(line: ConnectionRecorder, cause: Cause) -> dict[str, Any]:
     """What the closing entry of a connection says: how much there was, and what of it was lost in a gap."""
     talk = line.talk
     arriving = bool(talk.requests_side.left) + bool(talk.responses_side.left)

@@ -32,7 +32,7 @@ CLIENT_ID_AT = 8
 Stretches = deque[tuple[int, int]]
 
 
-class Track:
+class ConnectionState:
     """`talk` is None where the record has broken off; `broken` then tells since when.
 
     `facts` are empty where the connection's opening was lost. `next_entry`: the number of its next entry in the log.
@@ -99,16 +99,16 @@ class Track:
         self._answerable: deque[Exchange] = deque()
 
     @classmethod
-    def of_unknown(cls, connection: int, since_ns: int, *, is_new: bool) -> Track:
+    def of_unknown(cls, connection: int, since_ns: int, *, is_new: bool) -> ConnectionState:
         """A connection whose opening was lost. `is_new`: nothing of it has been recorded before, or nobody knows."""
         track = cls(connection, None, {})
         track.broken = {"reason": GAP_DAMAGE, "since_ns": since_ns, "next_exchange": 0, "next_whole": 0}
         track.broken |= {"cut": None, "behind": 0 if is_new else None, "offsets": [0, 0] if is_new else None}
         return track
 
-    def introduced(self, facts: dict[str, Any]) -> Track:
+    def introduced(self, facts: dict[str, Any]) -> ConnectionState:
         """A connection whose opening was lost, once it is known."""
-        known = Track(self.connection, None, facts)
+        known = ConnectionState(self.connection, None, facts)
         known.broken, known.reached, known.next_entry = self.broken, self.reached, self.next_entry
         return known
 
@@ -304,7 +304,9 @@ class Track:
         }
 
     @classmethod
-    def from_state(cls, routes: Mapping[Dialect, Routes], state: dict[str, Any], blob: bytes | memoryview) -> Track:
+    def from_state(
+        cls, routes: Mapping[Dialect, Routes], state: dict[str, Any], blob: bytes | memoryview
+    ) -> ConnectionState:
         """Goes on from what `state` gave: the JSON-able part, and the bytes beside it."""
         track = cls(state["connection"], None, state["facts"])
         if state["talk"] is not None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from recorder.capture.frames import GAP_DAMAGE
-from recorder.capture.track import Track
+from recorder.capture.track import ConnectionState
 
 
 class _Unknown(NamedTuple):
@@ -49,15 +49,15 @@ class Unknown:
         """The next entry of it will have this number."""
         self._known[connection] = self._known[connection]._replace(next_entry=next_entry)
 
-    def take(self, connection: int) -> Track:
+    def take(self, connection: int) -> ConnectionState:
         """Its track; it is forgotten here."""
         found = self._known.pop(connection)
-        track = Track.of_unknown(connection, found.since_ns, is_new=found.is_new)
+        track = ConnectionState.of_unknown(connection, found.since_ns, is_new=found.is_new)
         track.next_entry = found.next_entry
         track.reached = None if found.reached is None else [*found.reached]
         return track
 
-    def keep(self, track: Track) -> bool:
+    def keep(self, track: ConnectionState) -> bool:
         """Takes a track of which still nothing is known; False: something is."""
         broken = track.broken
         if track.talk is not None or track.facts or track.sequence or broken is None:

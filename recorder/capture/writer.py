@@ -25,7 +25,7 @@ from recorder.capture.lock import lock_segment
 from recorder.capture.roll import Roll
 from recorder.capture.segments import segment_name, segments
 from recorder.capture.session import RecordSettings
-from recorder.capture.spool import NO_CONNECTION, Item, Kind, SegmentHead
+from recorder.capture.spool import NO_CONNECTION, EntryKind, Item, SegmentHead
 
 Buffers = list[bytes]
 
@@ -132,7 +132,7 @@ class Log:
 
     def _encoded(self, group: Sequence[Item]) -> Buffers:
         numbers, seed = self._roll.numbers(group), self._seed
-        if group and group[-1][0] == Kind.END:
+        if group and group[-1][0] == EntryKind.END:
             self._ended = True
             group = [*group[:-1], (*group[-1][:5], self._roll.text(), ())]
         buffers: Buffers = []
@@ -184,7 +184,7 @@ class Log:
         if abs(now - self.clock_ns) < CLOCK_JUMP_NS:
             return None
         self.clock_ns = now
-        return (int(Kind.CLOCK), 0, NO_CONNECTION, now, time.monotonic_ns(), b"", ())
+        return (int(EntryKind.CLOCK), 0, NO_CONNECTION, now, time.monotonic_ns(), b"", ())
 
     def close(self) -> None:
         """Once closed it is closed; nothing can be appended any more."""
@@ -240,7 +240,7 @@ class Log:
         head = SegmentHead(self.folder.path.name, number, clock_ns, mono_ns, self._end, *told)
         encoded, seed = spool.encode_head(head)
         roll = self._roll.text()
-        encoded += spool.entry_head(int(Kind.ROLL), 0, NO_CONNECTION, 0, mono_ns, roll, (), 0, seed) + roll
+        encoded += spool.entry_head(int(EntryKind.ROLL), 0, NO_CONNECTION, 0, mono_ns, roll, (), 0, seed) + roll
         descriptor = self._create(number, encoded)
         if self._descriptor >= 0:
             os.close(self._descriptor)

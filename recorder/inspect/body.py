@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from proxy.tools.kafka07 import request_tree, response_tree
 from proxy.tools.tree import Shown, message_tree
 from proxy.wire import catalog, kafka07
+from proxy.wire.apis import MessageKind
 from proxy.wire.budget import Budget
 from proxy.wire.errors import OverBudget, WireError, in_bytes
 from proxy.wire.headers import request_head, response_head
 from recorder.capture import frames as c
+from recorder.capture.reader import Row
 
-Row = Mapping[str, Any]
-Kind = Literal["request", "response"]
 _FETCHES = (kafka07.RequestType.FETCH, kafka07.RequestType.MULTIFETCH)
 
 
@@ -56,7 +56,7 @@ def needs_request(row: Row) -> bool:
     return is_fetched and row[c.KIND] == c.RESPONSE and row[c.EXCHANGE] is not None
 
 
-def _decoded_07(frame: bytes, kind: Kind, key: int, records: int, asked: Row | None, budget: Budget) -> Body:
+def _decoded_07(frame: bytes, kind: MessageKind, key: int, records: int, asked: Row | None, budget: Budget) -> Body:
     """Nothing in 0.7 is masked."""
     try:
         if kind == c.REQUEST:
@@ -81,7 +81,7 @@ def _request_07(row: Row | None) -> kafka07.Request | kafka07.UnknownRequest | N
 
 
 def _decoded(
-    frame: bytes, kind: Kind, key: int, version: int, masked: Sequence[Mapping[str, int]], shown: Shown
+    frame: bytes, kind: MessageKind, key: int, version: int, masked: Sequence[Mapping[str, int]], shown: Shown
 ) -> Body:
     codec = catalog.codec(kind, key, version) if kind == c.REQUEST else catalog.codec_of_response(frame, key, version)
     if codec is None:

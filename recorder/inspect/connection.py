@@ -11,7 +11,7 @@ from typing import Any
 from proxy.terminal import printable
 from proxy.wire.budget import DEFAULT_BUDGET, Allowance
 from recorder.capture import frames as c
-from recorder.capture.reader import READING, files, row_groups
+from recorder.capture.reader import READING, Row, files, row_groups
 from recorder.inspect.details import detail
 from recorder.inspect.exchanges import pairs
 from recorder.inspect.lines import api_name, error_counts, moment
@@ -19,7 +19,6 @@ from recorder.inspect.rows import of_exchanges, rows
 from recorder.inspect.wanted import Wanted
 from recorder.terminal import count, size
 
-Row = dict[str, Any]
 _EVENTS = [name for name, _ in c.EVENT_COLUMNS]
 # What an event takes as a Python value, or what is known of a connection, or of an api on it.
 ENTRY_SIZE = 2000

@@ -10,16 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from proxy.wire.budget import DEFAULT_BUDGET, Budget
 from proxy.wire.errors import OverBudget, in_bytes
 from proxy.wire.long_polls import LONG_POLLS, allowed_ms
 from recorder.capture import frames as c
 from recorder.capture.outcome import Outcome
+from recorder.capture.reader import Row
 from recorder.capture.reading import Reading, read_row
 
-Row = dict[str, Any]
 # What a row without its body takes as a Python value: two dozen columns, half of them texts.
 ROW_SIZE = 3000
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,12 +14,11 @@ from proxy.wire.error_paths import Unread
 from proxy.wire.long_polls import Wait
 from recorder.capture import frames as c
 from recorder.capture.outcome import Outcome
+from recorder.capture.reader import Row
 from recorder.capture.reading import Reading, read_row
 from recorder.inspect.exchanges import Pair
 from recorder.inspect.layouts import Cells, Layouts
 from recorder.terminal import count, milliseconds, size
-
-Row = Mapping[str, Any]
 
 TITLES = {"time": "time (UTC)", "direction": "", "frame": "frame", "exchange": "exchange", "client": "client"}
 TITLES |= {name: name for name in ("node", "api", "ver", "size", "sent", "received", "ms")}

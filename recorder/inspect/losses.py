@@ -7,7 +7,7 @@ and the gaps. Where a gap has no size, nobody knows.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,10 +15,10 @@ import pyarrow.compute as pc
 
 from recorder.capture import frames as c
 from recorder.capture.outcome import DIED
+from recorder.capture.reader import Row
 from recorder.inspect.details import detail, numbers
 from recorder.missing import Gaps, LostOfApi, Missing
 
-Row = Mapping[str, Any]
 Connection = tuple[str, int]
 
 

@@ -16,6 +16,7 @@ from proxy.wire.budget import DEFAULT_BUDGET, Budget
 from proxy.wire.errors import in_bytes
 from recorder.capture import frames as c
 from recorder.capture.outcome import Outcome
+from recorder.capture.reader import Row
 from recorder.capture.reading import Reading, read_row
 from recorder.inspect import connection
 from recorder.inspect.body import Body, body, needs_request
@@ -35,7 +36,6 @@ from recorder.inspect.rows import all_bodies, request_of, rows
 from recorder.inspect.wanted import Wanted
 from recorder.terminal import milliseconds
 
-Row = Mapping[str, Any]
 Tree = dict[str, Any]
 Found = TypeVar("Found")
 _WIDTH = 16

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.metrics.table import METRICS, Kind
+from proxy.metrics.table import METRICS, MetricType
 
 ALERTS = Path(__file__).parents[2] / "dashboards" / "alerts.yml"
 NAMES = re.findall(r"alert: (\w+)", ALERTS.read_text())
@@ -40,7 +40,7 @@ def promtool() -> str:
 def test_each_alert_reads_metrics_that_exist_and_rates_counters_alone() -> None:
     for expression in re.findall(r"expr: (.*)", ALERTS.read_text()):
         (name,) = re.findall(r"kafka_wiretap_\w+", expression)
-        assert (KINDS[name] is Kind.COUNTER) == (f"({name}[" in expression)
+        assert (KINDS[name] is MetricType.COUNTER) == (f"({name}[" in expression)
 
 
 def test_each_alert_is_tried() -> None:

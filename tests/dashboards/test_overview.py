@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.metrics.table import METRICS, Kind, sample_names
+from proxy.metrics.table import METRICS, MetricType, sample_names
 from tests.dashboards.promql import groupings, selectors, stray_names
 
 OVERVIEW = Path(__file__).parents[2] / "dashboards" / "overview.json"
@@ -65,7 +65,7 @@ BEGUN = re.compile(r"\((?P<series>\w+\{[^}]*\}) unless (?P=series) offset \$__ra
 @pytest.mark.parametrize(("expression", "legend"), TARGETS)
 def test_counters_are_rated_and_gauges_are_not(expression: str, legend: str) -> None:
     for selector in selectors(BEGUN.sub("", expression)):
-        assert selector.ranged == (KINDS[selector.name] is not Kind.GAUGE)
+        assert selector.ranged == (KINDS[selector.name] is not MetricType.GAUGE)
         if selector.ranged:
             assert re.search(rf"(rate|increase)\({selector.name}\{{", expression)
 

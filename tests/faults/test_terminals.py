@@ -181,7 +181,7 @@ def _telemetry() -> dict[str, Any]:
     return {"compression_type": 0, "metrics": pushed.SerializeToString()}
 
 
-def _frame(kind: apis.Kind, key: int) -> bytes:
+def _frame(kind: apis.MessageKind, key: int) -> bytes:
     version = catalog.versions(key)[-1]
     message = apis.message(kind, key)
     assert message is not None
@@ -199,7 +199,7 @@ SHOWN += ["4/0"]
 EXCHANGES = [f"6/e{FETCH}", f"{SESSION}/2/e{FETCH}", f"3/e{FETCH}"]
 
 
-PAIR: tuple[apis.Kind, apis.Kind] = ("request", "response")
+PAIR: tuple[apis.MessageKind, apis.MessageKind] = ("request", "response")
 
 
 def _row(connection: int, sequence: int, frame: bytes, **other: Any) -> dict[str, Any]:

@@ -106,7 +106,7 @@ def test_a_secret_in_the_log_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_bytes_that_are_not_logged_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     changed(monkeypatch, plays, "Pages", lambda pages: pages)
-    monkeypatch.setattr(line.Line, "finish", lambda self: [])
+    monkeypatch.setattr(line.ConnectionRecorder, "finish", lambda self: [])
     options, script = SCRIPTS["edge-7"]
     with pytest.raises(Finding, match="not in the log"):
         conversation(packed(options, [(Direction.REQUEST, b"\0\0\0\x0c\0\3"), *script]))

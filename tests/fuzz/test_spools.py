@@ -12,12 +12,12 @@ from fuzz.findings import Finding
 from fuzz.spools import COUNTED, STATE, Record, packed, records_of
 from recorder.capture import facts
 from recorder.capture.rows import RowMaker
-from recorder.capture.spool import Kind
+from recorder.capture.spool import EntryKind
 
 INPUTS = list(spools.inputs())
 # what breaks readers of JSON: other types, ends of ranges, what is deeper than it was
 VALUES = (None, 0, 1, -1, 1 << 31, (1 << 62) - 1, 1 << 62, "", "x", [], {}, True, [0, 0], "request", "kafka-0.7")
-KINDS = (*Kind, 0, 99)
+KINDS = (*EntryKind, 0, 99)
 PARTS, EACH = 4, 60
 
 
@@ -28,8 +28,8 @@ def test_the_corpus_passes_and_takes_little_memory() -> None:
 
 def test_the_corpus_has_all_there_is() -> None:
     kinds = {record.kind for one in INPUTS for record in records_of(one.data)}
-    of_taps = {Kind.NODE, Kind.CLOCK, Kind.ROLL, Kind.UNSUPPORTED_VERSION, Kind.END_OF_STREAM}
-    assert kinds == ({int(kind) for kind in Kind} - of_taps) | {spools.SEGMENT, STATE}
+    of_taps = {EntryKind.NODE, EntryKind.CLOCK, EntryKind.ROLL, EntryKind.UNSUPPORTED_VERSION, EntryKind.END_OF_STREAM}
+    assert kinds == ({int(kind) for kind in EntryKind} - of_taps) | {spools.SEGMENT, STATE}
     assert {one.data[0] for one in INPUTS} == {0, 1}
 
 
@@ -99,7 +99,7 @@ def named(kind: int) -> bytes:
 def test_an_exception_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(facts, "checked", lambda table, text: {})
     with pytest.raises(KeyError):
-        run("session", named(Kind.CLOSED))
+        run("session", named(EntryKind.CLOSED))
 
 
 def test_a_row_that_lacks_bytes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,7 +113,7 @@ def test_a_row_that_lacks_bytes_is_found(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(RowMaker, "add", shorter)
     with pytest.raises(Finding, match="what a row lacks was left out"):
-        run("session", named(Kind.UNFRAMED))
+        run("session", named(EntryKind.UNFRAMED))
 
 
 def test_what_is_never_finished_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import trio
 
-from proxy.net.sockets.proxy_protocol import Malformed, Reader, Route
+from proxy.net.sockets.proxy_protocol import HeaderReader, Malformed, Route
 from proxy.net.sockets.streams import Stream
 
 
@@ -34,7 +34,7 @@ async def read_header(client: Stream, seconds: float) -> Route | None:
 
 
 async def _read(client: Stream) -> Route | None:
-    reader, begun = Reader(), False
+    reader, begun = HeaderReader(), False
     while reader.missing:
         # the header is not encrypted, whatever the client's stream makes of the bytes behind it
         piece = await Stream.receive(client, reader.missing)

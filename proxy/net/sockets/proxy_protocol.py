@@ -50,7 +50,7 @@ class Route(NamedTuple):
     listener: Address
 
 
-class Reader:
+class HeaderReader:
     """One header on its way. `route` once it is whole: None if it names nobody, as a health check's."""
 
     def __init__(self) -> None:

@@ -216,10 +216,10 @@ def unknown_tag(tag: int) -> WireError:
 
 
 # What a walk holds between two chunks: the chunk, the offset in it, its size.
-Place = tuple[int, Buffer, int, int]
+SplitRead = tuple[int, Buffer, int, int]
 
 
-def split_uvarint(n: int, buf: Buffer, at: int, size: int) -> Generator[None, Buffer, Place]:
+def split_uvarint(n: int, buf: Buffer, at: int, size: int) -> Generator[None, Buffer, SplitRead]:
     """The rest of a varint whose first byte, `n`, says that more follow. Errors: Malformed, at the end."""
     first = bytes([n])
     while first[-1] > 0x7F and len(first) < 5:
@@ -249,7 +249,7 @@ def split_bytes(count: int, buf: Buffer, at: int, size: int) -> Generator[None, 
     return found, buf, at, size
 
 
-def split_int(width: int, buf: Buffer, at: int, size: int) -> Generator[None, Buffer, Place]:
+def split_int(width: int, buf: Buffer, at: int, size: int) -> Generator[None, Buffer, SplitRead]:
     """A signed integer of `width` bytes that several chunks may share."""
     found = b""
     while len(found) < width:

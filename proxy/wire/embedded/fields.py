@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from proxy.wire import apis, catalog
-from proxy.wire.apis import Kind
+from proxy.wire.apis import MessageKind
 from proxy.wire.budget import Budget
 from proxy.wire.embedded.blobs import Embedded, decode_blob
 from proxy.wire.embedded.schemas import codec, versions
@@ -111,7 +111,7 @@ def decode_field(
 
 
 def expand(
-    kind: Kind,
+    kind: MessageKind,
     key: int,
     values: Mapping[str, Any],
     *,
@@ -249,7 +249,7 @@ def _response(data: bytes, around: Around) -> Values | None:
     return _message("response", key, {"version": version, "correlation_id": head.correlation_id}, values, around)
 
 
-def _message(kind: Kind, key: int, shown: Values, values: Values, around: Around) -> Values:
+def _message(kind: MessageKind, key: int, shown: Values, values: Values, around: Around) -> Values:
     found = apis.message(kind, key)
     assert found  # it has been decoded
     return {"message": found.name, **shown, "values": expand(kind, key, values, budget=around.budget)}

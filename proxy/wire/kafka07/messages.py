@@ -38,7 +38,7 @@ COMPRESSION_MASK = 0x03
 _HEADS = (Struct(">bI"), Struct(">bbI"))
 
 
-class Message(NamedTuple):
+class LogMessage(NamedTuple):
     """`offset` and `next_offset`: where it is in the log, where to go on reading; `checksum` as sent, 0 to 2**32 - 1;
     `attributes` is 0 with magic 0; `payload` as it stands in the log.
     """
@@ -84,7 +84,7 @@ class Tail(NamedTuple):
     needs: int | None
 
 
-def shallow(buf: Buffer, offset: int = 0) -> Iterator[Message]:
+def shallow(buf: Buffer, offset: int = 0) -> Iterator[LogMessage]:
     """The whole messages of a stretch of the log as they stand there, wrappers as wrappers; checksums are not checked.
 
     `offset`: of the stretch's first byte in the log. Errors: Malformed.
@@ -96,7 +96,7 @@ def shallow(buf: Buffer, offset: int = 0) -> Iterator[Message]:
             head = _HEADS[magic]
             _, *attributes, checksum = head.unpack_from(buf, at + INT32.size)
             payload = bytes(buf[at + INT32.size + head.size : end])
-            yield Message(offset + at, offset + end, magic, attributes[0] if attributes else 0, checksum, payload)
+            yield LogMessage(offset + at, offset + end, magic, attributes[0] if attributes else 0, checksum, payload)
             at = end
 
 
@@ -107,7 +107,7 @@ def read(
     limit: int = DEFAULT_LIMIT,
     check_crc: bool = True,
     budget: Budget | None = None,
-) -> Iterator[Message]:
+) -> Iterator[LogMessage]:
     """The whole messages of a stretch of the log as a consumer is told them: what wrappers hold, not the wrappers.
 
     `offset`: of the stretch's first byte in the log; `limit`: bytes to which one wrapper may unfold, with all that is
@@ -128,7 +128,7 @@ def read(
             raise type(fault)(fault.reason, api=NAME, offset=message.offset - offset) from None
 
 
-def _placed(message: Message, contents: Iterator[Message]) -> Iterator[Message]:
+def _placed(message: LogMessage, contents: Iterator[LogMessage]) -> Iterator[LogMessage]:
     """The contents at the message's own place: behind all but the last, reading goes on at the message again."""
     told = None
     for content in contents:
@@ -145,13 +145,13 @@ class _Unfolding:
     def __init__(self, allowance: Allowance, check_crc: bool):
         self._allowance, self._check_crc = allowance, check_crc
 
-    def is_plain(self, message: Message) -> bool:
+    def is_plain(self, message: LogMessage) -> bool:
         """Or does it hold others? Malformed for a checksum that doesn't fit."""
         if self._check_crc and not message.intact:
             raise Malformed(f"checksum {message.checksum:#x} doesn't fit the payload")
         return not message.attributes & COMPRESSION_MASK
 
-    def contents(self, message: Message, depth: int) -> Iterator[Message]:
+    def contents(self, message: LogMessage, depth: int) -> Iterator[LogMessage]:
         if depth > DEEPEST:
             raise Malformed(f"compressed more than {DEEPEST} times")
         plain, end = joined(unfold(message.codec, message.payload, self._allowance)), 0

@@ -12,7 +12,7 @@ from proxy.metrics.collector import (
     registry,
     worker_families,
 )
-from proxy.metrics.table import METRICS, RECORDER_COUNTERS, Kind, sample_names
+from proxy.metrics.table import METRICS, RECORDER_COUNTERS, MetricType, sample_names
 from proxy.metrics.traffic import Traffic
 from proxy.wire.error_probes import NOTHING
 from tests.proxy.metrics.exchanges import ASKED_NS, MICROSECOND, UNKNOWN_API, exchange, failed, finish, unanswered
@@ -61,7 +61,10 @@ def test_a_scrape_shows_the_table_no_more_and_no_less(traffic: Traffic) -> None:
 def test_a_scrape_shows_each_metrics_type_and_help(traffic: Traffic) -> None:
     shown = {family.name: (family.type, family.documentation) for family in families(everything(traffic))}
     assert shown == {
-        (metric.name.removesuffix("_total") if metric.kind is Kind.COUNTER else metric.name): (metric.kind, metric.help)
+        (metric.name.removesuffix("_total") if metric.kind is MetricType.COUNTER else metric.name): (
+            metric.kind,
+            metric.help,
+        )
         for metric in METRICS
     }
 

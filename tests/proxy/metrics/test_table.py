@@ -8,8 +8,8 @@ from proxy.metrics.table import (
     METRICS,
     PROXY_BOUNDS_NS,
     RECORDER_COUNTERS,
-    Kind,
     Metric,
+    MetricType,
     sample_names,
 )
 
@@ -17,7 +17,7 @@ from proxy.metrics.table import (
 @pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
 def test_names_follow_prometheus_rules(metric: Metric) -> None:
     assert re.fullmatch(r"kafka_wiretap_[a-z]+(_[a-z]+)*", metric.name)
-    assert metric.name.endswith("_total") == (metric.kind is Kind.COUNTER)
+    assert metric.name.endswith("_total") == (metric.kind is MetricType.COUNTER)
     assert not re.search(r"_(ms|ns|us|milliseconds|kb|mb)(_|$)", metric.name), "base units only"
 
 
@@ -35,7 +35,7 @@ def test_no_two_families_share_a_time_series() -> None:
 
 
 def test_a_histogram_is_queried_by_its_buckets_sum_and_count() -> None:
-    metric = Metric("kafka_wiretap_x_seconds", Kind.HISTOGRAM, ("api",), "X.")
+    metric = Metric("kafka_wiretap_x_seconds", MetricType.HISTOGRAM, ("api",), "X.")
     assert sample_names(metric) == {
         "kafka_wiretap_x_seconds_bucket": {"api", "le"},
         "kafka_wiretap_x_seconds_sum": {"api"},

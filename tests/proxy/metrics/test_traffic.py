@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from proxy.conversation import Conversation, Routes07
 from proxy.conversation.exchange import Cause, Direction, Exchange, OpaqueReason, timings
 from proxy.metrics.table import LATENCY_BOUNDS_NS, SIZE_BOUNDS
-from proxy.metrics.traffic import Row, Traffic
+from proxy.metrics.traffic import ApiRow, Traffic
 from proxy.wire.error_probes import NOTHING
 from proxy.wire.keys import HEARTBEAT
 from tests.proxy.conversation.script import framed
@@ -30,7 +30,7 @@ def traffic() -> Traffic:
     return Traffic()
 
 
-def the_row(traffic: Traffic) -> Row:
+def the_row(traffic: Traffic) -> ApiRow:
     (row,) = traffic.rows.values()
     return row
 
@@ -134,7 +134,7 @@ def test_times_are_those_of_the_one_function_that_the_capture_uses_too(
 
 
 def numbers(traffic: Traffic) -> tuple[object, ...]:
-    rows = {labels: {name: getattr(row, name) for name in Row.__slots__} for labels, row in traffic.rows.items()}
+    rows = {labels: {name: getattr(row, name) for name in ApiRow.__slots__} for labels, row in traffic.rows.items()}
     return rows, traffic.errors.named, traffic.errors.unread
 
 

@@ -19,7 +19,8 @@ from proxy.mapping.nodes import Node
 from proxy.net.brokers.nodes import bind
 from proxy.net.brokers.upstreams import Upstreams
 from proxy.net.cluster import LINGERING, routes
-from proxy.net.sockets.proxy_protocol import Reader, Route, header
+from proxy.net.sockets.proxy_header import HeaderReader
+from proxy.net.sockets.proxy_protocol import Route, header
 from proxy.rewrite import api_versions
 from proxy.schema.addresses import NETWORKS, Address
 from proxy.schema.errors import BadSetting
@@ -448,7 +449,7 @@ async def behind(nursery: trio.Nursery) -> tuple[Address, list[tuple[Route | Non
     came: list[tuple[Route | None, bytes]] = []
 
     async def serve(stream: trio.SocketStream) -> None:
-        reader = Reader()
+        reader = HeaderReader()
         while reader.missing:
             reader.feed(await stream.receive_some(reader.missing))
         came.append((reader.route, await stream.receive_some()))

@@ -15,7 +15,8 @@ from proxy.config import MappingKind, ProxyHeader
 from proxy.config.tls import Clients, ListenerTls, UpstreamTls
 from proxy.mapping.nodes import Node
 from proxy.net.reloading import InEffect
-from proxy.net.sockets.proxy_protocol import Reader, Route, header
+from proxy.net.sockets.proxy_header import HeaderReader
+from proxy.net.sockets.proxy_protocol import Route, header
 from proxy.schema.addresses import Address
 from proxy.wire import catalog
 from proxy.wire.dialects import Dialect
@@ -515,7 +516,7 @@ async def test_brokers_are_sent_the_header_before_tls(nursery, signed):
         """What ends TLS behind a balancer that reads headers."""
 
         async def _connection(self, stream: trio.SocketStream) -> None:
-            reader = Reader()
+            reader = HeaderReader()
             while reader.missing:
                 reader.feed(await stream.receive_some(reader.missing))
             came.append(reader.route)

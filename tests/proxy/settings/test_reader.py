@@ -9,7 +9,7 @@ import pytest
 from proxy.schema.errors import BadSetting
 from proxy.schema.keys import Key
 from proxy.schema.kinds import INTEGER
-from proxy.settings.reader import Reader
+from proxy.settings.reader import SettingsReader
 from proxy.settings.sources import From, Given, Source
 
 
@@ -35,7 +35,7 @@ def source(tables: tuple[str, ...] = (), **values: Any) -> Source:
 
 
 def read(said: Source) -> tuple[Pond | None, list[str]]:
-    reader = Reader(said, in_file=True)
+    reader = SettingsReader(said, in_file=True)
     pond = reader.section(Pond, ("pond",)).made
     reader.finish([])
     return pond, reader.wrong
@@ -51,14 +51,14 @@ def test_what_is_not_given_is_the_default():
 
 def test_every_key_is_told_with_its_value_and_who_gave_it():
     said = source(depth=5, ducks__1=3).given | {("pond", "life", "fish"): Given("2", From.FLAG, "--fish")}
-    reader = Reader(Source(said), in_file=True)
+    reader = SettingsReader(Source(said), in_file=True)
     reader.section(Pond, ("pond",))
     assert [(one.place, one.value, one.by, one.where) for one in reader.effective] == [
         (("pond", "depth"), 5, From.FILE, "f"),
         (("pond", "life", "fish"), 2, From.FLAG, "--fish"),
         (("pond", "ducks", "1"), 3, From.FILE, "f"),
     ]
-    reader = Reader(source(depth=5), in_file=True)
+    reader = SettingsReader(source(depth=5), in_file=True)
     reader.section(Pond, ("pond",))
     assert [(one.value, one.by) for one in reader.effective] == [
         (5, From.FILE),
@@ -105,7 +105,7 @@ def test_a_section_with_something_wrong_is_none():
 
 
 def test_lines_come_of_all_sections():
-    reader = Reader(source(depth="x", dept=1), in_file=True)
+    reader = SettingsReader(source(depth="x", dept=1), in_file=True)
     reader.section(Pond, ("pond",))
     reader.section(Pond, ("lake",))
     reader.finish([("sea",)])

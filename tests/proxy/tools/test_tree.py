@@ -7,7 +7,7 @@ from opentelemetry.proto.metrics.v1 import metrics_pb2
 
 from proxy.tools.tree import Masked, Shown, hide, message_tree
 from proxy.wire import catalog, embedded, records
-from proxy.wire.apis import Kind
+from proxy.wire.apis import MessageKind
 from proxy.wire.keys import (
     ALTER_CONFIGS,
     BROKER_REGISTRATION,
@@ -26,7 +26,7 @@ TOPIC_ID = bytes(range(16))
 OPEN, MASKED = Shown(), Shown(mask=True)
 
 
-def tree(kind: Kind, key: int, version: int, values: dict[str, Any], shown: Shown = OPEN) -> dict[str, Any]:
+def tree(kind: MessageKind, key: int, version: int, values: dict[str, Any], shown: Shown = OPEN) -> dict[str, Any]:
     """The tree of what these values are once they have been on the wire."""
     codec = must_codec(kind, key, version)
     return message_tree(codec.message, version, codec.decode(codec.encode(values))[0], shown)

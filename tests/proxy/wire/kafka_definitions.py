@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from zipfile import ZipFile
 
-from proxy.wire.apis import Kind
+from proxy.wire.apis import MessageKind
 from proxy.wire.language import FIXED_TYPES, SIZED_TYPES, Field, Message
 
 Definition = Mapping[str, Any]
@@ -42,9 +42,9 @@ class OnTheWire(NamedTuple):
     inner: tuple["OnTheWire", ...]
 
 
-def definitions(jar: Path) -> dict[tuple[int, Kind], Definition]:
+def definitions(jar: Path) -> dict[tuple[int, MessageKind], Definition]:
     """(api key, kind) -> definition, of a kafka-clients jar."""
-    found: dict[tuple[int, Kind], Definition] = {}
+    found: dict[tuple[int, MessageKind], Definition] = {}
     with ZipFile(jar) as archive:
         for name in archive.namelist():
             if name.startswith("common/message/") and name.endswith(("Request.json", "Response.json")):

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from proxy.wire import apis, catalog
-from proxy.wire.apis import Kind
+from proxy.wire.apis import MessageKind
 from proxy.wire.language import Field, Message
 from proxy.wire.releases import releases, versions_in
 from tests.brokers.jars import clients_jar, copy_clients
@@ -115,11 +115,11 @@ DIALLED = {
 
 
 @cache
-def definitions_of(release: str) -> dict[tuple[int, Kind], Definition]:
+def definitions_of(release: str) -> dict[tuple[int, MessageKind], Definition]:
     return definitions(clients_jar(release))
 
 
-def our_message(kind: Kind, key: int) -> Message:
+def our_message(kind: MessageKind, key: int) -> Message:
     message = apis.message(kind, key)
     assert message is not None, f"the catalog lacks api {key}"
     return message
@@ -239,7 +239,7 @@ def test_addresses_are_those_that_a_client_dials() -> None:
     assert set(marked_as(frozenset(["address"]))) == expected
 
 
-def news(kafkas: dict[tuple[int, Kind], Definition]) -> list[str]:
+def news(kafkas: dict[tuple[int, MessageKind], Definition]) -> list[str]:
     """What these definitions have that the catalog lacks or has otherwise, by name."""
     found = []
     for (key, kind), definition in sorted(kafkas.items()):

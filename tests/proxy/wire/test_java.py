@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from proxy.wire import catalog
-from proxy.wire.apis import Kind
+from proxy.wire.apis import MessageKind
 from proxy.wire.catalog import Codec
 from proxy.wire.compile.layout import Slot, Struct, layout
 from proxy.wire.headers import request_header_version, response_header_version
@@ -39,17 +39,17 @@ class Case(NamedTuple):
     """One version of a message, and a release that knows it."""
 
     release: str
-    kind: Kind
+    kind: MessageKind
     key: int
     version: int
 
 
 @cache
-def definitions_of(release: str) -> dict[tuple[int, Kind], Definition]:
+def definitions_of(release: str) -> dict[tuple[int, MessageKind], Definition]:
     return definitions(clients_jar(release))
 
 
-def knows(release: str, kind: Kind, key: int, version: int) -> bool:
+def knows(release: str, kind: MessageKind, key: int, version: int) -> bool:
     definition = definitions_of(release).get((key, kind))
     known = definition is not None and version in version_range(definition["validVersions"])
     return known and (release, kind, key, version) not in ANOTHER_LAYOUT

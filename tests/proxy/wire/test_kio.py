@@ -20,20 +20,20 @@ from kio.serial import entity_reader, entity_writer
 from kio.serial._introspect import classify_field
 from kio.static.constants import EntityType
 
-from proxy.wire.apis import Kind
+from proxy.wire.apis import MessageKind
 from proxy.wire.headers import request_header_version, response_header_version
 from proxy.wire.language import Field
 from tests.proxy.wire.interpreter import Writer
 from tests.strategies import EVERY_MESSAGE, must_codec, values_of
 
-KINDS: dict[Kind, Literal[EntityType.request, EntityType.response]] = {
+KINDS: dict[MessageKind, Literal[EntityType.request, EntityType.response]] = {
     "request": EntityType.request,
     "response": EntityType.response,
 }
 SEEDS = range(3)
 
 
-def kio_entity(kind: Kind, key: int, version: int) -> Any:
+def kio_entity(kind: MessageKind, key: int, version: int) -> Any:
     """kio's class of that message; None where it knows none."""
     try:
         module = load_payload_module(key, version, KINDS[kind])

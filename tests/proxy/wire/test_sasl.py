@@ -13,7 +13,7 @@ from kafka.net.sasl.plain import SaslMechanismPlain
 from kafka.net.sasl.scram import ScramClient
 
 from proxy.wire import catalog, sasl
-from proxy.wire.sasl import Kind, Sender, Token
+from proxy.wire.sasl import Sender, Token, TokenKind
 
 MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI", "AWS_MSK_IAM"]
 SENDERS: list[Sender] = ["client", "server"]
@@ -23,45 +23,45 @@ SECRETS = st.text("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ", min_size=12, max_size=
 NAMES = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=20)
 
 RFC_7677 = [
-    (Kind.CLIENT_FIRST, "client", "n,,n=user,r=rOprNGfwEbeRWgbNEkqO", "n,,n=user,r=***"),
+    (TokenKind.CLIENT_FIRST, "client", "n,,n=user,r=rOprNGfwEbeRWgbNEkqO", "n,,n=user,r=***"),
     (
-        Kind.SERVER_FIRST,
+        TokenKind.SERVER_FIRST,
         "server",
         "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096",
         "r=***,s=***,i=4096",
     ),
     (
-        Kind.CLIENT_FINAL,
+        TokenKind.CLIENT_FINAL,
         "client",
         "c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=",
         "c=***,r=***,p=***",
     ),
-    (Kind.SERVER_FINAL, "server", "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=", "v=***"),
+    (TokenKind.SERVER_FINAL, "server", "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=", "v=***"),
 ]
 RFC_5802 = [
-    (Kind.CLIENT_FIRST, "client", "n,,n=user,r=fyko+d2lbbFgONRv9qkxdawL", "n,,n=user,r=***"),
+    (TokenKind.CLIENT_FIRST, "client", "n,,n=user,r=fyko+d2lbbFgONRv9qkxdawL", "n,,n=user,r=***"),
     (
-        Kind.SERVER_FIRST,
+        TokenKind.SERVER_FIRST,
         "server",
         "r=fyko+d2lbbFgONRv9qkxdawL3rfcNHYJY1ZVvWVs7j,s=QSXCR+Q6sek8bf92,i=4096",
         "r=***,s=***,i=4096",
     ),
     (
-        Kind.CLIENT_FINAL,
+        TokenKind.CLIENT_FINAL,
         "client",
         "c=biws,r=fyko+d2lbbFgONRv9qkxdawL3rfcNHYJY1ZVvWVs7j,p=v0X8v3Bz2T0CJGbJQyF0X+HI4Ts=",
         "c=***,r=***,p=***",
     ),
-    (Kind.SERVER_FINAL, "server", "v=rmF9pqV8S7suAoZWja4dJRkFsKQ=", "v=***"),
+    (TokenKind.SERVER_FINAL, "server", "v=rmF9pqV8S7suAoZWja4dJRkFsKQ=", "v=***"),
 ]
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512", None])
 @pytest.mark.parametrize(("kind", "sender", "token", "text"), RFC_7677 + RFC_5802)
 def test_the_exchanges_in_scrams_documents_are_read(
-    mechanism: str | None, kind: Kind, sender: Sender, token: str, text: str
+    mechanism: str | None, kind: TokenKind, sender: Sender, token: str, text: str
 ) -> None:
-    name = "user" if kind is Kind.CLIENT_FIRST else None
+    name = "user" if kind is TokenKind.CLIENT_FIRST else None
     assert sasl.read(mechanism, token.encode(), sender) == Token(kind, mechanism, text, name)
 
 
@@ -76,7 +76,7 @@ def test_the_exchanges_in_scrams_documents_are_read(
 def test_the_examples_in_plains_document_are_read(
     mechanism: str | None, token: bytes, principal: str, authzid: str | None, text: str
 ) -> None:
-    assert sasl.read(mechanism, token, "client") == Token(Kind.PLAIN, "PLAIN", text, principal, authzid)
+    assert sasl.read(mechanism, token, "client") == Token(TokenKind.PLAIN, "PLAIN", text, principal, authzid)
 
 
 @pytest.mark.parametrize("mechanism", ["OAUTHBEARER", None])
@@ -86,16 +86,18 @@ def test_the_exchange_in_oauthbearers_document_is_read(mechanism: str | None) ->
         b"auth=Bearer vF9dft4qmTc2Nvb3RlckBhbHRhdmlzdGEuY29tCg==\x01\x01"
     )
     shown = "n,a=user@example.com, host=server.example.com port=143 auth=***"
-    assert sasl.read(mechanism, token, "client") == Token(Kind.BEARER, "OAUTHBEARER", shown, None, "user@example.com")
+    assert sasl.read(mechanism, token, "client") == Token(
+        TokenKind.BEARER, "OAUTHBEARER", shown, None, "user@example.com"
+    )
     error = (
         b'{"status":"invalid_token","scope":"example_scope",'
         b'"openid-configuration":"https://example.com/.well-known/openid-configuration"}'
     )
     url = "https://example.com/.well-known/openid-configuration"
     assert sasl.read(mechanism, error, "server") == Token(
-        Kind.BEARER_ERROR, "OAUTHBEARER", f"status=invalid_token scope=example_scope openid-configuration={url}"
+        TokenKind.BEARER_ERROR, "OAUTHBEARER", f"status=invalid_token scope=example_scope openid-configuration={url}"
     )
-    assert sasl.read(mechanism, b"\x01", "client").kind is Kind.BEARER_END
+    assert sasl.read(mechanism, b"\x01", "client").kind is TokenKind.BEARER_END
 
 
 def jwt(claims: Any) -> str:
@@ -122,7 +124,7 @@ def jwt(claims: Any) -> str:
 )
 def test_a_bearer_tokens_owner_is_its_subject_if_it_is_a_jwt(auth: str, subject: str | None) -> None:
     found = sasl.read("OAUTHBEARER", f"n,,\x01auth={auth}\x01\x01".encode(), "client")
-    assert (found.kind, found.principal, found.text) == (Kind.BEARER, subject, "n,, auth=***")
+    assert (found.kind, found.principal, found.text) == (TokenKind.BEARER, subject, "n,, auth=***")
 
 
 @pytest.mark.parametrize(
@@ -174,31 +176,31 @@ def test_what_a_server_says_without_an_error_may_still_refuse_or_go_on(
 
 def test_a_delegation_tokens_id_is_as_secret_as_a_password() -> None:
     found = sasl.read("SCRAM-SHA-256", b"n,,n=the-id,r=nonce,tokenauth=true", "client")
-    assert found == Token(Kind.CLIENT_FIRST, "SCRAM-SHA-256", "n,,n=***,r=***,tokenauth=true")
+    assert found == Token(TokenKind.CLIENT_FIRST, "SCRAM-SHA-256", "n,,n=***,r=***,tokenauth=true")
 
 
 def test_a_channel_binding_and_whom_a_client_acts_as_are_shown() -> None:
     found = sasl.read("SCRAM-SHA-256", b"p=tls-unique,a=b=2Coss,n=bob,r=nonce", "client")
-    assert found == Token(Kind.CLIENT_FIRST, "SCRAM-SHA-256", "p=tls-unique,a=b=2Coss,n=bob,r=***", "bob", "b,oss")
+    assert found == Token(TokenKind.CLIENT_FIRST, "SCRAM-SHA-256", "p=tls-unique,a=b=2Coss,n=bob,r=***", "bob", "b,oss")
 
 
 def test_a_servers_refusal_is_shown() -> None:
     found = sasl.read("SCRAM-SHA-256", b"e=unknown-user", "server")
-    assert (found.kind, found.text) == (Kind.SERVER_FINAL, "e=unknown-user")
+    assert (found.kind, found.text) == (TokenKind.SERVER_FINAL, "e=unknown-user")
 
 
 @pytest.mark.parametrize("sender", SENDERS)
 @pytest.mark.parametrize("mechanism", [*MECHANISMS, None])
 def test_an_empty_token_is_one_of_any_mechanism(mechanism: str | None, sender: Sender) -> None:
-    assert sasl.read(mechanism, memoryview(b""), sender) == Token(Kind.EMPTY, mechanism, "empty")
+    assert sasl.read(mechanism, memoryview(b""), sender) == Token(TokenKind.EMPTY, mechanism, "empty")
 
 
 @pytest.mark.parametrize("sender", SENDERS)
 def test_gssapi_is_opaque_and_recognised_by_its_first_byte(sender: Sender) -> None:
     token = b"\x60\x82\x02\0\0rest"
-    expected = Token(Kind.GSSAPI, "GSSAPI", "9 bytes")
+    expected = Token(TokenKind.GSSAPI, "GSSAPI", "9 bytes")
     assert sasl.read(None, token, sender) == sasl.read("GSSAPI", token, sender) == expected
-    assert sasl.read("GSSAPI", b"\x05\x04\xff", sender).kind is Kind.GSSAPI
+    assert sasl.read("GSSAPI", b"\x05\x04\xff", sender).kind is TokenKind.GSSAPI
 
 
 @pytest.mark.parametrize(
@@ -219,13 +221,13 @@ def test_gssapi_is_opaque_and_recognised_by_its_first_byte(sender: Sender) -> No
 )
 def test_what_could_be_anything_is_opaque_without_a_mechanism(token: bytes) -> None:
     for sender in SENDERS:
-        assert sasl.read(None, token, sender) == Token(Kind.OPAQUE, None, f"{len(token)} bytes")
+        assert sasl.read(None, token, sender) == Token(TokenKind.OPAQUE, None, f"{len(token)} bytes")
 
 
 def test_a_token_that_its_mechanism_does_not_have_is_opaque() -> None:
-    assert sasl.read("PLAIN", b"alice secret", "client") == Token(Kind.OPAQUE, "PLAIN", "12 bytes")
+    assert sasl.read("PLAIN", b"alice secret", "client") == Token(TokenKind.OPAQUE, "PLAIN", "12 bytes")
     assert sasl.read("AWS_MSK_IAM", b'{"signature": "x"}', "client").text == "18 bytes"
-    assert sasl.read("OAUTHBEARER", b"n,,\x01x=y\x01\x01", "client").kind is Kind.OPAQUE
+    assert sasl.read("OAUTHBEARER", b"n,,\x01x=y\x01\x01", "client").kind is TokenKind.OPAQUE
 
 
 def test_the_mechanism_stands_in_the_handshake() -> None:
@@ -281,13 +283,13 @@ def test_what_other_clients_write_for_scram_is_read(mechanism: str, name: str, s
         name = name.replace("=", "_").replace(",", "_")
         client = ScramClient(name, secret, mechanism)
     first = as_bytes(client.first_message())
-    assert_is(sasl.read(mechanism, first, "client"), Kind.CLIENT_FIRST, name)
+    assert_is(sasl.read(mechanism, first, "client"), TokenKind.CLIENT_FIRST, name)
     nonce = first.partition(b",r=")[2]
     answer = b"r=" + nonce + b"more,s=" + b64encode(b"salt") + b",i=1"
     client.process_server_first_message(answer if isinstance(client, ScramClient) else answer.decode())
-    assert_is(sasl.read(mechanism, answer, "server"), Kind.SERVER_FIRST, None)
+    assert_is(sasl.read(mechanism, answer, "server"), TokenKind.SERVER_FIRST, None)
     final = sasl.read(mechanism, as_bytes(client.final_message()), "client")
-    assert_is(final, Kind.CLIENT_FINAL, None)
+    assert_is(final, TokenKind.CLIENT_FINAL, None)
     assert nonce.decode() not in repr(final)
 
 
@@ -295,7 +297,7 @@ def as_bytes(message: str | bytes) -> bytes:
     return message.encode() if isinstance(message, str) else message
 
 
-def assert_is(token: Token, kind: Kind, principal: str | None) -> None:
+def assert_is(token: Token, kind: TokenKind, principal: str | None) -> None:
     assert (token.kind, token.principal) == (kind, principal)
 
 
@@ -310,7 +312,7 @@ def test_what_kafka_python_writes_for_plain_and_oauthbearer_is_read(name: str, s
 
     plain = SaslMechanismPlain(sasl_plain_username=name, sasl_plain_password=secret).auth_bytes()
     found = sasl.read("PLAIN", plain, "client")
-    assert (found.kind, found.principal, found.authzid) == (Kind.PLAIN, name, name)
+    assert (found.kind, found.principal, found.authzid) == (TokenKind.PLAIN, name, name)
     bearer = SaslMechanismOAuth(sasl_oauth_token_provider=Provider()).auth_bytes()
     found = sasl.read("OAUTHBEARER", bearer, "client")
-    assert (found.kind, found.principal, found.text) == (Kind.BEARER, name, "n,, auth=*** traceId=***")
+    assert (found.kind, found.principal, found.text) == (TokenKind.BEARER, name, "n,, auth=*** traceId=***")

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from proxy.wire import catalog
-from proxy.wire.apis import Kind
+from proxy.wire.apis import MessageKind
 from proxy.wire.headers import request_header_version
 from proxy.wire.language import Field
 from tests.strategies import KINDS, must_codec, values_of
@@ -107,7 +107,7 @@ BETWEEN_VALUES = "|"
 class Frame:
     """One of ours: what it was made of, and its bytes behind the length."""
 
-    kind: Kind
+    kind: MessageKind
     key: int
     version: int
     correlation_id: int

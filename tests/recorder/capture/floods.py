@@ -15,12 +15,12 @@ from proxy.wire import catalog
 from proxy.wire.framing import framed
 from proxy.wire.keys import CREATE_TOPICS, HEARTBEAT, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from recorder.capture.assembly import Assembly
-from recorder.capture.line import Line
+from recorder.capture.line import ConnectionRecorder
 from recorder.capture.ranges import RangeFiles
 from recorder.capture.selection import Selection
 from recorder.capture.session import RecordSettings
 from recorder.capture.sieve import Sieve
-from recorder.capture.spool import Entry, Kind
+from recorder.capture.spool import Entry, EntryKind
 from recorder.capture.writer import Item
 from tests.recorder.capture import traffic
 
@@ -34,7 +34,9 @@ class Recorded:
 
     def __init__(self, settings: RecordSettings = EVERYTHING) -> None:
         self.talk = Conversation(traffic.recording_routes())
-        self.line = Line(1, self.talk, (int(Kind.OPENED), 0, 1, 0, 0, json.dumps({"client": "c"}).encode(), ()))
+        self.line = ConnectionRecorder(
+            1, self.talk, (int(EntryKind.OPENED), 0, 1, 0, 0, json.dumps({"client": "c"}).encode(), ())
+        )
         self.items: list[Item] = [self.line.opened] if self.line.opened else []
         self.line.opened = None
         selection = Selection(settings)
@@ -52,7 +54,7 @@ class Recorded:
             number = exchange.correlation_id or 0
             frame = api_versions.unsupported(number)
             self.talk.made(exchange, frame)
-            self.items += self.line.add(Kind.MADE, RESPONSE, number, self.now, frame)
+            self.items += self.line.add(EntryKind.MADE, RESPONSE, number, self.now, frame)
         self.talk.due(self.now)
 
     def feed_all(self, direction: Direction, data: bytes, size: int) -> None:

@@ -11,7 +11,7 @@ from recorder.capture.lock import Lock
 from recorder.capture.segments import SegmentReader, segment_name
 from recorder.capture.segments import segments as numbers
 from recorder.capture.session import SPOOL_FOLDER
-from recorder.capture.spool import Entry, Kind
+from recorder.capture.spool import Entry, EntryKind
 from recorder.capture.tap import Tap
 
 
@@ -55,7 +55,7 @@ def raw_entries(folder: Path) -> list[Entry]:
 
 def log_entries(folder: Path) -> list[Entry]:
     """Those that tell of the traffic; the others are what a log says of itself."""
-    return [entry for entry in raw_entries(folder) if entry.kind not in (Kind.ROLL, Kind.CHECKPOINT)]
+    return [entry for entry in raw_entries(folder) if entry.kind not in (EntryKind.ROLL, EntryKind.CHECKPOINT)]
 
 
 def log_bytes(folder: Path) -> bytes:

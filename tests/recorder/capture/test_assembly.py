@@ -13,7 +13,7 @@ from recorder.capture import storage
 from recorder.capture.assembly import Assembly
 from recorder.capture.ranges import RangeFiles
 from recorder.capture.roll import Roll
-from recorder.capture.spool import Entry, Kind
+from recorder.capture.spool import Entry, EntryKind
 from tests.recorder.capture import traffic
 from tests.recorder.capture.looks import event_rows, frame_rows
 from tests.recorder.capture.traffic import framed
@@ -32,11 +32,11 @@ class Log:
         self.assembly.begin_range(self.files, 1_000)
         self.now = 0
 
-    def feed(self, kind: Kind, data: bytes = b"", direction: int = 0, offset: int = 0, **more: object) -> None:
+    def feed(self, kind: EntryKind, data: bytes = b"", direction: int = 0, offset: int = 0, **more: object) -> None:
         self.now += 1
         self.assembly.feed(Entry(kind, direction, 1, offset, self.now, data, **more))  # type: ignore[arg-type]
 
-    def facts(self, kind: Kind, facts: object, direction: int = 0, offset: int = 0) -> None:
+    def facts(self, kind: EntryKind, facts: object, direction: int = 0, offset: int = 0) -> None:
         self.feed(kind, json.dumps(facts).encode(), direction, offset)
 
     def rows(self) -> list[dict[str, object]]:
@@ -48,14 +48,14 @@ class Log:
 @pytest.fixture
 def log(tmp_path: Path) -> Log:
     opened = Log(tmp_path)
-    opened.facts(Kind.OPENED, {"client": "c:1", "node": 2})
+    opened.facts(EntryKind.OPENED, {"client": "c:1", "node": 2})
     return opened
 
 
 def test_masked_spans_are_those_of_the_frame(log: Log) -> None:
-    log.feed(Kind.BYTES, METADATA.request[:40], spans=((30, 10),))
+    log.feed(EntryKind.BYTES, METADATA.request[:40], spans=((30, 10),))
     log.feed(
-        Kind.BYTES, METADATA.request[40:] + METADATA.request, offset=40, spans=((0, 5), (len(METADATA.request), 3))
+        EntryKind.BYTES, METADATA.request[40:] + METADATA.request, offset=40, spans=((0, 5), (len(METADATA.request), 3))
     )
     first, second = log.rows()
     assert first["masked"] == [(26, 15)]
@@ -64,10 +64,10 @@ def test_masked_spans_are_those_of_the_frame(log: Log) -> None:
 
 def test_what_a_setting_left_out_is_counted_but_not_kept(log: Log) -> None:
     request = METADATA.request
-    log.feed(Kind.BYTES, request[:40])
-    log.facts(Kind.OMITTED, {"length": 30}, offset=40)
-    log.feed(Kind.BYTES, request[70:], offset=70)
-    log.feed(Kind.BYTES, METADATA.answer or b"", direction=1)
+    log.feed(EntryKind.BYTES, request[:40])
+    log.facts(EntryKind.OMITTED, {"length": 30}, offset=40)
+    log.feed(EntryKind.BYTES, request[70:], offset=70)
+    log.feed(EntryKind.BYTES, METADATA.answer or b"", direction=1)
     asked, answered = log.rows()
     assert (asked["size"], asked["stored"]) == (len(request) - 4, len(request) - 34)
     assert asked["omitted"] == [(36, 30)]
@@ -78,10 +78,10 @@ def test_what_a_setting_left_out_is_counted_but_not_kept(log: Log) -> None:
 def test_a_login_is_followed_and_never_decided_again(log: Log) -> None:
     handshake = framed(catalog.encode_request(17, 0, 1, "c", {"mechanism": "PLAIN"}))
     behind = len(handshake) + 12
-    log.facts(Kind.LOGIN, {"token": True, "mechanism": "PLAIN", "ended": False}, offset=len(handshake))
-    log.facts(Kind.LOGIN, {"token": False, "mechanism": "PLAIN", "ended": True}, offset=behind)
-    log.facts(Kind.LOGIN, {"principal": "alice", "mechanism": "PLAIN"})
-    log.feed(Kind.BYTES, handshake + framed(bytes(8)) + METADATA.request, spans=((len(handshake) + 4, 8),))
+    log.facts(EntryKind.LOGIN, {"token": True, "mechanism": "PLAIN", "ended": False}, offset=len(handshake))
+    log.facts(EntryKind.LOGIN, {"token": False, "mechanism": "PLAIN", "ended": True}, offset=behind)
+    log.facts(EntryKind.LOGIN, {"principal": "alice", "mechanism": "PLAIN"})
+    log.feed(EntryKind.BYTES, handshake + framed(bytes(8)) + METADATA.request, spans=((len(handshake) + 4, 8),))
     rows = log.rows()
     assert [row["kind"] for row in rows] == ["request", "token", "request"]
     assert rows[1]["masked"] == [(0, 8)]
@@ -91,19 +91,19 @@ def test_a_login_is_followed_and_never_decided_again(log: Log) -> None:
 
 def test_a_certificates_subject_is_who_it_is_until_somebody_logs_in(tmp_path: Path) -> None:
     log = Log(tmp_path)
-    log.facts(Kind.OPENED, {"client": "c:1", "node": 2, "tls": True, "principal": "CN=orders"})
-    log.feed(Kind.BYTES, METADATA.request)
-    log.facts(Kind.LOGIN, {"principal": "alice", "mechanism": "PLAIN"})
-    log.feed(Kind.BYTES, METADATA.request, offset=len(METADATA.request))
+    log.facts(EntryKind.OPENED, {"client": "c:1", "node": 2, "tls": True, "principal": "CN=orders"})
+    log.feed(EntryKind.BYTES, METADATA.request)
+    log.facts(EntryKind.LOGIN, {"principal": "alice", "mechanism": "PLAIN"})
+    log.feed(EntryKind.BYTES, METADATA.request, offset=len(METADATA.request))
     assert [row["principal"] for row in log.rows()] == ["CN=orders", "alice"]
 
 
 def test_what_0_7_does_not_say_is_null_and_the_rest_is_there(tmp_path: Path) -> None:
     log = Log(tmp_path)
-    log.facts(Kind.OPENED, {"client": "c:1", "node": None, "dialect": "kafka-0.7", "cluster": "old"})
-    log.feed(Kind.BYTES, framed(b"\0\0produce") + framed(b"\0\1fetch") + framed(b"\0\7what"))
-    log.feed(Kind.BYTES, framed(b"\0\3"), direction=1)
-    log.feed(Kind.BYTES, b"\0\0\0", offset=34)
+    log.facts(EntryKind.OPENED, {"client": "c:1", "node": None, "dialect": "kafka-0.7", "cluster": "old"})
+    log.feed(EntryKind.BYTES, framed(b"\0\0produce") + framed(b"\0\1fetch") + framed(b"\0\7what"))
+    log.feed(EntryKind.BYTES, framed(b"\0\3"), direction=1)
+    log.feed(EntryKind.BYTES, b"\0\0\0", offset=34)
     rows = log.rows()
     heads = ("kind", "api_key", "api", "awaits", "exchange", "size", "request_size", "latency_ns", "note")
     assert [tuple(row[name] for name in heads) for row in rows] == [
@@ -127,12 +127,12 @@ def test_what_0_7_does_not_say_is_null_and_the_rest_is_there(tmp_path: Path) -> 
 def test_a_hole_drops_the_frame_that_it_cuts_and_a_resync_goes_on(log: Log) -> None:
     other = Conversation(log.assembly.routes[Dialect.KAFKA])
     other.requests(METADATA.request * 3, 1)
-    log.feed(Kind.BYTES, METADATA.request + METADATA.request[:30])
-    log.facts(Kind.HOLE, {"reason": "queue_full", "offsets": [1, 0]})
-    log.feed(Kind.BYTES, b"what no tap writes into a gap")
+    log.feed(EntryKind.BYTES, METADATA.request + METADATA.request[:30])
+    log.facts(EntryKind.HOLE, {"reason": "queue_full", "offsets": [1, 0]})
+    log.feed(EntryKind.BYTES, b"what no tap writes into a gap")
     account = {"reason": "queue_full", "since_ns": 1, "early": [], "requests": {"Metadata": 1}, "responses": {}}
-    log.facts(Kind.RESYNC, {"state": other.boundary_state(), "account": account})
-    log.feed(Kind.BYTES, (METADATA.answer or b"") * 3, direction=1)
+    log.facts(EntryKind.RESYNC, {"state": other.boundary_state(), "account": account})
+    log.feed(EntryKind.BYTES, (METADATA.answer or b"") * 3, direction=1)
     rows = log.rows()
     assert [(row["kind"], row["exchange"], row["sequence"]) for row in rows] == [
         ("request", 0, 0),
@@ -149,20 +149,20 @@ def test_an_answer_of_the_proxy_that_waited_through_a_gap_is_a_row(log: Log) -> 
     other = Conversation(log.assembly.routes[Dialect.KAFKA])
     other.requests(METADATA.request, 1)
     other.made(other.in_flight[0], framed(b"made"))
-    log.facts(Kind.HOLE, {"reason": "queue_full", "offsets": [0, 0]})
+    log.facts(EntryKind.HOLE, {"reason": "queue_full", "offsets": [0, 0]})
     account = {"reason": "queue_full", "since_ns": 1, "early": [], "requests": {}, "responses": {}}
-    log.facts(Kind.RESYNC, {"state": other.boundary_state(), "account": account})
+    log.facts(EntryKind.RESYNC, {"state": other.boundary_state(), "account": account})
     (row,) = log.rows()
     assert (row["made_by"], row["frame"], row["exchange"]) == ("proxy", b"made", 0)
 
 
 def test_an_answer_of_the_proxy_finds_its_request_among_others_that_came_with_it_in_pieces(log: Log) -> None:
     newer = framed(b"\0\x12\x7f\0\0\0\0\7\xff\xff\0")
-    log.feed(Kind.BYTES, newer)
-    log.feed(Kind.BYTES, METADATA.request[:9], offset=len(newer))
-    log.feed(Kind.MADE, framed(b"made"), direction=1, offset=7)
-    log.feed(Kind.BYTES, METADATA.request[9:], offset=len(newer) + 9)
-    log.feed(Kind.BYTES, METADATA.answer or b"", direction=1)
+    log.feed(EntryKind.BYTES, newer)
+    log.feed(EntryKind.BYTES, METADATA.request[:9], offset=len(newer))
+    log.feed(EntryKind.MADE, framed(b"made"), direction=1, offset=7)
+    log.feed(EntryKind.BYTES, METADATA.request[9:], offset=len(newer) + 9)
+    log.feed(EntryKind.BYTES, METADATA.answer or b"", direction=1)
     rows = [(row["kind"], row["exchange"], row["made_by"]) for row in log.rows()]
     assert rows == [
         ("request", 0, "client"),
@@ -173,14 +173,14 @@ def test_an_answer_of_the_proxy_finds_its_request_among_others_that_came_with_it
 
 
 def test_bytes_that_never_became_a_frame_are_a_row(log: Log) -> None:
-    log.feed(Kind.UNFRAMED, b"GET ....", spans=((4, 4),))
+    log.feed(EntryKind.UNFRAMED, b"GET ....", spans=((4, 4),))
     (row,) = log.rows()
     assert (row["kind"], row["frame"], row["masked"], row["made_by"]) == ("bytes", b"GET ....", [(4, 4)], "client")
 
 
 def test_behind_bytes_that_cannot_be_read_everything_is_kept_as_it_comes(log: Log) -> None:
-    log.feed(Kind.BYTES, METADATA.request + b"\xff\xff\xff\xff rest")
-    log.feed(Kind.BYTES, b"more", offset=len(METADATA.request) + 9)
+    log.feed(EntryKind.BYTES, METADATA.request + b"\xff\xff\xff\xff rest")
+    log.feed(EntryKind.BYTES, b"more", offset=len(METADATA.request) + 9)
     rows = log.rows()
     assert [row["kind"] for row in rows] == ["request", "bytes", "bytes"]
     assert [row["note"] for row in rows[1:]] == ["bad_length", "behind what could not be read"]
@@ -188,9 +188,9 @@ def test_behind_bytes_that_cannot_be_read_everything_is_kept_as_it_comes(log: Lo
 
 
 def test_a_cut_response_says_so(log: Log) -> None:
-    log.feed(Kind.BYTES, METADATA.request)
-    log.feed(Kind.BYTES, (METADATA.answer or b"")[:12], direction=1)
-    log.facts(Kind.CLOSED, {"cause": "broker_reset"})
+    log.feed(EntryKind.BYTES, METADATA.request)
+    log.feed(EntryKind.BYTES, (METADATA.answer or b"")[:12], direction=1)
+    log.facts(EntryKind.CLOSED, {"cause": "broker_reset"})
     row = log.rows()[-1]
     assert row["frame"] == (METADATA.answer or b"")[4:12]
     assert row["note"] == f"cut: {len(METADATA.answer or b'') - 12} bytes never came"
@@ -200,21 +200,21 @@ def test_a_cut_response_says_so(log: Log) -> None:
 
 
 def test_a_head_that_never_came_whole_is_bytes(log: Log) -> None:
-    log.feed(Kind.BYTES, METADATA.request[:5])
+    log.feed(EntryKind.BYTES, METADATA.request[:5])
     (row,) = log.rows()
     assert (row["kind"], row["frame"], row["note"]) == ("bytes", METADATA.request[:5], "cut in its head")
 
 
 def test_of_a_connection_whose_opening_is_lost_there_is_a_gap_and_no_row(tmp_path: Path) -> None:
     log = Log(tmp_path)
-    for kind in (Kind.BYTES, Kind.UNFRAMED, Kind.MADE, Kind.END_OF_STREAM):
+    for kind in (EntryKind.BYTES, EntryKind.UNFRAMED, EntryKind.MADE, EntryKind.END_OF_STREAM):
         log.feed(kind, METADATA.request)
-    log.facts(Kind.OMITTED, {"length": 3}, direction=1, offset=40)
-    log.facts(Kind.LOGIN, {"token": True, "mechanism": None, "ended": False})
-    log.facts(Kind.HOLE, {"reason": "queue_full"})
+    log.facts(EntryKind.OMITTED, {"length": 3}, direction=1, offset=40)
+    log.facts(EntryKind.LOGIN, {"token": True, "mechanism": None, "ended": False})
+    log.facts(EntryKind.HOLE, {"reason": "queue_full"})
     account = {"reason": "queue_full", "since_ns": 1, "early": [], "requests": {}, "responses": {}}
-    log.facts(Kind.RESYNC, {"state": Conversation(log.assembly.routes[Dialect.KAFKA]).state(), "account": account})
-    log.facts(Kind.CLOSED, {"cause": "drained"})
+    log.facts(EntryKind.RESYNC, {"state": Conversation(log.assembly.routes[Dialect.KAFKA]).state(), "account": account})
+    log.facts(EntryKind.CLOSED, {"cause": "drained"})
     assert log.rows() == []
     (gap,) = event_rows(tmp_path, "gap")
     assert (gap["cause"], gap["connection"], gap["frames"]) == ("spool_damaged", 1, None)
@@ -223,7 +223,7 @@ def test_of_a_connection_whose_opening_is_lost_there_is_a_gap_and_no_row(tmp_pat
 
 
 def test_a_made_answer_to_a_lost_request_is_passed_over(log: Log) -> None:
-    log.feed(Kind.MADE, framed(b"made"), direction=1, offset=99)
+    log.feed(EntryKind.MADE, framed(b"made"), direction=1, offset=99)
     assert log.rows() == []
 
 
@@ -238,13 +238,15 @@ class Numbered(Log):
         self.roll = Roll()
         self.offsets: dict[tuple[int, int], int] = {}
 
-    def say(self, kind: Kind, connection: int, told: object = None, *, data: bytes = b"", direction: int = 0) -> None:
+    def say(
+        self, kind: EntryKind, connection: int, told: object = None, *, data: bytes = b"", direction: int = 0
+    ) -> None:
         data = data or (b"" if told is None else json.dumps(told).encode())
         self.now += 1
         offset = self.offsets.get((connection, direction), 0)
         (number,) = self.roll.numbers([(kind, 0, connection, 0, 0, data, ())])
         entry = Entry(kind, direction, connection, offset, self.now, data, (), number)
-        if kind == Kind.BYTES:
+        if kind == EntryKind.BYTES:
             self.offsets[connection, direction] = offset + len(data)
         if connection not in self.lost:
             self.assembly.feed(entry)
@@ -252,20 +254,20 @@ class Numbered(Log):
     lost: tuple[int, ...] = ()
 
     def call(self, connection: int) -> None:
-        self.say(Kind.BYTES, connection, data=METADATA.request)
-        self.say(Kind.BYTES, connection, data=METADATA.answer or b"", direction=1)
+        self.say(EntryKind.BYTES, connection, data=METADATA.request)
+        self.say(EntryKind.BYTES, connection, data=METADATA.answer or b"", direction=1)
 
     def close(self, connection: int) -> None:
         offsets = [self.offsets.get((connection, direction), 0) for direction in (0, 1)]
         told = {"cause": "drained", "sequence": offsets[0] // len(METADATA.request) * 2, "offsets": offsets}
-        self.say(Kind.CLOSED, connection, told)
+        self.say(EntryKind.CLOSED, connection, told)
 
     def begin_segment(self) -> None:
-        self.assembly.feed(Entry(Kind.ROLL, 0, -1, 0, self.now, self.roll.text(), (), 0))
+        self.assembly.feed(Entry(EntryKind.ROLL, 0, -1, 0, self.now, self.roll.text(), (), 0))
 
     def checkpoint(self, connection: int, talk: Conversation) -> None:
         told = {"opened": OPENED, "opened_ns": 1, "principal": "alice", "state": talk.boundary_state()}
-        self.say(Kind.CHECKPOINT, connection, told | {"arriving": [False, False], "unwanted": []})
+        self.say(EntryKind.CHECKPOINT, connection, told | {"arriving": [False, False], "unwanted": []})
 
     def gaps(self) -> list[tuple[object, ...]]:
         rows = event_rows(self.folder, "gap")
@@ -280,7 +282,7 @@ CALL_BYTES = len(METADATA.request) + len(METADATA.answer or b"")
 def numbered(tmp_path: Path) -> Numbered:
     log = Numbered(tmp_path)
     for connection in (1, 2):
-        log.say(Kind.OPENED, connection, OPENED)
+        log.say(EntryKind.OPENED, connection, OPENED)
         log.call(connection)
     return log
 
@@ -298,7 +300,7 @@ def test_who_has_lost_an_entry_has_a_gap_and_the_others_go_on(numbered: Numbered
 
 def test_an_entry_without_bytes_is_missed_too(numbered: Numbered) -> None:
     numbered.lost = (1,)
-    numbered.say(Kind.END_OF_STREAM, 1)
+    numbered.say(EntryKind.END_OF_STREAM, 1)
     numbered.lost = ()
     numbered.call(1)
     numbered.close(1)
@@ -329,7 +331,7 @@ def test_a_record_that_broke_off_goes_on_at_its_next_checkpoint(numbered: Number
 
 def test_of_a_connection_whose_opening_is_lost_the_checkpoint_tells_it(numbered: Numbered) -> None:
     numbered.lost = (3,)
-    numbered.say(Kind.OPENED, 3, OPENED)
+    numbered.say(EntryKind.OPENED, 3, OPENED)
     numbered.call(3)
     numbered.lost = ()
     numbered.begin_segment()
@@ -348,7 +350,7 @@ def test_of_a_connection_whose_opening_is_lost_the_checkpoint_tells_it(numbered:
 def test_connections_of_which_nothing_is_left_are_counted_with_what_they_held(numbered: Numbered) -> None:
     numbered.lost = (3, 4)
     for connection in (3, 4):
-        numbered.say(Kind.OPENED, connection, OPENED)
+        numbered.say(EntryKind.OPENED, connection, OPENED)
         numbered.call(connection)
         numbered.close(connection)
     numbered.begin_segment()
@@ -372,7 +374,7 @@ def test_a_connection_whose_end_alone_is_lost_is_closed_at_the_next_segment(numb
 
 def test_ends_that_are_lost_with_whole_connections_are_told_together(numbered: Numbered) -> None:
     numbered.lost = (1, 3)
-    numbered.say(Kind.OPENED, 3, OPENED)
+    numbered.say(EntryKind.OPENED, 3, OPENED)
     for connection in (1, 3):
         numbered.call(connection)
         numbered.close(connection)
@@ -382,13 +384,13 @@ def test_ends_that_are_lost_with_whole_connections_are_told_together(numbered: N
     assert json.loads(event_rows(numbered.folder, "gap")[1]["detail"]) == {"connections": 1, "ends_of": [1]}
 
 
-NONSENSE: dict[str, tuple[Kind, object]] = {
-    "garbage to go on from": (Kind.RESYNC, {"state": {"in_flight": 7}, "account": {}}),
-    "a list": (Kind.LOGIN, []),
-    "neither name nor verdict": (Kind.LOGIN, {"mechanism": None}),
-    "a second opening": (Kind.OPENED, OPENED),
-    "a kind of no connection": (Kind.NODE, {"node_id": 1, "upstream": "u", "listener": "l"}),
-    "left out between frames": (Kind.OMITTED, {"length": 9}),
+NONSENSE: dict[str, tuple[EntryKind, object]] = {
+    "garbage to go on from": (EntryKind.RESYNC, {"state": {"in_flight": 7}, "account": {}}),
+    "a list": (EntryKind.LOGIN, []),
+    "neither name nor verdict": (EntryKind.LOGIN, {"mechanism": None}),
+    "a second opening": (EntryKind.OPENED, OPENED),
+    "a kind of no connection": (EntryKind.NODE, {"node_id": 1, "upstream": "u", "listener": "l"}),
+    "left out between frames": (EntryKind.OMITTED, {"length": 9}),
 }
 
 
@@ -406,17 +408,17 @@ def test_what_makes_no_sense_costs_its_connection_and_no_other(numbered: Numbere
 
 def test_of_what_was_left_out_no_byte_is_made_up(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     """A response of 1 GiB with its first 8 bytes, one amid it and its last one."""
-    log.feed(Kind.BYTES, METADATA.request)
+    log.feed(EntryKind.BYTES, METADATA.request)
     size = 1 << 30
     answer = size.to_bytes(4, "big") + (METADATA.answer or b"")[4:8]
-    log.feed(Kind.BYTES, answer, 1)
-    log.facts(Kind.OMITTED, {"length": 1 << 26}, 1, offset=8)
-    log.feed(Kind.BYTES, b"x", 1, offset=8 + (1 << 26))
+    log.feed(EntryKind.BYTES, answer, 1)
+    log.facts(EntryKind.OMITTED, {"length": 1 << 26}, 1, offset=8)
+    log.feed(EntryKind.BYTES, b"x", 1, offset=8 + (1 << 26))
     for at in range(9 + (1 << 26), size - (1 << 26), 1 << 26):
-        log.facts(Kind.OMITTED, {"length": 1 << 26}, 1, offset=at)
+        log.facts(EntryKind.OMITTED, {"length": 1 << 26}, 1, offset=at)
     at += 1 << 26
-    log.facts(Kind.OMITTED, {"length": size + 3 - at}, 1, offset=at)
-    log.feed(Kind.BYTES, b"y", 1, offset=size + 3)
+    log.facts(EntryKind.OMITTED, {"length": size + 3 - at}, 1, offset=at)
+    log.feed(EntryKind.BYTES, b"y", 1, offset=size + 3)
     row = log.rows()[-1]
     assert (row["size"], row["stored"], row["note"]) == (size, 6, None)
     assert row["frame"] == answer[4:] + b"xy"

@@ -7,19 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recorder.capture.backlog import ENTRY_COST, NOWHERE, Backlog, Kept
-from recorder.capture.spool import Item, Kind
+from recorder.capture.backlog import NOWHERE, PENDING_COST, Backlog, PendingEntry
+from recorder.capture.spool import EntryKind, Item
 
 EVERYWHERE = (NOWHERE, NOWHERE)
 NOBODY = (False, False)
 
 
-def bytes_of(direction: int, offset: int, data: bytes, at_ns: int = 0) -> Kept:
-    return Kept(Kind.BYTES, direction, offset, at_ns, data)
+def bytes_of(direction: int, offset: int, data: bytes, at_ns: int = 0) -> PendingEntry:
+    return PendingEntry(EntryKind.BYTES, direction, offset, at_ns, data)
 
 
-def fact(direction: int, offset: int, data: bytes = b"{}") -> Kept:
-    return Kept(Kind.LOGIN, direction, offset, 0, data)
+def fact(direction: int, offset: int, data: bytes = b"{}") -> PendingEntry:
+    return PendingEntry(EntryKind.LOGIN, direction, offset, 0, data)
 
 
 def items(backlog: Backlog, barriers: tuple[int, int] = EVERYWHERE, holds: tuple[bool, bool] = NOBODY) -> list[Item]:
@@ -60,7 +60,7 @@ def written(found: list[Item], direction: int) -> tuple[bytes, set[int], set[int
         if side != direction:
             continue
         assert offset == len(stream)
-        if kind == Kind.OMITTED:
+        if kind == EntryKind.OMITTED:
             length = json.loads(data)["length"]
             left_out.update(range(offset, offset + length))
             stream += bytes(length)
@@ -99,12 +99,12 @@ def test_what_is_masked_and_left_out_is_so_wherever_the_entries_begin_and_end(se
 
 
 def looked_through(
-    arrived: list[Kept], barriers: tuple[int, int], holds: tuple[bool, bool]
+    arrived: list[PendingEntry], barriers: tuple[int, int], holds: tuple[bool, bool]
 ) -> tuple[list[int], list[int]]:
     """The numbers of those that may go, and of those that stay, as one sees who goes through all of them."""
     gone, stay, stuck = [], [], False
     for number, kept in enumerate(arrived, 1):
-        is_free = kept.kind != Kind.BYTES or kept.end <= barriers[kept.direction]
+        is_free = kept.kind != EntryKind.BYTES or kept.end <= barriers[kept.direction]
         if is_free and not stuck:
             gone.append(number)
         else:
@@ -136,8 +136,8 @@ def test_an_entry_in_which_a_barrier_stands_leaves_up_to_it() -> None:
     backlog = Backlog()
     backlog.add(bytes_of(0, 10, b"abcdef", at_ns=7))
     backlog.mask(0, [(11, 14)])
-    assert items(backlog, (12, NOWHERE)) == [(Kind.BYTES, 0, 1, 10, 7, b"a\0", ((1, 1),))]
-    assert items(backlog) == [(Kind.BYTES, 0, 1, 12, 7, b"\0\0ef", ((0, 2),))]
+    assert items(backlog, (12, NOWHERE)) == [(EntryKind.BYTES, 0, 1, 10, 7, b"a\0", ((1, 1),))]
+    assert items(backlog) == [(EntryKind.BYTES, 0, 1, 12, 7, b"\0\0ef", ((0, 2),))]
 
 
 def test_what_holds_everything_up_lets_what_came_before_it_go() -> None:
@@ -154,7 +154,7 @@ def test_a_fact_stands_before_the_bytes_that_it_is_about(offset: int, place: int
     backlog.add(bytes_of(0, 0, b"abc"))
     backlog.add(bytes_of(0, 3, b"def"))
     backlog.note(fact(0, offset))
-    assert [item[0] for item in items(backlog)].index(Kind.LOGIN) == place
+    assert [item[0] for item in items(backlog)].index(EntryKind.LOGIN) == place
 
 
 def test_facts_about_the_same_bytes_stay_in_their_order() -> None:
@@ -171,7 +171,7 @@ def test_the_pieces_of_what_is_not_known_yet_become_one_entry_with_the_time_of_t
         backlog.add(bytes_of(0, at, b"x", at_ns=at))
         backlog.join(0, 10)
     assert len(backlog) == 11
-    assert backlog.cost == 100 + 11 * ENTRY_COST
+    assert backlog.cost == 100 + 11 * PENDING_COST
     assert items(backlog)[-1][2:] == (1, 10, 10, b"x" * 90, ())
 
 
@@ -191,7 +191,7 @@ def test_a_fact_about_what_follows_an_offset_stands_there_in_the_newest_entry(at
     backlog.split(1, at)
     backlog.note(fact(1, at))
     found = items(backlog)
-    told = next(number for number, item in enumerate(found) if item[0] == Kind.LOGIN)
+    told = next(number for number, item in enumerate(found) if item[0] == EntryKind.LOGIN)
     assert sum(len(item[5]) for item in found[:told]) == at
-    assert b"".join(item[5] for item in found if item[0] == Kind.BYTES) == b"an\0\0\0r"
+    assert b"".join(item[5] for item in found if item[0] == EntryKind.BYTES) == b"an\0\0\0r"
     assert backlog.cost == 0

@@ -12,7 +12,7 @@ from proxy.files import Folder
 from recorder.capture.facts import facts
 from recorder.capture.lag import Trail
 from recorder.capture.session import RecordSettings
-from recorder.capture.spool import Entry, Kind
+from recorder.capture.spool import Entry, EntryKind
 from recorder.capture.tap import Tap
 from tests.recorder.capture import traffic
 from tests.recorder.capture.traffic import Player, Talk
@@ -36,7 +36,7 @@ class Pages:
 
     def checkpoints(self) -> list[int]:
         """The connections of which all has been said once more."""
-        return [item[2] for item in self.queue if item[0] == Kind.CHECKPOINT]
+        return [item[2] for item in self.queue if item[0] == EntryKind.CHECKPOINT]
 
 
 def paged(**settings: object) -> tuple[Tap, Pages]:
@@ -85,7 +85,7 @@ def test_a_checkpoint_is_said_where_a_record_may_go_on_and_only_of_what_the_log_
         said += may_go_on
     assert 10 < said == len(pages.checkpoints()) < len(talk.chunks)
     for item in pages.queue:
-        if item[0] == Kind.CHECKPOINT:
+        if item[0] == EntryKind.CHECKPOINT:
             told = facts(Entry(*item))
             assert told["opened"]["client"] == talk.client
             assert told["state"]["requests"]["left"] == told["state"]["responses"]["left"] == 0

@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 
 from recorder.capture import columns
 from recorder.capture import frames as c
-from recorder.capture.columns import EventRows, FrameRows, Numbers, Peers, Shape, Shared
+from recorder.capture.columns import EventRows, FrameRows, Numbers, Peers, Shape, SharedTables
 
 CLOCK_NS = 1_700_000_000_000_000_000
 
 
 def group() -> FrameRows:
-    shared = Shared()
+    shared = SharedTables()
     assert shared.peers.number(Peers(4, None, "l", "c", "alice")) == 0
     assert shared.shapes.number(Shape("request", "client", 3, "Metadata", 9)) == 0
     assert shared.shapes.number(Shape("token", "client", None, None, None)) == 1

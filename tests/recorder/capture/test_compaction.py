@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from recorder.capture import spool
 from recorder.capture.compactor import compact
 from recorder.capture.session import RecordSettings
-from recorder.capture.spool import Kind
+from recorder.capture.spool import EntryKind
 from recorder.capture.tap import open_tap
 from tests.recorder.capture import traffic
 from tests.recorder.capture.looks import (
@@ -173,7 +173,7 @@ class Lost:
     def connections(self) -> set[int]:
         """Those of which something is missing that somebody would miss."""
         gone = [entry for found in self.entries.values() for entry in found]
-        return {entry.connection for entry in gone if entry.connection >= 0 and entry.kind != Kind.CHECKPOINT}
+        return {entry.connection for entry in gone if entry.connection >= 0 and entry.kind != EntryKind.CHECKPOINT}
 
 
 def lost_of(recorded: Recorded) -> Lost:

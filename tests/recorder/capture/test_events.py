@@ -9,7 +9,7 @@ from recorder.capture import events as module
 from recorder.capture.columns import EventRows
 from recorder.capture.events import Events
 from recorder.capture.ledger import Missed
-from recorder.capture.track import Track
+from recorder.capture.track import ConnectionState
 from tests.recorder.capture import traffic
 
 
@@ -23,8 +23,8 @@ class One:
         return self.rows
 
 
-def track(calls: int = 0) -> Track:
-    one = Track(4, Conversation(Routes(), decides=False), {"client": "c:1"})
+def track(calls: int = 0) -> ConnectionState:
+    one = ConnectionState(4, Conversation(Routes(), decides=False), {"client": "c:1"})
     for number in range(calls):
         assert one.talk is not None
         one.talk.requests(traffic.call(random.Random(1), traffic.METADATA, number, "c").request, 1)

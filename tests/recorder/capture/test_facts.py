@@ -11,7 +11,7 @@ from msgspec.json import Decoder
 from proxy.conversation.conversation import Conversation
 from proxy.wire.dialects import Dialect
 from recorder.capture.facts import SavedConversation, SenselessEntryError, checked, facts
-from recorder.capture.spool import NO_CONNECTION, Entry, Kind
+from recorder.capture.spool import NO_CONNECTION, Entry, EntryKind
 from tests.recorder.capture import traffic
 
 CONVERSATION = Decoder(SavedConversation)
@@ -47,42 +47,42 @@ def test_answers_of_the_proxy_and_logins_are_allowed_too() -> None:
         assert as_json(checked(CONVERSATION, json.dumps(one).encode())) == as_json(one)
 
 
-def entry(kind: Kind, told: object, connection: int = 1) -> Entry:
+def entry(kind: EntryKind, told: object, connection: int = 1) -> Entry:
     return Entry(kind, 0, connection, 0, 1, json.dumps(told).encode())
 
 
 def test_facts_that_nobody_knows_yet_are_passed_over() -> None:
     told = {"reason": "queue_full", "offsets": [1, 2], "more": [{"of": "it"}]}
-    assert facts(entry(Kind.HOLE, told)) == {"reason": "queue_full"}
+    assert facts(entry(EntryKind.HOLE, told)) == {"reason": "queue_full"}
 
 
 def test_a_hole_of_no_connection_tells_of_several() -> None:
     told = {"reason": "queue_full", "connections": 1, "frames": 2, "bytes": 3}
-    assert facts(entry(Kind.HOLE, told, NO_CONNECTION)) == told
+    assert facts(entry(EntryKind.HOLE, told, NO_CONNECTION)) == told
     with pytest.raises(SenselessEntryError):
-        facts(entry(Kind.HOLE, {"reason": "queue_full"}, NO_CONNECTION))
+        facts(entry(EntryKind.HOLE, {"reason": "queue_full"}, NO_CONNECTION))
 
 
 @pytest.mark.parametrize(
     ("kind", "told"),
     [
-        (Kind.OPENED, {"node": 1 << 31}),
-        (Kind.OPENED, {"dialect": "kafka-0.6"}),
-        (Kind.OPENED, {"limits": [1]}),
-        (Kind.OPENED, {"limits": [1, 1 << 31]}),
-        (Kind.OPENED, {"client": "\ud800"}),
-        (Kind.OMITTED, {"length": -1}),
-        (Kind.OMITTED, {"length": 3 << 30}),
-        (Kind.LOGIN, {"principal": "alice"}),
-        (Kind.CLOSED, {"cause": None}),
-        (Kind.CLOSED, {"cause": "drained", "offsets": [1, -1]}),
-        (Kind.ROLL, {"open": [[1, 1 << 16]], "closed": {"connections": 0, "frames": 0, "bytes": 0}}),
-        (Kind.ROLL, {"open": []}),
-        (Kind.NODE, {"node_id": True, "upstream": "a", "listener": "b"}),
+        (EntryKind.OPENED, {"node": 1 << 31}),
+        (EntryKind.OPENED, {"dialect": "kafka-0.6"}),
+        (EntryKind.OPENED, {"limits": [1]}),
+        (EntryKind.OPENED, {"limits": [1, 1 << 31]}),
+        (EntryKind.OPENED, {"client": "\ud800"}),
+        (EntryKind.OMITTED, {"length": -1}),
+        (EntryKind.OMITTED, {"length": 3 << 30}),
+        (EntryKind.LOGIN, {"principal": "alice"}),
+        (EntryKind.CLOSED, {"cause": None}),
+        (EntryKind.CLOSED, {"cause": "drained", "offsets": [1, -1]}),
+        (EntryKind.ROLL, {"open": [[1, 1 << 16]], "closed": {"connections": 0, "frames": 0, "bytes": 0}}),
+        (EntryKind.ROLL, {"open": []}),
+        (EntryKind.NODE, {"node_id": True, "upstream": "a", "listener": "b"}),
     ],
-    ids=lambda value: value.name if isinstance(value, Kind) else "-".join(value),
+    ids=lambda value: value.name if isinstance(value, EntryKind) else "-".join(value),
 )
-def test_what_no_tap_says_is_refused(kind: Kind, told: object) -> None:
+def test_what_no_tap_says_is_refused(kind: EntryKind, told: object) -> None:
     with pytest.raises(SenselessEntryError):
         facts(entry(kind, told))
 
@@ -90,4 +90,4 @@ def test_what_no_tap_says_is_refused(kind: Kind, told: object) -> None:
 @pytest.mark.parametrize("text", [b"", b"[]", b"null", b"\xff", b"[" * 100_000, b'{"reason": "x"} more'], ids=range(6))
 def test_what_is_no_object_is_refused(text: bytes) -> None:
     with pytest.raises(SenselessEntryError):
-        facts(Entry(Kind.HOLE, 0, 1, 0, 1, text))
+        facts(Entry(EntryKind.HOLE, 0, 1, 0, 1, text))

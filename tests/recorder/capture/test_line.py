@@ -15,8 +15,8 @@ from proxy.wire.dialects import Dialect
 from proxy.wire.keys import CREATE_TOPICS, HEARTBEAT, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from recorder.capture import backlog
 from recorder.capture import line as lines
-from recorder.capture.line import Line
-from recorder.capture.spool import OF_STREAMS, Item, Kind
+from recorder.capture.line import ConnectionRecorder
+from recorder.capture.spool import OF_STREAMS, EntryKind, Item
 from tests.recorder.capture import traffic
 from tests.recorder.capture.traffic import framed
 
@@ -28,7 +28,7 @@ class Recording:
 
     def __init__(self, dialect: Dialect = Dialect.KAFKA) -> None:
         self.talk = Conversation(traffic.recording_routes(dialect))
-        self.line = Line(1, self.talk, (int(Kind.OPENED), 0, 1, 0, 0, b"{}", ()))
+        self.line = ConnectionRecorder(1, self.talk, (int(EntryKind.OPENED), 0, 1, 0, 0, b"{}", ()))
         self.line.opened = None
         self.items: list[Item] = []
         self.cause: Cause | None = None
@@ -62,7 +62,7 @@ class Recording:
                 self.feed(direction, data[at : at + size])
 
     def logins(self) -> list[Item]:
-        return [item for item in self.items if item[0] == Kind.LOGIN]
+        return [item for item in self.items if item[0] == EntryKind.LOGIN]
 
     def principals(self) -> list[str]:
         """Who was noted to have logged in."""
@@ -71,8 +71,8 @@ class Recording:
 
     def written_before_principal(self, direction: Direction) -> int:
         """The stream offset behind the bytes that stand in the log before the first name."""
-        first = next(n for n, item in enumerate(self.items) if item[0] == Kind.LOGIN and b"principal" in item[5])
-        of_bytes = [item for item in self.items[:first] if item[0] == Kind.BYTES and item[1] == direction]
+        first = next(n for n, item in enumerate(self.items) if item[0] == EntryKind.LOGIN and b"principal" in item[5])
+        of_bytes = [item for item in self.items[:first] if item[0] == EntryKind.BYTES and item[1] == direction]
         return of_bytes[-1][3] + len(of_bytes[-1][5])
 
 
@@ -121,7 +121,7 @@ def test_spans_are_those_of_the_blanked_bytes() -> None:
     recording = Recording()
     log_in(recording, 9)
     for kind, _, _, _, _, data, spans in recording.items:
-        if kind == Kind.BYTES:
+        if kind == EntryKind.BYTES:
             for start, length in spans:
                 assert data[start : start + length] == bytes(length)
     assert sum(length for item in recording.items for _, length in item[6]) == len(SECRET) + len(b"server-proof")
@@ -230,7 +230,7 @@ def test_nothing_of_a_connection_is_written_behind_a_secret_that_is_not_whole() 
     assert recording.stream(REQUEST) == CLIENT[0]
     assert recording.feed(RESPONSE, BROKER[0]) == []
     written = recording.feed(REQUEST, CLIENT[1][30:])
-    arrivals = [(item[1], item[4]) for item in written if item[0] == Kind.BYTES]
+    arrivals = [(item[1], item[4]) for item in written if item[0] == EntryKind.BYTES]
     assert arrivals == [(REQUEST, 2), (RESPONSE, 3), (REQUEST, 4)]
 
 
@@ -254,7 +254,7 @@ def test_too_much_kept_back_masks_the_rest_of_the_secret_frame_whole(monkeypatch
     monkeypatch.setattr(lines, "MOST_KEPT", 100)
     recording = Recording()
     large = request(SASL_AUTHENTICATE, 2, auth_bytes=b"s" * 300)
-    monkeypatch.setattr(backlog, "ENTRY_COST", 0)
+    monkeypatch.setattr(backlog, "PENDING_COST", 0)
     recording.feed(REQUEST, large[:90])
     assert recording.items == []
     recording.feed(REQUEST, large[90:110])
@@ -289,7 +289,7 @@ def test_of_what_nobody_can_tell_at_a_connections_end_only_how_much_it_was_is_ke
     recording.finish()
     assert recording.stream(REQUEST) == before + bytes(20)
     assert recording.stream(RESPONSE) == bytes(11)
-    assert [item[0] for item in recording.items[-2:]] == [Kind.BAD_LENGTH, Kind.BAD_LENGTH]
+    assert [item[0] for item in recording.items[-2:]] == [EntryKind.BAD_LENGTH, EntryKind.BAD_LENGTH]
 
 
 @pytest.mark.parametrize("size", [1, 3, 1000])
@@ -375,8 +375,12 @@ def test_the_request_that_ends_a_kerberos_login_stands_behind_the_verdict_howeve
             (REQUEST, CLIENT[2][size:]),
         ):
             recording.feed(direction, data)
-        ended = [n for n, item in enumerate(recording.items) if item[0] == Kind.LOGIN and b'"ended": true' in item[5]]
-        behind = [item[3] + len(item[5]) for item in recording.items[: ended[0]] if item[:2] == (Kind.BYTES, REQUEST)]
+        ended = [
+            n for n, item in enumerate(recording.items) if item[0] == EntryKind.LOGIN and b'"ended": true' in item[5]
+        ]
+        behind = [
+            item[3] + len(item[5]) for item in recording.items[: ended[0]] if item[:2] == (EntryKind.BYTES, REQUEST)
+        ]
         assert len(ended) == 2
         assert max(behind) <= recording.items[ended[0]][3]
         assert recording.stream(REQUEST).endswith(CLIENT[2])
@@ -389,7 +393,7 @@ def test_a_verdict_on_a_login_stands_before_the_bytes_that_it_is_about(size: int
     behind = [0, 0]
     verdicts = 0
     for kind, direction, _, offset, _, data, _ in recording.items:
-        if kind == Kind.BYTES:
+        if kind == EntryKind.BYTES:
             behind[direction] = offset + len(data)
         elif b"principal" not in data:
             verdicts += 1

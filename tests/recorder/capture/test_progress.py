@@ -15,7 +15,7 @@ from recorder.capture.assembly import Assembly
 from recorder.capture.facts import SenselessEntryError
 from recorder.capture.progress import STATE_FORMAT, STATE_MAGIC, Progress, check_states, read_state, write_progress
 from recorder.capture.ranges import RangeFiles
-from recorder.capture.spool import Entry, Kind, UnknownSpoolError
+from recorder.capture.spool import Entry, EntryKind, UnknownSpoolError
 from tests.recorder.capture import traffic
 
 CALL = traffic.call(random.Random(1), traffic.METADATA, 1, "c", 200)
@@ -30,8 +30,8 @@ def session(tmp_path: Path) -> Iterator[Folder]:
 def some_assembly(folder: Path) -> Assembly:
     assembly = Assembly()
     assembly.begin_range(RangeFiles(folder, "s", 1, None), 1_000)
-    assembly.feed(Entry(Kind.OPENED, 0, 1, 0, 5, b'{"client": "c:1"}', number=0))
-    assembly.feed(Entry(Kind.BYTES, 0, 1, 0, 6, CALL.request[:100], ((50, 10),), 1))
+    assembly.feed(Entry(EntryKind.OPENED, 0, 1, 0, 5, b'{"client": "c:1"}', number=0))
+    assembly.feed(Entry(EntryKind.BYTES, 0, 1, 0, 6, CALL.request[:100], ((50, 10),), 1))
     return assembly
 
 

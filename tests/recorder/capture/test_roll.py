@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from recorder.capture.roll import Roll, Totals
-from recorder.capture.spool import NO_CONNECTION, NUMBERS, Kind
+from recorder.capture.spool import NO_CONNECTION, NUMBERS, EntryKind
 
 
 def closed(sequence: int, *offsets: int) -> bytes:
     return json.dumps({"cause": "drained", "sequence": sequence, "offsets": offsets}).encode()
 
 
-def number(roll: Roll, kind: Kind, connection: int, data: bytes = b"") -> int:
+def number(roll: Roll, kind: EntryKind, connection: int, data: bytes = b"") -> int:
     (found,) = roll.numbers([(kind, 0, connection, 0, 0, data, ())])
     return found
 
@@ -25,34 +25,34 @@ def told(roll: Roll) -> dict[str, Any]:
 
 def test_the_entries_of_each_connection_are_numbered_from_0_on() -> None:
     roll = Roll()
-    given = [number(roll, Kind.BYTES, connection) for connection in (7, 7, 8, 7, 8)]
+    given = [number(roll, EntryKind.BYTES, connection) for connection in (7, 7, 8, 7, 8)]
     assert given == [0, 1, 0, 2, 1]
     assert told(roll) == {"open": [[7, 3], [8, 2]], "closed": {"connections": 0, "frames": 0, "bytes": 0}}
 
 
 def test_numbers_begin_again_where_they_end() -> None:
     roll = Roll()
-    given = [number(roll, Kind.BYTES, 1) for _ in range(NUMBERS + 2)]
+    given = [number(roll, EntryKind.BYTES, 1) for _ in range(NUMBERS + 2)]
     assert given[-3:] == [NUMBERS - 1, 0, 1]
 
 
 def test_a_checkpoint_has_the_number_of_the_next_entry() -> None:
     roll = Roll()
-    kinds = (Kind.OPENED, Kind.CHECKPOINT, Kind.BYTES, Kind.CHECKPOINT, Kind.BYTES)
+    kinds = (EntryKind.OPENED, EntryKind.CHECKPOINT, EntryKind.BYTES, EntryKind.CHECKPOINT, EntryKind.BYTES)
     assert [number(roll, kind, 1) for kind in kinds] == [0, 1, 1, 2, 2]
 
 
 def test_a_closed_connection_is_counted_with_all_that_it_held() -> None:
     roll = Roll()
-    number(roll, Kind.OPENED, 1)
-    number(roll, Kind.OPENED, 2)
-    assert number(roll, Kind.CLOSED, 1, closed(5, 10, 20)) == 1
-    assert number(roll, Kind.CLOSED, 2, closed(6, 0, 3)) == 1
+    number(roll, EntryKind.OPENED, 1)
+    number(roll, EntryKind.OPENED, 2)
+    assert number(roll, EntryKind.CLOSED, 1, closed(5, 10, 20)) == 1
+    assert number(roll, EntryKind.CLOSED, 2, closed(6, 0, 3)) == 1
     assert told(roll) == {"open": [], "closed": {"connections": 2, "frames": 11, "bytes": 33}}
 
 
-@pytest.mark.parametrize("kind", [Kind.NODE, Kind.CLOCK, Kind.END, Kind.ROLL])
-def test_entries_of_no_connection_have_no_numbers(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [EntryKind.NODE, EntryKind.CLOCK, EntryKind.END, EntryKind.ROLL])
+def test_entries_of_no_connection_have_no_numbers(kind: EntryKind) -> None:
     roll = Roll()
     assert [number(roll, kind, NO_CONNECTION) for _ in range(2)] == [0, 0]
     assert told(roll)["open"] == []
@@ -61,7 +61,7 @@ def test_entries_of_no_connection_have_no_numbers(kind: Kind) -> None:
 def test_connections_that_came_and_went_unsaid_are_counted_too() -> None:
     roll = Roll()
     facts = {"reason": "queue_full", "connections": 3, "frames": 20, "bytes": 200}
-    assert number(roll, Kind.HOLE, NO_CONNECTION, json.dumps(facts).encode()) == 0
+    assert number(roll, EntryKind.HOLE, NO_CONNECTION, json.dumps(facts).encode()) == 0
     assert told(roll)["closed"] == {"connections": 3, "frames": 20, "bytes": 200}
 
 

@@ -5,11 +5,11 @@ import random
 from proxy.conversation.conversation import Conversation
 from proxy.conversation.exchange import FrameKind
 from proxy.conversation.routes import Routes
-from recorder.capture.columns import EventRows, FrameRows, Shared
+from recorder.capture.columns import EventRows, FrameRows, SharedTables
 from recorder.capture.cutting import cut_requests, cut_responses
 from recorder.capture.rows import RowMaker
 from recorder.capture.storage import HOUR_NS
-from recorder.capture.track import Track
+from recorder.capture.track import ConnectionState
 from tests.recorder.capture import traffic
 
 RNG = random.Random(1)
@@ -19,7 +19,7 @@ class Groups:
     """A sink that keeps one group an hour."""
 
     def __init__(self) -> None:
-        self.shared = Shared()
+        self.shared = SharedTables()
         self.groups: dict[int, FrameRows] = {}
 
     def frames(self, at_ns: int, clock_ns: int, size: int) -> FrameRows:
@@ -33,10 +33,10 @@ class Groups:
         return [row for _, group in sorted(self.groups.items()) for row in group.table().to_pylist()]
 
 
-def made(clock_ns: int = 0) -> tuple[Groups, RowMaker, Track]:
+def made(clock_ns: int = 0) -> tuple[Groups, RowMaker, ConnectionState]:
     groups = Groups()
     rows = RowMaker(groups, clock_ns)
-    track = Track(3, Conversation(Routes(), decides=False), {"client": "c:1"})
+    track = ConnectionState(3, Conversation(Routes(), decides=False), {"client": "c:1"})
     rows.describe(track)
     return groups, rows, track
 

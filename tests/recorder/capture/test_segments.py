@@ -16,7 +16,7 @@ from recorder.capture import segments as module
 from recorder.capture import spool
 from recorder.capture.blocks import LARGE, is_cached
 from recorder.capture.segments import MOST_PLACES, SegmentReader, segment_name
-from recorder.capture.spool import DamagedSegmentError, Entry, Kind, SegmentHead, UnknownSpoolError
+from recorder.capture.spool import DamagedSegmentError, Entry, EntryKind, SegmentHead, UnknownSpoolError
 
 HEAD = SegmentHead("s", 3, 1_700_000_000_000_000_000, 5, 77, "prod", 300)
 ENCODED, SEED = spool.encode_head(HEAD)
@@ -30,7 +30,7 @@ def session(tmp_path: Path) -> Iterator[Folder]:
 
 
 def chunk(offset: int, size: int, number: int = 0) -> Entry:
-    return Entry(Kind.BYTES, 0, 1, offset, 1, b"x" * size, (), number)
+    return Entry(EntryKind.BYTES, 0, 1, offset, 1, b"x" * size, (), number)
 
 
 def log_of(found: list[Entry], seed: int = SEED) -> bytes:

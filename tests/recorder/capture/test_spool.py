@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recorder.capture import spool
-from recorder.capture.spool import MAGIC, MOST, DamagedSegmentError, Entry, Kind, SegmentHead, UnknownSpoolError
+from recorder.capture.spool import MAGIC, MOST, DamagedSegmentError, Entry, EntryKind, SegmentHead, UnknownSpoolError
 
 HEAD = SegmentHead("20261121T130000Z-abc", 3, 1_700_000_000_000_000_000, 5, 77, "prod", 300)
 
@@ -23,7 +23,7 @@ def entries(draw: st.DrawFn) -> Entry:
         start = draw(st.integers(0, len(data) - 1))
         spans.append((start, draw(st.integers(1, len(data) - start))))
     return Entry(
-        draw(st.sampled_from(list(Kind))),
+        draw(st.sampled_from(list(EntryKind))),
         draw(st.integers(0, 1)),
         draw(st.integers(-1, 1 << 40)),
         draw(st.integers(-(1 << 31), MOST)),
@@ -72,7 +72,7 @@ def test_an_entry_of_another_segment_is_none(written: Entry, seed: int, other: i
     assert bool(list(spool.entries(log_of([written], seed), 0, other))) == (seed == other)
 
 
-SENSIBLE = Entry(Kind.BYTES, 0, 1, 0, 1, b"abc", (), 0)
+SENSIBLE = Entry(EntryKind.BYTES, 0, 1, 0, 1, b"abc", (), 0)
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_of_format_1_heads_and_entries_are_read_and_have_no_numbers() -> None:
     encoded = format_1(HEAD)
     start = spool.decode_head(encoded)
     assert start == (replace(HEAD, log_bytes=None), 1, len(encoded), 0)
-    log = log_of([SENSIBLE, SENSIBLE._replace(kind=Kind.CLOCK, connection=0)])
+    log = log_of([SENSIBLE, SENSIBLE._replace(kind=EntryKind.CLOCK, connection=0)])
     found = [entry for entry, _ in spool.entries(log, 0, start.seed, numbered=False)]
     assert [entry.number for entry in found] == [spool.UNNUMBERED] * 2
     # there a clock stood on a connection that may be another's

@@ -9,7 +9,7 @@ import pytest
 from recorder.capture import storage
 from recorder.capture.assembly import Assembly
 from recorder.capture.ranges import RangeFiles
-from recorder.capture.spool import Entry, Kind, Spans
+from recorder.capture.spool import Entry, EntryKind, Spans
 from tests.recorder.capture import traffic
 from tests.recorder.capture.looks import event_rows, frame_rows
 
@@ -26,13 +26,13 @@ class Fed:
         self._files = RangeFiles(folder, "s", 1, None)
         self._assembly = Assembly()
         self._assembly.begin_range(self._files, 1_000)
-        self._assembly.feed(Entry(Kind.OPENED, 0, 1, 0, 1, json.dumps({"client": "c:1"}).encode()))
+        self._assembly.feed(Entry(EntryKind.OPENED, 0, 1, 0, 1, json.dumps({"client": "c:1"}).encode()))
 
     def bytes(self, start: int, stop: int, spans: Spans = ()) -> None:
-        self._assembly.feed(Entry(Kind.BYTES, 0, 1, start, 2, STREAM[start:stop], spans))
+        self._assembly.feed(Entry(EntryKind.BYTES, 0, 1, start, 2, STREAM[start:stop], spans))
 
     def omitted(self, start: int, length: int) -> None:
-        self._assembly.feed(Entry(Kind.OMITTED, 0, 1, start, 2, json.dumps({"length": length}).encode()))
+        self._assembly.feed(Entry(EntryKind.OMITTED, 0, 1, start, 2, json.dumps({"length": length}).encode()))
 
     def rows(self) -> list[dict[str, object]]:
         self._assembly.finish()

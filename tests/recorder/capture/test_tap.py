@@ -29,7 +29,7 @@ from recorder.capture import session as sessions
 from recorder.capture.compactor import compact
 from recorder.capture.facts import facts
 from recorder.capture.session import FolderError, RecordSettings, WhenFull
-from recorder.capture.spool import OF_STREAMS, Entry, Kind
+from recorder.capture.spool import OF_STREAMS, Entry, EntryKind
 from recorder.capture.status import Status, write_status
 from recorder.capture.tap import Tap, compactor_command, open_tap
 from recorder.capture.writer import ENTRY_COST
@@ -59,8 +59,8 @@ def some_talks(rng: random.Random, count: int, calls: int, largest: int) -> list
     return [traffic.cut(rng, traffic.talk(rng, number, calls, KINDS), largest) for number in range(count)]
 
 
-def kinds(entries: list[Entry]) -> list[Kind]:
-    return [Kind(entry.kind) for entry in entries]
+def kinds(entries: list[Entry]) -> list[EntryKind]:
+    return [EntryKind(entry.kind) for entry in entries]
 
 
 def test_a_chunk_is_an_entry_in_the_order_of_arrival(tap_of: TapOf, tmp_path: Path) -> None:
@@ -70,10 +70,10 @@ def test_a_chunk_is_an_entry_in_the_order_of_arrival(tap_of: TapOf, tmp_path: Pa
     Player(tap).all_of([talk])
     tap.close()
     entries = log_entries(spool_of(tmp_path, tap))
-    assert kinds(entries)[0] is Kind.OPENED
-    assert kinds(entries)[-2:] == [Kind.CLOSED, Kind.END]
+    assert kinds(entries)[0] is EntryKind.OPENED
+    assert kinds(entries)[-2:] == [EntryKind.CLOSED, EntryKind.END]
     for direction in Direction:
-        stream = b"".join(e.data for e in entries if e.kind == Kind.BYTES and e.direction == direction)
+        stream = b"".join(e.data for e in entries if e.kind == EntryKind.BYTES and e.direction == direction)
         assert stream == talk.streams()[direction]
 
 
@@ -89,7 +89,7 @@ def test_what_is_said_of_a_connection_is_in_the_log(tap_of: TapOf, tmp_path: Pat
     opened, half, node, closed, _ = log_entries(spool_of(tmp_path, tap))
     told = facts(opened)
     assert (told["client"], told["tls"], told["principal"]) == (talk.client, True, "CN=orders")
-    assert (half.kind, half.direction, half.mono_ns) == (Kind.END_OF_STREAM, 0, 6)
+    assert (half.kind, half.direction, half.mono_ns) == (EntryKind.END_OF_STREAM, 0, 6)
     assert facts(node) == {"node_id": 2, "upstream": "10.0.0.2:9092", "listener": "127.0.0.1:9095", "cluster": "east"}
     assert facts(closed) == {"cause": "broker_reset", "sequence": 0, "offsets": (0, 0)}
 
@@ -106,7 +106,7 @@ def test_connections_that_are_open_when_the_tap_closes_are_closed(tap_of: TapOf,
     Player(tap).open(Talk(3, []))
     tap.close()
     tap.close()
-    assert kinds(log_entries(spool_of(tmp_path, tap))) == [Kind.OPENED, Kind.CLOSED, Kind.END]
+    assert kinds(log_entries(spool_of(tmp_path, tap))) == [EntryKind.OPENED, EntryKind.CLOSED, EntryKind.END]
 
 
 def test_the_writers_lock_is_held_until_the_tap_is_closed(tap_of: TapOf, tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_no_byte_of_a_secret_reaches_the_disk(seed: int, largest: int, tmp_path:
     log = log_bytes(spool_of(tmp_path, tap))
     assert traffic.SECRET not in log
     if largest == 1:
-        streams = b"".join(e.data for e in log_entries(spool_of(tmp_path, tap)) if e.kind == Kind.BYTES)
+        streams = b"".join(e.data for e in log_entries(spool_of(tmp_path, tap)) if e.kind == EntryKind.BYTES)
         assert traffic.SECRET not in streams
 
 
@@ -554,7 +554,7 @@ def test_a_clock_that_was_set_is_an_entry(tap_of: TapOf, tmp_path: Path) -> None
     tap._writer.log._clock = lambda: 42
     tap.node(1, "a:1", "b:2", "main")
     tap.close()
-    entry = next(e for e in log_entries(spool_of(tmp_path, tap)) if e.kind == Kind.CLOCK)
+    entry = next(e for e in log_entries(spool_of(tmp_path, tap)) if e.kind == EntryKind.CLOCK)
     assert entry.offset == 42
     # nobody was told that it waits, so nobody is told that it waits no more
     assert tap.counters()["queue_bytes"] == 0

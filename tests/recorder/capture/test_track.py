@@ -10,7 +10,7 @@ from proxy.conversation.kafka07 import Routes07
 from proxy.conversation.routes import Routes
 from proxy.wire.dialects import Dialect
 from recorder.capture.cutting import cut_requests
-from recorder.capture.track import CLIENT_ID_AT, Track
+from recorder.capture.track import CLIENT_ID_AT, ConnectionState
 from tests.recorder.capture import traffic
 
 RNG = random.Random(1)
@@ -19,17 +19,17 @@ ROUTES = Routes()
 EACH = {one.dialect: one for one in (ROUTES, Routes07())}
 
 
-def track() -> Track:
+def track() -> ConnectionState:
     facts = {"node": 1, "listener": "l:1", "client": "c:2", "upstream": "u:3", "tls": False}
-    return Track(9, Conversation(ROUTES, decides=False), facts)
+    return ConnectionState(9, Conversation(ROUTES, decides=False), facts)
 
 
-def feed(one: Track, chunk: bytes) -> None:
+def feed(one: ConnectionState, chunk: bytes) -> None:
     assert one.talk is not None
     cut_requests(one.talk, chunk, 5, one.kinds[0])
 
 
-def exchange(one: Track, client_id: str | None, number: int = 1):  # type: ignore[no-untyped-def]
+def exchange(one: ConnectionState, client_id: str | None, number: int = 1):  # type: ignore[no-untyped-def]
     call = traffic.call(RNG, traffic.METADATA, number, client_id)
     feed(one, call.request)
     assert one.talk is not None
@@ -89,7 +89,7 @@ def test_a_track_goes_on_elsewhere_as_if_nothing_had_been() -> None:
     one.clients.append((3, "two"))
     blob = bytearray(b"others")
     saved = json.loads(json.dumps(one.state(blob)))
-    other = Track.from_state(EACH, saved, bytes(blob))
+    other = ConnectionState.from_state(EACH, saved, bytes(blob))
     assert other.parts == one.parts
     again = bytearray(b"others")
     assert json.loads(json.dumps(other.state(again))) == saved
@@ -119,13 +119,13 @@ def test_a_broken_track_goes_on_broken() -> None:
         "behind": whole,
         "offsets": [whole, 0],
     }
-    other = Track.from_state(EACH, json.loads(json.dumps(one.state(bytearray()))), b"")
+    other = ConnectionState.from_state(EACH, json.loads(json.dumps(one.state(bytearray()))), b"")
     assert (other.talk, other.broken) == (None, one.broken)
 
 
 def test_in_the_dialect_of_0_7_nobody_has_a_client_id() -> None:
     facts = {"client": "c:2", "dialect": "kafka-0.7"}
-    one = Track(9, Conversation(EACH[Dialect.KAFKA_07], decides=False), facts)
+    one = ConnectionState(9, Conversation(EACH[Dialect.KAFKA_07], decides=False), facts)
     # in any other dialect these bytes would tell one, or that there is none
     for body in (b"", b"\0\0\0\0\0\0\0\3one", b"\0\0\0\0\0\0\xff\xff", b"\0\0\0\0\0\0\x80\0"):
         frame = b"\0\1" + body
@@ -136,7 +136,7 @@ def test_in_the_dialect_of_0_7_nobody_has_a_client_id() -> None:
         )
         assert one.usual_client_id is None
     assert one.described().dialect == "kafka-0.7"
-    other = Track.from_state(EACH, json.loads(json.dumps(one.state(bytearray()))), b"")
+    other = ConnectionState.from_state(EACH, json.loads(json.dumps(one.state(bytearray()))), b"")
     assert (other.dialect, other.talk and other.talk.dialect) == (Dialect.KAFKA_07, Dialect.KAFKA_07)
     assert other.usual_client_id is None
 
@@ -161,7 +161,7 @@ def test_behind_a_gap_nobody_knows_who_asked_in_it() -> None:
 NEWER = [traffic.framed(b"\0\x12\x7f\0" + number.to_bytes(4, "big") + b"\xff\xff\0") for number in (7, 8, 7)]
 
 
-def asks(one: Track, chunk: bytes) -> None:
+def asks(one: ConnectionState, chunk: bytes) -> None:
     assert one.talk is not None
     _, found = cut_requests(one.talk, chunk, 5, one.kinds[0])
     for frame in found:
@@ -204,7 +204,7 @@ def test_behind_a_gap_the_proxys_answers_find_the_requests_that_are_still_in_fli
 def test_an_answer_of_the_proxy_that_the_next_range_begins_with_finds_its_request() -> None:
     one = track()
     asks(one, NEWER[0])
-    other = Track.from_state(EACH, json.loads(json.dumps(one.state(bytearray()))), b"")
+    other = ConnectionState.from_state(EACH, json.loads(json.dumps(one.state(bytearray()))), b"")
     assert other.answered_by_proxy(7).number == 0
 
 

@@ -13,8 +13,8 @@ from recorder.capture import spool, storage
 from recorder.capture.assembly import Assembly
 from recorder.capture.facts import SenselessEntryError, facts
 from recorder.capture.ranges import RangeFiles
-from recorder.capture.spool import LONGEST_NAME, MOST_OPEN, Entry, Kind
-from recorder.capture.track import Track
+from recorder.capture.spool import LONGEST_NAME, MOST_OPEN, Entry, EntryKind
+from recorder.capture.track import ConnectionState
 from recorder.capture.unknown import Unknown
 from tests.recorder.capture.looks import event_rows
 
@@ -25,10 +25,10 @@ MOST_EACH = 1_000
 
 def roll(numbers: dict[int, int], *, connections: int = 0) -> Entry:
     told = {"open": [*numbers.items()], "closed": {"connections": connections, "frames": 0, "bytes": 0}}
-    return Entry(Kind.ROLL, 0, -1, 0, 5, json.dumps(told).encode(), (), 0)
+    return Entry(EntryKind.ROLL, 0, -1, 0, 5, json.dumps(told).encode(), (), 0)
 
 
-def entry(kind: Kind, connection: int, number: int = 0, **told: object) -> Entry:
+def entry(kind: EntryKind, connection: int, number: int = 0, **told: object) -> Entry:
     return Entry(kind, 0, connection, 0, 5, json.dumps(told).encode() if told else b"", (), number)
 
 
@@ -44,11 +44,11 @@ def named_in_a_roll() -> Iterator[Entry]:
 
 
 def heard_once() -> Iterator[Entry]:
-    return (entry(Kind.END_OF_STREAM, number, 3) for number in range(MANY))
+    return (entry(EntryKind.END_OF_STREAM, number, 3) for number in range(MANY))
 
 
 def with_bytes() -> Iterator[Entry]:
-    return (Entry(Kind.BYTES, 0, number, 9, 5, b"x", (), 3) for number in range(MANY))
+    return (Entry(EntryKind.BYTES, 0, number, 9, 5, b"x", (), 3) for number in range(MANY))
 
 
 @pytest.mark.parametrize("log", [named_in_a_roll, heard_once, with_bytes])
@@ -70,7 +70,7 @@ def test_a_connection_of_which_nothing_is_known_takes_little_memory(
 def test_no_more_are_known_than_a_proxy_may_have_open(assembly: Assembly, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("recorder.capture.assembly.MOST_OPEN", 10)
     for number in range(50):
-        kind = Kind.OPENED if number % 2 else Kind.END_OF_STREAM
+        kind = EntryKind.OPENED if number % 2 else EntryKind.END_OF_STREAM
         assembly.feed(entry(kind, number, client="c") if number % 2 else entry(kind, number))
     assert len(assembly.tracks) + len(assembly.unknown) == 10
     # what the others said is part of the log that is lost
@@ -85,9 +85,9 @@ def test_a_roll_names_no_more_either() -> None:
 def test_who_speaks_at_last_has_lost_what_came_before(assembly: Assembly, tmp_path: Path) -> None:
     """Whatever was heard of a connection between, what it lacks is the same."""
     assembly.feed(roll({1: 4, 2: 7}))
-    assembly.feed(Entry(Kind.BYTES, 0, 1, 100, 6, b"x" * 20, (), 4))
-    assembly.feed(Entry(Kind.BYTES, 1, 1, 300, 7, b"x" * 5, (), 5))
-    assembly.feed(entry(Kind.CLOSED, 2, 7, cause="drained", sequence=9, offsets=[50, 60]))
+    assembly.feed(Entry(EntryKind.BYTES, 0, 1, 100, 6, b"x" * 20, (), 4))
+    assembly.feed(Entry(EntryKind.BYTES, 1, 1, 300, 7, b"x" * 5, (), 5))
+    assembly.feed(entry(EntryKind.CLOSED, 2, 7, cause="drained", sequence=9, offsets=[50, 60]))
     assembly.finish()
     storage.publish(assembly.events.sink.finish(), storage.no_steps)  # type: ignore[attr-defined]
     told = [(row["connection"], row["frames"], row["bytes"]) for row in event_rows(tmp_path, "gap")]
@@ -96,8 +96,8 @@ def test_who_speaks_at_last_has_lost_what_came_before(assembly: Assembly, tmp_pa
 
 def test_a_track_of_which_something_is_known_is_none_of_these() -> None:
     unknown = Unknown()
-    known = Track(1, None, {"client": "c"})
-    lost = Track.of_unknown(2, 5, is_new=False)
+    known = ConnectionState(1, None, {"client": "c"})
+    lost = ConnectionState.of_unknown(2, 5, is_new=False)
     lost.next_entry = 8
     assert not unknown.keep(known)
     assert unknown.keep(lost)
@@ -109,8 +109,8 @@ def test_a_track_of_which_something_is_known_is_none_of_these() -> None:
 
 def test_they_go_into_a_state_and_come_out_of_it(assembly: Assembly) -> None:
     assembly.feed(roll({1: 4, 2: 7}))
-    assembly.feed(Entry(Kind.BYTES, 0, 1, 100, 6, b"x" * 20, (), 4))
-    assembly.feed(entry(Kind.OPENED, 3, 0, client="c"))
+    assembly.feed(Entry(EntryKind.BYTES, 0, 1, 100, 6, b"x" * 20, (), 4))
+    assembly.feed(entry(EntryKind.OPENED, 3, 0, client="c"))
     state = json.loads(json.dumps(assembly.state(bytearray())))
     restored = Assembly()
     restored.restore(state, b"")
@@ -121,9 +121,9 @@ def test_they_go_into_a_state_and_come_out_of_it(assembly: Assembly) -> None:
 def test_a_long_name_is_short_wherever_it_is_kept(assembly: Assembly, tmp_path: Path) -> None:
     long = "x" * 100_000
     names = dict.fromkeys(("client", "listener", "cluster", "principal", "upstream"), long)
-    assembly.feed(entry(Kind.OPENED, 1, 0, **names))
+    assembly.feed(entry(EntryKind.OPENED, 1, 0, **names))
     for number in range(200):
-        assembly.feed(entry(Kind.END_OF_STREAM, 1, number + 1))
+        assembly.feed(entry(EntryKind.END_OF_STREAM, 1, number + 1))
     track = assembly.tracks[1]
     assert {*map(len, track.facts.values())} == {LONGEST_NAME}
     assert sum(len(name or "") for name in track.described()[2:6]) == 4 * LONGEST_NAME

@@ -15,7 +15,7 @@ from recorder.capture import writer as writing
 from recorder.capture.blocks import BLOCK, LARGE, LONGEST, is_cached
 from recorder.capture.segments import SegmentReader
 from recorder.capture.session import RecordSettings
-from recorder.capture.spool import Item, Kind
+from recorder.capture.spool import EntryKind, Item
 from recorder.capture.writer import ENTRY_COST, GROUP, Log, SpoolFullError, Writer
 from tests.recorder.capture.looks import log_entries, segment_path, segments
 
@@ -23,11 +23,11 @@ MIB = 1024 * 1024
 
 
 def item(number: int, size: int = 10) -> Item:
-    return (int(Kind.BYTES), 0, 1, number, number, bytes([number % 256]) * size, ())
+    return (int(EntryKind.BYTES), 0, 1, number, number, bytes([number % 256]) * size, ())
 
 
 def offsets(folder: Path) -> list[int]:
-    return [entry.offset for entry in log_entries(folder) if entry.kind == Kind.BYTES]
+    return [entry.offset for entry in log_entries(folder) if entry.kind == EntryKind.BYTES]
 
 
 class Disk:
@@ -121,7 +121,7 @@ def kept(items: Sequence[Item]) -> list[tuple[int, bytes]]:
 
 
 def in_log(folder: Path) -> list[tuple[int, bytes]]:
-    return [(entry.offset, entry.data) for entry in log_entries(folder) if entry.kind == Kind.BYTES]
+    return [(entry.offset, entry.data) for entry in log_entries(folder) if entry.kind == EntryKind.BYTES]
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -245,7 +245,7 @@ def test_an_old_segment_is_followed_by_the_next_unless_it_is_empty(log_of: LogOf
 
 def test_a_roll_that_is_larger_than_a_segment_makes_no_segment_of_each_write(log_of: LogOf, tmp_path: Path) -> None:
     log = log_of(segment=1000)
-    log.append([(int(Kind.END_OF_STREAM), 0, connection, 0, 0, b"", ()) for connection in range(400)])
+    log.append([(int(EntryKind.END_OF_STREAM), 0, connection, 0, 0, b"", ()) for connection in range(400)])
     log.turn(0.0)
     assert segment_path(tmp_path, 2).stat().st_size > 3000
     for number in range(7):
@@ -256,7 +256,7 @@ def test_a_roll_that_is_larger_than_a_segment_makes_no_segment_of_each_write(log
 
 def test_no_segment_follows_the_end(log_of: LogOf, tmp_path: Path) -> None:
     log = log_of(segment=1)
-    log.append([item(0), (int(Kind.END), 0, -1, 0, 0, b"", ())])
+    log.append([item(0), (int(EntryKind.END), 0, -1, 0, 0, b"", ())])
     log.turn(1e12)
     assert segments(tmp_path) == [1]
 
@@ -296,7 +296,7 @@ def test_a_clock_that_was_set_is_told_once(log_of: LogOf) -> None:
     now[0] += 3_600_000_000_000
     jump = log.clock_jump()
     assert jump is not None
-    assert jump[0] == Kind.CLOCK
+    assert jump[0] == EntryKind.CLOCK
     assert jump[3] == now[0]
     assert log.clock_jump() is None
 

@@ -15,7 +15,8 @@ from proxyprotocol.v1 import ProxyProtocolV1
 from proxyprotocol.v2 import ProxyProtocolV2
 
 from proxy.config import ProxyHeader
-from proxy.net.sockets.proxy_protocol import SIGNATURE, Malformed, Reader, Route, header
+from proxy.net.sockets.proxy_header import HeaderReader
+from proxy.net.sockets.proxy_protocol import SIGNATURE, Malformed, Route, header
 from proxy.schema.addresses import Address
 
 OTHERS = {ProxyHeader.ONE: ProxyProtocolV1(), ProxyHeader.TWO: ProxyProtocolV2()}
@@ -30,7 +31,7 @@ BEHIND = b"\x16\x03\x01 or a request"
 
 def take(stream: bytes) -> tuple[Route | None, bytes]:
     """What a header says, and what stands behind it, when each read gives all that it asks for."""
-    reader = Reader()
+    reader = HeaderReader()
     while reader.missing:
         piece, stream = stream[: reader.missing], stream[reader.missing :]
         if not piece:
@@ -41,7 +42,7 @@ def take(stream: bytes) -> tuple[Route | None, bytes]:
 
 def take_slowly(stream: bytes) -> tuple[Route | None, bytes]:
     """The same, byte by byte."""
-    reader = Reader()
+    reader = HeaderReader()
     for at in range(len(stream)):
         reader.feed(stream[at : at + 1])
         if not reader.missing:
@@ -187,7 +188,7 @@ def test_107_bytes_are_not_too_long(line: bytes):
 
 def test_a_line_is_known_to_be_wrong_before_its_end_has_come():
     with pytest.raises(Malformed):
-        Reader().feed(b"G")
+        HeaderReader().feed(b"G")
 
 
 # the binary form: section 2.2

@@ -7,19 +7,19 @@ from collections.abc import Callable, Generator
 import pytest
 
 from proxy.wire.compile import runtime
-from proxy.wire.compile.runtime import Place
+from proxy.wire.compile.runtime import SplitRead
 from proxy.wire.errors import Malformed, Truncated
 from proxy.wire.primitives import uvarint
 
 
-def drive(pieces: Generator[None, bytes, Place], chunks: list[bytes]) -> Place:
+def drive(pieces: Generator[None, bytes, SplitRead], chunks: list[bytes]) -> SplitRead:
     """Feeds a split reader until it has what it wants."""
     next(pieces)
     try:
         for chunk in chunks:
             pieces.send(chunk)
     except StopIteration as done:
-        place: Place = done.value
+        place: SplitRead = done.value
         return place
     raise AssertionError("it wants more")
 

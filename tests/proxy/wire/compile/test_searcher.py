@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from proxy.wire import catalog
-from proxy.wire.apis import Kind
+from proxy.wire.apis import MessageKind
 from proxy.wire.compile.searcher import FLAG, NAME, SECRET, SENSITIVE
 from proxy.wire.errors import Malformed, Truncated, WireError
 from proxy.wire.framing import framed
@@ -17,7 +17,7 @@ from proxy.wire.language import Field
 from proxy.wire.plain_settings import PLAIN_SETTINGS, may_be_secret
 from tests.strategies import EVERY_MESSAGE, must_codec, values_of, without_unknown_tags
 
-Message = tuple[Kind, int, int]
+Message = tuple[MessageKind, int, int]
 Spans = list[tuple[int, int]]
 
 WITH_SECRETS = [message for message in EVERY_MESSAGE if catalog.secrets(*message)]

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from proxy.wire import apis, catalog, embedded
-from proxy.wire.apis import Kind
+from proxy.wire.apis import MessageKind
 from proxy.wire.compile.layout import layout
 from proxy.wire.embedded import Embedded, decode_field, encode_blob, expand, expand_data
 from proxy.wire.embedded.fields import HOLDERS, STICKY_DATA, Content
@@ -26,7 +26,7 @@ def shown(message: str, values: dict[str, Any], version: int = 0, **more: object
 
 
 def message_of(name: str) -> Message:
-    kinds: dict[str, Kind] = {"Request": "request", "Response": "response"}
+    kinds: dict[str, MessageKind] = {"Request": "request", "Response": "response"}
     for ending, kind in kinds.items():
         key = apis.api_key(name.removesuffix(ending))
         if name.endswith(ending) and key is not None:

@@ -14,7 +14,7 @@ from proxy.wire.errors import Malformed, OverBudget
 from proxy.wire.kafka07.messages import (
     DEEPEST,
     Cut,
-    Message,
+    LogMessage,
     Tail,
     compressed,
     message,
@@ -160,7 +160,7 @@ def test_nested_messages_have_the_wrappers_place_and_the_last_one_leads_behind_i
     assert [one.payload for one in nested] == payloads
     assert {one.offset for one in nested} == {place}
     assert [one.next_offset for one in nested] == [place] * (len(payloads) - 1) + [behind]
-    assert last == Message(behind, behind + len(obvious(b"after")), 1, 0, binascii.crc32(b"after"), b"after")
+    assert last == LogMessage(behind, behind + len(obvious(b"after")), 1, 0, binascii.crc32(b"after"), b"after")
 
 
 def test_wrappers_are_shown_as_they_stand_on_demand() -> None:
