@@ -178,7 +178,7 @@ def _analyzed(
     from pyspark.errors import PySparkException
 
     from recorder.analysis import job
-    from recorder.analysis.answer import Output, answer
+    from recorder.analysis.report import Output, answer
 
     # who ends this process politely gets what Ctrl-C gets: nothing left running or lying about
     signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -23,16 +23,16 @@ from proxy.conversation.routes import Routes
 from proxy.conversation.step import Verdict
 from proxy.wire.dialects import Dialect
 from recorder.capture import frames as c
+from recorder.capture.connection_recorder import UNREADABLE
+from recorder.capture.connection_state import ConnectionState
 from recorder.capture.events import Events
 from recorder.capture.facts import SenselessEntryError, facts
 from recorder.capture.ledger import Ledger, Missed
-from recorder.capture.line import UNREADABLE
 from recorder.capture.outcome import DIED, ENDED
 from recorder.capture.roll import Totals
 from recorder.capture.rows import RowMaker, Sink
 from recorder.capture.spool import MOST_OPEN, NO_CONNECTION, NUMBERS, Entry, EntryKind, size_of
 from recorder.capture.streams import Streams
-from recorder.capture.track import ConnectionState
 from recorder.capture.unknown import Unknown
 
 Action = Callable[..., None]

@@ -10,9 +10,9 @@ from typing import Any, Protocol
 from proxy.conversation.exchange import Exchange
 from recorder.capture import frames as c
 from recorder.capture.columns import EventRows
+from recorder.capture.connection_state import ConnectionState
 from recorder.capture.gap import lost_by_api
 from recorder.capture.ledger import Missed
-from recorder.capture.track import ConnectionState
 
 # a row names so many of the exchanges that a connection left open; more are only counted
 MOST_NAMED = 1000

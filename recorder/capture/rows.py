@@ -11,9 +11,9 @@ from typing import Any, Protocol
 from proxy.conversation.exchange import Exchange, FrameKind, timings
 from recorder.capture import frames as c
 from recorder.capture.columns import EventRows, FrameRows, Shape, SharedTables, Spans
+from recorder.capture.connection_state import CLIENT_ID_AT, ConnectionState
 from recorder.capture.cutting import Found
 from recorder.capture.storage import HOUR_NS
-from recorder.capture.track import CLIENT_ID_AT, ConnectionState
 
 # set in a route's word (32 bits) to tell the response's shape from the request's
 _RESPONSE = 1 << 32

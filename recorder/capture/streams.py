@@ -15,11 +15,11 @@ from proxy.conversation.side import Side
 from proxy.conversation.step import Step
 from proxy.wire.errors import in_bytes
 from recorder.capture import frames as c
+from recorder.capture.connection_state import ConnectionState
 from recorder.capture.cutting import Found, cut_requests, cut_responses
 from recorder.capture.facts import SenselessEntryError
 from recorder.capture.rows import RowMaker
 from recorder.capture.spool import Entry, EntryKind
-from recorder.capture.track import ConnectionState
 
 # no head is longer, as far as pairing reads it, that a setting may have left a part of
 _HEAD = 16

@@ -25,9 +25,9 @@ from proxy.files import Folder
 from proxy.log import log
 from recorder.capture import frames as c
 from recorder.capture import session as sessions
+from recorder.capture.connection_recorder import ConnectionRecorder
 from recorder.capture.gap import Gap
 from recorder.capture.lag import Lag
-from recorder.capture.line import ConnectionRecorder
 from recorder.capture.lock import Lock
 from recorder.capture.selection import Selection
 from recorder.capture.session import FolderError, RecordSettings, WhenFull

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from recorder.capture.connection_state import ConnectionState
 from recorder.capture.frames import GAP_DAMAGE
-from recorder.capture.track import ConnectionState
 
 
 class _Unknown(NamedTuple):

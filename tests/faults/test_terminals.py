@@ -122,7 +122,7 @@ named("analyze")
 from proxy.wire.error_paths import Unread
 from recorder import commands
 from recorder.analysis import columns as c
-from recorder.analysis.answer import Answer
+from recorder.analysis.report import Answer
 from recorder.missing import Gaps, LostOfApi, Missing
 from recorder.terminal import console
 latency = dict.fromkeys((c.REQUESTS, c.UNANSWERED, c.ERRORS, c.REQUEST_BYTES, c.RESPONSE_BYTES), 1)

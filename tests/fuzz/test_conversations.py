@@ -14,7 +14,7 @@ from fuzz.plays import Options
 from proxy.conversation import Conversation, Direction, Step
 from proxy.net.connection import rewriting
 from proxy.net.connection.rewriting import Held, Waiting
-from recorder.capture import line
+from recorder.capture import connection_recorder
 
 SCRIPTS = scripts.scripts()
 CHUNKS = [chunk for _, script in SCRIPTS.values() for chunk in script]
@@ -100,13 +100,13 @@ def test_a_rewrite_that_changes_more_is_found(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_secret_in_the_log_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(line.redaction, "rule", lambda mark: None)
+    monkeypatch.setattr(connection_recorder.redaction, "rule", lambda mark: None)
     corpus_has("login-2", "a secret of SaslAuthenticate is logged")
 
 
 def test_bytes_that_are_not_logged_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     changed(monkeypatch, plays, "Pages", lambda pages: pages)
-    monkeypatch.setattr(line.ConnectionRecorder, "finish", lambda self: [])
+    monkeypatch.setattr(connection_recorder.ConnectionRecorder, "finish", lambda self: [])
     options, script = SCRIPTS["edge-7"]
     with pytest.raises(Finding, match="not in the log"):
         conversation(packed(options, [(Direction.REQUEST, b"\0\0\0\x0c\0\3"), *script]))

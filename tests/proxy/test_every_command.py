@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from proxy import cli
-from recorder.analysis.answer import Answer
+from recorder.analysis.report import Answer
 from recorder.missing import Missing
 from tests.recorder.inspect.conftest import everything, write
 

@@ -12,7 +12,7 @@ from py4j.protocol import Py4JError
 
 from proxy.wire.error_paths import Unread
 from recorder import commands
-from recorder.analysis.answer import Answer
+from recorder.analysis.report import Answer
 from recorder.capture.compactor import Summary
 from recorder.commands import COMMANDS
 from recorder.missing import Gaps, LostOfApi, Missing

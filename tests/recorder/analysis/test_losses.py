@@ -1,4 +1,4 @@
-"""What a capture lacks, counted by Spark. That it is what inspect counts: test_answer.py."""
+"""What a capture lacks, counted by Spark. That it is what inspect counts: test_report.py."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from proxy.wire import catalog
 from proxy.wire.framing import framed
 from proxy.wire.keys import CREATE_TOPICS, HEARTBEAT, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from recorder.capture.assembly import Assembly
-from recorder.capture.line import ConnectionRecorder
+from recorder.capture.connection_recorder import ConnectionRecorder
 from recorder.capture.ranges import RangeFiles
 from recorder.capture.selection import Selection
 from recorder.capture.session import RecordSettings

@@ -7,9 +7,9 @@ from proxy.conversation.conversation import Conversation
 from proxy.conversation.routes import Routes
 from recorder.capture import events as module
 from recorder.capture.columns import EventRows
+from recorder.capture.connection_state import ConnectionState
 from recorder.capture.events import Events
 from recorder.capture.ledger import Missed
-from recorder.capture.track import ConnectionState
 from tests.recorder.capture import traffic
 
 

@@ -6,10 +6,10 @@ from proxy.conversation.conversation import Conversation
 from proxy.conversation.exchange import FrameKind
 from proxy.conversation.routes import Routes
 from recorder.capture.columns import EventRows, FrameRows, SharedTables
+from recorder.capture.connection_state import ConnectionState
 from recorder.capture.cutting import cut_requests, cut_responses
 from recorder.capture.rows import RowMaker
 from recorder.capture.storage import HOUR_NS
-from recorder.capture.track import ConnectionState
 from tests.recorder.capture import traffic
 
 RNG = random.Random(1)

@@ -11,10 +11,10 @@ import pytest
 
 from recorder.capture import spool, storage
 from recorder.capture.assembly import Assembly
+from recorder.capture.connection_state import ConnectionState
 from recorder.capture.facts import SenselessEntryError, facts
 from recorder.capture.ranges import RangeFiles
 from recorder.capture.spool import LONGEST_NAME, MOST_OPEN, Entry, EntryKind
-from recorder.capture.track import ConnectionState
 from recorder.capture.unknown import Unknown
 from tests.recorder.capture.looks import event_rows
 

@@ -9,8 +9,8 @@ from proxy.conversation.conversation import Conversation
 from proxy.conversation.kafka07 import Routes07
 from proxy.conversation.routes import Routes
 from proxy.wire.dialects import Dialect
+from recorder.capture.connection_state import CLIENT_ID_AT, ConnectionState
 from recorder.capture.cutting import cut_requests
-from recorder.capture.track import CLIENT_ID_AT, ConnectionState
 from tests.recorder.capture import traffic
 
 RNG = random.Random(1)

@@ -14,8 +14,8 @@ from proxy.wire import catalog
 from proxy.wire.dialects import Dialect
 from proxy.wire.keys import CREATE_TOPICS, HEARTBEAT, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from recorder.capture import backlog
-from recorder.capture import line as lines
-from recorder.capture.line import ConnectionRecorder
+from recorder.capture import connection_recorder as lines
+from recorder.capture.connection_recorder import ConnectionRecorder
 from recorder.capture.spool import OF_STREAMS, EntryKind, Item
 from tests.recorder.capture import traffic
 from tests.recorder.capture.traffic import framed

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from proxy.wire import catalog
 from recorder import commands
-from recorder.analysis.answer import Output, _ordered, answer
+from recorder.analysis.report import Output, _ordered, answer
 from recorder.capture.frames import events_schema
 from recorder.missing import LostOfApi
 from recorder.terminal import console
