@@ -178,7 +178,7 @@ def _analyzed(
     from pyspark.errors import PySparkException
 
     from recorder.analysis import job
-    from recorder.analysis.report import Output, answer
+    from recorder.analysis.report import Output, report
 
     # who ends this process politely gets what Ctrl-C gets: nothing left running or lying about
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -187,7 +187,7 @@ def _analyzed(
         path = Path(log.name)
     try:
         with job.session(master, extra=conf, log=path, quick=_small(files)) as spark, _named(path):
-            found = answer(spark, folder, files, window=window, output=output)
+            found = report(spark, folder, files, window=window, output=output)
     except (PySparkException, Py4JError) as error:  # there was no session; a master that is not there is such a case
         raise click.ClickException(f"Spark did not start: {_reason(error)} (its log: {path})") from error
     except KeyboardInterrupt:

@@ -22,7 +22,7 @@ Rows = list[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Report:
     """What is missing, and the tables by their names, as rows."""
 
     missing: Missing
@@ -40,14 +40,14 @@ class Output:
     overwrite: bool = False
 
 
-def answer(
+def report(
     spark: SparkSession,
     folder: str,
     files: Files | None = None,
     *,
     window: str | None = None,
     output: Output | None = None,
-) -> Answer:
+) -> Report:
     """Ask everything of the capture in `folder`, or of these `files` of it; write the tables too if there is an
     `output`.
 
@@ -62,7 +62,7 @@ def answer(
             "errors_by_api": errors_by_api(every, window=window),
         }
         rows = {name: _kept(table, name, output) for name, table in tables.items()}
-        return Answer(_missing(captured, told, output), **rows)
+        return Report(_missing(captured, told, output), **rows)
     finally:
         every.unpersist()
 

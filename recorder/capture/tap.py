@@ -1,10 +1,10 @@
 """The proxy's observer: takes each chunk when it arrives, before it is sent on, and leaves the rest to a thread.
 
 A chunk about which nothing is special costs one tuple: a reference to its bytes, and where and when they came. Special
-are chunks that touch marked frames, logins and bytes that can't be told yet; those go through `ConnectionRecorder`. Never in the
-way: what can't be written in time is not recorded (or waited for, if that is the setting), and is accounted for in the
-log itself as soon as there is room again. What waits in the queue is counted as the memory it takes: its bytes, and
-what each entry costs beyond them.
+are chunks that touch marked frames, logins and bytes that can't be told yet; those go through `ConnectionRecorder`.
+Never in the way: what can't be written in time is not recorded (or waited for, if that is the setting), and is
+accounted for in the log itself as soon as there is room again. What waits in the queue is counted as the memory it
+takes: its bytes, and what each entry costs beyond them.
 """
 
 from __future__ import annotations

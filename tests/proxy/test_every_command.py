@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from proxy import cli
-from recorder.analysis.report import Answer
+from recorder.analysis.report import Report
 from recorder.missing import Missing
 from tests.recorder.inspect.conftest import everything, write
 
@@ -71,7 +71,7 @@ def needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     monkeypatch.setattr("proxy.net.workers.run_workers", lambda *_: 0)
     monkeypatch.setattr("proxy.wiring.recorder", lambda *_: (None, None))
     monkeypatch.setattr("recorder.analysis.java.missing", lambda: None)
-    monkeypatch.setattr("recorder.commands._analyzed", lambda *_: Answer(Missing(), [], [], []))
+    monkeypatch.setattr("recorder.commands._analyzed", lambda *_: Report(Missing(), [], [], []))
     monkeypatch.setattr("recorder.demo.run.run", lambda folder: 0)
     return {"CAPTURE": "capture", "FILE": "wiretap.toml"}
 

@@ -12,7 +12,7 @@ from py4j.protocol import Py4JError
 
 from proxy.wire.error_paths import Unread
 from recorder import commands
-from recorder.analysis.report import Answer
+from recorder.analysis.report import Report
 from recorder.capture.compactor import Summary
 from recorder.commands import COMMANDS
 from recorder.missing import Gaps, LostOfApi, Missing
@@ -41,9 +41,9 @@ def analyzed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     row |= {"request_bytes": 1500, "response_bytes": 10, "p50_ms": 1.5, "p95_ms": None, "p99_ms": 2000.0, "wait": None}
     error = {"api": "Fetch", "error_code": 1, "error": "OFFSET_OUT_OF_RANGE", "retriable": False}
 
-    def answer(*question: Any) -> Answer:
+    def answer(*question: Any) -> Report:
         asked.append(question)
-        return Answer(MISSING, [COVERAGE], [row], [error | {"count": 3, "exchanges": 1}])
+        return Report(MISSING, [COVERAGE], [row], [error | {"count": 3, "exchanges": 1}])
 
     monkeypatch.setattr(commands, "_analyzed", answer)
     return asked

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from proxy.wire import catalog
 from recorder import commands
-from recorder.analysis.report import Output, _ordered, answer
+from recorder.analysis.report import Output, _ordered, report
 from recorder.capture.frames import events_schema
 from recorder.missing import LostOfApi
 from recorder.terminal import console
@@ -35,7 +35,7 @@ def folder(capture: Build, request_row: Build, response_row: Build, tmp_path: Pa
 
 
 def test_both_tables_come_of_the_same_exchanges(spark: SparkSession, folder: str) -> None:
-    found = answer(spark, folder)
+    found = report(spark, folder)
     assert [(row["api"], row["requests"], row["errors"]) for row in found.latency_by_api] == [("Metadata", 1, 1)]
     assert [row["error"] for row in found.errors_by_api] == ["UNKNOWN_TOPIC_OR_PARTITION"]
     assert [(row["responses"], row["read"]) for row in found.coverage_by_api] == [(1, 1)]
@@ -47,7 +47,7 @@ def test_what_is_missing_is_what_inspect_says_too(
 ) -> None:
     lossy = make_lossy(tmp_path, monkeypatch).missing
     output = Output(str(tmp_path / "out"))
-    found = answer(spark, str(tmp_path), output=output)
+    found = report(spark, str(tmp_path), output=output)
     found.missing.apis.sort(key=lambda lost: lost.api)
     assert found.missing == lossy
     (gaps,) = pq.read_table(tmp_path / "out" / "gaps_by_cause").to_pylist()
@@ -66,7 +66,7 @@ def test_a_gap_of_many_exchanges_stands_before_every_count(
     place.mkdir(parents=True)
     rows = [gap | {"detail": json.dumps({"lost": lost})}]
     pq.write_table(pyarrow.Table.from_pylist(rows, events_schema()), place / "s-1-1.parquet")
-    found = answer(spark, folder)
+    found = report(spark, folder)
     assert found.missing.apis == [LostOfApi("queue_full", "Produce", 1606, 8_078_180)]
     commands._show(console(), found, [])
     said = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
@@ -79,7 +79,7 @@ def test_a_gap_of_many_exchanges_stands_before_every_count(
 
 
 def test_tables_are_kept_as_parquet_with_their_windows(spark: SparkSession, folder: str, tmp_path: Path) -> None:
-    answer(spark, folder, window="1 minute", output=Output(str(tmp_path / "out")))
+    report(spark, folder, window="1 minute", output=Output(str(tmp_path / "out")))
     (row,) = pq.read_table(tmp_path / "out" / "errors_by_api").to_pylist()
     assert (row["api"], row["error_code"], row["count"]) == ("Metadata", 3, 1)
     assert row["window_start"].minute == 0
@@ -95,9 +95,9 @@ def test_tables_that_are_kept_have_the_busiest_first_within_their_window(spark: 
 
 def test_tables_are_kept_as_csv_and_replaced_only_if_asked(spark: SparkSession, folder: str, tmp_path: Path) -> None:
     output = Output(str(tmp_path / "out"), "csv")
-    answer(spark, folder, output=output)
+    report(spark, folder, output=output)
     with pytest.raises(AnalysisException, match="already exists"):
-        answer(spark, folder, output=output)
-    answer(spark, folder, output=Output(str(tmp_path / "out"), "csv", overwrite=True))
+        report(spark, folder, output=output)
+    report(spark, folder, output=Output(str(tmp_path / "out"), "csv", overwrite=True))
     (file,) = (tmp_path / "out" / "latency_by_api").glob("*.csv")
     assert pyarrow.csv.read_csv(file).to_pylist()[0]["requests"] == 1
