@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 from pathlib import Path
-
-import pytest
 
 from proxy.metrics.table import METRICS, MetricType
 
@@ -28,13 +25,6 @@ CASES = {
     "crash loop": ("KafkaWiretapCompactorRestarts", "recorder_compactor_restarts_total", "0+1x20", 10),
     "killed once": ("KafkaWiretapCompactorRestarts", "recorder_compactor_restarts_total", "0 0 1x20", None),
 }
-
-
-@pytest.fixture
-def promtool() -> str:
-    found = shutil.which("promtool")
-    assert found, "promtool is missing: `make setup` installs it"
-    return found
 
 
 def test_each_alert_reads_metrics_that_exist_and_rates_counters_alone() -> None:

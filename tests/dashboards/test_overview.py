@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -132,18 +131,20 @@ def test_each_subject_has_a_row(subject: str) -> None:
     assert subject in [panel["title"] for panel in panels() if panel["type"] == "row"]
 
 
-def test_promtool_accepts_every_expression(tmp_path: Path) -> None:
+def test_promtool_accepts_every_expression(tmp_path: Path, promtool: str) -> None:
     rules = [{"record": f"panel:{n}", "expr": concrete(target.values[0])} for n, target in enumerate(TARGETS)]
     file = tmp_path / "rules.json"
     file.write_text(json.dumps({"groups": [{"name": "overview", "rules": rules}]}))
-    done = subprocess.run([promtool(), "check", "rules", str(file)], capture_output=True, text=True)
+    done = subprocess.run([promtool, "check", "rules", str(file)], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(
     ("title", "label"), [("Errors in responses", "error"), ("Responses with error codes", "reason")]
 )
-def test_the_first_errors_of_a_kind_are_shown_and_later_ones_too(title: str, label: str, tmp_path: Path) -> None:
+def test_the_first_errors_of_a_kind_are_shown_and_later_ones_too(
+    title: str, label: str, tmp_path: Path, promtool: str
+) -> None:
     """Nine between two scrapes, which no series was there for before; two more a quarter of an hour later."""
     (found,) = [target.values[0] for target in TARGETS if target.id.startswith(title)]
     (name,) = {selector.name for selector in selectors(found)}
@@ -163,14 +164,8 @@ def test_the_first_errors_of_a_kind_are_shown_and_later_ones_too(title: str, lab
     tests = [{"interval": "1m", "input_series": [series], "promql_expr_test": shown}]
     file = tmp_path / "tests.json"
     file.write_text(json.dumps({"evaluation_interval": "1m", "tests": tests}))
-    done = subprocess.run([promtool(), "test", "rules", str(file)], capture_output=True, text=True)
+    done = subprocess.run([promtool, "test", "rules", str(file)], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-def promtool() -> str:
-    found = shutil.which("promtool")
-    assert found, "promtool is missing: `make setup` installs it"
-    return found
 
 
 def concrete(expression: str) -> str:

@@ -14,9 +14,11 @@ import pytest
 import trio
 
 from tests.brokers.ports import Reserved
+from tests.brokers.waiting import wait_for
 from tests.proxy.net.cluster import Broker
 from tests.proxy.net.frames import ping, pong
 from tests.proxy.net.peers import HOST, Peer
+from tests.proxy.net.relays import listens
 from tests.proxy.unread import full_pipe
 
 pytestmark = pytest.mark.real
@@ -39,15 +41,6 @@ async def running(*arguments: object) -> AsyncIterator[trio.Process]:
             await process.wait()
 
 
-async def connected(port: int) -> Peer:
-    while True:
-        try:
-            return Peer(await trio.open_tcp_stream(HOST, port))
-        except OSError:
-            # it does not listen yet
-            await trio.sleep(0.05)
-
-
 @pytest.mark.parametrize("workers", [1, 2])
 async def test_a_log_that_nobody_reads_holds_up_neither_traffic_nor_the_end(workers, nursery, tmp_path):
     broker = Broker()
@@ -55,8 +48,9 @@ async def test_a_log_that_nobody_reads_holds_up_neither_traffic_nor_the_end(work
     reserved, capture = Reserved(HOST), tmp_path / "capture"
     arguments = ["--upstream", broker.address, "--listen", reserved, "--workers", workers, "--record", capture]
     async with running(*arguments) as proxy:
+        await trio.to_thread.run_sync(wait_for, lambda: listens(reserved.port), "the proxy to listen")
         for _ in range(CLIENTS):
-            client = await connected(reserved.port)
+            client = Peer(await trio.open_tcp_stream(HOST, reserved.port))
             await client.say(ping(1))
             await client.hears(pong(1))
             await client.stream.aclose()

@@ -7,23 +7,18 @@ from typing import Any
 
 import pytest
 from click import ClickException
-from click.testing import CliRunner, Result
 from py4j.protocol import Py4JError
 
 from proxy.wire.error_paths import Unread
 from recorder import commands
 from recorder.analysis.report import Report
 from recorder.capture.compactor import Summary
-from recorder.commands import COMMANDS
 from recorder.missing import Gaps, LostOfApi, Missing
 from recorder.terminal import pip_install
+from tests.recorder.running import run
 
 MISSING = Missing([Gaps("queue_full", 2, 0, 1606, 9000)], [LostOfApi("queue_full", "Produce", 1606, 8000)])
 COVERAGE = {"api": "Fetch", "responses": 4, "read": 2} | dict.fromkeys(Unread, 0) | {"omitted": 2}
-
-
-def run(name: str, *arguments: object) -> Result:
-    return CliRunner().invoke(COMMANDS[name], [str(argument) for argument in arguments])
 
 
 @pytest.fixture

@@ -15,22 +15,18 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from crc32c import crc32c
 
 from proxy.files import Folder
 from recorder.capture.session import RecordSettings
 from recorder.capture.tap import open_tap
-from recorder.commands import COMMANDS
 from tests.recorder.capture import traffic
 from tests.recorder.capture.traffic import Player
+from tests.recorder.running import run
 
 SESSION = "20260101T000000Z-abcdef"
 LATER = "20260102T000000Z-abcdef"
-
-
-def run(name: str, *arguments: object) -> Result:
-    return CliRunner().invoke(COMMANDS[name], [str(argument) for argument in arguments])
 
 
 def record(folder: Path, session: str = SESSION, calls: int = 10, **settings: int) -> Path:

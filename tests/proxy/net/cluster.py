@@ -6,16 +6,20 @@ import struct
 from collections.abc import Awaitable, Callable, Iterable
 
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from proxy.mapping.nodes import Node
 from proxy.schema.addresses import Address
 from proxy.wire import catalog
 from proxy.wire.framing import framed
-from proxy.wire.keys import API_VERSIONS, METADATA
-from tests.proxy.conversation.script import response
-from tests.proxy.net.peers import HOST
+from proxy.wire.keys import API_VERSIONS, HEARTBEAT, METADATA
+from tests.proxy.conversation.script import request, response
+from tests.proxy.net.peers import HOST, PATIENCE, Peer
 
 Answer = Callable[[int, int, int], Awaitable[bytes | None]]
+
+# a request and the broker's answer to it
+PING, PONG = request(HEARTBEAT, 3, 1), response(1, b"pong")
 
 
 class Broker:
@@ -112,3 +116,16 @@ async def _exactly(stream: trio.SocketStream, size: int) -> bytes | None:
             return None
         data += chunk
     return data
+
+
+async def ping(client: Peer) -> None:
+    """The client asks, and is answered."""
+    await client.say(PING)
+    await client.hears(PONG)
+
+
+async def asked(broker: Broker, key: int) -> None:
+    """Returns once the broker has been asked this."""
+    with trio.fail_after(PATIENCE):
+        while key not in [key for key, _ in broker.asked]:
+            await wait_all_tasks_blocked(0.005)

@@ -28,14 +28,13 @@ from proxy.wire import catalog
 from proxy.wire.framing import api_word, framed
 from proxy.wire.keys import HEARTBEAT, METADATA, SASL_HANDSHAKE
 from tests.proxy.conversation.script import produce, request, response
-from tests.proxy.net.cluster import Broker
+from tests.proxy.net.cluster import PING, PONG, Broker, ping
 from tests.proxy.net.peers import HOST, PATIENCE, Peer
 from tests.proxy.net.proxies import Running, proxying
 from tests.proxy.net.relays import settings, whole
 from tests.proxy.rewrite.responses import read
 
 NOWHERE = Address(HOST, 1)
-PING = request(HEARTBEAT, 3, 1)
 ASK_METADATA = framed(catalog.encode_request(METADATA, 12, 77, "tests", {}))
 
 
@@ -192,14 +191,6 @@ async def ended(proxy: Running, *causes: Cause) -> None:
         while sum(proxy.closes().values()) < len(causes):
             await wait_all_tasks_blocked(0.005)
     assert proxy.closes() == expected
-
-
-PONG = response(1, b"pong")
-
-
-async def ping(client: Peer) -> None:
-    await client.say(PING)
-    await client.hears(PONG)
 
 
 @pytest.mark.parametrize("where", ["a cluster's", "everybody's", "an address'"])

@@ -22,13 +22,12 @@ from proxy.wire import catalog
 from proxy.wire.framing import framed
 from proxy.wire.keys import FIND_COORDINATOR, HEARTBEAT, METADATA
 from tests.proxy.conversation.script import request, response
-from tests.proxy.net.cluster import Broker
+from tests.proxy.net.cluster import PING, PONG, Broker
 from tests.proxy.net.peers import HOST, PATIENCE, Peer
 from tests.proxy.net.proxies import Running, proxying
 from tests.proxy.net.relays import settings
 from tests.proxy.net.tls_peers import Certificates, TlsPeer, certificates, client_context
 
-PING, PONG = request(HEARTBEAT, 3, 1), response(1, b"pong")
 # for who means no harm, behind all that
 LAST, ANSWERED = request(HEARTBEAT, 3, 99), response(99, b"pong")
 NOWHERE = Address(HOST, 1)

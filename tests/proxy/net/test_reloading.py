@@ -16,40 +16,12 @@ from proxy.net.reloading import InEffect
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
 from proxy.wire.keys import HEARTBEAT
-from tests.proxy.conversation.script import request, response
 from tests.proxy.net.changes import Noted
-from tests.proxy.net.cluster import Broker
-from tests.proxy.net.peers import HOST, PATIENCE, Peer
+from tests.proxy.net.cluster import PING, PONG, asked, ping
+from tests.proxy.net.peers import HOST, PATIENCE
 from tests.proxy.net.proxies import proxying
 from tests.proxy.net.relays import Watcher, listens, settings, whole
 from tests.proxy.net.threads import no_threads
-
-PING, PONG = request(HEARTBEAT, 3, 1), response(1, b"pong")
-
-
-async def ping(client: Peer) -> None:
-    await client.say(PING)
-    await client.hears(PONG)
-
-
-async def asked(broker: Broker) -> None:
-    """Returns once the broker has been asked for a heartbeat."""
-    with trio.fail_after(PATIENCE):
-        while HEARTBEAT not in [key for key, _ in broker.asked]:
-            await wait_all_tasks_blocked(0.005)
-
-
-@pytest.fixture
-def withheld(broker: Broker) -> trio.Event:
-    """The broker answers when this is set."""
-    may_answer = trio.Event()
-
-    async def answer(key: int, version: int, correlation_id: int) -> bytes:
-        await may_answer.wait()
-        return response(correlation_id, b"pong")
-
-    broker.answer = answer
-    return may_answer
 
 
 def reasons(caplog: pytest.LogCaptureFixture, event: str) -> list[str]:
@@ -203,7 +175,7 @@ async def test_a_proxy_that_stops_takes_over_nothing(broker, withheld, caplog):
     async with proxying(settings(broker.address), reload=reload) as proxy:
         client = await proxy.client()
         await client.say(PING)
-        await asked(broker)
+        await asked(broker, HEARTBEAT)
         signal.raise_signal(signal.SIGHUP)
         proxy.stop()
         await wait_all_tasks_blocked(0.01)

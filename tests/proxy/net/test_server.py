@@ -38,40 +38,14 @@ from proxy.wire.framing import framed
 from proxy.wire.keys import HEARTBEAT, METADATA
 from tests.brokers.ports import reserved_range
 from tests.proxy.conversation.script import request, response
-from tests.proxy.net.cluster import Broker
+from tests.proxy.net.cluster import PING, PONG, Broker, asked, ping
 from tests.proxy.net.peers import HOST, PATIENCE, Peer
 from tests.proxy.net.proxies import Running, proxying
 from tests.proxy.net.relays import Watcher, listens, settings, whole
 from tests.proxy.rewrite.responses import read
 
 NOWHERE = Address(HOST, 1)
-PING, PONG = request(HEARTBEAT, 3, 1), response(1, b"pong")
 ASK_METADATA = framed(catalog.encode_request(METADATA, 12, 77, "tests", {}))
-
-
-@pytest.fixture
-def withheld(broker: Broker) -> trio.Event:
-    """The broker answers when this is set."""
-    may_answer = trio.Event()
-
-    async def answer(key: int, version: int, correlation_id: int) -> bytes:
-        await may_answer.wait()
-        return response(correlation_id, b"pong")
-
-    broker.answer = answer
-    return may_answer
-
-
-async def ping(client: Peer) -> None:
-    await client.say(PING)
-    await client.hears(PONG)
-
-
-async def asked(broker: Broker, key: int) -> None:
-    """Returns once the broker has been asked this."""
-    with trio.fail_after(PATIENCE):
-        while key not in [key for key, _ in broker.asked]:
-            await wait_all_tasks_blocked(0.005)
 
 
 async def closed(proxy: Running, count: int = 1) -> dict[str, int]:

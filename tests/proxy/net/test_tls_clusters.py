@@ -24,15 +24,13 @@ from proxy.wire.framing import framed
 from proxy.wire.keys import HEARTBEAT, METADATA
 from tests.certificates import Authority
 from tests.proxy.conversation.script import request, response
-from tests.proxy.net.cluster import Broker
+from tests.proxy.net.cluster import PING, PONG, Broker, ping
 from tests.proxy.net.peers import HOST, PATIENCE, Peer
 from tests.proxy.net.proxies import Running, proxying
 from tests.proxy.net.relays import settings, whole
 from tests.proxy.net.tls_peers import Certificates, TlsPeer, broker_context, certificates, client_context
 from tests.proxy.rewrite.responses import read
 
-PING = request(HEARTBEAT, 3, 1)
-PONG = response(1, b"pong")
 LARGE = 5 * 1024 * 1024
 
 
@@ -93,11 +91,6 @@ async def tls_client(
     return TlsPeer(plain.stream, client_context(signed.ca, certificate), asks_for=HOST)
 
 
-async def asks(client: Peer) -> None:
-    await client.say(PING)
-    await client.hears(PONG)
-
-
 async def closed(proxy: Running, **causes: int) -> None:
     """Returns once so many connections have ended for these causes."""
     with trio.fail_after(PATIENCE):
@@ -115,7 +108,7 @@ async def test_clients_speak_tls_and_brokers_do_not(plain, signed):
         await proxy.nodes(1)
         for node_id in (None, 1):
             client = await tls_client(proxy, signed, node_id)
-            await asks(client)
+            await ping(client)
             await client.ends()
         await closed(proxy, client_closed=2)
         facts = [event[1] for event in proxy.watcher.seen("opened")]
@@ -139,7 +132,7 @@ async def test_brokers_speak_tls_and_clients_do_not(secure, signed):
         await proxy.nodes(1)
         for node_id in (None, 1):
             client = await proxy.client(node_id)
-            await asks(client)
+            await ping(client)
             await client.finish()
             await client.hears_the_end()
         await closed(proxy, client_closed=2)
@@ -150,7 +143,7 @@ async def test_both_speak_tls_and_show_certificates(secure, signed):
     tls = ListenerTls(signed.proxy, client_ca=signed.ca.path)
     async with proxying(settings(secure.address, tls=tls, upstream_tls=shown(signed))) as proxy:
         client = await tls_client(proxy, signed, certificate=signed.client)
-        await asks(client)
+        await ping(client)
         (facts,) = [event[1] for event in proxy.watcher.seen("opened")]
         assert facts.principal.startswith("CN=client,")
         client.close()
@@ -212,14 +205,14 @@ async def test_connections_live_on_while_certificates_change(plain, tmp_path):
     signed = certificates(tmp_path)
     async with proxying(settings(plain.address, tls=ListenerTls(signed.proxy))) as proxy:
         old = await tls_client(proxy, signed)
-        await asks(old)
+        await ping(old)
         signed.ca.signs("proxy", common_name="the new one")
         new = await tls_client(proxy, signed)
-        await asks(new)
+        await ping(new)
         signed.proxy.write_text("broken")
         newest = await tls_client(proxy, signed)
         for client in (old, new, newest):
-            await asks(client)
+            await ping(client)
         names = [dict(pair for (pair,) in client.stream.getpeercert()["subject"]) for client in (old, new, newest)]
         assert [name["commonName"] for name in names] == ["proxy", "the new one", "the new one"]
         for client in (old, new, newest):
@@ -243,15 +236,15 @@ async def test_other_files_are_taken_for_new_connections_when_settings_are_read_
         before, new = (replace(one, upstream=(secure.address,)) for one in (before, new))
         async with proxying(before, reload=lambda: InEffect(whole(new))) as proxy:
             old = await tls_client(proxy, signed, certificate=signed.client)
-            await asks(old)
+            await ping(old)
             secure.context = broker_context(other.broker, other.ca)
             await proxy.read_again()
             client = await tls_client(proxy, other, certificate=other.client)
-            await asks(client)
-            await asks(old)
+            await ping(client)
+            await ping(old)
             stranger = await tls_client(proxy, other, certificate=signed.client)
             with pytest.raises(trio.BrokenResourceError):
-                await asks(stranger)
+                await ping(stranger)
             for one in (old, client, stranger):
                 one.close()
         nursery.cancel_scope.cancel()
@@ -265,7 +258,7 @@ async def test_files_that_can_not_be_used_change_nothing(plain, signed, tmp_path
         assert "none.pem" in reasons(caplog, "settings stay as they are")[0]
         assert proxy.proxy._settings.drain_seconds == 60
         client = await tls_client(proxy, signed)
-        await asks(client)
+        await ping(client)
         client.close()
 
 
@@ -409,9 +402,9 @@ async def test_a_node_is_found_by_the_name_that_the_client_asks_for(plain, nurse
         await client.say(framed(catalog.encode_request(METADATA, 12, 77, "tests", {})))
         told = read(METADATA, 12, await client.hear_frame())["brokers"]
         assert [(node["host"], node["port"]) for node in told] == [("kafka-1.test", 9092), ("kafka-2.test", 9092)]
-        await asks(await asking_for(proxy, wild, "kafka-2.test"))
+        await ping(await asking_for(proxy, wild, "kafka-2.test"))
         assert other.asked == [(HEARTBEAT, 3)]
-        await asks(await asking_for(proxy, wild, "KAFKA-1.test"))
+        await ping(await asking_for(proxy, wild, "KAFKA-1.test"))
         assert plain.asked.count((HEARTBEAT, 3)) == 1
         assert [event[1].node for event in proxy.watcher.seen("opened")] == [None, 2, 1]
 
@@ -457,7 +450,7 @@ async def test_without_a_handshake_it_is_no_name_that_was_wrong(plain, wild):
 
 async def test_other_mappings_take_any_name(plain, wild):
     async with proxying(settings(plain.address, tls=ListenerTls(wild.proxy))) as proxy:
-        await asks(await asking_for(proxy, wild, "other.test"))
+        await ping(await asking_for(proxy, wild, "other.test"))
 
 
 # behind a balancer
@@ -473,7 +466,7 @@ async def test_a_balancers_header_comes_before_tls(plain, signed, version):
         client = TlsPeer(sock, client_context(signed.ca), asks_for=HOST)
         held = HeldBack(sock, header(version, route))
         client.stream.transport_stream = held
-        await asks(client)
+        await ping(client)
         (facts,) = (event[1] for event in proxy.watcher.seen("opened"))
         assert (facts.client, facts.tls) == (str(route.client), True)
 
@@ -528,7 +521,7 @@ async def test_brokers_are_sent_the_header_before_tls(nursery, signed):
     async with proxying(chosen) as proxy:
         await proxy.nodes(1)
         client = await proxy.client()
-        await asks(client)
+        await ping(client)
         own = Route(Address(*client.stream.socket.getsockname()), proxy.listening)
         assert came[0] is None
         assert came[-1] == own

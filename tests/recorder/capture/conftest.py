@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from proxy.files import Folder
 from recorder.capture.session import RecordSettings
 from recorder.capture.tap import Tap, open_tap
 
@@ -13,6 +14,13 @@ from recorder.capture.tap import Tap, open_tap
 def _no_syncs(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a machine's crash would cost is not tested here, and a sync takes longer than a test."""
     monkeypatch.setattr("recorder.capture.storage.os.fsync", lambda descriptor: None)
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Folder]:
+    """A session's folder, in which nothing is yet."""
+    with Folder.at(tmp_path) as opened:
+        yield opened
 
 
 @pytest.fixture

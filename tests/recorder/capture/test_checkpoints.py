@@ -1,16 +1,14 @@
 """What the tap says of connections that are open already, for whoever loses a part of the log before."""
 
 import random
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from fuzz.plays import Pages
 from proxy.conversation.exchange import Direction
 from proxy.files import Folder
 from recorder.capture.facts import facts
-from recorder.capture.lag import Trail
 from recorder.capture.session import RecordSettings
 from recorder.capture.spool import Entry, EntryKind
 from recorder.capture.tap import Tap
@@ -18,25 +16,9 @@ from tests.recorder.capture import traffic
 from tests.recorder.capture.traffic import Player, Talk
 
 
-@dataclass
-class Pages:
-    """In the place of the thread: a test says when a segment begins."""
-
-    queue: list[tuple[Any, ...]] = field(default_factory=list)
-    segment: int = 1
-    written: int = 0
-    idle: bool = False
-    ended: bool = False
-    # in the place of the log, too: nobody asks how far its compactor is
-    trail: Trail = field(default_factory=Trail)
-
-    @property
-    def log(self) -> "Pages":
-        return self
-
-    def checkpoints(self) -> list[int]:
-        """The connections of which all has been said once more."""
-        return [item[2] for item in self.queue if item[0] == EntryKind.CHECKPOINT]
+def checkpoints(pages: Pages) -> list[int]:
+    """The connections of which all has been said once more."""
+    return [item[2] for item in pages.queue if item[0] == EntryKind.CHECKPOINT]
 
 
 def paged(**settings: object) -> tuple[Tap, Pages]:
@@ -58,7 +40,7 @@ def test_each_segment_tells_once_of_each_connection_that_has_something_to_say_in
             call = traffic.call(rng, traffic.HEARTBEAT, turn, "c")
             player.play(number, traffic.Chunk(Direction.REQUEST, call.request, 10))
             player.play(number, traffic.Chunk(Direction.RESPONSE, call.answer or b"", 11))
-        told.append(pages.checkpoints())
+        told.append(checkpoints(pages))
         pages.queue.clear()
         pages.segment += 1
     # those of the first segment were opened in it
@@ -83,7 +65,7 @@ def test_a_checkpoint_is_said_where_a_record_may_go_on_and_only_of_what_the_log_
         may_go_on = line.settled and conversation.boundary_state() is not None
         assert (line.checkpoint == pages.segment) == may_go_on
         said += may_go_on
-    assert 10 < said == len(pages.checkpoints()) < len(talk.chunks)
+    assert 10 < said == len(checkpoints(pages)) < len(talk.chunks)
     for item in pages.queue:
         if item[0] == EntryKind.CHECKPOINT:
             told = facts(Entry(*item))
@@ -102,9 +84,9 @@ def test_a_connection_with_too_many_requests_in_flight_waits_for_a_quieter_momen
     pages.segment += 1
     for call in asked[1:]:
         player.play(1, traffic.Chunk(Direction.REQUEST, call.request, 10))
-    assert pages.checkpoints() == [1]
+    assert checkpoints(pages) == [1]
     pages.segment += 1
     player.play(1, traffic.Chunk(Direction.REQUEST, asked[0].request, 11))
-    assert pages.checkpoints() == [1]
+    assert checkpoints(pages) == [1]
     player.play(1, traffic.Chunk(Direction.RESPONSE, asked[1].answer or b"", 12))
-    assert pages.checkpoints() == [1, 1]
+    assert checkpoints(pages) == [1, 1]

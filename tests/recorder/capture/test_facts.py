@@ -13,13 +13,10 @@ from proxy.wire.dialects import Dialect
 from recorder.capture.facts import SavedConversation, SenselessEntryError, checked, facts
 from recorder.capture.spool import NO_CONNECTION, Entry, EntryKind
 from tests.recorder.capture import traffic
+from tests.recorder.capture.traffic import as_json
 
 CONVERSATION = Decoder(SavedConversation)
 KINDS = (traffic.METADATA, traffic.HEARTBEAT, traffic.PRODUCE, traffic.SASL_AUTHENTICATE, traffic.VENDOR)
-
-
-def as_json(state: object) -> object:
-    return json.loads(json.dumps(state))
 
 
 @settings(max_examples=30)

@@ -1,8 +1,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -142,12 +141,6 @@ def test_a_report_that_is_older_than_one_before_counts_what_is_still_unread():
 @pytest.fixture
 def log() -> Log:
     return Log()
-
-
-@pytest.fixture
-def session(tmp_path: Path) -> Iterator[Folder]:
-    with Folder.at(tmp_path) as opened:
-        yield opened
 
 
 @pytest.fixture

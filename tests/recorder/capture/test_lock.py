@@ -2,19 +2,12 @@
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from proxy.files import Folder
 from recorder.capture import lock as locks
 from recorder.capture.lock import COMPACTOR_LOCK, WRITER_LOCK, Lock
-
-
-@pytest.fixture
-def session(tmp_path: Path) -> Iterator[Folder]:
-    with Folder.at(tmp_path) as opened:
-        yield opened
 
 
 @pytest.fixture

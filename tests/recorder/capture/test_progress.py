@@ -3,7 +3,6 @@
 import json
 import random
 import tracemalloc
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,14 +16,9 @@ from recorder.capture.progress import STATE_FORMAT, STATE_MAGIC, Progress, check
 from recorder.capture.ranges import RangeFiles
 from recorder.capture.spool import Entry, EntryKind, UnknownSpoolError
 from tests.recorder.capture import traffic
+from tests.recorder.capture.traffic import as_json
 
 CALL = traffic.call(random.Random(1), traffic.METADATA, 1, "c", 200)
-
-
-@pytest.fixture
-def session(tmp_path: Path) -> Iterator[Folder]:
-    with Folder.at(tmp_path) as opened:
-        yield opened
 
 
 def some_assembly(folder: Path) -> Assembly:
@@ -46,10 +40,6 @@ def test_a_state_is_restored_with_the_bytes_of_unfinished_frames(session: Folder
     assert as_json(restored.state(after)) == as_json(assembly.state(before))
     assert before == after
     assert len(before) == 100
-
-
-def as_json(state: object) -> object:
-    return json.loads(json.dumps(state))
 
 
 def state_of(text: bytes, number: int = STATE_FORMAT, blob: bytes = b"") -> bytes:

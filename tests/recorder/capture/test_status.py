@@ -1,19 +1,11 @@
 """The status file is for information: whatever it holds, nobody stumbles over it."""
 
 import os
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from proxy.files import Folder
 from recorder.capture.status import Status, read_status, write_status
-
-
-@pytest.fixture
-def session(tmp_path: Path) -> Iterator[Folder]:
-    with Folder.at(tmp_path) as opened:
-        yield opened
 
 
 def test_a_status_is_read_whole_or_not_at_all(session: Folder) -> None:

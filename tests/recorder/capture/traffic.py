@@ -6,6 +6,7 @@ which they could arrive; `expected` says, frame by frame and without any of the 
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -277,3 +278,8 @@ def _arrival(talk: Talk, direction: Direction, offset: int) -> tuple[int, int]:
             if offset < at:
                 return index, chunk.at_ns
     raise AssertionError("no such byte")
+
+
+def as_json(state: object) -> object:
+    """A state as it comes back from a file."""
+    return json.loads(json.dumps(state))

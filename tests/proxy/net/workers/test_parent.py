@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import http.client
-import logging
 import signal
 import socket
 from collections.abc import AsyncIterator, Mapping
@@ -419,11 +418,6 @@ async def test_what_can_not_be_listened_on_is_said_before_any_worker_begins(nurs
             await parent.run()
         assert caught.value.subgroup(BadSetting) is not None
         assert parent.workers == []
-
-
-@pytest.fixture(autouse=True)
-def _everything_is_logged(caplog):
-    caplog.set_level(logging.INFO, logger="kafka-wiretap")
 
 
 async def test_a_worker_that_no_thread_can_start_is_an_error_of_the_machines(broker):

@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-import logging
-from collections.abc import AsyncIterator
-
 import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
@@ -11,12 +8,6 @@ from proxy.conversation import Cause
 from proxy.net.stopping import STOP_SECONDS, Stop, Urgency
 from proxy.net.workers import supervisor
 from tests.proxy.net.workers.scripted import KILLED, SILENCE, Team, Worker
-
-
-@pytest.fixture
-async def team(nursery: trio.Nursery) -> AsyncIterator[Team]:
-    yield Team(nursery)
-    nursery.cancel_scope.cancel()
 
 
 def asked(urgency: Urgency = Urgency.DRAIN) -> Stop:
@@ -274,11 +265,6 @@ async def test_during_a_pause_nobody_waits(team, autojump_clock):
     before = seconds()
     assert await team.supervisor.stop(10, asked())
     assert seconds() - before < supervisor.FIRST_PAUSE
-
-
-@pytest.fixture(autouse=True)
-def _everything_is_logged(caplog):
-    caplog.set_level(logging.INFO, logger="kafka-wiretap")
 
 
 async def beats(worker: Worker) -> None:

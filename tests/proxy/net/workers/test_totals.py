@@ -1,12 +1,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-import pytest
 import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,12 +16,6 @@ from proxy.metrics import sums
 from proxy.net.workers import link, supervisor, totals
 from proxy.net.workers.totals import Totals
 from tests.proxy.net.workers.scripted import KILLED, Team, Worker
-
-
-@pytest.fixture
-async def team(nursery: trio.Nursery) -> AsyncIterator[Team]:
-    yield Team(nursery)
-    nursery.cancel_scope.cancel()
 
 
 async def test_counts_of_all_are_added(team, autojump_clock):

@@ -23,15 +23,13 @@ from proxy.net.workers.worker import Worker
 from proxy.schema.addresses import Address
 from proxy.wire import catalog
 from proxy.wire.framing import framed
-from proxy.wire.keys import HEARTBEAT, METADATA
-from tests.proxy.conversation.script import request, response
-from tests.proxy.net.cluster import Broker
+from proxy.wire.keys import METADATA
+from tests.proxy.net.cluster import PING, Broker, ping
 from tests.proxy.net.peers import HOST, PATIENCE, Peer
 from tests.proxy.net.relays import Watcher, settings, whole
 from tests.proxy.net.threads import no_threads
 from tests.proxy.rewrite.responses import read
 
-PING, PONG = request(HEARTBEAT, 3, 1), response(1, b"pong")
 ASK_METADATA = framed(catalog.encode_request(METADATA, 12, 77, "tests", {}))
 NUMBER, SLOT = 3, 1
 
@@ -122,11 +120,6 @@ async def parent(nursery: trio.Nursery, broker: Broker) -> AsyncIterator[Parent]
 
 async def connected(where: Address) -> Peer:
     return Peer(await trio.open_tcp_stream(where.host, where.port))
-
-
-async def ping(client: Peer) -> None:
-    await client.say(PING)
-    await client.hears(PONG)
 
 
 async def test_it_serves_clients_of_the_parents_listeners(parent):

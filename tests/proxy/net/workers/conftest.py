@@ -1,0 +1,20 @@
+"""What tests with several workers share: a team of them, and a log that tells everything."""
+
+import logging
+from collections.abc import AsyncIterator
+
+import pytest
+import trio
+
+from tests.proxy.net.workers.scripted import Team
+
+
+@pytest.fixture
+async def team(nursery: trio.Nursery) -> AsyncIterator[Team]:
+    yield Team(nursery)
+    nursery.cancel_scope.cancel()
+
+
+@pytest.fixture(autouse=True)
+def _everything_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="kafka-wiretap")

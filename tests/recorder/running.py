@@ -1,0 +1,10 @@
+"""The recorder's commands, as a shell calls them."""
+
+from click.testing import CliRunner, Result
+
+from recorder.commands import COMMANDS
+
+
+def run(name: str, *arguments: object) -> Result:
+    """What a command says of these arguments."""
+    return CliRunner().invoke(COMMANDS[name], [str(argument) for argument in arguments])
