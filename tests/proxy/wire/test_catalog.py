@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from proxy.wire import catalog
+from proxy.wire import apis, catalog
 from proxy.wire.catalog import Codec, UnknownMessage
 from proxy.wire.compile.layout import layout
 from proxy.wire.errors import Malformed, Truncated, WireError
@@ -33,7 +33,7 @@ def test_paths_may_stand_in_a_list_but_never_alone() -> None:
 
 
 @pytest.mark.parametrize("kind", ["Request", "data", "name"])
-def test_a_kind_that_there_is_not_is_an_error(kind: catalog.Kind) -> None:
+def test_a_kind_that_there_is_not_is_an_error(kind: apis.MessageKind) -> None:
     with pytest.raises(ValueError, match=f"a request or a response, not '{kind}'"):
         catalog.codec(kind, METADATA, 12)
 

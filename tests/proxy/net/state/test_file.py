@@ -191,10 +191,9 @@ def test_what_is_wrong_is_said_with_what_is_right(tmp_path: Path):
     path.mkdir()
     with pytest.raises(OSError, match="a folder") as error:
         read_state(path)
-    assert str(unreadable(path, error.value)).startswith(
-        f"--state {path} can't be read ({path} is a folder, not a file); "
-    )
-    wrong = unreadable(path, NotAState("it is JSON of another kind"))
+    wrong = str(unreadable(path, error.value))
+    assert wrong.startswith(f"--state {path} can't be read ({path} is a folder, not a file); ")
+    wrong = str(unreadable(path, NotAState("it is JSON of another kind")))
     assert wrong.endswith("(it is JSON of another kind); right would be a file that this proxy wrote, or none yet")
 
 
