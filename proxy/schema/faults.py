@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from proxy.schema.flags import CLUSTERS, MAIN, flag_at
-from proxy.schema.toml import dotted, toml
+from proxy.schema.toml import dotted, plain, toml
 
 # a key's place: ("clusters", "main", "limits", "hold")
 Place = tuple[str, ...]
@@ -49,7 +49,7 @@ class Setting:
         place = self.place(cluster or MAIN)
         flag = flag_at(place)
         if flag is not None and self.value is not None and not in_file:
-            return f"{flag} {place[-1] + '=' if flag == '--node' else ''}{_plain(self.value)}"
+            return f"{flag} {place[-1] + '=' if flag == '--node' else ''}{plain(self.value)}"
         is_short = (is_short if self.is_short is None else self.is_short) or cluster is None
         key = self.key if is_short else dotted(place)
         return key if self.value is None else f"{key} = {toml(self.value)}"
@@ -96,7 +96,3 @@ def told(fault: Fault | str, cluster: str | None, *, in_file: bool = False) -> s
 
 def _parts(sentence: Sentence) -> tuple[str | Setting, ...]:
     return sentence if isinstance(sentence, tuple) else (sentence,)
-
-
-def _plain(value: object) -> str:
-    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

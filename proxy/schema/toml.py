@@ -1,4 +1,4 @@
-"""Right values and keys as TOML has them."""
+"""Right values and keys as TOML has them, and values as a flag has them."""
 
 from __future__ import annotations
 
@@ -21,6 +21,13 @@ def toml(value: object) -> str:
         return json.dumps(value)
     # JSON's strings are TOML's, but for what may not be seen
     return '"' + harmless(json.dumps(str(value), ensure_ascii=False)[1:-1]) + '"'
+
+
+def plain(value: object) -> str:
+    """A right value as a flag or the environment has it."""
+    if isinstance(value, list | tuple):
+        return ",".join(map(plain, value))
+    return toml(value) if isinstance(value, int | float) else str(value)
 
 
 def dotted(place: Sequence[str]) -> str:

@@ -7,6 +7,7 @@ wording.py      how a wrong setting is said, in the words of where it was given
 load.py         all of it together
 reload.py       what changes while the proxy runs
 risks.py        what is allowed and may be regretted
+options.py      the flags as click's options
 show.py         what is in effect, and where it comes from
 reference.py    docs/settings.md
 commands.py     `kafka-wiretap config`

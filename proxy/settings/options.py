@@ -14,7 +14,7 @@ from click.shell_completion import CompletionItem
 from proxy.config import ClusterSettings, LogSettings, ProxySettings
 from proxy.schema.flags import CAPTURE, CLUSTERS, FLAGS, MAIN, flag_at, flag_of
 from proxy.schema.keys import Known, keys_of
-from proxy.settings.wording import plain
+from proxy.schema.toml import plain
 
 # kinds of paths, by the words that stand for them
 _PATHS = {"FILE": click.Path(dir_okay=False), "FOLDER": click.Path(file_okay=False)}

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from proxy.schema.faults import Place
 from proxy.schema.flags import flag_at
 from proxy.schema.keys import Key
-from proxy.schema.kinds import MOST_SHOWN, Toml, cut, shown
-from proxy.schema.toml import dotted, toml
+from proxy.schema.kinds import MOST_SHOWN, cut, shown
+from proxy.schema.toml import dotted, plain, toml
 from proxy.settings.sources import From, Given, variable_of
 from proxy.units import LARGEST_SIZE
 
@@ -38,11 +38,6 @@ def _item(raw: object) -> str:
 def named(place: Place) -> str:
     """A name that somebody has written, with its tables, cut off where it is long."""
     return cut(dotted(place), MOST_NAMED)
-
-
-def plain(value: Toml) -> str:
-    """A value as a flag or the environment has it."""
-    return ",".join(value) if isinstance(value, list) else value if isinstance(value, str) else toml(value)
 
 
 def wrong_value(place: Place, key: Key, given: Given, reason: str) -> str:

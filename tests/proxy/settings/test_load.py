@@ -16,10 +16,9 @@ from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
 from proxy.schema.faults import Fault, Place, Setting
 from proxy.schema.keys import Known, keys_of
-from proxy.schema.toml import dotted, toml
+from proxy.schema.toml import dotted, plain, toml
 from proxy.settings.load import Loaded, load
 from proxy.settings.sources import From, variable_of
-from proxy.settings.wording import plain
 from recorder.capture.session import CaptureSettings, WhenFull
 
 BASIC = '[clusters.main]\nupstream = "broker-9:9092"\nlisten = "127.0.0.1:19099"\n'
