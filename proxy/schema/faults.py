@@ -17,7 +17,7 @@ from proxy.schema.flags import CLUSTERS, MAIN, flag_at
 from proxy.schema.toml import dotted, plain, toml
 
 # a key's place: ("clusters", "main", "limits", "hold")
-Place = tuple[str, ...]
+KeyPath = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Setting:
     def __str__(self) -> str:
         return self.said(None, in_file=False, is_short=True)
 
-    def place(self, cluster: str) -> Place:
+    def place(self, cluster: str) -> KeyPath:
         """Where it stands, if it is of this cluster."""
         below = tuple(self.key.split("."))
         return (CLUSTERS, cluster, *below) if self.of_cluster else below
@@ -68,7 +68,7 @@ class Fault:
     def __str__(self) -> str:
         return told(self, None)
 
-    def speaks_of(self, place: Place, cluster: str) -> bool:
+    def speaks_of(self, place: KeyPath, cluster: str) -> bool:
         """Whether it names this key, of this cluster."""
         named = (part for half in (self.wrong, self.right) for part in _parts(half))
         return any(isinstance(part, Setting) and part.place(cluster) == place for part in named)

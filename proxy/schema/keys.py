@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any, get_type_hints
 
 from proxy.schema.errors import Misread
-from proxy.schema.faults import Fault, Place
+from proxy.schema.faults import Fault, KeyPath
 from proxy.schema.kinds import Kind, Toml
 
 
@@ -40,7 +40,7 @@ class Key:
     secret: bool = False
 
     @property
-    def place(self) -> Place:
+    def place(self) -> KeyPath:
         """Where it stands below its section."""
         return tuple(self.name.split("."))
 
@@ -60,7 +60,7 @@ class Known:
 
 
 @cache
-def keys_of(settings: type[Any]) -> dict[Place, Known]:
+def keys_of(settings: type[Any]) -> dict[KeyPath, Known]:
     """The keys of a dataclass, in the order of its fields; those that must be given come first."""
     hints = get_type_hints(settings, include_extras=True)
     marked = ((field, _key(hints[field.name])) for field in fields(settings))

@@ -14,7 +14,7 @@ from proxy.config.places import Demand, demand, wrong_demands
 from proxy.config.tls import ListenerTls, UpstreamTls
 from proxy.config.whole import wrong_names
 from proxy.schema.errors import BadSetting
-from proxy.schema.faults import Fault, Place, Setting, told
+from proxy.schema.faults import Fault, KeyPath, Setting, told
 from proxy.schema.flags import CAPTURE, CLUSTERS
 from proxy.schema.kinds import shown
 from proxy.settings.reader import Effective, Section, SettingsReader
@@ -178,13 +178,13 @@ def _spoken(side: Section | None) -> Any:
     return made if getattr(made, "on", True) else None
 
 
-def _is_said(source: Source, section: Place, but: str = "") -> bool:
+def _is_said(source: Source, section: KeyPath, but: str = "") -> bool:
     """Whether anything is said of a section, besides of one of its tables; that it stands there is enough."""
     names = source.below(section)
     return bool({*names} - {but}) or (not names and (section in source.tables or section in source.given))
 
 
-def _tls_tables(source: Source) -> Iterator[Place]:
+def _tls_tables(source: Source) -> Iterator[KeyPath]:
     for name in source.clusters:
         yield from ((CLUSTERS, name, TLS), (CLUSTERS, name, TLS, UPSTREAM))
 

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from proxy.schema.errors import BadSetting, Misread
-from proxy.schema.faults import Fault, Place, told
+from proxy.schema.faults import Fault, KeyPath, told
 from proxy.schema.flags import MAIN
 from proxy.schema.keys import Key, Known, keys_of
 from proxy.schema.kinds import Kind, cut
@@ -33,7 +33,7 @@ LONGEST_LINE = 1000
 class Effective(NamedTuple):
     """A key with the value that it has; None: it is not set. `where` says who gave it: "wiretap.toml", "--listen"."""
 
-    place: Place
+    place: KeyPath
     key: Key
     value: Any
     by: From
@@ -53,7 +53,7 @@ class Section(NamedTuple):
     made: Any | None
     draft: Any | None
     right: Mapping[str, Any]
-    wrong: Sequence[Place]
+    wrong: Sequence[KeyPath]
 
 
 class _Values(NamedTuple):
@@ -61,7 +61,7 @@ class _Values(NamedTuple):
 
     right: dict[str, Any]
     stand_ins: dict[str, Any]
-    wrong: list[Place]
+    wrong: list[KeyPath]
 
 
 class SettingsReader:
@@ -73,10 +73,10 @@ class SettingsReader:
         self._in_file = in_file
         # each line once, in the order in which they were said
         self._wrong: dict[str, None] = {}
-        self._keys: dict[Place, Key] = {}
+        self._keys: dict[KeyPath, Key] = {}
         # places that hold keys, and the names that are known in each
-        self._tables: set[Place] = {()}
-        self._names: dict[Place, set[str]] = {}
+        self._tables: set[KeyPath] = {()}
+        self._names: dict[KeyPath, set[str]] = {}
         self._add(*source.wrong)
 
     @property
@@ -84,7 +84,7 @@ class SettingsReader:
         """A line for each thing that is wrong so far."""
         return [*self._wrong]
 
-    def section(self, settings: type, place: Place = (), *parts: Section, **more: Any) -> Section:
+    def section(self, settings: type, place: KeyPath = (), *parts: Section, **more: Any) -> Section:
         """One section.
 
         Args:
@@ -100,7 +100,7 @@ class SettingsReader:
         """What was given, and is right, of the keys at the top, by field."""
         return self._look_up(settings, ()).right
 
-    def made(self, settings: type, values: Mapping[str, Any], wrong: Sequence[Place] = ()) -> Any | None:
+    def made(self, settings: type, values: Mapping[str, Any], wrong: Sequence[KeyPath] = ()) -> Any | None:
         """What a constructor makes of values; None if they don't fit together. `wrong`: keys with stand-ins."""
         cluster = str(values.get("name", MAIN))
         try:
@@ -115,7 +115,7 @@ class SettingsReader:
         """Notes what is wrong. `cluster`: whose settings they are."""
         self._add(*(told(fault, cluster, in_file=self._in_file) for fault in faults))
 
-    def finish(self, tables: Iterable[Place]) -> None:
+    def finish(self, tables: Iterable[KeyPath]) -> None:
         """Says what has not been asked for. `tables`: those that are known, whether or not their keys were."""
         for place in tables:
             self._know_table(place)
@@ -139,13 +139,13 @@ class SettingsReader:
     def _add(self, *lines: str) -> None:
         self._wrong |= dict.fromkeys(cut(_one_line(line), LONGEST_LINE) for line in lines)
 
-    def _look_up(self, settings: type, place: Place) -> _Values:
+    def _look_up(self, settings: type, place: KeyPath) -> _Values:
         values = _Values({}, {}, [])
         for known in keys_of(settings).values():
             self._read(known, (*place, *known.key.place), values)
         return values
 
-    def _read(self, known: Known, place: Place, values: _Values) -> None:
+    def _read(self, known: Known, place: KeyPath, values: _Values) -> None:
         """Looks one key up, and puts its value where the constructor wants it."""
         for size in range(1, len(place)):
             self._know_table(place[:size])
@@ -164,7 +164,7 @@ class SettingsReader:
             values.wrong.append(place)
             values.stand_ins[known.field] = _stand_in(known)
 
-    def _value(self, key: Key, place: Place, given: Given | None) -> Any:
+    def _value(self, key: Key, place: KeyPath, given: Given | None) -> Any:
         """What was given for a key. Raises Misread: nothing that is right, which has been said."""
         if given is None:
             self._add(wording.missing(place, key, in_file=self._in_file))
@@ -173,7 +173,7 @@ class SettingsReader:
         self.effective.append(Effective(place, key, value, given.by, given.where))
         return value
 
-    def _check(self, key: Key, place: Place, given: Given) -> Any:
+    def _check(self, key: Key, place: KeyPath, given: Given) -> Any:
         """The value. Raises Misread: it is none, which has been said."""
         try:
             return key.kind.read(given.raw)
@@ -181,10 +181,10 @@ class SettingsReader:
             self._add(wording.wrong_value(place, key, given, str(error)))
             raise
 
-    def _table(self, known: Known, place: Place, names: Kind, wrong: list[Place]) -> dict[Any, Any]:
+    def _table(self, known: Known, place: KeyPath, names: Kind, wrong: list[KeyPath]) -> dict[Any, Any]:
         """A table of values that all are of one kind: those that are right. `wrong`: gets the places of the others."""
         found: dict[Any, Any] = {}
-        written: dict[Any, Place] = {}
+        written: dict[Any, KeyPath] = {}
         for name in self._source.below(place):
             below = (*place, name)
             self._know(below, known.key)
@@ -200,14 +200,14 @@ class SettingsReader:
             self.effective.append(Effective(place, known.key, None, From.DEFAULT, ""))
         return found
 
-    def _check_once(self, first: Place, place: Place) -> None:
+    def _check_once(self, first: KeyPath, place: KeyPath) -> None:
         """Raises Misread: something else is said of the same number, which has been said."""
         if first != place:
             shown = wording.named(place)
             self._add(f"{shown} is {wording.named(first)} once more; right would be leaving one of the two out")
             raise Misread
 
-    def _number(self, names: Kind, place: Place, key: Key) -> Any:
+    def _number(self, names: Kind, place: KeyPath, key: Key) -> Any:
         """What a name in a table stands for. Raises Misread: nothing, which has been said."""
         try:
             return names.read(place[-1])
@@ -216,16 +216,16 @@ class SettingsReader:
             self._add(f"{wording.named(place)}: {cut(repr(place[-1]))} {error}; right would be {right}")
             raise
 
-    def _know(self, place: Place, key: Key) -> None:
+    def _know(self, place: KeyPath, key: Key) -> None:
         self._keys[place] = key
         self._names.setdefault(place[:-1], set()).add(place[-1])
 
-    def _know_table(self, place: Place) -> None:
+    def _know_table(self, place: KeyPath) -> None:
         if place not in self._tables:
             self._tables.add(place)
             self._names.setdefault(place[:-1], set()).add(place[-1])
 
-    def _unknown(self, place: Place, given: Given | None) -> None:
+    def _unknown(self, place: KeyPath, given: Given | None) -> None:
         """Says it of the first name in the place that isn't one, however much stands below it."""
         size = next(size for size in range(1, len(place) + 1) if place[:size] not in self._tables)
         if place[:size] in self._keys:
@@ -244,7 +244,7 @@ def _one_line(line: str) -> str:
     return "".join(one if one.isprintable() else repr(one)[1:-1] for one in line)
 
 
-def _speaks_of_any(fault: Fault | str, places: Iterable[Place], cluster: str) -> bool:
+def _speaks_of_any(fault: Fault | str, places: Iterable[KeyPath], cluster: str) -> bool:
     return isinstance(fault, Fault) and any(fault.speaks_of(place, cluster) for place in places)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from proxy.config import ClusterSettings, LogSettings, ProxySettings
 from proxy.config.tls import ListenerTls, UpstreamTls
-from proxy.schema.faults import Place
+from proxy.schema.faults import KeyPath
 from proxy.schema.flags import CAPTURE, CLUSTERS, FLAGS, flag_of
 from proxy.schema.keys import Known, keys_of
 from proxy.schema.toml import dotted, toml
@@ -38,7 +38,7 @@ the environment, the environment over the file, the file over the default.
 """
 
 # heading, where its keys stand
-SECTIONS: tuple[tuple[str, Place, type], ...] = (
+SECTIONS: tuple[tuple[str, KeyPath, type], ...] = (
     ("At the top", (), ProxySettings),
     ("[log]", ("log",), LogSettings),
     ("[clusters.NAME]", (CLUSTERS, "main"), ClusterSettings),
@@ -75,7 +75,7 @@ def _lines() -> Iterator[str]:
     yield f"`{variable_of((CLUSTERS, 'main', 'limits', 'hold'))}`, `{variable_of((CAPTURE, 'when_full'))}`, and so on."
 
 
-def _row(known: Known, place: Place) -> str:
+def _row(known: Known, place: KeyPath) -> str:
     key = known.key
     name = dotted(key.place) + (".N" if key.each is not None else "")
     flag = _flag((*place, *key.place))
@@ -91,6 +91,6 @@ def _default(known: Known) -> str:
     return f"`{toml(known.key.kind.written(known.default))}`"
 
 
-def _flag(place: Place) -> str:
+def _flag(place: KeyPath) -> str:
     named = (name for name, flag in FLAGS.items() if tuple(part or "main" for part in flag) == place)
     return next((f"`{flag_of(name)}`" for name in named), "")

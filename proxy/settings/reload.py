@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from proxy.config import ClusterSettings
 from proxy.schema.addresses import Address
-from proxy.schema.faults import Place
+from proxy.schema.faults import KeyPath
 from proxy.schema.flags import CAPTURE, CLUSTERS
 from proxy.schema.keys import keys_of
 from proxy.settings.load import Loaded
@@ -39,7 +39,7 @@ class Reloaded(NamedTuple):
     """What is in effect now, and the keys whose change has to wait."""
 
     loaded: Loaded
-    waiting: tuple[Place, ...]
+    waiting: tuple[KeyPath, ...]
 
 
 def reloaded(now: Loaded, new: Loaded) -> Reloaded:
@@ -90,37 +90,39 @@ def _selected(now: Loaded, new: Loaded) -> CaptureSettings | None:
     return replace(now.capture, **{name: getattr(new.capture, name) for name in names})
 
 
-def _is_of_selection(place: Place) -> bool:
+def _is_of_selection(place: KeyPath) -> bool:
     return place[:2] == ONLY or place == BODIES
 
 
-def why_it_waits(place: Place) -> str:
+def why_it_waits(place: KeyPath) -> str:
     """Why a key waits for the next start."""
     if _tls_side(place):
         return TLS_STAYS
     return {CLUSTERS: LISTENER_STAYS, CAPTURE: SESSION_STAYS}.get(str(place[0]), READ_ONCE)
 
 
-def _tls_side(place: Place) -> Place:
+def _tls_side(place: KeyPath) -> KeyPath:
     """The section of TLS that a key stands in; () if it doesn't."""
     if len(place) < 4 or place[0] != CLUSTERS or place[2] != TLS:
         return ()
     return place[:4] if place[3] == UPSTREAM else place[:3]
 
 
-def _tls_sides(now: Loaded, new: Loaded) -> set[Place]:
+def _tls_sides(now: Loaded, new: Loaded) -> set[KeyPath]:
     """The sections that were there before and still are."""
     before, after = ({side for one in loaded.proxy.clusters for side in _spoken(one)} for loaded in (now, new))
     return before & after
 
 
-def _spoken(cluster: ClusterSettings) -> list[Place]:
+def _spoken(cluster: ClusterSettings) -> list[KeyPath]:
     place = (CLUSTERS, cluster.name, TLS)
     sides = ((cluster.tls, place), (cluster.upstream_tls, (*place, UPSTREAM)))
     return [side for settings, side in sides if settings is not None]
 
 
-def _changed_tls(cluster: ClusterSettings, others: Mapping[str, ClusterSettings], sides: set[Place]) -> dict[str, Any]:
+def _changed_tls(
+    cluster: ClusterSettings, others: Mapping[str, ClusterSettings], sides: set[KeyPath]
+) -> dict[str, Any]:
     place = (CLUSTERS, cluster.name, TLS)
     changed: dict[str, Any] = {}
     if place in sides:
@@ -137,19 +139,19 @@ def _has_changed(before: Effective | None, after: Effective | None) -> bool:
     return values[0] != values[1] and any(one.by is not From.DEFAULT for one in both)
 
 
-def _is_had_at_once(place: Place, before: dict[Place, Effective], after: dict[Place, Effective]) -> bool:
+def _is_had_at_once(place: KeyPath, before: dict[KeyPath, Effective], after: dict[KeyPath, Effective]) -> bool:
     if _is_of_selection(place):
         return (CAPTURE, "folder") in before and (CAPTURE, "folder") in after
     return place in AT_ONCE or (_is_node(place) and place not in before and _is_running(place[1], before))
 
 
-def _is_node(place: Place) -> bool:
+def _is_node(place: KeyPath) -> bool:
     return len(place) == 4 and place[0] == CLUSTERS and place[2] in (NODES, ADVERTISED)
 
 
-def _is_running(cluster: str, before: dict[Place, Effective]) -> bool:
+def _is_running(cluster: str, before: dict[KeyPath, Effective]) -> bool:
     return (CLUSTERS, cluster, "listen") in before
 
 
-def _added(table: str, cluster: str, taken: set[Place], after: dict[Place, Effective]) -> dict[int, Address]:
+def _added(table: str, cluster: str, taken: set[KeyPath], after: dict[KeyPath, Effective]) -> dict[int, Address]:
     return {int(place[3]): after[place].value for place in taken if place[:3] == (CLUSTERS, cluster, table)}

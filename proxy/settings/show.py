@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
-from proxy.schema.faults import Place
+from proxy.schema.faults import KeyPath
 from proxy.schema.flags import CLUSTERS
 from proxy.schema.toml import dotted, toml
 from proxy.settings.reader import Effective
@@ -34,7 +34,7 @@ def as_file(effective: Iterable[Effective]) -> Iterator[str]:
             yield f"{shown}  # {_origin(one)}"
 
 
-def _table(one: Effective) -> Place:
+def _table(one: Effective) -> KeyPath:
     """The table that a key stands in: the outermost one, so that what belongs together stays so."""
     return one.place[: 2 if one.place[0] == CLUSTERS else min(1, len(one.place) - 1)]
 

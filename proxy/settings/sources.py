@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from proxy.schema.faults import Place
+from proxy.schema.faults import KeyPath
 from proxy.schema.flags import CLUSTERS, FLAGS, MAIN, flag_of
 from proxy.schema.kinds import cut
 from proxy.settings.file import read_file
@@ -56,9 +56,9 @@ class Source:
         wrong: a line for each thing that could not even be given.
     """
 
-    given: dict[Place, Given] = field(default_factory=dict)
-    tables: frozenset[Place] = frozenset()
-    beaten: tuple[tuple[Place, Given], ...] = ()
+    given: dict[KeyPath, Given] = field(default_factory=dict)
+    tables: frozenset[KeyPath] = frozenset()
+    beaten: tuple[tuple[KeyPath, Given], ...] = ()
     wrong: tuple[str, ...] = ()
 
     def over(self, other: Source) -> Source:
@@ -72,14 +72,14 @@ class Source:
         """The names of the clusters of which something is said, in their order."""
         return self.below((CLUSTERS,))
 
-    def below(self, place: Place) -> list[str]:
+    def below(self, place: KeyPath) -> list[str]:
         """The names that stand in a table, of keys and of further tables, in their order."""
         return [*self._names.get(place, ())]
 
     @cached_property
-    def _names(self) -> dict[Place, dict[str, None]]:
+    def _names(self) -> dict[KeyPath, dict[str, None]]:
         """The names in each table, in their order."""
-        names: dict[Place, dict[str, None]] = {}
+        names: dict[KeyPath, dict[str, None]] = {}
         for place in (*self.given, *sorted(self.tables)):
             for size in range(len(place)):
                 names.setdefault(place[:size], {})[place[size]] = None
@@ -95,7 +95,7 @@ def file_source(path: Path, *, again: bool = False) -> Source:
     )
 
 
-def _leaves(place: Place, table: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
+def _leaves(place: KeyPath, table: Mapping[str, Any]) -> Iterator[tuple[KeyPath, Any]]:
     """Everything that is no table, and tables that are empty or deeper than any setting stands."""
     for name, value in table.items():
         if isinstance(value, dict) and value and len(place) < DEEPEST:
@@ -116,7 +116,7 @@ def environment_source(environment: Mapping[str, str], clusters: list[str]) -> S
     return Source(given)
 
 
-def _place(variable: str, clusters: Mapping[str, str]) -> Place:
+def _place(variable: str, clusters: Mapping[str, str]) -> KeyPath:
     first, *rest = variable.lower().split("__", DEEPEST)
     if first == CLUSTERS and rest:
         rest[0] = clusters.get(rest[0], rest[0])
@@ -127,7 +127,7 @@ def _spelled(part: str) -> str:
     return part.replace("-", "_").lower()
 
 
-def variable_of(place: Place) -> str:
+def variable_of(place: KeyPath) -> str:
     """The variable that sets a key."""
     return PREFIX + "__".join(_spelled(part).upper() for part in place)
 
@@ -141,7 +141,7 @@ def flag_source(flags: Mapping[str, Any], below: Source) -> Source:
     named = below.clusters
     wrong = list(_speak_of_none(said, named)) if len(named) > 1 else []
     cluster = named[0] if named else MAIN
-    given: dict[Place, Given] = {}
+    given: dict[KeyPath, Given] = {}
     for name, value in said.items():
         place, flag = tuple(part or cluster for part in FLAGS[name]), flag_of(name)
         if None in FLAGS[name] and len(named) > 1:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from proxy.schema.faults import Place
+from proxy.schema.faults import KeyPath
 from proxy.schema.flags import flag_at
 from proxy.schema.keys import Key
 from proxy.schema.kinds import MOST_SHOWN, cut, shown
@@ -35,17 +35,17 @@ def _item(raw: object) -> str:
     return cut(toml(raw)) if is_plain or not isinstance(raw, int | list | dict) else shown(raw)
 
 
-def named(place: Place) -> str:
+def named(place: KeyPath) -> str:
     """A name that somebody has written, with its tables, cut off where it is long."""
     return cut(dotted(place), MOST_NAMED)
 
 
-def wrong_value(place: Place, key: Key, given: Given, reason: str) -> str:
+def wrong_value(place: KeyPath, key: Key, given: Given, reason: str) -> str:
     """The line for a value that its kind does not read."""
     return f"{_as_given(place, key, given)} {reason}; right would be {_example(place, key, given.by, given.where)}"
 
 
-def missing(place: Place, key: Key, *, in_file: bool) -> str:
+def missing(place: KeyPath, key: Key, *, in_file: bool) -> str:
     """The line for a key that must be there and isn't."""
     flag = flag_at(place)
     if in_file or flag is None:
@@ -53,7 +53,7 @@ def missing(place: Place, key: Key, *, in_file: bool) -> str:
     return f"{flag} is missing; right would be {_example(place, key, From.FLAG, flag)}"
 
 
-def unknown(place: Place, given: Given | None, nearest: Place, key: Key | None) -> str:
+def unknown(place: KeyPath, given: Given | None, nearest: KeyPath, key: Key | None) -> str:
     """The line for a name that isn't one. `nearest`: the name that is most like it; `key`: None if it is a table."""
     if given is not None and given.by is From.ENVIRONMENT:
         right = variable_of(nearest) + (f"={plain(key.example)}" if key is not None else "__...")
@@ -62,14 +62,14 @@ def unknown(place: Place, given: Given | None, nearest: Place, key: Key | None) 
     return f"{named(place)} is no setting; right would be {right}"
 
 
-def nothing_like(place: Place, given: Given | None, names: Sequence[str]) -> str:
+def nothing_like(place: KeyPath, given: Given | None, names: Sequence[str]) -> str:
     """The line for a name that isn't one, and not like one either."""
     by_environment = given is not None and given.by is From.ENVIRONMENT
     said = cut(given.where, MOST_NAMED) if given is not None and by_environment else named(place)
     return f"{said} is no setting; right would be one of {', '.join(names)}"
 
 
-def _as_given(place: Place, key: Key, given: Given) -> str:
+def _as_given(place: KeyPath, key: Key, given: Given) -> str:
     raw = "(hidden)" if key.secret else given.raw
     if given.by is From.FLAG:
         return (
@@ -80,7 +80,7 @@ def _as_given(place: Place, key: Key, given: Given) -> str:
     return f"{named(place)} = {as_written(raw)}"
 
 
-def _example(place: Place, key: Key, by: From, where: str) -> str:
+def _example(place: KeyPath, key: Key, by: From, where: str) -> str:
     if by is From.FLAG:
         node = f"{place[-1]}=" if where == "--node" else ""
         return f"{where} {node}{plain(key.example)}"

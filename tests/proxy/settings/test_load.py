@@ -14,7 +14,7 @@ import recorder
 from proxy.config import ClusterSettings, Format, Level, LogSettings, MappingKind, Others, ProxyHeader, ProxySettings
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
-from proxy.schema.faults import Fault, Place, Setting
+from proxy.schema.faults import Fault, KeyPath, Setting
 from proxy.schema.keys import Known, keys_of
 from proxy.schema.toml import dotted, plain, toml
 from proxy.settings.load import Loaded, load
@@ -92,7 +92,7 @@ WITH = {
     "bootstrap_name": 'advertise = "broker-{node_id}:9092"\nmapping = "sni"\ntls.certificate = "proxy.pem"\n',
     "own_node": 'advertise = "broker-{node_id}:9092"\nmapping = "template"\n',
 }
-SECTIONS: tuple[tuple[Place, type], ...] = (
+SECTIONS: tuple[tuple[KeyPath, type], ...] = (
     ((), ProxySettings),
     (("log",), LogSettings),
     (("clusters", "main"), ClusterSettings),
@@ -186,7 +186,7 @@ def test_a_file_of_all_keys_leaves_nothing_to_defaults(tmp_path):
     assert left == ["own_node", "bootstrap_name"]
 
 
-def one_more(place: Place, known: Known) -> tuple[str, Any]:
+def one_more(place: KeyPath, known: Known) -> tuple[str, Any]:
     """The place and another value than holds without; as the key's table has it."""
     key = known.key
     raw = OTHERS.get(key.name, key.example)
@@ -194,7 +194,7 @@ def one_more(place: Place, known: Known) -> tuple[str, Any]:
     return dotted((*place, "1") if key.each is not None else place), raw
 
 
-def without(place: Place) -> str:
+def without(place: KeyPath) -> str:
     """A file without this key."""
     text = BASIC + ("[capture]\nfolder = 'first'\n" if place[0] == "capture" else WITH.get(place[-1], ""))
     return "\n".join(line for line in text.splitlines() if not line.startswith(place[-1] + " ")) + "\n"
@@ -211,7 +211,7 @@ def test_each_key_changes_the_settings_by_a_file_as_by_the_environment(place, kn
     assert (by_file.proxy, by_file.capture) != (before.proxy, before.capture)
 
 
-def _nested(text: str, place: Place) -> str:
+def _nested(text: str, place: KeyPath) -> str:
     """TOML takes a table's keys at one place only: the table's other keys with dots, too."""
     table = ""
     keys = []
