@@ -90,7 +90,7 @@ def load(
     """Reads all sources: flags win over the environment, that over the file, that over defaults.
 
     Args:
-        flags: by their names in `sources.FLAGS`; None and () are flags that were not given.
+        flags: by their names in `flags.FLAGS`; None and () are flags that were not given.
         again: they were read at the start; see `read_file`.
 
     Raises:

@@ -2,8 +2,8 @@
 
     in the proxy's process
     tap           the proxy's observer: takes each chunk when it arrives, before it is sent on
-    line          one connection as the tap sees it: what may be written now, what is masked
-    backlog       the entries that a line keeps back, with what is masked and left out of them
+    connection_recorder  one connection as the tap sees it: what may be written now, what is masked
+    backlog       the entries that are kept back for a connection, with what is masked and left out of them
     redaction     which bytes of a marked frame may not be kept
     gap           what a stretch that isn't recorded has lost
     writer        the thread that writes what the tap took
@@ -20,7 +20,7 @@
     ledger        the account of a reader, held against the writer's
     streams       bytes -> frames again, with the proxy's own conversation room
     cutting       where the frames lie in a chunk, and whose they are
-    track         one connection as the compactor sees it
+    connection_state  one connection as the compactor sees it
     rows, columns frames -> rows -> Arrow, in groups bounded by bytes
     events        what happened besides frames
     ranges        the files of a segment's rows, by hour
