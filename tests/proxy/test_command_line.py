@@ -38,6 +38,7 @@ def run(*arguments: object, environment: dict[str, str] | None = None) -> subpro
     return subprocess.run(command, env=os.environ | (environment or {}), capture_output=True, timeout=60, check=False)
 
 
+@pytest.mark.real
 def test_text_is_utf_8_in_any_locale_and_anything_else_gets_a_sentence() -> None:
     assert text("plain") == "plain"
     assert text(UNICODE) == UNICODE
@@ -46,6 +47,7 @@ def test_text_is_utf_8_in_any_locale_and_anything_else_gets_a_sentence() -> None
         text("\udcff")
 
 
+@pytest.mark.real
 def test_a_client_id_is_found_and_shown_in_a_locale_of_ascii_alone(capture: Path) -> None:
     command = ["inspect", "exchanges", capture, "--client", UNICODE]
     for environment in (ASCII, {"LC_ALL": "C.UTF-8"}):
@@ -54,6 +56,7 @@ def test_a_client_id_is_found_and_shown_in_a_locale_of_ascii_alone(capture: Path
         assert done.stdout.decode().splitlines()[1].endswith(f"{UNICODE}, unanswered")
 
 
+@pytest.mark.real
 def test_bytes_that_are_no_text_are_refused_in_a_sentence(capture: Path) -> None:
     command = [*PROGRAM, "inspect", "frames", capture, "--client", b"\xff"]
     for environment in (ASCII, {}):
@@ -62,6 +65,7 @@ def test_bytes_that_are_no_text_are_refused_in_a_sentence(capture: Path) -> None
         assert done.stderr.splitlines()[-1].endswith(b"is no text: not UTF-8")
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("read", [0, 1, 70, 5000])
 def test_a_command_whose_reader_leaves_ends_by_the_signal_that_ends_others(capture: Path, read: int) -> None:
     command = [*PROGRAM, "inspect", "frames", str(capture)]
@@ -75,6 +79,7 @@ def test_a_command_whose_reader_leaves_ends_by_the_signal_that_ends_others(captu
         assert process.wait() == -signal.SIGPIPE
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("arguments", [["inspect"], ["config", "reference"], ["--help"]], ids=lambda words: words[0])
 def test_tables_pages_and_help_do_so_too(capture: Path, arguments: list[str]) -> None:
     read, written = os.pipe()
@@ -87,6 +92,7 @@ def test_tables_pages_and_help_do_so_too(capture: Path, arguments: list[str]) ->
     assert (done.returncode, done.stderr) == (-signal.SIGPIPE, b"")
 
 
+@pytest.mark.real
 def test_ctrl_c_ends_it_without_a_word(capture: Path) -> None:
     command = [*PROGRAM, "inspect", "frames", str(capture)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0) as process:
@@ -99,6 +105,7 @@ def test_ctrl_c_ends_it_without_a_word(capture: Path) -> None:
         assert process.wait() == -signal.SIGINT
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("arguments", [["config", "reference"], ["--help"]], ids=lambda words: words[0])
 def test_a_full_disk_is_one_line(arguments: list[str]) -> None:
     with open("/dev/full", "wb") as full:
@@ -149,10 +156,12 @@ def shown_on_a_terminal(capture: Path, **environment: str) -> bytes:
     return found
 
 
+@pytest.mark.real
 def test_a_terminal_that_may_have_styles_gets_them(capture: Path) -> None:
     assert b"\x1b[1m" in shown_on_a_terminal(capture)
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("environment", [{"NO_COLOR": "1"}, {"TERM": "dumb"}], ids=["no-color", "dumb"])
 def test_one_that_may_not_gets_neither_colours_nor_bold_nor_dim(capture: Path, environment: dict[str, str]) -> None:
     assert b"\x1b" not in shown_on_a_terminal(capture, **environment)

@@ -4,6 +4,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.real
+
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "check-collection"
 
 # what a parameter is made of, and what is said of the test's name
