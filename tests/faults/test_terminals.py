@@ -122,7 +122,7 @@ named("analyze")
 from proxy.wire.error_paths import Unread
 from recorder import commands
 from recorder.analysis import columns as c
-from recorder.analysis.report import Answer
+from recorder.analysis.report import Report
 from recorder.missing import Gaps, LostOfApi, Missing
 from recorder.terminal import console
 latency = dict.fromkeys((c.REQUESTS, c.UNANSWERED, c.ERRORS, c.REQUEST_BYTES, c.RESPONSE_BYTES), 1)
@@ -132,7 +132,7 @@ latency |= {c.WAIT: None}
 unread = {c.API: TEXT, c.RESPONSES: 2, c.READ: 1} | dict.fromkeys(map(str, Unread), 1)
 missing = Missing([Gaps(TEXT, 1, 1, 1, 1)], [LostOfApi(TEXT, TEXT, 1, 1)], 1, 1, 1, [TEXT])
 try:
-    commands._show(console(), Answer(missing, [unread], [latency], [error]), [TEXT])
+    commands._show(console(), Report(missing, [unread], [latency], [error]), [TEXT])
 except Exception:
     traceback.print_exc()
 with mock.patch("recorder.analysis.java.missing", lambda: None):
