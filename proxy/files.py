@@ -1,11 +1,11 @@
 """Files of this program in a folder that may come from anywhere: no link is followed, no FIFO waited for.
 
-A folder is held open, and its files are named relative to it, so that nothing moves between two looks at a path. What
-is opened, replaced or removed is a regular file or a folder, as this program makes them; anything else of that name (a
-symbolic link, a FIFO, a device) is a StrangeFileError and stays as it is. The folder that somebody named is the one
-path that is followed as usual.
+A folder is held open, and its files are named relative to it, so that no path changes between two calls. Only regular
+files and folders, as this program makes them, are opened, replaced or removed. Anything else of that name (a symbolic
+link, a FIFO, a device) raises StrangeFileError and stays as it is. Only the path of a folder that the user has named is
+followed as usual.
 
-Knows nothing of what the files are for. All calls block.
+Knows nothing of the files' content. All calls block.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-# O_NONBLOCK: to open a FIFO must not wait for who is at its other end; it means nothing to a regular file
+# O_NONBLOCK: opening a FIFO must not wait for its other end; regular files ignore the flag
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -31,12 +31,12 @@ _KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
-# what the kernel says of a name that isn't what was to be opened: a link, no folder, a FIFO or a socket, a folder
+# errors for a name of another kind than was to be opened: a link, no folder, a FIFO or a socket, a folder
 _STRANGE = frozenset({errno.ELOOP, errno.ENOTDIR, errno.ENXIO, errno.EISDIR})
 
 
 class StrangeFileError(OSError):
-    """Something else has the name of a file or a folder of this program. Says what and where, in one line."""
+    """An entry is of another kind than this program makes. The message names its path and kind, in one line."""
 
     def __init__(self, path: Path, mode: int, wanted: int) -> None:
         kind, right = (_KINDS.get(stat.S_IFMT(one), "something else") for one in (mode, wanted))
@@ -47,10 +47,10 @@ class StrangeFileError(OSError):
 
 
 class Folder:
-    """A folder that is held open until `close`. `path`: what it was called then, for messages.
+    """A folder that is held open until `close`. `path`: its path when it was opened, for messages.
 
-    Every `name` is that of an entry of the folder itself; ValueError for one that leads elsewhere. Errors of all calls:
-    OSError, among them StrangeFileError.
+    Every `name` is the name of an entry of the folder itself; a name that leads elsewhere is a ValueError. All calls
+    raise OSError, among them StrangeFileError.
     """
 
     def __init__(self, path: Path, descriptor: int) -> None:
@@ -59,7 +59,7 @@ class Folder:
 
     @classmethod
     def at(cls, path: Path) -> Self:
-        """The folder that somebody named: links on the way to it are theirs. FileNotFoundError where it is missing."""
+        """The folder at a path that the user has named; links are followed. FileNotFoundError if it is missing."""
         return cls(path, os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
 
     def __enter__(self) -> Self:
@@ -69,14 +69,14 @@ class Folder:
         self.close()
 
     def close(self) -> None:
-        """Lets it go; nothing happens the second time."""
+        """Closes the folder; nothing happens the second time."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
 
     @property
     def is_in_place(self) -> bool:
-        """Whether its path still leads to it."""
+        """True if `path` still leads to this folder."""
         try:
             return os.path.samestat(os.stat(self.path), os.fstat(self._descriptor))
         except FileNotFoundError:
@@ -84,12 +84,12 @@ class Folder:
 
     @property
     def owner(self) -> int:
-        """The user id that it belongs to."""
+        """The user id of the folder's owner."""
         return os.fstat(self._descriptor).st_uid
 
     @property
     def is_writable(self) -> bool:
-        """Whether this process may make and remove entries in it."""
+        """True if this process may make and remove entries in it."""
         return os.access(".", os.W_OK | os.X_OK, dir_fd=self._descriptor, effective_ids=True)
 
     def lock(self) -> bool:
@@ -102,11 +102,11 @@ class Folder:
             pass
         return True
 
-    # what is in it
+    # entries
 
     def names(self) -> list[str]:
-        """Of all its entries, sorted."""
-        # opened once more: a listing moves the place in the descriptor, which threads share
+        """The names of all entries, sorted."""
+        # opened once more: a listing moves the offset of the descriptor, which threads share
         descriptor = os.open(".", _FOLDER, dir_fd=self._descriptor)
         try:
             return sorted(os.listdir(descriptor))
@@ -114,31 +114,31 @@ class Folder:
             os.close(descriptor)
 
     def stat(self, name: str) -> os.stat_result | None:
-        """Of the entry itself, whatever it is; None where there is none."""
+        """The status of the entry itself, of any kind; None if there is none."""
         try:
             return os.stat(_entry(name), dir_fd=self._descriptor, follow_symlinks=False)
         except FileNotFoundError:
             return None
 
     def is_file(self, name: str) -> bool:
-        """Whether a regular file has this name."""
+        """True if a regular file has this name."""
         found = self.stat(name)
         return found is not None and stat.S_ISREG(found.st_mode)
 
     def is_folder(self, name: str) -> bool:
-        """Whether a folder has this name, and not a link to one."""
+        """True if a folder has this name, not just a link to one."""
         found = self.stat(name)
         return found is not None and stat.S_ISDIR(found.st_mode)
 
     def size(self, name: str) -> int:
-        """Bytes of a file; 0 where there is none."""
+        """The size of a file in bytes; 0 if there is none."""
         found = self._ours(name, stat.S_IFREG)
         return 0 if found is None else found.st_size
 
     # folders in it
 
     def folder(self, name: str) -> Folder:
-        """One of its folders, held open too. FileNotFoundError where it is missing."""
+        """A folder in this one, held open too. FileNotFoundError if it is missing."""
         try:
             descriptor = os.open(_entry(name), _FOLDER, dir_fd=self._descriptor)
         except OSError as error:
@@ -146,7 +146,7 @@ class Folder:
         return Folder(self.path / name, descriptor)
 
     def make_folder(self, name: str, mode: int = 0o777, *, is_new: bool = False) -> Folder:
-        """One of its folders, made and synced where it is missing. `is_new`: FileExistsError where it is not."""
+        """A folder in this one, made and synced if it is missing. `is_new`: FileExistsError if it is not missing."""
         try:
             os.mkdir(_entry(name), mode, dir_fd=self._descriptor)
             self.sync()
@@ -156,7 +156,7 @@ class Folder:
         return self.folder(name)
 
     def remove_folder(self, name: str) -> None:
-        """Removes an empty folder; nothing happens where there is none."""
+        """Removes an empty folder; nothing happens if there is none."""
         if self._ours(name, stat.S_IFDIR) is not None:
             with suppress(FileNotFoundError):
                 os.rmdir(name, dir_fd=self._descriptor)
@@ -164,7 +164,7 @@ class Folder:
     # files in it
 
     def open(self, name: str, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
-        """The descriptor of a regular file, closed on exec. `mode`: of a file that is made, before the umask."""
+        """The descriptor of a regular file, closed on exec. `mode`: of a new file, before the umask."""
         try:
             descriptor = os.open(_entry(name), flags | _FILE, mode, dir_fd=self._descriptor)
         except OSError as error:
@@ -176,19 +176,19 @@ class Folder:
         return descriptor
 
     def create(self, name: str, flags: int = os.O_WRONLY, mode: int = 0o600) -> int:
-        """The descriptor of a new, empty file. One of that name, which a crash has left, is removed first."""
+        """The descriptor of a new, empty file. An old file of that name, left by a crash, is removed first."""
         self.remove(name)
         return self.open(name, flags | os.O_CREAT | os.O_EXCL, mode)
 
     def read(self, name: str, most: int = -1) -> bytes:
-        """A file's bytes, `most` of them at most. FileNotFoundError where it is missing."""
+        """A file's bytes, `most` of them at most. FileNotFoundError if it is missing."""
         with open(self.open(name), "rb") as file:
             return file.read(most)
 
     def replace(self, name: str, content: bytes, *, mode: int = 0o600, sync: bool = True) -> None:
-        """Writes a whole file in one step: whoever reads it finds the old content or the new one.
+        """Replaces a file in one step: readers find the old content or the new one.
 
-        `sync`: so it is after a crash of the machine, too. The new file waits under the name with a `.` before it.
+        `sync`: even after a crash of the machine. The new file is written under its name with a `.` in front.
         """
         hidden = "." + _entry(name)
         try:
@@ -213,13 +213,13 @@ class Folder:
         os.rename(_entry(name), new, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
 
     def remove(self, name: str) -> None:
-        """Removes a file; nothing happens where there is none."""
+        """Removes a file; nothing happens if there is none."""
         if self._ours(name, stat.S_IFREG) is not None:
             with suppress(FileNotFoundError):
                 os.unlink(name, dir_fd=self._descriptor)
 
     def sync(self) -> None:
-        """Its entries' names onto the disk."""
+        """Syncs the folder itself, that is its entries' names, to the disk."""
         os.fsync(self._descriptor)
 
     def _ours(self, name: str, wanted: int) -> os.stat_result | None:
@@ -236,7 +236,7 @@ class Folder:
 
 
 def _entry(name: str) -> str:
-    """The name, if it is an entry's own."""
+    """Returns the name if it is a mere entry's name; else raises ValueError."""
     if name in ("", ".", "..") or "/" in name or "\0" in name:
         raise ValueError(f"not the name of a file: {name!r}")
     return name

@@ -1,7 +1,7 @@
 """Threads that the machine refuses: where a cgroup's `pids.max` or RLIMIT_NPROC is reached, no more are to be had.
 
-Python says so with a RuntimeError, which nobody expects. A thread is a resource like a file or a port, so here its lack
-is an OSError: what can wait is tried again, what can't is done without a thread, and nothing else ends.
+Python raises a RuntimeError, which no caller expects. A thread is a resource like a file or a port, so here its lack is
+an OSError: work that can wait is tried again, other work is done without a thread, and nothing else ends.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class NoThread(OSError):
 
 
 def no_thread() -> NoThread:
-    """The error, with its number and text."""
+    """A `NoThread` with its errno and text."""
     return NoThread(errno.EAGAIN, "no thread can be had")
 
 

@@ -1,4 +1,4 @@
-"""TLS without sockets: what OpenSSL is told, what a certificate says. What may be set: proxy/config/tls.py.
+"""TLS without sockets: OpenSSL's contexts, and subjects of certificates. The settings: proxy/config/tls.py.
 
 contexts.py     settings -> OpenSSL's contexts, made anew when their files change
 subject.py      a certificate -> its subject as Kafka prints it

@@ -19,9 +19,9 @@ _KEYWORDS = {
     "0.9.2342.19200300.100.1.25": "DC",
     "0.9.2342.19200300.100.1.1": "UID",
 }
-# the version of a certificate, which those of version 1 do without
+# the tag of a certificate's version, which certificates of version 1 lack
 _VERSION = 0xA0
-# tags of texts: UTF8, printable, T61, IA5, general and BMP strings. Java reads all of them as UTF-8, and so does this
+# tags of texts: UTF8, printable, T61, IA5, general and BMP strings. Java reads all of them as UTF-8, so they are here
 _TEXTS = frozenset((0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1E))
 _ESCAPED = ',=+<>#;"\\'
 
@@ -35,7 +35,7 @@ def subject(certificate: bytes) -> str | None:
 
 
 def _name(certificate: bytes) -> bytes:
-    """The subject's own bytes: serial number, algorithm, issuer and times stand in front of it."""
+    """The subject's bytes, which come after serial number, algorithm, issuer and times."""
     _, whole = next(_elements(certificate))
     _, signed = next(_elements(whole))
     fields = [value for tag, value in _elements(signed) if tag != _VERSION]
