@@ -109,8 +109,8 @@ class _Anonymous:
 @cache
 def _context() -> ssl.SSLContext:
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    made.sslobject_class = contexts.NamedObject
-    made.sni_callback = partial(contexts._note_name, NAMES)
+    made.sslobject_class = contexts.ServerNameObject
+    made.sni_callback = partial(contexts._on_server_name, NAMES)
     return made
 
 
@@ -152,7 +152,7 @@ def _nothing_said() -> Iterator[None]:
         sys.unraisablehook = before
     must(not said.getvalue(), f"something is said: {said.getvalue()!r}")
     # the name that a client asks for is decoded by Python itself, which tells nobody else when it is no text
-    others = [one for one in unraisable if not contexts.is_name(one)]
+    others = [one for one in unraisable if not contexts.is_bad_server_name(one)]
     must(not others, f"something is raised: {others!r}")
 
 

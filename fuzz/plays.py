@@ -24,7 +24,7 @@ from proxy.mapping.nodes import Node
 from proxy.metrics.traffic import Traffic
 from proxy.net.cluster import routes
 from proxy.net.connection import rewriting
-from proxy.net.connection.relay import TURN, Relay, Shared
+from proxy.net.connection.relay import FRAMES_PER_TURN, Relay, Shared
 from proxy.net.limits.held_bytes import HeldBytes
 from proxy.net.observer import Opened
 from proxy.schema.addresses import Address
@@ -199,7 +199,7 @@ class PlayedNodes:
                 raise OSError(24, "no port can be had")
             self.ensured.add(node.node_id)
 
-    def are_news(self, nodes: Sequence[Node], cluster_id: str | None = None) -> bool:
+    def needs_ensure(self, nodes: Sequence[Node], cluster_id: str | None = None) -> bool:
         return any(node.node_id not in self.ensured for node in nodes)
 
     def advertised(self, node_id: int) -> Address:
@@ -255,7 +255,7 @@ async def _played(chunks: Sequence[Chunk], options: Options) -> Outcome:
     settings, script = _SETTINGS[options.hide_unknown], Script(deque(chunks), drain_after=options.drained_after)
     pages, nodes, traffic, held = Pages(), PlayedNodes(), Traffic(), HeldBytes(MOST_HELD, 30)
     tap = Tap(Folder(Path(), -1), RecordSettings(queue=1 << 40), pages, None)  # type: ignore[arg-type]
-    turn = SHORT_TURN if options.short_turns else TURN
+    turn = SHORT_TURN if options.short_turns else FRAMES_PER_TURN
     talk = Conversation(_ROUTES[options.is_old], settings.limits, most_frames=turn)
     shared = Shared(settings, nodes, traffic, held, tap, None)  # type: ignore[arg-type]
     client, broker = Side(script, Direction.REQUEST), Side(script, Direction.RESPONSE)

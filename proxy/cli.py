@@ -28,11 +28,11 @@ from proxy.settings.load import Loaded, load
 from proxy.settings.options import Flag, flags
 from proxy.settings.reload import Reloaded, reloaded, why_it_waits
 from proxy.settings.sources import CONFIG
-from proxy.standard_error import never_wait
+from proxy.standard_error import queue_standard_error
 from proxy.terminal import echo, harmless
 
 if TYPE_CHECKING:
-    from proxy.net import InEffect, StateClaims
+    from proxy.net import ReloadedSettings, StateClaims
     from proxy.schema.addresses import Address
     from recorder.capture.session import CaptureSettings
 
@@ -196,7 +196,7 @@ def proxy(config: Path | None, **said: Any) -> None:
         loaded = load(config, said)
     except BadSetting as error:
         raise Wrong(*error.lines) from error
-    never_wait()
+    queue_standard_error()
     log_to_stderr(loaded.proxy.log.level, loaded.proxy.log.format)
     click.get_current_context().meta[RUNS] = True
     try:
@@ -219,7 +219,7 @@ def _run_proxy(loaded: Loaded, config: Path | None, said: dict[str, Any]) -> int
         raise
 
 
-def _run_claimed(claims: StateClaims, capture: CaptureSettings | None, reload: Callable[[], InEffect]) -> int:
+def _run_claimed(claims: StateClaims, capture: CaptureSettings | None, reload: Callable[[], ReloadedSettings]) -> int:
     from proxy import net
 
     settings = claims.settings
@@ -229,11 +229,11 @@ def _run_claimed(claims: StateClaims, capture: CaptureSettings | None, reload: C
     return net.run(settings, observer, child, _say_ready, reload, claims.release)
 
 
-def _reloading(loaded: Loaded, config: Path | None, said: dict[str, Any]) -> Callable[[], InEffect]:
+def _reloading(loaded: Loaded, config: Path | None, said: dict[str, Any]) -> Callable[[], ReloadedSettings]:
     """What SIGHUP does: the same sources are read again, and what can change at once does. Called in a thread."""
-    from proxy.net import Change, InEffect
+    from proxy.net import Change, ReloadedSettings
 
-    def reload() -> InEffect:
+    def reload() -> ReloadedSettings:
         before, again = loaded, reloaded(loaded, load(config, said, again=True))
         new = again.loaded
 
@@ -242,7 +242,7 @@ def _reloading(loaded: Loaded, config: Path | None, said: dict[str, Any]) -> Cal
             _say_changes(before, again)
 
         recording = wiring.share(new.capture, new.proxy.workers)
-        return InEffect(new.proxy, recording, Change(take, partial(take_over, before)))
+        return ReloadedSettings(new.proxy, recording, Change(take, partial(take_over, before)))
 
     def take_over(settings: Loaded) -> None:
         nonlocal loaded
@@ -261,7 +261,7 @@ def _say_changes(now: Loaded, again: Reloaded) -> None:
         log(WARNING, "a setting changes with the next start only", key=dotted(place), reason=why_it_waits(place))
 
 
-def _run_workers(claims: StateClaims, capture: CaptureSettings | None, reload: Callable[[], InEffect]) -> int:
+def _run_workers(claims: StateClaims, capture: CaptureSettings | None, reload: Callable[[], ReloadedSettings]) -> int:
     """Each records on its own, with its part."""
     from proxy.net.workers import run_workers
 

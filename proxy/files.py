@@ -142,7 +142,7 @@ class Folder:
         try:
             descriptor = os.open(_entry(name), _FOLDER, dir_fd=self._descriptor)
         except OSError as error:
-            raise self._told(name, error, stat.S_IFDIR) from error
+            raise self._or_strange(name, error, stat.S_IFDIR) from error
         return Folder(self.path / name, descriptor)
 
     def make_folder(self, name: str, mode: int = 0o777, *, is_new: bool = False) -> Folder:
@@ -168,7 +168,7 @@ class Folder:
         try:
             descriptor = os.open(_entry(name), flags | _FILE, mode, dir_fd=self._descriptor)
         except OSError as error:
-            raise self._told(name, error, stat.S_IFREG) from error
+            raise self._or_strange(name, error, stat.S_IFREG) from error
         found = os.fstat(descriptor).st_mode
         if not stat.S_ISREG(found):
             os.close(descriptor)
@@ -228,7 +228,7 @@ class Folder:
             raise StrangeFileError(self.path / name, found.st_mode, wanted)
         return found
 
-    def _told(self, name: str, error: OSError, wanted: int) -> OSError:
+    def _or_strange(self, name: str, error: OSError, wanted: int) -> OSError:
         found = self.stat(name) if error.errno in _STRANGE else None
         if found is None or stat.S_IFMT(found.st_mode) == wanted:
             return error

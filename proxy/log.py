@@ -1,6 +1,6 @@
 """Logs are events with keys: `log(INFO, "connection closed", connection=7, cause="bad_length")`.
 
-No stack traces for what peers do wrong; what is the proxy's own fault is logged with one.
+Only the proxy's own faults are logged with a stack trace, not what peers do wrong.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ logger = logging.getLogger("kafka-wiretap")
 
 
 def log(level: int, event: str, *, trace: bool = False, **keys: object) -> None:
-    """One event. Values are printed with `str`; those with more in them than one plain word are quoted, as in JSON."""
+    """Logs one event. Values are printed with `str`; values that are not one plain word are quoted as in JSON."""
     if logger.isEnabledFor(level):
         logger.log(level, event, extra={"keys": keys}, exc_info=trace)
 
@@ -45,7 +45,7 @@ class KeyFormatter(_Events):
     def _trace(self, record: logging.LogRecord) -> str:
         if not record.exc_info or not record.exc_info[0]:
             return ""
-        # what an error says is one line of it, whatever it quotes
+        # an error's text stays one line, whatever it quotes
         said = str(record.exc_info[1])
         return "\n" + harmless_lines(self.formatException(record.exc_info).replace(said, harmless(said)))
 
@@ -64,19 +64,19 @@ class JsonFormatter(_Events):
 FORMATTERS: dict[str, type[_Events]] = {"text": KeyFormatter, "json": JsonFormatter}
 
 
-def log_to_stderr(level: str, written: str = "text", **always: object) -> None:
+def log_to_stderr(level: str, log_format: str = "text", **always: object) -> None:
     """Sends the program's events to standard error.
 
     Args:
-        level: from here on: "debug", "info", ...
-        written: "text" or "json".
+        level: the lowest level that is logged: "debug", "info", ...
+        log_format: "text" or "json".
         always: keys of every event.
     """
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(FORMATTERS[written](always))
+    handler.setFormatter(FORMATTERS[log_format](always))
     root = logging.getLogger()
     root.handlers = [handler]
-    # other libraries' chatter is not this program's
+    # other libraries log warnings only
     root.setLevel(max(logging.WARNING, logging.getLevelName(level.upper())))
     logger.setLevel(level.upper())
 
@@ -90,7 +90,7 @@ def _plain(value: object) -> object:
 
 
 def _quoted(value: object) -> str:
-    """Peers have a say in some values: whatever they hold, an event stays one line."""
+    """Quotes a value unless it is one plain word: an event stays one line, whatever peers put into it."""
     text = str(value)
     is_plain = text and text == harmless(text) and not any(character in text for character in ' "=')
     return text if is_plain else harmless_json(json.dumps(text, ensure_ascii=False))

@@ -1,9 +1,9 @@
-"""Standard error for processes that others depend on: whoever writes there waits for no reader.
+"""Standard error that never blocks its writers, for processes that others depend on.
 
 The reader of a log may hang: a collector that is stuck, a terminal that was stopped by Ctrl-S. Then the pipe takes no
-more, and who writes a line would wait with it: the event loop, so all traffic, and the signal that is to end it. Here
-lines go through a queue to a thread, in their order. What does not fit is dropped, and counted; the count is logged as
-soon as lines are read again. Because all goes this way that Python writes to `sys.stderr`, tracebacks and warnings do.
+more, and the writer of a line would block: the event loop, so all traffic, and the signal that is to end it. Here lines
+go through a queue to a thread, in their order. Lines that do not fit are dropped and counted; the count is logged as
+soon as lines are read again. This holds for all that Python writes to `sys.stderr`: also for tracebacks and warnings.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import TextIO, cast
 from proxy.log import log
 from proxy.threads import start_thread
 
-# characters of lines that wait: some thousand lines, which a reader that is well takes in milliseconds
-MOST_WAITING = 1024 * 1024
+# characters of lines that wait: some thousand lines, which a healthy reader takes in milliseconds
+MAX_WAITING = 1024 * 1024
 # how long a process that ends waits for the reader of its last lines
 LAST_SECONDS = 1.0
 
@@ -38,10 +38,10 @@ class StandardError:
     def __init__(self, file: TextIO) -> None:
         self._descriptor = file.fileno()
         self.encoding = file.encoding
-        # what has no end of a line yet
+        # text without an end of line yet
         self._begun = ""
         self._waiting: deque[str] = deque()
-        # of all that wait, the one that is being written included
+        # characters of all waiting lines, including those that are being written
         self._size = 0
         self._dropped = 0
         self._changes = threading.Condition()
@@ -56,18 +56,18 @@ class StandardError:
         return len(text)
 
     def flush(self) -> None:
-        """Nobody waits."""
+        """Does nothing: lines are written by the thread."""
 
     def fileno(self) -> int:
-        """Of the file."""
+        """The file's descriptor."""
         return self._descriptor
 
     def isatty(self) -> bool:
-        """Whether the file is a terminal."""
+        """True if the file is a terminal."""
         return os.isatty(self._descriptor)
 
-    def written(self, seconds: float) -> bool:
-        """Blocks until all is written, but no longer than this. Whether it is."""
+    def wait_written(self, seconds: float) -> bool:
+        """Blocks until all lines are written, for `seconds` at most. Returns whether they are."""
         with self._changes:
             if self._begun:
                 self._queue_begun()
@@ -75,7 +75,7 @@ class StandardError:
 
     def _queue_begun(self) -> None:
         lines, self._begun = self._begun, ""
-        if self._size + len(lines) > MOST_WAITING:
+        if self._size + len(lines) > MAX_WAITING:
             self._dropped += lines.count("\n")
             return
         self._waiting.append(lines)
@@ -87,16 +87,16 @@ class StandardError:
             with self._changes:
                 self._changes.wait_for(lambda: self._waiting)
                 lines = self._waiting[0]
-            # one by one, as several processes write to the same pipe: the kernel keeps short pieces whole
+            # one entry a write: several processes write to the same pipe, and the kernel keeps short writes whole
             self._write(lines.encode(self.encoding, self.errors))
             self._say_dropped(self._done())
 
     def _done(self) -> int:
-        """The first of those that wait is written. How many lines have been dropped, once there is room again."""
+        """Removes the entry that was written. Once the queue is half empty, returns how many lines were dropped."""
         with self._changes:
             self._size -= len(self._waiting.popleft())
             self._changes.notify_all()
-            if self._size > MOST_WAITING // 2:
+            if self._size > MAX_WAITING // 2:
                 return 0
             dropped, self._dropped = self._dropped, 0
             return dropped
@@ -110,28 +110,28 @@ class StandardError:
             try:
                 rest = rest[os.write(self._descriptor, rest) :]
             except BlockingIOError:
-                # somebody else has it open, and has said that nobody is to wait
+                # another process that shares the file has set O_NONBLOCK
                 select.select([], [self._descriptor], [])
             except OSError:
-                # the reader has gone: as for a program that writes by itself, nobody is told
+                # the reader has gone: the lines are lost, as in any other program
                 return
 
 
-def never_wait() -> None:
-    """From now on nobody in this process waits for who reads its standard error.
+def queue_standard_error() -> None:
+    """From now on no writer in this process waits for the reader of its standard error.
 
-    Where this is no file, or no thread is to be had, all stays as it was.
+    Without a file or a thread to be had, standard error stays as it is.
     """
     try:
         waiting = StandardError(sys.stderr)
     except OSError:
         return
     sys.stderr = cast(TextIO, waiting)
-    # behind the traceback of what ends the process
-    atexit.register(waiting.written, LAST_SECONDS)
+    # called after the traceback of an error that ends the process
+    atexit.register(waiting.wait_written, LAST_SECONDS)
 
 
-def all_written(seconds: float) -> None:
-    """Blocks until what was said on standard error is written, but no longer than this."""
+def flush_standard_error(seconds: float) -> None:
+    """Blocks until all lines on standard error are written, for `seconds` at most."""
     if isinstance(sys.stderr, StandardError):
-        sys.stderr.written(seconds)
+        sys.stderr.wait_written(seconds)

@@ -1,7 +1,7 @@
 """The recorder, connected with the proxy: what the command line and a worker's process share.
 
-`proxy.net` knows an observer and a command to look after; here stands what they are where traffic is recorded. The
-recorder is imported only then: a proxy that doesn't record starts without it.
+`proxy.net` knows an observer and a child command; this module makes both from the recorder. The recorder is imported
+only where traffic is recorded: a proxy that doesn't record starts without it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from proxy.net import Observer
     from recorder.capture.session import CaptureSettings
 
-# how a worker's process is started
+# the command that starts a worker's process
 WORKER = (sys.executable, "-m", "proxy.worker")
 
 
@@ -31,7 +31,7 @@ def recorder(settings: CaptureSettings | None, proxy: ProxySettings) -> tuple[Ob
     from recorder.capture.tap import compactor_command, open_tap
 
     folder = settings.folder
-    # with several, each connection says whose it is
+    # with several clusters, each connection names its own
     cluster = proxy.clusters[0].name if len(proxy.clusters) == 1 else None
     try:
         tap = open_tap(folder, replace(settings, cluster=cluster))
@@ -41,7 +41,7 @@ def recorder(settings: CaptureSettings | None, proxy: ProxySettings) -> tuple[Ob
 
 
 def check_folder(folder: Path) -> None:
-    """Whether captures can be written there, before anybody does. Raises BadSetting."""
+    """Raises BadSetting if captures can't be written to this folder."""
     from recorder.capture.session import check_writable
 
     try:
@@ -51,7 +51,7 @@ def check_folder(folder: Path) -> None:
 
 
 def share(capture: CaptureSettings | None, workers: int) -> CaptureSettings | None:
-    """One worker's part of what may wait in memory and on disk."""
+    """The capture's settings for one worker: its part of the limits on queue and spool."""
     if capture is None:
         return None
     return replace(capture, queue=-(-capture.queue // workers), spool=-(-capture.spool // workers))

@@ -1,8 +1,8 @@
-"""A worker's process: started by the parent with two files that they share, and told the rest over standard input.
+"""A worker's process: started by the parent with two files that they share; its job comes over standard input.
 
     python -m proxy.worker CHANNEL PLACES
 
-As much the outermost ring as the command line: it connects the recorder with the proxy, for the parent's settings.
+Like the command line it is part of the outermost ring: it connects the recorder with the proxy, for the job's settings.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from proxy.log import log, log_to_stderr
 from proxy.net.workers import run_worker
 from proxy.net.workers.job import read_job
 from proxy.schema.errors import BadSetting
-from proxy.standard_error import never_wait
+from proxy.standard_error import queue_standard_error
 from proxy.wiring import recorder
 
 
@@ -24,7 +24,7 @@ def main() -> int:
     try:
         job = read_job(sys.stdin.buffer)
     except EOFError:
-        # the parent was killed before it had said all
+        # the parent was killed before it had written the whole job
         return 0
     log_to_stderr(job.settings.log.level, job.settings.log.format, worker=job.number)
     try:
@@ -35,5 +35,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    never_wait()
+    queue_standard_error()
     sys.exit(main())

@@ -9,20 +9,20 @@ workers/         all of it over several processes
 
 cluster.py       one cluster: listeners and their connections
 server.py        the whole: clusters, admin page, drain
-reloading.py     settings that are read again; change.py: what they change, all of it or nothing
-stopping.py      how all of it ends, however much hangs
+reloading.py     settings that are read again; change.py: changes that are applied together or not at all
+stopping.py      how the proxy ends, however much hangs
 children.py      the process that is kept running beside the proxy
-systemd.py       what the service manager is told
-heartbeat.py     whether the event loop runs
-observer.py      who watches the bytes go by: the recorder, seen from here
+systemd.py       notifications to the service manager
+heartbeat.py     a probe that tells whether the event loop runs
+observer.py      the interface of the recorder, which is told of every byte
 blocking.py      calls that block, beside the event loop: in threads that nothing else waits for
-log_throttle.py  how loud something is logged that clients can bring about at will
+log_throttle.py  the level of log events that clients can bring about at will
 """
 
 from proxy.net.change import Change
 from proxy.net.observer import Observer, Opened
-from proxy.net.reloading import InEffect
+from proxy.net.reloading import ReloadedSettings
 from proxy.net.server import run
 from proxy.net.state.claims import StateClaims
 
-__all__ = ["Change", "InEffect", "Observer", "Opened", "StateClaims", "run"]
+__all__ = ["Change", "Observer", "Opened", "ReloadedSettings", "StateClaims", "run"]

@@ -1,7 +1,7 @@
 """Calls that block, beside the event loop: in threads, and in processes (which trio starts from threads).
 
-A thread here is nobody else's: trio's own 40 are shared by all, and what hangs in them would keep the rest from the
-recorder's last writes. Where the machine gives no thread, that is an OSError (`proxy.threads`).
+These threads are not trio's own 40, which everything shares: calls that hang there would keep the recorder from its
+last writes. Where the machine gives no thread, that is an OSError (`proxy.threads`).
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ T = TypeVar("T")
 
 
 async def in_thread(blocking: Callable[[], T], limiter: trio.CapacityLimiter | None = None) -> T:
-    """What `blocking` returns or raises. Where this is cancelled, its thread goes on alone.
+    """Returns or raises what `blocking` does. If this is cancelled, the thread goes on alone.
 
     Args:
-        limiter: how many such threads there may be at a time; None: this one waits for no other.
+        limiter: limits how many such threads run at a time; None: no limit.
 
     Raises:
-        NoThread: it was not called.
+        NoThread: `blocking` was not called.
     """
     has_begun = False
 
@@ -41,8 +41,8 @@ async def in_thread(blocking: Callable[[], T], limiter: trio.CapacityLimiter | N
         raise no_thread() from error
 
 
-async def at_last(blocking: Callable[[], None]) -> None:
-    """As `in_thread`, for what a stop has to do: where there is no thread, it is done without one."""
+async def in_thread_or_inline(blocking: Callable[[], None]) -> None:
+    """As `in_thread`, for calls that a stop must not leave out: without a thread to be had, called right here."""
     try:
         await in_thread(blocking)
     except NoThread:
@@ -50,7 +50,7 @@ async def at_last(blocking: Callable[[], None]) -> None:
 
 
 async def open_process(command: Sequence[str], **options: Any) -> trio.Process:
-    """As `trio.lowlevel.open_process`. Raises OSError: it can't be started, or there is no thread to do so."""
+    """As `trio.lowlevel.open_process`. Raises OSError: the process can't be started, or no thread is to be had."""
     try:
         return await trio.lowlevel.open_process(list(command), **options)
     except RuntimeError as error:

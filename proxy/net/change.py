@@ -1,4 +1,4 @@
-"""Things that are to be different: made together, or none of them."""
+"""Changes of settings: all are applied, or none."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ from logging import ERROR
 from proxy.log import log
 
 
-def nothing_else() -> None:
-    """Nothing more is to be done."""
+def do_nothing() -> None:
+    """Does nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One thing that is to be different. None of these waits or fails.
+    """One change that has been prepared. None of its functions waits or fails.
 
-    make: it is from now on.
-    undo: it is again what it was.
-    drop: it will never be made: gives back what has been prepared for it.
+    apply: puts the change into effect.
+    undo: puts the former state into effect again.
+    drop: gives back what has been prepared for a change that will never be applied.
     """
 
-    make: Callable[[], None]
+    apply: Callable[[], None]
     undo: Callable[[], None]
-    drop: Callable[[], None] = nothing_else
+    drop: Callable[[], None] = do_nothing
 
 
 def commit(changes: Sequence[Change]) -> bool:
-    """Makes all changes, in their order; whether they are made. If one is not, by a fault, none is."""
-    made: list[Change] = []
+    """Applies all changes, in their order; returns whether they are in effect. If one fails, by a fault, none is."""
+    applied: list[Change] = []
     try:
         for change in changes:
-            made.append(change)
-            change.make()
+            applied.append(change)
+            change.apply()
     except Exception:
         log(ERROR, "settings stay as they are: a fault", trace=True)
-        for change in reversed(made):
+        for change in reversed(applied):
             _undo(change)
         drop(changes)
         return False
@@ -51,6 +51,6 @@ def _undo(change: Change) -> None:
 
 
 def drop(changes: Sequence[Change]) -> None:
-    """None of them will be made."""
+    """Drops all changes, which will never be applied."""
     for change in changes:
         change.drop()

@@ -1,6 +1,6 @@
 """A command that is started beside the proxy and started again when it ends: the recorder's compactor.
 
-It runs in a session of its own, so that a Ctrl-C at the terminal lets it finish; the proxy does not wait for it.
+The child runs in a session of its own, so that a Ctrl-C at the terminal lets it finish. The proxy does not wait for it.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ WELL_SECONDS = 60.0
 
 
 async def look_after(command: Sequence[str], has_ended: Callable[[], None]) -> None:
-    """Keeps one process of `command` running until cancelled; then leaves it alone.
+    """Keeps one process of `command` running until cancelled; the process then goes on alone.
 
     Args:
-        has_ended: called each time that it has ended, or could not be started.
+        has_ended: called each time that the process has ended, or could not be started.
     """
     pause = FIRST_PAUSE
     while True:

@@ -1,6 +1,6 @@
-"""One cluster that the proxy stands for: its listeners, and the connections that they accept.
+"""One cluster that the proxy stands for: its listeners and their connections.
 
-A proxy has one `Cluster` for each cluster; `Common` is what they share, `Parts` what differs in a parent and in its
+A proxy has one `Cluster` for each cluster; they share a `ProxyContext`; `Parts` differ in a parent and in its
 workers. The two nurseries are the proxy's: the inner one accepts until the proxy stops, the outer one finishes what was
 accepted.
 """
@@ -24,8 +24,8 @@ from proxy.metrics.traffic import Traffic
 from proxy.net.brokers.discovery import DiscoveryQuery
 from proxy.net.brokers.nodes import Nodes, bind
 from proxy.net.brokers.upstreams import Upstreams
-from proxy.net.change import Change, nothing_else
-from proxy.net.connection.relay import TURN, Relay, Shared
+from proxy.net.change import Change, do_nothing
+from proxy.net.connection.relay import FRAMES_PER_TURN, Relay, Shared
 from proxy.net.connection.rewriting import is_rewritten
 from proxy.net.limits.connections import ConnectionLimit, TooManyConnections
 from proxy.net.limits.held_bytes import HeldBytes
@@ -36,8 +36,8 @@ from proxy.net.observer import Observer, Opened
 from proxy.net.sockets.proxy_header import Gone, NoHeader, read_header
 from proxy.net.sockets.proxy_protocol import Route
 from proxy.net.sockets.streams import PeerLost, Stream, accepted
-from proxy.net.sockets.tls import Followed, NoHandshake, Secured, UnknownName, secured, towards_client
-from proxy.net.state.file import NotAState, State, read_state, unreadable
+from proxy.net.sockets.tls import ClusterTls, LiveCredentials, NoHandshake, UnknownName, cluster_tls, towards_client
+from proxy.net.state.file import NotAState, SavedState, read_state, unreadable
 from proxy.rewrite import addresses, api_versions
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
@@ -47,14 +47,14 @@ from proxy.wire.apis import MessageKind
 from proxy.wire.dialects import Dialect
 from proxy.wire.keys import API_VERSIONS, SASL_HANDSHAKE
 
-# how long to wait for a connection to end where accept() fails with EMFILE and the like
+# the pause after accept() has failed with EMFILE and the like: a connection may end meanwhile
 ACCEPT_PAUSE = 0.1
-# known nodes whose listeners are opened before the proxy says that it listens: more than any cluster of today has, and
-# they open within a second. A free port among ten thousand that are taken costs the kernel milliseconds
-MOST_AT_START = 1000
+# known nodes whose listeners are opened before the proxy reports that it listens: more than any cluster of today has,
+# opened within a second. To find a free port among ten thousand taken ones costs the kernel milliseconds
+MAX_AT_START = 1000
 # a client that reads the end of its connection closes it at once; the proxy waits no longer for one that hangs
 LINGER_SECONDS = 5.0
-# ends after which the client may not have taken all that was sent to it
+# causes of an end after which the client may not have read all that was sent to it
 LINGERING = frozenset(Cause) - {
     Cause.CLIENT_CLOSED,
     Cause.CLIENT_RESET,
@@ -67,12 +67,12 @@ LINGERING = frozenset(Cause) - {
     Cause.BAD_PROXY_HEADER,
     Cause.UNTRUSTED,
 }
-# ends after which the broker may have responses on their way that nobody reads. A connection that is closed with these
-# unread is reset, and requests that the broker has not taken yet (acks=0) are lost
+# causes of an end after which responses of the broker may still arrive. A connection that is closed with unread ones is
+# reset, and requests that the broker has not read yet (acks=0) are lost
 FLUSHED = frozenset(
     (Cause.CLIENT_RESET, Cause.CLIENT_LOST, Cause.STALLED, Cause.UNEXPECTED_RESPONSE, Cause.NOT_REWRITABLE)
 )
-# how clients leave a broker that takes their connections and answers nothing
+# causes with which clients leave a broker that takes their connections and never answers
 GIVEN_UP = frozenset((Cause.CLIENT_CLOSED, Cause.CLIENT_RESET, Cause.CLIENT_LOST))
 
 
@@ -81,7 +81,7 @@ def routes(dialect: Dialect = Dialect.KAFKA) -> Routes:
     if dialect is Dialect.KAFKA_07:
         return Routes07()
     return Routes(
-        # a handshake holds no secret, but says whose name stands in the tokens behind it
+        # a handshake holds no secret, but its mechanism tells how to read the tokens behind it
         mark_request=lambda key, version: key == SASL_HANDSHAKE or _holds_secret("request", key, version),
         mark_response=lambda key, version: is_rewritten(key, version) or _holds_secret("response", key, version),
         # the recorder looks for the secrets in these; in those of unknown versions it masks everything
@@ -99,78 +99,78 @@ def _holds_secret(kind: MessageKind, key: int, version: int) -> bool:
 
 
 def _is_refused(key: int, version: int) -> bool:
-    """Whether the response would name brokers where the proxy does not know to look."""
+    """True if the response may name brokers in fields that the proxy does not know."""
     newest = addresses.newest(key)
     return newest is not None and version > newest
 
 
 @dataclass(frozen=True, slots=True)
-class Common:
-    """Everything that all clusters of a proxy use together.
+class ProxyContext:
+    """Everything that all clusters of a proxy share.
 
     Args:
         numbers: the connections' numbers.
         held: the limit on bytes held in all connections.
         limit: the limit on connections.
-        room: where sockets wait for the observer.
+        backpressure: has sockets wait for an observer that is full.
         stopping: set once the proxy is to stop.
         accepting: the nursery that ends once the proxy is to stop.
-        connections: the nursery in which connections come to their end.
-        seed: a number that all processes of this proxy have in common, and no other proxy.
+        connections: the nursery in which connections finish.
+        seed: a number that all processes of this proxy share, and no other proxy has.
     """
 
     numbers: Iterator[int]
     held: HeldBytes
     limit: ConnectionLimit
     observer: Observer | None
-    room: RecorderBackpressure | None
+    backpressure: RecorderBackpressure | None
     stopping: trio.Event
     accepting: trio.Nursery
     connections: trio.Nursery
     seed: int = 0
 
 
-# takes the next client of a listener: its socket, and where it comes from
+# accepts the next client of a listener: its socket and its address
 Accept = Callable[[trio.SocketListener], Awaitable[tuple[trio.socket.SocketType, Any]]]
 # accepts on a listener for a node, or None for bootstrap, from now on
 Serve = Callable[[trio.SocketListener, int | None], None]
 
 
 async def accept_next(listener: trio.SocketListener) -> tuple[trio.socket.SocketType, Any]:
-    """See `Accept`. Takes the client as soon as it is there."""
+    """See `Accept`. Accepts the client as soon as it connects."""
     return await listener.socket.accept()
 
 
 class Parts(NamedTuple):
     """The parts of a cluster that differ in a proxy of one process, in a parent and in a worker.
 
-    nodes: makes the node table; each listener that the table opens goes to the `Serve`.
-    upstreams: makes the way to the brokers of these nodes.
-    serve: takes the listeners; None: the cluster accepts on them itself.
-    accept: takes the next client of a listener.
+    nodes: makes the node table, which hands each listener that it opens to the `Serve`.
+    upstreams: makes the `Upstreams` of these nodes.
+    serve: called with each listener; None: the cluster accepts on it itself.
+    accept: accepts the next client of a listener.
     opened, closed: called when a connection begins, and when it has ended.
     """
 
     nodes: Callable[[Serve], Nodes]
-    upstreams: Callable[[Nodes, Followed | None, DiscoveryQuery], Upstreams]
+    upstreams: Callable[[Nodes, LiveCredentials | None, DiscoveryQuery], Upstreams]
     serve: Serve | None = None
     accept: Accept = accept_next
-    opened: Callable[[], None] = nothing_else
-    closed: Callable[[], None] = nothing_else
+    opened: Callable[[], None] = do_nothing
+    closed: Callable[[], None] = do_nothing
 
 
-def own_parts(settings: ClusterSettings, common: Common, reserved: tuple[range, ...] = ()) -> Parts:
-    """The parts of a proxy of one process. `reserved`: ports that are other clusters'."""
+def own_parts(settings: ClusterSettings, context: ProxyContext, reserved: tuple[range, ...] = ()) -> Parts:
+    """The parts of a proxy of one process. `reserved`: ports of other clusters."""
     return Parts(
-        nodes=lambda serve: Nodes(settings, serve, known_nodes(settings), common.observer, reserved),
+        nodes=lambda serve: Nodes(settings, serve, known_nodes(settings), context.observer, reserved),
         upstreams=partial(Upstreams, settings),
     )
 
 
-def known_nodes(settings: ClusterSettings) -> State:
-    """What the cluster's state file says. Raises BadSetting."""
+def known_nodes(settings: ClusterSettings) -> SavedState:
+    """The state in the cluster's state file. Raises BadSetting."""
     if settings.state is None:
-        return State()
+        return SavedState()
     try:
         return read_state(settings.state)
     except (NotAState, OSError) as error:
@@ -180,7 +180,7 @@ def known_nodes(settings: ClusterSettings) -> State:
 class Arrival(NamedTuple):
     """A client that was accepted: the route of its connection, and the node and the listener that it connected to.
 
-    entering: the time until header and handshake have said who the client is.
+    entering: cancels the connection until header and handshake have told who the client is.
     """
 
     client: Stream
@@ -193,21 +193,21 @@ class Arrival(NamedTuple):
 class Cluster:
     """Everything of one cluster, from start to stop."""
 
-    def __init__(self, settings: ClusterSettings, common: Common, parts: Parts) -> None:
+    def __init__(self, settings: ClusterSettings, context: ProxyContext, parts: Parts) -> None:
         self.name = settings.name
         self.traffic = Traffic()
         self._settings = settings
-        self._common = common
+        self._context = context
         self._parts = parts
         self._routes = routes(settings.dialect)
-        self._secured = secured(settings)
-        self._question = DiscoveryQuery(common.seed, settings.name)
-        self._news = LogThrottle()
+        self._tls = cluster_tls(settings)
+        self._discovery = DiscoveryQuery(context.seed, settings.name)
+        self._log_throttle = LogThrottle()
         self._serve = parts.serve or self.accept_on
         self.nodes = parts.nodes(self._serve)
-        self.upstreams = parts.upstreams(self.nodes, self._secured.upstream, self._question)
-        of_all = (common.held, common.observer, common.room)
-        self._shared = Shared(settings, self.nodes, self.traffic, *of_all, self._news, self._question)
+        self.upstreams = parts.upstreams(self.nodes, self._tls.upstream, self._discovery)
+        of_all = (context.held, context.observer, context.backpressure, self._log_throttle, self._discovery)
+        self._shared = Shared(settings, self.nodes, self.traffic, *of_all)
         self._limit = ConnectionLimit(settings.connection_limit, self.name)
         self._address_limit = ConnectionLimit(settings.address_limit, self.name)
         self._relays: set[Relay] = set()
@@ -219,7 +219,7 @@ class Cluster:
     async def listen(self) -> Address:
         """Opens the listeners of all known nodes; returns the bootstrap listener's address. Raises BadSetting.
 
-        Of very many known nodes, the listeners behind the first `MOST_AT_START` are opened later.
+        Listeners of known nodes beyond the first `MAX_AT_START` are opened later.
         """
         for warning in self._settings.node_map.warnings:
             log(WARNING, warning, cluster=self.name)
@@ -231,36 +231,36 @@ class Cluster:
         known = self.nodes.known
         if self._settings.state is not None:
             log(INFO, "nodes are kept", cluster=self.name, state=self._settings.state, known=len(known))
-        await self.nodes.listen_for_known(known[:MOST_AT_START])
-        self._common.accepting.start_soon(self.nodes.listen_for_known, known[MOST_AT_START:])
-        self._common.accepting.start_soon(self.upstreams.keep_asking)
+        await self.nodes.listen_for_known(known[:MAX_AT_START])
+        self._context.accepting.start_soon(self.nodes.listen_for_known, known[MAX_AT_START:])
+        self._context.accepting.start_soon(self.upstreams.keep_discovering)
         self.watch_idle()
         return listening
 
     def watch_idle(self) -> None:
         """Ends connections on which nothing moves, from now on, if the settings say so."""
         if self._settings.idle_seconds is not None:
-            self._common.accepting.start_soon(end_idle, self._relays, self._settings.idle_seconds)
+            self._context.accepting.start_soon(end_idle, self._relays, self._settings.idle_seconds)
 
-    def read(self, settings: ClusterSettings) -> Secured | None:
-        """The certificates of these settings; None where they are the present ones. Blocks. Raises BadSetting."""
+    def read(self, settings: ClusterSettings) -> ClusterTls | None:
+        """The certificates that new settings name; None if nothing changes. Blocks. Raises BadSetting."""
         same = (settings.tls, settings.upstream_tls) == (self._settings.tls, self._settings.upstream_tls)
-        return None if same else secured(settings)
+        return None if same else cluster_tls(settings)
 
-    async def prepared(self, settings: ClusterSettings, found: Secured | None) -> list[Change]:
+    async def prepared(self, settings: ClusterSettings, found: ClusterTls | None) -> list[Change]:
         """The changes that put new settings into effect. Raises BadSetting.
 
         Args:
             found: the result of `read` for these settings.
         """
         new = replace(self._settings, tls=settings.tls, upstream_tls=settings.upstream_tls)
-        take = partial(self._take, new, found if found is not None else self._secured)
-        put_back = partial(self._take, self._settings, self._secured)
+        take = partial(self._take, new, found if found is not None else self._tls)
+        put_back = partial(self._take, self._settings, self._tls)
         return [await self.nodes.prepared(settings.node_map), Change(take, put_back)]
 
-    def _take(self, settings: ClusterSettings, secured: Secured) -> None:
-        self._settings, self._secured = settings, secured
-        self.upstreams.take(settings, secured.upstream)
+    def _take(self, settings: ClusterSettings, cluster_tls: ClusterTls) -> None:
+        self._settings, self._tls = settings, cluster_tls
+        self.upstreams.take(settings, cluster_tls.upstream)
 
     def _listen(self) -> Address:
         wanted = self._settings.listen
@@ -271,15 +271,15 @@ class Cluster:
             right = "a free port of this machine, for example ", Setting("listen", "127.0.0.1:19092")
             raise BadSetting(Fault(wrong, right)) from error
         listening = Address(wanted.host, sock.getsockname()[1])
-        self.nodes.bootstrap_at(sock, listening)
+        self.nodes.add_bootstrap(sock, listening)
         self._serve(trio.SocketListener(trio.socket.from_stdlib_socket(sock)), self._settings.node_map.own)
         return listening
 
     def drain(self) -> None:
-        """Has connections end at their next frame boundary, once what is in flight is answered."""
+        """Has connections end at their next frame boundary, once the requests in flight are answered."""
         for relay in set(self._relays):
             relay.drain()
-        # clients that are still entering have nothing in flight
+        # connections that are still entering have nothing in flight
         for scope in set(self._entering):
             scope.cancel()
 
@@ -295,12 +295,12 @@ class Cluster:
         return sum(not relay.is_idle for relay in self._relays)
 
     def accept_on(self, listener: trio.SocketListener, node_id: int | None) -> None:
-        """See `Serve`. The socket listens already, so nobody is turned away until the task runs."""
-        if self._common.stopping.is_set():
-            # a response in flight names a new node: its listener is closed like all others
+        """See `Serve`. The socket listens already, so no client is refused before the task runs."""
+        if self._context.stopping.is_set():
+            # a response in flight has named a new node: its listener is closed like all others
             listener.socket.close()
         else:
-            self._common.accepting.start_soon(self._accept_all, listener, node_id)
+            self._context.accepting.start_soon(self._accept_all, listener, node_id)
 
     async def _accept_all(self, listener: trio.SocketListener, node_id: int | None) -> None:
         here = str(Address(*listener.socket.getsockname()[:2]))
@@ -327,7 +327,7 @@ class Cluster:
                 self._begin(arrival)
 
     def _arrived(self, sock: trio.socket.SocketType, peer: Any, node_id: int | None, here: str) -> Arrival:
-        """A client's connection as it begins. Raises OSError, or a fault: then it is closed."""
+        """The arrival of an accepted client. Raises OSError, or any fault; the socket is then closed."""
         try:
             route = Route(Address(*peer[:2]), Address(*sock.getsockname()[:2]))
             client = self._stream(sock, str(route.client))
@@ -339,7 +339,7 @@ class Cluster:
     def _stream(self, sock: trio.socket.SocketType, client: str) -> Stream:
         plain = accepted(sock, client, self._settings.keepalive_seconds)
         try:
-            return towards_client(plain, self._secured.listener)
+            return towards_client(plain, self._tls.listener)
         except BaseException:
             plain.close()
             raise
@@ -348,7 +348,7 @@ class Cluster:
         """Counts the connection as open, until `_connection` ends."""
         self._open += 1
         self._parts.opened()
-        self._common.connections.start_soon(self._connection, arrival)
+        self._context.connections.start_soon(self._connection, arrival)
 
     async def _connection(self, arrival: Arrival) -> None:
         """One client, from its first byte to its last."""
@@ -365,13 +365,13 @@ class Cluster:
 
     async def _served(self, arrival: Arrival) -> Cause:
         """Serves a connection and counts it. A fault in a connection ends no other."""
-        number = next(self._common.numbers)
-        talk = Conversation(self._routes, self._settings.limits, most_frames=TURN)
+        number = next(self._context.numbers)
+        talk = Conversation(self._routes, self._settings.limits, most_frames=FRAMES_PER_TURN)
         # the cause that stands if this task is cancelled
         cause = Cause.DRAIN_DEADLINE
         self.traffic.opened()
         try:
-            with self._common.limit.place(), self._limit.place():
+            with self._context.limit.admit(), self._limit.admit():
                 self._entering.add(arrival.entering)
                 with arrival.entering:
                     cause = await self._let_in(number, arrival, talk)
@@ -394,7 +394,7 @@ class Cluster:
         client, route = arrival.client, arrival.route
         trusted = self._settings.accept_proxy and self._settings.trusts(route.client.host)
         if self._settings.accept_proxy and not trusted and self._settings.others is Others.REFUSED:
-            self._say_refused("no load balancer that is trusted", arrival, "")
+            self._log_refused("no load balancer that is trusted", arrival, "")
             return Cause.UNTRUSTED
         if trusted:
             try:
@@ -404,10 +404,10 @@ class Cluster:
             except PeerLost:
                 return Cause.CLIENT_RESET
             except NoHeader as reason:
-                self._say_refused("no header of the PROXY protocol", arrival, str(reason))
+                self._log_refused("no header of the PROXY protocol", arrival, str(reason))
                 return Cause.BAD_PROXY_HEADER
             client.peer = str(route.client)
-        with self._address_limit.place(route.client.host):
+        with self._address_limit.admit(route.client.host):
             return await self._connected(number, arrival._replace(route=route), talk)
 
     async def _connected(self, number: int, arrival: Arrival, talk: Conversation) -> Cause:
@@ -415,7 +415,7 @@ class Cluster:
         try:
             await client.handshake(self._settings.tls_seconds)
         except NoHandshake as reason:
-            self._say_refused("no TLS with a client", arrival, str(reason))
+            self._log_refused("no TLS with a client", arrival, str(reason))
             return Cause.UNKNOWN_NAME if isinstance(reason, UnknownName) else Cause.TLS_HANDSHAKE
         self._entering.discard(arrival.entering)
         # the handshake has refused names that mean no node
@@ -427,10 +427,10 @@ class Cluster:
         facts = Opened(*at, client.is_tls, self.name, client.principal)
         try:
             if self.upstreams.opened(broker.peer):
-                self._common.connections.start_soon(self.upstreams.ask_whether_it_leads_back, broker.peer)
+                self._context.connections.start_soon(self.upstreams.check_for_loop, broker.peer)
             cause = await self._relayed(Relay(number, client, broker, talk, self._shared), talk, facts)
             if cause in GIVEN_UP and talk.in_flight and not talk.offsets[Direction.RESPONSE]:
-                self.upstreams.bootstrap.was_silent(broker.peer)
+                self.upstreams.bootstrap.report_silent(broker.peer)
             if cause in FLUSHED:
                 await broker.finish(LINGER_SECONDS)
             return cause
@@ -439,25 +439,25 @@ class Cluster:
             broker.close()
 
     def _named(self, arrival: Arrival) -> dict[str, Any]:
-        """The node that a client wants, for the log, if it wants one and that could be told."""
+        """The node that a client wants, as a key for the log; {} if that is not known."""
         node_id = arrival.node_id
         with suppress(ValueError):
             node_id = self._settings.node_map.meant(node_id, arrival.client.server_name)
         return {} if node_id is None else {"node": node_id}
 
-    def _say_refused(self, event: str, arrival: Arrival, reason: str) -> None:
-        """Logs why a client is not let in: as a warning when that is news."""
-        level, client = self._news.level(reason), arrival.client
+    def _log_refused(self, event: str, arrival: Arrival, reason: str) -> None:
+        """Logs why a client is refused: as a warning unless the reason was logged lately."""
+        level, client = self._log_throttle.level(reason), arrival.client
         name: dict[str, Any] = {} if client.server_name is None else {"asked_for": client.server_name}
         log(level, event, listener=arrival.listener, client=client.peer, **name, reason=reason)
 
     async def _relayed(self, relay: Relay, talk: Conversation, facts: Opened) -> Cause:
-        observer = self._common.observer
+        observer = self._context.observer
         if observer is not None:
             observer.opened(facts, talk)
         self._relays.add(relay)
         try:
-            if self._common.stopping.is_set():
+            if self._context.stopping.is_set():
                 relay.drain()
             return await relay.run()
         finally:

@@ -1,7 +1,7 @@
-"""Who watches the bytes go by: the recorder, seen from the proxy.
+"""The recorder as the proxy sees it: an observer that is told of every byte.
 
-The proxy knows these few methods and nothing of what stands behind them. None of them may block or raise for what
-happens on a disk; `counters` and `close` alone block, and are called in threads.
+The proxy knows these few methods and nothing behind them. None of them raises because of a disk, and only `counters`
+and `close` block: they are called in threads.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from proxy.conversation import Cause, Conversation, Direction, Step
 class Opened:
     """A client's connection with the broker's connection opened for it. Times are `time.monotonic_ns()`.
 
-    `tls`: whether the client speaks it. `principal`: the subject of the certificate that it has shown.
+    `tls`: whether the client speaks TLS. `principal`: the subject of the client's certificate.
     """
 
     connection: int
@@ -36,13 +36,13 @@ class Observer(Protocol):
 
     @property
     def full(self) -> bool:
-        """Whether a socket should wait until there is room (`when_room`)."""
+        """True if sockets should wait until the observer takes more (`when_not_full`)."""
 
     def opened(self, facts: Opened, talk: Conversation) -> None:
-        """A client's connection has a broker's. `talk` is what will frame it; it is only to be read."""
+        """A client's connection has a broker connection. `talk` will frame its bytes; the observer only reads it."""
 
     def arrived(self, connection: int, direction: Direction, chunk: bytes, at_ns: int, step: Step) -> None:
-        """`chunk` was read from a socket; `step` is what the conversation made of it."""
+        """`chunk` was read from a socket; `step`: the conversation's parse of it."""
 
     def made(self, connection: int, correlation_id: int, frame: bytes, at_ns: int) -> None:
         """The proxy answers a request itself; the frame has its length in front."""
@@ -57,20 +57,20 @@ class Observer(Protocol):
         """A node was found, or has moved."""
 
     def choice(self, recording: Any) -> tuple[Callable[[], None], Callable[[], None]]:
-        """Settings of the recorder's that were read again: what has those change that can, and what undoes that."""
+        """The functions that put the recorder's reloaded settings into effect, where they can change, and undo that."""
 
-    def when_room(self, call: Callable[[], None]) -> None:
-        """Has `call` called once, in any thread, as soon as there may be room again or nothing will be recorded."""
+    def when_not_full(self, call: Callable[[], None]) -> None:
+        """Calls `call` once, in any thread, as soon as `full` may be False or nothing will be recorded any more."""
 
     def counters(self) -> Mapping[str, float]:
         """Numbers for the metrics, by name; called in any thread."""
 
     def child_ended(self) -> None:
-        """The process that runs beside the proxy for it has ended, and is started again."""
+        """The observer's child process has ended, and is started again."""
 
     @property
     def unwritten(self) -> int:
-        """Bytes of traffic that it has taken and that are not on the disk yet."""
+        """Bytes of traffic that the observer has taken and that are not on the disk yet."""
 
     def close(self) -> None:
-        """Writes what is left. Blocks, as long as the disk does; so it is called in a thread that may be abandoned."""
+        """Writes what is queued. Blocks as long as the disk does, so it is called in a thread that may be abandoned."""

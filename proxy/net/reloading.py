@@ -1,11 +1,11 @@
-"""Settings that are read again at SIGHUP: taken whole, or not at all, while everything else goes on.
+"""Reads settings again at SIGHUP: all take effect, or none, while traffic goes on.
 
     read       the sources and the files that they name, in a thread: they may be on a disk that hangs
-    prepare    all else that may fail or wait: new listeners, the workers' consent
-    commit     what can neither fail nor wait. Should it fail all the same, by a fault, it is undone
+    prepare    all other steps that may fail or wait: new listeners, the workers' consent
+    commit     steps that neither fail nor wait. If one fails all the same, by a fault, all are undone
 
-Whatever goes wrong is said in the log, and the settings stay as they are. A SIGHUP that comes meanwhile is heeded
-afterwards; however many come, once.
+Whatever goes wrong is logged, and the settings stay as they are. SIGHUPs that come meanwhile are handled afterwards, as
+one.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ import trio
 from proxy.config import ProxySettings
 from proxy.log import log
 from proxy.net.blocking import in_thread
-from proxy.net.change import Change, commit, drop, nothing_else
+from proxy.net.change import Change, commit, do_nothing, drop
 from proxy.net.systemd import Systemd
 from proxy.schema.errors import BadSetting
 from proxy.threads import NoThread
 
-# a file takes milliseconds, or is on a disk that hangs
+# reading takes milliseconds, or the disk hangs
 READ_SECONDS = 10.0
 
 T = TypeVar("T")
 
 
-class InEffect(NamedTuple):
-    """Settings that were read again. `recording`: the recorder's, in words of its own.
+class ReloadedSettings(NamedTuple):
+    """Settings that were read again. `recording`: the recorder's own settings.
 
-    taken: what else is to be different with them, for whoever has read them.
+    taken: a further change of the reader's, which takes effect with them.
     """
 
     settings: ProxySettings
     recording: Any = None
-    taken: Change = Change(nothing_else, nothing_else)
+    taken: Change = Change(do_nothing, do_nothing)
 
 
-# what is to be in effect from now on, unless somebody refuses it; blocks. Raises BadSetting
-Reload = Callable[[], InEffect]
+# reads the settings that are to take effect; blocks. Raises BadSetting
+Reload = Callable[[], ReloadedSettings]
 
 
 class ReadingThread:
@@ -55,7 +55,7 @@ class ReadingThread:
         """The result of a call that blocks.
 
         Raises:
-            BadSetting: by the call; or it takes too long, an earlier call still hangs, or there is no thread.
+            BadSetting: by the call; or the call takes too long, an earlier one still hangs, or there is no thread.
         """
         with trio.move_on_after(READ_SECONDS):
             try:
@@ -66,12 +66,12 @@ class ReadingThread:
 
 
 class Reloading:
-    """Heeds SIGHUP.
+    """Handles SIGHUP.
 
     Args:
-        prepare: has all changes prepared. Raises BadSetting: nothing is to change.
-        systemd: is told.
-        stopping: from then on nothing changes any more.
+        prepare: prepares all changes. Raises BadSetting: nothing is to change.
+        systemd: is notified.
+        stopping: once set, nothing changes any more.
     """
 
     def __init__(self, prepare: Callable[[], Awaitable[list[Change]]], systemd: Systemd, stopping: trio.Event) -> None:
@@ -85,7 +85,7 @@ class Reloading:
         self._asked.set()
 
     async def run(self) -> None:
-        """Until cancelled. Called once everything listens."""
+        """Handles SIGHUPs until cancelled. Called once everything listens."""
         while True:
             await self._asked.wait()
             self._asked = trio.Event()
@@ -101,7 +101,7 @@ class Reloading:
             for line in error.lines:
                 log(ERROR, "settings stay as they are", reason=line)
         except Exception:
-            # a fault of the proxy's own must not end what it carries
+            # a fault of the proxy's own must not end its connections
             log(ERROR, "settings stay as they are: a fault", trace=True)
         else:
             self._take(changes)

@@ -1,7 +1,7 @@
-"""The proxy as a whole: its clusters, the admin page, and how all of it stops.
+"""The proxy as a whole: its clusters, the admin page, and how it stops.
 
-Two nurseries: the inner one accepts, the outer one finishes what was accepted. SIGTERM ends the inner one; exchanges
-in flight get `drain_seconds`, or until a second SIGTERM; then the observer writes what it has, and `run` returns. See
+Two nurseries: the inner one accepts connections, the outer one finishes them. SIGTERM ends the inner one. Exchanges in
+flight get `drain_seconds`, or until a second SIGTERM. Then the observer writes what it has, and `run` returns. See
 stopping.py for how long that may take.
 """
 
@@ -26,18 +26,18 @@ from proxy.config import ClusterSettings, ProxySettings
 from proxy.log import log
 from proxy.metrics.admin import Probe, Server, admin_app, serve_admin
 from proxy.metrics.collector import ClusterNumbers, registry
-from proxy.net.blocking import at_last
-from proxy.net.change import Change, drop, nothing_else
+from proxy.net.blocking import in_thread_or_inline
+from proxy.net.change import Change, do_nothing, drop
 from proxy.net.children import look_after
-from proxy.net.cluster import Cluster, Common, own_parts
+from proxy.net.cluster import Cluster, ProxyContext, own_parts
 from proxy.net.heartbeat import Heartbeat
 from proxy.net.limits.connections import ConnectionLimit
 from proxy.net.limits.held_bytes import HeldBytes
 from proxy.net.limits.recorder_backpressure import RecorderBackpressure
 from proxy.net.observer import Observer
-from proxy.net.reloading import InEffect, ReadingThread, Reload, Reloading
+from proxy.net.reloading import ReadingThread, Reload, ReloadedSettings, Reloading
 from proxy.net.sockets.lookups import Lookups
-from proxy.net.sockets.tls import Secured
+from proxy.net.sockets.tls import ClusterTls
 from proxy.net.sockets.waits import waits
 from proxy.net.stopping import (
     EXIT_CLEAN,
@@ -47,35 +47,35 @@ from proxy.net.stopping import (
     LastResort,
     Stop,
     Urgency,
-    leave,
+    exit_now,
 )
 from proxy.net.systemd import Systemd
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
 from proxy.schema.faults import Fault, Setting
-from proxy.tls.contexts import is_name
+from proxy.tls.contexts import is_bad_server_name
 
-# nodes are written, and files released, within milliseconds, or the disk hangs
+# state files are written and released within milliseconds, or the disk hangs
 RELEASE_SECONDS = 1.0
-# what connections take to end that wait for nothing, however short the deadline is
-MOMENT = 0.2
+# connections that wait for nothing take less to end: they get this however short the drain is
+MIN_DRAIN = 0.2
 
 
 # the clusters' bootstrap listeners by name, and the admin page's address
 Ready = Callable[[Mapping[str, Address], Address | None], None]
 
 
-def nobody(listening: Mapping[str, Address], metrics: Address | None) -> None:
-    """Nobody wants to know."""
+def ignore_ready(listening: Mapping[str, Address], metrics: Address | None) -> None:
+    """The default of `ready`."""
 
 
 def run(
     settings: ProxySettings,
     observer: Observer | None = None,
     child: Sequence[str] | None = None,
-    ready: Ready = nobody,
+    ready: Ready = ignore_ready,
     reload: Reload | None = None,
-    released: Callable[[], None] = nothing_else,
+    released: Callable[[], None] = do_nothing,
 ) -> int:
     """Runs a proxy until SIGTERM or SIGINT.
 
@@ -84,10 +84,10 @@ def run(
         child: a command to keep running meanwhile, for the observer.
         ready: called once, when everything listens.
         reload: called at each SIGHUP, in a thread.
-        released: called in a thread once the proxy listens no more, and will not write its state files again.
+        released: called in a thread once the proxy does not listen any more, and has written its state files.
 
     Returns:
-        0; 1 when the deadline of the drain cut something off, or what was to be recorded could not be written in time.
+        0; 1 when the deadline of the drain cut something off, or the recorder could not write everything in time.
 
     Raises:
         BadSetting: an address can't be listened on.
@@ -98,17 +98,17 @@ def run(
 def run_proxy(proxy: Proxy) -> int:
     """Runs a proxy of any kind; see `run`."""
     _allow_many_connections()
-    _leave_what_is_loaded()
-    sys.unraisablehook = _heed_unraisable
+    _freeze_loaded_objects()
+    sys.unraisablehook = _log_unraisable
     proxy.last_resort = LastResort()
     try:
         code = trio.run(proxy.run)
         if proxy.hangs:
-            leave(code)
+            exit_now(code)
         return code
     except BaseExceptionGroup as group:
-        # what turns out to be wrong inside nurseries comes out wrapped
-        wrong = _first(group, BadSetting)
+        # nurseries wrap their errors in groups
+        wrong = _find_error(group, BadSetting)
         if wrong is None:
             raise
     finally:
@@ -116,32 +116,30 @@ def run_proxy(proxy: Proxy) -> int:
     raise wrong
 
 
-def _first(group: BaseExceptionGroup[BaseException], kind: type[BadSetting]) -> BadSetting | None:
+def _find_error(group: BaseExceptionGroup[BaseException], kind: type[BadSetting]) -> BadSetting | None:
     for error in group.exceptions:
-        found = _first(error, kind) if isinstance(error, BaseExceptionGroup) else error
+        found = _find_error(error, kind) if isinstance(error, BaseExceptionGroup) else error
         if isinstance(found, kind):
             return found
     return None
 
 
 def _allow_many_connections() -> None:
-    """Each takes two files; the usual limit of 1024 is for programs that use select()."""
+    """Raises the limit on open files. A connection takes two; the usual limit of 1024 is for programs with select()."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-def _leave_what_is_loaded() -> None:
-    """Whatever has been loaded lives as long as the process: to look through it for garbage again and again would hold
-    up everybody for 20 ms each time.
-    """
+def _freeze_loaded_objects() -> None:
+    """Keeps the garbage collector from loaded modules: looking through them would stop everything for 20 ms."""
     gc.collect()
     gc.freeze()
 
 
-def _heed_unraisable(unraisable: sys.UnraisableHookArgs) -> None:
-    """Python prints what it can't raise, with a stack trace: what peers do wrong needs none."""
-    if is_name(unraisable):
+def _log_unraisable(unraisable: sys.UnraisableHookArgs) -> None:
+    """Logs an error that Python can't raise. Python would print a stack trace, even for a peer's fault."""
+    if is_bad_server_name(unraisable):
         log(DEBUG, "client asks for a name that is no text")
     else:
         sys.__unraisablehook__(unraisable)
@@ -150,7 +148,7 @@ def _heed_unraisable(unraisable: sys.UnraisableHookArgs) -> None:
 class Proxy:
     """Everything that runs between start and stop, once; see `run` for the arguments.
 
-    last_resort: ends the process when the proxy does not end in time; None: nothing does.
+    last_resort: ends the process if the proxy does not end in time; None: nothing does.
     hangs: whether a thread of the proxy still runs when the proxy has ended.
     """
 
@@ -159,9 +157,9 @@ class Proxy:
         settings: ProxySettings,
         observer: Observer | None = None,
         child: Sequence[str] | None = None,
-        ready: Ready = nobody,
+        ready: Ready = ignore_ready,
         reload: Reload | None = None,
-        released: Callable[[], None] = nothing_else,
+        released: Callable[[], None] = do_nothing,
     ) -> None:
         self._settings = settings
         self._observer = observer
@@ -169,7 +167,7 @@ class Proxy:
         self._ready = ready
         self._reload = reload
         self._released = released
-        # how to record, in words of the recorder's
+        # the recorder's own settings
         self._recording: Any = None
         self._stop = Stop()
         self.last_resort: LastResort | None = None
@@ -179,7 +177,7 @@ class Proxy:
         self._reloading = Reloading(self._prepare, self._systemd, self._stop.begun)
         # the number of the first connection
         self._first_number = 1
-        # see `Common`
+        # see `ProxyContext`
         self._seed = secrets.randbits(31)
         self.clusters: tuple[Cluster, ...] = ()
 
@@ -214,13 +212,13 @@ class Proxy:
         """See `Stop.ask`. Tells systemd and the last resort how long the end takes at most."""
         self._stop.ask(urgency)
         hurried = self._stop.hurried.is_set()
-        seconds = HURRIED_STOP_SECONDS if hurried else max(self._settings.drain_seconds, MOMENT) + STOP_SECONDS
+        seconds = HURRIED_STOP_SECONDS if hurried else max(self._settings.drain_seconds, MIN_DRAIN) + STOP_SECONDS
         self._systemd.stopping(seconds)
         if self.last_resort is not None:
             self.last_resort.end_within(seconds)
 
     async def _end_recording(self, observer: Observer) -> None:
-        self.hangs = not await self._stop.last_words(observer.close)
+        self.hangs = not await self._stop.close_recorder(observer.close)
         if self.hangs:
             log(ERROR, "the recorder does not end: what it has not written is lost", bytes=observer.unwritten)
 
@@ -228,14 +226,14 @@ class Proxy:
         """The changes that put the present settings into effect. Raises BadSetting."""
         return await self._prepared(*await self._reading_thread.call(self._read))
 
-    def _read(self) -> tuple[InEffect, list[Secured | None]]:
+    def _read(self) -> tuple[ReloadedSettings, list[ClusterTls | None]]:
         """The present settings, and the certificates of each cluster. Blocks. Raises BadSetting."""
         assert self._reload is not None
         new = self._reload()
         return new, self._read_files(new.settings)
 
-    def _read_files(self, settings: ProxySettings) -> list[Secured | None]:
-        found: list[Secured | None] = []
+    def _read_files(self, settings: ProxySettings) -> list[ClusterTls | None]:
+        found: list[ClusterTls | None] = []
         wrong: list[str] = []
         for cluster, chosen in zip(self.clusters, settings.clusters, strict=True):
             try:
@@ -246,7 +244,7 @@ class Proxy:
             raise BadSetting(*wrong)
         return found
 
-    async def _prepared(self, new: InEffect, found: Sequence[Secured | None]) -> list[Change]:
+    async def _prepared(self, new: ReloadedSettings, found: Sequence[ClusterTls | None]) -> list[Change]:
         changes: list[Change] = []
         try:
             for cluster, chosen, files in zip(self.clusters, new.settings.clusters, found, strict=True):
@@ -256,11 +254,11 @@ class Proxy:
         except BaseException:
             drop(changes)
             raise
-        take, put_back = partial(self._take, new.settings, new.recording), partial(self._take, *self._taken)
+        take, put_back = partial(self._take, new.settings, new.recording), partial(self._take, *self._in_effect)
         return [*changes, Change(take, put_back), new.taken]
 
     @property
-    def _taken(self) -> tuple[ProxySettings, Any]:
+    def _in_effect(self) -> tuple[ProxySettings, Any]:
         return self._settings, self._recording
 
     def _take(self, settings: ProxySettings, recording: Any) -> None:
@@ -285,28 +283,28 @@ class Proxy:
         return code
 
     async def _release_state_files(self) -> None:
-        """Writes the known nodes for the next proxy, which may listen now. Does not wait for a disk that hangs."""
+        """Writes and releases the state files: the next proxy may listen now. Does not wait for a disk that hangs."""
         with trio.move_on_after(RELEASE_SECONDS, shield=True):
             async with trio.open_nursery() as keeping:
                 for cluster in self.clusters:
-                    keeping.start_soon(cluster.nodes.keep_last)
-            await at_last(self._released)
+                    keeping.start_soon(cluster.nodes.close_state)
+            await in_thread_or_inline(self._released)
 
     def _make_clusters(self, accepting: trio.Nursery, connections: trio.Nursery) -> tuple[Cluster, ...]:
-        room = RecorderBackpressure(self._observer) if self._observer is not None else None
+        backpressure = RecorderBackpressure(self._observer) if self._observer is not None else None
         held = HeldBytes(self._settings.held_in_all, self._settings.stalled_seconds)
         limit = ConnectionLimit(self._settings.connection_limit, "all clusters")
         numbers = itertools.count(self._first_number)
         lives = (self._stop.begun, accepting, connections)
-        common = Common(numbers, held, limit, self._observer, room, *lives, self._seed)
+        context = ProxyContext(numbers, held, limit, self._observer, backpressure, *lives, self._seed)
         chosen = self._settings.clusters
         return tuple(
-            self._make_cluster(one, common, tuple(other.node_map.usual for other in chosen if other is not one))
+            self._make_cluster(one, context, tuple(other.node_map.usual for other in chosen if other is not one))
             for one in chosen
         )
 
-    def _make_cluster(self, settings: ClusterSettings, common: Common, reserved: tuple[range, ...]) -> Cluster:
-        return Cluster(settings, common, own_parts(settings, common, reserved))
+    def _make_cluster(self, settings: ClusterSettings, context: ProxyContext, reserved: tuple[range, ...]) -> Cluster:
+        return Cluster(settings, context, own_parts(settings, context, reserved))
 
     async def _accept_until_stopped(self, admin: Server | None, connections: trio.Nursery) -> None:
         listening = {cluster.name: await cluster.listen() for cluster in self.clusters}
@@ -335,7 +333,7 @@ class Proxy:
             raise BadSetting(Fault(wrong, ("a free port of this machine, for example ", example))) from error
 
     def _make_heartbeat(self) -> Probe:
-        """The probe that tells whether the event loop runs; made in the event loop."""
+        """The probe of the event loop, in which it is made."""
         return Heartbeat().probe
 
     def _registry(self) -> CollectorRegistry:
@@ -359,7 +357,7 @@ class Proxy:
         """Lets exchanges in flight finish. Returns the exit code."""
         for cluster in self.clusters:
             cluster.drain()
-        with trio.move_on_after(max(self._settings.drain_seconds, MOMENT)) as deadline:
+        with trio.move_on_after(max(self._settings.drain_seconds, MIN_DRAIN)) as deadline:
             async with trio.open_nursery() as waiting:
                 waiting.start_soon(self._hurry, deadline)
                 for cluster in self.clusters:

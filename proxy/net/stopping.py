@@ -1,13 +1,13 @@
-"""How a proxy ends: what each signal asks for, and what is done when the process does not end by itself.
+"""How a proxy ends: the meaning of each signal, and the last resort if the process does not end by itself.
 
     first signal            exchanges in flight finish (`drain`), then the recorder writes what it has
     second                  only the recorder is waited for, and that for a moment
     third, or any signal    nothing is waited for
     while it writes
 
-A call to the kernel that hangs (a disk that is gone) can't be ended, only left. So what may hang is done in threads
-that can be abandoned, and should something hang that nobody thought of, the process ends without Python's own end.
-It is the event loop that hears of signals: a line of the log must not hold it up (`proxy.standard_error`).
+A call to the kernel that hangs (a disk that is gone) can't be ended, only abandoned. So calls that may hang are made in
+threads that can be abandoned. If something else hangs, the process exits without Python's own clean-up. Signals are
+handled in the event loop, so a line of the log must not block it (`proxy.standard_error`).
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ from logging import ERROR, WARNING
 import trio
 
 from proxy.log import log
-from proxy.net.blocking import at_last
-from proxy.standard_error import all_written
+from proxy.net.blocking import in_thread_or_inline
+from proxy.standard_error import flush_standard_error
 from proxy.threads import NoThread, start_thread
 
 # the recorder's last writes: its queue (64 MiB by default) onto a disk that takes 3.2 MiB a second
 RECORDER_SECONDS = 20.0
-# likewise, once somebody is in a hurry: a disk that is well takes the queue in less
+# likewise after a second signal: a healthy disk takes the queue in less
 HURRIED_SECONDS = 2.0
-# what a stop takes beyond the drain at most, whatever hangs: the recorder, and the end of the processes
+# the longest that a stop takes beyond the drain, whatever hangs: the recorder, and the end of the processes
 STOP_SECONDS = 30.0
-# likewise, once somebody is in a hurry
+# likewise after a second signal
 HURRIED_STOP_SECONDS = 10.0
 
-# how long a line of the log may take, when the process is to end
-SAY_SECONDS = 1.0
+# how long the last lines of the log may take when the process exits
+LOG_SECONDS = 1.0
 
 EXIT_CLEAN, EXIT_CUT_OFF = 0, 1
 
 
 class Urgency(IntEnum):
-    """How urgent the end is."""
+    """How urgently the proxy is to end."""
 
     NONE = 0
     DRAIN = 1
@@ -54,7 +54,7 @@ class Urgency(IntEnum):
 
 
 class Stop:
-    """What is known of the end. `begun`, `hurried` and `at_once` are set in this order, and stay set."""
+    """The state of a stop. `begun`, `hurried` and `at_once` are set in this order, and stay set."""
 
     def __init__(self) -> None:
         self.begun, self.hurried, self.at_once = trio.Event(), trio.Event(), trio.Event()
@@ -63,42 +63,42 @@ class Stop:
         self._only_recorder = False
 
     def ask(self, urgency: Urgency | None = None) -> None:
-        """Somebody wants the end. `urgency`: None is one more than before; less than before changes nothing."""
-        wanted = self._more() if urgency is None else urgency
+        """Asks for the end. `urgency`: None is one step more than before; less than before changes nothing."""
+        wanted = self._next_urgency() if urgency is None else urgency
         if wanted > self.urgency:
             self.urgency = Urgency.AT_ONCE if self._only_recorder else wanted
         for event in (self.begun, self.hurried, self.at_once)[: self.urgency]:
             event.set()
 
-    def _more(self) -> Urgency:
+    def _next_urgency(self) -> Urgency:
         return Urgency(min(self.urgency + 1, Urgency.AT_ONCE))
 
-    async def last_words(self, close: Callable[[], None]) -> bool:
-        """Calls `close`, which blocks, in a thread, and waits for it no longer than it may take. Whether it returned.
+    async def close_recorder(self, close: Callable[[], None]) -> bool:
+        """Calls `close`, which blocks, in a thread, and waits for a limited time. Returns whether `close` returned.
 
-        Not cancelled with what is around it. One that has not returned goes on in its thread. Where there is no thread
-        to be had, only the last resort ends a call that hangs.
+        Shielded from cancellation. A call that has not returned goes on in its thread. Where no thread is to be had,
+        only the last resort ends a call that hangs.
         """
         self._only_recorder = True
         seconds = HURRIED_SECONDS if self.hurried.is_set() else RECORDER_SECONDS
         returned = False
-        with trio.CancelScope(deadline=trio.current_time() + seconds, shield=True) as patience:
+        with trio.CancelScope(deadline=trio.current_time() + seconds, shield=True) as timeout:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._end_at_once, patience)
-                await at_last(close)
+                nursery.start_soon(self._end_at_once, timeout)
+                await in_thread_or_inline(close)
                 returned = True
                 nursery.cancel_scope.cancel()
         return returned
 
-    async def _end_at_once(self, patience: trio.CancelScope) -> None:
+    async def _end_at_once(self, timeout: trio.CancelScope) -> None:
         await self.at_once.wait()
-        patience.cancel()
+        timeout.cancel()
 
 
 class LastResort:
-    """Ends the process from a thread of its own, when it does not end in time.
+    """Ends the process from a thread of its own, if it does not end in time.
 
-    The thread is there from the start: a machine that gives no more threads is one on which something may hang.
+    The thread is started early: on a machine that gives no more threads by then, something may hang.
     """
 
     def __init__(self) -> None:
@@ -112,13 +112,13 @@ class LastResort:
             log(WARNING, "should a stop hang, nothing ends it", reason=error.strerror)
 
     def end_within(self, seconds: float) -> None:
-        """From now. A deadline that was set before holds where it is earlier: nobody puts the end off by a signal."""
+        """Sets the deadline, from now. An earlier deadline stays: another signal never puts the end off."""
         with self._changes:
             self._deadline = min(self._deadline, time.monotonic() + seconds)
             self._changes.notify()
 
     def forget(self) -> None:
-        """It has ended, or is about to."""
+        """The process has ended by itself, or is about to."""
         with self._changes:
             self._is_forgotten = True
             self._changes.notify()
@@ -129,17 +129,17 @@ class LastResort:
                 self._changes.wait(min(left, threading.TIMEOUT_MAX))
             hangs = not self._is_forgotten
         if hangs:
-            leave(EXIT_CUT_OFF)
+            exit_now(EXIT_CUT_OFF)
 
 
-def leave(code: int) -> None:
-    """Ends the process at once: Python's own end would wait for what hangs."""
-    # standard error may be what hangs, and be one that is waited for
+def exit_now(code: int) -> None:
+    """Ends the process at once: Python's own clean-up would wait for threads that hang."""
+    # standard error itself may hang, and writing to it may block
     with suppress(NoThread):
-        start_thread(partial(_say_left, code), "last line of the log").join(SAY_SECONDS)
-    all_written(SAY_SECONDS)
+        start_thread(partial(_log_exit, code), "last line of the log").join(LOG_SECONDS)
+    flush_standard_error(LOG_SECONDS)
     os._exit(code)
 
 
-def _say_left(code: int) -> None:
+def _log_exit(code: int) -> None:
     log(ERROR, "something hangs: exiting without waiting for it", exit_code=code)

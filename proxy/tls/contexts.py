@@ -1,8 +1,8 @@
-"""OpenSSL's contexts, made of files that may change: the next connection has what is in them then.
+"""OpenSSL's contexts, made of files that may change: each new connection uses their present content.
 
-A file that has changed is seen by its inode, time and size when somebody looks, as is done for each connection that
-begins (`proxy.net.sockets.tls.Followed`). What can't be used is said once, and what there was before stays; connections
-keep what they began with.
+The files' inodes, times and sizes are compared for each connection that begins (`LiveCredentials` in
+proxy/net/sockets/tls.py). Files that can't be used are logged once, and the former context stays; connections keep the
+context that they began with.
 """
 
 from __future__ import annotations
@@ -25,43 +25,43 @@ from proxy.mapping.nodes import NodeMap
 from proxy.schema.errors import BadSetting
 
 KEY_PASSWORD = "key_password"
-# in the head of a key in PEM that is: RFC 7468 has it in its label, what came before in a line of its own
+# stands in the head of an encrypted key in PEM: in the label (RFC 7468), or in a line of its own (older formats)
 _ENCRYPTED = b"ENCRYPTED"
 _VERSIONS = {Version.TLS_1_2: ssl.TLSVersion.TLSv1_2, Version.TLS_1_3: ssl.TLSVersion.TLSv1_3}
-# inode, time and size of each file; None where there is none
+# inode, time and size of each file; None for a missing file
 _Signature = tuple[tuple[int, int, int] | None, ...]
 _Side = TypeVar("_Side", ListenerTls, UpstreamTls)
 
 
 class BadCertificate(ValueError):
-    """What no TLS can be made of. `key`: the setting that is to blame; `path`: the file that it names, if it does."""
+    """A setting of TLS can't be used. `key`: the setting's name; `path`: the file that it names, if it names one."""
 
     def __init__(self, key: str, path: Path | None, reason: str) -> None:
         super().__init__(f'{key} = "{path}" can\'t be used ({reason})' if path else f"{key} {reason}")
         self.key = key
 
 
-class NamedObject(ssl.SSLObject):
-    """`asked_for`: the server name that a client has asked for (SNI). `refusal`: why it can't be had."""
+class ServerNameObject(ssl.SSLObject):
+    """`asked_for`: the server name that a client has asked for (SNI). `refusal`: why that name is refused."""
 
     asked_for: str | None = None
     refusal: str = ""
 
 
 class Credentials:
-    """A context that follows its files. `of`: whose it is, for the log: "clusters.main.tls".
+    """A context that follows its files. `of`: the settings' name, for the log: "clusters.main.tls".
 
-    context: what was in the files when they were last looked at; they are when this is made.
+    context: made of the files' content as last checked.
 
     Raises:
-        BadCertificate: it can't be made at the start.
+        BadCertificate: no context can be made at the start.
     """
 
     def __init__(self, make: Callable[[], ssl.SSLContext], *paths: Path, of: str = "") -> None:
         self.of = of
         self._make = make
         self._paths = paths
-        # before the files are read: what changes meanwhile is seen the next time
+        # before the files are read: a change during the reading is seen the next time
         self._signature = self._sign()
         self.context = make()
 
@@ -85,46 +85,46 @@ class Credentials:
 
 
 class Sides(NamedTuple):
-    """What TLS is spoken with: towards clients, towards brokers. None: it isn't."""
+    """The credentials towards clients and towards brokers. None: no TLS."""
 
     listener: Credentials | None
     upstream: Credentials | None
 
 
 def credentials(cluster: ClusterSettings) -> Sides:
-    """What a cluster's settings name. Blocks.
+    """The credentials that a cluster's settings name. Blocks.
 
     Raises:
-        BadSetting: with a line for each file that can't be used, of both sides.
+        BadSetting: with a line for each file of either side that can't be used.
     """
-    wrong: list[str] = []
-    sides = _sides(cluster.name, cluster.tls, cluster.upstream_tls, cluster.node_map, wrong)
-    if wrong:
-        raise BadSetting(*wrong, cluster=cluster.name)
+    lines: list[str] = []
+    sides = _sides(cluster.name, cluster.tls, cluster.upstream_tls, cluster.node_map, lines)
+    if lines:
+        raise BadSetting(*lines, cluster=cluster.name)
     return sides
 
 
 def wrong_files(name: str, tls: ListenerTls | None, upstream_tls: UpstreamTls | None) -> list[str]:
-    """A line for each file that can't be used of those that a cluster's settings name."""
-    wrong: list[str] = []
-    _sides(name, tls, upstream_tls, AloneMap(), wrong)
-    return wrong
+    """A line for each file that a cluster's settings name and that can't be used."""
+    lines: list[str] = []
+    _sides(name, tls, upstream_tls, AloneMap(), lines)
+    return lines
 
 
 def _sides(
-    name: str, tls: ListenerTls | None, upstream_tls: UpstreamTls | None, places: NodeMap, wrong: list[str]
+    name: str, tls: ListenerTls | None, upstream_tls: UpstreamTls | None, node_map: NodeMap, lines: list[str]
 ) -> Sides:
     prefix = f"clusters.{name}.tls"
     return Sides(
-        _of(tls, lambda settings: _listener_context(settings, places), prefix, wrong),
-        _of(upstream_tls, _upstream_context, f"{prefix}.upstream", wrong),
+        _load_side(tls, lambda settings: _listener_context(settings, node_map), prefix, lines),
+        _load_side(upstream_tls, _upstream_context, f"{prefix}.upstream", lines),
     )
 
 
-def _of(
-    settings: _Side | None, make: Callable[[_Side], ssl.SSLContext], prefix: str, wrong: list[str]
+def _load_side(
+    settings: _Side | None, make: Callable[[_Side], ssl.SSLContext], prefix: str, lines: list[str]
 ) -> Credentials | None:
-    """None where there is nothing to make, or `wrong` has more lines now."""
+    """None where there is nothing to make, or `lines` has more lines now."""
     if settings is None:
         return None
     found = list(_unreadable(settings))
@@ -133,12 +133,12 @@ def _of(
             return Credentials(lambda: make(settings), *settings.files.values(), of=prefix)
         except BadCertificate as error:
             found.append(error)
-    wrong += [f"{prefix}.{error}; right would be {_right(prefix, error.key)}" for error in found]
+    lines += [f"{prefix}.{error}; right would be {_example(prefix, error.key)}" for error in found]
     return None
 
 
 def _unreadable(settings: ListenerTls | UpstreamTls) -> Iterator[BadCertificate]:
-    """All of the files that are missing or may not be read: making a context ends at the first."""
+    """An error for each file that is missing or may not be read; making a context would end at the first."""
     for name, path in settings.files.items():
         try:
             _check_readable(name, path)
@@ -146,13 +146,13 @@ def _unreadable(settings: ListenerTls | UpstreamTls) -> Iterator[BadCertificate]
             yield error
 
 
-def _right(prefix: str, key: str) -> str:
+def _example(prefix: str, key: str) -> str:
     if key == KEY_PASSWORD:
         return f'the one that the key was encrypted with, {prefix}.{key} = "..."'
     return f'a PEM file of that kind, {prefix}.{key} = "/etc/wiretap/{key}.pem"'
 
 
-def _listener_context(settings: ListenerTls, places: NodeMap) -> ssl.SSLContext:
+def _listener_context(settings: ListenerTls, node_map: NodeMap) -> ssl.SSLContext:
     context = _context(ssl.PROTOCOL_TLS_SERVER, settings.minimum)
     context.options |= ssl.OP_CIPHER_SERVER_PREFERENCE
     _load_chain(context, settings.certificate, settings.key, settings.key_password)
@@ -160,9 +160,9 @@ def _listener_context(settings: ListenerTls, places: NodeMap) -> ssl.SSLContext:
         _load_ca(context, settings.client_ca, "client_ca")
         required = settings.clients is Clients.REQUIRED
         context.verify_mode = ssl.CERT_REQUIRED if required else ssl.CERT_OPTIONAL
-    context.sslobject_class = NamedObject
+    context.sslobject_class = ServerNameObject
     # the type of the callback's object is that of the line above
-    context.sni_callback = partial(_note_name, places)
+    context.sni_callback = partial(_on_server_name, node_map)
     return context
 
 
@@ -181,31 +181,31 @@ def _upstream_context(settings: UpstreamTls) -> ssl.SSLContext:
 def _context(protocol: int, minimum: Version) -> ssl.SSLContext:
     context = ssl.SSLContext(protocol)
     context.minimum_version = _VERSIONS[minimum]
-    # brokers refuse it too; compressed TLS tells secrets by its length
+    # brokers refuse renegotiation too; the length of compressed TLS reveals secrets
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
     return context
 
 
-def _note_name(
-    places: NodeMap, tls: ssl.SSLObject | ssl.SSLSocket, name: str | None, context: ssl.SSLContext
+def _on_server_name(
+    node_map: NodeMap, tls: ssl.SSLObject | ssl.SSLSocket, name: str | None, context: ssl.SSLContext
 ) -> int | None:
-    """Called with None if the client has asked for no name. Returns the alert that it gets, if any."""
-    if not isinstance(tls, NamedObject):
+    """Called with the name that the client asks for, or None. Returns the alert that the client gets, if any."""
+    if not isinstance(tls, ServerNameObject):
         return None
     tls.asked_for = None if name is None else name.rstrip(".").lower()
     try:
-        places.meant(None, tls.asked_for)
+        node_map.meant(None, tls.asked_for)
     except ValueError as error:
         tls.refusal = str(error)
         return ssl.ALERT_DESCRIPTION_UNRECOGNIZED_NAME
     return None
 
 
-def is_name(unraisable: sys.UnraisableHookArgs) -> bool:
-    """Whether what Python could not raise is that a client asks for a name that is no ASCII.
+def is_bad_server_name(unraisable: sys.UnraisableHookArgs) -> bool:
+    """True if the error that Python could not raise is a client's server name that is not ASCII.
 
-    It is decoded before `_note_name` is called. The handshake ends with an alert; to the program Python says no more
-    than this, to `sys.unraisablehook`.
+    Python decodes the name before `_on_server_name` is called. The handshake ends with an alert, and the program hears
+    of the error in `sys.unraisablehook` only.
     """
     return isinstance(unraisable.object, bytes) and isinstance(unraisable.exc_value, UnicodeDecodeError)
 
@@ -220,13 +220,15 @@ def _load_chain(context: ssl.SSLContext, certificate: Path, key: Path | None, pa
     except (ssl.SSLError, ValueError, OSError) as error:
         if password is not None and _is_of_password(error, key or certificate):
             raise BadCertificate(KEY_PASSWORD, None, f"does not open {key or certificate}") from error
-        # OpenSSL does not say whether it is the certificate; as one that is trusted it is read alone
+        # OpenSSL does not say whether the certificate is at fault; loading it as a trusted one reads it alone
         _load_ca(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), certificate, "certificate")
-        raise BadCertificate("key" if key is not None else "certificate", key or certificate, why(error)) from error
+        raise BadCertificate(
+            "key" if key is not None else "certificate", key or certificate, reason_of(error)
+        ) from error
 
 
 def _is_of_password(error: Exception, key: Path) -> bool:
-    """Whether the key could not be decrypted. OpenSSL gives no reason then; it has one for a key of something else."""
+    """True if the key could not be decrypted: OpenSSL then gives no reason, but does for a key that does not fit."""
     return isinstance(error, ssl.SSLError) and not error.reason and _ENCRYPTED in key.read_bytes()
 
 
@@ -239,11 +241,11 @@ def _load_ca(context: ssl.SSLContext, path: Path, name: str) -> None:
     try:
         context.load_verify_locations(path)
     except (ssl.SSLError, OSError) as error:
-        raise BadCertificate(name, path, why(error)) from error
+        raise BadCertificate(name, path, reason_of(error)) from error
 
 
 def _check_readable(name: str, path: Path) -> None:
-    """OpenSSL would not say which of the files it is, and would wait for somebody to write into a pipe."""
+    """Raises BadCertificate. OpenSSL would not say which file is at fault, and would wait for the writer of a FIFO."""
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise BadCertificate(name, path, "it is no regular file")
@@ -260,8 +262,8 @@ def _signature(path: Path) -> tuple[int, int, int] | None:
     return found.st_ino, found.st_mtime_ns, found.st_size
 
 
-def why(error: Exception) -> str:
-    """What OpenSSL has to say, in a few words and without its own line numbers."""
+def reason_of(error: Exception) -> str:
+    """The reason that OpenSSL gives, in a few words and without its own line numbers."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return str(error.verify_message)
     if isinstance(error, ssl.SSLError) and error.reason:

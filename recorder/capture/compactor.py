@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from proxy.files import Folder
-from proxy.standard_error import never_wait
+from proxy.standard_error import queue_standard_error
 from proxy.terminal import harmless
 from recorder.capture import session as sessions
 from recorder.capture.compaction import Compaction
@@ -228,5 +228,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    never_wait()
+    queue_standard_error()
     sys.exit(main())

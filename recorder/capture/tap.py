@@ -187,7 +187,7 @@ class Tap:
         """Whether the traffic is to wait."""
         return self._waits and not self._writer.ended and self._waiting > self._settings.queue
 
-    def when_room(self, call: Callable[[], None]) -> None:
+    def when_not_full(self, call: Callable[[], None]) -> None:
         """Has `call` called, in any thread, once the queue is half empty."""
         self._writer.call_when(lambda: self._waiting <= self._settings.queue // 2, call)
 

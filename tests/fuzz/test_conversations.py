@@ -13,7 +13,7 @@ from fuzz.findings import Finding
 from fuzz.plays import Options
 from proxy.conversation import Conversation, Direction, Step
 from proxy.net.connection import rewriting
-from proxy.net.connection.rewriting import Held, Waiting
+from proxy.net.connection.rewriting import HeldRewriter, Waiting
 from recorder.capture import connection_recorder
 
 SCRIPTS = scripts.scripts()
@@ -89,13 +89,13 @@ def test_an_address_that_is_passed_on_is_found(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_rewrite_that_changes_more_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = Held._whole
+    whole = HeldRewriter._whole
 
-    def wrong(self: Held, frame: memoryview) -> Waiting[bytes]:
+    def wrong(self: HeldRewriter, frame: memoryview) -> Waiting[bytes]:
         made = yield from whole(self, frame)
         return made[:8] + b"\1" + made[9:]
 
-    monkeypatch.setattr(Held, "_whole", wrong)
+    monkeypatch.setattr(HeldRewriter, "_whole", wrong)
     corpus_has("pair-03-Metadata-v13", "is no edit of")
 
 

@@ -54,7 +54,7 @@ def test_a_name_that_leads_elsewhere_is_found(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_what_python_could_not_raise_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contexts, "is_name", lambda unraisable: False)
+    monkeypatch.setattr(contexts, "is_bad_server_name", lambda unraisable: False)
     (no_text,) = (one.data for one in INPUTS if one.name == "no text")
     with pytest.raises(Finding, match="UnicodeDecodeError"):
         run("hello", no_text)

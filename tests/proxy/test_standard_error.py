@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from proxy import standard_error
-from proxy.standard_error import MOST_WAITING, StandardError, all_written, never_wait
+from proxy.standard_error import MAX_WAITING, StandardError, flush_standard_error, queue_standard_error
 from tests.proxy.net.threads import no_threads
 from tests.proxy.unread import fill, full_pipe
 
@@ -48,7 +48,7 @@ class Pipe:
         """What still waits to be written is let go."""
         reader = threading.Thread(target=self._read_all)
         reader.start()
-        assert self.error.written(PATIENCE)
+        assert self.error.wait_written(PATIENCE)
         self._writer.close()
         reader.join()
         self._reader.close()
@@ -88,7 +88,7 @@ def test_a_line_is_written_in_one_piece_when_it_ends(pipe):
     for piece in ("a", " ", "b", "\n"):
         pipe.error.write(piece)
     pipe.error.write("c")
-    assert pipe.error.written(PATIENCE)
+    assert pipe.error.wait_written(PATIENCE)
     pipe.error.write("\n")
     pipe.error.write("d\n")
     assert os.read(pipe.reading, 5) == b"a b\nc"
@@ -104,7 +104,7 @@ def test_who_writes_does_not_wait_for_a_reader_that_hangs(pipe):
     pipe.fill()
     pipe.error.write("first\n")
     pipe.error.write("second\n")
-    assert not pipe.error.written(0)
+    assert not pipe.error.wait_written(0)
     assert pipe.read(2) == ["first\n", "second\n"]
 
 
@@ -112,27 +112,27 @@ def test_what_does_not_fit_is_dropped_and_counted_once_there_is_room(pipe, monke
     said: list[int] = []
     monkeypatch.setattr(standard_error, "log", lambda level, event, lines: said.append(lines))
     pipe.fill()
-    fitting = MOST_WAITING // len(LINE)
+    fitting = MAX_WAITING // len(LINE)
     for _ in range(fitting + 7):
         pipe.error.write(LINE)
     pipe.error.write("two\nlines\n" * 4)
     pipe.error.write("not the " + LINE * 2)
     assert said == []
     assert pipe.read(fitting) == [LINE] * fitting
-    assert pipe.error.written(PATIENCE)
+    assert pipe.error.wait_written(PATIENCE)
     pipe.error.write("again\n")
     assert pipe.read(1) == ["again\n"]
-    assert pipe.error.written(PATIENCE)
+    assert pipe.error.wait_written(PATIENCE)
     assert said == [7 + 8 + 2]
 
 
 def test_the_log_says_how_many_lines_were_dropped(pipe, monkeypatch, caplog):
-    monkeypatch.setattr(standard_error, "MOST_WAITING", 0)
+    monkeypatch.setattr(standard_error, "MAX_WAITING", 0)
     pipe.error.write("dropped\n")
-    monkeypatch.setattr(standard_error, "MOST_WAITING", MOST_WAITING)
+    monkeypatch.setattr(standard_error, "MAX_WAITING", MAX_WAITING)
     pipe.error.write("written\n")
     assert pipe.read(1) == ["written\n"]
-    assert pipe.error.written(PATIENCE)
+    assert pipe.error.wait_written(PATIENCE)
     with pipe.error._changes:
         assert pipe.error._changes.wait_for(lambda: not pipe.error._dropped, PATIENCE)
     pipe.error.write("behind\n")
@@ -153,25 +153,25 @@ def test_a_reader_that_has_gone_is_nobodys_fault(pipe, caplog):
     pipe.close_reader()
     for _ in range(3):
         pipe.error.write("unheard\n")
-    assert pipe.error.written(PATIENCE)
+    assert pipe.error.wait_written(PATIENCE)
     assert not caplog.records
 
 
 def test_where_it_is_no_file_or_there_is_no_thread_all_stays_as_it_was(monkeypatch, tmp_path):
     text = StringIO()
     monkeypatch.setattr(sys, "stderr", text)
-    never_wait()
+    queue_standard_error()
     assert sys.stderr is text
-    all_written(PATIENCE)
+    flush_standard_error(PATIENCE)
     with (tmp_path / "log").open("w") as file, no_threads():
         monkeypatch.setattr(sys, "stderr", file)
-        never_wait()
+        queue_standard_error()
         assert sys.stderr is file
 
 
 # whole processes
 
-NEVER = "import sys; from proxy import standard_error as own; own.LAST_SECONDS = {}; own.never_wait(); "
+NEVER = "import sys; from proxy import standard_error as own; own.LAST_SECONDS = {}; own.queue_standard_error(); "
 
 
 def python(program: str, stderr: int = subprocess.PIPE, patience: float = PATIENCE) -> subprocess.CompletedProcess[str]:

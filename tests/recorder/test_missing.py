@@ -55,7 +55,7 @@ def test_it_fits_any_terminal_and_cuts_no_number(width: int) -> None:
     assert all(number in paper.getvalue() for number in ("1 606", "12.3 MB", "45.0 MB"))
 
 
-def test_a_note_names_paths_as_everywhere_else() -> None:
+def test_a_on_server_names_paths_as_everywhere_else() -> None:
     """Its foreign parts are printable already: a backslash is doubled once. What was forgotten does nothing either."""
     found = Missing(notes=["session x is another user's: kafka-wiretap compact a\\\\b finishes it", "\x1b[2J"])
     assert printed(found, 140) == [

@@ -1,7 +1,7 @@
-"""A cluster's bootstrap servers: which of them is tried first.
+"""A cluster's bootstrap servers, in the order in which they are tried.
 
-The order of the settings, until one of them fails: from then on the server that answered last comes first, as long as
-it answers. A server that takes connections and leaves its clients without an answer comes last.
+They are tried in the order of the settings until one fails. From then on the server that answered last comes first, as
+long as it answers. A server that accepts connections and never answers on them comes last.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Bootstrap:
-    """The servers of one cluster, whose name is for the log."""
+    """The servers of one cluster. `cluster`: its name, for the log."""
 
     def __init__(self, cluster: str, servers: tuple[Address, ...]) -> None:
         self._cluster = cluster
@@ -28,26 +28,26 @@ class Bootstrap:
 
     @property
     def order(self) -> tuple[Address, ...]:
-        """Who is tried first, and who then."""
+        """The servers in the order in which they are tried."""
         return tuple(self._order)
 
-    async def first(self, attempt: Callable[[Address], Awaitable[T]], lose: Callable[[T], object]) -> T:
-        """What an attempt gives that succeeds with a server; see `race`. Raises AllLost."""
+    async def first(self, attempt: Callable[[Address], Awaitable[T]], discard: Callable[[T], object]) -> T:
+        """The result of the first attempt that succeeds with a server; see `race`. Raises AllLost."""
 
         async def answered(server: Address) -> tuple[Address, T]:
             return server, await attempt(server)
 
         server, found = await race(
-            [partial(answered, server) for server in self._order], lambda result: lose(result[1])
+            [partial(answered, server) for server in self._order], lambda result: discard(result[1])
         )
         self._prefer(server)
         return found
 
-    def was_silent(self, peer: str) -> None:
-        """A client has given up a broker that had not said a word: others are tried before it, if it is one of these.
+    def report_silent(self, peer: str) -> None:
+        """A client has given up a broker that never answered: if it comes first here, it now comes last.
 
         Args:
-            peer: its address, as a stream tells it.
+            peer: the broker's address, as in `Stream.peer`.
         """
         if str(self._order[0]) == peer:
             self._prefer(*self._order[1:])

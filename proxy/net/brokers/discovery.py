@@ -4,8 +4,8 @@ The query is ApiVersions v0, then Metadata for no topics, on a connection of its
 counted. A broker before 0.10 closes the connection at ApiVersions: it is asked again, for Metadata alone. A broker that
 asks for a login never answers; then the proxy learns its nodes from the first client's responses.
 
-The query comes back to the proxy where an address leads to it by way of others: other proxies, a balancer. The proxy's
-listener knows the query by its correlation id, and its answer tells the asking side.
+The query comes back to the proxy where a broker's address leads to the proxy indirectly: by way of other proxies or a
+balancer. The proxy's listener recognises the query by its bytes, and answers it so that the sender recognises the loop.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CLIENT_ID = "kafka-wiretap"
 LONGEST_ANSWER = 1024 * 1024
 ANSWER_SECONDS = 5
 # INVALID_REQUEST: no broker answers so to a version that all of them know
-CAME_BACK = 42
+LOOP_ERROR = 42
 # correlation ids are int32; those below 0 are some brokers' own
 NUMBERS = 1 << 31
 
@@ -37,53 +37,53 @@ Dial = Callable[[], Awaitable[Stream]]
 
 
 class NotAnswered(PeerLost):
-    """The broker could be connected to and did not tell its nodes; the message says why."""
+    """The broker took the connection and did not tell its nodes; the message says why."""
 
 
 class Closed(NotAnswered):
     """The broker closed the connection at a request."""
 
 
-class LedBack(PeerLost):
-    """The query came back to the proxy: the address leads to it, by way of others."""
+class LeadsBackIndirectly(PeerLost):
+    """The query came back to the proxy: the address leads to it by way of others."""
 
 
-class Told(NamedTuple):
-    """What a broker says of its cluster. `cluster_id`: None if it doesn't say (before 0.10.1)."""
+class DiscoveredNodes(NamedTuple):
+    """A cluster's nodes as a broker tells them. `cluster_id`: None if the broker doesn't tell it (before 0.10.1)."""
 
     nodes: tuple[Node, ...]
     cluster_id: str | None
 
 
 class DiscoveryQuery:
-    """How the queries of one cluster's proxy begin, from all of its processes.
+    """The first frame of a proxy's queries for one cluster, the same in all of the proxy's processes.
 
     Args:
         seed: the proxy's, drawn at its start.
 
-    `number`: the correlation id. `frame`: the first frame, with its length. `came_back`: the answer to it.
+    `number`: the correlation id. `frame`: the frame, with its length. `loop_answer`: the proxy's own answer to it.
     """
 
     def __init__(self, seed: int = 0, cluster: str = "") -> None:
         self.number = (seed ^ crc32(cluster.encode())) % NUMBERS
         self.frame = framed(catalog.encode_request(API_VERSIONS, 0, self.number, CLIENT_ID, {}))
-        answer = {"error_code": CAME_BACK, "api_keys": []}
-        self.came_back = framed(catalog.encode_response(API_VERSIONS, 0, self.number, answer))
+        answer = {"error_code": LOOP_ERROR, "api_keys": []}
+        self.loop_answer = framed(catalog.encode_response(API_VERSIONS, 0, self.number, answer))
 
 
-async def ask_for_nodes(dial: Dial, query: DiscoveryQuery) -> Told:
-    """The cluster's nodes, as the broker tells them that is dialled.
+async def ask_for_nodes(dial: Dial, query: DiscoveryQuery) -> DiscoveredNodes:
+    """Dials a broker and asks it for the cluster's nodes.
 
     Raises:
-        PeerLost: it could not be connected to.
-        NotAnswered: it did not answer, or not in a way that can be understood.
-        LedBack: it is the proxy itself.
+        PeerLost: the broker could not be connected to.
+        NotAnswered: the broker did not answer, or its answer can't be understood.
+        LeadsBackIndirectly: the proxy itself has answered.
     """
     stream = await dial()
     try:
         with trio.fail_after(ANSWER_SECONDS):
             return await _ask(stream, dial, query)
-    except LedBack:
+    except LeadsBackIndirectly:
         raise
     except (PeerLost, WireError) as error:
         raise NotAnswered(error) from error
@@ -91,34 +91,34 @@ async def ask_for_nodes(dial: Dial, query: DiscoveryQuery) -> Told:
         raise NotAnswered(f"{stream.peer} did not answer in {ANSWER_SECONDS} s") from error
 
 
-async def _ask(stream: Stream, dial_again: Dial, query: DiscoveryQuery) -> Told:
+async def _ask(stream: Stream, dial_again: Dial, query: DiscoveryQuery) -> DiscoveredNodes:
     try:
         try:
             versions = await _exchange(stream, query.frame)
         except Closed:
             stream.close()
             stream = await dial_again()
-            return await _told(stream, 0, query.number)
-        if versions == query.came_back[LENGTH.size :]:
-            raise LedBack(f"{stream.peer} leads back to this proxy by way of others")
-        return await _told(stream, _metadata_version(_decoded(versions, API_VERSIONS, 0)[1]), query.number)
+            return await _fetch_nodes(stream, 0, query.number)
+        if versions == query.loop_answer[LENGTH.size :]:
+            raise LeadsBackIndirectly(f"{stream.peer} leads back to this proxy by way of others")
+        return await _fetch_nodes(stream, _metadata_version(_decoded(versions, API_VERSIONS, 0)[1]), query.number)
     finally:
         stream.close()
 
 
-async def _told(stream: Stream, version: int, number: int) -> Told:
-    asked = catalog.encode_request(METADATA, version, number, CLIENT_ID, _metadata_fields(version))
-    frame = await _exchange(stream, framed(asked))
-    return Told(addresses.nodes_in(METADATA, version, frame), addresses.cluster_in(METADATA, version, frame))
+async def _fetch_nodes(stream: Stream, version: int, number: int) -> DiscoveredNodes:
+    request = catalog.encode_request(METADATA, version, number, CLIENT_ID, _metadata_fields(version))
+    frame = await _exchange(stream, framed(request))
+    return DiscoveredNodes(addresses.nodes_in(METADATA, version, frame), addresses.cluster_in(METADATA, version, frame))
 
 
 def _metadata_fields(version: int) -> dict[str, Any]:
-    """Version 0 can only ask for all topics; later ones ask for none."""
+    """The request's fields. Version 0 can only ask for all topics; later versions ask for none."""
     codec = catalog.codec("request", METADATA, version)
     assert codec is not None
     fields = {field.name for field in codec.message.fields}
-    asked: dict[str, Any] = {"topics": [], "allow_auto_topic_creation": False}
-    return {name: value for name, value in asked.items() if name in fields}
+    request: dict[str, Any] = {"topics": [], "allow_auto_topic_creation": False}
+    return {name: value for name, value in request.items() if name in fields}
 
 
 def _metadata_version(versions: dict[str, Any]) -> int:
@@ -137,7 +137,7 @@ def _decoded(frame: bytes, key: int, version: int) -> tuple[Any, dict[str, Any]]
 
 
 async def _exchange(stream: Stream, frame: bytes) -> bytes:
-    """The answer to a frame, both but the answer with its length in front."""
+    """Sends a frame, which has its length in front; returns the answer without its length."""
     await stream.send([frame])
     received = b""
     while len(received) < 4 or len(received) < 4 + _size(received):

@@ -1,4 +1,4 @@
-"""A set whose members expire: what was found out lately is taken for true for a while."""
+"""A set whose members expire, for facts that hold for a while."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class ExpiringSet(Generic[T]):
-    """The members that were added within so many seconds."""
+    """The members that were added within the last `seconds`."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -21,7 +21,7 @@ class ExpiringSet(Generic[T]):
         return added is not None and trio.current_time() - added < self._seconds
 
     def add(self, thing: T) -> None:
-        """Adds a member, from now on. Members that have expired are forgotten."""
+        """Adds a member, or renews it. Removes the members that have expired."""
         self._added = {one: at for one, at in self._added.items() if one in self} | {thing: trio.current_time()}
 
     def discard(self, thing: T) -> None:

@@ -1,8 +1,8 @@
 """The proxy's own listeners: the sockets that it listens on, and the names that clients are told for them.
 
 A connection from the proxy to itself would be passed on to itself, without end. One address has many spellings (`0`,
-`::ffff:127.0.0.1`, a name that some resolver knows), so names are only a short cut: what counts is where a connection
-has arrived.
+`::ffff:127.0.0.1`, a name that some resolver knows), so names are only a short cut: the address at which a connection
+has arrived decides.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from proxy.schema.addresses import Address
 
 Ip = IPv4Address | IPv6Address
 
-# where these say 1, addresses can be bound that are other machines' (for services that move between machines)
+# where these files say 1, other machines' addresses can be bound (for services that move between machines)
 BINDS_ANYTHING = (Path("/proc/sys/net/ipv4/ip_nonlocal_bind"), Path("/proc/sys/net/ipv6/ip_nonlocal_bind"))
 
 
 class OwnListeners:
-    """The proxy's listening sockets, and what they are called."""
+    """The proxy's listening sockets, and their advertised names."""
 
     def __init__(self) -> None:
         self._names: set[Address] = set()
@@ -30,40 +30,40 @@ class OwnListeners:
         self._bound: dict[int, set[Ip]] = {}
 
     def add(self, sock: socket.socket, *names: Address) -> None:
-        """This socket listens for the proxy, and so it is called."""
+        """Adds one of the proxy's listening sockets, and its names."""
         host, port = sock.getsockname()[:2]
         self._bound.setdefault(port, set()).add(ip_of(host))
         self._names.update(names)
 
-    def call(self, *names: Address) -> None:
-        """Clients are told these names, too."""
+    def add_names(self, *names: Address) -> None:
+        """Adds names that clients are told."""
         self._names.update(names)
 
     def __contains__(self, name: Address) -> bool:
-        """Whether this is one of the proxy's names, letter by letter."""
+        """True if this is one of the proxy's names, spelled exactly so."""
         return name in self._names
 
     def are_reached_by(self, sock: socket.socket) -> bool:
-        """Whether a connected socket has arrived at one of these. Raises OSError: it is connected no more."""
-        (here, from_port), (there, port) = _end(sock.getsockname()), _end(sock.getpeername())
+        """True if a connected socket leads to one of these listeners. Raises OSError: it is not connected any more."""
+        (here, from_port), (there, port) = _ip_and_port(sock.getsockname()), _ip_and_port(sock.getpeername())
         if (here, from_port) == (there, port):
-            # nobody listens: TCP has connected the socket to itself, which it may where its own port is dialled
+            # nobody listens, and TCP has connected the socket to itself: it may, where a socket dials its own port
             return True
         bound = self._bound.get(port, set())
-        return there in bound or (any(_takes(wildcard, there) for wildcard in bound) and _is_here(there, here))
+        return there in bound or (any(_accepts(wildcard, there) for wildcard in bound) and _is_local(there, here))
 
 
-def _end(sockaddr: Any) -> tuple[Ip, int]:
+def _ip_and_port(sockaddr: Any) -> tuple[Ip, int]:
     return ip_of(sockaddr[0]), sockaddr[1]
 
 
-def _takes(bound: Ip, there: Ip) -> bool:
-    """Whether a socket that is bound to every address of this machine accepts what arrives at this one."""
+def _accepts(bound: Ip, there: Ip) -> bool:
+    """True if `bound` is a wildcard whose socket accepts connections to the address `there`."""
     return bound.is_unspecified and (bound.version == 6 or there.version == 4)
 
 
-def _is_here(there: Ip, here: Ip) -> bool:
-    """Whether an address that was reached from `here` is one of this machine's."""
+def _is_local(there: Ip, here: Ip) -> bool:
+    """True if the address `there`, which was reached from `here`, is one of this machine's."""
     return there.is_loopback or there == here or (not _binds_anything() and _can_be_bound(there))
 
 

@@ -1,9 +1,9 @@
 """One client's connection.
 
-relay      its bytes, there and back, from the first to the last
-ending     how it ends: states, events, and what each leads to
-in_flight  what is on its way over it, and what is owed
-account    what of its traffic has been counted
-recording  what the recorder is told of it, and where its chunks wait for the recorder
-rewriting  a response that names brokers, on its way through
+relay      passes the connection's bytes in both directions, from the first to the last
+ending     how the connection ends: a table of states and events
+in_flight  chunks that are still to be sent, and responses that are still owed
+account    counts the connection's traffic for the metrics
+recording  tells the recorder of the connection, and waits for a recorder that is full
+rewriting  rewrites the responses that name brokers
 """

@@ -1,4 +1,4 @@
-"""What of one connection's traffic has been counted, and what is still to be."""
+"""Counts one connection's traffic for the metrics."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Account:
         self.one_way: Sequence[Exchange] = ()
 
     def request_sent(self, step: Step, at_ns: int) -> None:
-        """The broker has been sent what arrived at this time."""
+        """The broker has been sent the request chunk that arrived at this time."""
         traffic = self._traffic
         traffic.proxied(Direction.REQUEST, clock() - at_ns)
         if step.one_way:
@@ -38,7 +38,7 @@ class Account:
             traffic.opaque(step.opaque)
 
     def response_sent(self, step: Step, at_ns: int) -> None:
-        """The client has been sent what arrived at this time."""
+        """The client has been sent the response chunk that arrived at this time."""
         traffic, sent_ns = self._traffic, clock()
         traffic.proxied(Direction.RESPONSE, sent_ns - at_ns)
         traffic.finished(step.finished, sent_ns, step.data, self._arriving.follow(step))
@@ -47,10 +47,10 @@ class Account:
             traffic.unanswered(step.unanswered)
 
     def unanswered(self, exchanges: Sequence[Exchange]) -> None:
-        """The client gets no response to these."""
+        """The client gets no response to these exchanges."""
         self._traffic.unanswered(exchanges)
 
     def close(self) -> None:
-        """The connection has ended: the chunk at hand has arrived, and the other peer has not got it."""
+        """The connection has ended: the chunk at hand, if there is one, has not been sent on."""
         self._traffic.unanswered(self.answered)
         self._traffic.one_way(self.one_way)

@@ -1,6 +1,6 @@
 """How one client's connection ends: a table of states and events. Knows no sockets, no tasks and no clock.
 
-Whatever decides why and when a connection ends stands here; `relay.py` says what happens, and obeys.
+This table alone decides why and when a connection ends. `relay.py` reports events to it, and does what it decides.
 
 A connection rarely ends at once: each side closes on its own, and responses may be on their way between the two.
 
@@ -12,14 +12,14 @@ A connection rarely ends at once: each side closes on its own, and responses may
                 the responses that it owes when it reads an end of stream.
     ENDED       Nothing passes any more.
 
-The machine holds a cause beside the state. In ENDED it is why the connection has ended; in DRAINING and FINISHED it is
-why it will end, unless an event ends it first. Three rules make the table:
+The machine holds a cause beside the state. In ENDED the cause is why the connection has ended. In DRAINING and FINISHED
+it is why the connection will end, unless an event ends it first. Three rules make the table:
 
   * The first event that ends a connection is its cause. Only a fault of the proxy itself replaces a cause.
-  * A client that has finished has had its way: how the two peers go after that is no cause.
-  * A failed send ends nothing. What the lost peer had sent before is still in the socket and is passed on: responses
-    to the client, requests that need no response to the broker. Only when that is read, up to the peer's end of
-    stream, does the connection end; `note_loss` has that end of stream be called a loss then.
+  * Once the client has finished, nothing that either peer does afterwards is the cause.
+  * A failed send ends nothing. Bytes that the lost peer had sent before are still in the socket and are passed on:
+    responses to the client, requests that need no response to the broker. The connection ends when these bytes are
+    read up to the peer's end of stream; `note_loss` makes that end of stream count as a loss.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from proxy.conversation import Cause, Direction
 
 
 class State(Enum):
-    """How far the end of a connection has come."""
+    """The state of a connection, as far as its end goes."""
 
     OPEN = auto()
     DRAINING = auto()
@@ -47,9 +47,9 @@ class Event(Enum):
     FINISH = auto()
     # a request is not passed on, and the connection ends once the requests before it are answered
     REFUSE = auto()
-    # no response is owed any more, or they have been waited for long enough
+    # no response is owed any more, or the wait for responses has timed out
     SETTLE = auto()
-    # one of the two peers is gone: the broker's end of stream, a reset or a loss of either
+    # one of the two peers is gone: the broker's end of stream, or a reset or a loss of either peer
     PEER_GONE = auto()
     # the connection must end now
     CUT = auto()
@@ -58,7 +58,7 @@ class Event(Enum):
 
 
 _OPEN, _DRAINING, _FINISHED, _ENDED = State
-# which cause counts: the one that the machine holds, or the event's
+# which cause counts: the one that the machine holds, or the one that comes with the event
 _HELD, _NEW = False, True
 
 TRANSITIONS = {
@@ -77,7 +77,7 @@ _TABLE = {(state, event): row[at] for event, row in TRANSITIONS.items() for at, 
 class Ending:
     """The machine of one connection.
 
-    cause: see above; None while it is OPEN.
+    cause: see the module; None while the state is OPEN.
     """
 
     __slots__ = ("_losses", "cause", "state")
@@ -88,17 +88,17 @@ class Ending:
         self._losses: dict[Direction, Cause] = {}
 
     def on(self, event: Event, cause: Cause | None = None) -> None:
-        """Something has happened. `cause`: why the connection ends if it ends of this; None with SETTLE."""
+        """Handles an event. `cause`: why the connection ends if this event ends it; None with SETTLE."""
         self.state, is_new = _TABLE[self.state, event]
         if is_new:
             self.cause = cause
 
     def note_loss(self, peer: Direction, cause: Cause) -> None:
-        """A send has found a peer gone; `peer` is the direction of what that peer sends. The first loss counts."""
+        """A send has found a peer gone. `peer`: the direction in which that peer sends. The first loss counts."""
         self._losses.setdefault(peer, cause)
 
     def end_of_stream(self, peer: Direction) -> None:
-        """All that a peer has sent has been read; `peer` is its direction."""
+        """Everything that a peer has sent has been read. `peer`: the direction in which that peer sends."""
         loss = self._losses.get(peer)
         if loss is not None:
             self.on(Event.PEER_GONE, loss)

@@ -1,4 +1,4 @@
-"""What is still on its way over one connection: chunks that could not be passed on at once, and what is owed."""
+"""One connection's chunks that could not be passed on at once, and the responses that it still owes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from proxy.conversation import Conversation, Step
 class PendingChunk(NamedTuple):
     """A chunk that could not be passed on at once.
 
-    pieces: what of it is still to be sent; None while its rewriting is unfinished.
+    pieces: the bytes that are still to be sent; None while the chunk's rewriting is unfinished.
     waits: the chunk must wait for the recorder.
     """
 
@@ -31,8 +31,8 @@ class Wakeup(Enum):
     END_OF_STREAM = auto()
     # the task shall look at the connection's state again
     STATE_CHANGED = auto()
-    # the proxy's own question has come back to it
-    OWN_QUESTION = auto()
+    # the proxy's own discovery query has come back to it
+    OWN_QUERY = auto()
 
 
 class InFlight:
@@ -51,12 +51,12 @@ class InFlight:
 
     @property
     def at_boundary(self) -> bool:
-        """Whether no request has begun of which the rest is to come."""
+        """True if no request has arrived in part."""
         return not self._talk.requests_side.missing
 
     @property
     def is_settled(self) -> bool:
-        """Whether no response is owed or half passed on. A request that the client left incomplete will get none."""
+        """True if no response is owed or partly sent. A request that the client left incomplete is owed none."""
         talk = self._talk
         if self.response_pending or talk.responses_side.left or talk.login.owed:
             return False

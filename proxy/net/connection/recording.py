@@ -1,4 +1,4 @@
-"""What the recorder is told of one connection, and where its chunks wait for the recorder."""
+"""Tells the recorder of one connection, and has the connection's chunks wait for a recorder that is full."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ class Recording:
     is_waiting: a chunk waits for the recorder; no peer is to blame that nothing moves.
     """
 
-    __slots__ = ("_connection", "_room", "is_waiting", "observer")
+    __slots__ = ("_backpressure", "_connection", "is_waiting", "observer")
 
-    def __init__(self, connection: int, observer: Observer | None, room: RecorderBackpressure | None) -> None:
+    def __init__(self, connection: int, observer: Observer | None, backpressure: RecorderBackpressure | None) -> None:
         self._connection = connection
         self.observer = observer
-        self._room = room
+        self._backpressure = backpressure
         self.is_waiting = False
 
     def arrived(self, direction: Direction, chunk: bytes, at_ns: int, step: Step) -> bool:
-        """Has the observer take a chunk before it is sent on. Whether the chunk must then wait: `until_room`."""
+        """Hands a chunk to the observer before it is sent on. True if the chunk must wait (`until_recorder_ready`)."""
         observer = self.observer
         if observer is None:
             return False
         observer.arrived(self._connection, direction, chunk, at_ns, step)
-        return observer.full and self._room is not None
+        return observer.full and self._backpressure is not None
 
-    async def until_room(self) -> None:
-        """This is where a socket waits for a slow disk."""
-        assert self._room is not None
+    async def until_recorder_ready(self) -> None:
+        """Waits until the observer takes more: this is where a socket waits for a slow disk."""
+        assert self._backpressure is not None
         self.is_waiting = True
-        await self._room.wait()
+        await self._backpressure.wait()
         self.is_waiting = False
 
     def made(self, exchange: Exchange, frame: bytes, at_ns: int) -> None:

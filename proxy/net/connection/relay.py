@@ -1,8 +1,8 @@
-"""The bytes of one client's connection, there and back.
+"""Passes the bytes of one client's connection in both directions.
 
 Two tasks: one reads the client and writes to the broker, one reads the broker and writes to the client. So each
-direction waits for its own slow peer only, and nobody else ever writes to either socket. Each chunk goes the same way:
-the conversation says what it is, the observer takes it, addresses in it are rewritten, it is sent, it is counted.
+direction waits for its own slow peer only, and each socket has one writer. Each chunk takes the same steps: the
+conversation parses it, the observer takes it, the addresses in it are rewritten, it is sent, it is counted.
 
 A chunk that can be sent at once is passed on where it is read, without waking a task (`_take_request`,
 `_take_response`). Any other chunk becomes a `PendingChunk`, which the task of its direction finishes.
@@ -41,27 +41,27 @@ from proxy.rewrite import api_versions
 
 clock = time.monotonic_ns
 
-# plain frames that a connection may have looked at before others have their turn: what they take is a fraction of a
-# millisecond, and no longer than a chunk of few large frames takes
-TURN = 512
-# so many answers of the proxy's own may wait for their turn before no more is read: no broker slows such a client down
-MOST_MADE = 64
+# frames of a chunk that are parsed before other connections have their turn: so many plain ones take a fraction of a
+# millisecond, and no longer than a chunk of few large frames
+FRAMES_PER_TURN = 512
+# the proxy's own responses that may wait to be sent before the client is read no further: no broker slows it down
+MAX_OWN_ANSWERS = 64
 
 OPEN, DRAINING, FINISHED, ENDED = State
 
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What all connections to a cluster use together."""
+    """Everything that all connections to a cluster share."""
 
     settings: ClusterSettings
     nodes: Nodes
     traffic: Traffic
     held: HeldBytes
     observer: Observer | None
-    room: RecorderBackpressure | None
-    news: LogThrottle = field(default_factory=LogThrottle)
-    question: DiscoveryQuery = field(default_factory=DiscoveryQuery)
+    backpressure: RecorderBackpressure | None
+    log_throttle: LogThrottle = field(default_factory=LogThrottle)
+    discovery: DiscoveryQuery = field(default_factory=DiscoveryQuery)
 
 
 class Relay:
@@ -73,14 +73,14 @@ class Relay:
         self._broker = broker
         self._talk = talk
         self._shared = shared
-        self._own_question = shared.question.frame
-        self._recording = Recording(connection, shared.observer, shared.room)
+        self._discovery_frame = shared.discovery.frame
+        self._recording = Recording(connection, shared.observer, shared.backpressure)
         self._account = Account(shared.traffic, talk)
         self._rewriting = Rewriting(shared.nodes, shared.held, self, shared.settings)
         self._in_flight = InFlight(talk)
         self._ending = Ending()
-        # answers of the proxy's own that have not been sent
-        self._made = 0
+        # responses of the proxy's own that have not been sent
+        self._own_answers = 0
         self._nursery: trio.Nursery | None = None
 
     async def run(self) -> Cause:
@@ -101,13 +101,13 @@ class Relay:
 
     @property
     def cause(self) -> Cause:
-        """Why the connection ended. One that ends for no reason of its own was cut off."""
+        """Why the connection ended. A connection that is cancelled before it has ended was cut off by the drain."""
         ending = self._ending
         return ending.cause if ending.state is ENDED and ending.cause is not None else Cause.DRAIN_DEADLINE
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is lost if the connection ends now: no response owed, no bytes in hand, no frame begun."""
+        """True if nothing is lost if the connection ends now: no response owed, no bytes in hand, no frame begun."""
         state = self._ending.state
         waits = state is FINISHED or (self._client.is_waiting and self._in_flight.at_boundary)
         return state is ENDED or (waits and self._in_flight.is_settled)
@@ -120,15 +120,15 @@ class Relay:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether nobody waits for a response, or takes one; a request may have begun."""
+        """True if no response is owed or being sent; a request may have begun."""
         return self._ending.state is OPEN and self._in_flight.is_settled
 
     def stall(self) -> None:
-        """Others wait for what the connection holds, and nothing moves on it."""
+        """See `Holder`. Ends the connection: other connections wait for the bytes that it holds."""
         self._on(Event.CUT, Cause.STALLED)
 
     def idle(self) -> None:
-        """Nothing has moved on the connection for as long as may be."""
+        """Ends the connection: nothing has moved on it for as long as the settings allow."""
         if self._in_flight.at_boundary:
             self._leave(Cause.IDLE)
         else:
@@ -142,13 +142,13 @@ class Relay:
             self._on(Event.CUT, Cause.DRAINED)
 
     def _leave(self, cause: Cause) -> None:
-        """Has the task that reads requests end the connection. Nobody else may: a request may be about to be read, and
-        is not lost if it is answered, or never read.
+        """Has the task that reads requests end the connection. No other task may: it could lose a request that has
+        been read and not answered.
         """
         self._on(Event.LEAVE, cause)
         self._client.wake()
 
-    # what ends the connection from within
+    # how the connection's own tasks end it
 
     def _on(self, event: Event, cause: Cause | None = None) -> None:
         self._ending.on(event, cause)
@@ -164,8 +164,8 @@ class Relay:
             return Cause.CLIENT_LOST if lost.vanished else Cause.CLIENT_RESET
         return Cause.BROKER_LOST if lost.vanished else Cause.BROKER_RESET
 
-    def _note(self, lost: PeerLost) -> None:
-        """A send has failed. To a broker that has closed the connection in good order, every send fails."""
+    def _note_loss(self, lost: PeerLost) -> None:
+        """Notes a failed send. Every send fails after a broker's orderly close, which is therefore no loss."""
         if lost.stream is self._client:
             self._ending.note_loss(Direction.REQUEST, self._loss(lost))
         elif lost.vanished or isinstance(lost.__cause__, ConnectionResetError):
@@ -177,20 +177,20 @@ class Relay:
         try:
             await self._pass_requests()
         except PeerLost as lost:
-            # a broker that is gone may have left responses behind: the other task reads them, and ends when it must
-            self._note(lost)
+            # a broker that is gone may have left responses behind: the other task reads them, then ends the connection
+            self._note_loss(lost)
             if lost.stream is self._client:
                 self._on(Event.PEER_GONE, self._loss(lost))
 
     async def _pass_requests(self) -> None:
-        while most := self._may_read():
-            taken: PendingChunk | Wakeup = await self._client.until(self._take_request, most)
+        while limit := self._read_limit():
+            taken: PendingChunk | Wakeup = await self._client.until(self._take_request, limit)
             if taken is Wakeup.END_OF_STREAM:
                 await self._finish_client()
                 return
-            if taken is Wakeup.OWN_QUESTION:
-                # the address leads back to the proxy, by way of others: the question must not go round again
-                await self._client.send([self._shared.question.came_back])
+            if taken is Wakeup.OWN_QUERY:
+                # the address leads back to the proxy, by way of others: the query must not go round again
+                await self._client.send([self._shared.discovery.loop_answer])
                 self._on(Event.CUT, Cause.LEADS_BACK)
                 return
             if taken is not Wakeup.STATE_CHANGED:
@@ -198,8 +198,8 @@ class Relay:
         await self._in_flight.until_settled()
         self._on(Event.SETTLE)
 
-    def _may_read(self) -> int:
-        """Bytes to be read from the client at most: while DRAINING, those of the frame that has begun."""
+    def _read_limit(self) -> int:
+        """The most bytes to read from the client: while DRAINING, the missing bytes of the frame that has begun."""
         if self._ending.state is not DRAINING:
             return RECEIVE_SIZE
         return min(self._talk.requests_side.missing, RECEIVE_SIZE)
@@ -208,8 +208,8 @@ class Relay:
         """Passes a chunk on if that needs no waiting, and returns None; else returns what the task is to finish."""
         if not chunk:
             return Wakeup.END_OF_STREAM if chunk is not None else Wakeup.STATE_CHANGED
-        if chunk == self._own_question:
-            return Wakeup.OWN_QUESTION
+        if chunk == self._discovery_frame:
+            return Wakeup.OWN_QUERY
         at_ns = clock()
         step = self._talk.requests(chunk, at_ns)
         if step.rest:
@@ -221,26 +221,26 @@ class Relay:
             self._answer(step.answered, at_ns)
         if step.unanswered:
             self._account.unanswered(step.unanswered)
-            # an answer of the proxy's own may have its turn now
+            # a response of the proxy's own may have its turn now
             self._broker.wake()
         pieces: Sequence[bytes | memoryview] = step.outgoing()
         if not waits:
             try:
                 pieces = self._broker.send_now(pieces)
             except PeerLost as lost:
-                self._note(lost)
+                self._note_loss(lost)
                 raise
-            goes_on = step.cause is None and not step.rest and self._ending.state is OPEN
-            if not pieces and goes_on and not self._is_owed_too_much():
+            continues = step.cause is None and not step.rest and self._ending.state is OPEN
+            if not pieces and continues and not self._is_owed_too_much():
                 self._account.request_sent(step, at_ns)
                 return None
         return PendingChunk(step, pieces, chunk, at_ns, waits)
 
     async def _finish_request(self, pending: PendingChunk) -> None:
-        """Passes on what `_take_request` could not."""
+        """Passes on a chunk that `_take_request` could not pass on at once."""
         step = pending.step
         if pending.waits:
-            await self._recording.until_room()
+            await self._recording.until_recorder_ready()
         await self._broker.send(pending.pieces or ())
         self._account.request_sent(step, pending.at_ns)
         while self._is_owed_too_much():
@@ -248,22 +248,22 @@ class Relay:
         if step.cause is not None:
             if step.cause is Cause.BAD_LENGTH and pending.chunk.startswith(HANDSHAKE) and not self._client.is_tls:
                 event = "client speaks TLS, and this port is for plaintext"
-                log(self._shared.news.level(event), event, client=self._client.peer)
+                log(self._shared.log_throttle.level(event), event, client=self._client.peer)
             await self._refuse(step.cause)
 
     def _is_owed_too_much(self) -> bool:
-        """Whether no more requests are read before a response is sent."""
-        return self._made > MOST_MADE or (len(self._talk.in_flight) > MOST_IN_FLIGHT and self._talk.waits)
+        """True if so many responses are owed that no request may be read before one is sent."""
+        return self._own_answers > MAX_OWN_ANSWERS or (len(self._talk.in_flight) > MOST_IN_FLIGHT and self._talk.waits)
 
     def _answer(self, exchanges: list[Exchange], at_ns: int) -> None:
-        """Has the other task send the proxy's own answers, each in its turn."""
+        """Has the other task send the proxy's own responses, each in its turn."""
         for exchange in exchanges:
             number = exchange.correlation_id
             assert number is not None, "in the dialect of 0.7 the proxy answers nothing"
             frame = api_versions.unsupported(number)
             self._talk.made(exchange, frame)
             self._recording.made(exchange, frame, at_ns)
-        self._made += len(exchanges)
+        self._own_answers += len(exchanges)
         self._broker.wake()
 
     async def _refuse(self, cause: Cause) -> None:
@@ -274,12 +274,12 @@ class Relay:
         self._on(Event.SETTLE)
 
     async def _finish_client(self) -> None:
-        """The client sends no more. Its end of stream is kept back until no response is owed, or for so long."""
+        """Handles the client's end of stream. The broker is sent it once no response is owed, or the wait times out."""
         self._ending.end_of_stream(Direction.REQUEST)
         self._cancel_if_ended()
         seconds = self._shared.settings.half_close_seconds
         self._recording.half_closed(Direction.REQUEST)
-        # the beginning of a head: nobody can tell what it was to be, but the client has sent it
+        # an incomplete head: no request can be told from it, but the client has sent it
         if held := self._talk.requests_side.held:
             await self._broker.send([held])
         if self._client.half_closes:
@@ -302,8 +302,8 @@ class Relay:
             self._on(Event.PEER_GONE, self._loss(lost))
 
     async def _drop_responses(self, lost: PeerLost) -> None:
-        """Reads on, while the other task passes on what the client had sent before it went (acks=0)."""
-        self._note(lost)
+        """Reads and drops responses while the other task passes on the lost client's last requests (acks=0)."""
+        self._note_loss(lost)
         with trio.move_on_after(self._shared.settings.half_close_seconds), suppress(PeerLost):
             while await self._broker.receive() != b"":
                 pass
@@ -321,7 +321,7 @@ class Relay:
         self._cancel_if_ended()
 
     def _take_response(self, chunk: bytes | None) -> PendingChunk | Wakeup | None:
-        """Does with a response what `_take_request` does. `chunk` is None where an answer of the proxy's own is due."""
+        """As `_take_request`, for a response. `chunk` is None where a response of the proxy's own is due."""
         if chunk == b"":
             return Wakeup.END_OF_STREAM
         at_ns = clock()
@@ -340,7 +340,7 @@ class Relay:
                 pieces = self._client.send_now(step.outgoing())
             except PeerLost as lost:
                 # the other task may read an end of stream before this one runs
-                self._note(lost)
+                self._note_loss(lost)
                 raise
             if not pieces and step.cause is None and not step.rest:
                 self._response_passed(step, at_ns)
@@ -349,10 +349,10 @@ class Relay:
         return PendingChunk(step, pieces, chunk or b"", at_ns, waits)
 
     async def _finish_response(self, pending: PendingChunk) -> None:
-        """Passes on what `_take_response` could not."""
+        """Passes on a chunk that `_take_response` could not pass on at once."""
         step = pending.step
         if pending.waits:
-            await self._recording.until_room()
+            await self._recording.until_recorder_ready()
         try:
             await self._rewriting.finish()
         except NotRewritable as error:
@@ -366,8 +366,8 @@ class Relay:
     def _response_passed(self, step: Step, at_ns: int) -> None:
         if self._rewriting.has_begun and not self._talk.responses_side.left:
             self._rewriting.release()
-        if self._made:
-            self._made -= sum(exchange.by_proxy for exchange in step.finished)
+        if self._own_answers:
+            self._own_answers -= sum(exchange.by_proxy for exchange in step.finished)
         self._account.response_sent(step, at_ns)
         if self._recording.observer is None:
             self._talk.reuse(step.finished)
@@ -375,7 +375,7 @@ class Relay:
             self._in_flight.sent.set()
 
     def _begin_rewriting(self, step: Step) -> bool:
-        """Whether it is known what leaves. From a response that can't be rewritten on, nothing does."""
+        """True if the step's outgoing bytes are known. They end before a response that can't be rewritten."""
         try:
             return self._rewriting.begin(step)
         except NotRewritable as error:
@@ -385,10 +385,10 @@ class Relay:
     def _cut_off(self, step: Step, error: NotRewritable) -> None:
         """Ends the step before the response that can't be rewritten, and with it the connection."""
         bad = error.exchange
-        level = self._shared.news.level(f"{bad.api} {error}")
+        level = self._shared.log_throttle.level(f"{bad.api} {error}")
         log(level, "response can't be rewritten", connection=self.connection, api=bad.api, reason=error)
-        behind = end_before(step, error)
-        # one that is still arriving is counted when the connection ends
+        unsent = end_before(step, error)
+        # a response that is still arriving is counted when the connection ends
         arrived = [] if bad is self._talk.responses_side.open else [bad]
-        self._account.unanswered([*arrived, *behind])
+        self._account.unanswered([*arrived, *unsent])
         self._account.answered = step.finished

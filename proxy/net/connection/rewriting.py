@@ -1,8 +1,8 @@
-"""A response that names brokers, on its way through: held whole, or walked as it streams and rewritten at its end.
+"""Rewrites a response that names brokers: held whole, or walked while it streams and rewritten at its end.
 
-What is changed, and into what, is the rewrite room's; here it is waited for bytes, and for the listeners of the nodes
-that the response names, which must be open before it leaves. Mostly there is nothing to wait for, and then no task is
-to be woken: what may have to wait is a generator of what it waits for (`Waiting`).
+The rewrite room decides what is changed, and into what. This module collects the response's bytes and waits for the
+listeners of the nodes that it names, which must be open before it leaves. Mostly there is nothing to wait for, and then
+no task must be woken: so a rewrite is a generator, which yields what it has to wait for (`Waiting`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ HOLD_WALKED_BELOW = 256 * 1024
 
 T = TypeVar("T")
 Wait = Callable[[], Awaitable[None]]
-# goes on, each time, when what it yielded has been waited for
+# yields what it has to wait for, is resumed after that wait, and returns its result
 Waiting = Generator[Wait, None, T]
 
 
@@ -36,7 +36,7 @@ class TooLarge(Exception):
 
 
 class NotRewritable(Exception):
-    """A response names brokers, and can't be changed: the message says why. `start`: where the piece at hand begins."""
+    """A response that names brokers can't be rewritten; the message says why. `start`: of its piece in the stream."""
 
     def __init__(self, reason: Exception, exchange: Exchange, start: int) -> None:
         super().__init__(str(reason))
@@ -44,46 +44,46 @@ class NotRewritable(Exception):
         self.start = start
 
 
-class Passed(NamedTuple):
-    """What leaves after a piece of a frame: its first `unchanged` bytes as they are, then `instead` of the others."""
+class Replacement(NamedTuple):
+    """The bytes to send for a piece of a frame: its first `unchanged` bytes, then `instead` in place of the others."""
 
     unchanged: int
     instead: bytes
 
 
 class FrameRewriter(Protocol):
-    """One response on its way: fed piece by piece, it says what leaves instead."""
+    """Rewrites one response, which it is fed piece by piece."""
 
-    def feed(self, piece: memoryview, *, last: bool) -> Waiting[Passed]:
-        """A piece of the frame, which has its length in front. Raises WireError, TooLarge; OSError: no listener."""
+    def feed(self, piece: memoryview, *, last: bool) -> Waiting[Replacement]:
+        """Takes a piece of the frame, length included. Raises WireError, TooLarge; OSError: no listener."""
 
     def release(self) -> None:
         """Called once the frame has been sent, or its connection has ended."""
 
 
 def is_rewritten(api_key: int, api_version: int | None) -> bool:
-    """Whether a response of this API and version is changed on its way. None: in the dialect of 0.7 nothing is."""
+    """True if responses of this API and version are rewritten. Version None (the dialect of 0.7): never."""
     return api_version is not None and (api_key == API_VERSIONS or addresses.carries(api_key, api_version))
 
 
 def rewriter(
     exchange: Exchange, nodes: Nodes, share: Share, hold_limit: int, *, hide_unknown: bool = False
 ) -> FrameRewriter:
-    """For the response of an exchange for which `is_rewritten`.
+    """The rewriter for the response of an exchange for which `is_rewritten`.
 
     Args:
-        share: what is held is held as this.
+        share: accounts for the bytes that are held.
         hide_unknown: as in `api_versions.reduce`.
 
     Raises:
-        TooLarge: it must be held, and is larger than `hold_limit`.
+        TooLarge: the response must be held, and is larger than `hold_limit`.
     """
     key, version, size = exchange.api_key, exchange.api_version, exchange.response_size
     assert version is not None, "only what is_rewritten comes here"
     if addresses.walked(key, version) and size > HOLD_WALKED_BELOW:
-        return Walked(key, version, size, nodes, share, hold_limit)
+        return WalkedRewriter(key, version, size, nodes, share, hold_limit)
     _check(size, hold_limit)
-    return Held(key, version, size, nodes, share, hide_unknown)
+    return HeldRewriter(key, version, size, nodes, share, hide_unknown)
 
 
 def _check(size: int, hold_limit: int) -> None:
@@ -91,7 +91,7 @@ def _check(size: int, hold_limit: int) -> None:
         raise TooLarge(f"{size} bytes of a response must be held, and the limit is {hold_limit}")
 
 
-class Held:
+class HeldRewriter:
     """Waits for the whole frame, then splices."""
 
     def __init__(
@@ -104,13 +104,13 @@ class Held:
         self._share = share
         self._frame = bytearray()
 
-    def feed(self, piece: memoryview, *, last: bool) -> Waiting[Passed]:
+    def feed(self, piece: memoryview, *, last: bool) -> Waiting[Replacement]:
         if last and not self._frame:
-            return Passed(0, (yield from self._whole(piece[LENGTH.size :])))
+            return Replacement(0, (yield from self._whole(piece[LENGTH.size :])))
         if not self._frame:
-            yield from _taken(self._share, self._size)
+            yield from _wait_for_share(self._share, self._size)
         self._frame += piece
-        return Passed(0, (yield from self._whole(memoryview(self._frame)[LENGTH.size :])) if last else b"")
+        return Replacement(0, (yield from self._whole(memoryview(self._frame)[LENGTH.size :])) if last else b"")
 
     def _whole(self, frame: memoryview) -> Waiting[bytes]:
         key, version = self._api
@@ -118,9 +118,9 @@ class Held:
             return api_versions.reduce(version, frame, hide_unknown=self._hide_unknown)
         cluster_id = addresses.cluster_in(key, version, frame)
         nodes = addresses.nodes_in(key, version, frame)
-        yield from _ensured(self._nodes, nodes, cluster_id)
+        yield from _wait_for_listeners(self._nodes, nodes, cluster_id)
         if not nodes:
-            # most Produce responses: to look for the places again would take longer than all the rest
+            # as in most Produce responses: searching for addresses again would double the work
             return LENGTH.pack(len(frame)) + frame
         return addresses.splice(key, version, frame, self._nodes.advertised)
 
@@ -128,7 +128,7 @@ class Held:
         self._share.release()
 
 
-class Walked:
+class WalkedRewriter:
     """Lets the frame through up to where the endpoints may stand, holds the rest, and rewrites it at equal length."""
 
     def __init__(self, api_key: int, api_version: int, size: int, nodes: Nodes, share: Share, hold_limit: int) -> None:
@@ -142,16 +142,16 @@ class Walked:
         self._walk = catalog.walk_response(api_key, api_version, equal_length.stop_of(api_key))
         self._tail: bytearray | None = None
 
-    def feed(self, piece: memoryview, *, last: bool) -> Waiting[Passed]:
+    def feed(self, piece: memoryview, *, last: bool) -> Waiting[Replacement]:
         through = (yield from self._walk_on(piece)) if self._tail is None else 0
         self._left -= len(piece)
         if self._tail is not None:
             self._tail += piece[through:]
         if not last:
-            return Passed(through, b"")
+            return Replacement(through, b"")
         if self._tail is None:
             raise WireError("the frame ends before its fields do")
-        return Passed(through, (yield from self._rewritten(bytes(self._tail))))
+        return Replacement(through, (yield from self._rewritten(bytes(self._tail))))
 
     def _walk_on(self, piece: memoryview) -> Waiting[int]:
         """Walks over a piece: how much of it may leave. What stands behind that is the tail."""
@@ -162,31 +162,31 @@ class Walked:
             return len(piece)
         tail = self._left - length - stop
         _check(tail, self._limit)
-        yield from _taken(self._share, tail)
+        yield from _wait_for_share(self._share, tail)
         self._tail = bytearray()
         return length + stop
 
     def _rewritten(self, tail: bytes) -> Waiting[bytes]:
         key, version = self._api
-        yield from _ensured(self._nodes, equal_length.nodes_in_tail(key, version, tail))
+        yield from _wait_for_listeners(self._nodes, equal_length.nodes_in_tail(key, version, tail))
         return equal_length.rewrite_tail(key, version, tail, self._nodes.advertised)
 
     def release(self) -> None:
         self._share.release()
 
 
-def _taken(share: Share, size: int) -> Waiting[None]:
+def _wait_for_share(share: Share, size: int) -> Waiting[None]:
     if size > SMALL:
         yield partial(share.take, size)
 
 
-def _ensured(nodes: Nodes, named: Sequence[Node], cluster_id: str | None = None) -> Waiting[None]:
-    if nodes.are_news(named, cluster_id):
+def _wait_for_listeners(nodes: Nodes, named: Sequence[Node], cluster_id: str | None = None) -> Waiting[None]:
+    if nodes.needs_ensure(named, cluster_id):
         yield partial(nodes.ensure, named, cluster_id)
 
 
 class Rewriting:
-    """What becomes of one connection's responses; one at a time is on its way. `holder`: the connection."""
+    """Rewrites one connection's responses, one at a time. `holder`: the connection."""
 
     def __init__(self, nodes: Nodes, held: HeldBytes, holder: Holder, settings: ClusterSettings) -> None:
         self._nodes = nodes
@@ -194,20 +194,20 @@ class Rewriting:
         self._holder = holder
         self._settings = settings
         self._rewriter: FrameRewriter | None = None
-        # what has to be waited for before the step at hand can be gone on with
+        # the rewrite of the step at hand, and the wait that it has yielded last
         self._step: Waiting[None] | None = None
         self._wait: Wait | None = None
 
     @property
     def has_begun(self) -> bool:
-        """Whether something is kept of a response that may have left."""
+        """True if a rewriter still holds bytes of a response, which may have been sent."""
         return self._rewriter is not None
 
     def begin(self, step: Step) -> bool:
-        """Adds the edits of marked responses that name brokers. False: something is to be waited for, so `finish` it.
+        """Adds the edits of marked responses that name brokers. False: the rewrite has to wait, so `finish` it.
 
         Raises:
-            NotRewritable: of one, which must not leave, nor anything behind it.
+            NotRewritable: neither that response nor anything behind it may be sent.
         """
         self._step = self._edited(step)
         self._wait = next(self._step, None)
@@ -230,28 +230,28 @@ class Rewriting:
                 continue
             start, stop = mark.start - step.offset, mark.stop - step.offset
             try:
-                passed = yield from self._rewritten(mark, exchange, memoryview(step.data)[start:stop])
+                replacement = yield from self._rewritten(mark, exchange, memoryview(step.data)[start:stop])
             except (WireError, TooLarge, OSError) as error:
                 raise NotRewritable(error, exchange, mark.start) from error
-            if start + passed.unchanged < stop:
-                step.edits.append(Edit(start + passed.unchanged, stop, passed.instead))
+            if start + replacement.unchanged < stop:
+                step.edits.append(Edit(start + replacement.unchanged, stop, replacement.instead))
 
-    def _rewritten(self, mark: Mark, exchange: Exchange, piece: memoryview) -> Waiting[Passed]:
+    def _rewritten(self, mark: Mark, exchange: Exchange, piece: memoryview) -> Waiting[Replacement]:
         if mark.first:
             self.release()
-            share, how = Share(self._held, self._holder), self._settings
-            self._rewriter = rewriter(exchange, self._nodes, share, how.hold_limit, hide_unknown=how.hide_unknown)
+            share, limit = Share(self._held, self._holder), self._settings.hold_limit
+            self._rewriter = rewriter(exchange, self._nodes, share, limit, hide_unknown=self._settings.hide_unknown)
         assert self._rewriter is not None
         return (yield from self._rewriter.feed(piece, last=mark.last))
 
     def release(self) -> None:
-        """Called once what was rewritten has been sent."""
+        """Called once the rewritten response has been sent."""
         if self._rewriter is not None:
             self._rewriter.release()
             self._rewriter = None
 
     def end(self) -> None:
-        """Called once the connection has ended, wherever that was: nothing of a response is kept."""
+        """Called once the connection has ended, even in the middle of a response: gives back all that is held."""
         if self._step is not None:
             self._step.close()
         self._step = self._wait = None
@@ -261,7 +261,7 @@ class Rewriting:
 def end_before(step: Step, error: NotRewritable) -> list[Exchange]:
     """Ends a step, and with it the connection, before the response that can't be rewritten.
 
-    Returns the exchanges whose responses stand behind that one, and do not leave.
+    Returns the exchanges whose responses come after that one, and are not sent.
     """
     bad, finished = error.exchange.number, step.finished
     step.stop = error.start - step.offset

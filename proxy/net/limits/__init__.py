@@ -1,7 +1,7 @@
-"""How much at a time: of connections, of bytes, of quiet.
+"""Limits on connections, on bytes held in memory, and on idle time.
 
-connections             how many connections are let in: in all, of a cluster, from an address
-held_bytes              how many bytes all connections together may hold
-recorder_backpressure   where sockets wait until the recorder takes more
-idle                    the end of connections over which nothing goes
+connections             limits on open connections: in all, of a cluster, from an address
+held_bytes              the limit on bytes that all connections together may hold
+recorder_backpressure   has sockets wait until the recorder takes more
+idle                    ends connections on which nothing moves
 """

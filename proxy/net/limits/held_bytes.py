@@ -1,12 +1,12 @@
 """The limit on bytes that all connections together may hold.
 
-Who wants to hold a large frame waits while the others hold too much. Those who wait are let in in the order in which
-they came: a frame for which there would be room waits behind a larger one, which would never have its turn otherwise.
+A large frame waits while other frames hold too much. Waiting frames are admitted in the order in which they came: a
+frame that would fit waits behind a larger one, which would never have its turn otherwise.
 
-A frame that is held waits for its own broker and its own client only, never for another frame; so the queue moves on as
-long as clients take what they are sent. A client that takes nothing could keep its share for ever. It may while nobody
-waits. While somebody does, a connection that holds a frame, and on which no byte has moved for `stalled_seconds`, is
-ended.
+A frame that is held waits for its own broker and its own client only, never for another frame. So the queue moves on as
+long as clients take what they are sent. A client that takes nothing could keep its share for ever, and may while no
+frame waits. While one does, a connection that holds a frame is ended once no byte has moved on it for
+`stalled_seconds`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 
 import trio
 
-# smaller frames are let by: they are most, and what they hold is less than their connection's buffers
+# smaller frames are not counted: most frames are, and they take less memory than their connection's buffers
 SMALL = 256 * 1024
 
 
@@ -25,21 +25,21 @@ class Holder(Protocol):
 
     @property
     def progress(self) -> int | None:
-        """A number that grows with every byte that moves on it; None while it waits for the proxy itself."""
+        """A number that grows with every byte that moves; None while the connection waits for the proxy itself."""
 
     def stall(self) -> None:
-        """Ends it: others wait for what it holds."""
+        """Ends the connection: other frames wait for the bytes that it holds."""
 
 
 class _Waiter(NamedTuple):
-    """A frame that waits for room, and what it waits for."""
+    """A frame that waits to be admitted. `granted`: set once it is."""
 
     size: int
     granted: trio.Event
 
 
 class HeldBytes:
-    """What is held, by whom, and who waits for room. A frame above the limit is let through alone."""
+    """The bytes that are held, and the frames that wait. A frame larger than the limit is admitted alone."""
 
     def __init__(self, limit: int, stalled_seconds: float) -> None:
         self._limit = limit
@@ -48,12 +48,12 @@ class HeldBytes:
         self._shares: set[Share] = set()
         # in the order in which they came
         self._queue: OrderedDict[Share, _Waiter] = OrderedDict()
-        # while somebody waits: how far each holder had come when it was last looked at, and when to look again
+        # while a frame waits: each holder's progress when last checked, and when to check again
         self._seen: dict[Share, int | None] = {}
         self._look_at = 0.0
 
     async def reserve(self, share: Share, size: int) -> None:
-        """Returns when the share may be of `size` bytes."""
+        """Returns when the share may hold `size` bytes."""
         if not self._queue:
             if self._has_room(size):
                 self._grant(share, size)
@@ -69,7 +69,7 @@ class HeldBytes:
                 self._admit()
 
     def release(self, share: Share) -> None:
-        """Gives back what was reserved."""
+        """Gives back the bytes of a share."""
         self._shares.remove(share)
         self._held -= share.size
         share.size = 0
@@ -84,7 +84,7 @@ class HeldBytes:
         self._shares.add(share)
 
     def _admit(self) -> None:
-        """Lets in who has waited longest, and who comes next, as long as there is room for them."""
+        """Admits waiting frames, the oldest first, as long as they fit."""
         while self._queue:
             share, waiter = next(iter(self._queue.items()))
             if not self._has_room(waiter.size):
@@ -97,13 +97,13 @@ class HeldBytes:
         while not waiter.granted.is_set():
             with trio.move_on_at(self._look_at):
                 await waiter.granted.wait()
-            # of all who wait, the first to wake looks for all
+            # of all waiting tasks, the first to wake checks the holders for all
             if self._look_at <= trio.current_time():
                 self._end_stalled()
                 self._look()
 
     def _look(self) -> None:
-        """Notes how far each holder has come."""
+        """Notes each holder's progress."""
         self._seen = {share: share.holder.progress for share in self._shares}
         self._look_at = trio.current_time() + self._stalled_seconds
 
@@ -114,7 +114,7 @@ class HeldBytes:
 
 
 class Share:
-    """One frame's part of what may be held. Small frames have none: they need not wait."""
+    """One frame's share of the bytes that may be held. Small frames take none, and need not wait."""
 
     def __init__(self, held: HeldBytes, holder: Holder) -> None:
         self.holder = holder
@@ -127,6 +127,6 @@ class Share:
             await self._held.reserve(self, size)
 
     def release(self) -> None:
-        """Gives it back; nothing happens the second time."""
+        """Gives the bytes back; nothing happens the second time."""
         if self.size:
             self._held.release(self)

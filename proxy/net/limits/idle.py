@@ -1,7 +1,7 @@
-"""Ends connections over which nothing goes any more.
+"""Ends connections on which nothing moves any more.
 
-One task looks at all connections of a cluster every now and then, so that a connection's bytes cost nothing: how far it
-has come is known anyway. A connection with an answer to come is never idle, whatever it takes: polls may be long.
+One task checks all connections of a cluster every now and then, so that passing bytes costs nothing extra. A connection
+that is owed a response is never idle, however long the response takes: polls may be long.
 """
 
 from __future__ import annotations
@@ -11,27 +11,27 @@ from typing import Protocol
 
 import trio
 
-# looks in that time: a connection ends at most an eighth of it too late
-LOOKS = 8
+# checks in the idle time: a connection ends at most an eighth of that time too late
+CHECKS_PER_PERIOD = 8
 
 
 class Connection(Protocol):
-    """What is asked of a relay."""
+    """The part of `Relay` that is needed here."""
 
     @property
     def progress(self) -> int | None:
-        """A number that grows with every byte that moves on it; None while it waits for the proxy itself."""
+        """A number that grows with every byte that moves; None while the connection waits for the proxy itself."""
 
     @property
     def is_quiet(self) -> bool:
-        """Whether no answer is owed, or on its way."""
+        """True if no response is owed or being sent."""
 
     def idle(self) -> None:
-        """Ends it."""
+        """Ends the connection."""
 
 
 async def end_idle(connections: Collection[Connection], seconds: float) -> None:
-    """Ends those on which nothing has moved for so long, until cancelled. `connections` changes meanwhile."""
+    """Ends connections on which nothing has moved for `seconds`, until cancelled. `connections` changes meanwhile."""
     since: dict[Connection, tuple[int | None, float]] = {}
     while True:
         now = trio.current_time()
@@ -39,13 +39,13 @@ async def end_idle(connections: Collection[Connection], seconds: float) -> None:
         for connection, (_, at) in since.items():
             if now - at >= seconds:
                 connection.idle()
-        await trio.sleep(seconds / LOOKS)
+        await trio.sleep(seconds / CHECKS_PER_PERIOD)
 
 
 def _quiet(
     connections: Collection[Connection], since: dict[Connection, tuple[int | None, float]], now: float
 ) -> Iterator[tuple[Connection, tuple[int | None, float]]]:
-    """How far each has come that waits for nothing, and since when it has come no further."""
+    """Each quiet connection, with its progress and the time since which that has not changed."""
     for connection in connections:
         progress = connection.progress
         if connection.is_quiet and progress is not None:

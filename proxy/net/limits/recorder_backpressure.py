@@ -10,7 +10,7 @@ from proxy.net.observer import Observer
 
 
 class RecorderBackpressure:
-    """Many connections wait for one event, which the recorder's own thread has set: no other thread waits for it."""
+    """Many connections wait for one event, which the recorder's own thread sets: no thread has to wait."""
 
     def __init__(self, observer: Observer) -> None:
         self._observer = observer
@@ -34,4 +34,4 @@ class RecorderBackpressure:
             with suppress(trio.RunFinishedError):
                 token.run_sync_soon(free)
 
-        self._observer.when_room(tell)
+        self._observer.when_not_full(tell)

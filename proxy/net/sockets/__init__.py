@@ -2,10 +2,10 @@
 
 streams         a TCP connection as a stream of chunks; errors of the socket become `PeerLost`
 waits           one task that waits for the sockets of all relays
-polling         how that task waits: asleep, or looking again and again where that pays
+polling         how that task waits: asleep, or busy polling where that pays
 tls             TLS over a stream
 proxy_protocol  the header of the PROXY protocol: bytes and addresses
 proxy_header    that header, read from a client's connection
-lookups         names of hosts, looked up in threads
-race            several attempts, of which the first that succeeds counts ("Happy Eyeballs")
+lookups         host names, looked up in threads
+race            attempts that overlap; the first success counts ("Happy Eyeballs")
 """

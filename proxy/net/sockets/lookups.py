@@ -1,8 +1,8 @@
-"""Names of hosts, looked up in threads that a resolver may keep for long without keeping anything else.
+"""Looks host names up in threads of their own, because a resolver may take long.
 
-A look-up can't be cancelled, and where the name server is gone each takes half a minute. So these threads are no
-others' (`PLACES` of them), one thread looks a name up for all who want it, and whoever is cancelled leaves nothing
-behind but, at worst, one thread for a name.
+A look-up can't be cancelled, and where the name server is gone each takes half a minute. So nothing else uses these
+threads (`MAX_THREADS` of them), one thread looks a name up for all tasks that want it, and a cancelled task leaves at
+worst one thread behind.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import trio
 from proxy.net.blocking import in_thread
 from proxy.threads import NoThread
 
-# names that are looked up at a time; beyond these a name waits its turn. Threads that wait cost little
-PLACES = 64
+# names that are looked up at a time; any others wait their turn. Threads that wait cost little
+MAX_THREADS = 64
 
 
 class _Lookup:
-    """One that is under way. `found`: what there is, or why there is nothing; None: not known yet."""
+    """A look-up that is under way. `found`: the addresses, or the error; None: not known yet."""
 
     def __init__(self) -> None:
         self.waiting = 0
@@ -33,52 +33,52 @@ class _Lookup:
 class Lookups(trio.abc.HostnameResolver):
     """The system's resolver, for trio (`trio.socket.set_custom_hostname_resolver`), which asks it for no numbers."""
 
-    def __init__(self, places: int = PLACES) -> None:
-        self._places = trio.CapacityLimiter(places)
+    def __init__(self, max_threads: int = MAX_THREADS) -> None:
+        self._threads = trio.CapacityLimiter(max_threads)
         self._under_way: dict[tuple[Any, ...], _Lookup] = {}
 
     async def getaddrinfo(
         self, host: bytes | None, port: Any, family: int = 0, type: int = 0, proto: int = 0, flags: int = 0
     ) -> Any:
         """As `socket.getaddrinfo`, for a port that is a number."""
-        lookup = self._begun((host, None, family, type, proto, flags))
+        lookup = self._join_or_start((host, None, family, type, proto, flags))
         lookup.waiting += 1
         try:
             await lookup.ended.wait()
         finally:
             lookup.waiting -= 1
         if isinstance(lookup.found, Exception):
-            # its own for each who waits: a traceback belongs to one
+            # a copy for each task that waits: a traceback belongs to one
             raise copy(lookup.found)
         assert lookup.found is not None
-        return [(*kind, (where[0], port, *where[2:])) for *kind, where in lookup.found]
+        return [(*kind, (sockaddr[0], port, *sockaddr[2:])) for *kind, sockaddr in lookup.found]
 
     async def getnameinfo(self, sockaddr: Any, flags: int) -> tuple[str, str]:
         """Nobody asks: addresses are shown as they are."""
         raise NotImplementedError
 
-    def _begun(self, asked: tuple[Any, ...]) -> _Lookup:
+    def _join_or_start(self, asked: tuple[Any, ...]) -> _Lookup:
         if asked not in self._under_way:
             self._under_way[asked] = _Lookup()
-            # nobody's task: who begins it may be cancelled while others wait for it
+            # a system task: the caller's task may be cancelled while others wait for the look-up
             trio.lowlevel.spawn_system_task(self._run, asked, self._under_way[asked])
         return self._under_way[asked]
 
     async def _run(self, asked: tuple[Any, ...], lookup: _Lookup) -> None:
-        look = partial(_look_up, asked, lookup)
+        blocking = partial(_look_up, asked, lookup)
         await trio.lowlevel.checkpoint()
         while lookup.waiting and lookup.found is None:
             try:
-                lookup.found = await in_thread(look, self._places)
+                lookup.found = await in_thread(blocking, self._threads)
             except NoThread as error:
-                # nobody's task may end by an error: all of the proxy would
+                # an error that ends a system task ends the whole proxy
                 lookup.found = error
         del self._under_way[asked]
         lookup.ended.set()
 
 
 def _look_up(asked: tuple[Any, ...], lookup: _Lookup) -> list[Any] | Exception | None:
-    """Blocks. None: nobody waits for it any more."""
+    """Looks a name up. Blocks. None: no task waits for it any more."""
     if not lookup.waiting:
         return None
     try:

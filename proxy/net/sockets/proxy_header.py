@@ -9,19 +9,19 @@ from proxy.net.sockets.streams import Stream
 
 
 class NoHeader(Exception):
-    """A connection does not begin with a header, the message says why. Close it."""
+    """A connection does not begin with a header; the message says why. Close it."""
 
 
 class Gone(Exception):
-    """The client has gone without a byte, as a balancer does that only looks whether somebody listens."""
+    """The client has gone without a byte, like a balancer that only checks whether the port is open."""
 
 
 async def read_header(client: Stream, seconds: float) -> Route | None:
-    """For whom the peer connects; None if it doesn't say. Not a byte behind the header is taken.
+    """The client that the peer connects for; None if the header names none. No byte behind the header is read.
 
     Raises:
-        NoHeader: there is none, or it has not come in time.
-        Gone: there is nothing.
+        NoHeader: there is no header, or it has not come in time.
+        Gone: the peer has closed the connection without a byte.
         PeerLost: the connection broke.
     """
     try:

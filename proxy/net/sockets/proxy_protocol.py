@@ -1,7 +1,7 @@
-"""The header in which a load balancer says for whom it connects: HAProxy's PROXY protocol, versions 1 and 2.
+"""The header in which a load balancer names the client that it connects for: PROXY protocol, versions 1 and 2.
 
-Bytes in, addresses out; knows no socket. A reader is fed no more bytes than are surely the header's (`Reader.missing`),
-so that what comes behind it, a TLS handshake or Kafka's first request, stays where it is.
+Bytes in, addresses out; knows no socket. A reader is fed no more bytes than surely belong to the header
+(`HeaderReader.missing`), so that the bytes behind it, a TLS handshake or Kafka's first request, stay in the socket.
 
     version 1   a line: "PROXY TCP4 192.0.2.1 198.51.100.1 56324 9092\r\n"; at most 107 bytes
     version 2   signature, version and command, family, length, addresses, then TLVs, which nobody here needs
@@ -26,7 +26,7 @@ _LONGEST_LINE = 107
 _SHORTEST_LINE = len(b"PROXY UNKNOWN\r\n")
 _VERSION, _LOCAL, _PROXY = 0x20, 0x20, 0x21
 _TCP_OVER_4, _TCP_OVER_6 = 0x11, 0x21
-# families whose addresses say nothing here, and their sizes: unspecified, UNIX sockets
+# families whose addresses are of no use here, and their sizes: unspecified, UNIX sockets
 _NAMELESS = {0x00: 0, 0x31: 216, 0x32: 216}
 # datagrams are the same but for their transport
 _WITH_ADDRESSES = {
@@ -40,22 +40,22 @@ _LINE_WITHOUT = re.compile(rb"PROXY UNKNOWN(?: [^\r\n]*)?\r\n")
 
 
 class Malformed(ValueError):
-    """No header of the PROXY protocol; the message says why."""
+    """The bytes are no header of the PROXY protocol; the message says why."""
 
 
 class Route(NamedTuple):
-    """Who has connected, and to what: IP addresses with ports."""
+    """The two ends of a client's connection: IP addresses with ports."""
 
     client: Address
     listener: Address
 
 
 class HeaderReader:
-    """One header on its way. `route` once it is whole: None if it names nobody, as a health check's."""
+    """Reads one header. `route`, once the header is whole: None if it names no client, as a health check's."""
 
     def __init__(self) -> None:
         self.route: Route | None = None
-        # bytes that are surely to come; 0: the header is whole
+        # bytes that surely belong to the header and are still to come; 0: the header is whole
         self.missing = _SHORTEST_LINE
         self._header = b""
 
@@ -123,7 +123,7 @@ def _read_binary(header: bytes) -> Route | None:
 
 
 def header(version: ProxyHeader, route: Route | None) -> bytes:
-    """What to send before anything else. `route`: None for a connection of the proxy's own."""
+    """The header to send before anything else. `route`: None for a connection of the proxy's own."""
     if version is ProxyHeader.OFF:
         return b""
     return (_line if version is ProxyHeader.ONE else _binary)(route)
@@ -148,7 +148,7 @@ def _binary(route: Route | None) -> bytes:
 
 
 def _numbers(route: Route) -> tuple[IPv4Address | IPv6Address, IPv4Address | IPv6Address]:
-    """Both addresses, in one family, without the interface that stands behind a link-local one."""
+    """Both IP addresses in one family, without the interface (`%eth0`) of a link-local one."""
     client, listener = (ip_address(address.host.partition("%")[0]) for address in route)
     if client.version == listener.version:
         return client, listener

@@ -1,7 +1,7 @@
-"""Attempts at one thing, of which the first that succeeds counts; each is begun early where the one before takes long.
+"""Attempts at the same thing: the first success counts, and each attempt begins early if the one before takes long.
 
-So do clients that know several addresses of one host (RFC 8305, "Happy Eyeballs"): one that is dead costs a moment, not
-all the time that it is given to answer.
+Clients do the same with the addresses of one host (RFC 8305, "Happy Eyeballs"): a dead address costs a moment, not all
+the time that it is given to answer.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class AllLost(PeerLost):
         self.reasons = reasons
 
 
-async def race(attempts: Iterable[Attempt[T]], lose: Callable[[T], object]) -> T:
-    """What the attempt gives that succeeds first; the others are cancelled.
+async def race(attempts: Iterable[Attempt[T]], discard: Callable[[T], object]) -> T:
+    """The result of the attempt that succeeds first; the other attempts are cancelled.
 
     Args:
-        lose: takes a result that nobody wants any more.
+        discard: called with each result that is not returned.
 
     Raises:
         AllLost: each attempt has raised PeerLost.
@@ -57,15 +57,15 @@ async def race(attempts: Iterable[Attempt[T]], lose: Callable[[T], object]) -> T
                 with trio.move_on_after(HEAD_START):
                     await failed.wait()
     except BaseException:
-        _lose_all(won, lose)
+        _discard_all(won, discard)
         raise
     if not won:
         raise AllLost(reasons)
-    # another may have succeeded before it was cancelled
-    _lose_all(won[1:], lose)
+    # another attempt may have succeeded before it was cancelled
+    _discard_all(won[1:], discard)
     return won[0]
 
 
-def _lose_all(results: Iterable[T], lose: Callable[[T], object]) -> None:
+def _discard_all(results: Iterable[T], discard: Callable[[T], object]) -> None:
     for result in results:
-        lose(result)
+        discard(result)

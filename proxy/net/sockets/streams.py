@@ -1,6 +1,6 @@
 """A TCP connection as a stream of chunks, at the least cost that trio allows.
 
-Errors of the socket become `PeerLost`, so that nothing behind this file knows about errno.
+Errors of the socket become `PeerLost`, so that no caller has to know about errno.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from proxy.threads import NoThread
 
 T = TypeVar("T")
 
-# each read and each send wakes a peer, which costs more than to copy what it gets; a chunk is what a connection holds
-# in memory, twice
+# the largest chunk. Each send wakes a peer, which costs more than to copy the bytes; but a connection holds a chunk in
+# memory, twice
 RECEIVE_SIZE = 512 * 1024
-# a read takes memory for all that may come. Up to here that is had without asking the kernel, which costs more than to
-# pass a small frame on; who has sent as much gets the whole
+# a read allocates memory for all that may come. Up to this size that needs no call to the kernel, which costs more than
+# to pass a small frame on. A peer that fills it gets `RECEIVE_SIZE`
 SMALL_SIZE = 64 * 1024
-# what reading or sending says once a machine has not answered for long
+# errors of reading or sending once the peer's machine has not answered for long
 VANISHED = frozenset({errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN})
-# seconds of silence after which a peer's machine is asked whether it is there; so many times, then it is lost
+# seconds of silence after which a peer's machine is probed, and the probes without an answer after which it is lost
 KEEPALIVE, PROBES = 60.0, 6
-# what Linux takes at most
+# the longest time that Linux takes
 LONGEST_KEEPALIVE = 32767
 
 
 class PeerLost(Exception):
-    """The connection broke: reset, timed out, unreachable. Close it. `stream`: which one it was."""
+    """The connection broke: reset, timed out, unreachable. Close it. `stream`: the stream that broke."""
 
     def __init__(self, reason: object, stream: Stream | None = None) -> None:
         super().__init__(str(reason))
@@ -43,7 +43,7 @@ class PeerLost(Exception):
 
     @property
     def vanished(self) -> bool:
-        """Whether the peer's machine answers no more, or can't be reached any more."""
+        """True if the peer's machine does not answer, or can't be reached, any more."""
         return isinstance(self.__cause__, OSError) and self.__cause__.errno in VANISHED
 
 
@@ -54,7 +54,7 @@ class LeadsBack(PeerLost):
         super().__init__(f"{address} leads back to this proxy")
 
 
-def _is_nobodys(sock: socket.socket) -> bool:
+def _is_never_own(sock: socket.socket) -> bool:
     return False
 
 
@@ -64,80 +64,80 @@ class Stream:
     `receive` and `until` give up the processor at least once in each call, `send` only when the peer is slow.
     """
 
-    __slots__ = ("_rest", "_size", "_socket", "_watch", "_woken", "peer", "principal", "server_name", "taken")
+    __slots__ = ("_pushback", "_size", "_socket", "_watch", "_woken", "peer", "principal", "server_name", "taken")
 
-    # whether the peer may end what it sends and take answers still
+    # whether a peer that has sent its end of stream may still receive
     half_closes = True
     is_tls = False
 
     def __init__(self, sock: socket.socket, peer: str) -> None:
         sock.setblocking(False)
-        # some systems refuse these once the peer has gone; reading will tell
+        # some systems refuse these options once the peer has gone, which the first read then reports
         with suppress(OSError):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self._socket = sock
         self._watch = Watch(sock.fileno())
         self._woken = False
-        # what has been put back
-        self._rest = b""
-        # bytes to be read at a time: SMALL_SIZE, and all there may be once it has sent as much
+        # bytes that have been put back
+        self._pushback = b""
+        # bytes to be read at a time: SMALL_SIZE, then RECEIVE_SIZE as long as the peer fills it
         self._size = SMALL_SIZE
-        # bytes that a peer has taken slowly, in pieces
+        # bytes that the peer has taken slowly, in pieces
         self.taken = 0
         self.peer = peer
-        # what TLS tells of a client: the name it asked for (SNI), and the subject of its certificate
+        # from a client's TLS handshake: the name that it asked for (SNI), and the subject of its certificate
         self.server_name: str | None = None
         self.principal: str | None = None
 
     async def handshake(self, seconds: float) -> None:
-        """What must be agreed on before anything is sent: nothing. Raises PeerLost: it takes longer, or fails."""
+        """Agrees with the peer on how to speak; here there is nothing to agree on. Raises PeerLost."""
 
-    def given_up(self) -> socket.socket:
-        """The socket, which is somebody else's from now on."""
+    def detach(self) -> socket.socket:
+        """Gives the socket up to the caller; the stream is closed."""
         self._watch.close(PeerLost("the connection was given up", self))
         return socket.socket(fileno=self._socket.detach())
 
-    async def receive(self, most: int = RECEIVE_SIZE) -> bytes | None:
-        """The next chunk, of `most` bytes at most, b"" at the peer's end of stream, None if `wake` was called.
+    async def receive(self, max_bytes: int = RECEIVE_SIZE) -> bytes | None:
+        """The next chunk, of `max_bytes` bytes at most, b"" at the peer's end of stream, None if `wake` was called.
 
         Raises:
             PeerLost: the connection broke.
         """
-        (chunk,) = await self._until(_as_it_is, most)
+        (chunk,) = await self._until(_as_it_is, max_bytes)
         return chunk
 
-    async def until(self, take: Callable[[bytes | None], T | None], most: int = RECEIVE_SIZE) -> T:
-        """Has `take` take every chunk as it comes (see `receive`), until it returns something; returns that.
+    async def until(self, take: Callable[[bytes | None], T | None], max_bytes: int = RECEIVE_SIZE) -> T:
+        """Calls `take` with every chunk as it comes (see `receive`), until it returns something; returns that.
 
-        It is called where other connections wait for it to return; mostly without this task being woken.
+        `take` is mostly called without waking this task. Other connections wait until it returns.
 
         Raises:
             PeerLost: the connection broke.
         """
-        return await self._until(take, most)
+        return await self._until(take, max_bytes)
 
-    async def _until(self, take: Callable[[bytes | None], T | None], most: int) -> T:
+    async def _until(self, take: Callable[[bytes | None], T | None], max_bytes: int) -> T:
         self._check_open()
-        look = self._looking(take, most)
-        while self._woken or self._rest:
+        look = self._looking(take, max_bytes)
+        while self._woken or self._pushback:
             await trio.lowlevel.checkpoint()
-            found = look() if self._woken else take(self._again(most))
+            found = look() if self._woken else take(self._take_pushback(max_bytes))
             if found is not None:
                 return found
         return await self._watch.read(look)
 
     def put_back(self, rest: bytes) -> None:
-        """Has the end of the newest chunk be the next one, once others have had their turn."""
-        self._rest = rest + self._rest
+        """Puts the end of the newest chunk back: it is the next chunk, once other tasks have had their turn."""
+        self._pushback = rest + self._pushback
 
-    def _again(self, most: int) -> bytes:
-        """What has been put back, `most` bytes of it at most."""
-        chunk, self._rest = self._rest[:most], self._rest[most:]
+    def _take_pushback(self, max_bytes: int) -> bytes:
+        """The bytes that have been put back, at most `max_bytes`."""
+        chunk, self._pushback = self._pushback[:max_bytes], self._pushback[max_bytes:]
         return chunk
 
-    def _looking(self, take: Callable[[bytes | None], T | None], most: int) -> Callable[[], T | None]:
-        """What is called whenever there may be something to be read; see `Watch.read`."""
+    def _looking(self, take: Callable[[bytes | None], T | None], max_bytes: int) -> Callable[[], T | None]:
+        """The function that is called whenever there may be something to read; see `Watch.read`."""
 
         def look() -> T | None:
             if self._woken:
@@ -145,7 +145,7 @@ class Stream:
                 return take(None)
             size = self._size
             try:
-                chunk = self._socket.recv(min(size, most))
+                chunk = self._socket.recv(min(size, max_bytes))
             except BlockingIOError:
                 return None
             except OSError as error:
@@ -160,11 +160,11 @@ class Stream:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the task that receives has nothing in hand and waits for the peer."""
+        """True if the receiving task has no chunk in hand and waits for the peer."""
         return self._watch.look is not None
 
     def wake(self) -> None:
-        """Makes the task that receives, or will next, take None before anything else."""
+        """Makes the present or next call that receives return None before anything else."""
         self._woken = True
         self._watch.readable()
 
@@ -173,7 +173,7 @@ class Stream:
             raise PeerLost("the connection was closed", self)
 
     async def send(self, pieces: Iterable[bytes | memoryview]) -> None:
-        """Sends all of it. A cancelled call leaves the stream unusable.
+        """Sends all pieces. A cancelled call leaves the stream unusable.
 
         Raises:
             PeerLost: the connection broke.
@@ -182,7 +182,7 @@ class Stream:
             await self._send_rest(memoryview(piece))
 
     def send_now(self, pieces: Sequence[bytes | memoryview]) -> Sequence[bytes | memoryview]:
-        """Sends what the peer takes without being waited for; returns the rest.
+        """Sends as much as can be sent without waiting; returns the rest.
 
         Raises:
             PeerLost: the connection broke.
@@ -210,17 +210,17 @@ class Stream:
             rest = rest[sent:]
 
     async def send_eof(self) -> None:
-        """Ends what is sent; receiving goes on."""
+        """Sends the end of stream; receiving goes on."""
         try:
             self._socket.shutdown(socket.SHUT_WR)
         except OSError as error:
             raise PeerLost(error, self) from error
 
     async def finish(self, seconds: float) -> None:
-        """Ends what is sent, and waits at most so long for the peer to end too; then `close` it.
+        """Sends the end of stream, and waits for the peer's, for `seconds` at most; then `close` the stream.
 
-        A socket that is closed with unread bytes resets its connection, and what the peer has not taken yet is lost:
-        the answer, for example, of a broker that has closed the connection while its client was still sending.
+        A socket that is closed with unread bytes resets its connection, and bytes that the peer has not read yet are
+        lost: for example the response of a broker that closed the connection while its client was still sending.
         """
         with trio.move_on_after(seconds), suppress(PeerLost):
             await self.send_eof()
@@ -239,22 +239,22 @@ def _as_it_is(chunk: bytes | None) -> tuple[bytes | None]:
 
 
 def _take_whole_chunks(sock: socket.socket) -> None:
-    """Has the kernel take what its buffer holds.
+    """Lets the kernel's send buffer fill up.
 
-    trio has it take no more than 16 KiB beyond what the peer's window allows, for streams that hurry; a chunk then goes
-    in pieces, each of which wakes the peer.
+    trio limits it to 16 KiB beyond the peer's window (TCP_NOTSENT_LOWAT), for low latency; a chunk would then go out in
+    pieces, each of which wakes the peer.
     """
     with suppress(OSError, AttributeError):
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, 0)
 
 
 def _keep_alive(sock: socket.socket, after: float) -> None:
-    """Has the kernel ask a silent peer's machine whether it is there, and for as long again until it is lost."""
+    """Has the kernel probe a peer's machine that is silent for `after` seconds; it is lost after as long again."""
     seconds = round(min(max(1.0, after), LONGEST_KEEPALIVE))
     options = (("TCP_KEEPIDLE", seconds), ("TCP_KEEPINTVL", max(1, seconds // PROBES)), ("TCP_KEEPCNT", PROBES))
     with suppress(OSError):
         for option, value in options:
-            # not every system has them
+            # not every system has these options
             if hasattr(socket, option):
                 sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
@@ -263,25 +263,25 @@ async def dial(
     address: Address,
     timeout: float,
     *,
-    greeting: bytes = b"",
+    preamble: bytes = b"",
     keepalive: float = KEEPALIVE,
-    is_own: Callable[[socket.socket], bool] = _is_nobodys,
+    is_own: Callable[[socket.socket], bool] = _is_never_own,
 ) -> Stream:
     """A connection to a broker: to the first of the host's addresses that accepts one.
 
     Args:
-        timeout: seconds for all of it, also for finding out what addresses the host has.
-        greeting: what the peer is sent first.
-        is_own: whether a socket has been connected to the proxy itself. Raises OSError.
+        timeout: seconds for everything, the look-up of the host included.
+        preamble: bytes that the peer is sent first.
+        is_own: returns whether a socket is connected to the proxy itself. Raises OSError.
 
     Raises:
-        PeerLost: it could not be reached within `timeout` seconds.
-        LeadsBack: it was, and is the proxy itself.
+        PeerLost: the broker could not be reached within `timeout` seconds.
+        LeadsBack: the address leads to the proxy itself.
     """
     try:
         with trio.fail_after(timeout):
             opened = await trio.open_tcp_stream(address.host, address.port)
-            # the stream object is given up; its socket lives on in ours
+            # trio's stream object is given up; its socket lives on in ours
             sock = _detached(opened.socket)
             _take_whole_chunks(sock)
             stream = Stream(sock, str(address))
@@ -289,8 +289,8 @@ async def dial(
                 if is_own(sock):
                     raise LeadsBack(address)
                 _keep_alive(sock, keepalive)
-                if greeting:
-                    await stream.send([greeting])
+                if preamble:
+                    await stream.send([preamble])
             except BaseException:
                 stream.close()
                 raise
@@ -301,14 +301,14 @@ async def dial(
 
 
 def _reason(error: Exception) -> str:
-    """Why there was no connection, in a few words. Where several addresses were tried: of the last one."""
+    """Why there was no connection, in a few words. If several addresses were tried: the last one's reason."""
     if isinstance(error, trio.TooSlowError):
         return "no answer in time"
     cause: BaseException = error.__cause__ or error
     while isinstance(cause, BaseExceptionGroup):
         cause = cause.exceptions[-1]
     if isinstance(cause, socket.gaierror | NoThread):
-        # the number of the first is none of the system's errors, and that of the second could mean much
+        # a gaierror's number is no errno, and that of NoThread (EAGAIN) could mean anything
         return cause.strerror or str(cause)
     if isinstance(cause, OSError) and cause.errno:
         # trio's own text repeats the address

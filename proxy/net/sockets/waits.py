@@ -1,10 +1,10 @@
 """Waiting for the sockets of all relays, in one place.
 
 Each wait of a task in trio is a turn of its loop and a system call that has the kernel watch the socket again: together
-more work than passing a small frame on. Here the kernel goes on watching, and one task waits for all sockets: what
-comes is dealt with by that task at once (`Watch.read`), as far as that needs no waiting, and the connections' own tasks
-sleep meanwhile. While bytes come it does not go back to trio after each of them either: it blocks the loop itself, for
-a moment at a time, until nothing comes for a moment or another task wants its turn.
+more work than passing a small frame on. Here the kernel goes on watching, and one task waits for all sockets. That task
+handles bytes at once (`Watch.read`), as far as that needs no waiting, and the connections' own tasks sleep meanwhile.
+While bytes come, it does not return to trio's loop after each event either. It blocks the loop, for a moment at a time,
+until nothing comes for a moment or another task wants its turn.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from proxy.net.sockets.polling import Polling
 
 clock = time.monotonic
 
-# most answers come within this, and the next requests soon after; all else in the proxy may be so much later
-MOMENT = 0.001
-# sockets that are looked at in one go
-MOST = 256
+# most responses come within this time, and the next requests soon after; other tasks may be delayed by as much
+BLOCK_SECONDS = 0.001
+# sockets that are handled in one go
+MAX_EVENTS = 256
 
 NOTHING, READ, WRITE = 0, select.EPOLLIN, select.EPOLLOUT
 
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class Watch:
-    """One socket, and who waits for it: one task that reads, one that writes."""
+    """One socket, and the tasks that wait for it: one that reads, one that writes."""
 
     __slots__ = ("_descriptor", "_reader", "_waits", "_writer", "look", "wanted")
 
@@ -41,9 +41,9 @@ class Watch:
         self._waits: Waits | None = None
         self._reader: trio.lowlevel.Task | None = None
         self._writer: trio.lowlevel.Task | None = None
-        # what the task that reads waits with
+        # the function that the reading task has passed to `read`
         self.look: Callable[[], Any] | None = None
-        # what the kernel watches it for: READ may stand although nobody reads, until something comes
+        # the events that the kernel watches for: READ may stay set although no task reads, until something comes
         self.wanted = NOTHING
 
     async def read(self, look: Callable[[], T | None]) -> T:
@@ -71,7 +71,7 @@ class Watch:
         await trio.lowlevel.wait_task_rescheduled(abort)
 
     def readable(self) -> None:
-        """Looks, if somebody reads."""
+        """Calls `look`, if a task reads."""
         if self.look is None:
             return
         try:
@@ -82,8 +82,8 @@ class Watch:
             if found is not None:
                 self.end_read(outcome.Value(found))
 
-    def other(self, flags: int) -> None:
-        """What is not just something to read for somebody who reads: room to write, a broken connection."""
+    def handle_other(self, flags: int) -> None:
+        """Handles events other than bytes for a task that reads: room to write, a broken connection."""
         if flags & ~READ:
             self._end_write(outcome.Value(None))
         if flags & ~WRITE:
@@ -91,13 +91,13 @@ class Watch:
         self._want((READ if self.look else NOTHING) | (WRITE if self._writer else NOTHING))
 
     def close(self, reason: Exception) -> None:
-        """The socket is about to be closed: who waits is told the reason."""
+        """The socket is about to be closed: raises `reason` in the tasks that wait."""
         self._want(NOTHING)
         self._end_write(outcome.Error(reason))
         self.end_read(outcome.Error(reason))
 
     def end_read(self, result: outcome.Outcome[Any]) -> None:
-        # it may have been cancelled by what it read
+        # `look` may have cancelled the task
         if self._reader is not None:
             task, self._reader, self.look = self._reader, None, None
             self._resume(task, result)
@@ -109,7 +109,7 @@ class Watch:
 
     def _resume(self, task: trio.lowlevel.Task, result: outcome.Outcome[Any]) -> None:
         assert self._waits is not None
-        self._waits.others = True
+        self._waits.others_ready = True
         trio.lowlevel.reschedule(task, result)
 
     def _want(self, flags: int) -> None:
@@ -126,11 +126,11 @@ class Waits:
         self._epoll = select.epoll()
         self.polling = Polling(self._epoll.poll)
         self._watches: dict[int, Watch] = {}
-        # another task has something to do
-        self.others = False
+        # another task is ready to run
+        self.others_ready = False
 
     async def run(self) -> None:
-        """Deals with what comes, until cancelled."""
+        """Handles events until cancelled."""
         with self._epoll:
             while True:
                 await trio.lowlevel.wait_readable(self._epoll.fileno())
@@ -138,18 +138,18 @@ class Waits:
                     await trio.lowlevel.checkpoint()
 
     def _turn(self) -> bool:
-        """Deals with what comes. Returns whether there may soon be more: nothing has come for a moment if not."""
+        """Handles events. Returns False once none has come for a moment."""
         wait, watches = self.polling.wait, self._watches
-        # one that the last turn has woken may not have run yet, and trio does not count it
-        others = self.others or trio.lowlevel.current_statistics().tasks_runnable > 0
-        patience = NOTHING if others else MOMENT
-        until = clock() + MOMENT
-        self.others = False
-        while events := wait(patience, MOST):
+        # a task that the last turn has woken may not have run yet, and trio does not count it
+        others_ready = self.others_ready or trio.lowlevel.current_statistics().tasks_runnable > 0
+        seconds = NOTHING if others_ready else BLOCK_SECONDS
+        until = clock() + BLOCK_SECONDS
+        self.others_ready = False
+        while events := wait(seconds, MAX_EVENTS):
             for descriptor, flags in events:
                 watch = watches.get(descriptor)
                 if watch is None:
-                    # closed by what came before it in this batch
+                    # closed by an earlier event of this batch
                     continue
                 look = watch.look
                 if flags == READ and look is not None:
@@ -162,17 +162,17 @@ class Waits:
                         if found is not None:
                             watch.end_read(outcome.Value(found))
                 else:
-                    watch.other(flags)
-            if self.others or clock() > until:
+                    watch.handle_other(flags)
+            if self.others_ready or clock() > until:
                 return True
-        return others
+        return others_ready
 
     def want(self, descriptor: int, watch: Watch, before: int, flags: int) -> None:
-        """Has the kernel watch a socket for other things than before."""
+        """Has the kernel watch a socket for other events than before."""
         if self._epoll.closed:
             return
         if not before:
-            # there may be no room for one more (fs.epoll.max_user_watches)
+            # raises OSError where the kernel takes no more sockets (fs.epoll.max_user_watches)
             self._epoll.register(descriptor, flags)
             self._watches[descriptor] = watch
         elif flags:
@@ -186,7 +186,7 @@ _waits: trio.lowlevel.RunVar[Waits] = trio.lowlevel.RunVar("waits")
 
 
 def waits() -> Waits:
-    """Those of the run that this is called in."""
+    """The `Waits` of the trio run that this is called in."""
     try:
         return _waits.get()
     except LookupError:

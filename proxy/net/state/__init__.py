@@ -1,6 +1,6 @@
-"""What a proxy keeps over restarts: nodes, where their brokers were, and ports that no rule gives.
+"""The state that a proxy keeps over restarts: nodes, their brokers' addresses, and ports that were picked freely.
 
 file     the state file's format, read and written
 writer   the thread that writes the newest state
-claims   which file a cluster has while the proxy runs: one that no other proxy writes
+claims   locks that keep other proxies from a cluster's state file
 """

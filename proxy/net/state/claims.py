@@ -1,10 +1,10 @@
-"""Which state file a cluster has while the proxy runs: one that nobody else writes, and that is no other listener's.
+"""Claims a state file for each cluster while the proxy runs: no other proxy writes it, and it is no other listener's.
 
-A file that somebody has named is the one, or an error. Where its name is the proxy's own choice another one will do:
+A file that the user has named is claimed, or an error. Where the proxy chooses the name, another name will do:
 `_nodes.json` for the first proxy that records in a folder, `_nodes.2.json` for the next. A proxy that starts again
-finds its own by what stands in it, whoever is there or gone meanwhile.
+finds its own file by the owner that stands in it, whichever other proxies run by then.
 
-Locks are flocks on a file beside it: they end with their process, however it ends.
+A lock is a flock on a file beside the state file: it ends with its process, however that ends.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from pathlib import Path
 from proxy.config import ClusterSettings, ProxySettings
 from proxy.files import Folder
 from proxy.log import log
-from proxy.net.state.file import Damaged, NotAState, Owner, State, read_state, unreadable
+from proxy.net.state.file import Damaged, NotAState, Owner, SavedState, read_state, unreadable
 from proxy.schema.errors import BadSetting
 from proxy.schema.faults import Fault, Setting
 
 LOCK, DAMAGED = ".lock", ".damaged"
-# proxies that keep their nodes in one folder, under names of the proxy's own choice
-MOST_FILES = 1000
+# the most proxies that keep their nodes in one folder, under names that they choose
+MAX_FILES = 1000
 
 
-class Taken(Exception):
-    """The file is another proxy's; the message says whose."""
+class ClaimedElsewhere(Exception):
+    """Another proxy has the file; the message says which."""
 
 
 class StateClaims:
-    """The state files of a proxy's clusters, its own until `release`.
+    """The state files of a proxy's clusters, locked until `release`.
 
-    `settings`: those of the proxy, each cluster with the file that it has, and with the ports that stand in it.
+    `settings`: the proxy's settings; each cluster has the path of its claimed file and the ports that stand in it.
 
     Raises:
-        BadSetting: a file that was named is another proxy's, or something else.
+        BadSetting: a file that the user has named is another proxy's, or no state file.
     """
 
     def __init__(self, settings: ProxySettings) -> None:
@@ -53,14 +53,14 @@ class StateClaims:
             raise
 
     def release(self) -> None:
-        """Lets other proxies have them; nothing happens the second time."""
+        """Lets other proxies have the files; nothing happens the second time."""
         while self._claims:
             self._claims.pop().release()
 
     def _claimed(self, cluster: ClusterSettings) -> ClusterSettings:
         if cluster.state is None:
             return cluster
-        claim = (_any_claim if cluster.state_is_default else _only_claim)(cluster.state, cluster)
+        claim = (_claim_default if cluster.state_is_default else _claim_named)(cluster.state, cluster)
         if claim is None:
             return replace(cluster, state=None)
         self._claims.append(claim)
@@ -69,10 +69,10 @@ class StateClaims:
 
 
 class _Claim:
-    """A file that is locked, and what stands in it. A damaged one is out of the way.
+    """A locked file and its state. A damaged file is set aside.
 
     Raises:
-        Taken: it is another proxy's. NotAState: it is something else. OSError: it can't be read.
+        ClaimedElsewhere: it is another proxy's. NotAState: it is no state file. OSError: it can't be read.
     """
 
     def __init__(self, path: Path, owner: Owner) -> None:
@@ -81,25 +81,25 @@ class _Claim:
         try:
             self.state = _read(path)
             if self.state.owner is not None and not self.state.owner.is_same(owner):
-                raise Taken(f"it is kept by {self.state.owner}")
+                raise ClaimedElsewhere(f"it is kept by {self.state.owner}")
         except BaseException:
             self.release()
             raise
 
     def release(self) -> None:
         if self._lock is not None:
-            # while it is locked: see `_locked_in`
+            # removed while it is locked: see `_locked_in`
             with suppress(OSError), Folder.at(self.path.parent) as folder:
                 folder.remove(self.path.name + LOCK)
             os.close(self._lock)
             self._lock = None
 
 
-def _only_claim(path: Path, cluster: ClusterSettings) -> _Claim:
-    """The file that somebody has named. Raises BadSetting."""
+def _claim_named(path: Path, cluster: ClusterSettings) -> _Claim:
+    """Claims the file that the user has named. Raises BadSetting."""
     try:
         return _Claim(path, Owner.of(cluster))
-    except Taken as taken:
+    except ClaimedElsewhere as taken:
         own = Setting("state", path.with_stem(f"{path.stem}-{cluster.listen.port or 2}"))
         fault = Fault((Setting("state", path), f" is another proxy's ({taken})"), ("a file of its own, ", own))
     except (NotAState, OSError) as error:
@@ -107,22 +107,22 @@ def _only_claim(path: Path, cluster: ClusterSettings) -> _Claim:
     raise BadSetting(fault, cluster=cluster.name)
 
 
-def _any_claim(path: Path, cluster: ClusterSettings) -> _Claim | None:
-    """The proxy's own file, or a new one, named as `path` is. None: none can be had."""
+def _claim_default(path: Path, cluster: ClusterSettings) -> _Claim | None:
+    """Claims the cluster's own file, or a new one, named like `path`. None: none can be had."""
     owner = Owner.of(cluster)
-    names = _names_in(path)
+    names = _numbered_paths(path)
     try:
-        for one in (*_worth_a_try(names.values(), owner), *_free(path, names)):
-            with suppress(Taken):
-                return _Claim(one, owner)
+        for file in (*_candidates(names.values(), owner), *_unused_paths(path, names)):
+            with suppress(ClaimedElsewhere):
+                return _Claim(file, owner)
     except (NotAState, OSError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        log(WARNING, "no state file can be had: nodes are not kept", cluster=cluster.name, path=one, reason=reason)
+        log(WARNING, "no state file can be had: nodes are not kept", cluster=cluster.name, path=file, reason=reason)
     return None
 
 
-def _names_in(path: Path) -> dict[int, Path]:
-    """What there is of a file's name, and of its name with numbers from 2 on: `nodes.json`, `nodes.2.json`."""
+def _numbered_paths(path: Path) -> dict[int, Path]:
+    """The files that have the name of `path`, or that name with a number from 2 on: `nodes.json`, `nodes.2.json`."""
     pattern = re.compile(rf"{re.escape(path.stem)}(?:\.([1-9][0-9]*))?{re.escape(path.suffix)}")
     found: dict[int, Path] = {}
     with suppress(OSError), Folder.at(path.parent) as folder:
@@ -132,15 +132,15 @@ def _names_in(path: Path) -> dict[int, Path]:
     return dict(sorted(found.items()))
 
 
-def _free(path: Path, names: Mapping[int, Path]) -> Iterator[Path]:
-    """Names that nobody has yet."""
-    for number in range(1, MOST_FILES):
+def _unused_paths(path: Path, names: Mapping[int, Path]) -> Iterator[Path]:
+    """Paths of that name that do not exist yet."""
+    for number in range(1, MAX_FILES):
         if number not in names:
             yield path if number == 1 else path.with_stem(f"{path.stem}.{number}")
 
 
-def _worth_a_try(paths: Iterable[Path], owner: Owner) -> list[Path]:
-    """Those that are this owner's, before those that say nothing of whose they are."""
+def _candidates(paths: Iterable[Path], owner: Owner) -> list[Path]:
+    """The files of this owner, before the files that name no owner."""
     ranked = []
     for path in paths:
         with suppress(NotAState, OSError):
@@ -156,22 +156,22 @@ def _owner_in(path: Path) -> Owner | None:
     return None
 
 
-def _read(path: Path) -> State:
-    """What stands in a file; nothing in a damaged one, which gets another name."""
+def _read(path: Path) -> SavedState:
+    """The state in a file. A damaged file is renamed, and counts as empty."""
     try:
         return read_state(path)
     except Damaged as damage:
         aside = path.with_name(path.name + DAMAGED)
         log(WARNING, "state file is damaged: it is set aside, and nodes are learned anew", now=aside, reason=damage)
-        # one that stays is replaced, once there is something to be kept
+        # a file that can't be renamed is replaced at the first change
         with suppress(OSError), Folder.at(path.parent) as folder:
             folder.rename(path.name, aside.name)
-        return State()
+        return SavedState()
 
 
 def _locked(path: Path) -> int | None:
-    """The descriptor of its lock. None: there is none, as where nothing can be written at all. Raises Taken."""
-    # what keeps the folder from being made is said once there is something to be kept
+    """The descriptor of the file's lock. None: no lock can be had. Raises ClaimedElsewhere."""
+    # an error that keeps the folder from being made is logged at the first write
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         with Folder.at(path.parent) as folder:
@@ -183,24 +183,24 @@ def _locked_in(folder: Folder, name: str) -> int | None:
     try:
         while True:
             descriptor = _opened_and_locked(folder, name)
-            # who had it may have removed it just now, and then another one has that name
+            # the former holder may have removed the lock file just now, and another file may have its name
             if os.fstat(descriptor).st_nlink:
                 return descriptor
             os.close(descriptor)
     except OSError as error:
-        told = "state file can't be locked: no other proxy may be given the same one"
-        log(WARNING, told, lock=folder.path / name, reason=error.strerror)
+        event = "state file can't be locked: no other proxy may be given the same one"
+        log(WARNING, event, lock=folder.path / name, reason=error.strerror)
         return None
 
 
 def _opened_and_locked(folder: Folder, name: str) -> int:
-    """Raises Taken; OSError: the file system knows no locks."""
+    """Raises ClaimedElsewhere; OSError: the file system knows no locks."""
     descriptor = folder.open(name, os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         os.close(descriptor)
         if isinstance(error, BlockingIOError):
-            raise Taken("it has it open now") from None
+            raise ClaimedElsewhere("it has it open now") from None
         raise
     return descriptor

@@ -1,9 +1,9 @@
-"""Connections spread over the workers: each knows how many the others have, and lets one that has fewer go first.
+"""Spreads connections over the workers: a worker lets another one that has fewer connections accept first.
 
 Without this the worker that wakes first accepts all clients that wait, again and again. The counts are in memory that
-all processes share, a number a slot; only the slot's worker writes it. A worker that has more connections than another
-waits a moment before it accepts, and looks again. A worker that hangs must not keep clients from the others: a worker
-that has waited in vain waits half as long the next time, until the others' counts move again.
+all processes share, one number for each slot; only the slot's worker writes it. A worker that has more connections than
+another waits a moment before it accepts, and compares again. A worker that hangs must not keep clients from the others:
+a worker that has waited in vain waits half as long the next time, until the others' counts change again.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import trio
 
 # long enough for an idle process to wake up, and a small part of what a connection takes to be opened
 HESITATION = 0.001
-# how often a worker hesitates at most: on a busy machine another process may be kept waiting for its processor
-MOST_PATIENCE = 16
+# the most hesitations before one accept: on a busy machine another process may wait long for its processor
+MAX_HESITATIONS = 16
 # the count of a slot that no worker accepts in: more than any worker has
-_NOBODY = (1 << 63) - 1
+_VACANT = (1 << 63) - 1
 
 
 class ConnectionCounts:
-    """How many connections each worker has. `descriptor`: of the shared memory, for workers to inherit."""
+    """The workers' numbers of connections. `descriptor`: of the shared memory, for workers to inherit."""
 
     def __init__(self, descriptor: int, count: int) -> None:
         self.descriptor = descriptor
@@ -41,7 +41,7 @@ class ConnectionCounts:
 
     def vacate(self, slot: int) -> None:
         """The slot's worker has ended, or does not accept yet: no other worker waits for it."""
-        self._numbers[slot] = _NOBODY
+        self._numbers[slot] = _VACANT
 
     def of(self, slot: int) -> OwnCount:
         """The count of the slot's worker, for that worker."""
@@ -49,13 +49,13 @@ class ConnectionCounts:
 
 
 class OwnCount:
-    """A worker's count, beside the others'."""
+    """A worker's own count, and its view of the other workers' counts."""
 
     def __init__(self, numbers: memoryview[int], slot: int) -> None:
         self._numbers = numbers
         self._slot = slot
         self._open = 0
-        self._patience = MOST_PATIENCE
+        self._hesitations = MAX_HESITATIONS
         # how many connections the worker with the fewest had when this one last waited for it
         self._fewest = -1
 
@@ -73,8 +73,8 @@ class OwnCount:
         self._open -= 1
         self._numbers[self._slot] = self._open
 
-    async def turn(self) -> None:
-        """Returns at once if no other worker has fewer connections; else when it has as many, or its count stands."""
+    async def wait_turn(self) -> None:
+        """Returns at once if no other worker has fewer connections; else once it has as many, or after hesitating."""
         for _ in range(self._look()):
             await trio.sleep(HESITATION)
             if self._open <= min(self._numbers):
@@ -85,6 +85,6 @@ class OwnCount:
         fewest = min(self._numbers)
         if self._open <= fewest:
             return 0
-        self._patience = max(self._patience // 2, 1) if fewest == self._fewest else MOST_PATIENCE
+        self._hesitations = max(self._hesitations // 2, 1) if fewest == self._fewest else MAX_HESITATIONS
         self._fewest = fewest
-        return self._patience
+        return self._hesitations

@@ -1,4 +1,4 @@
-"""Requests and answers over a channel; both sides may ask.
+"""Requests and answers over a channel; both sides may send requests.
 
 Messages arrive in the order in which they were sent. So a side that receives an answer has received every message that
 the other side sent before it.
@@ -33,20 +33,20 @@ class ProcessGone(OSError):
 
 
 class Answer:
-    """An answer that may not have come yet. `is_here`: it has come, or never will."""
+    """An answer that may not have come yet. `is_done`: the answer has come, or never will."""
 
     def __init__(self) -> None:
-        self._here = trio.Event()
+        self._done = trio.Event()
         self._payload: Payload | None = None
         self._error: OSError | None = ProcessGone()
 
     @property
-    def is_here(self) -> bool:
-        return self._here.is_set()
+    def is_done(self) -> bool:
+        return self._done.is_set()
 
     async def wait(self) -> Payload:
-        """The answer. Raises ProcessGone; OSError: the other side could not do what was asked."""
-        await self._here.wait()
+        """Waits for the answer. Raises ProcessGone; OSError: the other side could not fulfil the request."""
+        await self._done.wait()
         return self.payload
 
     @property
@@ -59,16 +59,16 @@ class Answer:
 
     async def settled(self) -> None:
         """Returns when the answer has come, or never will."""
-        await self._here.wait()
+        await self._done.wait()
 
-    def came(self, payload: Payload) -> None:
-        wrong = payload.get(_ERROR)
-        self._error = OSError(*wrong) if wrong else None
+    def resolve(self, payload: Payload) -> None:
+        error = payload.get(_ERROR)
+        self._error = OSError(*error) if error else None
         self._payload = payload
-        self._here.set()
+        self._done.set()
 
-    def give_up(self) -> None:
-        self._here.set()
+    def abandon(self) -> None:
+        self._done.set()
 
 
 class Calls:
@@ -79,9 +79,9 @@ class Calls:
         handle: handles the others, each in a task of its own, and returns the answer.
     """
 
-    def __init__(self, channel: Channel, now: Callable[[ChannelMessage], bool], handle: Handler) -> None:
+    def __init__(self, channel: Channel, handle_now: Callable[[ChannelMessage], bool], handle: Handler) -> None:
         self._channel = channel
-        self._now = now
+        self._handle_now = handle_now
         self._handle = handle
         self._numbers = itertools.count(1)
         self._waiting: dict[int, Answer] = {}
@@ -95,7 +95,7 @@ class Calls:
         """Sends a message that needs an answer."""
         answer = Answer()
         if self._gone:
-            answer.give_up()
+            answer.abandon()
             return answer
         number = next(self._numbers)
         self._waiting[number] = answer
@@ -107,24 +107,24 @@ class Calls:
         await self._channel.all_sent()
 
     async def run(self) -> None:
-        """Receives until the other side is gone, or cancelled. Raises ChannelBroken: its messages make no sense."""
+        """Receives until cancelled or the other side is gone. Raises ChannelBroken: a message can't be understood."""
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._channel.run)
                 while (message := await self._channel.receive()) is not None:
-                    self._sort(message, nursery)
+                    self._dispatch(message, nursery)
                 nursery.cancel_scope.cancel()
         finally:
             self._gone = True
             self._channel.close()
             for answer in self._waiting.values():
-                answer.give_up()
+                answer.abandon()
 
-    def _sort(self, message: ChannelMessage, nursery: trio.Nursery) -> None:
+    def _dispatch(self, message: ChannelMessage, nursery: trio.Nursery) -> None:
         number = message.payload.get(_ANSWER)
         if number is not None:
-            self._waiting.pop(number).came(message.payload)
-        elif self._now(message):
+            self._waiting.pop(number).resolve(message.payload)
+        elif self._handle_now(message):
             self._reply(message, {})
         else:
             nursery.start_soon(self._answer, message)

@@ -20,7 +20,7 @@ import trio
 _LENGTH = struct.Struct(">I")
 RECEIVE_SIZE = 256 * 1024
 # sockets that one message may bring; Linux takes 253 at a time
-MOST_SOCKETS = 16
+MAX_SOCKETS = 16
 _SOCKETS = "sockets"
 
 
@@ -41,7 +41,7 @@ class _Outgoing(NamedTuple):
 
 
 class Channel:
-    """One end. `send` never waits: the task that runs `run` does. One other task receives."""
+    """One end of a channel. `send` never waits: the task that runs `run` does. One other task receives."""
 
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(False)
@@ -72,7 +72,7 @@ class Channel:
                 self._more = trio.Event()
                 await self._more.wait()
         except OSError:
-            # `receive` finds out too, and says so
+            # `receive` meets this error too, and reports it
             return
         finally:
             self._gone = True
@@ -114,12 +114,12 @@ class Channel:
             sock.close()
 
     async def _read(self) -> bool:
-        room = socket.CMSG_SPACE(MOST_SOCKETS * array.array("i").itemsize)
+        ancillary_size = socket.CMSG_SPACE(MAX_SOCKETS * array.array("i").itemsize)
         data: bytes = b""
         # the other process was killed
         with suppress(ConnectionResetError):
-            data, more, flags, _ = await self._socket.recvmsg(RECEIVE_SIZE, room)
-            self._sockets.extend(_sockets_in(more))
+            data, ancillary, flags, _ = await self._socket.recvmsg(RECEIVE_SIZE, ancillary_size)
+            self._sockets.extend(_sockets_in(ancillary))
             if flags & socket.MSG_CTRUNC:
                 raise ChannelBroken("sockets were lost: too many files are open")
         self._received += data
@@ -141,9 +141,9 @@ class Channel:
         return ChannelMessage(payload, tuple(self._sockets.popleft() for _ in range(count)))
 
 
-def _sockets_in(more: Sequence[tuple[int, int, bytes]]) -> list[socket.socket]:
+def _sockets_in(ancillary: Sequence[tuple[int, int, bytes]]) -> list[socket.socket]:
     found = array.array("i")
-    for level, kind, data in more:
+    for level, kind, data in ancillary:
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
             found.frombytes(data[: len(data) - len(data) % found.itemsize])
     return [socket.socket(fileno=descriptor) for descriptor in found]

@@ -1,7 +1,7 @@
-"""What a worker is told before it begins: settings as data, over its standard input.
+"""The settings that a worker gets before it begins: as data, over its standard input.
 
-Limits that hold for all connections together are divided among the workers. A worker that asked the parent for each
-byte that it holds would wait for the parent where it should wait for a client.
+Limits on all connections together are divided among the workers. A worker that asked the parent for each byte that it
+holds would wait for the parent where it should wait for a client.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from proxy.config import ProxySettings
 
-# a worker's connections are numbered from so many times its own number on: no connection number is given twice
+# connection numbers for each worker, beginning at a multiple of this: no number is given twice
 CONNECTIONS = 10**12
 
 
@@ -25,11 +25,11 @@ class Job:
     """One worker's job.
 
     Args:
-        number: counts up over all workers that there have been.
+        number: counts all workers that were ever started.
         slot: from 0 on; the slot of a worker that has ended becomes another worker's.
         settings: of the whole proxy, with the ports that its state file keeps.
-        recording: how to record, in words of the recorder's; None: nothing is recorded.
-        seed: the whole proxy's; see `Common`.
+        recording: the recorder's own settings; None: nothing is recorded.
+        seed: the whole proxy's; see `ProxyContext`.
     """
 
     number: int
@@ -40,11 +40,11 @@ class Job:
 
     @property
     def first_connection(self) -> int:
-        """The number of its first connection."""
+        """The number of the worker's first connection."""
         return self.number * CONNECTIONS + 1
 
     @property
-    def share(self) -> ProxySettings:
+    def worker_settings(self) -> ProxySettings:
         """The settings, with this worker's part of the limits of all workers."""
         settings = self.settings
         return replace(
@@ -73,7 +73,7 @@ class Job:
 
 
 class _Pickler(pickle.Pickler):
-    """Settings hold tables that nobody may change, which pickle does not know."""
+    """Pickles settings, which hold read-only tables that plain pickle can't handle."""
 
     dispatch_table = copyreg.dispatch_table | {MappingProxyType: lambda table: (_unchangeable, (dict(table),))}
 
@@ -82,18 +82,18 @@ def _unchangeable(table: dict[Any, Any]) -> MappingProxyType[Any, Any]:
     return MappingProxyType(table)
 
 
-def written(settings: ProxySettings, recording: Any = None) -> str:
-    """Settings that have changed, as text for a message."""
+def dump_settings(settings: ProxySettings, recording: Any = None) -> str:
+    """Changed settings as text for a message."""
     return base64.b64encode(Job(0, 0, settings, recording).dumped()).decode()
 
 
-def read_changed(text: str) -> Job:
-    """Settings that have changed, out of a message's text, as a job without a worker."""
+def load_settings(text: str) -> Job:
+    """Changed settings from a message's text, as a job without a worker."""
     return read_job(io.BytesIO(base64.b64decode(text)))
 
 
 def read_job(file: IO[bytes]) -> Job:
-    """The job that a parent has written. Raises EOFError: the parent ended before it had written all."""
+    """The job that a parent has written. Raises EOFError: the parent ended before the job was complete."""
     try:
         job: Job = pickle.load(file)
     except pickle.UnpicklingError as error:

@@ -1,7 +1,7 @@
-"""The node table and the brokers as a worker sees them: a copy of the parent's, which is the true one.
+"""A worker's node table, a copy of the parent's, and its way to the brokers.
 
-A response that names the nodes as the parent's table has them passes at once. Any other response waits until the parent
-and every worker are ready for the clients that will dial what it names.
+A response passes at once if it names the nodes as the parent's table does. Any other response waits until the parent
+and every worker are ready for the clients that will dial the nodes that it names.
 """
 
 from __future__ import annotations
@@ -17,53 +17,53 @@ from proxy.mapping.nodes import Node, NodeMap
 from proxy.net.brokers.discovery import DiscoveryQuery
 from proxy.net.brokers.nodes import Nodes
 from proxy.net.brokers.upstreams import Upstreams
-from proxy.net.change import Change, nothing_else
+from proxy.net.change import Change, do_nothing
 from proxy.net.observer import Observer
-from proxy.net.sockets.tls import Followed
-from proxy.net.state.file import State
+from proxy.net.sockets.tls import LiveCredentials
+from proxy.net.state.file import SavedState
 from proxy.net.workers.calls import Calls
 from proxy.schema.addresses import Address
 
 
 class MirroredNodes(Nodes):
-    """A worker's node table. Its listeners come from the parent; it opens none."""
+    """A worker's node table. It opens no listeners: they come from the parent."""
 
     def __init__(self, settings: ClusterSettings, calls: Calls, observer: Observer | None) -> None:
-        super().__init__(settings, _opens_none, State(), observer)
+        super().__init__(settings, _opens_none, SavedState(), observer)
         self._name = settings.name
         self._calls = calls
         self._observer = observer
         self._brokers: dict[int, str] = {}
         self._advertised: dict[int, Address] = {}
-        # nodes, and the id of their cluster, that the parent is ready for
+        # nodes for which the parent is ready, and the id of their cluster
         self._ensured: set[Node] = set()
         self._ensured_for: str | None = None
-        # how often the table was replaced: an answer to an older question may be outdated
+        # how often the table was replaced: the answer to an earlier request may be outdated
         self._tables = 0
 
     def replace_table(self, table: Mapping[str, Any]) -> None:
-        """Takes the parent's table over: node id -> broker ("" while not known), listener, what clients are told."""
+        """Takes over the parent's table: node id -> broker ("" while not known), listener, advertised address."""
         self._tables += 1
         self._ensured.clear()
         self._ensured_for = None
         before, self._brokers = self._brokers, {int(number): row[0] for number, row in table.items()}
-        self.own.call(*(Address.parse(row[2]) for row in table.values() if row[2]))
+        self.own.add_names(*(Address.parse(row[2]) for row in table.values() if row[2]))
         if self._observer is None:
             return
         for number, (broker, listener, _) in table.items():
             if before.get(int(number)) != broker:
                 self._observer.node(int(number), broker or "unknown", listener, self._name)
 
-    async def prepared(self, places: NodeMap) -> Change:
-        """No change: the parent takes new listeners in, and hands them out."""
-        return Change(nothing_else, nothing_else)
+    async def prepared(self, node_map: NodeMap) -> Change:
+        """No change: the parent opens new listeners, and hands them out."""
+        return Change(do_nothing, do_nothing)
 
-    def are_news(self, nodes: Sequence[Node], cluster_id: str | None = None) -> bool:
+    def needs_ensure(self, nodes: Sequence[Node], cluster_id: str | None = None) -> bool:
         return not self._ensured.issuperset(nodes) or cluster_id not in (None, self._ensured_for)
 
     async def ensure(self, nodes: Iterable[Node], cluster_id: str | None = None) -> None:
         nodes = tuple(nodes)
-        if not self.are_news(nodes, cluster_id):
+        if not self.needs_ensure(nodes, cluster_id):
             return
         tables = self._tables
         asked = {"do": "ensure", "cluster": self._name, "nodes": [astuple(node) for node in nodes]}
@@ -90,26 +90,26 @@ def _opens_none(listener: trio.SocketListener, node_id: int) -> None:
 
 
 class MirroredUpstreams(Upstreams):
-    """A worker's way to the brokers: the worker dials them, and the parent asks which there are."""
+    """A worker's way to the brokers: the worker dials them, and the parent queries them for the nodes."""
 
     def __init__(
         self,
         settings: ClusterSettings,
         nodes: MirroredNodes,
         calls: Calls,
-        credentials: Followed | None = None,
-        question: DiscoveryQuery | None = None,
+        credentials: LiveCredentials | None = None,
+        query: DiscoveryQuery | None = None,
     ) -> None:
-        super().__init__(settings, nodes, credentials, question)
+        super().__init__(settings, nodes, credentials, query)
         self._name = settings.name
         self._calls = calls
 
-    async def ask(self) -> bool:
+    async def discover(self) -> bool:
         try:
             answer = await self._calls.ask({"do": "ask", "cluster": self._name}).wait()
         except OSError:
             return False
         return bool(answer["answered"])
 
-    def doubt(self) -> None:
+    def suspect(self) -> None:
         self._calls.tell({"do": "doubt", "cluster": self._name})

@@ -1,7 +1,7 @@
 """The parent of workers: a proxy whose connections are elsewhere.
 
-The parent binds every listener and hands it to all workers. A socket listens from the bind on, so no client is turned
-away. A worker that wants a node listened for gets its answer once every worker accepts there.
+The parent binds every listener and hands it to all workers. A socket listens from the bind on, so no client is refused.
+A worker that wants a listener for a node gets its answer once every worker accepts on it.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ from proxy.metrics.collector import ClusterNumbers, Gathered, WiretapCollector, 
 from proxy.net.blocking import open_process
 from proxy.net.brokers.nodes import Nodes
 from proxy.net.brokers.upstreams import Upstreams
-from proxy.net.change import Change, drop, nothing_else
-from proxy.net.cluster import Cluster, Common, Parts, Serve, known_nodes
-from proxy.net.reloading import READ_SECONDS, InEffect, Reload
-from proxy.net.server import Proxy, Ready, nobody, run_proxy
-from proxy.net.sockets.tls import Secured
+from proxy.net.change import Change, do_nothing, drop
+from proxy.net.cluster import Cluster, Parts, ProxyContext, Serve, known_nodes
+from proxy.net.reloading import READ_SECONDS, Reload, ReloadedSettings
+from proxy.net.server import Proxy, Ready, ignore_ready, run_proxy
+from proxy.net.sockets.tls import ClusterTls
 from proxy.net.stopping import EXIT_CLEAN, EXIT_CUT_OFF
 from proxy.net.workers.balance import ConnectionCounts
 from proxy.net.workers.calls import Payload
 from proxy.net.workers.channel import ChannelMessage
-from proxy.net.workers.job import Job, written
-from proxy.net.workers.link import Link, WorkerProcess
+from proxy.net.workers.job import Job, dump_settings
 from proxy.net.workers.process import Process
 from proxy.net.workers.supervisor import Supervisor
+from proxy.net.workers.worker_handle import WorkerHandle, WorkerProcess
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
 
 # workers read certificates themselves, and refuse the settings if they can't
 CONSENT_SECONDS = READ_SECONDS + 2
-# what systemd tells the parent is not for workers: they would speak to systemd instead of it
+# systemd's variables, which workers do not get: they would notify systemd in the parent's place
 SYSTEMDS = ("NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC")
 
 
@@ -53,16 +53,16 @@ def run_workers(
     settings: ProxySettings,
     command: Sequence[str],
     recording: Any = None,
-    ready: Ready = nobody,
+    ready: Ready = ignore_ready,
     reload: Reload | None = None,
-    released: Callable[[], None] = nothing_else,
+    released: Callable[[], None] = do_nothing,
 ) -> int:
     """Runs a proxy of several processes until SIGTERM or SIGINT.
 
     Args:
-        command: a worker's. It gets two file descriptors as arguments, its end of the channel and the memory of
+        command: starts a worker. It gets two file descriptors as arguments, its end of the channel and the memory of
             `ConnectionCounts`, and a `Job` on standard input.
-        recording: how each worker is to record, handed on as it is.
+        recording: the recorder's settings, handed to each worker as they are.
         ready: called once, when everything listens and the workers have joined.
         reload: called at each SIGHUP.
         released: see `proxy.net.run`.
@@ -90,11 +90,11 @@ class PublishedNodes(Nodes):
         serve: Serve,
         reserved: tuple[range, ...],
         publish: Callable[[], None],
-        copies: int,
+        descriptors_each: int,
     ) -> None:
         super().__init__(settings, serve, known_nodes(settings), None, reserved)
         self._publish = publish
-        self.copies = copies
+        self.descriptors_each = descriptors_each
 
     async def ensure(self, nodes: Iterable[Node], cluster_id: str | None = None) -> None:
         before = self.table()
@@ -102,22 +102,22 @@ class PublishedNodes(Nodes):
         if self.table() != before:
             self._publish()
 
-    def _grow(self, places: NodeMap, opened: dict[int, socket.socket]) -> None:
+    def _apply_map(self, node_map: NodeMap, opened: dict[int, socket.socket]) -> None:
         before = self.table()
-        super()._grow(places, opened)
+        super()._apply_map(node_map, opened)
         if self.table() != before:
             self._publish()
 
     def table(self) -> dict[str, list[str]]:
-        """Node id -> broker ("" while not known), listener, what clients are told ("" if there is nothing)."""
+        """Node id -> broker ("" while not known), listener, advertised address ("" if there is none)."""
         return {
-            str(row.node_id): [str(self.upstream(row.node_id) or ""), row.listener, str(self._told(row.node_id) or "")]
+            str(row.node_id): [str(self.upstream(row.node_id) or ""), row.listener, str(self._alias(row.node_id) or "")]
             for row in self.listeners()
         }
 
 
 class ParentCluster:
-    """A cluster's listeners and its nodes. The connections are the workers', which get every listener.
+    """A cluster's listeners and its nodes. The workers get every listener, and have all connections.
 
     Args:
         copies: see `Nodes`.
@@ -126,19 +126,19 @@ class ParentCluster:
     def __init__(
         self,
         settings: ClusterSettings,
-        common: Common,
+        context: ProxyContext,
         reserved: tuple[range, ...],
         workers: Supervisor,
-        copies: int,
+        descriptors_each: int,
     ) -> None:
         self.name = settings.name
         self._settings = settings
-        self._stopping = common.stopping
+        self._stopping = context.stopping
         self._workers = workers
         self._listeners: list[tuple[socket.socket, int | None]] = []
-        self.nodes = PublishedNodes(settings, self._hand_out, reserved, self._publish, copies)
+        self.nodes = PublishedNodes(settings, self._hand_out, reserved, self._publish, descriptors_each)
         parts = Parts(lambda _: self.nodes, partial(Upstreams, settings), serve=self._hand_out)
-        self.cluster = Cluster(settings, common, parts)
+        self.cluster = Cluster(settings, context, parts)
 
     def _hand_out(self, listener: trio.SocketListener, node_id: int | None) -> None:
         """Has all workers accept on a listener; see `Serve`."""
@@ -149,19 +149,19 @@ class ParentCluster:
         self._listeners.append((sock, node_id))
         self._workers.tell(self._listening(sock, node_id), [sock])
 
-    def greet(self, link: Link) -> None:
-        """Tells a worker that has joined where to accept, and who is where."""
-        link.tell(self._table())
+    def catch_up(self, worker: WorkerHandle) -> None:
+        """Sends a worker that has joined the node table and the listeners."""
+        worker.tell(self._table())
         for sock, node_id in self._listeners:
-            link.tell(self._listening(sock, node_id), [sock])
+            worker.tell(self._listening(sock, node_id), [sock])
 
     def close_listeners(self) -> None:
-        """Closes the parent's own: workers have theirs."""
+        """Closes the parent's listening sockets; the workers have their own copies."""
         for sock, _ in self._listeners:
             sock.close()
 
     async def ensure(self, nodes: Sequence[Node], cluster_id: str | None) -> Payload:
-        """Has nodes listened for, by every worker. Raises OSError: no port can be had."""
+        """Returns once every worker accepts on the nodes' listeners. Raises OSError: no port can be had."""
         await self.nodes.ensure(nodes, cluster_id)
         await self._workers.settled()
         advertised = [astuple(self.nodes.advertised(node.node_id)) for node in nodes]
@@ -183,34 +183,34 @@ class ParentCluster:
 
 
 class Parent(Proxy):
-    """The parent's whole; see `run_workers` for the arguments."""
+    """The parent's process; see `run_workers` for the arguments."""
 
     def __init__(
         self,
         settings: ProxySettings,
         command: Sequence[str],
         recording: Any = None,
-        ready: Ready = nobody,
+        ready: Ready = ignore_ready,
         reload: Reload | None = None,
-        released: Callable[[], None] = nothing_else,
+        released: Callable[[], None] = do_nothing,
     ) -> None:
         super().__init__(settings, ready=ready, reload=reload, released=released)
         self._command = command
         self._recording = recording
         self._counts = ConnectionCounts.create(settings.workers)
         self._workers = Supervisor(
-            settings.workers, self._start, self._handle_request, self._greet, self._counts.vacate, settings.hung_seconds
+            settings.workers, self._start, self._handle, self._catch_up, self._counts.vacate, settings.hung_seconds
         )
         self._parents: dict[str, ParentCluster] = {}
         # workers up to this number may have started with settings that are no longer in effect
         self._outdated = 0
-        # numbers of settings: newer ones have a higher number; those of the start have 0
+        # numbers of settings, in the order in which they were read; those of the start have 0
         self._numbers = itertools.count(1)
         self._generation = 0
 
-    def _make_cluster(self, settings: ClusterSettings, common: Common, reserved: tuple[range, ...]) -> Cluster:
-        # a listener that is about to be handed to a worker is open once more
-        parent = ParentCluster(settings, common, reserved, self._workers, copies=1 + self._settings.workers)
+    def _make_cluster(self, settings: ClusterSettings, context: ProxyContext, reserved: tuple[range, ...]) -> Cluster:
+        # descriptors of a listener: the parent's own, and until they have been sent the workers' copies
+        parent = ParentCluster(settings, context, reserved, self._workers, descriptors_each=1 + self._settings.workers)
         self._parents[settings.name] = parent
         return parent.cluster
 
@@ -226,19 +226,19 @@ class Parent(Proxy):
         )
         return Process(process, Job(number, slot, self._settings, self._recording, self._seed).dumped())
 
-    def _greet(self, link: Link) -> None:
-        if link.number <= self._outdated:
-            link.tell(self._settings_payload(self._taken, self._generation))
+    def _catch_up(self, worker: WorkerHandle) -> None:
+        if worker.number <= self._outdated:
+            worker.tell(self._settings_payload(self._in_effect, self._generation))
         for cluster in self._parents.values():
-            cluster.greet(link)
+            cluster.catch_up(worker)
 
-    async def _prepared(self, new: InEffect, found: Sequence[Secured | None]) -> list[Change]:
-        """See `Proxy`; with the consent of all workers."""
+    async def _prepared(self, new: ReloadedSettings, found: Sequence[ClusterTls | None]) -> list[Change]:
+        """As in `Proxy`; all workers must be able to prepare the settings too."""
         changes = await super()._prepared(new, found)
         number = next(self._numbers)
         change = Change(
-            make=partial(self._tell, (new.settings, new.recording), number),
-            undo=partial(self._tell, self._taken, next(self._numbers)),
+            apply=partial(self._tell, (new.settings, new.recording), number),
+            undo=partial(self._tell, self._in_effect, next(self._numbers)),
             drop=partial(self._workers.tell, {"do": "forget", "number": number}),
         )
         try:
@@ -252,24 +252,24 @@ class Parent(Proxy):
         return [*changes, change]
 
     def _tell(self, taken: tuple[ProxySettings, Any], number: int) -> None:
-        """Has the workers take settings over. Workers that have not joined yet may have started with older ones."""
+        """Has the workers take over settings. Workers that have not joined yet may have started with older ones."""
         self._generation, self._outdated = number, self._workers.newest
         self._workers.tell(self._settings_payload(taken, number))
 
     @staticmethod
     def _settings_payload(taken: tuple[ProxySettings, Any], number: int, do: str = "settings") -> Payload:
-        return {"do": do, "settings": written(*taken), "number": number}
+        return {"do": do, "settings": dump_settings(*taken), "number": number}
 
-    async def _handle_request(self, message: ChannelMessage) -> Payload | None:
+    async def _handle(self, message: ChannelMessage) -> Payload | None:
         payload = message.payload
         parent = self._parents[payload["cluster"]]
         match payload["do"]:
             case "ensure":
                 return await parent.ensure([Node(*node) for node in payload["nodes"]], payload["cluster_id"])
             case "ask":
-                return {"answered": await parent.cluster.upstreams.ask_about_unknown()}
+                return {"answered": await parent.cluster.upstreams.discover_for_client()}
             case "doubt":
-                parent.cluster.upstreams.doubt()
+                parent.cluster.upstreams.suspect()
         return None
 
     async def _start_children(self, connections: trio.Nursery) -> None:
@@ -309,7 +309,7 @@ class Parent(Proxy):
         def is_alive() -> tuple[bool, str]:
             alive, text = probe()
             hanging = [
-                f"worker {link.number} has said nothing for {link.silent:.0f} s" for link in self._workers.hanging
+                f"worker {worker.number} has said nothing for {worker.silent:.0f} s" for worker in self._workers.hanging
             ]
             return alive and not hanging, "; ".join([*([] if alive else [text]), *hanging]) or text
 

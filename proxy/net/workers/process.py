@@ -14,11 +14,11 @@ class Process:
         self._process = process
         self._job = job
 
-    async def brief(self) -> None:
+    async def send_job(self) -> None:
         """See `WorkerProcess`. A process that hangs never reads a job that is larger than a pipe."""
         stdin = self._process.stdin
         assert stdin is not None
-        # the exit code tells of a process that has ended already
+        # a process that has ended already: `wait` returns its exit code
         with suppress(trio.BrokenResourceError):
             async with stdin:
                 await stdin.send_all(self._job)

@@ -4,9 +4,9 @@ A worker that ends takes its own connections with it and nothing else: the other
 sockets. Another worker takes its place after a pause, which grows while workers keep ending. The numbers that the ended
 worker had counted stay counted.
 
-A worker has *joined* once it has said that it works. From then on the parent tells it whatever all workers are told,
-and waits for it. The parent does not wait for a worker that has ended, nor for long for one that hangs: clients that
-are sent to a node's port find the other workers there.
+A worker has *joined* once it has sent that it works. From then on the parent sends it whatever all workers are sent,
+and waits until it has done that. The parent does not wait for a worker that has ended, nor for long for one that hangs:
+clients that are sent to a node's port find the other workers there.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from proxy.log import log
 from proxy.net.stopping import HURRIED_SECONDS, RECORDER_SECONDS, Stop, Urgency
 from proxy.net.workers.calls import Answer, Calls, Handler, Payload, ProcessGone
 from proxy.net.workers.channel import ChannelBroken, ChannelMessage, channel_pair
-from proxy.net.workers.link import Link, WorkerProcess
 from proxy.net.workers.totals import Totals
+from proxy.net.workers.worker_handle import WorkerHandle, WorkerProcess
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 30.0
 # after a worker that lived this long the next pause is short again
 WELL_SECONDS = 60.0
-# a worker that has said nothing yet may be silent so many times as long as one that works: it starts, maybe among many
-BEGINNING = 3
-# the parent waits no longer than this for a worker to do what it was told
+# a worker that has sent nothing yet may be silent so many times longer: it starts, maybe among many
+START_FACTOR = 3
+# the longest that the parent waits for a worker to do what it was told
 SETTLE_SECONDS = 10.0
-# a scrape waits no longer for a worker's numbers, and then shows the last ones. /readyz asks for them too, and probes
-# of Kubernetes wait one second by default
+# the longest that a scrape waits for workers' counts before it shows the last ones. /readyz asks for them too, and
+# probes of Kubernetes wait one second by default
 NUMBERS_SECONDS = 0.7
 # beyond the deadline of the drain, for a worker's recorder to write the rest; less than systemd is told
 STUCK_SECONDS = RECORDER_SECONDS + 5
@@ -43,7 +43,7 @@ HURRIED_STUCK_SECONDS = HURRIED_SECONDS + 3
 AT_ONCE_SECONDS = 2.0
 # a killed process ends when the kernel lets go of it: not while it waits for a disk that hangs
 KILLED_SECONDS = 1.0
-# how often a worker tells its counts, which also shows that it is alive. A killed worker loses the counts since then
+# how often a worker sends its counts, which also shows that it is alive. A killed worker loses the counts since then
 BEAT_SECONDS = 1.0
 # between the end of a process and the end of its channel, which may hold its last messages
 CHANNEL_END_SECONDS = 1.0
@@ -59,9 +59,9 @@ class Supervisor:
         count: how many workers run.
         start: starts a worker's process.
         handle: answers a worker's request.
-        greet: tells a worker that has joined what it has missed.
+        catch_up: sends a worker that has joined what it has missed.
         vacate: called with a slot whose worker has ended.
-        silence: seconds after which a silent worker is killed; `BEGINNING` times as many for one that has never said
+        silence: seconds after which a silent worker is killed; `START_FACTOR` times as many for one that has never said
             anything.
 
     newest: the number of the worker that was started last. totals: the counts of all workers. ends: how many workers
@@ -73,7 +73,7 @@ class Supervisor:
         count: int,
         start: Start,
         handle: Handler,
-        greet: Callable[[Link], None],
+        catch_up: Callable[[WorkerHandle], None],
         vacate: Callable[[int], None],
         silence: float,
     ) -> None:
@@ -83,7 +83,7 @@ class Supervisor:
         self._count = count
         self._start = start
         self._handle = handle
-        self._greet = greet
+        self._catch_up = catch_up
         self._vacate = vacate
         self._silence = silence
         self._numbers = itertools.count(1)
@@ -96,22 +96,22 @@ class Supervisor:
         self._codes: list[int] = []
 
     @property
-    def joined(self) -> list[Link]:
+    def joined(self) -> list[WorkerHandle]:
         """The workers that have joined, in the order of their numbers."""
-        return sorted((link for link in self.totals.living if link.joined), key=lambda link: link.number)
+        return sorted((worker for worker in self.totals.living if worker.joined), key=lambda worker: worker.number)
 
     @property
-    def hanging(self) -> list[Link]:
+    def hanging(self) -> list[WorkerHandle]:
         """The workers that have been silent for a third of the time after which they are killed."""
         living = self.totals.living
-        hanging = (link for link in living if link.silent > max(self._patience(link) / 3, 2 * BEAT_SECONDS))
-        return sorted(hanging, key=lambda link: link.number)
+        hanging = (worker for worker in living if worker.silent > max(self._max_silence(worker) / 3, 2 * BEAT_SECONDS))
+        return sorted(hanging, key=lambda worker: worker.number)
 
     async def run(self) -> None:
         """Keeps workers running until `stop`; returns when the last one has ended."""
         async with trio.open_nursery() as nursery:
             for slot in range(self._count):
-                nursery.start_soon(self._keep, slot)
+                nursery.start_soon(self._keep_running, slot)
         self._ended.set()
 
     async def complete(self) -> None:
@@ -120,39 +120,39 @@ class Supervisor:
 
     def tell(self, payload: Payload, sockets: Sequence[socket.socket] = ()) -> None:
         """Tells all workers that have joined to do something."""
-        for link in self.joined:
-            link.tell(payload, sockets)
+        for worker in self.joined:
+            worker.tell(payload, sockets)
 
     async def settled(self) -> None:
-        """Returns when all workers have done what they were told, or time is up."""
-        with trio.move_on_after(SETTLE_SECONDS) as patience:
-            for link in self.joined:
-                await link.settled()
-        if patience.cancelled_caught:
+        """Returns when all workers have done everything that they were told, or time is up."""
+        with trio.move_on_after(SETTLE_SECONDS) as timeout:
+            for worker in self.joined:
+                await worker.settled()
+        if timeout.cancelled_caught:
             log(WARNING, "a worker does not answer; the others go on without it")
 
     async def refusals(self, payload: Payload, seconds: float) -> list[str]:
-        """Asks all workers that have joined to prepare something. Returns why not, of those that can't or are late."""
-        asked = [(link, link.calls.ask(payload)) for link in self.joined]
+        """Asks all workers that have joined to prepare something. Returns the reasons of those that do not."""
+        asked = [(worker, worker.calls.ask(payload)) for worker in self.joined]
         with trio.move_on_after(seconds):
             for _, answer in asked:
                 await answer.settled()
-        lines = [line for link, answer in asked for line in _refusal(link.number, answer)]
+        lines = [line for worker, answer in asked for line in _refusal(worker.number, answer)]
         return [*dict.fromkeys(lines)]
 
     async def stop(self, seconds: float, stop: Stop) -> bool:
-        """Has all workers end as `stop` says. Returns whether nothing was cut off. `seconds`: of their drain."""
+        """Stops all workers, as urgently as `stop` asks. `seconds`: of the drain. True if nothing was cut off."""
         self._stopping.set()
         async with trio.open_nursery() as nursery:
-            with trio.move_on_after(seconds + STUCK_SECONDS) as patience:
-                nursery.start_soon(self._tell_to_stop, stop, patience)
+            with trio.move_on_after(seconds + STUCK_SECONDS) as timeout:
+                nursery.start_soon(self._tell_to_stop, stop, timeout)
                 await self._ended.wait()
             nursery.cancel_scope.cancel()
         await self._kill_the_rest()
         return not self.totals.living and not any(self._codes)
 
-    async def _tell_to_stop(self, stop: Stop, patience: trio.CancelScope) -> None:
-        """Tells all workers each time that the stop becomes more urgent, and shortens `patience` then.
+    async def _tell_to_stop(self, stop: Stop, timeout: trio.CancelScope) -> None:
+        """Tells all workers each time that the stop becomes more urgent, and shortens `timeout` then.
 
         Workers that have not joined yet are told too: each may have begun a session of the recorder's.
         """
@@ -163,33 +163,33 @@ class Supervisor:
         ):
             await event.wait()
             self._stop_order = {"do": "stop", "urgency": urgency}
-            for link in self.totals.living:
-                link.calls.tell(self._stop_order)
-            patience.deadline = min(patience.deadline, trio.current_time() + seconds)
+            for worker in self.totals.living:
+                worker.calls.tell(self._stop_order)
+            timeout.deadline = min(timeout.deadline, trio.current_time() + seconds)
 
     async def _kill_the_rest(self) -> None:
-        for link in self.totals.living:
-            log(ERROR, "worker does not end; killed", worker=link.number)
-            link.kill()
+        for worker in self.totals.living:
+            log(ERROR, "worker does not end; killed", worker=worker.number)
+            worker.kill()
         with trio.move_on_after(CHANNEL_END_SECONDS + KILLED_SECONDS):
             await self._ended.wait()
-        for link in self.totals.living:
-            log(ERROR, "worker does not end though it was killed; left behind", worker=link.number)
+        for worker in self.totals.living:
+            log(ERROR, "worker does not end though it was killed; left behind", worker=worker.number)
 
     async def count(self) -> None:
-        """Has all workers tell their counts; returns when they have, or time is up."""
-        asked = [link.calls.ask({"do": "count"}) for link in self.joined]
+        """Has all workers send their counts; returns when they have, or time is up."""
+        asked = [worker.calls.ask({"do": "count"}) for worker in self.joined]
         with trio.move_on_after(NUMBERS_SECONDS):
             for answer in asked:
                 await answer.settled()
 
-    async def _keep(self, slot: int) -> None:
+    async def _keep_running(self, slot: int) -> None:
         """Keeps one worker running in a slot."""
         pause = FIRST_PAUSE
         while not self._stopping.is_set():
             started = trio.current_time()
             self.newest = number = next(self._numbers)
-            ended = await self._work(number, slot)
+            ended = await self._run_worker(number, slot)
             self._vacate(slot)
             self._start_is_over()
             if self._stopping.is_set():
@@ -202,82 +202,82 @@ class Supervisor:
                 await self._stopping.wait()
             pause = min(pause * 2, LONGEST_PAUSE)
 
-    async def _work(self, number: int, slot: int) -> str:
+    async def _run_worker(self, number: int, slot: int) -> str:
         """Runs one worker from start to end. Returns how it ended."""
-        channel, theirs = channel_pair()
+        channel, worker_end = channel_pair()
 
-        def now(message: ChannelMessage) -> bool:
-            return self._now(link, message)
+        def handle_now(message: ChannelMessage) -> bool:
+            return self._handle_now(worker, message)
 
-        link = Link(number, Calls(channel, now, self._handle))
+        worker = WorkerHandle(number, Calls(channel, handle_now, self._handle))
         try:
-            with theirs:
-                link.process = await self._start(number, slot, theirs)
+            with worker_end:
+                worker.process = await self._start(number, slot, worker_end)
         except OSError as error:
             channel.close()
             return str(error)
-        self.totals.add(link)
+        self.totals.add(worker)
         if self._stop_order is not None:
-            link.calls.tell(self._stop_order)
+            worker.calls.tell(self._stop_order)
         try:
-            code = await self._converse(link, link.process)
+            code = await self._run_process(worker, worker.process)
         finally:
-            self.totals.bury(link)
-        if link.joined and self._stopping.is_set():
+            self.totals.remove(worker)
+        if worker.joined and self._stopping.is_set():
             self._codes.append(code)
         return f"exit code {code}"
 
-    async def _converse(self, link: Link, process: WorkerProcess) -> int:
+    async def _run_process(self, worker: WorkerHandle, process: WorkerProcess) -> int:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._hear, link)
+            nursery.start_soon(self._receive, worker)
             # in a task of its own: a worker that hangs may never read its job, and must be noticed
-            nursery.start_soon(process.brief)
+            nursery.start_soon(process.send_job)
             code = await process.wait()
             # its last messages may not have been read yet
             nursery.cancel_scope.deadline = trio.current_time() + CHANNEL_END_SECONDS
         return code
 
-    async def _watch(self, link: Link) -> None:
+    async def _watch(self, worker: WorkerHandle) -> None:
         """Kills a worker that hangs. It counts beats, not time: a parent that was itself stopped accuses nobody."""
-        while link.silent <= self._patience(link):
+        while worker.silent <= self._max_silence(worker):
             await trio.sleep(BEAT_SECONDS)
             if not self._stopping.is_set():
-                link.silent += BEAT_SECONDS
-        log(ERROR, "worker hangs; killed", worker=link.number, silent=link.silent)
-        link.kill()
+                worker.silent += BEAT_SECONDS
+        log(ERROR, "worker hangs; killed", worker=worker.number, silent=worker.silent)
+        worker.kill()
 
-    def _patience(self, link: Link) -> float:
-        return self._silence if link.begun else self._silence * BEGINNING
+    def _max_silence(self, worker: WorkerHandle) -> float:
+        return self._silence if worker.has_spoken else self._silence * START_FACTOR
 
-    async def _hear(self, link: Link) -> None:
+    async def _receive(self, worker: WorkerHandle) -> None:
         async with trio.open_nursery() as watching:
-            watching.start_soon(self._watch, link)
+            watching.start_soon(self._watch, worker)
             try:
-                await link.calls.run()
+                await worker.calls.run()
             except* Exception as wrong:
                 (reason, *_) = wrong.exceptions
                 fault = not isinstance(reason, ChannelBroken)
-                log(ERROR, "worker can't be understood; killed", trace=fault, worker=link.number, reason=reason)
-                link.kill()
+                log(ERROR, "worker can't be understood; killed", trace=fault, worker=worker.number, reason=reason)
+                worker.kill()
             watching.cancel_scope.cancel()
 
-    def _now(self, link: Link, message: ChannelMessage) -> bool:
-        if not link.begun:
-            # from now on its silence may be shorter
-            link.begun, link.silent = True, 0.0
+    def _handle_now(self, worker: WorkerHandle, message: ChannelMessage) -> bool:
+        if not worker.has_spoken:
+            # from now on the worker may be silent only for the shorter time
+            worker.has_spoken, worker.silent = True, 0.0
         match message.payload["do"]:
             case "join" if self._stopping.is_set():
                 # the worker has been told to stop, and there are no listeners any more to tell it of
                 pass
             case "join":
-                self._greet(link)
-                link.joined = True
-                link.silent = 0.0
-                log(INFO, "worker works", worker=link.number)
+                self._catch_up(worker)
+                worker.joined = True
+                worker.silent = 0.0
+                log(INFO, "worker works", worker=worker.number)
                 self._start_is_over()
             case "counted":
-                link.counted(message.payload)
-                link.silent = 0.0
+                worker.counted(message.payload)
+                worker.silent = 0.0
             case _:
                 return False
         return True
@@ -289,7 +289,7 @@ class Supervisor:
 
 
 def _refusal(number: int, answer: Answer) -> list[str]:
-    if not answer.is_here:
+    if not answer.is_done:
         return [f"worker {number} does not answer"]
     try:
         return list(answer.payload["wrong"])

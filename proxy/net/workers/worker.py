@@ -1,7 +1,7 @@
 """A worker: a proxy whose listeners come from elsewhere.
 
 A worker drains when the parent says so, when it gets a signal of its own, and when the parent is gone: nobody would
-tell it of new nodes then, and its ports are the next proxy's.
+then tell it of new nodes, and its ports belong to the next proxy.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from proxy.net.brokers.discovery import DiscoveryQuery
 from proxy.net.brokers.nodes import Nodes
 from proxy.net.brokers.upstreams import Upstreams
 from proxy.net.change import Change, commit, drop
-from proxy.net.cluster import Cluster, Common, Parts
+from proxy.net.cluster import Cluster, Parts, ProxyContext
 from proxy.net.observer import Observer
-from proxy.net.reloading import InEffect
+from proxy.net.reloading import ReloadedSettings
 from proxy.net.server import Proxy, run_proxy
-from proxy.net.sockets.tls import Followed
+from proxy.net.sockets.tls import LiveCredentials
 from proxy.net.stopping import Urgency
 from proxy.net.workers.balance import ConnectionCounts, OwnCount
 from proxy.net.workers.calls import Calls, Payload
 from proxy.net.workers.channel import Channel, ChannelMessage
-from proxy.net.workers.job import Job, read_changed
+from proxy.net.workers.job import Job, load_settings
 from proxy.net.workers.mirror import MirroredNodes, MirroredUpstreams
 from proxy.net.workers.supervisor import BEAT_SECONDS
 from proxy.schema.addresses import Address
@@ -56,7 +56,7 @@ def run_worker(
     """Runs a worker until it is told to stop; see `proxy.net.run`.
 
     Args:
-        files: the descriptors of its end of the channel, and of the memory of `ConnectionCounts`.
+        files: the descriptors of the worker's end of the channel, and of the memory of `ConnectionCounts`.
     """
     count = ConnectionCounts(files[1], job.settings.workers).of(job.slot)
     return run_proxy(Worker(job, socket.socket(fileno=files[0]), count, observer, child))
@@ -66,24 +66,24 @@ class WorkerCluster:
     """A cluster's connections. The listeners and the nodes are the parent's.
 
     Args:
-        count: this worker's, of connections.
+        count: this worker's number of connections.
     """
 
-    def __init__(self, settings: ClusterSettings, common: Common, parent: Calls, count: OwnCount) -> None:
+    def __init__(self, settings: ClusterSettings, context: ProxyContext, parent: Calls, count: OwnCount) -> None:
         self._count = count
         self._sockets: dict[trio.SocketListener, socket.socket] = {}
-        self.mirror = MirroredNodes(settings, parent, common.observer)
+        self.mirror = MirroredNodes(settings, parent, context.observer)
 
-        def make_upstreams(_: Nodes, credentials: Followed | None, question: DiscoveryQuery) -> Upstreams:
-            return MirroredUpstreams(settings, self.mirror, parent, credentials, question)
+        def make_upstreams(_: Nodes, credentials: LiveCredentials | None, query: DiscoveryQuery) -> Upstreams:
+            return MirroredUpstreams(settings, self.mirror, parent, credentials, query)
 
         parts = Parts(
             lambda _: self.mirror, make_upstreams, accept=self._accept, opened=count.opened, closed=count.closed
         )
-        self.cluster = Cluster(settings, common, parts)
+        self.cluster = Cluster(settings, context, parts)
 
     def accept_from_parent(self, sock: socket.socket, node_id: int | None, called: Address) -> None:
-        """Accepts on a socket that listens since the parent has bound it."""
+        """Accepts on a socket of the parent's, which listens already."""
         self.mirror.own.add(sock, called)
         listener = trio.SocketListener(trio.socket.from_stdlib_socket(sock))
         self._sockets[listener] = sock
@@ -92,7 +92,7 @@ class WorkerCluster:
     async def _accept(self, listener: trio.SocketListener) -> tuple[trio.socket.SocketType, Any]:
         while True:
             await trio.lowlevel.wait_readable(listener.socket)
-            await self._count.turn()
+            await self._count.wait_turn()
             # another worker may have been faster
             with suppress(BlockingIOError):
                 sock, peer = self._sockets[listener].accept()
@@ -110,17 +110,17 @@ class Worker(Proxy):
         observer: Observer | None = None,
         child: Sequence[str] | None = None,
     ) -> None:
-        super().__init__(job.share, observer, child)
+        super().__init__(job.worker_settings, observer, child)
         self._count = count
         self._number = job.number
         self._first_number = job.first_connection
         self._seed = job.seed
         self._parent = Calls(Channel(sock), self._handle_now, self._handle_request)
         self._mirrored: dict[str, WorkerCluster] = {}
-        # settings that this worker has prepared, by their number; the number of those in effect, 0 at the start
-        self._agreed: dict[int, list[Change]] = {}
+        # changes that this worker has prepared, by the number of their settings; the number of the settings in effect
+        self._prepared_changes: dict[int, list[Change]] = {}
         self._generation = 0
-        # the recorder's counters as they were read last; one thread at a time reads them
+        # the recorder's counters as last read; one thread at a time reads them
         self._recorder: dict[str, float] = {}
         self._asking = trio.CapacityLimiter(1)
 
@@ -128,7 +128,7 @@ class Worker(Proxy):
         """See `run_worker`."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._listen_to_parent)
-            nursery.start_soon(self._keep_telling)
+            nursery.start_soon(self._send_counts_regularly)
             code = await super().run()
             self._parent.tell({"do": "counted", **await self._counted()})
             with trio.move_on_after(FINAL_COUNTS_SECONDS):
@@ -136,8 +136,8 @@ class Worker(Proxy):
             nursery.cancel_scope.cancel()
         return code
 
-    async def _keep_telling(self) -> None:
-        """Tells the counts again and again: the parent keeps them should this process be killed, and sees it alive."""
+    async def _send_counts_regularly(self) -> None:
+        """Sends the counts again and again: the parent keeps them if this process is killed, and sees it alive."""
         while True:
             self._parent.tell({"do": "counted", **await self._counted()})
             await trio.sleep(BEAT_SECONDS)
@@ -149,8 +149,8 @@ class Worker(Proxy):
         log(WARNING, "stopping: the proxy that this is a worker of is gone")
         self._ask_to_stop(Urgency.DRAIN)
 
-    def _make_cluster(self, settings: ClusterSettings, common: Common, reserved: tuple[range, ...]) -> Cluster:
-        mirrored = self._mirrored[settings.name] = WorkerCluster(settings, common, self._parent, self._count)
+    def _make_cluster(self, settings: ClusterSettings, context: ProxyContext, reserved: tuple[range, ...]) -> Cluster:
+        mirrored = self._mirrored[settings.name] = WorkerCluster(settings, context, self._parent, self._count)
         return mirrored.cluster
 
     async def _accept_until_stopped(self, admin: Server | None, connections: trio.Nursery) -> None:
@@ -169,10 +169,10 @@ class Worker(Proxy):
             case "accept":
                 cluster = self._mirrored[payload["cluster"]]
                 cluster.accept_from_parent(message.sockets[0], payload["node"], Address(*payload["called"]))
-            case "settings" if payload["number"] in self._agreed:
-                self._commit(payload["number"], self._agreed.pop(payload["number"]))
+            case "settings" if payload["number"] in self._prepared_changes:
+                self._commit(payload["number"], self._prepared_changes.pop(payload["number"]))
             case "forget":
-                drop(self._agreed.pop(payload["number"], []))
+                drop(self._prepared_changes.pop(payload["number"], []))
             case "nodes":
                 self._mirrored[payload["cluster"]].mirror.replace_table(payload["table"])
             case _:
@@ -183,52 +183,52 @@ class Worker(Proxy):
         payload = message.payload
         match payload["do"]:
             case "count":
-                # in a message of its own: the parent handles messages in their order, and answers later
+                # in a message of its own, before the answer: the parent handles messages in the order of their arrival
                 self._parent.tell({"do": "counted", **await self._counted()})
             case "prepare":
-                return await self._agree(payload)
+                return await self._handle_prepare(payload)
             case "settings":
-                await self._follow(payload)
+                await self._handle_settings(payload)
         return None
 
-    async def _agree(self, payload: Payload) -> Payload:
-        """Prepares settings that the parent has read. The answer has the reasons if they can't be had."""
+    async def _handle_prepare(self, payload: Payload) -> Payload:
+        """Prepares settings that the parent has read. The answer has the reasons if that fails."""
         try:
-            changes = await self._prepare_job(read_changed(payload["settings"]))
+            changes = await self._prepare_job(load_settings(payload["settings"]))
         except BadSetting as error:
             return {"wrong": error.lines}
-        # settings before these may have taken so long that the parent has given them up
-        self._agreed = {payload["number"]: changes}
+        # earlier settings may have taken so long that the parent has given them up
+        self._prepared_changes = {payload["number"]: changes}
         return {"wrong": []}
 
-    async def _follow(self, payload: Payload) -> None:
-        """Takes over the settings of the other workers, which this one has not prepared."""
+    async def _handle_settings(self, payload: Payload) -> None:
+        """Takes over the other workers' settings, which this worker has not prepared."""
         try:
-            changes = await self._prepare_job(read_changed(payload["settings"]))
+            changes = await self._prepare_job(load_settings(payload["settings"]))
         except BadSetting as error:
-            self._give_way(error)
+            self._stop_for_replacement(error)
         else:
             self._commit(payload["number"], changes)
 
     async def _prepare_job(self, job: Job) -> list[Change]:
-        settings, before = job.share, self._settings.log
+        settings, before = job.worker_settings, self._settings.log
         take = partial(log_to_stderr, settings.log.level, settings.log.format, worker=self._number)
         put_back = partial(log_to_stderr, before.level, before.format, worker=self._number)
         found = await self._reading_thread.call(partial(self._read_files, settings))
-        return await self._prepared(InEffect(settings, job.recording, Change(take, put_back)), found)
+        return await self._prepared(ReloadedSettings(settings, job.recording, Change(take, put_back)), found)
 
     def _commit(self, number: int, changes: list[Change]) -> None:
         if number < self._generation:
-            # these took long to prepare, and newer ones are in effect by now
+            # these settings took long to prepare, and newer ones are in effect by now
             drop(changes)
         elif commit(changes):
             self._generation = number
             log(INFO, "settings were read again")
         else:
-            self._give_way("a fault")
+            self._stop_for_replacement("a fault")
 
-    def _give_way(self, reason: object) -> None:
-        """All workers have the same settings. A worker that can't take them over ends, and another takes its place."""
+    def _stop_for_replacement(self, reason: object) -> None:
+        """Ends this worker, which can't take over the settings that all workers share. Another takes its place."""
         log(ERROR, "stopping: settings can't be taken over", reason=reason)
         self._ask_to_stop(Urgency.DRAIN)
 

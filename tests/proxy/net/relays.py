@@ -17,12 +17,12 @@ from proxy.conversation import Cause, Conversation, Direction, Step
 from proxy.metrics.traffic import Traffic
 from proxy.net.brokers.nodes import Nodes
 from proxy.net.cluster import routes
-from proxy.net.connection.relay import TURN, Relay, Shared
+from proxy.net.connection.relay import FRAMES_PER_TURN, Relay, Shared
 from proxy.net.limits.held_bytes import HeldBytes
 from proxy.net.limits.recorder_backpressure import RecorderBackpressure
 from proxy.net.observer import Opened
 from proxy.net.sockets.streams import Stream
-from proxy.net.state.file import State
+from proxy.net.state.file import SavedState
 from proxy.schema.addresses import Address
 from tests.proxy.net.peers import HOST, PATIENCE, Peer, connected
 
@@ -100,7 +100,7 @@ class Watcher:
     def _choose(self, recording: Any) -> None:
         self.events.append(("chosen", recording))
 
-    def when_room(self, call: Callable[[], None]) -> None:
+    def when_not_full(self, call: Callable[[], None]) -> None:
         self.waiting.append(call)
 
     def make_room(self) -> None:
@@ -185,12 +185,12 @@ async def relaying(
     watcher = watcher or Watcher()
     chosen = settings(advertise=advertise, **others)
     listeners = Listeners()
-    nodes = Nodes(chosen, listeners.serve, State(), watcher)
+    nodes = Nodes(chosen, listeners.serve, SavedState(), watcher)
     traffic = Traffic()
     shared = Shared(chosen, nodes, traffic, held or HeldBytes(1 << 28, 30), watcher, RecorderBackpressure(watcher))
     client, inner = connected(buffers=buffers)
     outer, broker = connected(buffers=buffers)
-    talk = Conversation(routes(chosen.dialect), chosen.limits, most_frames=TURN)
+    talk = Conversation(routes(chosen.dialect), chosen.limits, most_frames=FRAMES_PER_TURN)
     relay = Relay(1, Stream(inner, "client"), Stream(outer, "broker"), talk, shared)
     relaying = Relaying(Peer(client), Peer(broker), relay, talk, traffic, watcher, listeners)
     try:

@@ -6,7 +6,7 @@ import threading
 import pytest
 import trio
 
-from proxy.net.blocking import at_last, in_thread, open_process
+from proxy.net.blocking import in_thread, in_thread_or_inline, open_process
 from proxy.threads import NoThread
 from tests.proxy.net.threads import no_threads
 
@@ -39,9 +39,9 @@ async def test_what_goes_wrong_in_a_thread_is_heard_as_it_is(error):
 
 async def test_what_a_stop_has_to_do_is_done_without_a_thread():
     done: list[threading.Thread] = []
-    await at_last(lambda: done.append(threading.current_thread()))
+    await in_thread_or_inline(lambda: done.append(threading.current_thread()))
     with no_threads():
-        await at_last(lambda: done.append(threading.current_thread()))
+        await in_thread_or_inline(lambda: done.append(threading.current_thread()))
     assert [thread is threading.current_thread() for thread in done] == [False, True]
 
 

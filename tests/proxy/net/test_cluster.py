@@ -265,7 +265,7 @@ async def test_an_idle_connection_is_ended_and_one_that_waits_for_an_answer_is_n
 
 
 async def test_requests_without_an_answer_reach_a_broker_that_is_slow_when_their_client_has_gone(monkeypatch):
-    monkeypatch.setattr(Upstreams, "keep_asking", lambda self: trio.sleep_forever())
+    monkeypatch.setattr(Upstreams, "keep_discovering", lambda self: trio.sleep_forever())
     with socket.socket() as listener:
         # a broker with little room: the rest waits in the proxy's socket
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

@@ -12,7 +12,7 @@ async def test_a_loop_that_runs_is_alive():
 
 
 async def test_a_loop_that_is_stuck_is_not(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(heartbeat, "PATIENCE", 0.02)
+    monkeypatch.setattr(heartbeat, "PROBE_SECONDS", 0.02)
     found: list[tuple[bool, str]] = []
     probe = Heartbeat().probe
     prober = threading.Thread(target=lambda: found.append(probe()))

@@ -5,7 +5,7 @@ from logging import DEBUG, WARNING
 import trio
 from trio.testing import MockClock
 
-from proxy.net.log_throttle import MOST, SILENCE, LogThrottle
+from proxy.net.log_throttle import MAX_EVENTS, SILENCE, LogThrottle
 
 
 async def test_the_same_is_said_once_whatever_is_said_in_between(mock_clock: MockClock):
@@ -25,7 +25,7 @@ async def test_after_a_while_it_is_said_again(mock_clock: MockClock):
 
 async def test_only_so_much_is_said_however_much_differs(mock_clock: MockClock):
     throttle = LogThrottle()
-    assert sum(throttle.lets_through(str(number)) for number in range(10 * MOST)) == MOST
+    assert sum(throttle.lets_through(str(number)) for number in range(10 * MAX_EVENTS)) == MAX_EVENTS
 
 
 async def test_what_is_let_through_is_a_warning_and_the_rest_is_for_who_looks_closely(mock_clock: MockClock):

@@ -121,11 +121,11 @@ async def no_tls(scene: Scene) -> None:
     await says(scene, PING)
 
 
-async def asks_the_proxys_own_question(scene: Scene) -> None:
+async def asks_the_proxys_own_query(scene: Scene) -> None:
     client = await scene.client()
-    question = scene.proxy.cluster._question
-    await client.say(question.frame)
-    await client.hears(question.came_back)
+    query = scene.proxy.cluster._discovery
+    await client.say(query.frame)
+    await client.hears(query.loop_answer)
     await client.hears_the_end()
     client.close()
 
@@ -208,7 +208,7 @@ MISDEEDS: dict[Cause, tuple[Misdeed, dict[str, Any]]] = {
     Cause.UNKNOWN_NAME: (unknown_name, {"tls": True, **NAMED}),
     Cause.UNKNOWN_NODE: (unknown_node, {"tls": True, **NAMED}),
     Cause.UPSTREAM_DOWN: (says_nothing, {"upstream": NOWHERE}),
-    Cause.LEADS_BACK: (asks_the_proxys_own_question, {}),
+    Cause.LEADS_BACK: (asks_the_proxys_own_query, {}),
     Cause.CLIENT_LOST: (loses("client"), {}),
     Cause.BROKER_LOST: (loses("broker"), {}),
     Cause.IDLE: (says_nothing, {"idle_seconds": 0.08}),

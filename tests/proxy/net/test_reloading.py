@@ -12,7 +12,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from proxy.net import reloading
 from proxy.net.change import Change
-from proxy.net.reloading import InEffect
+from proxy.net.reloading import ReloadedSettings
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
 from proxy.wire.keys import HEARTBEAT
@@ -31,7 +31,7 @@ def reasons(caplog: pytest.LogCaptureFixture, event: str) -> list[str]:
 async def test_new_settings_change_what_cuts_no_connection(broker):
     before = settings(broker.address)
     grown = settings(broker.address, named={7: Address(HOST, 0)})
-    new = InEffect(whole(grown, drain_seconds=0), "what is kept")
+    new = ReloadedSettings(whole(grown, drain_seconds=0), "what is kept")
     async with proxying(before, drain_seconds=60, reload=lambda: new) as proxy:
         client = await proxy.client()
         await ping(client)
@@ -43,7 +43,7 @@ async def test_new_settings_change_what_cuts_no_connection(broker):
 
 
 async def test_wrong_settings_change_nothing(broker, caplog):
-    def reload() -> InEffect:
+    def reload() -> ReloadedSettings:
         raise BadSetting("drian is no setting; right would be drain", "metrics = 1 is no text")
 
     async with proxying(settings(broker.address), drain_seconds=60, reload=reload) as proxy:
@@ -61,7 +61,7 @@ async def test_what_one_cluster_can_not_have_changes_nothing_in_any(broker, capl
     east, west = (settings(broker.address, name=name) for name in ("east", "west"))
     new = (replace(east, nodes={7: at}), replace(west, nodes={7: Address("192.0.2.1", 9094)}))
     noted = Noted()
-    asks = InEffect(whole(*new, drain_seconds=1), "what is kept", noted.change())
+    asks = ReloadedSettings(whole(*new, drain_seconds=1), "what is kept", noted.change())
     async with proxying(east, west, drain_seconds=60, reload=lambda: asks) as proxy:
         await proxy.read_again()
         assert "--node 7=192.0.2.1:9094 can't be listened on" in reasons(caplog, "settings stay as they are")[0]
@@ -71,7 +71,7 @@ async def test_what_one_cluster_can_not_have_changes_nothing_in_any(broker, capl
 
 
 async def test_a_fault_while_settings_are_read_again_ends_nothing(broker, caplog):
-    def reload() -> InEffect:
+    def reload() -> ReloadedSettings:
         raise KeyError("capture")
 
     async with proxying(settings(broker.address), reload=reload) as proxy:
@@ -96,7 +96,7 @@ async def test_a_fault_while_settings_are_put_into_effect_leaves_all_of_the_old_
         settings(broker.address),
         watcher=watcher,
         drain_seconds=60,
-        reload=lambda: InEffect(whole(new, drain_seconds=1), "new", taken),
+        reload=lambda: ReloadedSettings(whole(new, drain_seconds=1), "new", taken),
     ) as proxy:
         await proxy.nodes(1)
         told = proxy.cluster.nodes.advertised(1)
@@ -117,7 +117,7 @@ async def test_a_file_that_hangs_stops_nothing_but_what_waits_for_it(broker, cap
     monkeypatch.setattr(reloading, "READ_SECONDS", 0.05)
     hangs, released, reads = threading.Event(), threading.Event(), 0
 
-    def reload() -> InEffect:
+    def reload() -> ReloadedSettings:
         nonlocal reads
         reads += 1
         hangs.set()
@@ -142,11 +142,11 @@ async def test_a_file_that_hangs_stops_nothing_but_what_waits_for_it(broker, cap
 async def test_several_hangups_at_a_time_are_one_more(broker):
     may_go_on, reads = threading.Event(), 0
 
-    def reload() -> InEffect:
+    def reload() -> ReloadedSettings:
         nonlocal reads
         reads += 1
         may_go_on.wait()
-        return InEffect(whole(settings(broker.address)))
+        return ReloadedSettings(whole(settings(broker.address)))
 
     async with proxying(settings(broker.address), reload=reload) as proxy:
         signal.raise_signal(signal.SIGHUP)
@@ -168,9 +168,9 @@ async def test_a_proxy_that_stops_takes_over_nothing(broker, withheld, caplog):
     caplog.set_level(logging.INFO)
     may_go_on = threading.Event()
 
-    def reload() -> InEffect:
+    def reload() -> ReloadedSettings:
         may_go_on.wait()
-        return InEffect(whole(settings(broker.address)))
+        return ReloadedSettings(whole(settings(broker.address)))
 
     async with proxying(settings(broker.address), reload=reload) as proxy:
         client = await proxy.client()

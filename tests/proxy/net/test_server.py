@@ -25,7 +25,7 @@ from proxy.net import cluster, server, stopping
 from proxy.net.brokers.nodes import bind
 from proxy.net.cluster import LINGER_SECONDS
 from proxy.net.connection.relay import Relay
-from proxy.net.reloading import InEffect
+from proxy.net.reloading import ReloadedSettings
 from proxy.net.sockets.waits import waits
 from proxy.net.state.claims import StateClaims
 from proxy.net.state.file import read_state
@@ -678,7 +678,7 @@ def test_a_run_ends_with_the_exit_code():
 
 def test_a_run_of_which_a_thread_still_hangs_is_left_with_its_exit_code(monkeypatch, hung_disk):
     left: list[int] = []
-    monkeypatch.setattr(server, "leave", left.append)
+    monkeypatch.setattr(server, "exit_now", left.append)
     monkeypatch.setattr(stopping, "RECORDER_SECONDS", 0)
     assert net.run(whole(settings(NOWHERE)), hung_disk, None, stopped) == 1
     assert left == [1]
@@ -782,7 +782,7 @@ async def test_systemd_is_told_how_the_proxy_is(broker, tmp_path, monkeypatch):
         assert manager.recv(4096) == b"STOPPING=1\nEXTEND_TIMEOUT_USEC=40000000"
 
 
-def nothing_to_read() -> InEffect:
+def nothing_to_read() -> ReloadedSettings:
     raise BadSetting("there is no file")
 
 
@@ -815,7 +815,7 @@ async def test_the_admin_page_may_be_served_everywhere(broker):
 
 
 def test_what_is_loaded_is_not_looked_through_for_garbage_again():
-    server._leave_what_is_loaded()
+    server._freeze_loaded_objects()
     left = gc.get_freeze_count()
     gc.unfreeze()
     assert left > 10_000
@@ -826,7 +826,7 @@ def test_a_name_that_is_no_text_is_no_fault_and_what_else_python_cannot_raise_is
     monkeypatch.setattr(sys, "__unraisablehook__", printed.append)
     no_text = UnicodeDecodeError("ascii", b"\xff", 0, 1, "ordinal not in range(128)")
     for error, about in ((no_text, b"\xff"), (no_text, "a codec"), (ZeroDivisionError(), b"\xff")):
-        server._heed_unraisable(SimpleNamespace(exc_value=error, object=about))
+        server._log_unraisable(SimpleNamespace(exc_value=error, object=about))
     assert (printed[0].exc_value, printed[0].object) == (no_text, "a codec")
     assert len(printed) == 2
 

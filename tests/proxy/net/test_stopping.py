@@ -11,7 +11,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from proxy.net import stopping
 from proxy.net.brokers.nodes import Nodes
-from proxy.net.stopping import EXIT_CUT_OFF, HURRIED_SECONDS, RECORDER_SECONDS, LastResort, Stop, Urgency, leave
+from proxy.net.stopping import EXIT_CUT_OFF, HURRIED_SECONDS, RECORDER_SECONDS, LastResort, Stop, Urgency, exit_now
 from tests.proxy.net.peers import PATIENCE
 from tests.proxy.net.threads import no_threads
 
@@ -50,7 +50,7 @@ def hang() -> Iterator[Callable[[], None]]:
 
 async def test_a_recorder_that_ends_is_waited_for():
     closed: list[bool] = []
-    assert await Stop().last_words(lambda: closed.append(True))
+    assert await Stop().close_recorder(lambda: closed.append(True))
     assert closed == [True]
 
 
@@ -58,7 +58,7 @@ async def test_a_recorder_that_ends_is_waited_for_though_all_is_cancelled():
     closed: list[bool] = []
     with trio.CancelScope() as scope:
         scope.cancel()
-        assert await Stop().last_words(lambda: closed.append(True))
+        assert await Stop().close_recorder(lambda: closed.append(True))
     assert closed == [True]
 
 
@@ -68,7 +68,7 @@ async def test_one_that_hangs_is_waited_for_the_less_the_more_urgent_the_end_is(
     for _ in range(asked):
         stop.ask()
     before = trio.current_time()
-    assert not await stop.last_words(hang)
+    assert not await stop.close_recorder(hang)
     assert trio.current_time() - before == pytest.approx(seconds)
 
 
@@ -85,14 +85,14 @@ async def test_whoever_asks_while_only_the_recorder_is_waited_for_waits_no_longe
         stop.ask()
 
     nursery.start_soon(ask)
-    assert not await stop.last_words(hang)
+    assert not await stop.close_recorder(hang)
     assert trio.current_time() - before == pytest.approx(1)
 
 
 async def test_without_threads_a_recorder_is_closed_all_the_same():
     closed: list[bool] = []
     with no_threads():
-        assert await Stop().last_words(lambda: closed.append(True))
+        assert await Stop().close_recorder(lambda: closed.append(True))
     assert closed == [True]
 
 
@@ -100,10 +100,10 @@ async def test_threads_that_hang_on_other_disks_do_not_keep_the_recorder_from_it
     """As many state files as trio has threads for all."""
     hanging = SimpleNamespace(_state_writer=SimpleNamespace(close=hang))
     for _ in range(41):
-        nursery.start_soon(Nodes.keep_last, hanging)
+        nursery.start_soon(Nodes.close_state, hanging)
     await wait_all_tasks_blocked()
     closed: list[bool] = []
-    assert await Stop().last_words(lambda: closed.append(True))
+    assert await Stop().close_recorder(lambda: closed.append(True))
     assert closed == [True]
     nursery.cancel_scope.cancel()
 
@@ -113,7 +113,7 @@ async def test_a_fault_of_the_recorders_is_heard(autojump_clock):
         raise ZeroDivisionError
 
     with pytest.raises(ExceptionGroup) as caught:
-        await Stop().last_words(break_off)
+        await Stop().close_recorder(break_off)
     assert caught.value.subgroup(ZeroDivisionError)
 
 
@@ -194,12 +194,12 @@ def test_a_proxy_that_begins_without_threads_is_told_that_nothing_ends_it_should
 
 def test_leaving_needs_no_thread(exits):
     with no_threads():
-        leave(7)
+        exit_now(7)
     assert exits == [7]
 
 
 def test_a_log_that_hangs_does_not_keep_the_process(exits, hang, monkeypatch):
-    monkeypatch.setattr(stopping, "SAY_SECONDS", 0)
+    monkeypatch.setattr(stopping, "LOG_SECONDS", 0)
     monkeypatch.setattr(stopping, "log", lambda *_, **__: hang())
-    leave(7)
+    exit_now(7)
     assert exits == [7]

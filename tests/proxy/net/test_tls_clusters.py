@@ -14,7 +14,7 @@ from trio.testing import wait_all_tasks_blocked
 from proxy.config import MappingKind, ProxyHeader
 from proxy.config.tls import Clients, ListenerTls, UpstreamTls
 from proxy.mapping.nodes import Node
-from proxy.net.reloading import InEffect
+from proxy.net.reloading import ReloadedSettings
 from proxy.net.sockets.proxy_header import HeaderReader
 from proxy.net.sockets.proxy_protocol import Route, header
 from proxy.schema.addresses import Address
@@ -234,7 +234,7 @@ async def test_other_files_are_taken_for_new_connections_when_settings_are_read_
     async with trio.open_nursery() as nursery:
         await secure.start(nursery)
         before, new = (replace(one, upstream=(secure.address,)) for one in (before, new))
-        async with proxying(before, reload=lambda: InEffect(whole(new))) as proxy:
+        async with proxying(before, reload=lambda: ReloadedSettings(whole(new))) as proxy:
             old = await tls_client(proxy, signed, certificate=signed.client)
             await ping(old)
             secure.context = broker_context(other.broker, other.ca)
@@ -253,7 +253,9 @@ async def test_other_files_are_taken_for_new_connections_when_settings_are_read_
 async def test_files_that_can_not_be_used_change_nothing(plain, signed, tmp_path, caplog):
     before = settings(plain.address, tls=ListenerTls(signed.proxy))
     new = replace(before, tls=ListenerTls(tmp_path / "none.pem"))
-    async with proxying(before, drain_seconds=60, reload=lambda: InEffect(whole(new, drain_seconds=1))) as proxy:
+    async with proxying(
+        before, drain_seconds=60, reload=lambda: ReloadedSettings(whole(new, drain_seconds=1))
+    ) as proxy:
         await proxy.read_again()
         assert "none.pem" in reasons(caplog, "settings stay as they are")[0]
         assert proxy.proxy._settings.drain_seconds == 60
@@ -274,7 +276,7 @@ async def test_a_name_that_there_is_not_does_not_end_the_proxy_when_settings_are
         bootstrap_name="proxy.test",
         tls=ListenerTls(signed.proxy),
     )
-    async with proxying(chosen, reload=lambda: InEffect(whole(chosen))) as proxy:
+    async with proxying(chosen, reload=lambda: ReloadedSettings(whole(chosen))) as proxy:
         with trio.fail_after(PATIENCE):
             while METADATA not in [key for key, _ in broker.asked]:
                 await wait_all_tasks_blocked(0.005)

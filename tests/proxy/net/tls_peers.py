@@ -11,7 +11,7 @@ import trio
 
 from proxy.config.tls import ListenerTls, UpstreamTls
 from proxy.net.sockets.streams import Stream
-from proxy.net.sockets.tls import Followed, followed
+from proxy.net.sockets.tls import LiveCredentials, followed
 from proxy.tls.contexts import credentials
 from tests.certificates import Authority
 from tests.proxy.net.peers import Peer, connected
@@ -75,14 +75,14 @@ def broker_context(certificate: Path, client_ca: Authority | None = None) -> ssl
     return context
 
 
-def listening(tls: ListenerTls) -> Followed:
+def listening(tls: ListenerTls) -> LiveCredentials:
     """What a listener with these settings speaks TLS with."""
     made = followed(credentials(settings(tls=tls)).listener)
     assert made is not None
     return made
 
 
-def dialling(tls: UpstreamTls) -> Followed:
+def dialling(tls: UpstreamTls) -> LiveCredentials:
     """Likewise, towards brokers."""
     made = followed(credentials(settings(upstream_tls=tls)).upstream)
     assert made is not None

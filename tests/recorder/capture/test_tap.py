@@ -153,7 +153,7 @@ def stall(tap: Tap, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
 def wait_for_room(tap: Tap) -> None:
     freed = threading.Event()
-    tap.when_room(freed.set)
+    tap.when_not_full(freed.set)
     assert freed.wait(60)
 
 

@@ -70,10 +70,10 @@ async def test_where_none_is_there_the_order_stays():
 
 async def test_one_that_leaves_its_clients_without_an_answer_comes_last():
     servers = Servers()
-    servers.bootstrap.was_silent(str(ONE))
+    servers.bootstrap.report_silent(str(ONE))
     assert servers.bootstrap.order == (TWO, THREE, ONE)
     # of connections that were begun before
-    servers.bootstrap.was_silent(str(ONE))
+    servers.bootstrap.report_silent(str(ONE))
     assert servers.bootstrap.order == (TWO, THREE, ONE)
 
 
@@ -123,7 +123,7 @@ async def test_a_broker_that_has_answered_before_keeps_its_place(nursery):
 
 async def test_a_single_server_is_always_first():
     alone = Bootstrap("main", (ONE,))
-    alone.was_silent(str(ONE))
+    alone.report_silent(str(ONE))
     assert alone.order == (ONE,)
 
 

@@ -11,10 +11,10 @@ from proxy.mapping.nodes import Node
 from proxy.net.brokers.discovery import (
     ANSWER_SECONDS,
     LONGEST_ANSWER,
+    DiscoveredNodes,
     DiscoveryQuery,
-    LedBack,
+    LeadsBackIndirectly,
     NotAnswered,
-    Told,
     ask_for_nodes,
 )
 from proxy.net.sockets.streams import PeerLost, Stream, dial
@@ -35,7 +35,7 @@ async def dialled(address: Address) -> Stream:
     return await dial(address, 10)
 
 
-async def asked(address: Address, dial: Callable[[Address], Awaitable[Stream]] = dialled) -> Told:
+async def asked(address: Address, dial: Callable[[Address], Awaitable[Stream]] = dialled) -> DiscoveredNodes:
     return await ask_for_nodes(partial(dial, address), QUESTION)
 
 
@@ -139,11 +139,11 @@ async def test_a_broker_that_resets_the_connection_has_been_reached_too(nursery)
 async def test_a_question_that_comes_back_is_none_that_a_broker_has_left_unanswered(nursery):
     async def own(stream: trio.SocketStream) -> None:
         assert await stream.receive_some() == QUESTION.frame
-        await stream.send_all(QUESTION.came_back)
+        await stream.send_all(QUESTION.loop_answer)
 
     (listener,) = await trio.open_tcp_listeners(0, host=HOST)
     nursery.start_soon(trio.serve_listeners, own, [listener])
-    with pytest.raises(LedBack, match="leads back to this proxy by way of others") as lost:
+    with pytest.raises(LeadsBackIndirectly, match="leads back to this proxy by way of others") as lost:
         await asked(Address(*listener.socket.getsockname()))
     assert not isinstance(lost.value, NotAnswered)
     nursery.cancel_scope.cancel()
@@ -151,13 +151,13 @@ async def test_a_question_that_comes_back_is_none_that_a_broker_has_left_unanswe
 
 def test_each_proxys_question_is_known_from_others_and_all_its_processes_ask_the_same():
     ours = DiscoveryQuery(7, "main")
-    assert (ours.frame, ours.came_back) == (QUESTION.frame, QUESTION.came_back)
+    assert (ours.frame, ours.loop_answer) == (QUESTION.frame, QUESTION.loop_answer)
     assert len({question.frame for question in (ours, DiscoveryQuery(8, "main"), DiscoveryQuery(7, "east"))}) == 3
 
 
 def test_the_answer_to_a_question_that_comes_back_leaves_other_proxies_as_it_is():
-    assert reduce(0, QUESTION.came_back[4:]) == QUESTION.came_back
-    assert reduce(0, QUESTION.came_back[4:], hide_unknown=True) == QUESTION.came_back
+    assert reduce(0, QUESTION.loop_answer[4:]) == QUESTION.loop_answer
+    assert reduce(0, QUESTION.loop_answer[4:], hide_unknown=True) == QUESTION.loop_answer
 
 
 async def test_a_broker_that_says_nothing_is_given_up(nursery, autojump_clock):

@@ -95,7 +95,7 @@ def test_names_are_the_proxys_letter_by_letter():
     listeners = OwnListeners()
     with bind(Address(HOST, 0)) as sock:
         listeners.add(sock, Address("proxy.invalid", 9092))
-    listeners.call(Address("kafka-1.invalid", 443))
+    listeners.add_names(Address("kafka-1.invalid", 443))
     assert Address("proxy.invalid", 9092) in listeners
     assert Address("kafka-1.invalid", 443) in listeners
     assert Address("kafka-2.invalid", 443) not in listeners

@@ -17,13 +17,13 @@ from proxy.config.tls import ListenerTls
 from proxy.conversation import Cause
 from proxy.mapping.nodes import Node
 from proxy.net.brokers import upstreams as upstream_rules
-from proxy.net.brokers.discovery import DiscoveryQuery, LedBack
+from proxy.net.brokers.discovery import DiscoveryQuery, LeadsBackIndirectly
 from proxy.net.brokers.nodes import Nodes, bind
-from proxy.net.brokers.upstreams import FIRST_CROWD, LEADS_BACK_HOLDS, Upstreams
-from proxy.net.log_throttle import MOST
+from proxy.net.brokers.upstreams import LOOP_CHECK_FROM, LOOP_TTL, Upstreams
+from proxy.net.log_throttle import MAX_EVENTS
 from proxy.net.sockets.race import HEAD_START
 from proxy.net.sockets.streams import Stream
-from proxy.net.state.file import State
+from proxy.net.state.file import SavedState
 from proxy.schema.addresses import Address
 from proxy.wire.dialects import Dialect
 from proxy.wire.keys import API_VERSIONS, METADATA
@@ -54,7 +54,7 @@ async def listeners() -> AsyncIterator[Listeners]:
 def make(listeners):
     def make(*upstream: Address, **others: Any) -> tuple[Upstreams, Nodes]:
         chosen = settings(*upstream, **others)
-        nodes = Nodes(chosen, listeners.serve, State(), None)
+        nodes = Nodes(chosen, listeners.serve, SavedState(), None)
         return Upstreams(chosen, nodes), nodes
 
     return make
@@ -83,14 +83,14 @@ async def test_a_bootstrap_server_that_is_gone_costs_a_moment_and_then_nothing(m
         assert trio.current_time() - began < 2 * HEAD_START
         for _ in range(10):
             assert await connected(upstreams, None) == str(broker.address)
-            assert await upstreams.ask()
+            assert await upstreams.discover()
         assert trio.current_time() - began < 2 * HEAD_START
 
 
 async def test_the_question_finds_the_server_that_is_there_for_clients_too(make, broker, autojump_clock):
     with deaf() as gone:
         upstreams, _ = make(Address(*gone), broker.address)
-        assert await upstreams.ask()
+        assert await upstreams.discover()
         began = trio.current_time()
         assert await connected(upstreams, None) == str(broker.address)
         assert trio.current_time() - began < HEAD_START
@@ -127,7 +127,7 @@ async def test_the_next_bootstrap_server_is_asked_when_one_is_down_or_wants_a_lo
     other = Broker()
     other.speaks = False
     upstreams, nodes = make(NOWHERE, await other.start(nursery), broker.address)
-    assert await upstreams.ask()
+    assert await upstreams.discover()
     assert nodes.upstream(1) == broker.address
     assert upstreams.reached
 
@@ -135,13 +135,13 @@ async def test_the_next_bootstrap_server_is_asked_when_one_is_down_or_wants_a_lo
 async def test_servers_that_were_asked_in_vain_were_reached_where_one_of_them_was(make, broker, caplog):
     broker.speaks = False
     upstreams, _ = make(NOWHERE, broker.address)
-    assert not await upstreams.ask()
+    assert not await upstreams.discover()
     assert upstreams.reached
     assert "can't be reached" in caplog.records[-1].keys["reason"]
     assert "does it ask for a login" in caplog.records[-1].keys["reason"]
     broker.stop()
     await wait_all_tasks_blocked()
-    assert not await upstreams.ask()
+    assert not await upstreams.discover()
     assert not upstreams.reached
 
 
@@ -154,7 +154,7 @@ async def test_an_address_that_leads_back_by_way_of_others_is_asked_again_and_di
     await nodes.ensure([Node(4, address.host, address.port)])
     asked = come_back(monkeypatch)
     for _ in range(3):
-        assert not await upstreams.ask()
+        assert not await upstreams.discover()
     assert asked == [address] * 3
     assert not upstreams.reached
     assert other.connections == 0
@@ -164,7 +164,7 @@ async def test_an_address_that_leads_back_by_way_of_others_is_asked_again_and_di
     assert caplog.text.count("upstream leads back") == 1
     # once the others lead to a broker again
     monkeypatch.undo()
-    assert await upstreams.ask()
+    assert await upstreams.discover()
     for node_id in (None, 4):
         assert await connected(upstreams, node_id) == str(address)
     nursery.cancel_scope.cancel()
@@ -175,9 +175,9 @@ async def test_a_circle_is_looked_for_again_after_a_while(make, nursery, monkeyp
     address = await other.start(nursery)
     upstreams, _ = make(address)
     come_back(monkeypatch)
-    await upstreams.ask_whether_it_leads_back(str(address))
+    await upstreams.check_for_loop(str(address))
     assert await connected(upstreams, None) is Cause.UPSTREAM_DOWN
-    await trio.sleep(LEADS_BACK_HOLDS)
+    await trio.sleep(LOOP_TTL)
     assert await connected(upstreams, None) == str(address)
     nursery.cancel_scope.cancel()
 
@@ -188,7 +188,7 @@ def come_back(monkeypatch: pytest.MonkeyPatch) -> list[Address]:
 
     async def comes_back(dial: Any, question: DiscoveryQuery) -> None:
         asked.extend(one for one in dial.args if isinstance(one, Address))
-        raise LedBack("it leads back to this proxy")
+        raise LeadsBackIndirectly("it leads back to this proxy")
 
     monkeypatch.setattr(upstream_rules, "ask_for_nodes", comes_back)
     return asked
@@ -197,15 +197,15 @@ def come_back(monkeypatch: pytest.MonkeyPatch) -> list[Address]:
 async def test_an_address_is_asked_whether_it_leads_back_each_time_its_connections_have_doubled(make, broker):
     upstreams, _ = make(broker.address)
     one, other = "a.invalid:9092", "b.invalid:9092"
-    crowds = [number for number in range(1, 10 * FIRST_CROWD) if upstreams.opened(one)]
-    assert crowds == [FIRST_CROWD, 2 * FIRST_CROWD, 4 * FIRST_CROWD, 8 * FIRST_CROWD]
-    assert not any(upstreams.opened(other) for _ in range(FIRST_CROWD - 1))
+    crowds = [number for number in range(1, 10 * LOOP_CHECK_FROM) if upstreams.opened(one)]
+    assert crowds == [LOOP_CHECK_FROM, 2 * LOOP_CHECK_FROM, 4 * LOOP_CHECK_FROM, 8 * LOOP_CHECK_FROM]
+    assert not any(upstreams.opened(other) for _ in range(LOOP_CHECK_FROM - 1))
     assert upstreams.opened(other)
     upstreams.closed(other)
     assert not upstreams.opened(other)
-    for _ in range(FIRST_CROWD):
+    for _ in range(LOOP_CHECK_FROM):
         upstreams.closed(other)
-    assert [upstreams.opened(other) for _ in range(FIRST_CROWD)].index(True) == FIRST_CROWD - 1
+    assert [upstreams.opened(other) for _ in range(LOOP_CHECK_FROM)].index(True) == LOOP_CHECK_FROM - 1
 
 
 async def test_whatever_a_broker_answers_to_that_ends_nothing(make, broker, monkeypatch, caplog):
@@ -214,17 +214,17 @@ async def test_whatever_a_broker_answers_to_that_ends_nothing(make, broker, monk
 
     upstreams, _ = make(broker.address)
     monkeypatch.setattr(upstream_rules, "ask_for_nodes", fault)
-    await upstreams.ask_whether_it_leads_back(str(broker.address))
+    await upstreams.check_for_loop(str(broker.address))
     assert caplog.records[-1].exc_info
     monkeypatch.undo()
     broker.speaks = False
-    await upstreams.ask_whether_it_leads_back(str(broker.address))
+    await upstreams.check_for_loop(str(broker.address))
     assert await connected(upstreams, None) == str(broker.address)
 
 
 async def test_a_broker_of_0_7_is_asked_no_such_thing(make, broker):
     upstreams, _ = make(broker.address, dialect=Dialect.KAFKA_07)
-    assert not any(upstreams.opened("broker.invalid:9092") for _ in range(10 * FIRST_CROWD))
+    assert not any(upstreams.opened("broker.invalid:9092") for _ in range(10 * LOOP_CHECK_FROM))
 
 
 async def test_nobody_there_is_upstream_down(make):
@@ -278,12 +278,12 @@ async def test_an_unknown_node_is_asked_for_once(make, broker):
 
 
 async def test_clients_that_think_of_nodes_do_not_make_the_proxy_ask_and_ask(make, broker, monkeypatch):
-    monkeypatch.setattr(upstream_rules, "ANSWER_HOLDS", 3600.0)
+    monkeypatch.setattr(upstream_rules, "ANSWER_TTL", 3600.0)
     upstreams, _ = make(broker.address)
     for node_id in range(50, 80):
         assert await connected(upstreams, node_id) is Cause.UNKNOWN_NODE
     assert [key for key, _ in broker.asked].count(METADATA) == 1
-    monkeypatch.setattr(upstream_rules, "ANSWER_HOLDS", 0.0)
+    monkeypatch.setattr(upstream_rules, "ANSWER_TTL", 0.0)
     assert await connected(upstreams, 50) is Cause.UNKNOWN_NODE
     assert [key for key, _ in broker.asked].count(METADATA) == 2
 
@@ -325,7 +325,7 @@ async def test_a_name_of_the_proxys_own_is_never_dialled(make):
         upstreams, nodes = make(here)
         nodes.own.add(sock, here)
         assert await connected(upstreams, None) is Cause.UPSTREAM_DOWN
-        assert not await upstreams.ask()
+        assert not await upstreams.discover()
         assert connections_to(sock) == 0
 
 
@@ -336,13 +336,13 @@ async def test_an_upstream_that_leads_back_is_found_out_with_one_connection(make
         nodes.own.add(sock)
         for _ in range(3):
             assert await connected(upstreams, None) is Cause.UPSTREAM_DOWN
-            assert not await upstreams.ask()
+            assert not await upstreams.discover()
         assert not upstreams.reached
         assert connections_to(sock) == 1
         (down,) = [record for record in caplog.records if record.message == "upstream is down"]
         assert "leads back to this proxy" in str(down.keys["reason"])
         # the name may lead elsewhere by now
-        await trio.sleep(LEADS_BACK_HOLDS)
+        await trio.sleep(LOOP_TTL)
         assert await connected(upstreams, None) is Cause.UPSTREAM_DOWN
         assert connections_to(sock) == 1
 
@@ -362,7 +362,7 @@ async def test_with_names_for_nodes_too_what_leads_back_is_found_out(make, broke
     with bind(Address(HOST, 0)) as sock:
         port = sock.getsockname()[1]
         upstreams, nodes = make(Address("0.0.0.0", port), **mapping)
-        nodes.bootstrap_at(sock, Address(HOST, port))
+        nodes.add_bootstrap(sock, Address(HOST, port))
         await nodes.ensure([Node(4, "0", port)])
         for node_id in (None, 3, 4) * 2:
             assert await connected(upstreams, node_id) in (Cause.UPSTREAM_DOWN, Cause.UNKNOWN_NODE)
@@ -407,7 +407,7 @@ async def test_a_flood_of_clients_that_want_nodes_that_there_are_not_is_no_flood
     for node_id in (77, 77, *range(100, 200)):
         assert await connected(upstreams, node_id) is Cause.UNKNOWN_NODE
     said = [record.keys["node"] for record in caplog.records if record.message == "node is not known"]
-    assert said == [77, *range(100, 99 + MOST)]
+    assert said == [77, *range(100, 99 + MAX_EVENTS)]
 
 
 async def test_the_question_is_asked_until_somebody_answers(make, nursery, autojump_clock, caplog):
@@ -415,7 +415,7 @@ async def test_the_question_is_asked_until_somebody_answers(make, nursery, autoj
     address = await broker.start(nursery)
     broker.speaks = False
     upstreams, nodes = make(address)
-    nursery.start_soon(upstreams.keep_asking)
+    nursery.start_soon(upstreams.keep_discovering)
     await trio.sleep(100)
     assert upstreams.reached
     assert not nodes.are_known
@@ -435,7 +435,7 @@ async def test_brokers_that_never_tell_are_not_asked_once_clients_answers_did(ma
     address = await broker.start(nursery)
     broker.speaks = False
     upstreams, nodes = make(address)
-    nursery.start_soon(upstreams.keep_asking)
+    nursery.start_soon(upstreams.keep_discovering)
     await trio.sleep(10)
     await nodes.ensure([Node(1, HOST, 9)])
     await trio.sleep(100)
@@ -450,7 +450,7 @@ async def test_the_question_is_asked_again_when_a_broker_cannot_be_reached(make,
     address = await broker.start(nursery)
     broker.nodes = [Node(4, HOST, 1)]
     upstreams, _ = make(address)
-    nursery.start_soon(upstreams.keep_asking)
+    nursery.start_soon(upstreams.keep_discovering)
     await trio.sleep(10)
     broker.nodes = [Node(4, address.host, address.port)]
     assert await connected(upstreams, 4) is Cause.UPSTREAM_DOWN
@@ -465,7 +465,7 @@ async def test_an_answer_that_nobody_thought_of_ends_nothing(make, broker, monke
 
     monkeypatch.setattr("proxy.net.brokers.upstreams.ask_for_nodes", fault)
     upstreams, _ = make(broker.address)
-    assert not await upstreams.ask()
+    assert not await upstreams.discover()
     assert caplog.records[0].exc_info
 
 
@@ -475,13 +475,13 @@ async def test_without_a_free_port_for_a_node_the_question_has_no_answer(make, b
 
     upstreams, _ = make(broker.address)
     monkeypatch.setattr("proxy.net.brokers.nodes.bind", no_port)
-    assert not await upstreams.ask()
+    assert not await upstreams.discover()
     assert "no listener can be had" in caplog.records[0].keys["reason"]
 
 
 async def test_a_broker_of_0_7_is_asked_for_nothing_but_a_connection(make, broker):
     upstreams, nodes = make(broker.address, dialect=Dialect.KAFKA_07)
-    assert await upstreams.ask()
+    assert await upstreams.discover()
     assert (upstreams.reached, nodes.are_known, nodes.listeners()) == (True, False, [])
     assert await connected(upstreams, None) == str(broker.address)
     assert broker.asked == []
@@ -492,12 +492,12 @@ async def test_a_broker_of_0_7_that_is_gone_is_looked_for_until_it_is_back(make,
     broker = Broker()
     address = await broker.start(nursery)
     upstreams, _ = make(address, dialect=Dialect.KAFKA_07)
-    nursery.start_soon(upstreams.keep_asking)
+    nursery.start_soon(upstreams.keep_discovering)
     await trio.sleep(10)
     assert (upstreams.reached, broker.connections) == (True, 1)
     broker.stop()
     await trio.sleep(1)
-    assert not await upstreams.ask()
+    assert not await upstreams.discover()
     assert not upstreams.reached
     assert await connected(upstreams, None) is Cause.UPSTREAM_DOWN
     await trio.sleep(100)

@@ -37,7 +37,7 @@ async def test_while_a_chunk_waits_for_the_recorder_that_is_known(nursery):
     watcher = Watcher()
     watcher.full = True
     recording = Recording(7, watcher, RecorderBackpressure(watcher))
-    nursery.start_soon(recording.until_room)
+    nursery.start_soon(recording.until_recorder_ready)
     await wait_all_tasks_blocked()
     assert recording.is_waiting
     watcher.make_room()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from trio.testing import wait_all_tasks_blocked
 
-from proxy.net.connection.relay import MOST_MADE
+from proxy.net.connection.relay import MAX_OWN_ANSWERS
 from proxy.net.sockets.streams import RECEIVE_SIZE
 from proxy.rewrite import api_versions
 from proxy.units import MIB
@@ -74,7 +74,7 @@ async def test_a_client_that_asks_the_proxy_and_never_reads_is_read_no_more():
     async with relaying(buffers=SMALL) as talk:
         taken = await said_until_stuck(talk.client, frame * (8 * MIB // len(frame)))
         assert taken < 4 * MIB
-        assert MOST_MADE < talk.relay._made <= RECEIVE_SIZE // len(frame) + MOST_MADE
+        assert MAX_OWN_ANSWERS < talk.relay._own_answers <= RECEIVE_SIZE // len(frame) + MAX_OWN_ANSWERS
 
 
 @pytest.fixture

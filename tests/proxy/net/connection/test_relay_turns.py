@@ -12,7 +12,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from proxy.conversation import Cause, Direction
 from proxy.conversation.side import BYTES, Side
-from proxy.net.connection.relay import TURN
+from proxy.net.connection.relay import FRAMES_PER_TURN
 from proxy.wire import catalog
 from proxy.wire.dialects import Dialect
 from proxy.wire.framing import framed
@@ -21,9 +21,9 @@ from tests.proxy.conversation.script import VENDOR, request, response
 from tests.proxy.net.frames import ask, ping, pong, say_now
 from tests.proxy.net.relays import Relaying, Watcher, relaying
 
-SPECIAL = TURN // Side.special
+SPECIAL = FRAMES_PER_TURN // Side.special
 # bytes of a frame that is looked through
-PIECE = TURN * BYTES
+PIECE = FRAMES_PER_TURN * BYTES
 OLD = {"dialect": Dialect.KAFKA_07}
 
 
@@ -54,11 +54,11 @@ class Flood(NamedTuple):
 
 
 FLOODS = {
-    "plain": Flood(request(HEARTBEAT, 3, 1), 3 * TURN, TURN),
+    "plain": Flood(request(HEARTBEAT, 3, 1), 3 * FRAMES_PER_TURN, FRAMES_PER_TURN),
     "unknown": Flood(request(VENDOR, 0, 1), 5 * SPECIAL, SPECIAL),
     "tokens": Flood(request(SASL_AUTHENTICATE, 0, 1, b"\0\0\0\1s"), 5 * SPECIAL, SPECIAL),
     "settings": Flood(ask(CREATE_TOPICS, 5), 5 * SPECIAL, SPECIAL),
-    "fetches of 0.7": Flood(framed(b"\0\1"), 3 * TURN, TURN, OLD),
+    "fetches of 0.7": Flood(framed(b"\0\1"), 3 * FRAMES_PER_TURN, FRAMES_PER_TURN, OLD),
 }
 
 
@@ -82,7 +82,7 @@ async def test_of_a_flood_of_requests_others_wait_for_no_more_than_a_turn(flood:
 
 @pytest.mark.parametrize("asked", [ping, lambda number: request(SASL_AUTHENTICATE, 0, number)], ids=["plain", "tokens"])
 async def test_of_a_flood_of_answers_others_wait_for_no_more_than_a_turn(asked: Callable[[int], bytes]):
-    log, count = Log(), 2 * TURN
+    log, count = Log(), 2 * FRAMES_PER_TURN
     requests = b"".join(map(asked, range(count)))
     answers = b"".join(response(number, b"\0\0\xff\xff\0\0\0\0") for number in range(count))
     async with relaying(log.watcher("flood")) as talk, relaying(log.watcher("other")) as other:
@@ -144,12 +144,12 @@ async def test_a_connections_end_is_seen_behind_what_a_turn_has_left():
 
 
 async def test_a_bad_frame_behind_a_turn_ends_the_connection_once_the_others_are_answered():
-    flood = ping(1) * (TURN + 1)
+    flood = ping(1) * (FRAMES_PER_TURN + 1)
     async with relaying() as talk:
         await talk.client.say(flood, b"\xff\xff\xff\xff")
         await talk.broker.hears(flood)
         await wait_all_tasks_blocked(0.01)
-        await talk.broker.say(pong(1) * (TURN + 1))
-        await talk.client.hears(pong(1) * (TURN + 1))
+        await talk.broker.say(pong(1) * (FRAMES_PER_TURN + 1))
+        await talk.client.hears(pong(1) * (FRAMES_PER_TURN + 1))
         with trio.fail_after(5):
             await talk.ends_with(Cause.BAD_LENGTH)

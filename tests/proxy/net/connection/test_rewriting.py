@@ -11,9 +11,9 @@ from proxy.mapping.nodes import Node
 from proxy.net.brokers.nodes import Nodes
 from proxy.net.cluster import routes
 from proxy.net.connection import rewriting
-from proxy.net.connection.rewriting import Held, Passed, TooLarge, Walked, is_rewritten, rewriter
+from proxy.net.connection.rewriting import HeldRewriter, Replacement, TooLarge, WalkedRewriter, is_rewritten, rewriter
 from proxy.net.limits.held_bytes import SMALL, HeldBytes, Share
-from proxy.net.state.file import State
+from proxy.net.state.file import SavedState
 from proxy.schema.addresses import Address
 from proxy.wire import catalog
 from proxy.wire.errors import WireError
@@ -33,7 +33,7 @@ def listeners() -> Listeners:
 
 @pytest.fixture
 async def nodes(listeners: Listeners) -> AsyncIterator[Nodes]:
-    yield Nodes(settings(), listeners.serve, State(), Watcher())
+    yield Nodes(settings(), listeners.serve, SavedState(), Watcher())
     listeners.close()
 
 
@@ -61,7 +61,7 @@ def exchange(key: int, version: int, frame: bytes) -> Exchange:
     return made
 
 
-async def fed(subject: Any, piece: memoryview, *, last: bool) -> Passed:
+async def fed(subject: Any, piece: memoryview, *, last: bool) -> Replacement:
     """What a rewriter says of a piece, once what it waits for has been waited for."""
     steps = subject.feed(piece, last=last)
     try:
@@ -108,7 +108,7 @@ def test_anything_else_is_not(case):
 async def test_a_small_answer_is_held_and_leaves_whole(case, size, nodes, share, listeners):
     frame = framed(response(*case, values(*case, [NODE])))
     subject = rewriter(exchange(*case, frame), nodes, share, LIMIT)
-    assert isinstance(subject, Held)
+    assert isinstance(subject, HeldRewriter)
     pieces = cut(frame, size)
     for piece in pieces[:-1]:
         assert await fed(subject, memoryview(piece), last=False) == (0, b"")
@@ -123,7 +123,7 @@ async def test_a_walked_answer_is_the_same_however_it_is_cut(case, size, nodes, 
     monkeypatch.setattr(rewriting, "HOLD_WALKED_BELOW", 10)
     frame = framed(response(*case, values(*case, [NODE])))
     subject = rewriter(exchange(*case, frame), nodes, share, LIMIT)
-    assert isinstance(subject, Walked)
+    assert isinstance(subject, WalkedRewriter)
     out = await feed(subject, cut(frame, size))
     assert len(out) == len(frame)
     assert is_replaced(*case, frame, out, listeners)
@@ -147,7 +147,7 @@ async def test_a_large_fetch_answer_that_names_nobody_stays_as_it_is(nodes, shar
 
 @pytest.mark.parametrize("advertised", ["a", "x" * 200])
 async def test_a_tail_has_its_length_whatever_is_advertised(advertised, listeners, share):
-    nodes = Nodes(settings(advertise=advertised), listeners.serve, State(), None)
+    nodes = Nodes(settings(advertise=advertised), listeners.serve, SavedState(), None)
     frame = fetched([NODE], bytes(300 * 1024))
     out = await feed(rewriter(exchange(FETCH, 16, frame), nodes, share, LIMIT), cut(frame, 65_536))
     assert len(out) == len(frame)
@@ -157,7 +157,7 @@ async def test_a_tail_has_its_length_whatever_is_advertised(advertised, listener
     listeners.close()
 
 
-@pytest.mark.parametrize(("size", "way"), [(256 * 1024, Held), (256 * 1024 + 1, Walked)])
+@pytest.mark.parametrize(("size", "way"), [(256 * 1024, HeldRewriter), (256 * 1024 + 1, WalkedRewriter)])
 async def test_up_to_256_kib_are_held(size, way, nodes, share):
     empty = len(fetched([], b""))
     frame = fetched([], bytes(size + 4 - empty - 2))

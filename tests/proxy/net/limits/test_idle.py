@@ -4,7 +4,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from proxy.net.limits.idle import LOOKS, end_idle
+from proxy.net.limits.idle import CHECKS_PER_PERIOD, end_idle
 
 SECONDS = 80.0
 
@@ -36,7 +36,7 @@ async def test_a_connection_on_which_nothing_moves_is_ended(connections, autojum
     connections.add(idle)
     await trio.sleep(2 * SECONDS)
     assert idle.ended_at is not None
-    assert SECONDS <= idle.ended_at <= SECONDS * (1 + 1 / LOOKS)
+    assert SECONDS <= idle.ended_at <= SECONDS * (1 + 1 / CHECKS_PER_PERIOD)
 
 
 async def test_a_connection_is_given_its_time_whenever_it_came(connections, autojump_clock: MockClock):
@@ -45,7 +45,7 @@ async def test_a_connection_is_given_its_time_whenever_it_came(connections, auto
     connections.add(late)
     await trio.sleep(SECONDS)
     assert late.ended_at is None
-    await trio.sleep(SECONDS / LOOKS)
+    await trio.sleep(SECONDS / CHECKS_PER_PERIOD)
     assert late.ended_at is not None
 
 

@@ -21,13 +21,13 @@ from tests.proxy.net.relays import settings
 from tests.proxy.net.resolver import SystemResolver, system_resolver
 from tests.proxy.net.threads import no_threads
 
-PLACES = 3
+MAX_THREADS = 3
 
 
 @pytest.fixture
 async def system(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[SystemResolver]:
     with system_resolver(monkeypatch) as system:
-        trio.socket.set_custom_hostname_resolver(Lookups(PLACES))
+        trio.socket.set_custom_hostname_resolver(Lookups(MAX_THREADS))
         yield system
 
 
@@ -100,7 +100,7 @@ async def test_who_gives_up_takes_nobody_elses_answer(system, nursery):
 
 
 async def test_beyond_the_places_a_name_waits_its_turn_unless_it_is_given_up(system, nursery):
-    for number in range(PLACES):
+    for number in range(MAX_THREADS):
         await given_up(system, f"hangs-{number}.invalid")
     found = []
 

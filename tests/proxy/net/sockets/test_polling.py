@@ -5,12 +5,12 @@ from collections.abc import Callable
 import pytest
 
 from proxy.net.sockets import polling
-from proxy.net.sockets.polling import LONGEST, MOST_CREDIT, REST, VAIN, Events, Polling
+from proxy.net.sockets.polling import MAX_CREDIT, MAX_SPIN_SECONDS, MISS_COST, WAITS_WITHOUT_SPINNING, Events, Polling
 
 COMES: Events = [(7, 1)]
-A_LOOK = LONGEST / 10
+A_LOOK = MAX_SPIN_SECONDS / 10
 SECONDS = 0.001
-VAIN_AT_MOST = 1 + MOST_CREDIT // VAIN
+VAIN_AT_MOST = 1 + MAX_CREDIT // MISS_COST
 
 
 class World:
@@ -55,7 +55,7 @@ def subject(world: World) -> Polling:
 
 
 def test_what_comes_soon_is_looked_out_for(world, subject):
-    world.comes = lambda waited: waited > LONGEST / 2
+    world.comes = lambda waited: waited > MAX_SPIN_SECONDS / 2
     for _ in range(100):
         assert world.wait(subject) == (COMES, len(world.asked))
 
@@ -64,35 +64,35 @@ def test_what_does_not_come_soon_is_slept_for(world, subject):
     events, looks = world.wait(subject)
     assert events == []
     assert world.asked[-1] == SECONDS
-    assert 1 < looks <= LONGEST / A_LOOK + 1
+    assert 1 < looks <= MAX_SPIN_SECONDS / A_LOOK + 1
 
 
 def test_where_it_is_in_vain_it_is_tried_rarely(world, subject):
-    tried = sum(world.wait(subject)[1] > 0 for _ in range(10 * REST))
+    tried = sum(world.wait(subject)[1] > 0 for _ in range(10 * WAITS_WITHOUT_SPINNING))
     assert 1 < tried <= 11
 
 
 def test_after_good_times_it_gives_up_soon(world, subject):
-    world.comes = lambda waited: waited > LONGEST / 2
+    world.comes = lambda waited: waited > MAX_SPIN_SECONDS / 2
     for _ in range(100):
         world.wait(subject)
     world.comes = lambda waited: False
-    assert 1 < sum(world.wait(subject)[1] > 0 for _ in range(REST)) <= VAIN_AT_MOST
+    assert 1 < sum(world.wait(subject)[1] > 0 for _ in range(WAITS_WITHOUT_SPINNING)) <= VAIN_AT_MOST
 
 
 def test_it_begins_again_once_it_pays_again(world, subject):
     world.wait(subject)
-    world.comes = lambda waited: waited > LONGEST / 2
-    for _ in range(REST + 1):
+    world.comes = lambda waited: waited > MAX_SPIN_SECONDS / 2
+    for _ in range(WAITS_WITHOUT_SPINNING + 1):
         world.wait(subject)
     assert all(world.wait(subject)[1] for _ in range(100))
 
 
 def test_half_of_the_time_is_too_rarely(world, subject):
     seldom = 0
-    for number in range(20 * REST):
+    for number in range(20 * WAITS_WITHOUT_SPINNING):
         soon = number % 2
-        world.comes = lambda waited, soon=soon: bool(soon) and waited > LONGEST / 2
+        world.comes = lambda waited, soon=soon: bool(soon) and waited > MAX_SPIN_SECONDS / 2
         seldom += world.wait(subject)[1] > 0
     assert seldom < 20 * 4
 
@@ -102,7 +102,7 @@ def test_what_is_there_already_says_nothing_of_what_will_come(world, subject):
     for _ in range(100):
         assert world.wait(subject) == (COMES, 1)
     world.comes = lambda waited: False
-    assert sum(world.wait(subject)[1] > 1 for _ in range(REST)) == 1
+    assert sum(world.wait(subject)[1] > 1 for _ in range(WAITS_WITHOUT_SPINNING)) == 1
 
 
 def test_who_does_not_want_to_wait_looks_once(world, subject):
@@ -117,8 +117,8 @@ def test_it_can_be_forbidden(world, subject):
 
 
 def test_what_comes_while_others_have_the_processor_is_no_gain(world, subject):
-    world.kept = 20 * LONGEST
-    world.comes = lambda waited: waited > LONGEST / 2
-    found = [world.wait(subject) for _ in range(10 * REST)]
+    world.kept = 20 * MAX_SPIN_SECONDS
+    world.comes = lambda waited: waited > MAX_SPIN_SECONDS / 2
+    found = [world.wait(subject) for _ in range(10 * WAITS_WITHOUT_SPINNING)]
     assert all(events == COMES for events, _ in found)
     assert sum(looks > 0 for _, looks in found) <= 11

@@ -384,7 +384,7 @@ async def test_small_frames_leave_at_once_and_silent_machines_are_asked(keepaliv
 
 
 async def test_a_greeting_is_the_first_that_a_broker_hears(listener):
-    stream = await dial(Address(*listener.getsockname()), 10, greeting=b"PROXY UNKNOWN\r\n")
+    stream = await dial(Address(*listener.getsockname()), 10, preamble=b"PROXY UNKNOWN\r\n")
     await stream.send([b"request"])
     broker = Peer(listener.accept()[0])
     await broker.hears(b"PROXY UNKNOWN\r\nrequest")
@@ -398,7 +398,7 @@ async def test_a_broker_that_goes_while_it_is_greeted_cannot_be_reached(listener
 
     monkeypatch.setattr(Stream, "send", lost)
     with pytest.raises(PeerLost):
-        await dial(Address(*listener.getsockname()), 10, greeting=b"PROXY UNKNOWN\r\n")
+        await dial(Address(*listener.getsockname()), 10, preamble=b"PROXY UNKNOWN\r\n")
     broker = Peer(listener.accept()[0])
     await broker.hears_the_end()
     broker.close()
@@ -463,7 +463,7 @@ async def test_dialling_reaches_a_broker(listener):
 
 async def test_the_kernel_takes_for_a_broker_what_its_buffer_holds(listener):
     stream = await dial(Address(*listener.getsockname()), 10)
-    with stream.given_up() as sock:
+    with stream.detach() as sock:
         assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT) == 0
 
 
@@ -494,7 +494,7 @@ async def test_an_address_of_a_name_that_does_not_answer_costs_a_moment(listener
 
 async def test_what_is_the_proxy_itself_is_told_so_and_nothing_is_said_to_it(listener):
     with pytest.raises(LeadsBack, match="leads back to this proxy"):
-        await dial(Address(*listener.getsockname()), 10, greeting=b"hello", is_own=lambda sock: True)
+        await dial(Address(*listener.getsockname()), 10, preamble=b"hello", is_own=lambda sock: True)
     with listener.accept()[0] as arrived:
         assert arrived.recv(1) == b""
 

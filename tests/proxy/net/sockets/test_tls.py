@@ -18,7 +18,7 @@ from trio.testing import wait_all_tasks_blocked
 from proxy.config.tls import Clients, ListenerTls, UpstreamTls, Version
 from proxy.net.sockets import tls as tls_streams
 from proxy.net.sockets.streams import RECEIVE_SIZE, PeerLost, Stream
-from proxy.net.sockets.tls import Followed, NoHandshake, TlsStream, towards_broker, towards_client
+from proxy.net.sockets.tls import LiveCredentials, NoHandshake, TlsStream, towards_broker, towards_client
 from tests.certificates import Authority
 from tests.proxy.net.peers import PATIENCE, Peer, connected
 from tests.proxy.net.threads import no_threads
@@ -745,7 +745,7 @@ def files(signed: Certificates) -> Iterator[Files]:
 async def test_files_on_a_disk_that_hangs_are_waited_for_by_one_connection_and_by_one_thread(
     files, caplog, autojump_clock
 ):
-    shared = Followed(files)
+    shared = LiveCredentials(files)
     files.well.clear()
     for number in range(5):
         before = trio.current_time()
@@ -759,7 +759,7 @@ async def test_files_on_a_disk_that_hangs_are_waited_for_by_one_connection_and_b
 
 async def test_once_the_disk_is_well_files_are_looked_at_again(files, monkeypatch):
     monkeypatch.setattr(tls_streams, "LOOK_SECONDS", 0.01)
-    shared = Followed(files)
+    shared = LiveCredentials(files)
     files.well.clear()
     await shared.look()
     files.well.set()
@@ -770,7 +770,7 @@ async def test_once_the_disk_is_well_files_are_looked_at_again(files, monkeypatc
 
 
 async def test_a_look_that_ends_just_as_it_is_given_up_does_not_hang(files, monkeypatch):
-    shared, real = Followed(files), trio.to_thread.run_sync
+    shared, real = LiveCredentials(files), trio.to_thread.run_sync
 
     async def ends_too_late(look, **options):
         await real(look)
@@ -784,7 +784,7 @@ async def test_a_look_that_ends_just_as_it_is_given_up_does_not_hang(files, monk
 
 
 async def test_connections_that_begin_while_somebody_looks_share_the_next_look(files, nursery):
-    shared, looked = Followed(files), []
+    shared, looked = LiveCredentials(files), []
 
     async def begin(number: int) -> None:
         await shared.look()
@@ -808,7 +808,7 @@ async def test_connections_that_begin_while_somebody_looks_share_the_next_look(f
 
 async def test_a_handshake_does_not_wait_for_a_disk_that_hangs(files, signed, monkeypatch):
     monkeypatch.setattr(tls_streams, "LOOK_SECONDS", 0.01)
-    shared = Followed(files)
+    shared = LiveCredentials(files)
     files.well.clear()
     for _ in range(2):
         below, sock = plain_pair()
@@ -819,7 +819,7 @@ async def test_a_handshake_does_not_wait_for_a_disk_that_hangs(files, signed, mo
 
 
 async def test_files_that_no_thread_can_look_at_stay_as_they_are_and_that_is_said_once(files, caplog):
-    shared = Followed(files)
+    shared = LiveCredentials(files)
     with no_threads():
         for _ in range(3):
             await shared.look()

@@ -17,7 +17,7 @@ import pytest
 from proxy.config import ClusterSettings
 from proxy.net.state import claims as rules
 from proxy.net.state.claims import StateClaims
-from proxy.net.state.file import KnownNode, Owner, State, read_state, write_state
+from proxy.net.state.file import KnownNode, Owner, SavedState, read_state, write_state
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
 from tests.brokers.children import spawn
@@ -37,7 +37,7 @@ def cluster(path: Path, listen: Address = ONE, upstream: Address = EAST, default
 def keep(claimed: ClusterSettings, node_id: int = 1, port: int | None = None) -> None:
     """What a proxy does that has this file."""
     assert claimed.state is not None
-    write_state(claimed.state, State({node_id: KnownNode(None, port)}, None, Owner.of(claimed)))
+    write_state(claimed.state, SavedState({node_id: KnownNode(None, port)}, None, Owner.of(claimed)))
 
 
 @pytest.fixture
@@ -267,7 +267,7 @@ def test_where_no_folder_can_be_made_the_proxy_starts_all_the_same(start, path, 
 
 
 def test_where_no_file_can_be_read_none_is_kept(start, path, caplog, monkeypatch):
-    def denied(path: Path) -> State:
+    def denied(path: Path) -> SavedState:
         raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr(rules, "read_state", denied)

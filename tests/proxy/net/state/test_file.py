@@ -17,7 +17,7 @@ from proxy.net.state.file import (
     KnownNode,
     NotAState,
     Owner,
-    State,
+    SavedState,
     decoded,
     encoded,
     read_state,
@@ -32,27 +32,27 @@ ADDRESSES = st.builds(
 )
 OWNERS = st.builds(Owner, ADDRESSES, st.lists(ADDRESSES, min_size=1, max_size=3).map(tuple))
 OWNER = Owner(Address("127.0.0.1", 19092), (Address("b1", 9092), Address("b2", 9092)))
-KNOWN = State({1: KnownNode(Address("b", 9092)), 2: KnownNode(None, 40123)}, "an-id", OWNER)
+KNOWN = SavedState({1: KnownNode(Address("b", 9092)), 2: KnownNode(None, 40123)}, "an-id", OWNER)
 
 
 @st.composite
-def some_states(draw: st.DrawFn) -> State:
+def some_states(draw: st.DrawFn) -> SavedState:
     nodes = draw(st.dictionaries(st.integers(0, 2**31 - 1), st.none() | ADDRESSES, max_size=8))
     ports = draw(st.lists(st.sampled_from(PORTS), unique=True, max_size=len(nodes)))
     known = {
         number: KnownNode(upstream, port)
         for (number, upstream), port in zip(nodes.items(), [*ports, *[None] * len(nodes)], strict=False)
     }
-    return State(known, draw(st.none() | st.text()), draw(st.none() | OWNERS))
+    return SavedState(known, draw(st.none() | st.text()), draw(st.none() | OWNERS))
 
 
 @given(state=some_states())
-def test_what_was_written_is_read(state: State):
+def test_what_was_written_is_read(state: SavedState):
     assert decoded(encoded(state)) == state
 
 
 @given(state=some_states(), data=st.data())
-def test_a_file_that_was_cut_off_anywhere_is_damaged_and_nothing_else(state: State, data: st.DataObject):
+def test_a_file_that_was_cut_off_anywhere_is_damaged_and_nothing_else(state: SavedState, data: st.DataObject):
     content = encoded(state)
     length = data.draw(st.integers(0, len(content) - 3))
     # as file systems leave it after a crash, with or without the bytes that were to come
@@ -62,7 +62,7 @@ def test_a_file_that_was_cut_off_anywhere_is_damaged_and_nothing_else(state: Sta
 
 
 @given(state=some_states(), data=st.data())
-def test_a_byte_that_has_changed_makes_it_no_other_kind_of_file(state: State, data: st.DataObject):
+def test_a_byte_that_has_changed_makes_it_no_other_kind_of_file(state: SavedState, data: st.DataObject):
     content = bytearray(encoded(state))
     content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
     with suppress(Damaged):
@@ -70,14 +70,14 @@ def test_a_byte_that_has_changed_makes_it_no_other_kind_of_file(state: State, da
 
 
 def test_without_a_file_no_node_is_known(tmp_path: Path):
-    assert read_state(tmp_path / "none.json") == State()
+    assert read_state(tmp_path / "none.json") == SavedState()
     (tmp_path / "file").touch()
-    assert read_state(tmp_path / "file" / "none.json") == State()
+    assert read_state(tmp_path / "file" / "none.json") == SavedState()
 
 
 def test_the_folder_is_made_and_nothing_else_left_in_it(tmp_path: Path):
     path = tmp_path / "state" / "nodes.json"
-    write_state(path, State({1: KnownNode(Address("b", 9092))}))
+    write_state(path, SavedState({1: KnownNode(Address("b", 9092))}))
     write_state(path, KNOWN)
     assert read_state(path) == KNOWN
     assert list(path.parent.iterdir()) == [path]
@@ -92,7 +92,7 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch):
 
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(OSError, match="No space"):
-        write_state(path, State())
+        write_state(path, SavedState())
     assert read_state(path) == KNOWN
     assert list(tmp_path.iterdir()) == [path]
 
@@ -172,7 +172,7 @@ def test_a_file_that_is_something_else_is_not(content: bytes):
 
 
 def test_a_file_that_is_far_too_large_is_something_else(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(states, "MOST_BYTES", 100)
+    monkeypatch.setattr(states, "MAX_BYTES", 100)
     write_state(tmp_path / "nodes.json", KNOWN)
     with pytest.raises(NotAState, match="larger than 100 bytes"):
         read_state(tmp_path / "nodes.json")
@@ -182,8 +182,8 @@ def test_a_file_from_before_files_said_whose_they_are_is_read():
     nodes = {"1": {"upstream": "b:1"}, "2": {"upstream": "b:2", "port": 40123}}
     known = {1: KnownNode(Address("b", 1)), 2: KnownNode(Address("b", 2), 40123)}
     # clusters said their id since then
-    assert decoded(json.dumps({"format": 1, "nodes": nodes}).encode()) == State(known)
-    assert decoded(json.dumps({"format": 1, "cluster_id": "x", "nodes": nodes}).encode()) == State(known, "x")
+    assert decoded(json.dumps({"format": 1, "nodes": nodes}).encode()) == SavedState(known)
+    assert decoded(json.dumps({"format": 1, "cluster_id": "x", "nodes": nodes}).encode()) == SavedState(known, "x")
 
 
 def test_what_is_wrong_is_said_with_what_is_right(tmp_path: Path):

@@ -11,7 +11,7 @@ import trio
 from proxy.mapping.nodes import Node
 from proxy.net import server
 from proxy.net.state import writer as writers
-from proxy.net.state.file import KnownNode, State, read_state
+from proxy.net.state.file import KnownNode, SavedState, read_state
 from proxy.net.state.writer import StateWriter
 from proxy.schema.addresses import Address
 from proxy.wire import catalog
@@ -33,7 +33,7 @@ class Disk:
         self.written: list[int] = []
         self.fails = False
 
-    def write(self, path: Path, state: State) -> None:
+    def write(self, path: Path, state: SavedState) -> None:
         self.asked.release()
         assert self.may_write.acquire(timeout=PATIENCE)
         try:
@@ -49,7 +49,9 @@ class Table:
 
     def __init__(self, path: Path) -> None:
         self.count = 0
-        self.writer = StateWriter(path, lambda: State(dict.fromkeys(range(self.count), KnownNode(Address("b", 1)))))
+        self.writer = StateWriter(
+            path, lambda: SavedState(dict.fromkeys(range(self.count), KnownNode(Address("b", 1))))
+        )
 
     def grow(self) -> None:
         self.count += 1

@@ -12,8 +12,8 @@ from proxy.metrics import sums
 from proxy.metrics.traffic import Traffic
 from proxy.net.workers.calls import Answer, Calls
 from proxy.net.workers.channel import Channel, ChannelMessage
-from proxy.net.workers.link import Link
 from proxy.net.workers.supervisor import Supervisor
+from proxy.net.workers.worker_handle import WorkerHandle
 
 KILLED = -9
 
@@ -64,7 +64,7 @@ class Worker:
         for sock in self.sockets:
             sock.close()
 
-    async def brief(self) -> None:
+    async def send_job(self) -> None:
         """It needs no job."""
 
     async def wait(self) -> int:
@@ -111,7 +111,7 @@ class Team:
         self.cannot_start: OSError | None = None
         self.may_start = trio.Event()
         self.may_start.set()
-        self.supervisor = Supervisor(2, self._start, self._handle, self._greet, self.vacated.append, SILENCE)
+        self.supervisor = Supervisor(2, self._start, self._handle, self._catch_up, self.vacated.append, SILENCE)
         self._nursery = nursery
         self._started = trio.Event()
         nursery.start_soon(self.supervisor.run)
@@ -129,9 +129,9 @@ class Team:
     async def _handle(self, message: ChannelMessage) -> dict[str, Any]:
         return {"said": message.payload["number"]}
 
-    def _greet(self, link: Link) -> None:
-        self.greeted.append(link.number)
-        link.tell({"do": "greet"})
+    def _catch_up(self, worker: WorkerHandle) -> None:
+        self.greeted.append(worker.number)
+        worker.tell({"do": "greet"})
 
     async def working(self) -> list[Worker]:
         """Once all that have been started have joined."""

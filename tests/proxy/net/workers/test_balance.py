@@ -5,7 +5,7 @@ import os
 import pytest
 import trio
 
-from proxy.net.workers.balance import HESITATION, MOST_PATIENCE, ConnectionCounts, OwnCount
+from proxy.net.workers.balance import HESITATION, MAX_HESITATIONS, ConnectionCounts, OwnCount
 
 
 @pytest.fixture
@@ -23,13 +23,13 @@ def begun(counts: ConnectionCounts, number: int, connections: int) -> OwnCount:
 
 async def hesitates(count: OwnCount) -> float:
     before = trio.current_time()
-    await count.turn()
+    await count.wait_turn()
     return trio.current_time() - before
 
 
 async def test_who_has_more_than_another_lets_it_go_first(counts, autojump_clock):
     more, fewer = begun(counts, 0, 2), begun(counts, 1, 1)
-    assert await hesitates(more) == pytest.approx(MOST_PATIENCE * HESITATION)
+    assert await hesitates(more) == pytest.approx(MAX_HESITATIONS * HESITATION)
     assert await hesitates(fewer) == 0
 
 
@@ -57,7 +57,7 @@ async def test_nobody_waits_for_one_that_has_ended(counts, autojump_clock):
 async def test_another_process_sees_the_same_counts(counts, autojump_clock):
     there = ConnectionCounts(os.dup(counts.descriptor), 3)
     begun(there, 2, 1)
-    assert await hesitates(begun(counts, 0, 2)) == pytest.approx(MOST_PATIENCE * HESITATION)
+    assert await hesitates(begun(counts, 0, 2)) == pytest.approx(MAX_HESITATIONS * HESITATION)
 
 
 async def test_who_waits_in_vain_waits_less_and_less(counts, autojump_clock):
@@ -71,7 +71,7 @@ async def test_one_that_moves_again_is_waited_for_again(counts, autojump_clock):
     for _ in range(3):
         await hesitates(one)
     other.opened()
-    assert await hesitates(one) == pytest.approx(MOST_PATIENCE * HESITATION)
+    assert await hesitates(one) == pytest.approx(MAX_HESITATIONS * HESITATION)
 
 
 async def test_it_goes_on_as_soon_as_the_others_have_as_many(counts, autojump_clock, nursery):

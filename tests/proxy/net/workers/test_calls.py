@@ -73,9 +73,9 @@ async def test_what_is_told_is_heard_before_a_later_questions_answer(sides):
 
 async def test_what_is_done_at_once_is_answered_too(sides):
     answer = sides[0].calls.ask({"at once": True})
-    assert not answer.is_here
+    assert not answer.is_done
     await answer.settled()
-    assert answer.is_here
+    assert answer.is_done
 
 
 async def test_what_could_not_be_had_is_an_error_of_the_asker(sides):

@@ -64,19 +64,19 @@ def test_connections_of_different_workers_have_different_numbers():
 
 
 def test_a_worker_may_hold_its_part_and_serves_no_page():
-    share = Job(1, 0, SETTINGS).share
-    assert share.held_in_all == 334
-    assert share.metrics is None
-    assert share.connection_limit == 34
-    assert [cluster.connection_limit for cluster in share.clusters] == [3, None]
-    assert share.clusters[1] == SETTINGS.clusters[1]
-    assert share.drain_seconds == 3
+    worker_settings = Job(1, 0, SETTINGS).worker_settings
+    assert worker_settings.held_in_all == 334
+    assert worker_settings.metrics is None
+    assert worker_settings.connection_limit == 34
+    assert [cluster.connection_limit for cluster in worker_settings.clusters] == [3, None]
+    assert worker_settings.clusters[1] == SETTINGS.clusters[1]
+    assert worker_settings.drain_seconds == 3
 
 
 @given(limit=st.integers(1, 10_000), workers=st.integers(1, 64))
 def test_the_parts_are_as_even_as_can_be_and_together_the_limit(limit: int, workers: int):
     settings = replace(SETTINGS, connection_limit=limit, workers=workers)
-    parts = [Job(slot + 1, slot, settings).share.connection_limit or 0 for slot in range(workers)]
+    parts = [Job(slot + 1, slot, settings).worker_settings.connection_limit or 0 for slot in range(workers)]
     # a worker that may serve nobody would turn away whom another one has room for
     assert sum(parts) == max(limit, workers)
     assert 1 <= min(parts) <= max(parts) <= min(parts) + 1

@@ -129,7 +129,7 @@ async def test_an_answer_that_comes_with_a_newer_table_is_not_kept(parent, worke
     worker.mirror.replace_table(TABLE)
     parent.may_answer.set()
     await wait_all_tasks_blocked(0.01)
-    assert worker.mirror.are_news([ONE])
+    assert worker.mirror.needs_ensure([ONE])
 
 
 async def test_a_node_for_which_no_port_can_be_had_is_the_parents_error(parent, worker):
@@ -167,16 +167,16 @@ async def test_the_observer_is_told_of_nodes_found_and_moved_once(worker):
 
 
 async def test_the_parent_asks_who_the_brokers_are(parent, worker):
-    assert await worker.brokers.ask()
+    assert await worker.brokers.discover()
     assert [said["do"] for said in parent.asked] == ["ask"]
 
 
 async def test_without_the_parent_nobody_knows(parent, worker):
     parent.wrong = OSError(errno.EIO, "a fault")
-    assert not await worker.brokers.ask()
+    assert not await worker.brokers.discover()
 
 
 async def test_a_broker_that_can_not_be_reached_makes_the_parent_doubt(parent, worker):
-    worker.brokers.doubt()
+    worker.brokers.suspect()
     await wait_all_tasks_blocked(0.01)
     assert parent.asked == [{"do": "doubt", "cluster": "main"}]

@@ -13,10 +13,10 @@ from trio.testing import wait_all_tasks_blocked
 
 from proxy.config import ProxySettings
 from proxy.net.brokers.nodes import bind
-from proxy.net.reloading import InEffect
+from proxy.net.reloading import ReloadedSettings
 from proxy.net.stopping import Stop, Urgency
 from proxy.net.workers import parent as parents
-from proxy.net.workers.job import Job, read_changed
+from proxy.net.workers.job import Job, load_settings
 from proxy.net.workers.parent import Parent
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
@@ -58,7 +58,7 @@ class Running:
         self.ready = trio.Event()
         self.ended = trio.Event()
         self.code: int | None = None
-        self.parent = Scripted(chosen, nursery, self._say_ready, lambda: InEffect(self.changed, "what is kept"))
+        self.parent = Scripted(chosen, nursery, self._say_ready, lambda: ReloadedSettings(self.changed, "what is kept"))
 
     @property
     def workers(self) -> list[Worker]:
@@ -140,7 +140,7 @@ async def test_a_new_node_is_accepted_for_by_all_before_it_is_told(running):
     answer = asker.ask(ensure(NEW))
     await wait_all_tasks_blocked(0.02)
     assert accepts_for(asker)[-1] == accepts_for(slow)[-1] == 7
-    assert not answer.is_here
+    assert not answer.is_done
     slow.end(KILLED)
     with trio.fail_after(PATIENCE):
         said = await answer.wait()
@@ -158,8 +158,8 @@ async def test_a_node_that_another_worker_has_asked_for_is_waited_for_too(runnin
     await wait_all_tasks_blocked(0.02)
     second = one.ask(ensure(NEW))
     await wait_all_tasks_blocked(0.02)
-    assert not first.is_here
-    assert not second.is_here
+    assert not first.is_done
+    assert not second.is_done
 
 
 async def test_a_node_that_moves_is_told_to_all_before_the_answer(running):
@@ -308,7 +308,7 @@ async def test_settings_that_change_are_told_to_all_once_each_is_prepared_for_th
     for worker in running.workers:
         (asked,), (told,) = worker.was_told("prepare"), worker.was_told("settings")
         assert asked | {"do": "settings", "asked": ...} == told | {"asked": ...}
-        job = read_changed(told["settings"])
+        job = load_settings(told["settings"])
         assert (job.settings.drain_seconds, job.recording) == (77, "what is kept")
         assert accepts_for(worker) == [None, 1, 9]
         assert node_of(worker, 9)[0] == ""
@@ -378,7 +378,7 @@ async def test_a_fault_after_workers_were_told_has_them_told_the_old_ones_again(
     for worker in running.workers:
         first, second = worker.was_told("settings")
         assert first["number"] < second["number"]
-        assert [read_changed(one["settings"]).settings.drain_seconds for one in (first, second)] == [77, 10]
+        assert [load_settings(one["settings"]).settings.drain_seconds for one in (first, second)] == [77, 10]
     assert running.parent._settings.drain_seconds == 10
     assert "settings stay as they are: a fault" in caplog.text
 
@@ -391,7 +391,7 @@ async def test_a_worker_that_began_before_settings_changed_and_joins_afterwards_
     running.workers[2].join()
     await wait_all_tasks_blocked(0.02)
     (said,) = running.workers[2].was_told("settings")
-    assert read_changed(said["settings"]).settings.drain_seconds == 77
+    assert load_settings(said["settings"]).settings.drain_seconds == 77
     assert said["number"] == running.workers[1].was_told("settings")[0]["number"]
     # the next one begins with them
     running.parent.joins = True
@@ -455,7 +455,7 @@ async def test_a_worker_that_hangs_before_it_has_read_its_job_is_named_killed_an
     with trio.fail_after(1000):
         while workers.ends < 2:
             await trio.sleep(0.5)
-            named |= {link.number for link in workers.hanging}
+            named |= {worker.number for worker in workers.hanging}
     assert named >= {1, 2}
     nursery.cancel_scope.cancel()
 

@@ -20,20 +20,20 @@ async def started(program: str) -> Process:
 async def test_it_reads_its_job_to_the_end():
     process = await started(f"import sys; sys.exit(len(sys.stdin.buffer.read()) != {len(JOB)})")
     with trio.fail_after(PATIENCE):
-        await process.brief()
+        await process.send_job()
         assert await process.wait() == 0
 
 
 async def test_one_that_has_ended_takes_no_job():
     process = await started("import sys; sys.exit(3)")
     with trio.fail_after(PATIENCE):
-        await process.brief()
+        await process.send_job()
         assert await process.wait() == 3
 
 
 async def test_one_that_does_not_read_can_be_killed_meanwhile(nursery):
     process = await started("import time; time.sleep(1000)")
-    nursery.start_soon(process.brief)
+    nursery.start_soon(process.send_job)
     process.kill()
     with trio.fail_after(PATIENCE):
         assert await process.wait() == -9

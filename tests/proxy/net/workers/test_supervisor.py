@@ -26,7 +26,7 @@ async def test_as_many_run_as_there_are_to_be(team, autojump_clock):
         [(1, 0), (2, 1)],
         [(1, 1), (2, 0)],
     )
-    assert [link.number for link in team.supervisor.joined] == [1, 2]
+    assert [worker.number for worker in team.supervisor.joined] == [1, 2]
 
 
 async def test_one_that_joins_is_told_first_what_it_has_missed(team, autojump_clock):
@@ -289,11 +289,11 @@ async def test_one_that_never_says_a_word_is_given_longer_and_then_killed_and_re
     await trio.sleep(SILENCE - 1)
     assert team.supervisor.hanging == []
     await trio.sleep(SILENCE)
-    assert [link.number for link in team.supervisor.hanging] == [silent.number]
+    assert [worker.number for worker in team.supervisor.hanging] == [silent.number]
     assert not silent.killed
     await team.replaced()
     assert (silent.killed, well.killed) == (True, False)
-    assert SILENCE * supervisor.BEGINNING < seconds() < SILENCE * (supervisor.BEGINNING + 0.1)
+    assert SILENCE * supervisor.START_FACTOR < seconds() < SILENCE * (supervisor.START_FACTOR + 0.1)
     # it was tried: nobody waits for its being there any more
     await team.supervisor.complete()
 
@@ -319,7 +319,7 @@ async def test_one_that_says_nothing_for_long_is_killed_and_replaced(team, nurse
     await trio.sleep(SILENCE / 3 - 1)
     assert team.supervisor.hanging == []
     await trio.sleep(SILENCE / 3)
-    assert [link.number for link in team.supervisor.hanging] == [hung.number]
+    assert [worker.number for worker in team.supervisor.hanging] == [hung.number]
     assert not hung.killed
     new = await team.replaced()
     assert (hung.killed, well.killed) == (True, False)

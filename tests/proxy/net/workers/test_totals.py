@@ -13,7 +13,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from proxy.conversation import Cause
 from proxy.metrics import sums
-from proxy.net.workers import link, supervisor, totals
+from proxy.net.workers import supervisor, totals, worker_handle
 from proxy.net.workers.totals import Totals
 from tests.proxy.net.workers.scripted import KILLED, Team, Worker
 
@@ -44,7 +44,7 @@ async def test_what_one_had_counted_that_has_ended_stays_and_its_connections_are
 # whatever happens, and whenever a page is made
 
 # modules between whose lines a thread may make a page
-KEEPERS = {module.__file__ for module in (supervisor, link, totals)}
+KEEPERS = {module.__file__ for module in (supervisor, worker_handle, totals)}
 
 
 class Page:

@@ -18,7 +18,7 @@ from proxy.net.brokers.nodes import bind
 from proxy.net.workers.balance import ConnectionCounts
 from proxy.net.workers.calls import Calls
 from proxy.net.workers.channel import ChannelMessage, channel_pair
-from proxy.net.workers.job import Job, written
+from proxy.net.workers.job import Job, dump_settings
 from proxy.net.workers.worker import Worker
 from proxy.schema.addresses import Address
 from proxy.wire import catalog
@@ -327,7 +327,7 @@ def logs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
 
 def changed(broker: Broker, do: str, number: int, *, seconds: float = 0, **others: Any) -> dict[str, Any]:
     new = whole(settings(broker.address, **others), workers=2, drain_seconds=seconds)
-    return {"do": do, "settings": written(new, "what is kept"), "number": number}
+    return {"do": do, "settings": dump_settings(new, "what is kept"), "number": number}
 
 
 async def joined(parent: Parent) -> Worker:
@@ -371,7 +371,7 @@ async def test_settings_that_are_forgotten_are_prepared_anew(parent, broker, log
     await joined(parent)
     await parent.calls.ask(changed(broker, "prepare", 1)).wait()
     await parent.calls.ask({"do": "forget", "number": 1}).wait()
-    assert parent.worker._agreed == {}
+    assert parent.worker._prepared_changes == {}
     await parent.calls.ask(changed(broker, "settings", 1, seconds=3)).wait()
     assert parent.worker._settings.drain_seconds == 3
 

@@ -13,47 +13,47 @@ from proxy.net.workers.calls import Answer, Calls, Payload
 class WorkerProcess(Protocol):
     """A worker's process."""
 
-    async def brief(self) -> None:
-        """Writes the job; returns once the process has read it, or has ended."""
+    async def send_job(self) -> None:
+        """Writes the job to standard input; returns once the process has read it, or has ended."""
 
     async def wait(self) -> int:
         """The exit code, once the process has ended."""
 
     def kill(self) -> None:
-        """Ends it at once."""
+        """Ends the process at once."""
 
 
-class Link:
+class WorkerHandle:
     """One worker, from its start to its end.
 
     process: None until it has been started.
-    begun: whether the worker has sent any message. joined: whether it has sent that it works.
-    clusters, recorder: the counts that it told last.
-    silent: seconds without a sign of life, as far as this process itself went on meanwhile.
+    has_spoken: whether the worker has sent any message. joined: whether it has sent that it works.
+    clusters, recorder: the counts that the worker sent last.
+    silent: seconds without a sign of life while this process itself was running.
     """
 
     def __init__(self, number: int, calls: Calls) -> None:
         self.number = number
         self.calls = calls
         self.process: WorkerProcess | None = None
-        self.begun = self.joined = False
+        self.has_spoken = self.joined = False
         self.clusters: Mapping[str, sums.Told] = {}
         self.recorder: Mapping[str, float] = {}
         self.silent = 0.0
         self._owed: list[Answer] = []
 
     def tell(self, payload: Payload, sockets: Sequence[socket.socket] = ()) -> None:
-        """Tells the worker to do something; `settled` waits for that."""
-        self._owed = [answer for answer in self._owed if not answer.is_here]
+        """Tells the worker to do something; `settled` waits until the worker has done it."""
+        self._owed = [answer for answer in self._owed if not answer.is_done]
         self._owed.append(self.calls.ask(payload, sockets))
 
     async def settled(self) -> None:
-        """Returns when the worker has done what it was told, or is gone."""
+        """Returns when the worker has done everything that it was told, or is gone."""
         for answer in list(self._owed):
             await answer.settled()
 
     def counted(self, payload: Payload) -> None:
-        """Keeps the counts that the worker has told. A counter never goes back."""
+        """Keeps the counts that the worker has sent. A counter never goes back."""
         self.clusters = payload["clusters"]
         before = {name: value for name, value in self.recorder.items() if name not in sums.STATES}
         self.recorder = {name: max(value, before.get(name, value)) for name, value in payload["recorder"].items()}

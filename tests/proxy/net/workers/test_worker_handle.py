@@ -1,0 +1,28 @@
+import socket
+
+import pytest
+
+from proxy.net.workers.calls import Calls
+from proxy.net.workers.channel import Channel
+from proxy.net.workers.worker_handle import WorkerHandle
+
+
+@pytest.fixture
+def worker():
+    here, there = socket.socketpair()
+    with here, there:
+        yield WorkerHandle(1, Calls(Channel(here), lambda message: True, None))
+
+
+def told(**recorder: float) -> dict:
+    return {"clusters": {}, "recorder": recorder}
+
+
+async def test_a_recorders_counts_never_go_back(worker):
+    worker.counted(told(compacted_frames=5.0, lag_bytes=9.0))
+    worker.counted(told(compacted_frames=0.0, lag_bytes=0.0))
+    assert worker.recorder == {"compacted_frames": 5.0, "lag_bytes": 0.0}
+
+
+async def test_one_that_has_not_been_started_is_killed_without_a_word(worker):
+    worker.kill()
