@@ -27,7 +27,7 @@ LAST_SECONDS = 1.0
 
 
 class StandardError:
-    """Takes the place of a text file that has a descriptor. A line is written when it ends.
+    """Replaces a text file that has a descriptor. Text is written once its line has ended.
 
     Raises:
         OSError: the file has no descriptor, or there is no thread to be had.
@@ -39,7 +39,7 @@ class StandardError:
         self._descriptor = file.fileno()
         self.encoding = file.encoding
         # text without an end of line yet
-        self._begun = ""
+        self._partial = ""
         self._waiting: deque[str] = deque()
         # characters of all waiting lines, including those that are being written
         self._size = 0
@@ -50,9 +50,9 @@ class StandardError:
     def write(self, text: str) -> int:
         """Never blocks."""
         with self._changes:
-            self._begun += text
-            if self._begun.endswith("\n"):
-                self._queue_begun()
+            self._partial += text
+            if self._partial.endswith("\n"):
+                self._queue_partial()
         return len(text)
 
     def flush(self) -> None:
@@ -69,12 +69,12 @@ class StandardError:
     def wait_written(self, seconds: float) -> bool:
         """Blocks until all lines are written, for `seconds` at most. Returns whether they are."""
         with self._changes:
-            if self._begun:
-                self._queue_begun()
+            if self._partial:
+                self._queue_partial()
             return self._changes.wait_for(lambda: not self._waiting, seconds)
 
-    def _queue_begun(self) -> None:
-        lines, self._begun = self._begun, ""
+    def _queue_partial(self) -> None:
+        lines, self._partial = self._partial, ""
         if self._size + len(lines) > MAX_WAITING:
             self._dropped += lines.count("\n")
             return
@@ -89,9 +89,9 @@ class StandardError:
                 lines = self._waiting[0]
             # one entry a write: several processes write to the same pipe, and the kernel keeps short writes whole
             self._write(lines.encode(self.encoding, self.errors))
-            self._say_dropped(self._done())
+            self._log_dropped(self._take_dropped())
 
-    def _done(self) -> int:
+    def _take_dropped(self) -> int:
         """Removes the entry that was written. Once the queue is half empty, returns how many lines were dropped."""
         with self._changes:
             self._size -= len(self._waiting.popleft())
@@ -101,7 +101,7 @@ class StandardError:
             dropped, self._dropped = self._dropped, 0
             return dropped
 
-    def _say_dropped(self, lines: int) -> None:
+    def _log_dropped(self, lines: int) -> None:
         if lines:
             log(ERROR, "lines of the log were dropped: nobody read them", lines=lines)
 

@@ -1,7 +1,7 @@
 """Threads that the machine refuses: where a cgroup's `pids.max` or RLIMIT_NPROC is reached, no more are to be had.
 
 Python raises a RuntimeError, which no caller expects. A thread is a resource like a file or a port, so here its lack is
-an OSError: work that can wait is tried again, other work is done without a thread, and nothing else ends.
+an OSError. Callers try work again that can wait, and do other work without a thread.
 """
 
 from __future__ import annotations

@@ -33,12 +33,12 @@ T = TypeVar("T")
 class ReloadedSettings(NamedTuple):
     """Settings that were read again. `recording`: the recorder's own settings.
 
-    taken: a further change of the reader's, which takes effect with them.
+    change: a further change of the caller's, which takes effect with them.
     """
 
     settings: ProxySettings
     recording: Any = None
-    taken: Change = Change(do_nothing, do_nothing)
+    change: Change = Change(do_nothing, do_nothing)
 
 
 # reads the settings that are to take effect; blocks. Raises BadSetting
@@ -49,7 +49,7 @@ class ReadingThread:
     """Reads settings in a thread, which may hang; one at a time."""
 
     def __init__(self) -> None:
-        self._one = trio.CapacityLimiter(1)
+        self._limiter = trio.CapacityLimiter(1)
 
     async def call(self, blocking: Callable[[], T]) -> T:
         """The result of a call that blocks.
@@ -59,7 +59,7 @@ class ReadingThread:
         """
         with trio.move_on_after(READ_SECONDS):
             try:
-                return await in_thread(blocking, self._one)
+                return await in_thread(blocking, self._limiter)
             except NoThread as error:
                 raise BadSetting(f"they can't be read: {error.strerror}") from error
         raise BadSetting(f"they can't be read within {READ_SECONDS:.0f} s: is their disk well?")
@@ -81,7 +81,7 @@ class Reloading:
         self._asked = trio.Event()
 
     def ask(self) -> None:
-        """There has been a SIGHUP."""
+        """Has the settings read again: there has been a SIGHUP."""
         self._asked.set()
 
     async def run(self) -> None:
@@ -104,9 +104,9 @@ class Reloading:
             # a fault of the proxy's own must not end its connections
             log(ERROR, "settings stay as they are: a fault", trace=True)
         else:
-            self._take(changes)
+            self._commit(changes)
 
-    def _take(self, changes: list[Change]) -> None:
+    def _commit(self, changes: list[Change]) -> None:
         if self._stopping.is_set():
             drop(changes)
             log(INFO, "settings stay as they are: the proxy stops")

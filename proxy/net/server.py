@@ -255,7 +255,7 @@ class Proxy:
             drop(changes)
             raise
         take, put_back = partial(self._take, new.settings, new.recording), partial(self._take, *self._in_effect)
-        return [*changes, Change(take, put_back), new.taken]
+        return [*changes, Change(take, put_back), new.change]
 
     @property
     def _in_effect(self) -> tuple[ProxySettings, Any]:

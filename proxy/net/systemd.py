@@ -20,7 +20,7 @@ USEC = 1_000_000
 
 
 class Systemd:
-    """The service manager, if there is one. `environment`: has the variables that it has set."""
+    """The service manager, if there is one. `environment`: has the variables that systemd sets."""
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         socket_name = environment.get("NOTIFY_SOCKET", "")

@@ -1,7 +1,7 @@
 """A certificate's subject as Kafka has it: the name of a principal, `CN=orders,OU=Shop,O=Example,C=DE`.
 
-RFC 2253 as Java's `X500Principal.getName` writes it: the last part first, keywords for the types that the RFC names,
-others as an OID with the value's bytes in hexadecimal. Reads DER no further than to the subject.
+RFC 2253 as Java's `X500Principal.getName` writes it: the last RDN first, keywords for the types that the RFC names, any
+other type as an OID with the value's bytes in hexadecimal. Reads DER no further than to the subject.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _KEYWORDS = {
 }
 # the tag of a certificate's version, which certificates of version 1 lack
 _VERSION = 0xA0
-# tags of texts: UTF8, printable, T61, IA5, general and BMP strings. Java reads all of them as UTF-8, so they are here
+# tags of texts: UTF8, printable, T61, IA5, general and BMP strings. All are read as UTF-8, as Java does
 _TEXTS = frozenset((0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1E))
 _ESCAPED = ',=+<>#;"\\'
 
@@ -29,12 +29,12 @@ _ESCAPED = ',=+<>#;"\\'
 def subject(certificate: bytes) -> str | None:
     """The subject of a certificate in DER; None if it can't be read."""
     try:
-        return ",".join(_part(rdn) for _, rdn in reversed(list(_elements(_name(certificate)))))
+        return ",".join(_rdn_text(rdn) for _, rdn in reversed(list(_elements(_subject_der(certificate)))))
     except (IndexError, ValueError, StopIteration):
         return None
 
 
-def _name(certificate: bytes) -> bytes:
+def _subject_der(certificate: bytes) -> bytes:
     """The subject's bytes, which come after serial number, algorithm, issuer and times."""
     _, whole = next(_elements(certificate))
     _, signed = next(_elements(whole))
@@ -42,16 +42,16 @@ def _name(certificate: bytes) -> bytes:
     return fields[4]
 
 
-def _part(rdn: bytes) -> str:
-    return "+".join(_pair(pair) for _, pair in _elements(rdn))
+def _rdn_text(rdn: bytes) -> str:
+    return "+".join(_attribute_text(pair) for _, pair in _elements(rdn))
 
 
-def _pair(pair: bytes) -> str:
+def _attribute_text(pair: bytes) -> str:
     (_, oid), (tag, value) = _elements(pair)
-    name = _dotted(oid)
+    name = _oid_text(oid)
     keyword = _KEYWORDS.get(name)
     if keyword is None or tag not in _TEXTS:
-        return f"{keyword or name}=#{(bytes([tag]) + _length(len(value)) + value).hex()}"
+        return f"{keyword or name}=#{(bytes([tag]) + _der_length(len(value)) + value).hex()}"
     return f"{keyword}={_escaped(value.decode(errors='replace'))}"
 
 
@@ -70,7 +70,7 @@ def _escaped_character(character: str) -> str:
     return f"\\{character}" if character in _ESCAPED else character
 
 
-def _dotted(oid: bytes) -> str:
+def _oid_text(oid: bytes) -> str:
     numbers, number = [], 0
     for byte in oid:
         number = number << 7 | byte & 0x7F
@@ -82,7 +82,7 @@ def _dotted(oid: bytes) -> str:
 
 
 def _elements(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """(tag, value) of each element in a row. Raises ValueError: one is cut short."""
+    """(tag, value) of each DER element in `data`. Raises ValueError: an element is cut short."""
     at = 0
     while at < len(data):
         tag, size, at = data[at], data[at + 1], at + 2
@@ -95,7 +95,7 @@ def _elements(data: bytes) -> Iterator[tuple[int, bytes]]:
         at += size
 
 
-def _length(size: int) -> bytes:
+def _der_length(size: int) -> bytes:
     if size < 0x80:
         return bytes([size])
     digits = size.to_bytes((size.bit_length() + 7) // 8, "big")

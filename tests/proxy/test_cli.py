@@ -436,8 +436,8 @@ def test_a_hangup_has_the_same_file_read_again(run, file, capsys):
     # a cluster may refuse it still
     assert logging.getLogger("kafka-wiretap").level == logging.INFO
     assert capsys.readouterr().err == ""
-    assert run.reload() == read._replace(taken=mock.ANY)
-    read.taken.apply()
+    assert run.reload() == read._replace(change=mock.ANY)
+    read.change.apply()
     assert again.drain_seconds == 4
     assert again.clusters[0].upstream == (Address("b2", 9092),)
     assert again.clusters[0].listen == Address("127.0.0.1", 0)
@@ -455,11 +455,11 @@ def test_what_was_read_again_and_is_taken_back_is_read_as_new_the_next_time(run,
     assert proxy("--config", file, "--upstream", "b2:9092").exit_code == 0
     file.write_text(file.read_text() + '[log]\nlevel = "debug"\n')
     read = run.reload()
-    read.taken.apply()
-    read.taken.undo()
+    read.change.apply()
+    read.change.undo()
     assert logging.getLogger("kafka-wiretap").level == logging.INFO
     capsys.readouterr()
-    run.reload().taken.apply()
+    run.reload().change.apply()
     assert "a setting changes at once  key=log.level" in capsys.readouterr().err
 
 

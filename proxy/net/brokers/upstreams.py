@@ -184,7 +184,7 @@ class Upstreams:
         except OSError as error:
             self._log_unknown(f"no listener can be had: {error.strerror}")
         except Exception:
-            # an answer that nobody thought of must not end the proxy
+            # an answer that causes a fault must not end the proxy
             log(ERROR, "fault while the cluster was asked for its nodes", trace=True, cluster=self._settings.name)
         else:
             self._reason = ""
@@ -192,7 +192,7 @@ class Upstreams:
         return False
 
     async def _query_at(self, address: Address) -> DiscoveredNodes:
-        """What the broker at this address tells of its cluster. Raises PeerLost."""
+        """Queries the broker at this address for its cluster's nodes. Raises PeerLost."""
         try:
             found = await ask_for_nodes(partial(self._dial, address), self._query)
         except LeadsBackIndirectly as error:

@@ -39,7 +39,7 @@ class InFlight:
     """Requests without a response, and a response that is being sent.
 
     response_pending: a chunk of the broker has been read and has not been sent.
-    sent: set when more has been sent to the client; None where nobody waits for that.
+    sent: set when more has been sent to the client; None while no task waits for that.
     """
 
     __slots__ = ("_talk", "response_pending", "sent")

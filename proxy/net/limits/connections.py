@@ -24,7 +24,7 @@ class TooManyConnections(Exception):
 
 
 class ConnectionLimit:
-    """Connections at the same time, of each host on its own where hosts are named.
+    """A limit on open connections; where hosts are named, on those of each host.
 
     Args:
         limit: None admits every connection.

@@ -4,7 +4,7 @@ Bytes in, addresses out; knows no socket. A reader is fed no more bytes than sur
 (`HeaderReader.missing`), so that the bytes behind it, a TLS handshake or Kafka's first request, stay in the socket.
 
     version 1   a line: "PROXY TCP4 192.0.2.1 198.51.100.1 56324 9092\r\n"; at most 107 bytes
-    version 2   signature, version and command, family, length, addresses, then TLVs, which nobody here needs
+    version 2   signature, version and command, family, length, addresses, then TLVs, which are skipped
 
 Source: https://www.haproxy.org/download/2.9/doc/proxy-protocol.txt, sections 2.1 and 2.2.
 """

@@ -31,7 +31,7 @@ from proxy.tls.subject import subject
 RECORD_SIZE = 16 * 1024
 # bytes of OpenSSL's replies that may wait until something is sent
 MAX_UNSENT_REPLIES = 64 * 1024
-# how long a connection that begins waits for its certificates' files to be looked at
+# how long a new connection waits until the certificates' files have been checked
 LOOK_SECONDS = 1.0
 # how a record of TLS' handshake begins, whatever its version
 HANDSHAKE = b"\x16\x03"

@@ -47,19 +47,19 @@ class Channel:
         sock.setblocking(False)
         self._socket = trio.socket.from_stdlib_socket(sock)
         self._queue: deque[_Outgoing] = deque()
-        self._more = trio.Event()
+        self._queued = trio.Event()
         self._sent = trio.Event()
         self._received = bytearray()
         self._sockets: deque[socket.socket] = deque()
         self._gone = False
 
     def send(self, payload: Mapping[str, Any], sockets: Sequence[socket.socket] = ()) -> None:
-        """Queues a message. The sockets are copied: the caller may close its own at once."""
+        """Queues a message. The sockets are duplicated: the caller may close its own at once."""
         if self._gone:
             return
         data = json.dumps({**payload, _SOCKETS: len(sockets)} if sockets else payload, separators=(",", ":")).encode()
         self._queue.append(_Outgoing(_LENGTH.pack(len(data)) + data, [sock.dup() for sock in sockets]))
-        self._more.set()
+        self._queued.set()
 
     async def run(self) -> None:
         """Sends what is queued, until cancelled or the other side is gone."""
@@ -67,17 +67,17 @@ class Channel:
             while True:
                 while self._queue:
                     await self._send(self._queue[0])
-                    self._forget(self._queue.popleft())
+                    self._close_sockets(self._queue.popleft())
                 self._sent.set()
-                self._more = trio.Event()
-                await self._more.wait()
+                self._queued = trio.Event()
+                await self._queued.wait()
         except OSError:
             # `receive` meets this error too, and reports it
             return
         finally:
             self._gone = True
             while self._queue:
-                self._forget(self._queue.popleft())
+                self._close_sockets(self._queue.popleft())
             self._sent.set()
 
     async def all_sent(self) -> None:
@@ -94,7 +94,7 @@ class Channel:
         return message
 
     def close(self) -> None:
-        """Closes the channel, and the sockets that nobody has received."""
+        """Closes the channel, and the sockets of messages that have not been received."""
         self._gone = True
         self._socket.close()
         while self._sockets:
@@ -109,14 +109,14 @@ class Channel:
             rest = rest[await self._socket.send(rest) :]
 
     @staticmethod
-    def _forget(outgoing: _Outgoing) -> None:
+    def _close_sockets(outgoing: _Outgoing) -> None:
         for sock in outgoing.sockets:
             sock.close()
 
     async def _read(self) -> bool:
         ancillary_size = socket.CMSG_SPACE(MAX_SOCKETS * array.array("i").itemsize)
         data: bytes = b""
-        # the other process was killed
+        # a reset: the other process was killed
         with suppress(ConnectionResetError):
             data, ancillary, flags, _ = await self._socket.recvmsg(RECEIVE_SIZE, ancillary_size)
             self._sockets.extend(_sockets_in(ancillary))

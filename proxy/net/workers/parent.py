@@ -251,14 +251,14 @@ class Parent(Proxy):
             raise
         return [*changes, change]
 
-    def _tell(self, taken: tuple[ProxySettings, Any], number: int) -> None:
+    def _tell(self, settings: tuple[ProxySettings, Any], number: int) -> None:
         """Has the workers take over settings. Workers that have not joined yet may have started with older ones."""
         self._generation, self._outdated = number, self._workers.newest
-        self._workers.tell(self._settings_payload(taken, number))
+        self._workers.tell(self._settings_payload(settings, number))
 
     @staticmethod
-    def _settings_payload(taken: tuple[ProxySettings, Any], number: int, do: str = "settings") -> Payload:
-        return {"do": do, "settings": dump_settings(*taken), "number": number}
+    def _settings_payload(settings: tuple[ProxySettings, Any], number: int, do: str = "settings") -> Payload:
+        return {"do": do, "settings": dump_settings(*settings), "number": number}
 
     async def _handle(self, message: ChannelMessage) -> Payload | None:
         payload = message.payload

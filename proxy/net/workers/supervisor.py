@@ -4,9 +4,9 @@ A worker that ends takes its own connections with it and nothing else: the other
 sockets. Another worker takes its place after a pause, which grows while workers keep ending. The numbers that the ended
 worker had counted stay counted.
 
-A worker has *joined* once it has sent that it works. From then on the parent sends it whatever all workers are sent,
-and waits until it has done that. The parent does not wait for a worker that has ended, nor for long for one that hangs:
-clients that are sent to a node's port find the other workers there.
+A worker has *joined* once it has reported that it works. From then on the parent tells it whatever it tells all
+workers, and waits until the worker has done so. The parent does not wait for a worker that has ended, nor for long for
+one that hangs: clients that are sent to a node's port find the other workers there.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ START_FACTOR = 3
 SETTLE_SECONDS = 10.0
 # the longest that a scrape waits for workers' counts before it shows the last ones. /readyz asks for them too, and
 # probes of Kubernetes wait one second by default
-NUMBERS_SECONDS = 0.7
+COUNTS_SECONDS = 0.7
 # beyond the deadline of the drain, for a worker's recorder to write the rest; less than systemd is told
 STUCK_SECONDS = RECORDER_SECONDS + 5
-# the same after a second signal, and after a third one, when only a worker's last counts are waited for
+# instead of STUCK_SECONDS after a second signal, and after a third one, when only workers' last counts are waited for
 HURRIED_STUCK_SECONDS = HURRIED_SECONDS + 3
 AT_ONCE_SECONDS = 2.0
 # a killed process ends when the kernel lets go of it: not while it waits for a disk that hangs
@@ -61,8 +61,8 @@ class Supervisor:
         handle: answers a worker's request.
         catch_up: sends a worker that has joined what it has missed.
         vacate: called with a slot whose worker has ended.
-        silence: seconds after which a silent worker is killed; `START_FACTOR` times as many for one that has never said
-            anything.
+        silence: seconds after which a silent worker is killed; `START_FACTOR` times as many for one that has never sent
+            a message.
 
     newest: the number of the worker that was started last. totals: the counts of all workers. ends: how many workers
     have ended and been replaced.
@@ -115,7 +115,7 @@ class Supervisor:
         self._ended.set()
 
     async def complete(self) -> None:
-        """Returns once as many workers have joined as are to run, or have ended before they did."""
+        """Returns once each of the first workers has joined, or has ended."""
         await self._complete.wait()
 
     def tell(self, payload: Payload, sockets: Sequence[socket.socket] = ()) -> None:
@@ -179,7 +179,7 @@ class Supervisor:
     async def count(self) -> None:
         """Has all workers send their counts; returns when they have, or time is up."""
         asked = [worker.calls.ask({"do": "count"}) for worker in self.joined]
-        with trio.move_on_after(NUMBERS_SECONDS):
+        with trio.move_on_after(COUNTS_SECONDS):
             for answer in asked:
                 await answer.settled()
 
@@ -238,7 +238,7 @@ class Supervisor:
         return code
 
     async def _watch(self, worker: WorkerHandle) -> None:
-        """Kills a worker that hangs. It counts beats, not time: a parent that was itself stopped accuses nobody."""
+        """Kills a worker that hangs. Counts beats, not time: a parent that was itself stopped must kill none."""
         while worker.silent <= self._max_silence(worker):
             await trio.sleep(BEAT_SECONDS)
             if not self._stopping.is_set():

@@ -1,4 +1,4 @@
-"""One worker as the parent sees it: its process, its channel, its open tasks and its counts."""
+"""One worker as the parent sees it: its process, its channel, its unanswered messages and its counts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class WorkerHandle:
     """One worker, from its start to its end.
 
     process: None until it has been started.
-    has_spoken: whether the worker has sent any message. joined: whether it has sent that it works.
+    has_spoken: whether the worker has sent any message. joined: whether it has reported that it works.
     clusters, recorder: the counts that the worker sent last.
     silent: seconds without a sign of life while this process itself was running.
     """
@@ -40,16 +40,16 @@ class WorkerHandle:
         self.clusters: Mapping[str, sums.Told] = {}
         self.recorder: Mapping[str, float] = {}
         self.silent = 0.0
-        self._owed: list[Answer] = []
+        self._unanswered: list[Answer] = []
 
     def tell(self, payload: Payload, sockets: Sequence[socket.socket] = ()) -> None:
         """Tells the worker to do something; `settled` waits until the worker has done it."""
-        self._owed = [answer for answer in self._owed if not answer.is_done]
-        self._owed.append(self.calls.ask(payload, sockets))
+        self._unanswered = [answer for answer in self._unanswered if not answer.is_done]
+        self._unanswered.append(self.calls.ask(payload, sockets))
 
     async def settled(self) -> None:
         """Returns when the worker has done everything that it was told, or is gone."""
-        for answer in list(self._owed):
+        for answer in list(self._unanswered):
             await answer.settled()
 
     def counted(self, payload: Payload) -> None:
