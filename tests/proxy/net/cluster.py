@@ -20,6 +20,7 @@ Answer = Callable[[int, int, int], Awaitable[bytes | None]]
 
 # a request and the broker's answer to it
 PING, PONG = request(HEARTBEAT, 3, 1), response(1, b"pong")
+ASK_METADATA = framed(catalog.encode_request(METADATA, 12, 77, "tests", {}))
 
 
 class Broker:

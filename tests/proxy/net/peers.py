@@ -12,7 +12,11 @@ from contextlib import contextmanager
 
 import trio
 
+from proxy.schema.addresses import Address
+
 HOST = "127.0.0.1"
+# an address at which nobody listens
+NOWHERE = Address(HOST, 1)
 # far more than any test takes; a test that hangs says where
 PATIENCE = 20
 

@@ -103,3 +103,16 @@ async def proxying(
         await ready.wait()
         yield running
         nursery.cancel_scope.cancel()
+
+
+async def closed(proxy: Running, count: int = 1) -> dict[str, int]:
+    """The causes, once so many connections have ended."""
+    with trio.fail_after(PATIENCE):
+        while sum(proxy.closes().values()) < count:
+            await wait_all_tasks_blocked(0.005)
+    return proxy.closes()
+
+
+def stopped(*where: Any) -> None:
+    """Stops the proxy as soon as it says where it listens."""
+    signal.raise_signal(signal.SIGTERM)

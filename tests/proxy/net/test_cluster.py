@@ -28,14 +28,11 @@ from proxy.wire import catalog
 from proxy.wire.framing import api_word, framed
 from proxy.wire.keys import HEARTBEAT, METADATA, SASL_HANDSHAKE
 from tests.proxy.conversation.script import produce, request, response
-from tests.proxy.net.cluster import PING, PONG, Broker, ping
-from tests.proxy.net.peers import HOST, PATIENCE, Peer
+from tests.proxy.net.cluster import ASK_METADATA, PING, PONG, Broker, ping
+from tests.proxy.net.peers import HOST, NOWHERE, PATIENCE, Peer
 from tests.proxy.net.proxies import Running, proxying
 from tests.proxy.net.relays import settings, whole
 from tests.proxy.rewrite.responses import read
-
-NOWHERE = Address(HOST, 1)
-ASK_METADATA = framed(catalog.encode_request(METADATA, 12, 77, "tests", {}))
 
 
 @pytest.fixture

@@ -17,20 +17,19 @@ from proxy.config import MappingKind
 from proxy.config.tls import ListenerTls
 from proxy.conversation import Cause
 from proxy.net.sockets.streams import PeerLost, Stream
-from proxy.schema.addresses import NETWORKS, Address
+from proxy.schema.addresses import NETWORKS
 from proxy.wire import catalog
 from proxy.wire.framing import framed
 from proxy.wire.keys import FIND_COORDINATOR, HEARTBEAT, METADATA
 from tests.proxy.conversation.script import request, response
 from tests.proxy.net.cluster import PING, PONG, Broker
-from tests.proxy.net.peers import HOST, PATIENCE, Peer
+from tests.proxy.net.peers import HOST, NOWHERE, PATIENCE, Peer
 from tests.proxy.net.proxies import Running, proxying
 from tests.proxy.net.relays import settings
 from tests.proxy.net.tls_peers import Certificates, TlsPeer, certificates, client_context
 
 # for who means no harm, behind all that
 LAST, ANSWERED = request(HEARTBEAT, 3, 99), response(99, b"pong")
-NOWHERE = Address(HOST, 1)
 NAMED = {"mapping": MappingKind.SNI, "advertise": "kafka-{node_id}.test:9092", "bootstrap_name": "kafka.test"}
 
 

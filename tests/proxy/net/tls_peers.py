@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from proxy.config.tls import ListenerTls, UpstreamTls
 from proxy.net.sockets.streams import Stream
-from proxy.net.sockets.tls import LiveCredentials, followed
+from proxy.net.sockets.tls import LiveCredentials, TlsStream, followed
 from proxy.tls.contexts import credentials
 from tests.certificates import Authority
-from tests.proxy.net.peers import Peer, connected
+from tests.proxy.net.peers import PATIENCE, Peer, connected
 from tests.proxy.net.relays import settings
 
 
@@ -92,3 +93,72 @@ def dialling(tls: UpstreamTls) -> LiveCredentials:
 def plain_pair(buffers: int = 0) -> tuple[Stream, trio.SocketStream]:
     one, other = connected(buffers=buffers)
     return Stream(one, "peer"), trio.SocketStream(trio.socket.from_stdlib_socket(other))
+
+
+@dataclass
+class Ends:
+    stream: TlsStream
+    peer: TlsPeer
+
+    async def shake_hands(self) -> None:
+        async with trio.open_nursery() as both:
+            both.start_soon(self.stream.handshake, PATIENCE)
+            both.start_soon(self.peer.stream.do_handshake)
+
+    def close(self) -> None:
+        self.stream.close()
+        self.peer.close()
+
+
+def client_and_proxy(
+    signed: Certificates, tls: ListenerTls, context: ssl.SSLContext, name: str = "localhost", buffers: int = 0
+) -> Ends:
+    stream, sock = plain_pair(buffers)
+    return Ends(TlsStream(stream, listening(tls)), TlsPeer(sock, context, asks_for=name))
+
+
+@dataclass
+class Split:
+    """A client and the proxy, with the test between them."""
+
+    stream: TlsStream
+    peer: TlsPeer
+    to_proxy: trio.SocketStream
+    to_client: trio.SocketStream
+
+    @classmethod
+    async def begin(cls, signed: Certificates) -> Split:
+        inner, to_proxy = plain_pair()
+        to_client, outer = connected()
+        streams = [trio.SocketStream(trio.socket.from_stdlib_socket(sock)) for sock in (to_client, outer)]
+        peer = TlsPeer(streams[1], client_context(signed.ca), asks_for="localhost")
+        split = cls(TlsStream(inner, listening(ListenerTls(signed.proxy))), peer, to_proxy, streams[0])
+        with trio.CancelScope() as passing:
+            async with trio.open_nursery() as both:
+                both.start_soon(passed, to_proxy, streams[0])
+                both.start_soon(passed, streams[0], to_proxy)
+                both.start_soon(split.stream.handshake, PATIENCE)
+                await peer.stream.do_handshake()
+                await wait_all_tasks_blocked(0.01)
+                passing.cancel()
+        return split
+
+    async def took(self) -> bytes:
+        """What the client has sent."""
+        await wait_all_tasks_blocked(0.005)
+        return bytes(await self.to_client.receive_some())
+
+    async def gives(self, data: bytes) -> None:
+        """Hands it on to the proxy."""
+        await self.to_proxy.send_all(data)
+
+    def close(self) -> None:
+        self.stream.close()
+        self.peer.close()
+        self.to_proxy.socket.close()
+        self.to_client.socket.close()
+
+
+async def passed(source: trio.SocketStream, sink: trio.SocketStream) -> None:
+    async for chunk in source:
+        await sink.send_all(chunk)

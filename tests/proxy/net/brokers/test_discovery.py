@@ -24,11 +24,10 @@ from proxy.wire import catalog
 from proxy.wire.framing import framed
 from proxy.wire.keys import API_VERSIONS, METADATA
 from tests.proxy.net.cluster import Broker
-from tests.proxy.net.peers import HOST, Peer
+from tests.proxy.net.peers import HOST, NOWHERE, Peer
 
 NODES = (Node(1, "up-1.invalid", 9092), Node(2, "up-2.invalid", 9093))
 QUESTION = DiscoveryQuery(7, "main")
-NOWHERE = Address(HOST, 1)
 
 
 async def dialled(address: Address) -> Stream:

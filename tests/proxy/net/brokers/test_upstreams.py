@@ -28,10 +28,9 @@ from proxy.schema.addresses import Address
 from proxy.wire.dialects import Dialect
 from proxy.wire.keys import API_VERSIONS, METADATA
 from tests.proxy.net.cluster import Broker
-from tests.proxy.net.peers import HOST, deaf
+from tests.proxy.net.peers import HOST, NOWHERE, deaf
 from tests.proxy.net.relays import Listeners, settings
 
-NOWHERE = Address(HOST, 1)
 # of this machine, which no comparison of texts takes for 127.0.0.1
 SPELLINGS = pytest.mark.parametrize("host", ["localhost", "127.1", "0.0.0.0", "0", "::ffff:127.0.0.1"])
 ONE_PORT = {

@@ -21,12 +21,11 @@ from proxy.net.workers.parent import Parent
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
 from tests.proxy.net.cluster import Broker
-from tests.proxy.net.peers import HOST, PATIENCE
+from tests.proxy.net.peers import HOST, NOWHERE, PATIENCE
 from tests.proxy.net.relays import ANY, settings, whole
 from tests.proxy.net.threads import no_threads
 from tests.proxy.net.workers.scripted import KILLED, Worker
 
-NOWHERE = Address(HOST, 1)
 MOVED = [7, "moved.invalid", 9092]
 NEW = [7, "new.invalid", 9092]
 

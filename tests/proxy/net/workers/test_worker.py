@@ -21,16 +21,13 @@ from proxy.net.workers.channel import ChannelMessage, channel_pair
 from proxy.net.workers.job import Job, dump_settings
 from proxy.net.workers.worker import Worker
 from proxy.schema.addresses import Address
-from proxy.wire import catalog
-from proxy.wire.framing import framed
 from proxy.wire.keys import METADATA
-from tests.proxy.net.cluster import PING, Broker, ping
+from tests.proxy.net.cluster import ASK_METADATA, PING, Broker, ping
 from tests.proxy.net.peers import HOST, PATIENCE, Peer
 from tests.proxy.net.relays import Watcher, settings, whole
 from tests.proxy.net.threads import no_threads
 from tests.proxy.rewrite.responses import read
 
-ASK_METADATA = framed(catalog.encode_request(METADATA, 12, 77, "tests", {}))
 NUMBER, SLOT = 3, 1
 
 
