@@ -29,7 +29,7 @@ class Api(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Kafka's name of it, such as `Fetch`."""
+        """Kafka's name of the api, such as `Fetch`."""
         return self.request.api
 
 
@@ -43,13 +43,13 @@ INT16 = range(-(1 << 15), 1 << 15)
 
 
 def checked(number: int, what: str) -> None:
-    """Whether it can be an api key or a version on the wire: else whoever asks has mistaken something for one.
+    """Raises an error unless `number` can be an api key or a version on the wire. `what` names it in errors.
 
-    Errors: TypeError for what is no integer (and for a bool), Malformed beyond an int16.
+    Errors: TypeError for anything but an integer (a bool is none), Malformed beyond an int16.
     """
     if isinstance(number, bool) or not hasattr(number, "__index__"):
-        named = f": api_key({number!r}) tells it" if isinstance(number, str) and what == API_KEY else ""
-        raise TypeError(f"{what} is a number, not {number!r}{named}")
+        hint = f": api_key({number!r}) tells it" if isinstance(number, str) and what == API_KEY else ""
+        raise TypeError(f"{what} is a number, not {number!r}{hint}")
     if index(number) not in INT16:
         raise Malformed(f"{what} is an int16, which {number} is not")
 
@@ -57,7 +57,7 @@ def checked(number: int, what: str) -> None:
 # typed: a bool equals 0 or 1
 @lru_cache(maxsize=None, typed=True)
 def api(key: int) -> Api | None:
-    """None where the catalog lacks the key. Errors: TypeError, Malformed for what can be no key."""
+    """The api's messages; None if the catalog lacks the key. Errors: as `checked`."""
     checked(key, API_KEY)
     name = _names().get(key)
     if name is None:
@@ -67,9 +67,9 @@ def api(key: int) -> Api | None:
 
 
 def message(kind: MessageKind, key: int) -> Message | None:
-    """The request's or the response's schema; None where the catalog lacks the key.
+    """The request's or the response's schema; None if the catalog lacks the key.
 
-    Errors: ValueError for another kind, and as `api`.
+    Errors: ValueError for an unknown kind, and as `checked`.
     """
     if kind not in KINDS:
         raise ValueError(f"a message of an api is a request or a response, not {kind!r}")
@@ -105,22 +105,22 @@ def versions(key: int) -> range:
 
 
 def known(key: int, version: int) -> bool:
-    """Whether the catalog has that version of that api. Errors: TypeError, Malformed for what can be neither."""
+    """True if the catalog has this version of this api. Errors: as `checked`, for the version."""
     checked(version, API_VERSION)
     return version in versions(key)
 
 
 @cache
 def first_flexible(key: int) -> int:
-    """The first version with compact lengths and tags; beyond all versions where none has or the key is unknown."""
+    """The first version with compact lengths and tags; beyond all versions if there is none or the key is unknown."""
     found = api(key)
     return found.request.flexible.start if found and found.request.flexible else 1 << 15
 
 
 def is_flexible(key: int, version: int) -> bool:
-    """Whether that version has compact lengths and tags: true for versions newer than the catalog too.
+    """True if this version has compact lengths and tags. Versions newer than the catalog are flexible if its last is.
 
-    Errors: TypeError, Malformed for what can be no key.
+    Errors: as `checked`, for the key.
     """
     checked(key, API_KEY)
     return version >= first_flexible(key)

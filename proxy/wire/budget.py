@@ -1,27 +1,27 @@
-"""How much may be made of bytes that somebody else wrote.
+"""Limits on the memory and the text that bytes from outside may be turned into.
 
 A frame of a few bytes may say that it unfolds to gigabytes, holds millions of empty values, or takes a thousand lines
-to print. Limits of single things don't help: a command meets many. So whoever reads on somebody's behalf has one
-`Budget` for all that is made: a command for what it shows, a task for what it holds at a time, a call of this library
-where nobody hands one in. It has three allowances of so many bytes each, so that what was unfolded can still be
+to print. A limit on each frame does not help, because a command reads many. So each command has one `Budget` for
+everything that it shows, each Spark task one for what it holds at a time, and a call of this library a new one
+unless the caller passes one. A budget has three allowances of equal size, so that unfolded data can still be
 decoded and printed when nothing more can be unfolded:
 
     unfolded  what compressed data unfolds to
     values    what decoded values take in memory: an estimate (`compile/costs.py` has the prices)
     text      what is printed of them
 
-What would take more raises `OverBudget`, and so does everything that comes after it: an allowance that was exceeded
+Taking more than is left raises `OverBudget`, and so does every later attempt: an allowance that was exceeded
 once has nothing left, so that a thousand bombs cost no more than one.
 """
 
 from proxy.wire.errors import OverBudget, in_bytes
 
-# Ten times what the values of the largest messages take that clusters really send: the metadata of 100,000 partitions.
+# Ten times the values of the largest messages that real clusters send: the metadata of 100,000 partitions.
 DEFAULT_BUDGET = 1 << 30
 
 
 class Allowance:
-    """So many bytes of one kind. `making`: what is done when they are taken, as sentences say it."""
+    """A number of bytes that may be taken. `making`: the activity that takes them, as errors name it."""
 
     __slots__ = ("is_used_up", "left", "making", "size")
 
@@ -30,12 +30,12 @@ class Allowance:
         self.is_used_up = False
 
     def take(self, size: int) -> None:
-        """Errors: OverBudget where less than that is left, now and ever after."""
+        """Takes `size` bytes. Errors: OverBudget if fewer are left, and at every later call."""
         if not self.allows(size):
             raise OverBudget(f"{self.making} makes more than {in_bytes(self.size)}")
 
     def allows(self, size: int) -> bool:
-        """Takes `size` bytes if so many are left; otherwise nothing is left from now on."""
+        """True if `size` bytes were left, and takes them. Otherwise the allowance is used up for good."""
         if size > self.left:
             self.exhaust()
         if self.is_used_up:
@@ -44,16 +44,16 @@ class Allowance:
         return True
 
     def give_back(self, size: int) -> None:
-        """Of what was taken, `size` bytes are not there any more."""
+        """Returns `size` bytes to the allowance, because the memory was freed."""
         self.left += size
 
     def exhaust(self) -> None:
-        """More is wanted than is left: nothing is left from now on."""
+        """Uses up the allowance for good."""
         self.left, self.is_used_up = 0, True
 
 
 class Budget:
-    """What may be made of foreign bytes in all: `size` bytes of each kind."""
+    """The three allowances, of `size` bytes each."""
 
     __slots__ = ("size", "text", "unfolded", "values")
 
@@ -65,12 +65,12 @@ class Budget:
 
     @property
     def used_up(self) -> list[str]:
-        """What would have made more than there was; empty where all has been made."""
+        """The activities whose allowance was exceeded."""
         return [one.making for one in (self.unfolded, self.values, self.text) if one.is_used_up]
 
 
 class _Free(Allowance):
-    """Takes nothing from anywhere: of what is bounded otherwise."""
+    """An allowance without a limit, for memory that is bounded otherwise."""
 
     def allows(self, size: int) -> bool:
         return True
@@ -80,5 +80,5 @@ FREE = _Free("nothing", 0)
 
 
 def of_a_batch(limit: int) -> Allowance:
-    """What a batch that is read without a budget may unfold to."""
+    """The allowance of a batch that is read without a budget."""
     return Allowance("unfolding", limit)

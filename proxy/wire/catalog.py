@@ -62,10 +62,10 @@ __all__ = [
 Values = dict[str, Any]
 Spans = dict[str, list[tuple[Any, int, int]]]
 Spend = Callable[[int], None]
-# what a pickle holds: a function and its arguments
-Again = tuple[Callable[..., "Codec"], tuple[Any, ...]]
-# more than there are messages; a peer that asks for all of 2**32 keys and versions fills no memory
-MOST_CACHED = 4096
+# a module's function and its arguments, which a pickle of the codec holds
+Recipe = tuple[Callable[..., "Codec"], tuple[Any, ...]]
+# more than there are messages, and a bound: a peer can send 2**32 combinations of key and version
+CACHE_SIZE = 4096
 SECRET_MARKS = frozenset(MASKED)
 
 # version 0 of an ApiVersions response: error code, number of elements, and so many elements up to its end
@@ -76,8 +76,7 @@ _OFFERS, _OFFER_BYTES = Struct(">hi"), 6
 class UnknownMessage:
     """A frame whose api or version the catalog lacks: a value, not an error.
 
-    `body` is its body's offset. An unknown api's head is taken to have no tags; what stands before them is the same in
-    all forms of a head. A response has no client id.
+    `body` is the offset of the body; the head of an unknown api is taken to have no tags. A response has no client id.
     """
 
     kind: MessageKind
@@ -97,7 +96,7 @@ class Walk:
         next(pieces)
 
     def feed(self, chunk: Buffer) -> int | None:
-        """The offset in `chunk` where the field begins (len(chunk) if with the next one's first byte); None: feed on.
+        """The offset in `chunk` where the field begins: len(chunk) if at the next chunk's first byte. None: feed on.
 
         Errors: Malformed, its offset counted over all chunks; ValueError once the walk has answered.
         """
@@ -113,7 +112,7 @@ class Walk:
 
 
 class Search:
-    """Looks for the secrets in a frame, with its length, that arrives in pieces. Keeps no bytes but a setting's name.
+    """Searches a frame that arrives in pieces, its length included, for secrets. Keeps no bytes but a setting's name.
 
     `base`: how many bytes came before the newest piece.
     """
@@ -128,9 +127,9 @@ class Search:
         next(self._pieces)
 
     def feed(self, piece: Buffer) -> None:
-        """The next piece.
+        """Searches the next piece.
 
-        Errors: Malformed, where it can't be that message, or has more in it than the message: bytes, or tagged fields.
+        Errors: Malformed if the frame can't be that message, or holds more: bytes behind it, or unknown tagged fields.
         """
         self.base, self._fed = self._fed, self._fed + len(piece)
         try:
@@ -141,14 +140,14 @@ class Search:
         except WireError as fault:
             raise Malformed(fault.reason, api=self._api, version=self._version) from None
         if self._end is not None and self._end < self._fed:
-            raise Malformed("more than its message is in it", api=self._api, version=self._version, offset=self._end)
+            raise Malformed("bytes follow the message", api=self._api, version=self._version, offset=self._end)
 
     def __len__(self) -> int:
-        """How many values have been found so far."""
+        """The number of values found so far."""
         return len(self._found)
 
     def found(self) -> list[tuple[int, int]]:
-        """Start and stop of each value that is to be hidden, in wire order. Errors: Truncated, if it is not whole."""
+        """(start, stop) of each value to hide, in wire order. Errors: Truncated if the frame is not whole."""
         if self._end is None:
             raise Truncated("the bytes end before the message does", api=self._api, version=self._version)
         return self._found
@@ -157,13 +156,13 @@ class Search:
 class Codec:
     """The functions of one message in one version. Get it from `codec()`; `message` is the schema.
 
-    It can be pickled: what is written down is how to get it again, and its functions are compiled where it is used.
+    A pickle holds only how to get the codec; its functions are compiled again in the process that loads it.
     """
 
-    def __init__(self, message: Message, version: int, again: Again | None = None):
-        """`again`: a function of a module and its arguments, which find this codec in any process."""
+    def __init__(self, message: Message, version: int, recipe: Recipe | None = None):
+        """`recipe`: how another process gets this codec."""
         self.message, self.version = message, version
-        self._again: Again = again or (Codec, (message, version))
+        self._recipe: Recipe = recipe or (Codec, (message, version))
         self._projections: dict[tuple[str, ...], Callable[[Buffer, int], Spans]] = {}
         self._counted_projections: dict[tuple[str, ...], Callable[[Buffer, int, Spend], Spans]] = {}
         self._walks: dict[tuple[str, int | None], Callable[[], Generator[int | None, Buffer, None]]] = {}
@@ -171,8 +170,8 @@ class Codec:
     def __repr__(self) -> str:
         return f"<Codec {self.message.name} v{self.version}>"
 
-    def __reduce__(self) -> Again:
-        return self._again
+    def __reduce__(self) -> Recipe:
+        return self._recipe
 
     @cached_property
     def _decode(self) -> Callable[[bytes, int], tuple[Values, int]]:
@@ -194,10 +193,9 @@ class Codec:
         """The body at `at` as plain values by Kafka's field names in snake_case, and the offset behind it.
 
         A uuid is 16 bytes, records are bytes. Tagged fields that the catalog doesn't know stand in their struct under
-        "_tags": {tag: bytes}. A tagged struct that is absent is one dict for all messages, which can be compared and
-        copied (the copy is a plain dict) but not changed.
+        "_tags": {tag: bytes}. All messages share one read-only dict for an absent tagged struct; its copies are plain.
 
-        `budget`: what the values are taken from; by default a new one of DEFAULT_BUDGET for this call.
+        `budget`: pays for the values; by default a new one of DEFAULT_BUDGET for this call.
 
         Errors: Truncated, Malformed, OverBudget.
         """
@@ -213,7 +211,7 @@ class Codec:
         values: Values = {}
         try:
             with naming(self.message.api, self.version, at):
-                # the bytes themselves stand in some value
+                # the values hold the bytes themselves
                 allowance.take(max(0, len(data) - at))
             return values, self._decode_counted(data, at, allowance.take, values)
         except OverBudget as error:
@@ -224,8 +222,8 @@ class Codec:
         """The function `find(buf, at)` -> {path: [(value, start, end), ...]}, in wire order.
 
         Paths are names joined by dots ("brokers.host"), flattened over arrays. `start` and `end` are offsets in `buf`
-        of what encodes the value, its length included. "tags" is the body's own tag buffer (list of TagSpan). Reading
-        stops behind the last asked field.
+        of the encoded value, its length included. "tags" is the body's own tag buffer (list of TagSpan). Reading
+        stops behind the last of the fields.
 
         Errors: ValueError for a path that no version has; TypeError for one path alone; the function raises Truncated,
         Malformed.
@@ -239,11 +237,11 @@ class Codec:
         return find
 
     def project_within(self, paths: tuple[str, ...]) -> Callable[[Buffer, int, Spend], Spans]:
-        """The same as a function of three: the last one is told what each value takes, and raises if it is too much."""
+        """`project` as `find(buf, at, spend)`: calls `spend` with each value's price; `spend` may raise."""
         find = self._counted_projections.get(paths)
         if find is None:
-            made = projector(self.message, self.version, paths, counted=True)
-            find = self._counted_projections[paths] = made
+            find = projector(self.message, self.version, paths, counted=True)
+            self._counted_projections[paths] = find
         return find
 
     def walk(self, stop: str) -> Walk:
@@ -260,23 +258,22 @@ class Codec:
         return searcher(self.message, self.version, header_of(key, self.version))
 
     def search(self) -> Search:
-        """A search for the secrets in one frame of this message, which is a request or a response."""
+        """A search for the secrets in one frame of this request or response."""
         return Search(self._search, self.message.api, self.version)
 
     def walk_behind(self, header: int | None, stop: str) -> Walk:
-        """The same behind a response's head of that header version (0 or 1)."""
+        """A walk over a response frame, whose head has this header version (0 or 1), up to `stop`. None: body only."""
         begin = self._walks.get((stop, header))
         if begin is None:
             begin = self._walks[stop, header] = walker(self.message, self.version, stop, header)
         return Walk(begin(), self.message.api, self.version)
 
 
-@lru_cache(MOST_CACHED, typed=True)
+@lru_cache(CACHE_SIZE, typed=True)
 def codec(kind: MessageKind, key: int, version: int) -> Codec | None:
-    """The functions of that message; None where the catalog lacks the api or the version.
+    """The codec of that message; None if the catalog lacks the api or the version.
 
-    Errors: TypeError for a key or a version that is no integer, Malformed for one that is no int16; ValueError for
-    another kind.
+    Errors: TypeError for a key or version that is no integer, Malformed beyond an int16, ValueError for a wrong kind.
     """
     message = _apis.message(kind, key)
     checked(version, API_VERSION)
@@ -286,10 +283,10 @@ def codec(kind: MessageKind, key: int, version: int) -> Codec | None:
 
 
 def codec_of_response(frame: Buffer, key: int, version: int) -> Codec | None:
-    """The functions that read the response in `frame` to a request of that version; None as for `codec`.
+    """The codec that reads `frame`, a response to a request of that version; None as for `codec`.
 
-    They are those of the request's version, but for a broker's refusal of an ApiVersions request that is newer than it
-    knows: error 35 comes with version 0's body (KIP-511).
+    A broker refuses an ApiVersions request of a version that it doesn't know with error 35 and version 0's body
+    (KIP-511). Every other response has its request's version.
     """
     return codec("response", key, 0 if key == API_VERSIONS and _is_refusal(frame) else version)
 
@@ -313,7 +310,7 @@ def walk_response(key: int, version: int, stop: str) -> Walk:
 
 
 def decode_request(frame: Buffer, *, budget: Budget | None = None) -> tuple[RequestHead, Values] | UnknownMessage:
-    """Head and body of a request (the frame without its 4-byte length), the body as `Codec.decode` tells it.
+    """Head and body of a request (the frame without its 4-byte length), the body as `Codec.decode` returns it.
 
     Bytes behind the body are not looked at. Errors: Truncated, Malformed, OverBudget.
     """
@@ -351,20 +348,20 @@ def encode_response(key: int, version: int, correlation_id: int, values: Mapping
 
 
 def must(kind: MessageKind, key: int, version: int) -> Codec:
-    """The same. Errors: as for `codec`; ValueError for a message the catalog lacks."""
+    """The codec of that message. Errors: as for `codec`; ValueError for a message the catalog lacks."""
     found = codec(kind, key, version)
     if found is None:
         raise ValueError(f"no {kind} of api {key} version {version} in the catalog")
     return found
 
 
-@lru_cache(MOST_CACHED, typed=True)
+@lru_cache(CACHE_SIZE, typed=True)
 def marked(kind: MessageKind, key: int, version: int, *marks: str) -> tuple[str, ...]:
-    """The paths of this version's fields that carry one of the marks, as they are declared; () for an unknown message.
+    """The paths of this version's fields that carry one of the marks, in declared order; () for an unknown message.
 
     Marks are those of `messages/README.md`: "node_id", "topic_name", "topic_id", "group_id", "address", "secret", ...
 
-    Errors: ValueError for any other.
+    Errors: ValueError for an unknown mark.
     """
     if not MARKS.issuperset(marks):
         raise ValueError(f"{', '.join(set(marks) - MARKS)}: marks are {', '.join(sorted(MARKS))}")
@@ -382,11 +379,11 @@ def _marked(fields: tuple[Field, ...], version: int, marks: frozenset[str], abov
 
 
 def secrets(kind: MessageKind, key: int, version: int) -> tuple[str, ...]:
-    """The paths that no capture may keep: credentials, and config values, which may be some. () for most messages."""
+    """The paths that no capture may keep: credentials, and config values, which may be credentials. Mostly ()."""
     return marked(kind, key, version, *MASKED)
 
 
-@lru_cache(MOST_CACHED)
+@lru_cache(CACHE_SIZE)
 def may_hold_secrets(kind: MessageKind, key: int) -> bool:
-    """Whether any version of that message has such a path: what decides for frames that can't be read."""
+    """True if any version of the message has secrets: decides for frames that can't be read."""
     return any(secrets(kind, key, version) for version in versions(key))

@@ -1,12 +1,12 @@
-"""Kafka's two languages. They share nothing but the length in front of a frame, and no frame says which one it is in:
-whoever opens a connection knows it.
+"""Kafka's two protocols. They share nothing but the length in front of a frame. No frame says which one it is in; a
+setting does, for all connections of a cluster.
 """
 
 from enum import StrEnum
 
 
 class Dialect(StrEnum):
-    """What a connection speaks. The value is that of the setting, and of the capture's column."""
+    """The protocol that a connection speaks. The value is that of the setting, and of the capture's column."""
 
     # every version from 0.8 on
     KAFKA = "kafka"

@@ -1,7 +1,7 @@
-"""Kafka's error codes: what the number in an `error_code` field is called, and whether a client may simply try again.
+"""Kafka's error codes: the name of each, and whether a client may retry.
 
 A table that a person can read, one code a line, in Kafka's own names. Codes never change their meaning; new ones are
-added at the end. A code that is not here is a broker newer than this table: it keeps its number as its name.
+added at the end. A code that is not here comes from a broker newer than this table; its name is its number.
 
 Source: Kafka's `org.apache.kafka.common.protocol.Errors` (trunk of August 2026; retriable: the exception is a
 `RetriableException`).
@@ -152,12 +152,12 @@ TABLE = """
  136 CONTROLLER_ID_NOT_REGISTERED
 """
 
-# what a broker says to an ApiVersions request of a version that it lacks; version 0's body follows (KIP-511)
+# the answer to an ApiVersions request of a version that the broker lacks; version 0's body follows (KIP-511)
 UNSUPPORTED_VERSION = 35
 
 
 class KafkaError(NamedTuple):
-    """One error code: its number, Kafka's name for it, and whether the client is told to try again."""
+    """One error code: its number, Kafka's name for it, and whether clients may retry."""
 
     code: int
     name: str
@@ -173,7 +173,7 @@ ERRORS = {error.code: error for error in map(_read, TABLE.strip().splitlines())}
 
 
 def is_error_code(name: str) -> bool:
-    """Whether a field of that name holds an error code."""
+    """True if a field of that name holds an error code."""
     return name.endswith("error_code")
 
 

@@ -1,6 +1,6 @@
 """What each of Kafka's error codes means, in the words of Kafka's own exceptions: the text that a Java client logs.
 
-A table that a person can read: a code, its text, and lines of it that go on. Not imported with `proxy.wire`.
+A table that a person can read: a code and its text, which may take several lines. Not imported with `proxy.wire`.
 
 Source: Kafka's `org.apache.kafka.common.protocol.Errors` (4.4.0).
 """
@@ -179,5 +179,5 @@ def _messages() -> dict[int, str]:
 
 
 def error_message(code: int) -> str:
-    """Kafka's sentence about it; none for 0, and for a code that the table lacks."""
+    """Kafka's sentence about this code; "" for 0, and for a code that the table lacks."""
     return _messages().get(code, "")

@@ -1,12 +1,12 @@
-"""Where a response says what went wrong: every error code inside its body, read without decoding the rest.
+"""Error codes of a response: every one inside its body, read without decoding the rest.
 
-A projection over the paths that the message language names `..error_code`: it steps over records and never builds a
-value that nobody asked for. The same function serves Spark's executors and `kafka-wiretap inspect`.
+The codes are found by a projection over the paths that end in `error_code`; records and other values are stepped over.
+One function serves Spark's executors and `kafka-wiretap inspect`.
 
-What is masked is zeros, and a zero is also "no error" and "no elements". Where only values are masked, everything else
-still reads; a response masked from its body's start tells nothing.
+Masked bytes are zeros, and a zero also means "no error" and "no elements". If only values are masked, the codes can
+still be read; a response that is masked from its body's start has none.
 
-0.7's responses have their codes elsewhere, but these mean the same: the names of later versions serve for both.
+0.7's responses have their codes elsewhere. The codes mean what they mean in later versions.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ Projection = Callable[[Buffer, int, Callable[[int], None]], dict[str, list[tuple
 
 
 class Unread(StrEnum):
-    """Why nobody can tell whether a response holds errors. The value is that of columns and of JSON."""
+    """Why the error codes of a response are unknown. The value is that of columns and of JSON."""
 
-    MASKED = "masked"  # whole: it may hold a secret
+    MASKED = "masked"  # as a whole, because it may hold a secret
     UNKNOWN_VERSION = "unknown_version"  # or an unknown api
     MALFORMED = "malformed"
-    OVER_BUDGET = "over_budget"  # all its codes take more memory than the reader was told to use
-    # of frames that are not there as they were
+    OVER_BUDGET = "over_budget"  # the codes take more memory than the budget
+    # the capture lacks the frame, or a part of it
     OMITTED = "omitted"  # left out by a setting
-    CUT = "cut"  # it never came whole
-    TOO_LARGE = "too_large"  # larger than the reader was told to read
+    CUT = "cut"  # the connection ended within the frame
+    TOO_LARGE = "too_large"  # larger than the reader's limit
 
 
 def apis_with_errors(dialect: Dialect = Dialect.KAFKA) -> list[int]:
@@ -80,10 +80,10 @@ def error_codes(
     dialect: str = Dialect.KAFKA,
     budget: Budget | None = None,
 ) -> list[int] | Unread:
-    """The codes other than 0 in a response, in wire order within each path; one for each time it stands there.
+    """The codes other than 0 in a response, with repetitions, path by path, in wire order within each path.
 
-    `frame` is the whole response behind its length; `masked_from` the start of its first masked span, if it has any;
-    `budget` what the codes are taken from, by default a new one.
+    `frame`: the whole response behind its length. `masked_from`: the start of its first masked span. `budget`: pays for
+    the codes; by default a new one.
     """
     budget = budget or Budget()
     if dialect == Dialect.KAFKA_07:
@@ -103,11 +103,11 @@ def error_codes(
 
 
 def _codes_of_07(frame: Buffer, api_key: int, budget: Budget) -> list[int] | Unread:
-    asked = kafka07.RequestHead(0, api_key).type
-    if asked is None or not asked.awaits_response:
+    request_type = kafka07.RequestHead(0, api_key).type
+    if request_type is None or not request_type.awaits_response:
         return Unread.UNKNOWN_VERSION
     try:
-        codes = kafka07.error_codes(frame, asked, budget=budget)
+        codes = kafka07.error_codes(frame, request_type, budget=budget)
     except OverBudget:
         return Unread.OVER_BUDGET
     return Unread.MALFORMED if codes is None else codes

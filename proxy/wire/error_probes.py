@@ -1,11 +1,11 @@
-"""Error codes of responses while they pass: the first of them, in bounded time, for who counts and decodes nothing.
+"""Error codes of responses while they pass, found in bounded time, for counting them without decoding anything.
 
-A probe is that of one API and version. Where the only code stands at a fixed place, as in Heartbeat, a look there is
-all that it takes, and one for many equal frames in a row. Elsewhere a written function steps over what stands between
-the codes (`compile.prober`), `MOST_ELEMENTS` elements far. A frame that arrives in pieces is read as they come, and
-nothing of it is kept; how it is cut makes no difference to what is found.
+A probe serves one API and version. If the only code has a fixed offset, as in Heartbeat, a probe reads that offset
+alone, and once for many equal frames in a row. Other probes are generated functions that step from code to code
+(`compile.prober`), over at most `MOST_ELEMENTS` elements. A frame that arrives in pieces is probed piece by piece;
+no piece is kept, and the cuts don't change what is found.
 
-All codes of a frame that is there, however many they are, are found by `error_paths`.
+`error_paths` finds all codes of a whole frame, however many there are.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from proxy.wire import catalog
-from proxy.wire.catalog import MOST_CACHED, Codec
+from proxy.wire.catalog import CACHE_SIZE, Codec
 from proxy.wire.compile.layout import layout
 from proxy.wire.compile.prober import prober, prober_in_pieces
 from proxy.wire.error_codes import is_error_code
@@ -31,21 +31,21 @@ from proxy.wire.kafka07.probes import code_pieces
 from proxy.wire.keys import API_VERSIONS
 from proxy.wire.primitives import Buffer
 
-# so many take some 20 microseconds, less than all else that the proxy does with such a response
+# reading so many takes some 20 microseconds, less than the proxy's other work for such a response
 MOST_ELEMENTS = 64
 _CODE = Struct(">h")
 _read_code = _CODE.unpack_from
 
-# codes other than 0, and whether these are all of the frame
+# codes other than 0, and whether these are all of the frame's
 Answer = tuple[list[int], bool]
 Whole = Callable[[bytes, int, int], Answer]
 Pieces = Generator[Answer | None, Buffer, None]
 
 
 class FoundErrors(NamedTuple):
-    """What responses say: each of their codes other than 0, and how often it stands there.
+    """The error codes of some responses: code other than 0 -> number of occurrences.
 
-    beyond: how many responses have more elements than are looked at. malformed: how many can't be read.
+    beyond: the number of responses that have more elements than are read. malformed: of those that can't be read.
     """
 
     codes: Mapping[int, int] = MappingProxyType({})
@@ -53,13 +53,13 @@ class FoundErrors(NamedTuple):
     malformed: int = 0
 
 
-# every code is 0, as it nearly always is
+# every code is 0: nearly every response
 NOTHING = FoundErrors()
 MALFORMED = FoundErrors(malformed=1)
 
 
 class Functions(Protocol):
-    """What reads one frame, from its length on."""
+    """The two readers of one API and version. A frame begins with its length."""
 
     @property
     def whole(self) -> Whole:
@@ -77,7 +77,7 @@ class ErrorProbe:
         self._functions = functions
 
     def find(self, data: bytes, at: int, size: int, count: int = 1) -> FoundErrors:
-        """What `count` frames of `size` bytes say, their lengths included, that stand in a row from `data[at]` on."""
+        """The errors of `count` adjacent frames from `data[at]` on, each of `size` bytes, its length included."""
         codes: dict[int, int] = {}
         beyond = malformed = 0
         for start in range(at, at + size * count, size):
@@ -92,26 +92,26 @@ class ErrorProbe:
         return FoundErrors(codes, beyond, malformed) if codes or beyond or malformed else NOTHING
 
     def begin(self) -> ArrivingErrors:
-        """For a frame that comes in pieces."""
+        """Begins a frame that arrives in pieces."""
         return ArrivingErrors(self._functions.pieces())
 
 
 class FixedProbe(ErrorProbe):
-    """The only code stands `place` bytes behind the frame's start, where the header has no tags: Kafka knows none.
+    """Reads the only code at its fixed offset `place` in the frame, if the header has no tags (Kafka defines none).
 
     Args:
-        tags: where the header's tag buffer stands; None where it has none.
+        tags: the offset of the header's tag buffer; None if the header has none.
     """
 
     def __init__(self, functions: Functions, place: int, tags: int | None = None):
         super().__init__(functions)
         self._place, self._tags = place, tags
         self._start = place if tags is None else tags
-        # no tags, nobody throttled, no error
+        # no tags, no throttling, no error
         self._quiet = bytes(place + _CODE.size - self._start)
 
     def find(self, data: bytes, at: int, size: int, count: int = 1) -> FoundErrors:
-        """See `ErrorProbe`."""
+        """As `ErrorProbe.find`."""
         if size < self._place + _CODE.size:
             return super().find(data, at, size, count)
         if count == 1 and data.startswith(self._quiet, at + self._start):
@@ -122,7 +122,7 @@ class FixedProbe(ErrorProbe):
         return FoundErrors({code: count}) if code else NOTHING
 
     def _is_common(self, data: bytes, at: int, size: int, count: int) -> bool:
-        """Whether no header has tags, and all these frames have one code."""
+        """True if no header has tags, and all these frames have the same code."""
         place, end = at + self._place, at + size * count
         if self._tags is not None and any(data[at + self._tags : end : size]):
             return False
@@ -133,16 +133,16 @@ class FixedProbe(ErrorProbe):
 
 
 class ArrivingErrors:
-    """The error codes of one response, of which pieces come. `found`: what it says; settled at the frame's end."""
+    """The error codes of one response that arrives in pieces. `found` is final at the frame's end."""
 
     def __init__(self, pieces: Pieces):
         self._pieces: Pieces | None = pieces
-        # until the answer comes
+        # until the generator answers
         self.found = MALFORMED
         next(pieces)
 
     def feed(self, piece: Buffer) -> None:
-        """The next piece; nothing of it is kept."""
+        """Probes the next piece; keeps none of its bytes."""
         if self._pieces is None:
             return
         try:
@@ -155,26 +155,26 @@ class ArrivingErrors:
             self._pieces, self.found = None, FoundErrors(Counter(codes), not is_all)
 
 
-class _Written:
-    """Functions written from a message of the catalog when they are first called."""
+class _Generated:
+    """Readers of a message of the catalog, generated when first called."""
 
     def __init__(self, codec: Codec, header: int):
-        self._asked = codec.message, codec.version, header, MOST_ELEMENTS
+        self._arguments = codec.message, codec.version, header, MOST_ELEMENTS
 
     @cached_property
     def whole(self) -> Whole:
-        return prober(*self._asked)
+        return prober(*self._arguments)
 
     @cached_property
     def pieces(self) -> Callable[[], Pieces]:
-        return prober_in_pieces(*self._asked)
+        return prober_in_pieces(*self._arguments)
 
 
-class _Written07:
-    """Those of a request's type of 0.7."""
+class _Readers07:
+    """Readers of the responses to a request type of 0.7."""
 
-    def __init__(self, asked: RequestType):
-        self.pieces = partial(code_pieces, asked, MOST_ELEMENTS)
+    def __init__(self, request_type: RequestType):
+        self.pieces = partial(code_pieces, request_type, MOST_ELEMENTS)
 
     def whole(self, data: bytes, start: int, end: int) -> Answer:
         """The whole frame is its only piece."""
@@ -186,27 +186,27 @@ class _Written07:
         return answer
 
 
-@lru_cache(MOST_CACHED)
+@lru_cache(CACHE_SIZE)
 def error_probe(api_key: int, api_version: int | None) -> ErrorProbe | None:
-    """The probe of the responses to such requests, without a version to those of 0.7; None for an unknown one."""
+    """The probe of responses to such requests; None for an unknown request. Without a version: 0.7's."""
     if api_version is None:
         return _probe_07(RequestHead(0, api_key).type)
     if api_key == API_VERSIONS and not catalog.known(api_key, api_version):
-        # whoever does not know the version answers with that of version 0 (KIP-511)
+        # a broker that lacks the version answers in version 0 (KIP-511)
         api_version = 0
     codec = catalog.codec("response", api_key, api_version)
     return None if codec is None else _probe(codec, response_header_version(api_key, api_version))
 
 
-def _probe_07(asked: RequestType | None) -> ErrorProbe | None:
-    if asked is None or not asked.awaits_response:
+def _probe_07(request_type: RequestType | None) -> ErrorProbe | None:
+    if request_type is None or not request_type.awaits_response:
         return None
-    functions = _Written07(asked)
-    return ErrorProbe(functions) if asked is RequestType.MULTIFETCH else FixedProbe(functions, 4)
+    functions = _Readers07(request_type)
+    return ErrorProbe(functions) if request_type is RequestType.MULTIFETCH else FixedProbe(functions, 4)
 
 
 def _probe(codec: Codec, header: int) -> ErrorProbe:
-    functions = _Written(codec, header)
+    functions = _Generated(codec, header)
     place = _fixed_place(codec)
     if place is None:
         return ErrorProbe(functions)
@@ -215,7 +215,7 @@ def _probe(codec: Codec, header: int) -> ErrorProbe:
 
 
 def _fixed_place(codec: Codec) -> int | None:
-    """Where in the body its only code stands; None if there are others, or what stands before it varies in size."""
+    """The offset of the only code in the body; None if there are more, or a field before it varies in size."""
     place = 0
     for slot in layout(codec.message, codec.version).slots:
         if is_error_code(slot.name):

@@ -1,8 +1,7 @@
-"""What can be wrong with bytes: one family, so that a caller catches one name.
+"""Errors of bytes that are no valid message: one family, so that a caller catches one name.
 
-The peer is at fault, never the caller: whoever reads a frame catches `WireError` and decides (forward it opaque,
-close the connection). Each error names the message, its version and the offset in the buffer as far as they are
-known.
+The peer is at fault, never the caller. The caller catches `WireError` and decides: forward the frame opaque, or close
+the connection. Each error names the message, its version and the offset in the buffer as far as they are known.
 """
 
 from collections.abc import Iterator
@@ -11,9 +10,7 @@ from typing import Any
 
 
 class WireError(ValueError):
-    """Bytes and message don't fit. `offset` counts from the start of the buffer that was read; None where encoding
-    failed.
-    """
+    """Bytes and message don't fit. `offset` is that in the buffer that was read; None if encoding failed."""
 
     def __init__(self, reason: str, *, api: str | None = None, version: int | None = None, offset: int | None = None):
         super().__init__(reason)
@@ -38,9 +35,9 @@ class Malformed(WireError):
 
 
 class OverBudget(WireError):
-    """The bytes may well be that message, but what they come to is more than a `Budget` allows, or a limit.
+    """The message would take more memory or text than a `Budget` or a limit allows.
 
-    `values`: what of a body had been decoded by then; None where that is nothing, or no body.
+    `values`: the part of a body that had been decoded by then, if any.
     """
 
     values: dict[str, Any] | None = None
@@ -53,9 +50,9 @@ def in_bytes(size: int) -> str:
 
 @contextmanager
 def naming(api: str, version: int | None = None, offset: int | None = None) -> Iterator[None]:
-    """Errors raised within, by what knows bytes and no messages, get the message's name and version.
+    """Adds the message's name and version to errors raised within, where they lack them.
 
-    `offset`: for those that don't know where they are.
+    `offset`: for errors without one.
     """
     try:
         yield

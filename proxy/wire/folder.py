@@ -13,7 +13,7 @@ HERE = os.path.dirname(__file__)
 
 
 class Folder:
-    """The `.kafka` files of one folder of this room. `path` is where it lies, in the zip too."""
+    """The `.kafka` files of one folder of this room. `path` is the folder's, in the zip too."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -21,12 +21,12 @@ class Folder:
         self.path = os.path.join(HERE, name)
 
     def names(self) -> list[str]:
-        """The names of its files, sorted."""
+        """The names of the folder's files, sorted."""
         found = os.listdir(self.path) if os.path.isdir(self.path) else [one.name for one in self._zipped().iterdir()]
         return sorted(name for name in found if name.endswith(".kafka"))
 
     def text(self, name: str) -> str:
-        """What stands in the file of that name."""
+        """The text of the file of that name."""
         if os.path.isdir(self.path):
             with open(os.path.join(self.path, name), encoding="utf-8") as file:
                 return file.read()

@@ -1,7 +1,7 @@
 """Frames: a 4-byte big-endian length, and that many bytes.
 
-What precedes the body is read here only as far as every API and version has it alike: length, api key and version
-in one 32-bit word, correlation id. Longer heads are `headers.py`'s. Source: Kafka's protocol guide, "Request and
+Describes only the part of a head that all APIs and versions share: length, api key and version in one 32-bit word,
+correlation id. `headers.py` reads whole heads. Source: Kafka's protocol guide, "Request and
 response headers"; broker limit `socket.request.max.bytes`.
 """
 

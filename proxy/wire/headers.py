@@ -1,15 +1,14 @@
-"""What stands before a body: api, version, correlation id, client id.
+"""The heads of requests and responses: api, version, correlation id, client id.
 
 Which header version goes with which message version is a rule, not data in the frame:
 
     request   v0  ControlledShutdown v0 only (correlation id, no client id)
               v1  versions that are not flexible, and unknown apis
               v2  flexible versions: v1 and a tag buffer; the client id keeps its int16 length
-    response  v0  versions that are not flexible, and ApiVersions in all versions (a client reads it before it knows
-    any)
+    response  v0  versions that are not flexible, and ApiVersions in all versions (clients read it before they know any)
               v1  flexible versions: v0 and a tag buffer
 
-Tags of a header are stepped over: Kafka knows none. Source: Kafka's protocol guide, KIP-482, KIP-511.
+Tags of a header are stepped over: Kafka defines none. Source: Kafka's protocol guide, KIP-482, KIP-511.
 """
 
 from collections.abc import Callable
@@ -107,7 +106,7 @@ def _no_client_id(api_key: int, api_version: int, size: int, end: int) -> WireEr
 
 
 def _named(api_key: int) -> str:
-    """What errors call it."""
+    """The api's name in errors."""
     return api_name(api_key) or f"api {api_key}"
 
 
@@ -135,8 +134,7 @@ def response_head(frame: Buffer, api_key: int, api_version: int) -> ResponseHead
 def write_request_head(api_key: int, api_version: int, correlation_id: int, client_id: str | None) -> bytes:
     """A request's head, without the frame's length.
 
-    Errors: Malformed for numbers out of range, and a client id that is no text, of more than 32767 bytes, or that UTF-8
-    can't hold.
+    Errors: Malformed for numbers out of range, and for a client id that is no text, too long, or not valid Unicode.
     """
     version = request_header_version(api_key, api_version)
     try:

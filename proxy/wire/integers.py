@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class Encoding(StrEnum):
-    """How an integer is written: in as many bytes as its type is wide, or in groups of 7 bits."""
+    """The encoding of an integer: all bytes of its width, or groups of 7 bits."""
 
     FIXED = "fixed"  # big-endian
     SIGNED = "signed"  # zigzag: small numbers on both sides of 0 are short
@@ -20,7 +20,7 @@ class Encoding(StrEnum):
 
 
 class Integer(NamedTuple):
-    """A width in bits (16, 32 or 64 where it is not fixed) and an encoding."""
+    """A width in bits (16, 32 or 64 unless the encoding is fixed) and an encoding."""
 
     bits: int
     encoding: Encoding
@@ -32,7 +32,7 @@ class Integer(NamedTuple):
 
     @property
     def most_bytes(self) -> int:
-        """Of the longest value."""
+        """Bytes of the longest value."""
         return self.bits // 8 if self.encoding is Encoding.FIXED else -(-self.bits // 7)
 
 
@@ -44,7 +44,7 @@ INTEGERS = {one.name: one for one in (Integer(bits, encoding) for encoding in En
 INTEGERS["int8"] = Integer(8, Encoding.FIXED)
 VARINT_TYPES = tuple(name for name, one in INTEGERS.items() if one.encoding is not Encoding.FIXED)
 
-# What the second form calls them: "unsigned32" -> width and encoding.
+# The names of the document's second form: "unsigned32" -> width and encoding.
 ENCODINGS = {f"{one.encoding}{one.bits}": one for one in INTEGERS.values() if one.bits in WIDTHS}
 
 

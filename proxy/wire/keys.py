@@ -1,6 +1,6 @@
 """The keys of the APIs that code names: Kafka's own names for them, each declared here alone.
 
-All keys there are, with their messages, are the catalog's (`apis.py`).
+`apis.py` knows all keys, with their messages.
 """
 
 PRODUCE = 0

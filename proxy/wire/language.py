@@ -1,7 +1,7 @@
 """The message language: the text of a `.kafka` file -> frozen `Message` and `Field` values.
 
 Knows the grammar and what Kafka allows, never bytes. `messages/README.md` teaches the language; this module is its
-only reader. Every rule is checked here, with the line's number, so that the compiler can trust what it gets. Versions
+only reader. Every rule is checked here, with the line's number, so that the compiler can trust the values. Versions
 are `range` values; an open end ("9+") reaches to OPEN_END, so that a version newer than this catalog still counts as
 flexible.
 """
@@ -30,7 +30,7 @@ SchemaKind = Literal["request", "response", "data"]
 
 
 class LanguageError(ValueError):
-    """A line that breaks the language; whoever wrote the message file is at fault."""
+    """A line that breaks the language; the message file's author is at fault."""
 
     def __init__(self, line: int, reason: str):
         super().__init__(f"line {line}: {reason}")
@@ -39,10 +39,10 @@ class LanguageError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field. `type` is as written, without "?": "int32", "[]int32", "[]" (structs), "{}" (a struct).
+    """A field. `type` is as written, without "?": "int32", "[]int32", "[]" (structs), "{}" (a struct).
 
-    Of an integer whose type depends on the version, `types` are (versions, type) in ascending order, and `type` is the
-    fixed one that holds the values of all of them.
+    If an integer's type depends on the version, `types` are (versions, type) in ascending order, and `type` is the
+    fixed type that holds the values of all of them.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Field:
 
     @property
     def is_array(self) -> bool:
-        """Whether it holds any number of elements."""
+        """True for an array."""
         return self.type.startswith("[]")
 
     @property
@@ -67,16 +67,16 @@ class Field:
         return "struct" if self.fields else self.type.removeprefix("[]")
 
     def element_at(self, version: int) -> str:
-        """The same in one version: how it is on the wire."""
+        """The type of the value or of the array's elements on the wire, in one version."""
         written = [type_.removeprefix("[]") for versions, type_ in self.types if version in versions]
         return written[0] if written else self.element
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One request, response or message of data in all its versions.
+    """A request, response or message of data in all its versions.
 
-    `key` is an api's, or a number that tells records of one kind of log apart; None where nothing numbers the message.
+    `key` is an api's, or the number of a type of record in one internal topic; None for a message without a number.
     """
 
     name: str
@@ -88,7 +88,7 @@ class Message:
 
     @property
     def api(self) -> str:
-        """The api's name: that of the message without its kind. A message of data stands for itself."""
+        """The api's name: the message's name without its kind. For a message of data, its own name."""
         return self.name.removesuffix("Request").removesuffix("Response")
 
 
@@ -206,21 +206,21 @@ def _field(line: _Line, body: list[_Line], block: _Block) -> Field:
     match = _FIELD.fullmatch(line.text)
     if not match:
         raise LanguageError(line.number, "a field is: name: type  v3+  tag 0  = -1  mark")
-    written = _written(match["rest"], line)
-    type_, versions, types = _typed(match["type"], written, block, line)
+    modifiers = _modifiers(match["rest"], line)
+    type_, versions, types = _typed(match["type"], modifiers, block, line)
     nullable = _versions(match["nullable"], line) if match["nullable"] else versions if match["null"] else NEVER
     inner = _inner(match, body, _Block(_overlap(versions, block.versions), block.flexible, block.structs), line)
     new = Field(
-        # The same object as the name in anybody's source: dicts find it without a look at its letters.
+        # Interned as names in source code are: dicts find the field by identity, without comparing letters.
         intern(match["name"]),
         type_ if not inner else "[]" if type_.startswith("[]") else "{}",
         versions,
         nullable,
-        written.tag,
-        _default(type_, [of for _, of in types] or [type_], written.default, line) if written.default else None,
-        written.default is not None,
+        modifiers.tag,
+        _default(type_, [of for _, of in types] or [type_], modifiers.default, line) if modifiers.default else None,
+        modifiers.default is not None,
         inner,
-        frozenset(written.marks),
+        frozenset(modifiers.marks),
         types,
     )
     _check(new, block, line)
@@ -242,8 +242,8 @@ def _inner(match: re.Match[str], body: list[_Line], block: _Block, line: _Line) 
 
 
 @dataclass(slots=True)
-class _Written:
-    """What stands behind a field's type, as text."""
+class _Modifiers:
+    """The modifiers behind a field's type, as text."""
 
     versions: str | None = None
     types: str = ""
@@ -253,8 +253,8 @@ class _Written:
     marks: list[str] = field(default_factory=list)
 
 
-def _written(rest: str, line: _Line) -> _Written:
-    found, at = _Written(), 0
+def _modifiers(rest: str, line: _Line) -> _Modifiers:
+    found, at = _Modifiers(), 0
     while at < len(rest):
         match = _MODIFIER.match(rest, at)
         if not match:
@@ -284,31 +284,31 @@ class _Typed(NamedTuple):
     types: tuple[tuple[range, str], ...] = ()
 
 
-def _typed(type_: str, written: _Written, block: _Block, line: _Line) -> _Typed:
-    """Both forms give the same: types by version, and one type with encodings by version."""
-    stated = _versions(written.versions, line) if written.versions else block.versions
-    changes = _changes(type_, stated, written, line)
+def _typed(type_: str, modifiers: _Modifiers, block: _Block, line: _Line) -> _Typed:
+    """Reads both forms: a type by version, or one type with encodings by version."""
+    stated = _versions(modifiers.versions, line) if modifiers.versions else block.versions
+    changes = _changes(type_, stated, modifiers, line)
     if not changes:
         return _Typed(type_, stated)
     _check_changes(changes, line)
     versions = range(changes[0][0].start, changes[-1][0].stop)
-    if written.encodings and (written.types or (written.versions and versions != stated)):
+    if modifiers.encodings and (modifiers.types or (modifiers.versions and versions != stated)):
         raise LanguageError(line.number, "a type by version, or one type in the versions of its encodings")
     array, elements = "[]" * type_.startswith("[]"), [of.removeprefix("[]") for _, of in changes]
     fixed = array + (widest(elements) if len(set(elements)) > 1 else elements[0])
-    if written.encodings and widest(elements) != type_.removeprefix("[]"):
+    if modifiers.encodings and widest(elements) != type_.removeprefix("[]"):
         raise LanguageError(line.number, f"no version has room for {type_}")
     return _Typed(fixed, versions, tuple(changes) if len(set(elements)) > 1 else ())
 
 
-def _changes(type_: str, stated: range, written: _Written, line: _Line) -> list[tuple[range, str]]:
-    """(versions, type) as they are written, in either form; [] where nothing is."""
-    if written.types:
-        later = [(_versions(since, line), of) for of, since in _CHANGE.findall(written.types)]
+def _changes(type_: str, stated: range, modifiers: _Modifiers, line: _Line) -> list[tuple[range, str]]:
+    """(versions, type) from either form, as written; [] if the type never changes."""
+    if modifiers.types:
+        later = [(_versions(since, line), of) for of, since in _CHANGE.findall(modifiers.types)]
         return [(stated, type_), *later]
     return [
         (_versions(since, line) if since else stated, _encoded(type_, name, line))
-        for name, since in _CHANGE.findall(written.encodings)
+        for name, since in _CHANGE.findall(modifiers.encodings)
     ]
 
 
@@ -323,7 +323,7 @@ def _encoded(type_: str, name: str, line: _Line) -> str:
 
 
 def _check_changes(changes: list[tuple[range, str]], line: _Line) -> None:
-    """Integers all of them, all arrays or none, and their versions follow each other."""
+    """All types are integers, or all arrays of integers, and their versions follow each other."""
     first = changes[0][1]
     for _, type_ in changes:
         if type_.removeprefix("[]") not in INTEGERS or type_.startswith("[]") != first.startswith("[]"):
@@ -355,7 +355,7 @@ def _overlap(one: range, other: range) -> range:
 
 
 def _check(new: Field, block: _Block, line: _Line) -> None:
-    """What Kafka's own generator refuses, and what this project's readers can't hold."""
+    """Refuses what Kafka's own generator refuses, and what this project's readers can't hold."""
     if new.name in RESERVED_NAMES:
         raise LanguageError(line.number, f"the name {new.name!r} is taken by the tag buffer")
     if not _overlap(new.versions, block.versions):

@@ -1,15 +1,15 @@
-"""Long polls: which requests a broker may keep waiting on purpose, and what an answer tells of whether it did.
+"""Long polls: requests whose answer a broker may delay on purpose, and whether an answer shows that it was delayed.
 
-Their latency says nothing of the broker's speed: a consumer at the end of a log asks to wait (`max_wait_ms`), a member
-that joins waits for the others. Only a Fetch whose data was there before it asked is work alone, and its answer shows
-that where it stops before the log's end. What a broker was asked to wait at most stands in the request.
+Their latency says nothing of the broker's speed: a consumer at the end of a log asks to wait (`max_wait_ms`), a joining
+member waits for the others. Only a Fetch that finds its data at once measures the broker's work, and the answer shows
+that: it stops before the log's end. The request holds the longest wait that it allows.
 
-    api                    what its answer shows
+    api                    what the answer shows
     Fetch                  full, tail, empty, error
-    ShareFetch             tail, empty, error: nothing there tells where the log ends
+    ShareFetch             tail, empty, error: the answer has no log end
     JoinGroup, SyncGroup   members: the others decide
 
-The dialect of 0.7 has no such requests.
+Kafka 0.7 has no long polls.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from proxy.wire.keys import FETCH, JOIN_GROUP, SHARE_FETCH, SYNC_GROUP
 from proxy.wire.primitives import Buffer
 
 LONG_POLLS = (FETCH, JOIN_GROUP, SYNC_GROUP, SHARE_FETCH)
-# the field of the request that says how long it may wait, the first that its version has
+# the request's field with the longest wait: the first of these that the version has
 _ALLOWED: dict[int, tuple[str, ...]] = {
     FETCH: ("max_wait_ms",),
     SHARE_FETCH: ("max_wait_ms",),
@@ -36,30 +36,30 @@ _ALLOWED: dict[int, tuple[str, ...]] = {
 
 _PARTITION = "responses.partitions."
 _ERRORS = ("error_code", _PARTITION + "error_code")
-# what tells of the log's end; the last two are there from version 4 on
+# the fields that give the log's end; the last two exist from version 4 on
 _ENDS = ("high_watermark", "last_stable_offset", "aborted_transactions")
 
 
 class Wait(StrEnum):
-    """What became of a request that may have waited. The value is that of columns and of JSON."""
+    """What the answer to a long poll shows of a wait. The value is that of columns and of JSON."""
 
-    FULL = "full"  # it stops before the end of what the reader may see: data was there, nothing was waited for
-    TAIL = "tail"  # records up to the end: they may have been waited for
+    FULL = "full"  # stops before the end of what the reader may see: the data was there, no wait
+    TAIL = "tail"  # records up to the log's end: maybe after a wait
     EMPTY = "empty"  # no records
     ERROR = "error"  # maybe after a wait
-    MEMBERS = "members"  # of a group: it waits for the others
-    INCLUDES_WAIT = "includes_wait"  # the answer is not there, or can't be read
+    MEMBERS = "members"  # a group's member waits for the others
+    INCLUDES_WAIT = "includes_wait"  # the answer is missing or can't be read
 
     @property
     def is_work(self) -> bool:
-        """Whether its latency is the broker's work alone."""
+        """True if the latency is the broker's work alone."""
         return self is Wait.FULL
 
 
 def waited(answer: Buffer, api_key: int, api_version: int | None, *, budget: Budget | None = None) -> Wait:
-    """What the response to a long poll shows; `answer` is the whole frame behind its length, with nothing masked.
+    """Reads the response to a long poll; `answer` is the whole frame behind its length, with nothing masked.
 
-    `budget`: what its values are taken from, by default a new one; a response that takes more can't be read.
+    `budget`: pays for the values; by default a new one. A response that exceeds it counts as unreadable.
     """
     if api_key in (JOIN_GROUP, SYNC_GROUP):
         return Wait.MEMBERS
@@ -75,7 +75,7 @@ def waited(answer: Buffer, api_key: int, api_version: int | None, *, budget: Bud
 
 
 def allowed_ms(request: Buffer, api_key: int, api_version: int | None) -> int | None:
-    """How long the request may wait, in milliseconds, as it says itself; None if it says nothing or can't be read."""
+    """The longest wait that the request allows, in milliseconds; None if it has none or can't be read."""
     project = None if api_version is None else _asked(api_key, api_version)
     if project is None:
         return None
@@ -83,8 +83,8 @@ def allowed_ms(request: Buffer, api_key: int, api_version: int | None) -> int | 
         found = project(request, request_head(request).body)
     except WireError:
         return None
-    told = [value for spans in found.values() for value, _, _ in spans]
-    return int(told[0]) if told else None
+    values = [value for spans in found.values() for value, _, _ in spans]
+    return int(values[0]) if values else None
 
 
 @cache
@@ -113,14 +113,14 @@ def _shown(found: dict[str, list[Any]]) -> Wait:
 
 
 def _ends(found: dict[str, list[Any]], partitions: int) -> Sequence[int | None]:
-    """Where each partition's log ends for this reader: who reads committed records alone is told of aborted ones."""
+    """The end of each partition's log for this reader; `aborted_transactions` is null for read_uncommitted."""
     watermarks = found.get(_PARTITION + "high_watermark")
     if not watermarks:
         return [None] * partitions
     stable, aborted = (found[_PARTITION + name] for name in _ENDS[1:])
     if not stable:
         return watermarks
-    # -1 is a broker that does not know the last stable offset
+    # -1: the broker does not know the last stable offset
     return [
         watermark if gone is None or end < 0 else end
         for watermark, end, gone in zip(watermarks, stable, aborted, strict=True)
@@ -128,6 +128,6 @@ def _ends(found: dict[str, list[Any]], partitions: int) -> Sequence[int | None]:
 
 
 def _stops_before(data: Buffer, end: int) -> bool:
-    """A batch that is cut goes on in the log. Errors: Malformed."""
+    """True if the log has more than `data`: later offsets, or the rest of a cut batch. Errors: Malformed."""
     last = max((batch.last_offset for batch in records.batches(data)), default=None)
     return records.partial(data) > 0 or (last is not None and last + 1 < end)

@@ -1,8 +1,8 @@
-"""Which settings' values are no secrets: those of topics and brokers that Kafka's own definitions know as no passwords.
+"""Settings whose values are no secrets: those of topics and brokers that Kafka's definitions do not type as passwords.
 
 Any other name may be a password's: a vendor's, a listener's (`listener.name.internal.ssl.key.password`), a mistake. So
-only these are ever shown, and where a broker says of a value whether it is sensitive, that counts too. The names are
-those of Kafka 2.8, 3.9, 4.3 and 4.4 together; a test compares them with the ConfigDefs in Kafka's jars.
+only these values are shown, and only if the broker doesn't call them sensitive. The names are those of Kafka 2.8, 3.9,
+4.3 and 4.4 together; a test compares them with the ConfigDefs in Kafka's jars.
 """
 
 _NAMES = """
@@ -149,5 +149,5 @@ PLAIN_SETTINGS = frozenset(_NAMES.split())
 
 
 def may_be_secret(name: str | None, is_sensitive: bool | None = None) -> bool:
-    """Whether the value of a setting must not be shown. `is_sensitive`: what the broker says of it; None: nothing."""
+    """True if the setting's value must not be shown. `is_sensitive`: the broker's flag, if it sent one."""
     return bool(is_sensitive) or name not in PLAIN_SETTINGS

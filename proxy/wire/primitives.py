@@ -67,7 +67,7 @@ def uvarint(value: int, width: int = 0) -> bytes:
 
 
 class TagSpan(NamedTuple):
-    """Where one tagged field stands: its number from `start`, its size from `size_start`, its bytes up to `end`."""
+    """The offsets of a tagged field: its number from `start`, its size from `size_start`, its bytes up to `end`."""
 
     tag: int
     start: int

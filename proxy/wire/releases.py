@@ -1,8 +1,8 @@
-"""Which versions of each api a release of Kafka has: what its own definitions say, requests and responses alike.
+"""The versions of each api in some releases of Kafka, by Kafka's own definitions; requests and responses alike.
 
-Four releases: the last one with ZooKeeper's apis and the old floors, one of 4.0 and one of 4.3, the newest. A test
-compares the table with their `kafka-clients` jars. What is not in them is not said: an api that stands in 3.9.2 may
-have come with any release before, and a version that is still in development counts as its release's.
+Four releases: the last one with ZooKeeper's apis and the old floors, one of 4.0, one of 4.3, and the newest. A test
+compares the table with their `kafka-clients` jars. The table does not say when an api came: one that 3.9.2 has may be
+older. Versions still in development are included.
 """
 
 from functools import cache
@@ -111,18 +111,18 @@ NONE = "-"
 
 
 def releases() -> tuple[str, ...]:
-    """The releases that the table tells of, ascending."""
+    """The releases in the table, ascending."""
     return tuple(TABLE.splitlines()[0].split())
 
 
 def versions_in(release: str, key: int) -> range:
     """The versions of that api that the release has; empty where it lacks the api, or the catalog does.
 
-    Errors: ValueError for a release that the table doesn't tell of; TypeError, Malformed for what can be no key.
+    Errors: ValueError for a release that the table lacks; as `apis.checked`, for the key.
     """
     checked(key, API_KEY)
     if release not in releases():
-        raise ValueError(f"releases that are told of are {', '.join(releases())}, not {release!r}")
+        raise ValueError(f"known releases are {', '.join(releases())}, not {release!r}")
     return _table()[release].get(key, range(0))
 
 

@@ -1,8 +1,8 @@
-"""Names that Kafka once had, and those that its protocol guide uses: each leads to today's.
+"""Kafka's former names, and those of its protocol guide: each leads to today's name.
 
-APIs kept their keys and errors their codes, but some changed their names. Names are found in any spelling: case, `_`,
-`-` and spaces say nothing, nor do `Request` and `Response` behind an API, and `Code` behind an error. Today's names
-lead to themselves.
+APIs kept their keys and errors their codes, but some changed their names. Any spelling is found: case, `_`, `-` and
+spaces are ignored, and so are the endings `Request` and `Response` of an API and `Code` of an error. Today's names lead
+to themselves.
 
 Sources: the protocol guide; `ApiKeys` and `Errors` of the releases from 0.8.2 to 3.9; 0.8's `RequestKeys` and
 `ErrorMapping` (a test compares them).
@@ -30,7 +30,7 @@ MESSAGES = {
     "ProtocolMetadata": "ConsumerProtocolSubscription",  # the guide
     "MemberAssignment": "ConsumerProtocolAssignment",  # the guide
 }
-ERRORS_ONCE = {
+FORMER_ERRORS = {
     "NoError": "NONE",
     "Unknown": "UNKNOWN_SERVER_ERROR",
     "InvalidMessage": "CORRUPT_MESSAGE",
@@ -52,22 +52,22 @@ ERRORS_ONCE = {
 
 
 def api_today(name: str) -> str | None:
-    """ "FindCoordinator" for "GroupCoordinator", "consumer_metadata_request" and itself; None for no API's name."""
+    """Today's name of an API: "FindCoordinator" for "consumer_metadata_request". None for no API's name."""
     return _found(name, _apis(), ("request", "response"))
 
 
 def message_today(name: str) -> str | None:
-    """The same for a message inside messages: "ConsumerProtocolAssignment" for "MemberAssignment"."""
+    """Today's name of an embedded message: "ConsumerProtocolAssignment" for "MemberAssignment"; or None."""
     return _found(name, _messages(), ())
 
 
 def error_today(name: str) -> str | None:
-    """The same for an error: "NOT_LEADER_OR_FOLLOWER" for "NotLeaderForPartitionCode"."""
+    """Today's name of an error: "NOT_LEADER_OR_FOLLOWER" for "NotLeaderForPartitionCode"; or None."""
     return _found(name, _errors(), ("code",))
 
 
 def plain(name: str) -> str:
-    """The name without what differs between spellings of it."""
+    """The name in lower case, without separators."""
     return name.lower().replace("_", "").replace("-", "").replace(" ", "")
 
 
@@ -76,8 +76,8 @@ def _found(name: str, known: Mapping[str, str], ends: tuple[str, ...]) -> str | 
     return next((known[one] for one in (wanted, *(wanted.removesuffix(end) for end in ends)) if one in known), None)
 
 
-def _by_plain_name(today: Iterable[str], once: Mapping[str, str]) -> dict[str, str]:
-    return {plain(name): now for name, now in ({name: name for name in today} | dict(once)).items()}
+def _by_plain_name(today: Iterable[str], former: Mapping[str, str]) -> dict[str, str]:
+    return {plain(name): now for name, now in ({name: name for name in today} | dict(former)).items()}
 
 
 @cache
@@ -92,4 +92,4 @@ def _messages() -> dict[str, str]:
 
 @cache
 def _errors() -> dict[str, str]:
-    return _by_plain_name((error.name for error in ERRORS.values()), ERRORS_ONCE)
+    return _by_plain_name((error.name for error in ERRORS.values()), FORMER_ERRORS)

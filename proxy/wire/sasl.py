@@ -1,7 +1,7 @@
-"""SASL tokens: what they are, whose login it is, and a text that may be shown to anybody.
+"""SASL tokens: the type of each, whose login it is, and a text without secrets.
 
-Knows the mechanisms' messages, never where a login begins or ends (that is the conversation's). Secrets go nowhere: no
-value of this module holds one, and its texts show only what is listed here as harmless; whatever else a peer writes is
+Knows the mechanisms' messages, not where a login begins or ends (`proxy.conversation` does). No value of this module
+holds a secret. Its texts show only the attributes listed here as harmless; everything else that a peer writes is
 masked. Nothing is verified: a name is what the client claims. Sources: RFC 4616 (PLAIN), RFC 5802 and 7677 (SCRAM),
 KIP-48 (SCRAM with delegation tokens), RFC 7628 (OAUTHBEARER), RFC 2743 (GSSAPI).
 
@@ -36,7 +36,7 @@ Sender = Literal["client", "server"]
 
 
 class TokenKind(Enum):
-    """What a token is."""
+    """The type of a token."""
 
     PLAIN = "PLAIN message"
     CLIENT_FIRST = "SCRAM client-first"
@@ -55,9 +55,9 @@ class TokenKind(Enum):
 class Token:
     """A token without its secrets.
 
-    `mechanism` is the one that was given, or else the one that was recognised, where the bytes tell. `principal` is
-    whose credentials they are: PLAIN's authcid, SCRAM's user name, the claim `sub` of an OAUTHBEARER token that is a
-    JWT. `authzid` is whom the client wants to act as. Both are None where the token has none that can be printed.
+    `mechanism` is the given one, or else the recognised one, or None. `principal` is the owner of the credentials:
+    PLAIN's authcid, SCRAM's user name, the claim `sub` of an OAUTHBEARER token that is a JWT. `authzid` is the user
+    that the client wants to act as. Both are None if the token has none that can be printed.
     """
 
     kind: TokenKind
@@ -68,7 +68,7 @@ class Token:
 
 
 def read(mechanism: str | None, token: Buffer, sender: Sender) -> Token:
-    """The token that `sender` sent. Without a mechanism it is recognised by its shape; in doubt it is opaque.
+    """Reads the token that `sender` sent. Without a mechanism, its shape decides; in doubt it is opaque.
 
     Errors: none, whatever the bytes are.
     """
@@ -82,14 +82,14 @@ def read(mechanism: str | None, token: Buffer, sender: Sender) -> Token:
 
 
 def principal(mechanism: str | None, token: Buffer) -> str | None:
-    """The name in a client's token, where the mechanism is known and shows it."""
+    """The name in a client's token; None if the mechanism is unknown or hides it."""
     return read(mechanism, token, "client").principal if mechanism else None
 
 
 def is_accepted(mechanism: str | None, token: Buffer) -> bool:
-    """Whether the login is over, and well, with this token of the server's, which came without an error.
+    """True if this token of the server's, which came without an error, ends the login successfully.
 
-    False for a mechanism whose tokens don't tell.
+    False for a mechanism whose tokens don't show that.
     """
     data = bytes(token)
     if mechanism is not None and mechanism.startswith("SCRAM-"):
@@ -108,7 +108,7 @@ def handshake_mechanism(frame: Buffer) -> str | None:
 
 
 class _Reader(NamedTuple):
-    """`mechanism` is what the shape alone tells: SCRAM's doesn't tell the hash."""
+    """`mechanism`: that which the token's shape shows; None for SCRAM, whose shape doesn't show the hash."""
 
     family: str
     sender: Sender
@@ -118,7 +118,7 @@ class _Reader(NamedTuple):
 
 
 def _readers(mechanism: str | None, sender: Sender) -> list["_Reader"]:
-    """Those to try in turn."""
+    """The readers to try in turn."""
     if mechanism is None:
         return [one._replace(read=one.recognise) for one in READERS if one.sender == sender]
     family = "SCRAM" if mechanism.startswith("SCRAM-") else mechanism
@@ -140,17 +140,17 @@ def _plain(data: bytes) -> Token | None:
 
 
 def _surely_plain(data: bytes) -> Token | None:
-    """Nothing but text, with a name and a password."""
+    """A PLAIN token that is printable, with a name and a password."""
     text = _text(data.replace(b"\0", b" "))
     found = _plain(data) if text is not None and text.isprintable() else None
     return found if found and found.principal and not data.endswith(b"\0") else None
 
 
-# the channel binding, and whom the client wants to act as
+# the channel binding, and the user that the client wants to act as
 _GS2_HEADER = r"(?P<binding>[ny]|p=[A-Za-z0-9.-]+),(?:a=(?P<authzid>[^,\x01]+))?,"
 _CLIENT_FIRST = re.compile(_GS2_HEADER + r"(?P<bare>n=.*)", re.DOTALL)
 _ATTRIBUTE = re.compile(r"([A-Za-z]+)=(.*)", re.DOTALL)
-# SCRAM's attributes that may be shown: iterations, a server's error, whether it is a delegation token. The name, too.
+# SCRAM's attributes that may be shown, besides the name: iterations, a server's error, the mark of a delegation token.
 HARMLESS = frozenset(["i", "e", "tokenauth"])
 
 
@@ -192,7 +192,7 @@ def _scram_server(data: bytes) -> Token | None:
 
 
 def _attributes(text: str) -> dict[str, str] | None:
-    """SCRAM's list of attributes, each of them once; None for anything else."""
+    """SCRAM's list of attributes without repetitions; None for anything else."""
     found = [_ATTRIBUTE.fullmatch(part) for part in text.split(",")]
     attributes = {one[1]: one[2] for one in found if one}
     return attributes if len(attributes) == len(found) else None
@@ -203,7 +203,7 @@ def _masked(attributes: dict[str, str], harmless: frozenset[str] = HARMLESS) -> 
 
 
 def _unescaped(name: str) -> str | None:
-    """A SCRAM name with its commas and equals signs; None where an equals sign is neither."""
+    """A SCRAM name with its escaped commas and equals signs; None for an invalid escape."""
     if not re.fullmatch(r"(?:[^=]|=2C|=3D)*", name):
         return None
     return name.replace("=2C", ",").replace("=3D", "=")
@@ -212,7 +212,7 @@ def _unescaped(name: str) -> str | None:
 _BEARER = re.compile(_GS2_HEADER + r"\x01(?P<pairs>.*)\x01", re.DOTALL)
 _PAIR = re.compile(r"([A-Za-z][\w.-]*)=(.*)", re.DOTALL)
 SEPARATOR = "\x01"
-# where the client believes itself to be; extensions are anybody's
+# the client's own address; other extensions may hold anything
 HARMLESS_PAIRS = frozenset(["host", "port"])
 HARMLESS_ERRORS = ("status", "scope", "openid-configuration")
 
@@ -287,5 +287,5 @@ def _printable(text: str | None) -> str | None:
 
 
 def _shown(text: str) -> str:
-    """For a terminal."""
+    """The text, escaped unless it is printable."""
     return text if text.isprintable() else text.encode("unicode_escape").decode()

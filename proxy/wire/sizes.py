@@ -1,8 +1,8 @@
-"""What a message would take if its integers were written another way: fixed, signed, unsigned, or each field its best.
+"""The size of a message with its integers in other encodings: fixed, signed, unsigned, or the best for each field.
 
-Reckons from the values, writes nothing. All integers of 16, 32 and 64 bits are counted in the asked encoding, elements
-of arrays too; what has no choice (bytes, uint16, uint32, lengths and counts) keeps its size. `reencoded` is the message
-with those types: its encoder writes exactly as many bytes.
+Sizes are computed from the values; nothing is encoded. All integers of 16, 32 and 64 bits count in the given encoding,
+elements of arrays too. Other types (int8, uint16, uint32), lengths and counts keep their size. `reencoded` is the
+message with those types: its encoder writes exactly as many bytes.
 Source: KAFKA-9927; `docs/encodings.md` is the study.
 """
 
@@ -19,7 +19,7 @@ from proxy.wire.varints import varint_size
 
 BEST = "best"
 
-# One for all integers, or one for the integers at each path; at others they stay as they are.
+# One encoding for all integers, or path -> encoding; integers at other paths stay as they are.
 Encodings = Encoding | Mapping[str, Encoding]
 
 
@@ -27,9 +27,9 @@ Encodings = Encoding | Mapping[str, Encoding]
 class Sizes:
     """Bytes of one message.
 
-    `total`: its body. `fields`: path (names joined by dots) -> bytes of what encodes all its values, their lengths and
-    counts included, as the spans of a projection; 0 where nothing stands there. `encodings`: path of each field of
-    integers -> the encoding that was counted.
+    `total`: the body. `fields`: path (names joined by dots) -> bytes of all its encoded values, their lengths and
+    counts included, as in the spans of a projection; 0 for an absent field. `encodings`: path of each field of integers
+    -> the encoding that was counted.
     """
 
     total: int
@@ -38,23 +38,24 @@ class Sizes:
 
 
 def sizes(message: Message, version: int, values: Mapping[str, Any], encoding: str) -> Sizes:
-    """The bytes of `values`, as `decode` gives them, with all integers in that encoding.
+    """The sizes of `values`, as `decode` returns them, with all integers in that encoding.
 
     `encoding`: "fixed", "signed", "unsigned" (an `Encoding` is one of these), or "best": for each path the one that
-    takes the fewest bytes over all its values; of equals fixed, then unsigned.
+    takes the fewest bytes over all its values; in a tie fixed, then unsigned.
 
     Errors: ValueError for an unknown encoding or a version that the message lacks. Values that don't fit the message
-    are not found; encode them for that.
+    are not detected; encoding them would.
     """
     if version not in message.versions:
         raise ValueError(f"{message.name} has no version {version}")
     struct = layout(message, version)
     if encoding == BEST:
-        counted = [_Ruler(one).measured(struct, values) for one in (Encoding.FIXED, Encoding.UNSIGNED, Encoding.SIGNED)]
+        preferred = (Encoding.FIXED, Encoding.UNSIGNED, Encoding.SIGNED)
+        counted = [_Counter(one).measured(struct, values) for one in preferred]
         paths = counted[0].encodings
         best = {path: min(counted, key=lambda one: one.fields[path]).encodings[path] for path in paths}
-        return _Ruler(best).measured(struct, values)
-    return _Ruler(Encoding(encoding)).measured(struct, values)
+        return _Counter(best).measured(struct, values)
+    return _Counter(Encoding(encoding)).measured(struct, values)
 
 
 def reencoded(message: Message, encodings: Encodings) -> Message:
@@ -76,7 +77,7 @@ def _type(type_: str, encodings: Encodings, path: str) -> str:
 
 
 def _chosen(type_: str, encodings: Encodings, path: str) -> Integer | None:
-    """Width and encoding of an integer that has a choice."""
+    """Width and encoding of an integer that can be reencoded; None for other types."""
     integer = INTEGERS.get(type_)
     if integer is None or integer.bits not in WIDTHS:
         return None
@@ -84,11 +85,11 @@ def _chosen(type_: str, encodings: Encodings, path: str) -> Integer | None:
     return Integer(integer.bits, chosen)
 
 
-class _Ruler:
-    """Adds up one message; every method returns the bytes of what it was given."""
+class _Counter:
+    """Adds up the bytes of one message; every method returns those of its own part."""
 
     def __init__(self, encodings: Encodings):
-        self._asked = encodings
+        self._requested = encodings
         self._fields: Counter[str] = Counter()
         self._encodings: dict[str, Encoding] = {}
 
@@ -98,11 +99,11 @@ class _Ruler:
         return Sizes(total, MappingProxyType(dict(self._fields)), MappingProxyType(self._encodings))
 
     def _name(self, struct: Struct, above: str) -> None:
-        """All paths, in order, whether something stands there or not."""
+        """Lists all paths, in order, those of absent fields too."""
         for slot in struct:
             path = above + slot.name
             self._fields[path] = 0
-            if integer := _chosen(slot.type, self._asked, path):
+            if integer := _chosen(slot.type, self._requested, path):
                 self._encodings[path] = integer.encoding
             if slot.struct:
                 self._name(slot.struct, path + ".")
@@ -132,11 +133,11 @@ class _Ruler:
         return self._all(slot, [value], path)
 
     def _all(self, slot: Slot, values: Sequence[Any], path: str) -> int:
-        """Values of one type, without a count before them."""
+        """Values of one type, without their count."""
         if slot.struct:
             struct, below = slot.struct, path + "."
             return sum([self._struct(struct, value, below) for value in values])
-        if integer := _chosen(slot.type, self._asked, path):
+        if integer := _chosen(slot.type, self._requested, path):
             return _integers(integer, values)
         if slot.type in FIXED:
             return FIXED[slot.type][1] * len(values)
@@ -152,7 +153,7 @@ def _integers(integer: Integer, values: Sequence[int]) -> int:
 
 
 def _length(slot: Slot, value: Sequence[Any] | None) -> int:
-    """The count or length before a value, whether that is null or not."""
+    """The count or length before a value, which may be null."""
     if slot.compact:
         return _varint(0 if value is None else len(value) + 1)
     return 2 if slot.type == "string" and not slot.array else 4

@@ -1,4 +1,4 @@
-"""What clients push about themselves: the payload of a PushTelemetry request, as plain values (KIP-714).
+"""Metrics that clients push: the payload of a PushTelemetry request, as plain values (KIP-714).
 
 The payload is OTLP's `MetricsData`, compressed like records. Reading it takes the package `opentelemetry-proto` (extra
 `telemetry`) and, for some codecs, theirs; they are imported when a payload is read, and nothing in `wire` imports this
@@ -21,24 +21,24 @@ from proxy.wire.records.kinds import CODECS, Compression
 
 Values = dict[str, Any]
 
-# Eight times what brokers take by default, as it comes over the wire (`telemetry.max.bytes`). A message may take 2
-# bytes here and seventy times as much in memory, so less is let through than of records.
+# Eight times the brokers' default for compressed bytes (`telemetry.max.bytes`). Lower than the limit of records,
+# because a message may take 2 bytes here and seventy times as much in memory.
 LIMIT = 8 << 20
-# What a byte of the payload may come to: protobuf's message, and the dict that is made of it.
+# The most memory that a byte of the payload may take: in protobuf's message, and in the dict made from it.
 MOST_PER_BYTE = 80
 
 
 def decode(push: Mapping[str, Any], *, limit: int = LIMIT, budget: Budget | None = None) -> Values:
-    """The metrics in a decoded PushTelemetry request; `limit` is the most bytes that they may unfold to.
+    """The metrics in a decoded PushTelemetry request, unfolded to at most `limit` bytes.
 
-    `budget`: what they are taken from instead; it must have room for the worst that so many bytes can come to.
+    `budget`: replaces `limit`; it must have room for the largest values that the unfolded bytes can hold.
 
     A dict of OTLP's own names: {"resource_metrics": [{"resource": {"attributes": ...}, "scope_metrics": [{"metrics":
     [{"name": ..., "sum": {"data_points": [...]}}]}]}]}. Attributes are a dict by key, enums their names, times
-    nanoseconds since 1970; a field that is not there is left out.
+    nanoseconds since 1970; absent fields are left out.
 
-    Errors: Malformed (damaged, of an unknown codec), OverBudget; ModuleNotFoundError names the extra or the package
-    that lacks.
+    Errors: Malformed (damaged, of an unknown codec), OverBudget; ModuleNotFoundError names the missing
+    extra or package.
     """
     codec, data = codec_of(push["compression_type"]), push["metrics"]
     metrics, broken = _otlp()
@@ -59,7 +59,7 @@ def codec_of(compression_type: int) -> Compression:
 
 @cache
 def _otlp() -> tuple[Any, type[Exception]]:
-    """OTLP's class of all metrics, and what it raises."""
+    """OTLP's class of all metrics, and protobuf's decode error."""
     try:
         metrics = import_module("opentelemetry.proto.metrics.v1.metrics_pb2")
         message = import_module("google.protobuf.message")
@@ -96,7 +96,7 @@ def _attributes(pairs: Iterable[Any]) -> Values:
 
 
 def _any(value: Any) -> Any:
-    """OTLP's value of any type."""
+    """The Python value of an OTLP `AnyValue`."""
     kind = value.WhichOneof("value")
     if kind is None:
         return None

@@ -19,7 +19,7 @@ VarintReader = Callable[[int, Buffer, int], tuple[int, int]]
 TWO, THREE, FOUR, FIVE = (Struct(f"{count}B").pack for count in range(2, 6))
 # The signed number of a byte below 128.
 short_signed = [byte >> 1 ^ -(byte & 1) for byte in range(128)].__getitem__
-# What `bytes.translate` needs for arrays of which every element takes one byte: -64 to 63, as two's complement.
+# Tables for `bytes.translate`, for arrays whose elements take one byte each: -64 to 63, as two's complement.
 TO_ZIGZAG = bytes((byte << 1 ^ -(byte >> 7)) & 0xFF for byte in range(256))
 FROM_ZIGZAG = bytes((byte >> 1 ^ -(byte & 1)) & 0xFF for byte in range(256))
 
@@ -54,19 +54,19 @@ def read_unsigned(bits: int, buf: Buffer, at: int) -> tuple[int, int]:
 
 
 def read_signed(bits: int, buf: Buffer, at: int) -> tuple[int, int]:
-    """The same in the signed encoding."""
+    """An integer of `bits` bits in the signed encoding, and the offset behind it. Errors: Truncated, Malformed."""
     value, at = _read(bits, buf, at)
     return value >> 1 ^ -(value & 1), at
 
 
 def read_many_unsigned(bits: int, count: int, buf: Buffer, at: int) -> tuple[list[int], int]:
-    """`count` of them, and the offset behind the last. Errors: Truncated, Malformed."""
+    """`count` unsigned integers, and the offset behind the last. Errors: Truncated, Malformed."""
     short = _all_short(count, buf, at)
     return (list(short), at + count) if short else _read_many(read_unsigned, bits, count, buf, at)
 
 
 def read_many_signed(bits: int, count: int, buf: Buffer, at: int) -> tuple[list[int], int]:
-    """The same in the signed encoding."""
+    """`count` signed integers, and the offset behind the last. Errors: Truncated, Malformed."""
     short = _all_short(count, buf, at)
     if short:
         return memoryview(short.translate(FROM_ZIGZAG)).cast("b").tolist(), at + count
@@ -74,7 +74,7 @@ def read_many_signed(bits: int, count: int, buf: Buffer, at: int) -> tuple[list[
 
 
 def _all_short(count: int, buf: Buffer, at: int) -> bytes:
-    """The bytes of `count` elements that take one each; empty where that is not so."""
+    """The bytes of `count` elements, if each takes one byte; otherwise none."""
     short = bytes(buf[at : at + count])
     return short if len(short) == count and short.isascii() else b""
 
@@ -88,7 +88,7 @@ def _read_many(read: VarintReader, bits: int, count: int, buf: Buffer, at: int) 
 
 
 def skip(most: int, buf: Buffer, at: int) -> int:
-    """The offset behind an integer of at most `most` bytes, whose value nobody asked for. Errors: Malformed."""
+    """The offset behind an integer of at most `most` bytes. Errors: Malformed."""
     for end in range(at, at + most):
         if buf[end] < 0x80:
             return end + 1
@@ -96,7 +96,7 @@ def skip(most: int, buf: Buffer, at: int) -> int:
 
 
 def split(most: int, buf: Buffer, at: int, size: int) -> Generator[None, Buffer, tuple[Buffer, int, int]]:
-    """Steps over what is left, behind its first byte, of an integer that several chunks may share.
+    """Steps over an integer that several chunks may share, from its second byte on.
 
     Returns the chunk, the offset in it behind the integer, and its size. Errors: Malformed, at the end.
     """
@@ -112,7 +112,7 @@ def split(most: int, buf: Buffer, at: int, size: int) -> Generator[None, Buffer,
 
 
 def unsigned(bits: int, value: int) -> bytes:
-    """`value` of `bits` bits in the unsigned encoding. Errors: Malformed for one that has no room."""
+    """`value` of `bits` bits in the unsigned encoding. Errors: Malformed for a value out of range."""
     top = 1 << bits - 1
     if not -top <= value < top:
         raise Malformed(f"{value} has no room in {bits} bits")
@@ -120,7 +120,7 @@ def unsigned(bits: int, value: int) -> bytes:
 
 
 def signed(bits: int, value: int) -> bytes:
-    """The same in the signed encoding."""
+    """`value` of `bits` bits in the signed encoding. Errors: Malformed for a value out of range."""
     top = 1 << bits - 1
     if not -top <= value < top:
         raise Malformed(f"{value} has no room in {bits} bits")
@@ -141,29 +141,29 @@ def _groups(value: int) -> bytes:
 
 
 def many_unsigned(bits: int, values: Sequence[int]) -> bytes:
-    """Values one behind the other. Errors: Malformed."""
+    """The values in the unsigned encoding, one behind the other. Errors: Malformed."""
     try:
-        # The first speaks for the others as a rule: an exception costs as much as some elements.
+        # The first value usually predicts the others; a wrong guess costs an exception, as much as some elements.
         if values and -1 < values[0] < 128 and (short := bytes(values)).isascii():
             return short
-    except ValueError:  # one of them takes more than a byte
+    except ValueError:  # a value takes more than a byte
         pass
     return b"".join([unsigned(bits, value) for value in values])
 
 
 def many_signed(bits: int, values: Sequence[int]) -> bytes:
-    """The same in the signed encoding."""
+    """The values in the signed encoding, one behind the other. Errors: Malformed."""
     try:
         if values and -65 < values[0] < 64:
             short = Struct(f"{len(values)}b").pack(*values).translate(TO_ZIGZAG)
             if short.isascii():
                 return short
-    except error:  # one of them takes more than a byte
+    except error:  # a value takes more than a byte
         pass
     return b"".join([signed(bits, value) for value in values])
 
 
 def varint_size(bits: int, value: int, *, zigzag: bool) -> int:
-    """Bytes that `value`, which has room in `bits` bits, takes in the unsigned or the signed encoding."""
+    """The bytes that `value` of `bits` bits takes in the unsigned encoding, or in the signed one (`zigzag`)."""
     written = value << 1 ^ value >> bits - 1 if zigzag else value & (1 << bits) - 1
     return max(1, -(-written.bit_length() // 7))

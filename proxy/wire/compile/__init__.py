@@ -6,12 +6,12 @@
     decoder.py    bytes -> dict
     encoder.py    dict -> bytes
     misfit.py     which value an encoder could not write
-    skipper.py    stepping over what nobody asked for
-    projector.py  asked fields with their spans
-    varints.py    integers in groups of 7 bits, for all of them
-    walker.py     stepping over what arrives in pieces
-    searcher.py   where the secrets stand in what arrives in pieces
-    runtime.py    what the written functions call
+    skipper.py    stepping over fields that are not read
+    projector.py  chosen fields with their spans
+    varints.py    integers in groups of 7 bits
+    walker.py     stepping over a message that arrives in pieces
+    searcher.py   the secrets' spans in a message that arrives in pieces
+    runtime.py    functions that the written functions call
 
 The written functions are flat: no call per field, no object with a position. A read beyond the end raises IndexError
 or struct.error, or leaves the offset behind the end; both are turned into the error family once, at the function's

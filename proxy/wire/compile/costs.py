@@ -1,6 +1,6 @@
-"""What decoded values take in memory, in bytes: CPython's own sizes, rounded up, and once more for showing them.
+"""The memory of decoded values, in bytes: CPython's own sizes, rounded up, and doubled for showing them.
 
-Prices are of what comes on top of the bytes that were read: those are counted as they are, whole, when a body is begun.
+Prices come on top of the bytes that were read: those are paid for as a whole when a body is begun.
 """
 
 from proxy.wire.budget import DEFAULT_BUDGET
@@ -10,26 +10,26 @@ from proxy.wire.compile.layout import Slot, Struct
 DICT, ITEM, LIST, PLACE = 104, 24, 64, 8
 # A number or an id; the head of a text or of bytes.
 SCALAR, SIZED = 32, 56
-# Whoever shows values makes a tree of them, with dicts and lists of its own.
+# Showing values makes a tree of them, with dicts and lists of its own.
 TIMES_HELD = 2
-# An entry of a tag buffer: where it stands, its number and its bytes.
+# An entry of a tag buffer: its span, its number and its bytes.
 TAG = 300
-# No byte of a body comes to more than so many of values: an array's elements have two bytes at least, a struct of three
-# has three lists. A buffer that is shorter never comes to more than the budget of a call.
+# The most memory for one byte of a body: an array's elements have two bytes at least, and a struct of three bytes has
+# three lists. The values of a shorter buffer never exceed the budget of a call.
 MOST_PER_BYTE = 400
 NEVER_TOO_LARGE = DEFAULT_BUDGET // MOST_PER_BYTE
-# What a projection finds: the value, its start and its end.
+# One find of a projection: the value, its start and its end.
 SPAN = 136
 
 
 def of_struct(struct: Struct) -> int:
-    """A struct without the elements of arrays in it: they are paid for one by one."""
+    """A struct without the elements of its arrays, which are paid for one by one."""
     slots = list(struct)
     return TIMES_HELD * (DICT + ITEM * len(slots) + PLACE) + sum(map(of_value, slots))
 
 
 def of_value(slot: Slot) -> int:
-    """A field's value; of an array, its list alone."""
+    """A field's value; for an array, its list alone."""
     if slot.array:
         return TIMES_HELD * LIST
     if slot.struct:
@@ -38,5 +38,5 @@ def of_value(slot: Slot) -> int:
 
 
 def of_element(slot: Slot) -> int:
-    """One element of an array."""
+    """An element of the array `slot`."""
     return of_struct(slot.struct) if slot.struct else TIMES_HELD * PLACE + of_value(slot.element)

@@ -1,10 +1,10 @@
-"""Writes the function from bytes to a dict for bytes that may come to more than there is memory: it pays as it goes.
+"""Writes a decoder that pays for its values as it goes, for bytes whose values may not fit the memory.
 
     decode(buf: bytes, at: int, spend, message: dict) -> offset behind
 
-Before a value is made, `spend` is told what it takes (`costs`), and raises when that is too much. So each value is put
-into its place before what is within it is read: what was decoded by then stands in `message`. All that is slower than
-`decoder`'s functions, which make a struct's dict at once, so those serve what can't be large.
+Before a value is made, `spend` is called with its price (`costs`), and raises if that is too much. Each value is put
+into its place before its inner values are read, so `message` holds all that was decoded before an error. `decoder`'s
+functions make a struct's dict at once, which is faster; they serve buffers that can't be large.
 """
 
 from collections.abc import Callable

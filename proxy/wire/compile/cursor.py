@@ -1,7 +1,7 @@
 """Reading a buffer forwards, as source: `buf`, and the offset `at`.
 
-Fields of fixed size that follow each other are kept pending and read with one `unpack_from`, which steps over those
-nobody asked for. The first byte of a compact length, or a whole classic one, rides along as the last of them.
+Adjacent fields of fixed size are kept pending and read with one `unpack_from`, which also steps over unwanted ones.
+The last pending field may be a length: the first byte of a compact one, or all of a classic one.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from proxy.wire.compile.source import Source
 
 @dataclass(frozen=True, slots=True)
 class _Detour:
-    """Where it begins: behind so many codes, targets and bytes of what is pending."""
+    """A detour that begins behind so many codes, targets and bytes of the pending fields."""
 
     when: str
     write: Callable[[], None]
@@ -22,11 +22,11 @@ class _Detour:
 
 
 class Cursor:
-    """Writes reads of one buffer in order; those of fixed size wait in `pending` for `flush`."""
+    """Writes reads of one buffer in order; reads of fixed size are pending until `flush`."""
 
     # The line that completes a varint of several bytes whose first is in `n`.
     rest_of_varint = "if n > 127: n, at = read_uvarint(buf, at - 1)"
-    # The line that steps over what is left of an integer in groups of 7 bits, of at most so many bytes in all.
+    # The line that steps over the rest of an integer in groups of 7 bits, of at most {} bytes in all.
     rest_of_integer = "if n > 127: at = skip({}, buf, at - 1)"
 
     def __init__(self, source: Source):
@@ -35,29 +35,28 @@ class Cursor:
         self._targets: list[str] = []
         self._before_step: list[Callable[[], None]] = []
         self._detour: _Detour | None = None
-        self.pending = 0  # bytes between `at` and what comes next
+        self.pending = 0  # bytes between `at` and the next field
 
     def take(self, code: str, size: int, target: str) -> None:
-        """The next `size` bytes are read into `target`."""
+        """Reads the next `size` bytes into `target`."""
         self._codes.append(code)
         self._targets.append(target)
         self.pending += size
 
     def step(self, size: int) -> None:
-        """The next `size` bytes are stepped over."""
+        """Steps over the next `size` bytes."""
         self._codes.append(f"{size}x")
         self.pending += size
 
     def before_step(self, write: Callable[[], None]) -> None:
-        """`write` runs when what is pending has been read, and `at` still stands where it began."""
+        """Runs `write` when the pending fields have been read, while `at` is still the offset of the first."""
         self._before_step.append(write)
 
     def detour(self, code: str, size: int, count: str, when: str, write: Callable[[], None]) -> None:
-        """Reads a count into the variable `count`; what follows it is read as if nothing stood between, as is usual.
+        """Reads a count into the variable `count`, and the fields behind it as if the count were followed by nothing.
 
-        Where the condition `when` holds, something does: `write` writes the reading of it, from the byte behind the
-        count on, and what follows is read again. The first reading never goes beyond the end because of that: there
-        can only be more bytes than it takes.
+        If the condition `when` holds, the counted values stand between: `write` writes the reading of these, and the
+        fields behind them are read again. The first reading stays within the buffer, because the values only add bytes.
         """
         if self._detour:
             self.flush()
@@ -65,7 +64,7 @@ class Cursor:
         self._detour = _Detour(when, write, len(self._codes), len(self._targets), self.pending)
 
     def flush(self) -> None:
-        """Writes what is pending; `at` then stands behind it."""
+        """Writes the pending reads; `at` is then the offset behind them."""
         while self._codes and self._codes[-1].endswith("x"):
             self._codes.pop()
         self._read(self._codes, self._targets)
@@ -102,6 +101,6 @@ class Cursor:
         self.flush()
 
     def count(self) -> None:
-        """An unsigned varint into `n`."""
+        """Writes the reading of an unsigned varint into `n`."""
         self.length("B", 1)
         self.source.line(self.rest_of_varint)

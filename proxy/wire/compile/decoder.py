@@ -1,16 +1,15 @@
 """Writes the function from bytes to a dict.
 
 Values: int, float, bool, str, bytes (bytes, records, 16-byte uuids), list, dict, None. Every field of the version is
-in its dict, a tagged field that is absent with its default; tagged fields that nobody knows stand under "_tags" as
-{tag: bytes}.
+in its dict, an absent tagged field with its default; unknown tagged fields stand under "_tags" as {tag: bytes}.
 
-What makes the written functions fast:
+The written functions are fast because:
 
-- fixed fields that follow each other are one `unpack_from`, with the first byte of the length behind them
+- adjacent fixed fields are one `unpack_from`, with the first byte of the length behind them
 - a dict of many fields begins as a copy of one that holds all names, defaults and nulls; values are read into it,
   in arrays as attributes of an object whose `__dict__` it is: the interpreter remembers where in the dict each stands
-- structs of fixed size in an array are one `iter_unpack`, where a look at all their tag counts says that they are 0
-- what stands for an absent struct is shared: a partition of Fetch has three that nearly always are absent
+- structs of fixed size in an array are one `iter_unpack`, if all their tag counts are 0
+- the value of an absent struct is shared: a partition of Fetch has three that nearly always are absent
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -25,16 +24,16 @@ from proxy.wire.compile.runtime import READY, READY_BY_CODE, Absent
 from proxy.wire.compile.source import Source
 from proxy.wire.language import Message
 
-# A dict of so many fields is made faster by copying one and setting its values than by naming all of them; an array's
-# elements share the object that sets them, and gain earlier.
+# From so many fields on, copying a dict and setting its values is faster than a display; in arrays from fewer fields
+# on, because the elements share the object that sets the values.
 COPIED, COPIED_IN_ARRAY = 8, 5
 
-# What may be null is as often empty: metadata of offsets, records of a partition without news.
+# A nullable value is often empty: metadata of offsets, records of a partition without new ones.
 EMPTY = {"string": "''", "bytes": "b''", "records": "b''"}
 
 
 def decoder(message: Message, version: int) -> Callable[..., Any]:
-    """`decode(buf: bytes, at: int) -> (dict, offset behind)`. It raises LargeBody for what `counted` has to decode."""
+    """`decode(buf: bytes, at: int) -> (dict, offset behind)`. Raises LargeBody if `counted` must decode the body."""
     source = Source(f"decode {message.name} v{version}", "def decode(buf, at):")
     with reading(source, message, version):
         source.line(f"if size > {costs.NEVER_TOO_LARGE}: raise LargeBody")
@@ -46,7 +45,7 @@ def decoder(message: Message, version: int) -> Callable[..., Any]:
 
 @contextmanager
 def reading(source: Source, message: Message, version: int) -> Iterator[None]:
-    """The lines written meanwhile stand where a read beyond the end becomes a WireError."""
+    """Puts the lines written within into a block that turns a read beyond the end into a WireError."""
     source.line("size = len(buf)")
     with source.block("try:"):
         yield
@@ -55,7 +54,7 @@ def reading(source: Source, message: Message, version: int) -> Iterator[None]:
 
 
 def default_source(source: Source, slot: Slot) -> str:
-    """The expression for the value of a tagged field that is absent."""
+    """The expression for the value of an absent tagged field."""
     default = default_of(slot)
     if isinstance(default, Absent):
         return source.constant(source.fresh(f"ABSENT_{slot.name}"), default)
@@ -63,7 +62,7 @@ def default_source(source: Source, slot: Slot) -> str:
 
 
 def default_of(slot: Slot) -> Any:
-    """That value. A struct's is shared, if nothing in it can be changed."""
+    """The value of an absent tagged field. A struct's is shared if nothing in it can be changed."""
     default = slot.default
     if type(default) is dict and not any(type(value) in (dict, list) for value in default.values()):
         return Absent(default)
@@ -96,20 +95,20 @@ class Decoder:
         return target
 
     def _named(self, struct: Struct, target: str) -> None:
-        """Values into variables, then a dict of them."""
+        """Reads the values into variables, then makes a dict of them."""
         values = {slot.name: self.value(slot) for slot in struct.slots}
         self._end(struct)
         self.source.line(f"{target} = {dict_source(values | self._defaults(struct))}")
 
     def _copied(self, struct: Struct, target: str, items: str | None) -> None:
-        """A copy of a dict, then values into it."""
+        """Copies a dict, then reads the values into it."""
         self._copy(struct, target, items)
         for slot in struct.slots:
             self._item(slot, _item_of(slot, target, items))
         self._end(struct)
 
     def _copy(self, struct: Struct, target: str, items: str | None) -> None:
-        """All names into `target`, with nulls and what stands for absent values."""
+        """Copies a dict with all names, nulls and defaults to `target`."""
         first = dict.fromkeys(slot.name for slot in struct) | {slot.name: default_of(slot) for slot in struct.tagged}
         new = self.source.constant(self.source.fresh(f"new_{target}"), first)
         self.source.line(f"{f'{items}.__dict__ = ' if items else ''}{target} = {new}.copy()")
@@ -118,7 +117,7 @@ class Decoder:
                 self.source.line(f"{_item_of(slot, target, items)} = {first[slot.name]!r}")
 
     def _item(self, slot: Slot, item: str) -> None:
-        """The value into an item of a dict: at once, if nothing is done with it while it is read."""
+        """Reads the value into an item of a dict: directly, if no other line uses the value meanwhile."""
         if _is_usually_null(slot):
             self._usually_null(slot, item)
         elif slot.struct or slot.element_varint:
@@ -131,13 +130,13 @@ class Decoder:
         return {slot.name: default_source(self.source, slot) for slot in struct.tagged}
 
     def _end(self, struct: Struct) -> None:
-        """What is pending, and behind it the number of tags into `n`."""
+        """Reads the pending fields, and behind them the number of tags into `n`."""
         if struct.flexible:
             self.cursor.length("B", 1)
         self.cursor.flush()
 
     def value(self, slot: Slot) -> str:
-        """The variable that will hold the value; a fixed one may be pending still."""
+        """Returns the variable that will hold the value; the read of a fixed one may still be pending."""
         target = self.source.fresh(slot.name)
         self._read(slot, target)
         return target
@@ -154,7 +153,7 @@ class Decoder:
                 self._sized(slot, target)
 
     def _usually_null(self, slot: Slot, item: str) -> None:
-        """An array that is null, as the item is already, or else read on a detour."""
+        """Leaves the item null, or reads the array on a detour."""
         count = self.source.fresh(f"{slot.name}_count")
 
         def write() -> None:
@@ -168,7 +167,7 @@ class Decoder:
 
     @contextmanager
     def filled(self, slot: Slot, target: str) -> Iterator[None]:
-        """Reads a length into `n` and null into `target`; the lines written meanwhile read what is not null."""
+        """Reads a length into `n` and null into `target`; the lines written within read a value that is not null."""
         if slot.compact:
             self.cursor.length("B", 1)
         else:
@@ -178,7 +177,7 @@ class Decoder:
 
     @contextmanager
     def _unless_null(self, slot: Slot, target: str) -> Iterator[None]:
-        """The same for a length that is read already, a compact one up to its first byte."""
+        """As `filled`, for a length that has been read already, a compact one up to its first byte."""
         if slot.compact:
             with self.source.block("if n > 127:" if slot.nullable else "if not 0 < n < 128:"):
                 self._rest_of_length(slot)
@@ -197,18 +196,18 @@ class Decoder:
         self.source.line(f"else: {target} = None")
 
     def _rest_of_length(self, slot: Slot) -> None:
-        """Where `n` is no whole length."""
+        """Reads the rest of a compact length whose first byte is in `n`."""
         if slot.array or slot.type == "string":
             self.source.line(f"n, at = {_long(slot)}")
             return
-        # Two bytes hold the length of most batches; the call would take longer than all else about the bytes.
+        # Two bytes hold the length of most batches; a call would take longer than reading the bytes.
         with self.source.block("if buf[at] < 128:" if slot.nullable else "if n and 0 < buf[at] < 128:"):
             self.source.line("n = n & 127 | buf[at] << 7")
             self.source.line("at += 1")
         self.source.line(f"else: n, at = {_long(slot)}")
 
     def _sized(self, slot: Slot, target: str) -> None:
-        """What follows the length `n`."""
+        """Reads the value behind its length `n`."""
         length = "n - 1" if slot.compact else "n"
         if slot.array and slot.element_code:
             self._fixed_elements(slot, target, length)
@@ -220,7 +219,7 @@ class Decoder:
         elif slot.array:
             self._elements(slot, target, length)
         else:
-            # `at` moves first: behind the end it tells a text that is cut short from one that is no UTF-8.
+            # `at` moves first: if it is behind the end, the text is truncated; otherwise it is no UTF-8.
             kind = self._text if slot.type == "string" else self._bytes
             self.source.line(f"{target} = {kind.format('at', f'(at := at + {length})')}")
 
@@ -236,7 +235,7 @@ class Decoder:
             self.source.line(f"at += ({count}) * {slot.size}")
 
     def _rows(self, slot: Slot, struct: Struct, target: str, count: str) -> None:
-        """Structs of fixed size; flexible ones are, as long as no tags stand there."""
+        """Reads an array of structs of fixed size; a flexible struct has a fixed size if it has no tags."""
         width = sum(one.size for one in struct.slots) + struct.flexible
         if not struct.flexible:
             self.source.line(f"rows = {self._bytes.format('at', f'(at := at + ({count}) * {width})')}")
@@ -250,7 +249,7 @@ class Decoder:
             self._elements(slot, target, count)
 
     def _each_row(self, slot: Slot, struct: Struct, target: str) -> None:
-        """The dicts of all `rows`."""
+        """Makes the dicts of all `rows`."""
         rows = self.source.rows("".join(slot.code or "" for slot in struct.slots) + "x" * struct.flexible)
         if _width(struct) < COPIED_IN_ARRAY:
             values = {slot.name: self.source.fresh(slot.name) for slot in struct.slots}
@@ -271,7 +270,7 @@ class Decoder:
 
     @contextmanager
     def _each(self, slot: Slot, target: str, loop: str) -> Iterator[tuple[str, str | None]]:
-        """The lines written meanwhile read one element; its variable, and that of the `Items` for a wide struct."""
+        """The lines written within read one element. Gives its variable, and that of the `Items` of a wide struct."""
         self.source.line(f"{target} = []")
         element, items = self.source.fresh(slot.name), None
         if slot.struct and _width(slot.struct) >= COPIED_IN_ARRAY:
@@ -290,12 +289,12 @@ class Decoder:
         self.source.line(f"else: {target} = None")
 
     def is_present(self, slot: Slot) -> str:
-        """Reads the byte before a struct that may be null; the line that asks for it."""
+        """Reads the byte before a nullable struct; returns the `if` line that tests it."""
         self.cursor.length("b", 1)
         return f"if {'present' if slot.tag is None else 'present_tag'}(n, at):"
 
     def _tagged(self, struct: Struct, target: str) -> None:
-        """Reads a tag buffer of `n` entries, some of which are known, over the defaults."""
+        """Reads a tag buffer of `n` entries; known ones replace the defaults."""
         with self.source.block("if n:"), self.each_tag() as (tag, start, end):
             for slot in struct.tagged:
                 with self.source.block(f"if {tag} == {slot.tag}:"):
@@ -308,7 +307,7 @@ class Decoder:
 
     @contextmanager
     def each_tag(self) -> Iterator[tuple[str, str, str]]:
-        """A loop over the `n` entries of a tag buffer; the variables of its number, start and end."""
+        """Writes a loop over the `n` entries of a tag buffer; gives the variables of tag, start and end."""
         tag, start, end = self.source.fresh("tag"), self.source.fresh("tag_start"), self.source.fresh("tag_end")
         self.source.line("if n > 127: n, at = read_uvarint(buf, at - 1)")
         with self.source.block("for _ in range(n):"):
@@ -320,14 +319,14 @@ class Decoder:
 
 
 def _long(slot: Slot) -> str:
-    """The expression for length and offset, where `n` has only the first of several bytes, or 0 that may not stand."""
+    """The expression for length and offset, if `n` has only the first of several bytes, or a forbidden 0."""
     if slot.type == "string" and not slot.array:
         return "long_text_or_null(buf, at)" if slot.nullable else "long_text(buf, at)"
     return "long_or_null(buf, at)" if slot.nullable else "long(buf, at)"
 
 
 def _is_usually_null(slot: Slot) -> bool:
-    """Structs that nobody sends unless there are some: a fetched partition's aborted transactions."""
+    """True for arrays of structs that are null if empty, like a fetched partition's aborted transactions."""
     return slot.array and slot.nullable and slot.struct is not None and slot.tag is None
 
 
@@ -336,7 +335,7 @@ def _width(struct: Struct) -> int:
 
 
 def _item_of(slot: Slot, target: str, items: str | None) -> str:
-    """Where the field's value stands in the dict `target`, which may be that of an `Items`."""
+    """The source of the field's place in the dict `target`: an item, or an attribute of an `Items`."""
     return f"{items}.{slot.name}" if items and not iskeyword(slot.name) else f"{target}[{slot.name!r}]"
 
 
@@ -347,5 +346,5 @@ def _targets(names: Iterable[str]) -> str:
 
 
 def _is_row(struct: Struct) -> bool:
-    """Whether only tags can make one such struct longer than another."""
+    """True if the struct's size is fixed apart from tags."""
     return bool(struct.slots) and all(slot.code for slot in struct.slots)

@@ -1,7 +1,7 @@
 """Writes the function from a mapping to bytes.
 
-A field that is missing is written with its default; one that only other versions have is left out; an unknown name is
-an error. Tagged fields that hold their default are left out, as Kafka does.
+A missing field is written with its default; a field that only other versions have is left out; an unknown name is an
+error. Tagged fields that hold their default are left out, as Kafka does.
 """
 
 from collections.abc import Callable, Iterator
@@ -33,7 +33,7 @@ def encoder(message: Message, version: int) -> Callable[..., Any]:
 
 
 class Encoder:
-    """Writes the writing of values; fixed fields that follow each other are packed at once."""
+    """Writes the lines that encode values; adjacent fixed fields are packed together."""
 
     def __init__(self, source: Source):
         self.source = source
@@ -43,7 +43,7 @@ class Encoder:
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
-        """What is written meanwhile goes to a list of that name."""
+        """The bytes of the lines written within go to a list of that name."""
         before, self._put = self._put, self.source.fresh(f"put_{name}")
         self.source.line(f"{name} = []")
         self.source.line(f"{self._put} = {name}.append")
@@ -51,7 +51,7 @@ class Encoder:
         self._put = before
 
     def put(self, expression: str) -> None:
-        """Writes the line that appends this expression's bytes, behind what is pending."""
+        """Writes the line that appends this expression's bytes, behind the pending fields."""
         self._flush()
         self.source.line(f"{self._put}({expression})")
 
@@ -65,11 +65,11 @@ class Encoder:
         self._codes, self._values = [], []
 
     def _packed(self, code: str = "", *values: str) -> str:
-        """The expression for what is pending, and more."""
+        """The expression that packs the pending fields and `values`."""
         return f"{self.source.pack(''.join(self._codes) + code)}({', '.join([*self._values, *values])})"
 
     def _put_short(self, usual: str, code: str, value: str, long: str) -> None:
-        """Where `usual` holds, `value` is packed with what is pending, as one byte; else the bytes `long` follow it."""
+        """If `usual` holds, packs `value` as one byte with the pending fields; else the bytes `long` follow them."""
         if self._codes:
             expression = f"{self._packed(code, value)} if {usual} else {self._packed()} + {long}"
         else:
@@ -99,7 +99,7 @@ class Encoder:
         self._value(slot, value)
 
     def _value(self, slot: Slot, value: str) -> None:
-        """Writes a value of no fixed size, which stands in a variable."""
+        """Writes a value of variable size; `value` is its variable."""
         if not slot.nullable:
             self._present(slot, value)
             return
@@ -187,9 +187,9 @@ def _null(slot: Slot) -> str:
 
 
 def _holds_more(slot: Slot, value: str, default: str) -> str:
-    """The line that asks whether a tagged field is worth writing."""
+    """The `if` line that is true for a tagged field whose value is not its default."""
     if default == "None":
         return f"if {value} is not None:"
-    if slot.struct and default.isidentifier():  # shared: what was decoded is the very same
+    if slot.struct and default.isidentifier():  # shared by all decoded messages
         return f"if {value} is not {default} and {value} != {default}:"
     return f"if {value}:" if default == "[]" and not slot.nullable else f"if {value} != {default}:"

@@ -1,6 +1,6 @@
-"""A message at one version: which fields, in which order, how each is encoded.
+"""A message at one version: its fields in their order, and the encoding of each.
 
-Everything that depends on the version is decided here, so that the writers of source never see one.
+Everything that depends on the version is decided here, so that the writers of source need no version.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ FIXED = {
     "float64": ("d", 8),
     "uuid": ("16s", 16),
 }
-# type -> what stands for it where nothing was said; 0 for all others
+# type -> its default; 0 for all others
 ZEROS: dict[str, Any] = {"bool": False, "string": "", "bytes": b"", "records": b"", "uuid": bytes(16), "float64": 0.0}
 
 
@@ -47,7 +47,7 @@ class Slot:
 
     @property
     def default(self) -> Any:
-        """The value of a field that is absent: a new one each time."""
+        """The value of an absent field: a new one each time."""
         if self.field.has_default:
             return self.field.default
         if self.array:
@@ -58,12 +58,12 @@ class Slot:
 
     @property
     def code(self) -> str | None:
-        """The `struct` code of a value that is always as long; None for all others."""
+        """The `struct` code of a value of fixed size; None for all others."""
         return None if self.array else self.element_code
 
     @property
     def element_code(self) -> str | None:
-        """The same for the elements of an array."""
+        """The `struct` code of an array's elements, if their size is fixed."""
         return FIXED[self.type][0] if self.type in FIXED else None
 
     @property
@@ -73,18 +73,18 @@ class Slot:
 
     @property
     def element_varint(self) -> Integer | None:
-        """The same for the elements of an array."""
+        """Width and encoding of an array's elements, if these are integers in groups of 7 bits."""
         integer = INTEGERS.get(self.type)
         return integer if integer and integer.encoding is not Encoding.FIXED else None
 
     @property
     def size(self) -> int:
-        """Bytes of a value, or of an array's element, of fixed size; KeyError for all others."""
+        """Bytes of a value or an array's element of fixed size; KeyError for all others."""
         return FIXED[self.type][1]
 
     @property
     def element(self) -> "Slot":
-        """One element of this array."""
+        """The slot of this array's elements."""
         return replace(self, array=False, nullable=False)
 
 
@@ -95,7 +95,7 @@ class Struct:
     slots: tuple[Slot, ...]
     tagged: tuple[Slot, ...]
     flexible: bool
-    names: frozenset[str]  # of all versions: an encoder leaves out another version's field, and refuses an unknown one
+    names: frozenset[str]  # of all versions: an encoder leaves out another version's field, but refuses an unknown name
 
     def __iter__(self) -> Iterator[Slot]:
         yield from self.slots
@@ -103,14 +103,14 @@ class Struct:
 
     @property
     def fixed_size(self) -> int | None:
-        """Bytes of every such struct, or None where they differ."""
+        """Bytes of every such struct; None if they differ."""
         if self.flexible or any(slot.code is None for slot in self.slots):
             return None
         return sum(slot.size for slot in self.slots)
 
 
 def layout(message: Message, version: int) -> Struct:
-    """`version` is one of `message.versions`."""
+    """The message's struct at `version`, which is one of `message.versions`."""
     return _struct(message.fields, version, version in message.flexible)
 
 

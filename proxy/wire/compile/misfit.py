@@ -1,6 +1,6 @@
-"""Which of the values to encode does not fit its field: asked once an encoder has failed, so it may take its time.
+"""Finds the value that does not fit its field, after an encoder has failed; so speed does not matter here.
 
-Tells types, and numbers that are out of range; no other value, which may be a secret.
+The text names types, and numbers that are out of range, but no other value: it may be a secret.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from proxy.wire.integers import limits
 
 
 def misfit(struct: Struct, values: Any, path: str = "") -> str | None:
-    """The path of the first value that does not fit, and why: "topics[3].name: int is no string"; None: all seem to."""
+    """The path of the first value that does not fit, and why: "topics[3].name: int is no string"; or None."""
     if not isinstance(values, Mapping):
         return f"{path or 'the message'}: {type(values).__name__} is no mapping"
     if unknown := values.keys() - struct.names - {"_tags"}:
@@ -66,6 +66,6 @@ def _of_text(value: Any) -> str | None:
 def _of_bytes(type_: str, value: Any) -> str | None:
     try:
         size = memoryview(value).nbytes
-    except (TypeError, ValueError):  # no buffer, or one that is released
+    except (TypeError, ValueError):  # no buffer, or a released one
         return f"{type(value).__name__} is no {type_}"
     return f"an id of {in_bytes(size)}, not 16" if type_ == "uuid" and size != 16 else None

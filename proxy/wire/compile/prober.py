@@ -1,13 +1,13 @@
-"""Writes the functions that collect a response's error codes in bounded time: all of them, or those of its first part.
+"""Writes functions that collect a response's error codes in bounded time: all of them, or those of its first part.
 
-Two forms of one function, over a frame from its length on. The one for a frame that has come whole is told where it
-begins and ends. The other is a generator, as that of a walk (`walker`): it is sent pieces, keeps none of them, and
-yields None when it wants the next. Both answer (codes other than 0 in wire order, whether that is all): a frame's
-bytes give the same answer however they were cut.
+There are two forms, over a frame from its length on. The form for a whole frame takes the frame's start and end. The
+form for pieces is a generator like that of a walk (`walker`): it is sent pieces, keeps none of them, and yields None
+to ask for the next. Both answer (codes other than 0 in wire order, whether these are all), and how a frame is cut does
+not change the answer.
 
-Elements of arrays and entries of tag buffers are counted, whatever they hold; behind `most` of them reading stops, so
-that no length that a peer makes up takes long. Reading also stops behind the last code of the last element, where only
-a group's members or a resource's settings follow. What is stepped over is not looked at, as in a projection.
+All elements of arrays and entries of tag buffers are counted; after `most` of them reading stops, so that an invented
+count takes no time. Reading also stops behind the last code of the last element, if only a group's members or a
+resource's settings follow. Values that are stepped over are not checked, as in a projection.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -25,7 +25,7 @@ from proxy.wire.language import Message
 
 
 def prober(message: Message, version: int, header: int, most: int) -> Callable[..., Any]:
-    """`probe(buf, at, size)` -> (codes, whether all): the frame stands at `buf[at:size]`, and is whole.
+    """`probe(buf, at, size)` -> (codes, whether all), for a whole frame at `buf[at:size]`.
 
     `header` is the response header's version. The function raises Truncated and Malformed.
     """
@@ -40,7 +40,7 @@ def prober(message: Message, version: int, header: int, most: int) -> Callable[.
 
 
 def prober_in_pieces(message: Message, version: int, header: int, most: int) -> Callable[..., Any]:
-    """`probe() -> generator`. Where the frame ends before the answer has come, it is truncated."""
+    """`probe() -> generator`. A frame that ends before the answer is truncated."""
     source = Source(f"probe {message.name} v{version} in pieces", "def probe():")
     source.line("buf = yield")
     source.line("at, size = 0, len(buf)")
@@ -66,22 +66,22 @@ class _BoundedSkipper(Skipper):
 
 
 class _Prober:
-    """Writes the reading of error codes and the stepping over all else.
+    """Writes the lines that read error codes and step over all other values.
 
     Args:
-        arrive: the line behind which all that was stepped over has come.
-        answer: how the function gives its answer: "return" or "yield".
+        arrive: the line that waits until all bytes stepped over have arrived.
+        answer: the keyword that gives the function's answer: "return" or "yield".
     """
 
     def __init__(self, source: Source, cursor: Cursor, arrive: str, answer: str):
         self.source, self.cursor = source, cursor
         self.skip = _BoundedSkipper(source, cursor, lambda: self._answer(False))
         self._arrive, self._how = arrive, answer
-        # variables: how many elements are still to come of each array that is being read
+        # for each array that is being read, the variable with the number of elements still to come
         self._to_come: list[str] = []
 
     def frame(self, message: Message, version: int, header: int, most: int) -> None:
-        """The whole function."""
+        """Writes the whole function."""
         struct = layout(message, version)
         self.source.line(f"codes, left = [], {most}")
         self.cursor.step(RESPONSE_HEAD.size)
@@ -98,7 +98,7 @@ class _Prober:
         self.source.line(f"{self._how} codes, {is_all}")
 
     def _struct(self, struct: Struct, is_last: bool) -> None:
-        """`is_last`: no code stands behind this struct but in further elements."""
+        """`is_last`: behind this struct, only further elements of its array can have codes."""
         self._slots(struct, struct.slots, is_last)
         if any(map(_leads, struct.tagged)):
             self._tags(struct)
@@ -146,7 +146,7 @@ class _Prober:
         self.source.line("if n: codes.append(n)")
 
     def _tags(self, struct: Struct) -> None:
-        """A tag buffer in which codes may stand. One that says another size than its value has is stepped over."""
+        """Reads a tag buffer that may hold codes. An entry whose size is not its value's is stepped over."""
         tag = self.source.fresh("tag")
         self.cursor.count()
         with self.skip.each("n"):
@@ -161,12 +161,12 @@ class _Prober:
 
 
 def _behind_codes(struct: Struct) -> int:
-    """How many of its fields are to be read until no further one leads to a code: all, where one stands in a tag."""
+    """The number of fields up to the last that is or holds a code; all, if a tagged field has one."""
     if any(map(_leads, struct.tagged)):
         return len(struct.slots) + 1
     return max((place for place, slot in enumerate(struct.slots, 1) if _leads(slot)), default=0)
 
 
 def _leads(slot: Slot) -> bool:
-    """Whether it is an error code, or one may stand in it."""
+    """True if the field is an error code or may hold one."""
     return any(map(_leads, slot.struct)) if slot.struct else is_error_code(slot.name)

@@ -1,7 +1,7 @@
-"""Writes the function that finds asked fields: their values and where they stand.
+"""Writes the function that finds the values and spans of chosen fields.
 
 Paths are field names joined by dots ("brokers.host"); arrays on the way are flattened in wire order. A value's span
-is what encodes it, its own length included, but not the tag number and size of a tagged field. The pseudo-path "tags"
+is its encoding, its own length included, but not the tag number and size of a tagged field. The pseudo-path "tags"
 is the body's own tag buffer: its value is the list of TagSpan. An absent tagged field, and a field of another
 version, have no entries.
 """
@@ -24,7 +24,7 @@ TAGS = "tags"
 
 @dataclass(slots=True)
 class _Wanted:
-    """A field on the way to an asked one; `found` is the list of its own path if it is asked for itself."""
+    """A chosen field, with `found` as the list of its finds, or a field on the way to one."""
 
     found: str | None = None
     below: dict[str, "_Wanted"] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class _Wanted:
 def projector(message: Message, version: int, paths: tuple[str, ...], *, counted: bool = False) -> Callable[..., Any]:
     """`project(buf, at) -> {path: [(value, start, end), ...]}`.
 
-    `counted`: `project(buf, at, spend)`, whose `spend` is told what each of them takes (`counted.py`).
+    `counted`: `project(buf, at, spend)`, which calls `spend` with the price of each value (`counted.py`).
 
     Errors: ValueError for a path that is in no version of the message.
     """
@@ -76,7 +76,7 @@ def find_field(message: Message, path: str) -> Field:
 
 
 class Projector:
-    """Writes the reading of asked fields, each value with its span, and the stepping over all others."""
+    """Writes the lines that read chosen fields, each value with its span, and step over all others."""
 
     def __init__(self, source: Source, counted: bool = False):
         self.source, self.cursor = source, Cursor(source)
@@ -85,11 +85,11 @@ class Projector:
         self.decode = (CountedDecoder if counted else Decoder)(source, self.cursor, view=True)
 
     def message(self, struct: Struct, wanted: _Wanted) -> None:
-        """Like `struct`, but stops behind the last asked field."""
-        asked = [place for place, slot in enumerate(struct.slots) if slot.name in wanted.below]
+        """As `struct`, but stops behind the last chosen field."""
+        chosen = [place for place, slot in enumerate(struct.slots) if slot.name in wanted.below]
         of_tags = [slot for slot in struct.tagged if slot.name in wanted.below]
         at_end = struct.flexible and (of_tags or TAGS in wanted.below)
-        last = len(struct.slots) if at_end else (asked or [-1])[-1] + 1
+        last = len(struct.slots) if at_end else (chosen or [-1])[-1] + 1
         for slot in struct.slots[:last]:
             self._slot(slot, wanted)
         self.cursor.flush()
@@ -102,7 +102,7 @@ class Projector:
             self._tagged(struct, wanted)
 
     def struct(self, struct: Struct, wanted: _Wanted) -> None:
-        """All of a struct, whether something in it was asked for or not."""
+        """Reads or steps over all fields of a struct."""
         for slot in struct.slots:
             self._slot(slot, wanted)
         if any(slot.name in wanted.below for slot in struct.tagged):
@@ -127,7 +127,7 @@ class Projector:
         self.cursor.before_step(lambda: self._add(wanted, f"{value}, at + {begin}, at + {end}"))
 
     def _found(self, slot: Slot, wanted: _Wanted) -> None:
-        """A value of no fixed size; then, from its start again, what is asked for within it."""
+        """Reads a value of variable size; then, from its start again, the chosen fields within it."""
         start = self.source.fresh("start")
         if wanted.found:
             self.source.line(f"{start} = at + {self.cursor.pending}")

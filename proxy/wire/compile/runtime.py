@@ -1,4 +1,4 @@
-"""What the written functions call: the rare cases, long lengths, and the way from Python's errors to the error family.
+"""Functions that the written functions call: for rare cases, long lengths, and Python's errors as WireErrors.
 
 Helpers that read a length again begin at the byte before `at`: the written function has taken the first byte already.
 """
@@ -16,7 +16,7 @@ STRING_MAX = 0x7FFF
 READ_FAULTS = (WireError, error, IndexError, UnicodeDecodeError)
 WRITE_FAULTS = (WireError, error, AttributeError, TypeError, ValueError, OverflowError, KeyError)
 
-# Arrays of fixed elements are short as a rule (replicas of a partition): ready made readers up to this count.
+# Arrays of fixed elements are usually short (replicas of a partition): their readers are made in advance up to this.
 READY = 33
 
 
@@ -26,7 +26,7 @@ def ready(code: str) -> list[Any]:
 
 
 def ready_to_pack(code: str) -> list[Any]:
-    """`pack` for as many."""
+    """`pack` for 0, 1, ... READY - 1 elements."""
     return [Struct(">" + code * count).pack for count in range(READY)]
 
 
@@ -40,11 +40,11 @@ SHORT = [bytes([value]) for value in range(128)]
 
 
 class LargeBody(Exception):
-    """A buffer whose values may come to more than there is memory: they have to be counted."""
+    """A buffer whose values may not fit the memory: they must be decoded with a budget."""
 
 
 class Absent(dict[str, Any]):
-    """The value of a tagged struct that is absent: one object for every message, so it refuses to be changed.
+    """The value of an absent tagged struct: one read-only object for all messages.
 
     It equals a dict of the same items, and every copy of it (`dict(value)`, `value | {}`, `copy`, `deepcopy`, `pickle`)
     is a plain dict.
@@ -62,11 +62,11 @@ class Absent(dict[str, Any]):
 
 
 class Items:
-    """Sets the items of the dict that is its `__dict__`, each under the name of an attribute."""
+    """An object whose `__dict__` is a value's dict: setting an attribute sets the item."""
 
 
 def many(code: str, width: int, count: int, buf: Buffer, at: int) -> list[Any]:
-    """An array of `count` fixed elements; looks at the bytes left before anything is built."""
+    """An array of `count` fixed elements; checks the bytes left before anything is built."""
     if count * width > len(buf) - at:
         raise Truncated(f"{count} elements of {width} bytes go beyond the end", offset=at)
     codes = code * count if len(code) > 1 else f"{count}{code}"
@@ -74,12 +74,12 @@ def many(code: str, width: int, count: int, buf: Buffer, at: int) -> list[Any]:
 
 
 def long_or_null(buf: Buffer, at: int) -> tuple[int, int]:
-    """A compact length (and one) of several bytes, 0 for null."""
+    """A compact length plus one, of several bytes; 0 for null."""
     return read_uvarint(buf, at - 1)
 
 
 def long(buf: Buffer, at: int) -> tuple[int, int]:
-    """The same where null may not stand."""
+    """A compact length plus one, of several bytes; null is an error."""
     n, at = read_uvarint(buf, at - 1)
     if n == 0:
         raise Malformed("null where a value must stand", offset=at - 1)
@@ -87,7 +87,7 @@ def long(buf: Buffer, at: int) -> tuple[int, int]:
 
 
 def long_text_or_null(buf: Buffer, at: int) -> tuple[int, int]:
-    """A compact string's length (and one) of several bytes, 0 for null."""
+    """A compact string's length plus one, of several bytes; 0 for null."""
     n, at = read_uvarint(buf, at - 1)
     if n > STRING_MAX + 1:
         raise Malformed(f"a string of {in_bytes(n - 1)}: at most {STRING_MAX} may stand there", offset=at)
@@ -95,7 +95,7 @@ def long_text_or_null(buf: Buffer, at: int) -> tuple[int, int]:
 
 
 def long_text(buf: Buffer, at: int) -> tuple[int, int]:
-    """The same where null may not stand."""
+    """A compact string's length plus one, of several bytes; null is an error."""
     n, at = long_text_or_null(buf, at)
     if n == 0:
         raise Malformed("null where a string must stand", offset=at - 1)
@@ -103,19 +103,19 @@ def long_text(buf: Buffer, at: int) -> tuple[int, int]:
 
 
 def not_null(n: int, at: int) -> WireError:
-    """What to raise for a length below 0 where a value must stand."""
+    """The error for a length below 0 of a value that is not nullable."""
     return Malformed("null where a value must stand" if n == -1 else f"a length of {n}", offset=at)
 
 
 def present(n: int, at: int) -> bool:
-    """The byte before a struct that may be null: 1, or -1 for null."""
+    """Reads the byte before a nullable struct: 1, or -1 for null."""
     if n not in (1, -1):
         raise Malformed(f"{n} before a struct: 1 and -1 (null) are known", offset=at)
     return n == 1
 
 
 def keep_tags(buf: Buffer, at: int, value: dict[str, Any]) -> int:
-    """Puts the entries of a tag buffer that nobody knows under "_tags"; returns the offset behind it."""
+    """Puts the entries of a tag buffer, all of them unknown, under "_tags"; returns the offset behind it."""
     spans, at = read_tags(buf, at - 1)
     if spans:
         value["_tags"] = {span.tag: bytes(buf[span.payload_start : span.end]) for span in spans}
@@ -123,7 +123,7 @@ def keep_tags(buf: Buffer, at: int, value: dict[str, Any]) -> int:
 
 
 def present_tag(n: int, at: int) -> bool:
-    """The same in a tagged field, where 0 stands for null."""
+    """Reads the byte before a tagged nullable struct: 1, or 0 for null."""
     if n not in (0, 1):
         raise Malformed(f"{n} before a tagged struct: 1 and 0 (null) are known", offset=at)
     return n == 1
@@ -137,23 +137,23 @@ def pay_for_many(count: int, width: int, cost: int, left: int, spend: Callable[[
 
 
 def pay_for_tags(buf: Buffer, at: int, cost: int, spend: Callable[[int], None]) -> None:
-    """The same for a tag buffer, of which the first byte of its count is behind `at`. An entry has two bytes."""
+    """Spends on the entries of a tag buffer, of two bytes at least; the first byte of its count is at `at - 1`."""
     count, at = read_uvarint(buf, at - 1)
     pay_for_many(count, 2, cost, len(buf) - at, spend)
 
 
 def wrong_tag(tag: int, start: int, end: int, at: int) -> WireError:
-    """What to raise where the value of a tagged field ended at `at`, not at `end`."""
+    """The error for a tagged field whose value ended at `at`, not at `end`."""
     return Malformed(f"tag {tag} says {in_bytes(end - start)}, its value has {at - start}", offset=start)
 
 
 def beyond(at: int) -> WireError:
-    """What to raise where a value would end behind the buffer."""
+    """The error for a value that would end behind the buffer."""
     return Truncated("the bytes end before the message does", offset=at)
 
 
 def explain(fault: Exception, api: str, version: int, at: int, size: int) -> WireError:
-    """The error family's member for what a reader ran into at `at` in a buffer of `size` bytes."""
+    """The WireError for a fault that a reader met at `at` in a buffer of `size` bytes."""
     if isinstance(fault, WireError):
         at = at if fault.offset is None else fault.offset
         return type(fault)(fault.reason, api=api, version=version, offset=min(at, size))
@@ -163,19 +163,19 @@ def explain(fault: Exception, api: str, version: int, at: int, size: int) -> Wir
 
 
 def unfit(fault: Exception, api: str, version: int, misfit: str | None) -> WireError:
-    """The error for values that can't be encoded. `misfit`: which one, and why."""
+    """The error for values that can't be encoded. `misfit`: the wrong value, and why."""
     reason = misfit or (fault.reason if isinstance(fault, WireError) else f"values that don't fit: {fault}")
     return Malformed(reason, api=api, version=version)
 
 
 def plain(value: Buffer) -> Buffer:
-    """Any buffer as bytes one behind the other: the length of a memoryview is a number of items, which may be wide."""
+    """Any buffer as bytes: the length of a memoryview counts items, which may be wider than a byte."""
     view = memoryview(value)
     return view if view.c_contiguous and view.itemsize == view.ndim == 1 else view.tobytes()
 
 
 def uuid(value: Buffer) -> bytes:
-    """`struct` would pad or cut a value of another length in silence."""
+    """Checks the length: `struct` would silently pad or cut the value."""
     if type(value) is not bytes:
         value = bytes(plain(value))
     if len(value) != 16:
@@ -184,7 +184,7 @@ def uuid(value: Buffer) -> bytes:
 
 
 def pack_many(code: str, values: Sequence[Any]) -> bytes:
-    """The elements of an array of fixed ones, without its count."""
+    """The fixed elements of an array, without its count."""
     if code == "16s":
         return b"".join(map(uuid, values))
     return Struct(f">{len(values)}{code}").pack(*values)
@@ -198,7 +198,7 @@ def text_size(size: int) -> bytes:
 
 
 def write_tags(known: list[tuple[int, bytes]], unknown: Mapping[int, Buffer] | None) -> bytes:
-    """A tag buffer, ascending as Kafka wants it."""
+    """A tag buffer, its tags ascending, as Kafka requires."""
     tags: dict[int, Buffer] = dict(known)
     for tag, payload in (unknown or {}).items():
         if tag in tags:
@@ -211,16 +211,16 @@ def write_tags(known: list[tuple[int, bytes]], unknown: Mapping[int, Buffer] | N
 
 
 def unknown_tag(tag: int) -> WireError:
-    """What to raise where everything must be known, for a tagged field that is not, or that holds more than it may."""
+    """The error of a search for an unknown tagged field, or one that holds more than its value."""
     return Malformed(f"tag {tag} holds what its message does not have")
 
 
-# What a walk holds between two chunks: the chunk, the offset in it, its size.
+# A value, and a walk's state behind it: the chunk, the offset in it, its size.
 SplitRead = tuple[int, Buffer, int, int]
 
 
 def split_uvarint(n: int, buf: Buffer, at: int, size: int) -> Generator[None, Buffer, SplitRead]:
-    """The rest of a varint whose first byte, `n`, says that more follow. Errors: Malformed, at the end."""
+    """The rest of a varint of several bytes, of which `n` is the first. Errors: Malformed, at the end."""
     first = bytes([n])
     while first[-1] > 0x7F and len(first) < 5:
         while at >= size:
@@ -237,7 +237,7 @@ def split_uvarint(n: int, buf: Buffer, at: int, size: int) -> Generator[None, Bu
 
 
 def split_bytes(count: int, buf: Buffer, at: int, size: int) -> Generator[None, Buffer, tuple[bytes, Buffer, int, int]]:
-    """So many bytes, which several chunks may share."""
+    """`count` bytes that several chunks may share."""
     found = bytes(buf[at : at + count])
     at += len(found)
     while len(found) < count:

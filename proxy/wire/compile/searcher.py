@@ -1,11 +1,11 @@
-"""Writes the generator behind a search: where the secrets stand in a frame that arrives in pieces.
+"""Writes the generator behind a search: it finds the secrets in a frame that arrives in pieces.
 
-The generator is sent the pieces, calls `found` with start and stop of each value that is to be hidden, and returns
-where the message ends. `here.base` says how many bytes came before the newest piece. Only a setting's name is kept.
+The generator is sent the pieces, calls `found` with (start, stop) of each value to hide, and returns the offset of the
+message's end. `here.base` is the number of bytes before the newest piece. No byte is kept but a setting's name.
 
-What is marked `secret` is one wherever it stands. What is marked `sensitive` is a setting's value: it is hidden unless
-the `name` beside it is a plain setting's, and `is_sensitive`, beside it or further out, is false where there is one.
-Everything is read, for what stands where no field is may be the secret: unknown tags are errors here.
+A field marked `secret` is always hidden. A field marked `sensitive` is a setting's value: it is hidden unless the
+`name` beside it is a plain setting's, and `is_sensitive`, beside it or further out, is false or missing. Unknown tags
+are errors, because they may hold secrets.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from proxy.wire.plain_settings import PLAIN_SETTINGS
 
 NAME, FLAG = "name", "is_sensitive"
 SECRET, SENSITIVE = "secret", "sensitive"
-# a longer name is no plain setting's
+# longer names are never plain settings'
 LONGEST_NAME = max(map(len, PLAIN_SETTINGS))
 # a frame's length and its correlation id; before the latter, a request has its api's key and version
 REQUEST_HEAD, RESPONSE_HEAD = 12, 8
@@ -45,15 +45,15 @@ def searcher(message: Message, version: int, header: int) -> Callable[..., Any]:
 
 
 class Searcher(Skipper):
-    """Writes the lines that step over values, and take note of where secrets stand."""
+    """Writes the lines that step over values and report the secrets among them."""
 
     def __init__(self, source: Source, cursor: PieceCursor):
         super().__init__(source, cursor)
-        # the variable that says whether the broker calls what is being read sensitive
+        # the variable of the nearest `is_sensitive`
         self._flag: str | None = None
 
     def request_header(self, version: int) -> None:
-        """Up to the body; from version 2 on there are tags behind the client id."""
+        """Steps over the header; from version 2 on there are tags behind the client id."""
         self.cursor.step(REQUEST_HEAD)
         self.cursor.length("h", 2)
         self.source.line("if n > 0: at += n")
@@ -61,7 +61,7 @@ class Searcher(Skipper):
             self.tags()
 
     def response_header(self, version: int) -> None:
-        """Up to the body; from version 1 on there are tags."""
+        """Steps over the header; from version 1 on there are tags."""
         self.cursor.step(RESPONSE_HEAD)
         if version >= 1:
             self.tags()
@@ -97,7 +97,7 @@ class Searcher(Skipper):
             self.source.line("found((start, here.base + at))")
 
     def _place(self, slot: Slot) -> tuple[str, str]:
-        """Steps over a value; the variables of its start and its stop, which are the same where it is empty."""
+        """Steps over a value; returns the variables of its start and stop, which are equal if it is empty."""
         start, stop = self.source.fresh("start"), self.source.fresh("stop")
         length = self.length(slot)
         self.source.line(f"{start} = here.base + at")
@@ -110,11 +110,11 @@ class Searcher(Skipper):
         self.source.line(f"if {start} < {stop} and ({flag}{name} not in PLAIN): found(({start}, {stop}))")
 
     def _text(self, slot: Slot) -> str:
-        """The variable of a text's bytes; None for a long one."""
+        """Reads a text; returns the variable of its bytes, which is None for a long text."""
         target, length = self.source.fresh(slot.name), self.length(slot)
         least = int(slot.compact)
         with self.source.block(f"if {least} < n <= {LONGEST_NAME + least}:"):
-            # nearly always it is all there
+            # nearly always the chunk has all of it
             self.source.line(f"if at + {length} <= size: {target}, at = bytes(buf[at : at + {length}]), at + {length}")
             self.source.line(f"else: {target}, buf, at, size = yield from split_bytes({length}, buf, at, size)")
         with self.source.block("else:"):
@@ -129,7 +129,7 @@ class Searcher(Skipper):
         return target
 
     def _known_tags(self, struct: Struct) -> None:
-        """The tag buffer of a struct; an error for a tag that it does not have."""
+        """Reads the tag buffer of a struct; an unknown tag is an error."""
         self.cursor.count()
         with self.source.block("for _ in range(n):"):
             tag, end = self.source.fresh("tag"), self.source.fresh("tag_end")

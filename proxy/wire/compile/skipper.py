@@ -1,7 +1,7 @@
-"""Writes the stepping over values that nobody asked for.
+"""Writes the lines that step over values that are not read.
 
-A stepped over value is not looked at: no null that may not stand there, no text that is not UTF-8 is found. Only
-lengths count, and a negative one never leads backwards.
+Values stepped over are not checked: a forbidden null or a text that is no UTF-8 passes. Only lengths count, and a
+negative one never leads backwards.
 """
 
 from collections.abc import Iterator
@@ -20,14 +20,14 @@ class Skipper:
         self.source, self.cursor = source, cursor
 
     def struct(self, struct: Struct) -> None:
-        """All fields of a struct, and its tags."""
+        """Steps over all fields of a struct, and its tags."""
         for slot in struct.slots:
             self.slot(slot)
         if struct.flexible:
             self.tags()
 
     def slot(self, slot: Slot) -> None:
-        """The value of one field, whatever its type."""
+        """Steps over the value of a field of any type."""
         if slot.code:
             self.cursor.step(slot.size)
         elif slot.varint:
@@ -40,7 +40,7 @@ class Skipper:
             self._bytes(slot)
 
     def tags(self) -> None:
-        """A whole tag buffer."""
+        """Steps over a whole tag buffer."""
         self.cursor.length("B", 1)
         with self.source.block("if n:"):
             self.source.line(self.cursor.rest_of_varint)
@@ -51,12 +51,12 @@ class Skipper:
 
     @contextmanager
     def each(self, count: str) -> Iterator[None]:
-        """The lines written meanwhile stand in a loop of so many turns."""
+        """Puts the lines written within into a loop of `count` turns."""
         with self.source.block(f"for _ in range({count}):"):
             yield
 
     def length(self, slot: Slot) -> str:
-        """Reads a length or count into `n`; the expression for it (below 0 for null)."""
+        """Reads a length or count into `n`; returns the expression for it (below 0 for null)."""
         if slot.compact:
             self.cursor.count()
             return "n - 1"
@@ -87,7 +87,7 @@ class Skipper:
 
     @contextmanager
     def present(self, slot: Slot) -> Iterator[None]:
-        """The lines written meanwhile read a struct that is not null."""
+        """The lines written within read a struct that is not null."""
         self.cursor.length("b", 1)
         with self.source.block(f"if {'present' if slot.tag is None else 'present_tag'}(n, at):"):
             yield

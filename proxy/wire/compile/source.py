@@ -1,4 +1,4 @@
-"""The source of one function while it is written: lines, names that don't collide, constants; and then the function.
+"""The source of one function: its lines, its variables without collisions, its constants; finally the function itself.
 
 The text stays in `linecache` under a name such as `<decode MetadataResponse v12>`, so that tracebacks and
 `inspect.getsource` show it.
@@ -14,7 +14,7 @@ from typing import Any
 from proxy.wire import varints
 from proxy.wire.compile import runtime
 
-# What the written functions use for themselves; a field of that name gets another.
+# Names that the written functions use themselves; a field of such a name gets another variable.
 TAKEN = frozenset(
     {"at", "buf", "codes", "decode", "encode", "end", "fault", "left", "misfit", "n", "probe", "project", "row", "rows"}
     | {"bytes", "len", "list", "range", "size", "spans", "spend", "start", "str", "type", "values", "walk"}
@@ -24,7 +24,7 @@ TAKEN = frozenset(
 
 
 class Source:
-    """The text of one function, line by line, and the values that it sees as `constants`."""
+    """The text of one function, line by line, and its constants."""
 
     def __init__(self, title: str, head: str, **constants: object):
         self.title = title
@@ -34,16 +34,16 @@ class Source:
         self._names = set(TAKEN)
 
     def line(self, text: str) -> None:
-        """One line at the present depth."""
+        """Adds a line at the present depth."""
         self._lines.append("    " * self._depth + text)
 
     def first(self, text: str) -> None:
-        """One line before all others."""
+        """Adds a line before all others."""
         self._lines.insert(1, "    " + text)
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
-        """The lines written meanwhile stand below `head`."""
+        """Indents the lines written within below `head`."""
         self.line(head)
         self._depth += 1
         before = len(self._lines)
@@ -53,7 +53,7 @@ class Source:
         self._depth -= 1
 
     def fresh(self, name: str) -> str:
-        """A variable of that name, or of that name and a number."""
+        """A new variable of that name, or of that name and a number."""
         number, found = 1, name
         while found in self._names or keyword.iskeyword(found):
             number, found = number + 1, f"{name}_{number + 1}"
@@ -61,7 +61,7 @@ class Source:
         return found
 
     def constant(self, name: str, value: object) -> str:
-        """The name under which the function sees `value`; the same name for the same value."""
+        """The name of `value` in the function; equal values share a name."""
         self.constants[name] = value
         return name
 
@@ -70,7 +70,7 @@ class Source:
         return self.constant("read_" + _spelled(codes), Struct(">" + codes).unpack_from)
 
     def rows(self, codes: str) -> str:
-        """The name of a reader of all there is in a buffer as rows of these codes: (buffer) -> iterator of tuples."""
+        """The name of a reader of a whole buffer as rows of these codes: (buffer) -> iterator of tuples."""
         return self.constant("rows_" + _spelled(codes), Struct(">" + codes).iter_unpack)
 
     def pack(self, codes: str) -> str:
@@ -78,7 +78,7 @@ class Source:
         return self.constant("pack_" + _spelled(codes), Struct(">" + codes).pack)
 
     def function(self) -> Callable[..., Any]:
-        """Compiles it. The text is kept for tracebacks."""
+        """Compiles the function. Its text is kept for tracebacks."""
         text = "\n".join(self._lines) + "\n"
         name = f"<{self.title}>"
         linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)

@@ -1,7 +1,7 @@
-"""Writes the reading, stepping over and writing of integers in groups of 7 bits.
+"""Writes the lines that read, step over and encode integers in groups of 7 bits.
 
-Nearly all take one byte, which is read with the fixed fields before it; the written function calls `proxy.wire.varints`
-for longer ones, and once for a whole array.
+Nearly all integers take one byte, which is read with the fixed fields before it; the written function calls
+`proxy.wire.varints` for longer ones, and once for a whole array.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from proxy.wire.integers import Encoding, Integer
 
 
 def read(cursor: Cursor, integer: Integer, target: str) -> None:
-    """The value into the variable `target`; nothing is left pending."""
+    """Reads the value into the variable `target`; nothing is left pending."""
     cursor.take("B", 1, target)
     cursor.flush()
     long = f"read_{integer.encoding}({integer.bits}, buf, at - 1)"
@@ -21,8 +21,8 @@ def read(cursor: Cursor, integer: Integer, target: str) -> None:
 
 
 def read_many(cursor: Cursor, integer: Integer, target: str, count: str, chunk: str) -> None:
-    """A list of `count` values into `target`; `chunk` is the expression for the next `count` bytes."""
-    # Broker ids and the like: one byte each, which unsigned are the numbers themselves.
+    """Reads a list of `count` values into `target`; `chunk` is the expression for the next `count` bytes."""
+    # Broker ids, for example, take one byte each; unsigned bytes are the numbers themselves.
     short = target if integer.encoding is Encoding.UNSIGNED else f"map(short_signed, {target})"
     cursor.source.line(f"{target} = {chunk}")
     cursor.source.line(f"if {target}.isascii(): {target}, at = list({short}), at + {count}")
@@ -30,13 +30,13 @@ def read_many(cursor: Cursor, integer: Integer, target: str, count: str, chunk: 
 
 
 def step_over(cursor: Cursor, integer: Integer) -> None:
-    """One value that nobody asked for."""
+    """Steps over one value."""
     cursor.length("B", 1)
     cursor.source.line(cursor.rest_of_integer.format(integer.most_bytes))
 
 
 def write(put_short: Callable[[str, str, str, str], None], integer: Integer, value: str) -> None:
-    """The value of the variable `value`, by an encoder's way to put what usually is one byte."""
+    """Encodes the variable `value`; `put_short` is the encoder's method for values of usually one byte."""
     long = f"{integer.encoding}({integer.bits}, {value})"
     if integer.encoding is Encoding.SIGNED:
         put_short(f"-65 < {value} < 64", "B", f"{value} << 1 ^ {value} >> 63", long)

@@ -1,8 +1,8 @@
-"""Writes the generator behind a walk: stepping over a message that arrives in pieces, up to one of its fields.
+"""Writes the generator behind a walk: it steps over a message that arrives in pieces, up to one of its fields.
 
-The generator is sent chunks. It yields None when it has used one up and wants the next, and the offset in the newest
-chunk where the field begins. It keeps nothing but that offset, which may lie far ahead of what has arrived: a record
-of any size is one addition.
+The generator is sent chunks. It yields None to ask for the next chunk, and finally the offset in the newest chunk where
+the field begins. It keeps only an offset, which may lie far ahead of the bytes that have arrived: a record of any size
+is one addition.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ MORE = "while at >= size: at -= size; buf = yield; size = len(buf)"
 
 
 class PieceCursor(Cursor):
-    """Reads what may be cut anywhere. Nothing that is asked for is ever pending: only steps are."""
+    """Reads a message that may be cut anywhere. Only steps are ever pending, no reads."""
 
     rest_of_varint = "if n > 127: n, buf, at, size = yield from split_uvarint(n, buf, at, size)"
     rest_of_integer = "if n > 127: buf, at, size = yield from split({}, buf, at, size)"

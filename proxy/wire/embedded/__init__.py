@@ -1,11 +1,11 @@
-"""Messages inside messages: what bytes fields, internal topics and control batches hold.
+"""Messages inside messages: those in bytes fields, internal topics and control batches.
 
-A room in the room, imported when asked for. The `.kafka` files beside this one say the layouts, in the language of
-`messages/README.md`, grouped by where they live; their bytes begin with a version that is not theirs but the
-container's. Words of this room:
+Imported only when needed. The `.kafka` files beside this one hold the layouts, in the language of `messages/README.md`,
+grouped by container. An embedded message's bytes begin with a version, which belongs to the container. Words of this
+room:
 
     blob        bytes that hold one message behind an int16 version, as group members send them
-    Embedded    a message that was found in bytes: its name, the version that the bytes say, its values, the rest
+    Embedded    a decoded blob or record: the message's name, the version in the bytes, the values, the bytes behind
     Unknown     bytes of a type or version that the catalog lacks: a value and no error
     holder      a field that holds blobs (`fields.HOLDERS`)
     log         an internal topic whose records are messages (`logs`)

@@ -1,9 +1,8 @@
-"""Bytes that hold one message: a version in front, the message, and maybe more than this catalog knows.
+"""Blobs: a version, a message of that version, and maybe fields that this catalog does not know.
 
-Group members tell each other things through brokers that don't read them. Whoever reads such a blob meets versions
-newer than its own; the rule of these protocols is that a newer version only adds at the end, so the newest known layout
-reads its beginning. Source: Kafka's `ConsumerProtocol`, Connect's `IncrementalCooperativeConnectProtocol` (KIP-415),
-`EndTransactionMarker` (KIP-98).
+Group members exchange blobs through brokers that don't read them. A reader meets versions newer than its own. In these
+protocols a newer version only adds fields at the end, so the newest known layout reads its beginning. Source: Kafka's
+`ConsumerProtocol`, Connect's `IncrementalCooperativeConnectProtocol` (KIP-415), `EndTransactionMarker` (KIP-98).
 """
 
 from collections.abc import Mapping
@@ -23,12 +22,12 @@ Values = dict[str, Any]
 _INT16 = Struct(">h")
 _read_int16 = _INT16.unpack_from
 
-# newer versions than the newest known one are read with its layout
+# messages whose newer versions are read with the newest known layout
 ONLY_GROW = frozenset(
     {"ConsumerProtocolSubscription", "ConsumerProtocolAssignment", "ConnectWorkerState", "ConnectAssignment"}
     | {"ControlRecordTypeSchema", "EndTxnMarker"}
 )
-# What may be missing at the end: the first missing field, and the bytes of the defaults from there on. Connect's
+# Fields that may be missing at the end: the first of them, and the bytes of the defaults from there on. Connect's
 # readers "tolerate missing fields with defaults".
 NULL, NO_DELAY = b"\xff\xff\xff\xff", b"\0\0\0\0"
 MISSING = {
@@ -43,10 +42,10 @@ MISSING = {
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """A message that was found in bytes.
+    """A decoded message from bytes of another message or a record.
 
-    `version` is what the bytes say; where it is newer than all known, `values` are those of the newest known layout.
-    `rest` is what stands behind them: empty, unless the version is newer or somebody wrote more than the message.
+    `version` is that in the bytes; if it is newer than all known, `values` are those of the newest known layout. `rest`
+    are the bytes behind the message: empty, unless the version is newer or the writer added bytes.
     """
 
     name: str
@@ -57,7 +56,7 @@ class Embedded:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """Bytes whose type or version the catalog lacks: a value, not an error. What can't be told is None."""
+    """Bytes whose type or version the catalog lacks: a value, not an error. An unknown part is None."""
 
     name: str | None
     number: int | None
@@ -65,7 +64,7 @@ class Unknown:
 
 
 def read_int16(buf: Buffer, at: int = 0) -> int:
-    """The int16 that stands in front. Errors: Truncated."""
+    """The int16 at `at`. Errors: Truncated."""
     try:
         value: int = _read_int16(buf, at)[0]
     except error:
@@ -74,7 +73,7 @@ def read_int16(buf: Buffer, at: int = 0) -> int:
 
 
 def layout_version(name: str, version: int) -> int:
-    """The version whose layout reads bytes of that version; itself as a rule."""
+    """The version whose layout reads bytes of that version; usually that version itself."""
     known = versions(name)
     return known[-1] if name in ONLY_GROW and version > known[-1] else version
 
@@ -90,7 +89,7 @@ def decode_at(name: str, version: int, data: Buffer, at: int, budget: Budget | N
 
 
 def _decode_short(found: Codec, data: bytes, at: int, *, budget: Budget | None) -> tuple[Values, int]:
-    """Decodes what may lack its last fields, never a part of one."""
+    """Decodes a message that may lack its last fields, but no part of a field."""
     try:
         return found.decode(data, at, budget=budget)
     except Truncated:
@@ -105,8 +104,8 @@ def _decode_short(found: Codec, data: bytes, at: int, *, budget: Budget | None) 
 def decode_blob(name: str, data: Buffer, *, budget: Budget | None = None) -> Embedded | Unknown:
     """The message `name` in a blob (an int16 version, then its body).
 
-    A newer version of the consumer protocol or of Connect's is read with the newest known layout, of any other message
-    it is `Unknown`, and so is a version that never was. `budget`: as for `Codec.decode`.
+    A newer version of the consumer protocol or of Connect's is read with the newest known layout. Any other unknown
+    version gives `Unknown`. `budget`: as for `Codec.decode`.
 
     Errors: Truncated, Malformed, OverBudget; ValueError for a name that the catalog lacks.
     """

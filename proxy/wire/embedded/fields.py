@@ -1,9 +1,9 @@
-"""Which bytes fields of messages hold messages, and what stands in them.
+"""The bytes fields that hold messages, and the decoding of these messages.
 
-Knows names and paths. What members of a classic group tell each other depends on the group's protocol type, which
-stands in some messages and not in others (JoinGroup responses before v7, SyncGroup before v5): where nobody says it, a
-blob is read as the first type that fits it exactly, from version to last byte. Blobs of other types (a schema
-registry's JSON, an application's own) stay bytes. Source: KIP-62, KIP-415, KIP-429, KIP-590.
+Knows names and paths. The blobs of a classic group's members depend on the group's protocol type, which some messages
+lack (JoinGroup responses before v7, SyncGroup before v5). Without it, a blob is read as the first type that fits it
+exactly, from version to last byte. Blobs of other types (a schema registry's JSON, an application's own) stay bytes.
+Source: KIP-62, KIP-415, KIP-429, KIP-590.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ Read = Callable[[bytes, "Around"], Values | None]
 
 
 class Content(Enum):
-    """What a field holds."""
+    """The kind of messages that a field holds."""
 
     MEMBER = "what a member tells the group when it joins"
     ASSIGNMENT = "what the leader tells a member"
@@ -68,26 +68,26 @@ HOLDERS = (
     Holder("ConnectWorkerState", "allocation", Content.CONNECT_ASSIGNMENT),
 )
 
-# protocol type -> the messages of its members and of its leaders, in the order in which they are tried
+# protocol type -> the messages of its members and of its leaders, in the order of trying
 PROTOCOL_TYPES = {
     "consumer": {Content.MEMBER: "ConsumerProtocolSubscription", Content.ASSIGNMENT: "ConsumerProtocolAssignment"},
     "connect": {Content.MEMBER: "ConnectWorkerState", Content.ASSIGNMENT: "ConnectAssignment"},
 }
 PLAIN_BLOBS = {Content.CONNECT_ASSIGNMENT: "ConnectAssignment", Content.PRINCIPAL: "DefaultPrincipalData"}
-# what the sticky assignors add to a subscription: the layout that fits exactly is it, nothing in the bytes says which
+# user data of the sticky assignors, which has no version: the layout that fits exactly is taken
 STICKY_DATA = {
     "sticky": (("StickyUserData", 1), ("StickyUserData", 0)),
     "cooperative-sticky": (("CooperativeStickyUserData", 0),),
 }
-# what Kafka Streams' assignor adds: its version stands in the first four bytes
+# user data of Kafka Streams' assignor: the first four bytes are its version
 STREAMS = "stream"
 STREAMS_DATA = {Content.SUBSCRIBED_DATA: "SubscriptionInfoData", Content.ASSIGNED_DATA: "AssignmentInfo"}
 
 
 class Around(NamedTuple):
-    """What is known about a blob from around it. `asked`: api key and version of a forwarded response's request.
+    """Facts about a blob from the message around it. `asked`: api key and version of a forwarded response's request.
 
-    `budget`: what its values are taken from; None: from a new one for each blob.
+    `budget`: pays for the values; None: a new one for each blob.
     """
 
     protocol_type: str | None = None
@@ -99,10 +99,10 @@ class Around(NamedTuple):
 def decode_field(
     message: str, path: str, data: bytes, *, protocol_type: str | None = None, protocol: str | None = None
 ) -> Embedded | None:
-    """What a field's bytes hold: `decode_field("SyncGroupResponse", "assignment", data, protocol_type="consumer")`.
+    """The message in a field's bytes: `decode_field("SyncGroupResponse", "assignment", data, protocol_type="connect")`.
 
-    `protocol` is the assignor's name ("range", "stream", ...), which user data depends on. None: the field holds no
-    such message, or these bytes don't. Whole requests and responses are `expand`'s.
+    `protocol` is the assignor's name ("range", "stream", ...), which user data depends on. Returns None if the field or
+    these bytes hold no such message. Use `expand` for whole requests and responses.
     """
     for holder in HOLDERS:
         if (holder.message, holder.path) == (message, path):
@@ -126,7 +126,7 @@ def expand(
     "correlation_id", a request "client_id". Bytes that can't be read, or would take more than `budget`, stay bytes;
     `values` stays as it is.
 
-    `protocol_type` is the group's ("consumer", "connect", ...) where the message doesn't say it. `asked`: api key and
+    `protocol_type` is the group's ("consumer", "connect", ...) if the message doesn't have it. `asked`: api key and
     version of the request that an EnvelopeResponse answers; without it the response within stays bytes.
     """
     found = apis.message(kind, key)
@@ -135,7 +135,7 @@ def expand(
 
 
 def expand_data(name: str, values: Mapping[str, Any], *, budget: Budget | None = None) -> Values:
-    """The same for the values of an embedded message, such as GroupMetadataValue."""
+    """As `expand`, for the values of an embedded message, such as GroupMetadataValue."""
     return _expand(name, values, Around(budget=budget))
 
 
@@ -148,7 +148,7 @@ def _expand(message: str, values: Mapping[str, Any], around: Around) -> Values:
 
 
 def _replace(values: Values, path: list[str], holder: Holder, around: Around) -> Values:
-    """A copy of `values` with what stands at `path` read."""
+    """A copy of `values` with the blob at `path` decoded."""
     around = _closer(values, holder, around)
     name, *deeper = path
     inside = values.get(name)
@@ -162,7 +162,7 @@ def _replace(values: Values, path: list[str], holder: Holder, around: Around) ->
 
 
 def _closer(values: Values, holder: Holder, around: Around) -> Around:
-    """What this struct says over what those above it say."""
+    """The facts of the structs above, replaced by those of this struct."""
     return around._replace(
         protocol_type=values.get("protocol_type") or around.protocol_type,
         protocol=values.get(holder.protocol) or around.protocol,
@@ -227,7 +227,7 @@ def _request(data: bytes, around: Around) -> Values | None:
         found = catalog.decode_request(data, budget=around.budget)
     except WireError:
         return None
-    # an envelope is never forwarded in another one: the brokers refuse it, and nesting has no end here
+    # no envelope within an envelope: brokers refuse it, and nesting would have no end here
     if isinstance(found, catalog.UnknownMessage) or found[0].api_key == ENVELOPE:
         return None
     head, values = found

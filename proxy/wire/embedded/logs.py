@@ -1,4 +1,4 @@
-"""Records of internal topics and of control batches: which message a key and a value hold, and how they say so.
+"""Records of internal topics and of control batches: the messages in their keys and values, and how these are numbered.
 
     log                                          key                     value
     __consumer_offsets, __transaction_state,     int16 type, its body    int16 version, its body
@@ -8,8 +8,8 @@
     control batches of any partition             int16 version, type     its body; where a version is no field of it,
                                                                          behind an int16 version
 
-A key's type and its value's are the same number. A value of null is a tombstone: what the key names is gone. Bytes
-behind a body are kept in `Embedded.rest`. Source: Kafka's `CoordinatorRecordSerde`, `AbstractApiMessageSerde`,
+Key and value have the same type number. A value of null is a tombstone: it deletes the key's entry. Bytes behind a
+body are kept in `Embedded.rest`. Source: Kafka's `CoordinatorRecordSerde`, `AbstractApiMessageSerde`,
 `ControlRecordType`; KIP-98, KIP-595, KIP-853, KIP-932.
 """
 
@@ -23,9 +23,9 @@ from proxy.wire.errors import naming
 from proxy.wire.primitives import Buffer, read_uvarint
 
 INT16_SIZE = 2
-# the one that there is; another one would be another layout
+# the only one; another version would have another layout
 FRAME_VERSION = 1
-# `EndTxnMarker` is both: the type alone says how the transaction ended
+# `EndTxnMarker` stands for both: only the type shows how the transaction ended
 CONTROL_TYPES = {
     0: "EndTxnMarker",
     1: "EndTxnMarker",
@@ -49,9 +49,9 @@ class LogRecord:
 def decode_record(
     topic: str, key: Buffer | None, value: Buffer | None, *, budget: Budget | None = None
 ) -> LogRecord | None:
-    """What a record of an internal topic holds; None for any other topic.
+    """The messages in a record of an internal topic; None for any other topic.
 
-    Records of control batches (transaction markers stand in some of these topics too) are `decode_control`'s.
+    Use `decode_control` for records of control batches: some of these topics have transaction markers, too.
     `budget`: as for `Codec.decode`.
 
     Errors: Truncated, Malformed, OverBudget.
@@ -64,11 +64,11 @@ def decode_record(
 
 
 def decode_control(key: Buffer | None, value: Buffer | None, *, budget: Budget | None = None) -> LogRecord:
-    """What a record of a control batch holds. Its key holds a type alone: 0 abort, 1 commit, ... (`CONTROL_TYPES`).
+    """The messages in a record of a control batch. The key has only a type: 0 abort, 1 commit, ... (`CONTROL_TYPES`).
 
     `budget`: as for `Codec.decode`.
 
-    Errors: Truncated (for a key of null, too), Malformed, OverBudget.
+    Errors: Truncated (also for a key of null), Malformed, OverBudget.
     """
     found = decode_blob("ControlRecordTypeSchema", key or b"", budget=budget)
     if value is None:

@@ -1,11 +1,11 @@
-"""The embedded messages by name, and those of a log by their number. Read all at once when the first is asked for.
+"""The embedded messages by name, and those of a log by number. All are read when the first is needed.
 
 Pure lookups; functions are compiled by `catalog`'s `Codec`, when first called.
 """
 
 from functools import cache, lru_cache
 
-from proxy.wire.catalog import MOST_CACHED, Codec
+from proxy.wire.catalog import CACHE_SIZE, Codec
 from proxy.wire.folder import Folder
 from proxy.wire.language import Message, parse
 
@@ -29,7 +29,7 @@ def names() -> tuple[str, ...]:
 
 
 def message(name: str) -> Message | None:
-    """The schema; None where the catalog lacks the name."""
+    """The schema; None if the catalog lacks the name."""
     return _by_name().get(name)
 
 
@@ -39,15 +39,15 @@ def versions(name: str) -> range:
     return found.versions if found else range(0)
 
 
-@lru_cache(MOST_CACHED)
+@lru_cache(CACHE_SIZE)
 def codec(name: str, version: int) -> Codec | None:
-    """The functions of that message in that version, without any prefix; None where the catalog lacks it."""
+    """The codec of that message in that version, without any prefix; None if the catalog lacks it."""
     found = message(name)
     return Codec(found, version, (must, (name, version))) if found and version in found.versions else None
 
 
 def must(name: str, version: int) -> Codec:
-    """The same. Errors: ValueError for a message the catalog lacks."""
+    """The codec of that message in that version. Errors: ValueError if the catalog lacks it."""
     found = codec(name, version)
     if found is None:
         raise ValueError(f"no {name} version {version} in the catalog")
@@ -56,5 +56,5 @@ def must(name: str, version: int) -> Codec:
 
 @cache
 def numbered(file: str, ending: str = "") -> dict[int, str]:
-    """number -> name, of the messages of one file whose names end so."""
+    """number -> name, of the messages of one file whose names end with `ending`."""
     return {one.key: one.name for one in files()[file] if one.key is not None and one.name.endswith(ending)}

@@ -1,13 +1,13 @@
-"""Kafka 0.7's dialect, which later versions share nothing with but the length in front of a frame.
+"""Kafka 0.7's dialect. Only the length in front of a frame is that of later versions.
 
-    messages    the log's messages: magic 0 and 1, compressed ones, what a fetch has cut; offsets are bytes
+    messages    the log's messages: magic 0 and 1, compressed ones, those that a fetch has cut; offsets are bytes
     requests    PRODUCE, FETCH, MULTIFETCH, MULTIPRODUCE, OFFSETS
-    responses   the three that there are, read by their requests
-    zookeeper   where brokers register, what clients watch, who sends to and reads what
+    responses   the three types, read by their requests
+    zookeeper   brokers' registrations, clients' watches, the assignment of partitions
 
-What a proxy needs: `request_head` and `response_head` of bytes that are still arriving (None: too few), then the frame
-alone. PRODUCE and MULTIPRODUCE are never answered; responses to the rest come in the order of their requests, so
-pairing is a queue of the requests whose `awaits_response` is true:
+A proxy reads `request_head` and `response_head` of bytes that are still arriving (None: too few), then only frames.
+PRODUCE and MULTIPRODUCE are never answered; responses to the rest come in the order of their requests, so pairing is a
+queue of the requests whose `awaits_response` is true:
 
     >>> from proxy.wire import kafka07
     >>> head = kafka07.request_head(b"\\0\\0\\0\\x19\\0\\1\\0")
@@ -17,11 +17,11 @@ pairing is a queue of the requests whose `awaits_response` is true:
     >>> kafka07.decode_response(b"\\0\\1", fetch)
     FetchResponse(error_code=1, messages=b'')
 
-How certain all this is. What isn't marked was tried: on a broker of Kafka 0.7.2, whose answers the tests keep, with
-that release's own producer and consumer, and with clients of that time, brod 0.4.3 and samsa 0.3.11 (PyPI) and prozess
-0.7.0 (npm). Frames of all of them are read in the tests, and samsa runs in them. Kafka's wiki page "Writing a Driver
-for Kafka" says the same, as far as it goes. **(s)** marks what was only read, in a public copy of the broker's source
-(`kafka.server`, `kafka.consumer`, `kafka.producer`; foursquare/kafka): the least certain.
+Evidence. Unmarked statements were tried on a broker of Kafka 0.7.2, whose answers the tests keep, with that release's
+own producer and consumer, and with clients of that time: brod 0.4.3 and samsa 0.3.11 (PyPI), prozess 0.7.0 (npm). The
+tests read frames of all of them, and run samsa. Kafka's wiki page "Writing a Driver for Kafka" ("the page") agrees, as
+far as it goes. **(s)** marks statements read in a public copy of the broker's source but not tried (`kafka.server`,
+`kafka.consumer`, `kafka.producer`; foursquare/kafka).
 """
 
 from proxy.wire.kafka07 import messages, zookeeper

@@ -1,7 +1,7 @@
-"""What requests, responses and messages of 0.7 are made of: big-endian integers, topics, blocks with a length.
+"""The elements of 0.7's requests, responses and messages: big-endian integers, topics, blocks with a length.
 
-Offsets in and out, as in `primitives`. Nothing here lets `struct.error` out: bytes that end early are Truncated, values
-that don't fit are Malformed; the callers say which message it was (`errors.naming`).
+Offsets in and out, as in `primitives`. No `struct.error` leaves this module: bytes that end early are Truncated, values
+that don't fit are Malformed. The callers add the message's name (`errors.naming`).
 """
 
 from struct import Struct, error
@@ -21,7 +21,7 @@ def take(layout: Struct, buf: Buffer, at: int) -> tuple[Any, ...]:
 
 
 def put(layout: Struct, *values: int) -> bytes:
-    """Errors: Malformed for a value out of range."""
+    """The values as bytes. Errors: Malformed for a value out of range."""
     try:
         return layout.pack(*values)
     except error as fault:
@@ -29,7 +29,7 @@ def put(layout: Struct, *values: int) -> bytes:
 
 
 def take_block(layout: Struct, buf: Buffer, at: int) -> tuple[bytes, int]:
-    """A length as `layout` has it and that many bytes, and the offset behind them. Errors: Truncated, Malformed."""
+    """The block behind a length of this layout, and the offset behind it. Errors: Truncated, Malformed."""
     (size,) = take(layout, buf, at)
     start = at + layout.size
     if size < 0:
@@ -40,14 +40,12 @@ def take_block(layout: Struct, buf: Buffer, at: int) -> tuple[bytes, int]:
 
 
 def put_block(layout: Struct, block: Buffer) -> bytes:
-    """The block with its length in front. Errors: Malformed for one too long."""
+    """The block with its length in front. Errors: Malformed if it is too long."""
     return put(layout, len(block)) + block
 
 
 def take_topic(buf: Buffer, at: int) -> tuple[str, int]:
-    """A topic and the offset behind it. ASCII and fit for a directory's name, says the page; brokers read UTF-8, and so
-    does this.
-    """
+    """A topic and the offset behind it, in UTF-8 as brokers read it (the page: ASCII, fit for a directory's name)."""
     name, end = take_block(INT16, buf, at)
     try:
         return name.decode(), end
@@ -56,7 +54,7 @@ def take_topic(buf: Buffer, at: int) -> tuple[str, int]:
 
 
 def put_topic(topic: str) -> bytes:
-    """Errors: Malformed for a topic of more than 32767 bytes, or one that UTF-8 can't hold."""
+    """The topic's bytes. Errors: Malformed for more than 32767 bytes, or a text that UTF-8 can't hold."""
     try:
         return put_block(INT16, topic.encode())
     except UnicodeEncodeError:
@@ -64,6 +62,6 @@ def put_topic(topic: str) -> bytes:
 
 
 def at_end(buf: Buffer, at: int) -> None:
-    """Errors: Malformed where bytes follow."""
+    """Checks that `at` is the end. Errors: Malformed if bytes follow."""
     if at != len(buf):
         raise Malformed(f"{in_bytes(len(buf) - at)} behind its end", offset=at)

@@ -1,7 +1,7 @@
-"""What stands in each request and each response of 0.7, field by field: for people to read.
+"""The fields of each request and each response of 0.7, for people to read.
 
-The codec beside this reads and writes without it; a test writes frames by these tables and compares. The 4-byte length
-in front of every frame is left out.
+The codec does not use these tables; a test writes frames by them and compares. The 4-byte length in front of every
+frame is left out.
 """
 
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from proxy.wire.kafka07.requests import RequestType
 
 class Field(NamedTuple):
     """`type`: "int16" and so on, "string" (UTF-8, behind its length as an int16), "[]" for an array, which has `fields`
-    or elements of that type. `size`: what says where an array ends. `about`: what the value means.
+    or elements of that type. `size`: how the end of an array is found. `about`: the meaning of the value.
     """
 
     name: str
@@ -47,7 +47,7 @@ _PRODUCE = (_PLACE[0], Field("partition", "int32", "-1: any"), _messages(BYTES))
 _ERROR = Field("error_code", "int16")
 _PART = (Field("length", "int32", "of this part, behind it"), _ERROR, _messages(TO_THE_PARTS_END))
 
-# behind the int16 that is the type
+# the fields behind the type (int16)
 REQUESTS: dict[RequestType, tuple[Field, ...]] = {
     RequestType.PRODUCE: _PRODUCE,
     RequestType.FETCH: _FETCH,

@@ -1,21 +1,20 @@
-"""Messages as a 0.7 log has them, one behind the other, and their offsets: places in the log, in bytes.
+"""The messages of a 0.7 log, one behind the other, and their offsets: positions in the log, in bytes.
 
-    length int32      of all that follows
+    length int32      of the rest of the message
     magic int8        0 (up to 0.6) or 1
     attributes int8   with magic 1 alone; its lowest two bits: 0 none, 1 gzip, 2 snappy (the page calls the byte
                       "compression"; two bits of it count)
     checksum int32    CRC-32 of the payload as it stands here
     payload           with a compression: messages again, compressed as one block (snappy: in xerial's framing)
 
-- The next message's offset is this one's, plus 4, plus its length. Offsets are places in the log and so say nothing of
-  how many messages there are.
+- The next message's offset is this one's, plus 4, plus its length. Offsets are positions and don't count messages.
 - A fetch ends where `max_size` bytes end: in the middle of a message, of its header, of its length. That is no error:
-  `read` and `shallow` yield what is whole, `tail` tells the rest. A fetch never crosses into the next segment of the
-  log, so few messages don't mean that no more are there.
-- What is in a compressed message has no place of its own in the log: each nested message has the wrapper's offset, and
-  to go on behind any but the last of them means to fetch the wrapper again. So `next_offset` is the wrapper's own
-  offset for all nested messages but the last, whose `next_offset` is the one behind the wrapper. A consumer of 0.7 is
-  told `next_offset` alone, and calls it the message's offset.
+  `read` and `shallow` yield the whole messages, `tail` describes the cut one. A fetch never crosses into the next
+  segment of the log, so few messages don't mean the end of the log.
+- A nested message has no position of its own in the log: its offset is the wrapper's, and a consumer that goes on
+  behind any but the last nested message fetches the wrapper again. So `next_offset` is the wrapper's own offset for all
+  nested messages but the last, whose `next_offset` is the one behind the wrapper. Consumers of 0.7 see only
+  `next_offset`, and call it the message's offset.
 - Wrappers may hold wrappers: a broker takes them as they are, and consumers read them. Producers write one level.
 """
 
@@ -39,8 +38,8 @@ _HEADS = (Struct(">bI"), Struct(">bbI"))
 
 
 class LogMessage(NamedTuple):
-    """`offset` and `next_offset`: where it is in the log, where to go on reading; `checksum` as sent, 0 to 2**32 - 1;
-    `attributes` is 0 with magic 0; `payload` as it stands in the log.
+    """`offset`: of the message in the log; `next_offset`: where reading goes on; `checksum` as sent, 0 to 2**32 - 1;
+    `attributes` is 0 with magic 0; `payload` as in the log.
     """
 
     offset: int
@@ -58,12 +57,12 @@ class LogMessage(NamedTuple):
 
     @property
     def intact(self) -> bool:
-        """Does the checksum fit the payload?"""
+        """True if the checksum fits the payload."""
         return self.checksum == crc32(self.payload)
 
 
 class Cut(Enum):
-    """Where bytes end."""
+    """The place where a stretch of the log ends."""
 
     NOWHERE = "nowhere"
     LENGTH = "length"
@@ -73,10 +72,10 @@ class Cut(Enum):
 
 class Tail(NamedTuple):
     """The end of a stretch of the log. `whole`: bytes of whole messages, so the next fetch begins at the stretch's
-    offset plus `whole`; `cut`: where the message behind them ends; `needs`: the size of that message with its length,
-    None while not even that is known.
+    offset plus `whole`; `cut`: the place where the message behind them is cut; `needs`: the size of that message with
+    its length, None if its length is cut.
 
-    A fetch that has no whole message but a cut one asked for too little: `needs` bytes at least.
+    A fetch that has only a cut message was too small: it needs `needs` bytes at least.
     """
 
     whole: int
@@ -85,7 +84,7 @@ class Tail(NamedTuple):
 
 
 def shallow(buf: Buffer, offset: int = 0) -> Iterator[LogMessage]:
-    """The whole messages of a stretch of the log as they stand there, wrappers as wrappers; checksums are not checked.
+    """The whole messages of a stretch of the log, wrappers as wrappers; checksums are not checked.
 
     `offset`: of the stretch's first byte in the log. Errors: Malformed.
     """
@@ -108,11 +107,11 @@ def read(
     check_crc: bool = True,
     budget: Budget | None = None,
 ) -> Iterator[LogMessage]:
-    """The whole messages of a stretch of the log as a consumer is told them: what wrappers hold, not the wrappers.
+    """The whole messages of a stretch of the log as consumers see them: the nested messages instead of wrappers.
 
-    `offset`: of the stretch's first byte in the log; `limit`: bytes to which one wrapper may unfold, with all that is
-    nested in it; `budget`: what all wrappers are taken from instead. The nested messages' offsets: see above. An empty
-    wrapper is not told; `tail` counts it as whole.
+    `offset`: of the stretch's first byte in the log; `limit`: bytes to which one wrapper may unfold, with all nested
+    in it; `budget`: pays for all wrappers instead. The nested messages' offsets: see above. An empty wrapper yields
+    nothing; `tail` counts it as whole.
 
     Errors: OverBudget, Malformed (also for a checksum that doesn't fit, unless `check_crc` is off); `offset` of the
     error is the message's or the wrapper's place in `buf`.
@@ -129,7 +128,7 @@ def read(
 
 
 def _placed(message: LogMessage, contents: Iterator[LogMessage]) -> Iterator[LogMessage]:
-    """The contents at the message's own place: behind all but the last, reading goes on at the message again."""
+    """The nested messages with the wrapper's offset; `next_offset` is the wrapper's too, but for the last of them."""
     told = None
     for content in contents:
         if told is not None:
@@ -140,13 +139,13 @@ def _placed(message: LogMessage, contents: Iterator[LogMessage]) -> Iterator[Log
 
 
 class _Unfolding:
-    """Reads what one message of the log holds; the bytes that come out of it are taken from the allowance."""
+    """Unfolds one message of the log; the allowance pays for the bytes."""
 
     def __init__(self, allowance: Allowance, check_crc: bool):
         self._allowance, self._check_crc = allowance, check_crc
 
     def is_plain(self, message: LogMessage) -> bool:
-        """Or does it hold others? Malformed for a checksum that doesn't fit."""
+        """True for a message that is no wrapper. Errors: Malformed for a checksum that doesn't fit."""
         if self._check_crc and not message.intact:
             raise Malformed(f"checksum {message.checksum:#x} doesn't fit the payload")
         return not message.attributes & COMPRESSION_MASK
@@ -166,7 +165,7 @@ class _Unfolding:
 
 
 def tail(buf: Buffer) -> Tail:
-    """How a stretch of the log ends. Errors: Malformed."""
+    """The end of a stretch of the log. Errors: Malformed."""
     at = 0
     with naming(NAME):
         while isinstance(end := _end(buf, at), int):
@@ -176,7 +175,7 @@ def tail(buf: Buffer) -> Tail:
 
 
 def _end(buf: Buffer, at: int) -> int | Cut:
-    """The offset behind the message at `at`, or where it is cut."""
+    """The offset behind the message at `at`, or the place where it is cut."""
     left = len(buf) - at - INT32.size
     if left < 0:
         return Cut.LENGTH if left > -INT32.size else Cut.NOWHERE
@@ -196,8 +195,8 @@ def _magic(magic: int, at: int) -> int:
 
 
 def message(payload: bytes, *, magic: int = 1, codec: Compression = Compression.NONE) -> bytes:
-    """One message as a log has it, its length in front. `payload` is written as it is: with a codec it must be
-    compressed already (`compressed` does both).
+    """One message of a log, its length in front. With a codec, `payload` must be compressed already (`compressed` does
+    both).
 
     Errors: ValueError for a magic or a codec that 0.7 doesn't have, Malformed for a payload too long.
     """
@@ -206,18 +205,18 @@ def message(payload: bytes, *, magic: int = 1, codec: Compression = Compression.
 
 
 def message_set(payloads: Iterable[bytes], *, magic: int = 1) -> bytes:
-    """Messages one behind the other, as a PRODUCE carries them."""
+    """Messages one behind the other, as in a PRODUCE."""
     return b"".join(message(payload, magic=magic) for payload in payloads)
 
 
 def compressed(messages: bytes, codec: Compression) -> bytes:
-    """The messages as one: a wrapper of magic 1. Errors: as `message`."""
+    """The messages in a wrapper of magic 1. Errors: as `message`."""
     _attributes(1, codec)
     return message(compress(codec, messages), codec=codec)
 
 
 def _attributes(magic: int, codec: Compression) -> tuple[int, ...]:
-    """The byte that magic 1 alone has."""
+    """The attributes byte, which only magic 1 has."""
     if not 0 <= magic < len(_HEADS) or codec not in CODECS[: COMPRESSION_MASK if magic else 1]:
         raise ValueError(f"no message of 0.7 has magic {magic} and is compressed with {codec.value}")
     return (CODECS.index(codec),) if magic else ()

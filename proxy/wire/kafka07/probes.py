@@ -1,4 +1,4 @@
-"""Error codes of 0.7's responses as they arrive: the first of them, as `compile.prober` finds those of later versions.
+"""Error codes of 0.7's responses as they arrive, in bounded time, as `compile.prober` finds those of later versions.
 
 A response begins with its code; a MULTIFETCH response has one more in front of each part's messages.
 """
@@ -12,18 +12,18 @@ from proxy.wire.kafka07.requests import RequestType
 from proxy.wire.primitives import Buffer
 
 
-def code_pieces(asked: RequestType, most: int) -> Generator[tuple[list[int], bool] | None, Buffer, None]:
+def code_pieces(request_type: RequestType, most: int) -> Generator[tuple[list[int], bool] | None, Buffer, None]:
     """A generator that is sent a response's pieces, from its length on.
 
-    It yields None when it wants the next piece, and in the end the codes other than 0 and whether that is all of them:
-    of a MULTIFETCH's parts `most` are looked at. Errors: Malformed.
+    It yields None to ask for the next piece, and finally the codes other than 0 and whether these are all: only `most`
+    of a MULTIFETCH's parts are read. Errors: Malformed.
     """
     buf = yield None
     at, size = 0, len(buf)
     left, buf, at, size = yield from split_int(INT32.size, buf, at, size)
     code, buf, at, size = yield from split_int(INT16.size, buf, at, size)
     codes, left = [code], left - INT16.size
-    if asked is not RequestType.MULTIFETCH:
+    if request_type is not RequestType.MULTIFETCH:
         left = 0
     while left > 0 and most:
         most -= 1

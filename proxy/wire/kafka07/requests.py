@@ -1,4 +1,4 @@
-"""The five requests, both ways: values, the frame behind its length, and what a proxy needs of the first bytes.
+"""Reads and writes the five requests, and reads heads of requests that are still arriving.
 
     PRODUCE       0   part of a produce                     never answered
     FETCH         1   part of a fetch                       answered
@@ -9,9 +9,9 @@
     part of a produce: topic (int16 length, bytes), partition int32, messages_length int32, messages
     part of a fetch:   topic, partition int32, offset int64, max_size int32
 
-A single request is its type and one part: what the page calls the request header (type, topic, partition) is the
-part's beginning. All integers are big-endian. Nothing in a frame names a version or a client, and nothing links a
-response to its request but the order. What (s) means: `proxy.wire.kafka07`.
+A single request is its type and one part. The page's "request header" is type, topic and partition. All integers are
+big-endian. Nothing in a frame names a version or a client, and nothing links a response to its request but the order.
+(s): see `proxy.wire.kafka07`.
 """
 
 from collections.abc import Callable
@@ -42,10 +42,10 @@ SHORTEST_REQUEST = INT16.size
 _OFFSET_AND_SIZE = Struct(">qi")
 _TIME_AND_NUMBER = Struct(">qi")
 
-# What `Offsets.time` may be but for milliseconds since the epoch.
+# Values of `Offsets.time` that are no milliseconds since the epoch.
 LATEST = -1
 EARLIEST = -2
-# The partition of a produce by which the broker takes one at random (s).
+# The partition of a produce that lets the broker choose one at random (s).
 ANY_PARTITION = -1
 
 
@@ -60,12 +60,12 @@ class RequestType(IntEnum):
 
     @property
     def awaits_response(self) -> bool:
-        """Whether the broker answers it at all."""
+        """True if the broker answers requests of this type."""
         return self not in (RequestType.PRODUCE, RequestType.MULTIPRODUCE)
 
     @property
     def api(self) -> str:
-        """Its name beside those of later versions' APIs, none of which it is: `0.7/fetch`."""
+        """The request's name, distinct from those of later versions' APIs: `0.7/fetch`."""
         return f"0.7/{self.name.lower()}"
 
 
@@ -110,8 +110,8 @@ class MultiProduce:
 class Offsets:
     """Up to `max_number` offsets at which a segment of the log begins, those from before `time`, latest first.
 
-    `time`: milliseconds since the epoch, LATEST or EARLIEST. A segment counts with the time of its file's last change,
-    and the end of the log with now (s), so the answer is as coarse as the segments are.
+    `time`: milliseconds since the epoch, LATEST or EARLIEST. A segment's time is its file's last change, and that of
+    the log's end is now (s), so the answer is as coarse as the segments.
     """
 
     type: ClassVar = RequestType.OFFSETS
@@ -141,20 +141,20 @@ class RequestHead(NamedTuple):
 
     @property
     def type(self) -> RequestType | None:
-        """None for a number that 0.7 doesn't have."""
+        """The request's type; None for a number that 0.7 doesn't have."""
         return RequestType(self.number) if 0 <= self.number <= RequestType.OFFSETS else None
 
     @property
     def awaits_response(self) -> bool | None:
-        """None where nobody knows: behind such a request responses can't be paired any more."""
+        """True if a response will come; None for an unknown type: later responses can't be paired any more."""
         return None if self.type is None else self.type.awaits_response
 
 
 def request_head(buf: Buffer, at: int = 0) -> RequestHead | None:
     """The head of the request whose length is at `at`; None while its 6 bytes have not all arrived.
 
-    The next request begins at `at + 4 + length`. Errors: Malformed for a length that can't hold a type; what is too
-    long is the caller's to say.
+    The next request begins at `at + 4 + length`. Errors: Malformed for a length that can't hold a type; the caller
+    limits the length.
     """
     if at + _START.size > len(buf):
         return None

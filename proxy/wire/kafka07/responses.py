@@ -1,16 +1,16 @@
-"""The three responses, both ways. A response says nothing of what it answers: it is read by its request.
+"""Reads and writes the three responses. A response does not name its request; it is read by the request's type.
 
     FETCH       error_code int16, messages up to the frame's end
-    MULTIFETCH  error_code int16 (always 0: s), and for each fetch of the request: length int32 (of what follows),
+    MULTIFETCH  error_code int16 (always 0: s), and for each fetch of the request: length int32 (of the part),
                 error_code int16, messages
     OFFSETS     error_code int16, count int32, count offsets of int64
 
 Responses come in the order of those requests that await one (`RequestType.awaits_response`).
 
-A 0.7 broker puts errors into FETCH responses and parts of MULTIFETCH responses, with no messages behind them, and a
-log that isn't there is an empty answer without an error. Where anything else fails, a PRODUCE or OFFSETS for a
-partition that doesn't exist, it closes the connection. A FETCH of -1 bytes it answers with a length of 1, and closes it
-behind the error code all the same: no frame. What (s) means: `proxy.wire.kafka07`.
+A 0.7 broker puts errors into FETCH responses and parts of MULTIFETCH responses, with no messages behind them. A missing
+log gives an empty answer without an error. On any other failure, like a PRODUCE or OFFSETS for a missing partition, the
+broker closes the connection. It answers a FETCH of -1 bytes with a length of 1 and an error code of 2 bytes, which is
+no frame, and closes the connection. (s): see `proxy.wire.kafka07`.
 """
 
 from collections.abc import Iterator
@@ -38,12 +38,12 @@ from proxy.wire.primitives import Buffer
 _START = Struct(">ih")
 # an error code alone
 SHORTEST_RESPONSE = INT16.size
-# what a code takes in a list
+# the memory of a code in a list
 CODE_COST = 36
 
 
 class ErrorCode(IntEnum):
-    """All that 0.7 has; the numbers went on to mean the same in later versions, under other names."""
+    """0.7's error codes; later versions kept the numbers and changed some names."""
 
     UNKNOWN = -1
     NONE = 0
@@ -54,7 +54,7 @@ class ErrorCode(IntEnum):
 
 
 def error_name(code: int) -> str:
-    """The code's name; one that 0.7 doesn't have is named `ERROR_<code>`."""
+    """The code's name; `ERROR_<code>` if 0.7 doesn't have it."""
     return ErrorCode(code).name if ErrorCode.UNKNOWN <= code <= ErrorCode.INVALID_FETCH_SIZE else f"ERROR_{code}"
 
 
@@ -76,7 +76,7 @@ class MultiFetchResponse:
 
 @dataclass(frozen=True, slots=True)
 class OffsetsResponse:
-    """Latest first. `offsets` is None where the response ends behind its error code."""
+    """`offsets`: latest first; None if the response ends behind its error code."""
 
     error_code: int
     offsets: tuple[int, ...] | None = None
@@ -123,29 +123,29 @@ def decode_response(frame: Buffer, request: Request | UnknownRequest) -> Respons
                 return FetchResponse(error_code, bytes(frame[INT16.size :]))
 
 
-def decode_response_to(frame: Buffer, asked: RequestType) -> Response:
-    """The response to a request of which the type alone is known: a MULTIFETCH's parts are those that there are.
+def decode_response_to(frame: Buffer, request_type: RequestType) -> Response:
+    """The response to a request of this type; a MULTIFETCH's parts are those in the frame.
 
     Errors: as `decode_response`.
     """
-    if asked is RequestType.MULTIFETCH:
-        with naming(f"0.7 {asked.name} response"):
+    if request_type is RequestType.MULTIFETCH:
+        with naming(f"0.7 {request_type.name} response"):
             (error_code,) = take(INT16, frame, 0)
             return MultiFetchResponse(error_code, tuple(_parts(frame, None, error_code)))
-    return decode_response(frame, _ANY_OF[asked])
+    return decode_response(frame, _ANY_OF[request_type])
 
 
-def error_codes(frame: Buffer, asked: RequestType, *, budget: Budget | None = None) -> list[int] | None:
-    """The codes other than 0 in a response, in wire order: its own, and those of a MULTIFETCH's parts.
+def error_codes(frame: Buffer, request_type: RequestType, *, budget: Budget | None = None) -> list[int] | None:
+    """The codes other than 0 in a response, in wire order, those of a MULTIFETCH's parts included.
 
-    None where the response can't be read, or there is none. `budget`: what the codes are taken from.
+    None if the response can't be read, or the type has none. `budget`: pays for the codes.
 
     Errors: OverBudget.
     """
     spend = (budget or Budget()).values.take
     found = []
     try:
-        for code in filter(None, _codes(frame, asked)):
+        for code in filter(None, _codes(frame, request_type)):
             spend(CODE_COST)
             found.append(code)
     except OverBudget:
@@ -155,10 +155,10 @@ def error_codes(frame: Buffer, asked: RequestType, *, budget: Budget | None = No
     return found
 
 
-def _codes(frame: Buffer, asked: RequestType) -> Iterator[int]:
-    """One by one, of parts without keeping them."""
-    if asked is not RequestType.MULTIFETCH:
-        yield decode_response_to(frame, asked).error_code
+def _codes(frame: Buffer, request_type: RequestType) -> Iterator[int]:
+    """The codes one by one; no part is kept."""
+    if request_type is not RequestType.MULTIFETCH:
+        yield decode_response_to(frame, request_type).error_code
         return
     (error_code,) = take(INT16, frame, 0)
     yield error_code
@@ -167,12 +167,12 @@ def _codes(frame: Buffer, asked: RequestType) -> Iterator[int]:
 
 
 def _ends_with_error(frame: Buffer, error_code: int) -> bool:
-    """An error may stand alone, without the body that a good response has."""
+    """True for an error code without the body that follows a 0."""
     return error_code != ErrorCode.NONE and len(frame) == INT16.size
 
 
 def _parts(frame: Buffer, count: int | None, error_code: int) -> Iterator[FetchResponse]:
-    """`count`: of the request's fetches; None: not known."""
+    """`count`: the number of the request's fetches, if known."""
     if _ends_with_error(frame, error_code):
         return
     at, number = INT16.size, 0
@@ -215,7 +215,7 @@ def _body(response: Response) -> bytes:
             return b"" if offsets is None else put(INT32, len(offsets)) + put(Struct(f">{len(offsets)}q"), *offsets)
 
 
-# some request of each type but that whose answer depends on more
+# a request of each type whose answer depends on the type alone
 _ANY_OF: dict[RequestType, Request] = {
     RequestType.PRODUCE: Produce("", 0, b""),
     RequestType.FETCH: Fetch("", 0, 0, 0),

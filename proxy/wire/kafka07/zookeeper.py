@@ -1,4 +1,4 @@
-"""Where brokers, producers and consumers of 0.7 find each other: paths and values in ZooKeeper, and rules, all pure.
+"""How brokers, producers and consumers of 0.7 find each other: paths and values in ZooKeeper, and rules, all pure.
 
     path                                                   value                        lives as long as
     /brokers/ids/[broker]                                  creator:host:port            the broker's session
@@ -7,14 +7,14 @@
     /consumers/[group]/owners/[topic]/[broker]-[partition] the consumer (s)             the consumer's session (s)
     /consumers/[group]/offsets/[topic]/[broker]-[partition] offset to read next         for ever
 
-Nodes above these are created when missing, with the id of whoever creates them as their value (`parents`).
+Missing nodes above these are created (`parents`), with the creator's id as their value.
 
 A partition belongs to one broker: partition 0 of broker 1 and partition 0 of broker 2 have nothing in common. Broker
 ids are integers, not necessarily consecutive, and a broker keeps its id when it comes back under another address. A
 broker that has died may stay registered for some seconds.
 
-A proxy is reached only if `/brokers/ids/[broker]` names it: clients dial what stands there.
-What (s) means: `proxy.wire.kafka07`. The rest is the page's and brod's.
+Clients dial the address in `/brokers/ids/[broker]`, so a proxy must put its own there.
+(s): see `proxy.wire.kafka07`. Everything else is the page's and brod's.
 """
 
 from collections.abc import Iterable, Mapping
@@ -30,18 +30,18 @@ CONSUMERS = "/consumers"
 
 
 class BrokerPartition(NamedTuple):
-    """A partition of a topic, which the topic's name and this tell apart."""
+    """A partition of a topic: the broker, and the partition's number on that broker."""
 
     broker: int
     partition: int
 
     def __str__(self) -> str:
-        """As paths have it: 0-3."""
+        """The form in paths: 0-3."""
         return f"{self.broker}-{self.partition}"
 
 
 def broker_partition(text: str) -> BrokerPartition:
-    """What "0-3" says. Errors: Malformed."""
+    """Reads the form in paths. Errors: Malformed."""
     broker, dash, partition = text.partition("-")
     if not dash:
         raise Malformed(f"{text!r} is no broker-partition", api=BROKER_TOPICS)
@@ -49,42 +49,42 @@ def broker_partition(text: str) -> BrokerPartition:
 
 
 def broker_path(broker: int) -> str:
-    """Where a broker's `Registration` stands."""
+    """The path of a broker's `Registration`."""
     return f"{BROKER_IDS}/{broker}"
 
 
 def topic_path(topic: str) -> str:
-    """Its children are the brokers that have the topic."""
+    """The path whose children are the brokers that have the topic."""
     return f"{BROKER_TOPICS}/{topic}"
 
 
 def topic_broker_path(topic: str, broker: int) -> str:
-    """Where a broker says how many partitions of the topic it has."""
+    """The path of a broker's number of partitions of the topic."""
     return f"{topic_path(topic)}/{broker}"
 
 
 def consumer_ids_path(group: str) -> str:
-    """Its children are the group's consumers."""
+    """The path whose children are the group's consumers."""
     return f"{CONSUMERS}/{group}/ids"
 
 
 def consumer_path(group: str, consumer: str) -> str:
-    """Where a consumer says which topics it reads."""
+    """The path of the topics that a consumer reads."""
     return f"{consumer_ids_path(group)}/{consumer}"
 
 
 def owner_path(group: str, topic: str, place: BrokerPartition) -> str:
-    """Where the consumer that reads a partition says so."""
+    """The path of the consumer that reads a partition."""
     return f"{CONSUMERS}/{group}/owners/{topic}/{place}"
 
 
 def offset_path(group: str, topic: str, place: BrokerPartition) -> str:
-    """Where a group keeps how far it has read, in bytes of the partition's log."""
+    """The path of a group's offset, in bytes of the partition's log."""
     return f"{CONSUMERS}/{group}/offsets/{topic}/{place}"
 
 
 def parents(path: str) -> tuple[str, ...]:
-    """The nodes above a path, outermost first: what must be there before the path can be created."""
+    """The nodes above a path, outermost first; they must exist before the path can be created."""
     names = path.split("/")
     return tuple("/".join(names[:end]) for end in range(2, len(names)))
 
@@ -101,16 +101,14 @@ class Registration:
     port: int
 
     def __str__(self) -> str:
-        """As ZooKeeper holds it. Errors: Malformed for a colon in creator or host, where readers would split."""
+        """The value in ZooKeeper. Errors: Malformed for a colon in creator or host: readers split at colons."""
         if ":" in self.creator + self.host:
             raise Malformed(f"a colon in {self.creator!r} or {self.host!r}", api=BROKER_IDS)
         return f"{self.creator}:{self.host}:{self.port}"
 
 
 def registration(text: str) -> Registration:
-    """What a broker's node says: split at colons, the host is the second element and the port the third; elements
-    behind them are nobody's. Errors: Malformed.
-    """
+    """Reads a broker's node: creator, host and port between colons; later elements are ignored. Errors: Malformed."""
     match text.split(":"):
         case [creator, host, port, *_] if host:
             return Registration(creator, host, _number(port, BROKER_IDS, 1, 65535))
@@ -119,7 +117,7 @@ def registration(text: str) -> Registration:
 
 
 def partition_count(text: str) -> int:
-    """What `/brokers/topics/[topic]/[broker]` says. Errors: Malformed."""
+    """Reads the value of `/brokers/topics/[topic]/[broker]`. Errors: Malformed."""
     return _number(text, BROKER_TOPICS)
 
 
@@ -130,31 +128,31 @@ def _number(text: str, api: str, least: int = 0, most: int = 2**31 - 1) -> int:
 
 
 def producer_watches(topic: str) -> tuple[str, ...]:
-    """The nodes whose children a producer watches: which brokers have the topic, and where brokers are."""
+    """The nodes whose children a producer watches: the brokers that have the topic, and all brokers."""
     return topic_path(topic), BROKER_IDS
 
 
 def consumer_watches(group: str, topic: str) -> tuple[str, ...]:
     """The nodes whose children a consumer watches; with each change the partitions are split again.
 
-    Who is in the group, which brokers there are, which topics, and which brokers have this one. As brod does it: the
-    page has lost the passage. 0.7's own consumer watches the first and the last alone (s). The last isn't there before
-    the topic is, hence the watch on the topics.
+    They are: the group's members, the brokers, the topics, and the brokers of this topic, as in brod (the page has lost
+    the passage). 0.7's own consumer watches only the first and the last (s). The last node exists only once the topic
+    does, hence the watch on the topics.
     """
     return consumer_ids_path(group), BROKER_IDS, BROKER_TOPICS, topic_path(topic)
 
 
 def producer_pool(brokers: Iterable[int], partitions: Mapping[int, int]) -> tuple[BrokerPartition, ...]:
-    """All places that a producer may send a topic's messages to, sorted by broker and partition. Which one it takes is
-    its own affair: any at random, or a hash as the index into this order.
+    """All partitions that a producer may send a topic's messages to, sorted by broker and partition. Producers choose
+    one at random, or by a hash as the index into this order.
 
     `brokers`: the children of `/brokers/ids`; `partitions`: for each child of `/brokers/topics/[topic]` its number of
-    partitions. A broker that doesn't know the topic yet is sent to at partition 0, which every broker has: the first
-    message makes it create the topic and publish how many partitions there are. A broker that is registered for the
-    topic alone has no address, and is left out.
+    partitions. A broker without the topic is sent to at partition 0, which every broker has: the first message makes it
+    create the topic and publish its number of partitions. A broker that is registered only for the topic has no
+    address, and is left out.
 
-    brod has this rule for each broker, as the page puts it; 0.7's own producer takes partition 0 of all brokers only
-    while none of them has the topic (s).
+    brod applies this rule to each broker, as the page says; 0.7's own producer takes partition 0 of all brokers, but
+    only while none of them has the topic (s).
     """
     return tuple(
         BrokerPartition(broker, partition)
@@ -164,7 +162,7 @@ def producer_pool(brokers: Iterable[int], partitions: Mapping[int, int]) -> tupl
 
 
 class Order(Enum):
-    """How partitions are sorted before they are split. From ten brokers or partitions on the two differ.
+    """The order of partitions before they are split. The two orders differ from ten brokers or partitions on.
 
     All consumers of a group must agree: NUMBER is brod's and what the page's examples show (0-2 before 0-10), TEXT is
     that of 0.7's own consumer (0-10 before 0-2; s).
@@ -177,11 +175,12 @@ class Order(Enum):
 def consumer_split(
     places: Iterable[BrokerPartition], consumers: Iterable[str], order: Order = Order.NUMBER
 ) -> dict[str, tuple[BrokerPartition, ...]]:
-    """Which consumer of a group reads what of one topic: each partition has one reader, and all consumers agree.
+    """The partitions of one topic that each consumer of a group reads: each partition has one reader.
 
     Consumers sorted by their ids take consecutive chunks of the sorted partitions, so that most of a chunk is on one
-    broker. Where they can't be even, the earlier consumers take one more: 5-5-4-4, never 4-5-4-4. More consumers than
-    partitions: the last ones read nothing. `consumers`: the members that read this topic, one entry a stream.
+    broker. If the chunks can't be even, the earlier consumers take one more: 5-5-4-4, never 4-5-4-4. If there are more
+    consumers than partitions, the last ones read nothing. `consumers`: the members that read this topic, one entry a
+    stream.
     """
     ordered = sorted(set(places), key=str if order is Order.TEXT else None)
     members = sorted(set(consumers))

@@ -1,4 +1,4 @@
-"""What stands in a Produce request's and a Fetch response's `records`: bytes <-> records, of every format since 0.8.
+"""The `records` of Produce requests and Fetch responses: bytes <-> records, of every format since 0.8.
 
 Words of this room:
 
@@ -6,11 +6,11 @@ Words of this room:
     batch        records with one header before them (magic 2), maybe compressed as one block
     message      a record of magic 0 or 1; a run of them is a message set
     wrapper      a message whose value is a compressed message set, which with magic 0 may hold wrappers again
-    codec        how records are compressed, a `Compression`: none, gzip, snappy, lz4, zstd
+    codec        the compression of records, a `Compression`: none, gzip, snappy, lz4, zstd
     control      records that brokers write: ends of transactions, changes of leader (`embedded.decode_control`)
     tombstone    a record whose value is None
-    partial      what a Fetch response cuts off at its end: no error. (A FetchSnapshot's pieces begin anywhere, too:
-                 join them by their positions first.)
+    partial      an incomplete batch at the end of a Fetch response: no error. (A FetchSnapshot's pieces begin anywhere,
+                 too: join them by their positions first.)
 
     >>> from proxy.wire import records
     >>> data = records.write_batch([records.Record(7, key=b"k", value=b"v")], codec=records.Compression.GZIP)
@@ -19,11 +19,11 @@ Words of this room:
     >>> [record.value for record in records.read(data)]
     [b'v']
 
-`batches` reads headers alone; `read` all records; `read_batch` those of one. Bytes that can't be read raise `Malformed`
-with its offset, `api` "records" and the magic as `version`, and nothing else. A batch that would unfold to more than
-`limit` bytes, or all of them to more than a `Budget` allows, raises `OverBudget`. A batch of magic 2 is unfolded piece
-by piece while its records are asked for. Memory: such a piece, a few hundred records at a time, and of a record at most
-2**20 headers; but of a wrapper all messages, up to ten times the bytes that it unfolds to. Not imported with
+`batches` reads only headers; `read` all records; `read_batch` those of one batch. Bytes that can't be read raise
+`Malformed` with its offset, `api` "records" and the magic as `version`, and no other error. A batch that would unfold
+to more than `limit` bytes, or all batches to more than a `Budget` allows, raise `OverBudget`. A batch of magic 2 is
+unfolded piece by piece while its records are iterated. Memory: one such piece, a few hundred records, and at most 2**20
+headers of a record; but for a wrapper all its messages, up to ten times the bytes that it unfolds to. Not imported with
 `proxy.wire`, and codec libraries only when their codec is met.
 """
 

@@ -1,12 +1,12 @@
-"""Where batches stand in a buffer, and what their headers say. Payloads are not touched.
+"""Finds batches in a buffer, and reads their headers. Payloads are not touched.
 
-Offset, size and magic stand at the same places in all formats, so that formats may follow each other in one buffer:
+Offset, size and magic have the same positions in all formats, so one buffer may hold several formats:
 
     magic 2      a batch: 61 bytes of header, then its records, compressed as one block or not
     magic 0, 1   a message: one record, or a wrapper whose value is a compressed message set
 
-A message is told as a batch of its own, as Kafka's reader does. A Fetch response may end inside a batch, and a piece of
-a snapshot anywhere: what is incomplete at the end is no batch and no error; `partial` tells how much it is.
+Each message counts as a batch of its own, as in Kafka's reader. A Fetch response may end inside a batch, and a piece of
+a snapshot anywhere: incomplete bytes at the end are no batch and no error; `partial` counts them.
 Source: Kafka's `DefaultRecordBatch`, `LegacyRecord`, KIP-98, KIP-32, KIP-534 (delete horizon).
 """
 
@@ -26,9 +26,9 @@ from proxy.wire.records.kinds import (
     TimestampType,
 )
 
-# what errors say instead of an api; their version is the magic
+# the "api" of errors; their version is the magic
 NAME = "records"
-# offset, size: what stands before the bytes that the size counts
+# offset, size: the bytes before those that the size counts
 LOG_OVERHEAD = 12
 # the first place from which the format is known
 MAGIC_AT = 16
@@ -52,13 +52,14 @@ INT64_END = 1 << 63
 
 
 class Batch(NamedTuple):
-    """A batch's header; of messages (magic 0 and 1) what they have. Offsets of bytes count from the buffer's start.
+    """A batch's header; for a message (magic 0 and 1) those fields that it has. Positions count from the buffer's
+    start.
 
-    Lists of batches are long: a tuple, whose rarer words are properties.
+    Lists of batches are long, so this is a tuple; rarer values are properties.
     """
 
-    start: int  # of its first byte in the buffer
-    end: int  # of the byte behind it
+    start: int  # of the first byte in the buffer
+    end: int  # of the byte behind the batch
     magic: int
     base_offset: int | None  # None for a wrapper: the first offset stands inside
     last_offset: int
@@ -70,39 +71,39 @@ class Batch(NamedTuple):
     producer_id: int  # -1 for none
     producer_epoch: int
     base_sequence: int
-    # of records; None for a wrapper. The word hides a method of tuples, which nobody misses.
+    # of records; None for a wrapper. The name hides tuple.count, which is not used.
     count: int | None  # type: ignore[assignment]
 
     @property
     def codec(self) -> Compression:
-        """How its records are compressed; UNKNOWN for the three numbers that no Kafka uses."""
+        """The records' compression; UNKNOWN for the three numbers that no Kafka uses."""
         return CODECS[self.attributes & 7]
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """Whose time its records have: LOG_APPEND's is `max_timestamp`, for all of them. Magic 0 has none."""
+        """The source of the records' time: LOG_APPEND is `max_timestamp`, for all of them. Magic 0 has none."""
         if self.magic == 0:
             return TimestampType.NONE
         return TimestampType.LOG_APPEND if self.attributes & LOG_APPEND_BIT else TimestampType.CREATE
 
     @property
     def transactional(self) -> bool:
-        """Whether its records count only once their producer's transaction is committed."""
+        """True if the records count only once their producer's transaction is committed."""
         return self.magic > 1 and bool(self.attributes & TRANSACTIONAL_BIT)
 
     @property
     def control(self) -> bool:
-        """Whether its records are the brokers' own and no user data."""
+        """True if the records are the brokers' own and no user data."""
         return self.magic > 1 and bool(self.attributes & CONTROL_BIT)
 
     @property
     def delete_horizon(self) -> int | None:
-        """When tombstones and markers of this batch may be removed, in ms; None where it isn't known yet."""
+        """The time in ms from which tombstones and markers of this batch may be removed; None if not known yet."""
         return self.base_timestamp if self.magic > 1 and self.attributes & DELETE_HORIZON_BIT else None
 
 
 def batches(buf: Buffer, at: int = 0, end: int | None = None) -> Iterator[Batch]:
-    """The batches that stand whole in `buf[at:end]`, in their order. Errors: Malformed, with the offset."""
+    """The whole batches in `buf[at:end]`, in their order. Errors: Malformed, with the offset."""
     end = len(buf) if end is None else min(end, len(buf))
     with naming(NAME):
         while (stop := whole(buf, at, end)) is not None:
@@ -111,7 +112,7 @@ def batches(buf: Buffer, at: int = 0, end: int | None = None) -> Iterator[Batch]
 
 
 def partial(buf: Buffer, at: int = 0, end: int | None = None) -> int:
-    """How many bytes at the end of `buf[at:end]` are an incomplete batch; 0 for none. Errors: Malformed."""
+    """The size of the incomplete batch at the end of `buf[at:end]`; 0 for none. Errors: Malformed."""
     end = len(buf) if end is None else min(end, len(buf))
     with naming(NAME):
         while (stop := whole(buf, at, end)) is not None:
@@ -120,11 +121,11 @@ def partial(buf: Buffer, at: int = 0, end: int | None = None) -> int:
 
 
 def whole(buf: Buffer, at: int, end: int) -> int | None:
-    """Where the batch at `at` ends; None if it isn't all there."""
+    """The end of the batch at `at`; None if it is incomplete."""
     if end - at < LOG_OVERHEAD:
         return None
     (size,) = SIZE.unpack_from(buf, at + 8)
-    # a magic's own minimum is checked with the magic
+    # the minimum of each format is checked with the magic
     if size < MAGIC_AT + 1 - LOG_OVERHEAD:
         raise Malformed(f"a batch of {in_bytes(size)}", offset=at + 8)
     stop: int = at + LOG_OVERHEAD + size
@@ -132,7 +133,7 @@ def whole(buf: Buffer, at: int, end: int) -> int | None:
 
 
 def header(buf: Buffer, start: int, end: int) -> Batch:
-    """The header of the batch that stands whole at `start`. Errors: Malformed."""
+    """The header of the whole batch at `start`. Errors: Malformed."""
     magic = buf[start + MAGIC_AT]
     if magic == 2:
         return _batch_header(buf, start, end)
@@ -167,12 +168,12 @@ def _message_header(buf: Buffer, start: int, end: int, magic: int) -> Batch:
 
 
 def kind_of(error: WireError) -> type[WireError]:
-    """Bytes that end too soon within a batch make it malformed."""
+    """The class for an error within a whole batch: Truncated becomes Malformed."""
     return OverBudget if isinstance(error, OverBudget) else Malformed
 
 
 def unfolded(error: WireError, batch: Batch) -> WireError:
-    """An error in what a batch or a wrapper unfolds to, told at the place where that stands."""
+    """An error in unfolded data, with the offset of the batch or wrapper; the text keeps the inner offset."""
     where = "" if error.offset is None else f", at byte {error.offset} of what they unfold to"
     reason = f"in {batch.codec.value} records{where}: {error.reason}"
     return kind_of(error)(reason, api=NAME, version=batch.magic, offset=batch.start)

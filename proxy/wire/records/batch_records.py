@@ -1,11 +1,11 @@
-"""The plain records of a magic 2 batch, in one flat loop over as much of them as has been unfolded.
+"""Reads the unfolded records of a magic 2 batch, in one flat loop.
 
-Every field of a record but its attributes is a zigzag varint or has one before it, and nearly all of these fit one byte
-or two: those are read in place, longer ones by functions. Bounds are not checked field by field. The data ends with the
-batch, so what goes beyond it meets an IndexError; and each record must end where its length says.
+Every field of a record but its attributes is a zigzag varint or has one before it. Nearly all of these take one byte or
+two, and are read in place; functions read longer ones. Bounds are not checked field by field: the data ends with the
+batch, so a read beyond it raises IndexError, and each record must end where its length says.
 
-What is unfolded arrives in pieces. The loop runs through a window of them and fails at its end; if the record that
-failed is only cut there, the window moves on, and the loop begins again with that record.
+Unfolded data arrives in pieces. The loop runs through a window of them and fails at its end; if the failed record is
+only cut there, the window moves on, and the loop begins again with that record.
 """
 
 from collections.abc import Iterator
@@ -17,39 +17,39 @@ from proxy.wire.records.kinds import TimestampType
 from proxy.wire.records.record import CHUNK, Headers, Raw, int64, with_control
 from proxy.wire.varints import read_signed
 
-# Tables, since CPython looks a number up in a third of the time that shifting it takes; by a varint's first byte:
-# the number from 0 on that it says alone, None if it doesn't
+# Tables by a varint's first byte, because CPython looks a number up in a third of the time of shifting it. Here: the
+# value of a one-byte varint that is not negative, otherwise None
 SHORT = tuple(byte >> 1 if not byte & 129 else None for byte in range(256))
-# from a length that it says alone to the end of what has that length
+# the distance from a one-byte length to the end of its value
 AHEAD = tuple(None if size is None else 1 + size for size in SHORT)
-# its part in a number from 0 on of two bytes, and the second byte's
+# the parts of the first and the second byte in the value of a two-byte varint that is not negative
 LOW = tuple((byte & 127) >> 1 for byte in range(256))
 HIGH = tuple(byte << 6 for byte in range(128))
-# the number of either sign that it says alone
+# the value of a one-byte varint of either sign
 ZIGZAG = tuple(byte >> 1 ^ -(byte & 1) for byte in range(128))
 # the length -1
 NULL = 1
-# A timestamp farther from both ends of 64 bits can't wrap by a delta that the loop reads in place.
+# A smaller timestamp can't wrap by a delta that the loop reads in place.
 TAME = 1 << 62
-# Of one record, which holds them all at once. One may take 2 bytes here and forty times as much in memory: a limit of
-# bytes alone would not hold back a bomb of them.
+# The most headers of one record, which are all held at once. A header may take 2 bytes here and forty times as much in
+# memory, so a limit of bytes alone would not stop a bomb of headers.
 MOST_HEADERS = 1 << 20
 
 
-# A record of more headers begins a chunk, and is paid for; of records of fewer, a chunk full can be held.
+# A record of more headers begins a chunk, and is paid for. A chunk full of records with fewer fits the memory.
 FEW_HEADERS = 100
-# What a header takes in memory: a pair, its name and its value.
+# The memory of a header: a pair, its name and its value.
 HEADER_COST = 160
 
 
-class _Heavy(Exception):
-    """A record of many headers stands behind others: it belongs into the next chunk."""
+class _ManyHeaders(Exception):
+    """A record of many headers follows others: it begins the next chunk."""
 
 
 def chunks(pieces: Iterator[bytes], batch: Batch, allowance: Allowance) -> Iterator[list[Raw]]:
     """The records in `pieces`, a few hundred at a time; records before damage come before its error.
 
-    `allowance`: what records of many headers are paid from.
+    `allowance`: pays for records of many headers.
 
     Errors: Malformed, its offset counted in the data that the pieces make; OverBudget; those of the pieces.
     """
@@ -60,7 +60,7 @@ def chunks(pieces: Iterator[bytes], batch: Batch, allowance: Allowance) -> Itera
         out: list[Raw] = []
         at, fault = _fill(out, data, at, min(left, CHUNK), batch, allowance)
         if out:
-            yield _told(out, batch)
+            yield _with_header(out, batch)
         left -= len(out)
         if fault is not None:
             moved = _moved(data, at, pieces)
@@ -73,9 +73,9 @@ def chunks(pieces: Iterator[bytes], batch: Batch, allowance: Allowance) -> Itera
 
 
 def _moved(data: bytes, at: int, pieces: Iterator[bytes]) -> bytes | None:
-    """The next window: from the record at `at` on all of that record, and as much as this window held.
+    """The next window: the record at `at`, and as many bytes as this window held.
 
-    None where the record was whole already, or nothing more comes.
+    None if the record was whole already, or there are no more pieces.
     """
     missing = _missing(data, at)
     if missing <= 0:
@@ -90,7 +90,7 @@ def _moved(data: bytes, at: int, pieces: Iterator[bytes]) -> bytes | None:
 
 
 def _missing(data: bytes, at: int) -> int:
-    """How many bytes of the record at `at` are missing, by its length; 1 where even that isn't whole."""
+    """The number of missing bytes of the record at `at`; 1 if its length is cut."""
     try:
         size, at = read_signed(32, data, at)
     except Truncated:
@@ -100,8 +100,8 @@ def _missing(data: bytes, at: int) -> int:
     return at + size - len(data)
 
 
-def _told(raw: list[Raw], batch: Batch) -> list[Raw]:
-    """What stands in the batch's header instead of its records; and what is only to be looked at in extreme ones."""
+def _with_header(raw: list[Raw], batch: Batch) -> list[Raw]:
+    """Applies the batch's header to its records: control types, log append time; and wraps extreme timestamps."""
     if batch.last_offset >= TAME and any(one[0] > batch.last_offset for one in raw):
         raise Malformed("an offset beyond the batch's last", offset=0)
     if batch.timestamp_type is TimestampType.LOG_APPEND:
@@ -181,7 +181,7 @@ def _fill(
         return start, Malformed("a record goes beyond the end of its batch", offset=start)
     except Malformed as fault:
         return start, fault
-    except _Heavy:
+    except _ManyHeaders:
         return start, None
     return at, None
 
@@ -208,7 +208,7 @@ def _headers(data: bytes, start: int, allowance: Allowance, is_behind_others: bo
         raise Malformed(f"a record of {count} headers, at most {MOST_HEADERS} are read", offset=start)
     if count > FEW_HEADERS:
         if is_behind_others:
-            raise _Heavy
+            raise _ManyHeaders
         allowance.take(count * HEADER_COST)
     headers = []
     for _ in range(count):

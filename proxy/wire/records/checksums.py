@@ -1,4 +1,4 @@
-"""CRC-32 of message sets and CRC-32C of batches; the second one by whatever computes it fastest here.
+"""CRC-32 of message sets and CRC-32C of batches, the latter by the fastest library that is installed.
 
 A processor's own instruction takes about a twentieth of zlib's time; crcmod's C takes about twice of it. Chosen once.
 """
@@ -10,7 +10,7 @@ from zlib import crc32
 from proxy.wire.primitives import Buffer
 
 Crc = Callable[[Buffer], int]
-# imports one implementation; ImportError where it isn't installed
+# imports one implementation; ImportError if it isn't installed
 Choice = Callable[[], Crc]
 
 __all__ = ["CHOICES", "Choice", "Crc", "crc32", "crc32c", "fastest"]
@@ -23,7 +23,7 @@ def crc32c(data: Buffer) -> int:
 
 @cache
 def fastest() -> Crc:
-    """The first of crc32c, google-crc32c and crcmod that is installed; ModuleNotFoundError where none is."""
+    """The first of crc32c, google-crc32c and crcmod that is installed; ModuleNotFoundError if none is."""
     for choose in CHOICES:
         try:
             return choose()
@@ -41,7 +41,7 @@ def _crc32c() -> Crc:
 def _google() -> Crc:
     from google_crc32c import value
 
-    # it takes bytes alone
+    # this library takes only bytes
     return lambda data: value(bytes(data))
 
 

@@ -1,8 +1,8 @@
-"""Compressed records <-> plain ones, in pieces and never more of them than an allowance.
+"""Compressed records <-> plain ones, in pieces, within an allowance.
 
-A bomb is stopped while it unfolds: each codec is asked for a little at a time, or says first how much it will make
-(snappy), and takes that from an `Allowance`. Who needs only the first records stops asking, and the rest is never
-unfolded. An allowance is one of bytes, not of a ratio: a batch of equal records shrinks honestly to a thousandth.
+A bomb is stopped while it unfolds: each codec unfolds a little at a time, or states its output's size first (snappy),
+and takes that from an `Allowance`. A reader of the first records alone never unfolds the later ones. An allowance
+limits bytes, not a ratio: a batch of equal records really shrinks to a thousandth.
 
 Payloads may consist of several members or frames, as clients that flush within a batch write them. Libraries
 are imported when their codec is first met. Errors carry no offset here: the caller knows which batch it is.
@@ -19,10 +19,10 @@ from proxy.wire.records import lz4_frames, snappy_blocks, zstd_frames
 from proxy.wire.records.codec_input import STEP, next_piece
 from proxy.wire.records.kinds import Compression
 
-# Sixty times what a broker takes as a message's size by default.
+# Sixty times a broker's default limit of a message's size.
 DEFAULT_LIMIT = 64 << 20
-# So often messages may be compressed one in the other. Whoever nests them at all does it twice; a bomb may not use up
-# the stack, nor be unfolded ever again for a few bytes each.
+# The deepest nesting of compressed messages. Real ones have two levels; a bomb must not use up the stack, nor unfold
+# many levels of a few bytes each.
 DEEPEST = 4
 
 
@@ -56,7 +56,7 @@ def unfold(codec: Compression, data: Buffer, allowance: Allowance, *, magic: int
 
 
 def joined(pieces: Iterator[bytes]) -> bytes:
-    """All of them; a single one as it is."""
+    """The pieces as one; a single piece is not copied."""
     found = list(pieces)
     return found[0] if len(found) == 1 else b"".join(found)
 
@@ -64,7 +64,7 @@ def joined(pieces: Iterator[bytes]) -> bytes:
 def compress(codec: Compression, data: bytes, level: int | None = None, *, magic: int = 2) -> bytes:
     """`data` as Kafka's own clients would write it. `level`: the codec's own measure, None for its default.
 
-    Errors: ValueError for UNKNOWN; what the codec's library says of a level that it lacks; ModuleNotFoundError.
+    Errors: ValueError for UNKNOWN; the codec library's own for a wrong level; ModuleNotFoundError.
     """
     match codec:
         case Compression.NONE:
@@ -82,7 +82,7 @@ def compress(codec: Compression, data: bytes, level: int | None = None, *, magic
             raise ValueError("records can't be written in an unknown codec")
 
 
-# zlib's word for "with gzip's header and trailer, the largest window"
+# zlib's `wbits` for gzip's header and trailer and the largest window
 GZIP_BITS = 31
 
 
@@ -94,7 +94,7 @@ def gunzip(data: memoryview, allowance: Allowance) -> Iterator[bytes]:
 
 
 def _member(data: memoryview, at: int, allowance: Allowance) -> Generator[bytes, None, int]:
-    """The offset behind it is what comes of it in the end."""
+    """Yields the plain data of one member; returns the offset behind it."""
     unpacker = zlib.decompressobj(GZIP_BITS)
     while not unpacker.eof:
         piece: Buffer = unpacker.unconsumed_tail

@@ -1,4 +1,4 @@
-"""The small sets of values that record formats use. An enum's value is its label; the number on the wire is its place.
+"""The enums of record formats. An enum's value is its label; the number on the wire is its index.
 
 Source: Kafka's `CompressionType`, `TimestampType`, `ControlRecordType`.
 """
@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class Compression(Enum):
-    """How the records of a batch are compressed (bits 0-2 of its attributes); zstd never in magic 0 and 1."""
+    """The compression of a batch's records (bits 0-2 of its attributes); zstd never in magic 0 and 1."""
 
     NONE = "none"
     GZIP = "gzip"
@@ -18,7 +18,7 @@ class Compression(Enum):
 
 
 class TimestampType(Enum):
-    """Who set a record's timestamp: its producer or the broker that appended it. Magic 0 has none."""
+    """The setter of a record's timestamp: its producer, or the broker that appended it. Magic 0 has none."""
 
     NONE = "none"
     CREATE = "create"
@@ -26,7 +26,7 @@ class TimestampType(Enum):
 
 
 class ControlType(Enum):
-    """What a control record tells. UNKNOWN: of a version or type that this list lacks, and no error."""
+    """The type of a control record. UNKNOWN: a version or type that this list lacks; no error."""
 
     ABORT = "abort"
     COMMIT = "commit"

@@ -1,8 +1,8 @@
-"""LZ4 frames as Kafka has them: independent blocks of up to 64 KiB, no content size, no content checksum.
+"""LZ4 frames as Kafka writes them: independent blocks of up to 64 KiB, no content size, no content checksum.
 
-Kafka's first lz4 writer computed a frame's header checksum over the frame's magic too. So it stayed, for messages of
-magic 0: Java writes and expects the wrong checksum there and the right one from magic 1 on (KIP-57). Readers of magic 0
-take both; the checksum is put right before the library sees it.
+Kafka's first lz4 writer wrongly included a frame's magic in its header checksum. Messages of magic 0 kept that: Java
+writes and expects the wrong checksum there, and the right one from magic 1 on (KIP-57). This reader accepts both in
+magic 0; the checksum is corrected before the library sees it.
 """
 
 from collections.abc import Generator, Iterator
@@ -21,12 +21,12 @@ def unfold(data: memoryview, allowance: Allowance, magic: int) -> Iterator[bytes
     """All frames, piece by piece."""
     at = 0
     while at < len(data) or not at:
-        header = _put_right(data, at) if magic == 0 else b""
+        header = _corrected_header(data, at) if magic == 0 else b""
         at = yield from _frame(header, data, at + len(header), allowance)
 
 
 def _frame(header: bytes, data: memoryview, at: int, allowance: Allowance) -> Generator[bytes, None, int]:
-    """The frame that goes on at `at`, behind its header as far as that was put right; in the end the offset behind."""
+    """Yields the frame's data; returns the offset behind it. `header` has the corrected bytes before `at`, if any."""
     unpacker = library("lz4.frame").LZ4FrameDecompressor()
     piece: Buffer = header
     while not unpacker.eof:
@@ -60,8 +60,8 @@ def compress(data: bytes, level: int | None, magic: int) -> bytes:
     return frame
 
 
-def _put_right(data: memoryview, at: int) -> bytes:
-    """The header of the frame at `at` with the right checksum; empty for what is no header, or is cut off."""
+def _corrected_header(data: memoryview, at: int) -> bytes:
+    """The header of the frame at `at` with the right checksum; empty if there is no whole header."""
     end = _header_end(data, at)
     if data[at : at + len(MAGIC)] != MAGIC or end > len(data):
         return b""
@@ -70,7 +70,7 @@ def _put_right(data: memoryview, at: int) -> bytes:
 
 
 def _header_end(data: memoryview, at: int) -> int:
-    """Behind the header's checksum: magic, two flag bytes, perhaps content size and dictionary id, the checksum."""
+    """The offset behind magic, two flag bytes, optional content size and dictionary id, and checksum."""
     flags = data[at + 4] if at + 4 < len(data) else 0
     return at + 7 + (8 if flags & HAS_CONTENT_SIZE else 0) + (4 if flags & HAS_DICTIONARY else 0)
 

@@ -1,11 +1,11 @@
 """Message sets of magic 0 and 1: a run of messages, each a record or the wrapper of a compressed set.
 
-A wrapper's messages are of its magic. Their offsets: as they are in magic 0; in magic 1 counted from 0, the wrapper's
-offset being that of the last one. (Some versions of librdkafka leave the wrapper's offset 0 in what they produce: the
-numbers inside are the offsets then.) A wrapper that a broker stamped (log append time) tells the time of all.
+A wrapper's messages have its magic. Their offsets are absolute in magic 0; in magic 1 they count from 0, and the
+wrapper's offset is that of the last one. (Some versions of librdkafka produce wrappers with offset 0: then the inner
+offsets are absolute.) If a broker stamped a wrapper (log append time), its time is that of all its messages.
 
-In magic 0 they may be wrappers again: the protocol guide allows it, and the readers of 0.8 unfold them. Brokers never
-wrote such, and every reader since 0.10 refuses them; with magic 1 there was no other. Here they are read as 0.8 does.
+In magic 0 wrappers may nest: the protocol guide allows it, and the readers of 0.8 unfold them. Brokers never wrote
+nested wrappers, and every reader since 0.10, which introduced magic 1, refuses them. This reader follows 0.8.
 Source: Kafka's `AbstractLegacyRecordBatch`, 0.8's `ByteBufferMessageSet`, KIP-31 (relative offsets), KIP-32
 (timestamps).
 """
@@ -34,7 +34,7 @@ SIZE = Struct(">i")
 KEY_AT = {0: 18, 1: 26}
 # offset, size, crc, magic, attributes, in magic 1 the timestamp, the key's length
 PLAIN_HEADS = {0: Struct(">qiIBBi"), 1: Struct(">qiIBBqi")}
-# What a message of a set takes in memory besides its key and its value: all of a wrapper's are held at once, twice.
+# The memory of a message besides its key and its value: all messages of a wrapper are held at once, twice.
 MESSAGE_COST = 500
 APPENDED = {0: TimestampType.CREATE, LOG_APPEND_BIT: TimestampType.LOG_APPEND}
 
@@ -61,13 +61,13 @@ def _nullable(buf: Buffer, at: int, end: int) -> tuple[bytes | None, int]:
 
 
 def check_crc32(buf: Buffer, batch: Batch) -> None:
-    """Errors: Malformed."""
+    """Checks a message's checksum. Errors: Malformed."""
     if _crc32_of(buf, batch) != batch.crc:
         raise bad_crc32(buf, batch)
 
 
 def bad_crc32(buf: Buffer, batch: Batch) -> Malformed:
-    """The error of a message whose checksum does not fit."""
+    """The error for a message whose checksum does not fit."""
     return Malformed(f"CRC-32 {_crc32_of(buf, batch):08x}, the message says {batch.crc:08x}", offset=batch.start)
 
 
@@ -78,7 +78,7 @@ def _crc32_of(buf: Buffer, batch: Batch) -> int:
 def plain_run(buf: Buffer, at: int, end: int, magic: int, check_crc: bool) -> tuple[list[Raw], int]:
     """The plain messages of `magic` from `at` on, some hundreds at most, and the offset behind them.
 
-    A fast way through what is in order. It stops before whatever isn't, or isn't plain: `message` says what that is.
+    A fast path. It stops before any message that is a wrapper or not in order; read that one by `message`.
     """
     out: list[Raw] = []
     head = PLAIN_HEADS[magic]
@@ -108,7 +108,7 @@ def plain_run(buf: Buffer, at: int, end: int, magic: int, check_crc: bool) -> tu
 def unwrapped(
     wrapper: Batch, value: bytes | None, to_unfold: Allowance, values: Allowance, check_crc: bool
 ) -> list[Raw]:
-    """The records in a wrapper's value. `to_unfold`: what it and all that is nested in it unfold from.
+    """The records in a wrapper's value. `to_unfold`: pays for the unfolded bytes, nested wrappers' included.
 
     Errors: OverBudget, Malformed, its offset counted in the plain set.
     """
@@ -116,13 +116,13 @@ def unwrapped(
 
 
 class _Unfolding:
-    """Reads what one wrapper holds; the bytes and the messages that come out of it are taken from the allowances."""
+    """Unfolds one wrapper; the allowances pay for its bytes and messages."""
 
     def __init__(self, to_unfold: Allowance, values: Allowance, check_crc: bool) -> None:
         self._to_unfold, self._values, self._check_crc = to_unfold, values, check_crc
 
     def records(self, wrapper: Batch, value: bytes | None, depth: int) -> list[Raw]:
-        """`depth`: of the wrapper; 1 for one that is in no other."""
+        """The records of a wrapper at this depth; the outermost has depth 1."""
         plain = self._plain(wrapper, value)
         found: list[Raw] = []
         at = 0
@@ -148,7 +148,7 @@ class _Unfolding:
     def _nested(self, wrapper: Batch, plain: bytes, at: int, depth: int) -> tuple[list[Raw], int]:
         """The records of the wrapper at `at`, where a run of plain messages stopped, and the offset behind it.
 
-        Errors: OverBudget, Malformed; what stands there may be no wrapper but a message that is wrong.
+        Errors: OverBudget, Malformed (also for a message there that is no wrapper but damaged).
         """
         inner = next(batches(plain, at), None)
         if inner is None:
@@ -171,7 +171,7 @@ class _Unfolding:
 
 
 def _placed(wrapper: Batch, found: list[Raw]) -> list[Raw]:
-    """With the offsets in the log, and the times that the wrapper tells."""
+    """The records with their offsets in the log, and the wrapper's time if a broker stamped it."""
     last = found[-1][0]
     base = 0 if wrapper.magic == 0 or wrapper.last_offset == 0 else wrapper.last_offset - last
     if base < 0:

@@ -1,7 +1,7 @@
-"""Records of any format out of a buffer: one batch, or all of them.
+"""Reads records of any format from a buffer: those of one batch, or of all.
 
-Offsets of errors count in the buffer that was given. Inside compressed records there is no such offset: the batch's own
-is told then, and in words the place in what was unfolded.
+Offsets of errors count in the given buffer. An error inside compressed records has the batch's offset; its text has
+the offset in the unfolded data.
 """
 
 from collections.abc import Iterator
@@ -30,15 +30,15 @@ def read(
 ) -> Iterator[Record]:
     """The records of all whole batches in `buf[at:end]`, control records among them; lazily, in their order.
 
-    A compressed batch is unfolded no further than to the records that are asked for.
+    A compressed batch is unfolded only as far as its records are iterated.
 
-    Args: limit: bytes that one batch may unfold to; check_crc: False spares about a tenth of the time; budget: what all
-    batches together are taken from, `limit` then doesn't count.
-    Errors: Malformed and OverBudget, with the offset, when the place is reached: records before it have been yielded
-    then. ModuleNotFoundError where a codec's package lacks.
+    Args: limit: bytes that one batch may unfold to; check_crc: False saves about a tenth of the time; budget: pays for
+    all batches together, in place of `limit`.
+    Errors: Malformed and OverBudget, with the offset, after the records before it; ModuleNotFoundError for a missing
+    codec package.
     """
     end = len(buf) if end is None else min(end, len(buf))
-    return as_records(_all_chunks(buf, at, end, _Allowed(limit, check_crc, budget)))
+    return as_records(_all_chunks(buf, at, end, _Options(limit, check_crc, budget)))
 
 
 def read_batch(
@@ -50,11 +50,11 @@ def read_batch(
     budget: Budget | None = None,
 ) -> Iterator[Record]:
     """The records of one batch that `batches` found in `buf`; otherwise as `read`."""
-    return as_records(_chunks(buf, batch, _Allowed(limit, check_crc, budget)))
+    return as_records(_chunks(buf, batch, _Options(limit, check_crc, budget)))
 
 
-class _Allowed(NamedTuple):
-    """How a caller wants batches read."""
+class _Options(NamedTuple):
+    """The caller's options for reading batches."""
 
     limit: int
     check_crc: bool
@@ -62,43 +62,43 @@ class _Allowed(NamedTuple):
 
     @property
     def unfolded(self) -> Allowance:
-        """What the next batch is unfolded from."""
+        """The allowance that pays for unfolding the next batch."""
         return of_a_batch(self.limit) if self.budget is None else self.budget.unfolded
 
     @property
     def values(self) -> Allowance:
-        """What its largest records are taken from; without a budget their number bounds them."""
+        """The allowance for records of many headers; without a budget, MOST_HEADERS bounds them."""
         return FREE if self.budget is None else self.budget.values
 
 
-def _all_chunks(buf: Buffer, at: int, end: int, allowed: _Allowed) -> Iterator[list[Raw]]:
+def _all_chunks(buf: Buffer, at: int, end: int, options: _Options) -> Iterator[list[Raw]]:
     with naming(NAME):
         while (stop := whole(buf, at, end)) is not None:
             batch = header(buf, at, stop)
             if batch.magic < 2 and batch.codec is Compression.NONE:
-                run, at = message_set.plain_run(buf, at, end, batch.magic, allowed.check_crc)
+                run, at = message_set.plain_run(buf, at, end, batch.magic, options.check_crc)
                 if run:
                     yield run
                     continue
-            yield from _chunks(buf, batch, allowed)
+            yield from _chunks(buf, batch, options)
             at = stop
 
 
-def _chunks(buf: Buffer, batch: Batch, allowed: _Allowed) -> Iterator[list[Raw]]:
-    if allowed.check_crc:
+def _chunks(buf: Buffer, batch: Batch, options: _Options) -> Iterator[list[Raw]]:
+    if options.check_crc:
         verify(buf, batch)
     if batch.magic < 2:
         with naming(NAME, batch.magic):
-            yield _messages(buf, batch, allowed)
+            yield _messages(buf, batch, options)
         return
     try:
-        yield from chunks(_payload(buf, batch, allowed), batch, allowed.values)
+        yield from chunks(_payload(buf, batch, options), batch, options.values)
     except WireError as error:
         raise _placed(error, batch, BATCH_HEAD.size) from None
 
 
 def verify(buf: Buffer, batch: Batch) -> None:
-    """The batch's checksum. Errors: Malformed, with the batch's offset."""
+    """Checks the batch's checksum. Errors: Malformed, with the batch's offset."""
     with naming(NAME, batch.magic):
         if batch.magic < 2:
             message_set.check_crc32(buf, batch)
@@ -108,26 +108,26 @@ def verify(buf: Buffer, batch: Batch) -> None:
             raise Malformed(f"CRC-32C {found:08x}, the batch says {batch.crc:08x}", offset=batch.start)
 
 
-def _payload(buf: Buffer, batch: Batch, allowed: _Allowed) -> Iterator[bytes]:
+def _payload(buf: Buffer, batch: Batch, options: _Options) -> Iterator[bytes]:
     view = memoryview(buf)[batch.start + BATCH_HEAD.size : batch.end]
-    # an empty batch that the log cleaner left has nothing to unfold
+    # the log cleaner leaves empty batches, which have nothing to unfold
     if batch.codec is Compression.NONE or not batch.count:
         return iter((bytes(view),))
-    return unfold(batch.codec, view, allowed.unfolded)
+    return unfold(batch.codec, view, options.unfolded)
 
 
-def _messages(buf: Buffer, batch: Batch, allowed: _Allowed) -> list[Raw]:
+def _messages(buf: Buffer, batch: Batch, options: _Options) -> list[Raw]:
     raw = message_set.message(buf, batch)
     if batch.codec is Compression.NONE:
         return [raw]
     try:
-        return message_set.unwrapped(batch, raw[3], allowed.unfolded, allowed.values, allowed.check_crc)
+        return message_set.unwrapped(batch, raw[3], options.unfolded, options.values, options.check_crc)
     except WireError as error:
         raise _placed(error, batch, 0) from None
 
 
 def _placed(error: WireError, batch: Batch, payload_from: int) -> WireError:
-    """An error whose offset counts in the plain records, told for the buffer."""
+    """The error, whose offset counts in the plain records, with an offset in the buffer."""
     if batch.codec is Compression.NONE:
         kind, inside = kind_of(error), error.offset or 0
         return kind(error.reason, api=NAME, version=batch.magic, offset=batch.start + payload_from + inside)

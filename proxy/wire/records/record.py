@@ -1,4 +1,4 @@
-"""One record, whatever format it came in; and whether it is one of the brokers' own. What those hold, `embedded` says.
+"""One record of any format, and the types of control records. `embedded` decodes the latter's values.
 
 Source: Kafka's `DefaultRecord`, `ControlRecordType`; KIP-82 (headers), KIP-98 (control).
 """
@@ -14,7 +14,7 @@ from proxy.wire.records.kinds import CONTROL_TYPES, ControlType, TimestampType
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
-# Records made before they are handed on: enough to leave a loop rarely, few enough for the caches.
+# Records made per turn of a loop: enough to leave the loop rarely, few enough for the caches.
 CHUNK = 256
 CONTROL_KEY = Struct(">hh")
 
@@ -22,7 +22,7 @@ CONTROL_KEY = Struct(">hh")
 class Record(NamedTuple):
     """`timestamp` in ms since 1970, -1 for none. A `value` of None is a tombstone. `control` of None is user data.
 
-    Header names are text; bytes that are no UTF-8 stand in it as U+FFFD, as Java reads them.
+    Header names are text; bytes that are no UTF-8 become U+FFFD, as in Java.
     """
 
     offset: int
@@ -36,17 +36,17 @@ class Record(NamedTuple):
 
 Raw = tuple[int, int, bytes | None, bytes | None, Headers, TimestampType, ControlType | None]
 
-# A tuple -> that record: an eighth of what calling the class costs in a loop.
+# A tuple -> a record: takes an eighth of calling the class.
 _record: Callable[[Raw], Record] = partial(tuple.__new__, Record)
 
 
 def as_records(chunks: Iterable[Iterable[Raw]]) -> Iterator[Record]:
-    """Chunk for chunk, with no step of Python's own between two records of a chunk."""
+    """The records of all chunks; between two records of a chunk no Python code runs."""
     return map(_record, chain.from_iterable(chunks))
 
 
 def control_type(key: bytes | None) -> ControlType:
-    """What a control record is, by its key: int16 version, int16 type. Errors: Malformed."""
+    """The type of a control record, by its key: int16 version, int16 type. Errors: Malformed."""
     if key is None or len(key) < CONTROL_KEY.size:
         raise Malformed("a control record's key of less than 4 bytes")
     version, kind = CONTROL_KEY.unpack_from(key)
@@ -63,11 +63,11 @@ def control_key(kind: ControlType) -> bytes:
 
 
 def with_control(raw: Raw) -> Raw:
-    """A raw record of a control batch told as what it is."""
+    """A raw record of a control batch with its control type."""
     offset, timestamp, key, value, headers, timestamp_type, _ = raw
     return offset, timestamp, key, value, headers, timestamp_type, control_type(key)
 
 
 def int64(value: int) -> int:
-    """As Java's long would hold it: sums of extreme timestamps wrap."""
+    """The value as Java's long holds it: sums of extreme timestamps wrap."""
     return (value + (1 << 63) & (1 << 64) - 1) - (1 << 63)

@@ -1,8 +1,8 @@
-"""Snappy as Kafka has it: blocks in snappy-java's framing (Java, Python clients) or one bare block (librdkafka, Go).
+"""Snappy as Kafka uses it: blocks in snappy-java's framing (Java, Python clients) or one bare block (librdkafka, Go).
 
 The framing: 8 bytes of magic, version and compatible version (int32 each), then blocks with an int32 length before
-each. Streams may be concatenated: the 16 bytes then stand where a length is expected. A reader tells the two apart by
-the magic, as snappy-java does.
+each. Streams may be concatenated: then the 16 bytes stand where a length is expected. The magic tells a framed stream
+from a bare block, as in snappy-java.
 """
 
 from collections.abc import Iterator
@@ -15,9 +15,9 @@ from proxy.wire.records.codec_input import inside, library
 WHAT = "snappy stream"
 MAGIC = b"\x82SNAPPY\0"
 HEADER = MAGIC + (1).to_bytes(4, "big") + (1).to_bytes(4, "big")
-# what Java compresses at a time
+# the block size of Java's writer
 BLOCK = 32 << 10
-# A copy of 64 bytes takes 3: no block grows by more. What says so is not worth an allocation.
+# A copy of 64 bytes takes 3, so no block grows by more. A larger stated size is not worth an allocation.
 LARGEST_RATIO = 22
 
 
@@ -38,7 +38,7 @@ def unfold(data: memoryview, allowance: Allowance) -> Iterator[bytes]:
 
 
 def _block(block: memoryview, allowance: Allowance) -> bytes:
-    """One block, whose size stands before it."""
+    """The plain data of one block, which begins with its plain size."""
     try:
         size, _ = read_uvarint(block, 0)
     except WireError as error:

@@ -1,8 +1,8 @@
 """Records -> the bytes of a batch or a message set; and changes to a batch that leave its records alone.
 
-What is written is what Kafka's Java clients write, but for what compression libraries decide. Checksums are computed
-here and nowhere else. What a broker or client changes in a whole batch (base offset and leader epoch on append,
-producer fields before sending) is changed in its header: no record is read.
+The bytes are those of Kafka's Java clients, apart from differences of compression libraries. Checksums are computed
+only here. Changes that a broker or client makes to a whole batch (base offset and leader epoch on append, producer
+fields before sending) are made in its header: no record is read.
 Source: Kafka's `DefaultRecordBatch`, `DefaultRecord`, `LegacyRecord`, `MemoryRecordsBuilder`.
 """
 
@@ -46,7 +46,7 @@ LEADER_EPOCH = Struct(">i")
 LEADER_EPOCH_AT = 12
 PRODUCER = Struct(">qhi")
 PRODUCER_AT = 43
-# what ends a transaction: version, the coordinator's epoch
+# the value of a record that ends a transaction: version, the coordinator's epoch
 END_MARKER = Struct(">hi")
 MESSAGE = Struct(">bb")
 INT32 = Struct(">i")
@@ -59,7 +59,7 @@ NULL = INT32.pack(-1)
 
 @contextmanager
 def _fitting(magic: int) -> Iterator[None]:
-    """What doesn't fit the format is Malformed within: a number too large, a text where bytes belong."""
+    """Turns errors of values that don't fit the format into Malformed: too large a number, a text in place of bytes."""
     with naming(NAME, magic):
         try:
             yield
@@ -86,11 +86,11 @@ def write_batch(
 ) -> bytes:
     """A batch of magic 2.
 
-    Args: records: in the order of their offsets, which may have holes; none with `base_offset` and `last_offset`: an
-    empty batch. base_offset, last_offset: what the batch covers, None for the first and last record's. level: the
-    codec's own measure. timestamp_type: LOG_APPEND tells `max_timestamp` for every record. max_timestamp: None for the
-    largest (ms). delete_horizon: ms. control: `records` are control records (`end_marker_batch` writes markers).
-    Errors: Malformed for what the format can't hold; those of `compress`.
+    Args: records: in the order of their offsets, which may have holes; an empty batch needs `base_offset` and
+    `last_offset`. base_offset, last_offset: the batch's range, None for the first and last record's. level: the
+    codec's own measure. timestamp_type: with LOG_APPEND every record's time is `max_timestamp`. max_timestamp: None for
+    the largest (ms). delete_horizon: ms. control: `records` are control records (`end_marker_batch` writes markers).
+    Errors: Malformed for values that the format can't hold; those of `compress`.
     """
     with _fitting(2):
         base = base_offset if base_offset is not None else records[0].offset if records else 0
@@ -184,12 +184,12 @@ def _sized(data: bytes | None) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    """A number from 0 on as a zigzag varint."""
+    """A number that is not negative as a zigzag varint."""
     return SMALL[value] if value < len(SMALL) else uvarint(value << 1)
 
 
 def _signed(value: int) -> bytes:
-    """A number of 64 bits as a zigzag varint; what is larger wraps."""
+    """A number of 64 bits as a zigzag varint; larger numbers wrap."""
     return SMALL[value] if 0 <= value < len(SMALL) else signed(64, int64(value))
 
 
@@ -200,7 +200,7 @@ def _summed(batch: bytearray) -> bytes:
 
 @_fitting(2)
 def with_base_offset(batch: Buffer, base_offset: int, leader_epoch: int | None = None) -> bytes:
-    """One whole batch of magic 2 as a broker appends it there; the checksum covers neither.
+    """One whole batch of magic 2, appended by a broker at `base_offset`. The checksum doesn't cover what changes.
 
     Errors: Malformed.
     """
@@ -241,8 +241,8 @@ def write_message_set(
 ) -> bytes:
     """A message set of magic 0 or 1: a message for each record, in a wrapper if `codec` compresses them.
 
-    Args: log_append_time: ms, told for every record where `timestamp_type` is LOG_APPEND; None for the largest.
-    Errors: Malformed for what the format can't hold: headers, zstd, a compressed set of nothing; ValueError for any
+    Args: log_append_time: ms, every record's time if `timestamp_type` is LOG_APPEND; None for the largest.
+    Errors: Malformed for values that the format can't hold: headers, zstd, a compressed empty set; ValueError for any
     other magic.
     """
     if magic not in (0, 1):

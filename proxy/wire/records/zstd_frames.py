@@ -1,9 +1,9 @@
 """Zstandard frames, often without a content size, one behind another, fed block by block.
 
-A block makes 128 KiB at most, so the output is counted before the next block is unfolded; the library's own reader
-would unfold a whole input at once. Walking the blocks also finds where a frame ends: one cut off is an error, while the
-library would return less. The window is the library's limit, 128 MiB, which is what Java takes too and which costs
-memory only as output fills it.
+A block unfolds to 128 KiB at most, so the output is counted before the next block is unfolded; the library's own reader
+would unfold a whole input at once. Walking the blocks also finds a frame's end: a cut frame is an error, while the
+library would return less. The window's limit is the library's, 128 MiB, as in Java; the window takes memory only as
+output fills it.
 Source: RFC 8878, section 3.1.
 """
 
@@ -29,7 +29,7 @@ LEVEL = 3
 
 def unfold(data: memoryview, allowance: Allowance) -> Iterator[bytes]:
     """All frames, block by block."""
-    # one for all frames: making one takes longer than unfolding a small frame
+    # shared by all frames: making one takes longer than unfolding a small frame
     context = library("zstandard").ZstdDecompressor()
     at = 0
     while at < len(data) or not at:
@@ -37,7 +37,7 @@ def unfold(data: memoryview, allowance: Allowance) -> Iterator[bytes]:
 
 
 def _frame(data: memoryview, at: int, allowance: Allowance, context: Any) -> Generator[bytes, None, int]:
-    """The frame at `at`; in the end the offset behind it."""
+    """Yields the data of the frame at `at`; returns the offset behind it."""
     if _number(data, at, 4) & ~15 == SKIPPABLE:
         return inside(data, at + 8 + _number(data, at + 4, 4), WHAT)
     unpacker = context.decompressobj()
@@ -54,7 +54,7 @@ def _frame(data: memoryview, at: int, allowance: Allowance, context: Any) -> Gen
 
 
 def _pieces(data: memoryview, at: int) -> Iterator[int]:
-    """Where the header and each block end, the last one with its checksum."""
+    """The ends of the header and of each block, that of the last one behind the checksum."""
     if _number(data, at, 4) != MAGIC:
         raise Malformed("no zstd frame: its magic is missing")
     flags = _number(data, at + 4, 1)

@@ -332,6 +332,6 @@ def test_an_error_of_the_family_is_a_value_error() -> None:
 
 
 def test_a_peer_that_tries_all_keys_and_versions_fills_no_memory():
-    for key in range(20_000, 20_000 + 2 * catalog.MOST_CACHED):
+    for key in range(20_000, 20_000 + 2 * catalog.CACHE_SIZE):
         assert catalog.codec("request", key, 0) is None
-    assert catalog.codec.cache_info().currsize <= catalog.MOST_CACHED
+    assert catalog.codec.cache_info().currsize <= catalog.CACHE_SIZE

@@ -20,7 +20,7 @@ def test_facts_that_kafkas_upgrade_notes_state() -> None:
 
 def test_what_is_not_known_is_empty_or_an_error() -> None:
     assert versions_in("4.4.0", 2000) == range(0)
-    with pytest.raises(ValueError, match=r"told of are 3\.9\.2, 4\.0\.2, 4\.3\.1, 4\.4\.0, not '2\.0\.0'"):
+    with pytest.raises(ValueError, match=r"known releases are 3\.9\.2, 4\.0\.2, 4\.3\.1, 4\.4\.0, not '2\.0\.0'"):
         versions_in("2.0.0", 1)
     with pytest.raises(Malformed, match="70000 is not"):
         versions_in("4.4.0", 70000)

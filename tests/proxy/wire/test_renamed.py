@@ -7,7 +7,7 @@ import pytest
 
 from proxy.wire import apis, embedded
 from proxy.wire.error_codes import ERRORS
-from proxy.wire.renamed import APIS, ERRORS_ONCE, MESSAGES, api_today, error_today, message_today
+from proxy.wire.renamed import APIS, FORMER_ERRORS, MESSAGES, api_today, error_today, message_today
 from tests.brokers import jars
 from tests.java.jvm import class_path
 
@@ -45,8 +45,8 @@ def test_every_former_name_leads_to_one_that_there_is_and_is_none_itself() -> No
     assert set(MESSAGES.values()) <= set(embedded.names())
     assert not set(MESSAGES) & (set(embedded.names()) | today)
     names = {error.name for error in ERRORS.values()}
-    assert set(ERRORS_ONCE.values()) <= names
-    assert not {name for name in ERRORS_ONCE if name in names}
+    assert set(FORMER_ERRORS.values()) <= names
+    assert not {name for name in FORMER_ERRORS if name in names}
 
 
 def test_the_guides_names_lead_to_todays() -> None:
