@@ -95,7 +95,7 @@ def _harmless_errors() -> Iterator[None]:
     try:
         yield
     except click.exceptions.NoArgsIsHelpError:
-        # its message is the help, which nobody else has written
+        # this error's message is our own help text
         raise
     except click.ClickException as error:
         # click calls it final; it is read when the error is shown
@@ -129,7 +129,7 @@ def main() -> None:
 
 
 class Wrong(click.ClickException):
-    """What is wrong with the settings, in the lines that the user reads."""
+    """Wrong settings, in the lines that the user reads."""
 
     exit_code = 2
 
@@ -208,9 +208,9 @@ def proxy(config: Path | None, **said: Any) -> None:
 def _run_proxy(loaded: Loaded, config: Path | None, said: dict[str, Any]) -> int:
     from proxy import net
 
-    # what is wrong with a state file is said before a capture is begun
+    # faults of a state file are reported before a capture is begun
     claims = net.StateClaims(loaded.proxy)
-    # what SIGHUP reads again is without the state files and the ports that stand in them
+    # the settings that SIGHUP reads again have no state files, and no ports from them
     reload = _reloading(replace(loaded, proxy=claims.settings), config, said)
     try:
         return _run_claimed(claims, loaded.capture, reload)
@@ -230,7 +230,7 @@ def _run_claimed(claims: StateClaims, capture: CaptureSettings | None, reload: C
 
 
 def _reloading(loaded: Loaded, config: Path | None, said: dict[str, Any]) -> Callable[[], ReloadedSettings]:
-    """What SIGHUP does: the same sources are read again, and what can change at once does. Called in a thread."""
+    """The handler of SIGHUP: reads all sources again and applies the changes that need no restart. Runs in a thread."""
     from proxy.net import Change, ReloadedSettings
 
     def reload() -> ReloadedSettings:

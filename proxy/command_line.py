@@ -1,4 +1,4 @@
-"""What a command is given by a shell, and how it ends when its output can't be taken.
+"""A command's text from the shell, and its end when its output can't be written.
 
 A shell hands over bytes, in any locale: text is read as UTF-8, and what is none gets a sentence. Whoever reads the
 output may leave at any byte: the command then ends as other tools do, by the same signal, without a word.
@@ -19,14 +19,14 @@ from typing import NoReturn, TextIO
 import click
 from click.shell_completion import CompletionItem
 
-# what stands before a line that goes on with the one above
+# the indent of a line that continues the one above
 INDENT = "    "
-# what a full or broken disk says to whoever writes into a file there
+# errors of writing to a full or broken disk
 _UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 
 def text(value: str) -> str:
-    """What is given as text. In a locale without UTF-8, Python hands on the bytes of other letters as surrogates."""
+    """An argument as text. In a locale without UTF-8, Python passes the bytes of other letters as surrogates."""
     try:
         return os.fsencode(value).decode()
     except UnicodeError:
@@ -44,7 +44,7 @@ def beginning_with(begun: str, names: Iterable[str]) -> list[CompletionItem]:
 
 
 def width() -> int | None:
-    """How wide lines may be: as the terminal is, or as COLUMNS says; None for a pipe or a file."""
+    """The width of lines: the terminal's, or COLUMNS; None for a pipe or a file."""
     told = os.environ.get("COLUMNS", "")
     if told.isascii() and told.isdigit() and int(told):
         return int(told)
@@ -73,7 +73,7 @@ def _is_ascii(stream: TextIO) -> bool:
 
 
 def end_as_other_tools(error: BaseException) -> NoReturn:
-    """How a command ends whose output can't be taken, or that is interrupted; any other error is raised again.
+    """Ends a command that is interrupted or can't write its output; raises any other error again.
 
     The reader has gone: by SIGPIPE. Ctrl-C: by SIGINT, so that a shell's loop ends too. A disk that is full: one line.
     """

@@ -36,12 +36,12 @@ Escape = Callable[[str], str]
 
 
 def printable(text: object) -> str:
-    """One foreign value, `str` of it, as what can be read: no two values are shown alike."""
+    """A foreign value's `str` as readable text: no two values are shown alike."""
     return _shown(str(text).replace("\\", "\\\\"), _escape)
 
 
 def each_printable(texts: Sequence[str]) -> Sequence[str]:
-    """The same of each. Most lines have nothing to escape: all of a line is looked at together first."""
+    """`printable` of each text. Most lines have nothing to escape, so all texts are checked together first."""
     together = "".join(texts)
     if together.isascii() and together.isprintable() and "\\" not in together:
         return texts
@@ -49,12 +49,12 @@ def each_printable(texts: Sequence[str]) -> Sequence[str]:
 
 
 def quoted(text: str) -> str:
-    """The same between quotes, for what has blanks at its ends, or nothing in it."""
+    """`printable` between quotes, for texts that are empty or have blanks at their ends."""
     return "'" + printable(text).replace("'", "\\'") + "'"
 
 
 def is_visible(text: str, *, but: str = "") -> bool:
-    """Whether nothing in it needs an escape, backslashes and the characters `but` set aside."""
+    """True if no character needs an escape, apart from backslashes and the characters `but`."""
     plain = text.translate(dict.fromkeys(map(ord, but)))
     return harmless(plain) == plain
 
@@ -65,7 +65,7 @@ def harmless(line: str) -> str:
 
 
 def harmless_lines(text: str) -> str:
-    """The same of several lines: line feeds stay."""
+    """`harmless` of several lines: line feeds stay."""
     return "\n".join(map(harmless, text.split("\n")))
 
 

@@ -1,4 +1,4 @@
-"""Sizes as people write them: "64MiB" and the number of bytes that it stands for."""
+"""Sizes as people write them: "64MiB" <-> a number of bytes."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _SIZE = re.compile(r"\s*([0-9]+)\s*([A-Za-z]*)\s*")
 
 
 def read_size(text: str) -> int | None:
-    """Bytes; None for what is no size. A number alone counts them, and units may be written small.
+    """The number of bytes; None if the text is no size. The unit is optional, and may be in small letters.
 
-    What is larger than LARGEST_SIZE is some size that is larger.
+    Any size above LARGEST_SIZE gives some number above it.
     """
     found = _SIZE.fullmatch(text)
     factors = {unit.upper(): factor for unit, factor in SIZES.items()} | {"": 1}
@@ -26,11 +26,11 @@ def read_size(text: str) -> int | None:
 
 
 def digits(written: str) -> int:
-    """A number, or one that is too large for anything."""
+    """The number; if it has too many digits, some number above LARGEST_SIZE."""
     written = written.strip()
     return int(written) if len(written) <= MOST_DIGITS else LARGEST_SIZE + 1
 
 
 def written_size(size: int) -> str:
-    """The same size with the largest unit that leaves no remainder: "64MiB"; a number alone for nothing."""
+    """The size with the largest unit that leaves no remainder: "64MiB"; "0" without a unit."""
     return next((f"{size // factor}{unit}" for unit, factor in SIZES.items() if size and not size % factor), str(size))

@@ -139,7 +139,7 @@ class ClusterSettings(Flow):
         return FrameLimits(self.request_limit, self.response_limit)
 
     def trusts(self, host: str) -> bool:
-        """Whether the header of who connects from this IP address is believed."""
+        """True if the header of a connection from this IP address is trusted."""
         if self.trusted is None:
             return True
         return any(ip_of(host) in network for network in self.trusted)

@@ -1,4 +1,4 @@
-"""What the dialect of Kafka 0.7 leaves out of a cluster's settings."""
+"""The settings that a cluster of Kafka 0.7 must not have."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from proxy.schema.faults import Fault, Setting
 
-# about nodes and what clients are told of them: no answer of Kafka 0.7 names any
+# keys about nodes and advertised addresses: no response of Kafka 0.7 names a node
 NEEDLESS = (
     *("advertise", "node_ports", "node_count", "nodes", "mapping", "own_node", "bootstrap_name"),
     *("advertise_ports", "advertised", "state", "hide_unknown"),

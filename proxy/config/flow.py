@@ -1,4 +1,4 @@
-"""What a cluster's connections may take: bytes, time, and how many they may be."""
+"""The limits of a cluster's connections: their bytes, times and number."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from proxy.schema.kinds import choice
 
 
 class Level(StrEnum):
-    """What is logged: this, and what is worse."""
+    """The lowest severity that is logged."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -20,7 +20,7 @@ class Level(StrEnum):
 
 
 class Format(StrEnum):
-    """How an event is written."""
+    """The format of an event."""
 
     TEXT = "text"
     JSON = "json"

@@ -1,4 +1,4 @@
-"""Where a cluster's brokers and its listeners are, and what clients are told of them."""
+"""A cluster's brokers and listeners, and the addresses that clients are told."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NEEDLESS = {
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """The keys that say who is where."""
+    """The keys of brokers, listeners and advertised addresses."""
 
     upstream: Annotated[
         tuple[Address, ...],

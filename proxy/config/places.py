@@ -29,7 +29,7 @@ class HostPorts(NamedTuple):
 
 
 class Demand(NamedTuple):
-    """What one cluster wants for itself. `is_one_port`: all of its nodes are behind one TLS port."""
+    """The ports and files that one cluster claims. `is_one_port`: all of its nodes are behind one TLS port."""
 
     name: str
     places: tuple[HostPorts, ...]
@@ -55,12 +55,12 @@ _DEMANDING: Mapping[str, Any] = {
 
 
 def demand_of(cluster: ClusterSettings) -> Demand:
-    """What a cluster demands."""
+    """The demand of a cluster."""
     return demand(cluster.name, {field: getattr(cluster, field) for field in _DEMANDING})
 
 
 def demand(name: str, fields: Mapping[str, Any], unknown: Container[str] = ()) -> Demand:
-    """What a cluster of these fields demands. `unknown`: those that have no value that is right."""
+    """The demand of a cluster with these fields. `unknown`: fields without a right value."""
     said = {**_DEMANDING, **fields}
     listen: Address | None = said["listen"]
     single = [*([listen] if listen is not None else []), *said["nodes"].values()]
@@ -92,11 +92,11 @@ class Ground:
 
     def __init__(self) -> None:
         self._of_hosts: dict[str, _Ports] = {}
-        # of all hosts together: what listens on every interface meets them all
+        # ports of all hosts together: a listener on every interface clashes with any of them
         self._of_all, self._of_wildcards = _Ports(), _Ports()
 
     def take(self, wanted: Demand) -> list[Demand]:
-        """Takes what is free of what is wanted. Who has the rest, in the order in which they took it."""
+        """Takes the free ports of a demand. Returns the owners of the others, in the order of taking."""
         others: dict[str, Demand] = {}
         for host, ports in wanted.places:
             for owner in self._owners(host, ports):
@@ -125,14 +125,14 @@ class _Ports:
         self._taken: list[tuple[range, Demand]] = []
 
     def owners(self, ports: range) -> Iterator[Demand]:
-        """Who has any of these."""
+        """The owners of any of these ports."""
         first = max(bisect_right(self._starts, ports.start) - 1, 0)
         for taken, owner in self._taken[first : bisect_left(self._starts, ports.stop)]:
             if taken.stop > ports.start:
                 yield owner
 
     def take(self, ports: range, owner: Demand) -> None:
-        """Those that nobody has become the owner's."""
+        """Gives the owner those of the ports that are free."""
         first = max(bisect_right(self._starts, ports.start) - 1, 0)
         last = bisect_left(self._starts, ports.stop)
         start = ports.start
@@ -171,7 +171,7 @@ def _advice(one: Demand, other: Demand) -> str:
 
 
 def _are_alike(one: Demand, other: Demand) -> bool:
-    """Whether each has a single TLS port."""
+    """True if each of the two has a single TLS port."""
     return one.is_one_port and other.is_one_port
 
 

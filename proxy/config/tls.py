@@ -22,7 +22,7 @@ class Version(StrEnum):
 
 
 class Clients(StrEnum):
-    """Whether a client must show a certificate, or may."""
+    """The treatment of clients' certificates: required, optional, or not asked for."""
 
     REQUIRED = "required"
     OPTIONAL = "optional"
@@ -79,12 +79,12 @@ class ListenerTls:
 
     @property
     def files(self) -> dict[str, Path]:
-        """What is read, and read again when it changes, by the names of its settings."""
+        """The files, by the names of their settings; they are read again when they change."""
         return _said(certificate=self.certificate, key=self.key, client_ca=self.client_ca)
 
     @property
     def lets_anyone_in(self) -> bool:
-        """Whether a client needs no certificate."""
+        """True if a client needs no certificate."""
         return self.client_ca is None or self.clients is Clients.OPTIONAL
 
     def wrong(self) -> Iterator[Fault]:
@@ -165,7 +165,7 @@ class UpstreamTls:
 
     @property
     def files(self) -> dict[str, Path]:
-        """What is read, and read again when it changes, by the names of its settings."""
+        """The files, by the names of their settings; they are read again when they change."""
         return _said(certificate=self.certificate, key=self.key, ca=self.ca)
 
     def wrong(self) -> Iterator[Fault]:

@@ -17,13 +17,13 @@ from proxy.schema.keys import Key, wrong_values
 from proxy.schema.kinds import COUNT, LIMIT, SECONDS, SWITCH, TIMEOUT, cut
 from proxy.units import MIB
 
-# it is a metric's label, a part of a file's name and of an environment variable's
+# a cluster's name is a metric's label, a part of a file's name and of an environment variable's
 _CLUSTER_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 
 
 @dataclass(frozen=True, slots=True)
 class ProxySettings:
-    """What `kafka-wiretap proxy` was told, but for what is recorded."""
+    """The settings of `kafka-wiretap proxy`, without those of the recorder."""
 
     clusters: tuple[ClusterSettings, ...]
     metrics: Annotated[

@@ -1,12 +1,12 @@
-"""One connection's exchanges, sans-IO: bytes of either side in, their meaning out.
+"""One connection's exchanges, sans-IO: bytes of either side in, exchanges and marks out.
 
 frame      a 4-byte length and that many bytes: one request or one response
 exchange   a request and the response with its correlation id (or none: acks=0, one-way, connection lost)
-step       what one chunk brought: which exchanges it finished, which frames somebody asked to see, what may be sent on
-mark       a piece of such a frame
-verdict    where bare login tokens begin and end
+step       the result of one chunk: exchanges that it finished, marks of frames to look at, bytes that may be sent on
+mark       a piece of a frame that its route marks for somebody
+verdict    the stream offset where bare login tokens begin or end
 opaque     forwarded without being understood
-dialect    what a connection speaks; its routes say which: `Routes`, or `Routes07`
+dialect    the protocol that a connection speaks; its routes decide: `Routes`, or `Routes07`
 """
 
 from proxy.conversation.conversation import Conversation

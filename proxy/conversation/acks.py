@@ -1,4 +1,4 @@
-"""Whether a Produce request wants an answer. Its acks stand behind the client id and the transactional id."""
+"""Finds the acks of a Produce request, behind the client id and the transactional id; 0 means no answer."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from proxy.wire.primitives import read_tags, read_uvarint
 
 # ProduceRequest.json: flexible from v9 on, transactional id from v3 on
 FLEXIBLE, TRANSACTIONAL = 9, 3
-# both ids are at most 32,767 bytes long, and the header's tags are few; a head that is longer is no head
+# both ids are at most 32,767 bytes long, and the header's tags are few, so no head is longer
 LONGEST_HEAD = 128 * 1024
-# a head is read again with every chunk until it is whole; one that comes byte by byte must not cost more and more
+# an incomplete head is read again with every chunk; many tags that arrive byte by byte would take quadratic time
 MOST_TAGS = 64
 
 int16 = struct.Struct(">h").unpack_from
 
 
 def produce_acks(data: bytes, at: int, version: int) -> int:
-    """The acks of the Produce request whose length stands at `at`. Raises as `acks_at`."""
+    """The acks of the Produce request whose length is at `at`. Raises as `acks_at`."""
     return int(int16(data, acks_at(data, at, version))[0])
 
 
 def acks_at(data: bytes, at: int, version: int) -> int:
-    """The offset of the acks (int16) of the Produce request whose length stands at `at`.
+    """The offset of the acks (int16) of the Produce request whose length is at `at`.
 
     Raises:
         Truncated: the bytes end before the acks are whole.

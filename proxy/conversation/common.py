@@ -1,4 +1,4 @@
-"""What the two sides of a conversation share: requests in flight, the login, where the next frames start."""
+"""State that the two sides of a conversation share: requests in flight, the login, the next frames' offsets."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from proxy.wire.framing import FrameLimits
 
 
 class Common:
-    """`in_flight`: requests that await an answer, oldest first. `made_waiting`: how many the proxy has answered.
+    """`in_flight`: requests that await an answer, oldest first. `made_waiting`: the number of them answered by the
+    proxy.
 
-    `spare`: exchanges that are over and that nobody knows any more.
-    `opaque_one_way`: the broker has left so many opaque requests unanswered that none is taken to have an answer.
+    `spare`: finished exchanges that may be reused.
+    `opaque_one_way`: the broker left so many opaque requests unanswered that no answer to any is expected.
     `next_frames`: for each direction the stream offset at which its next frame starts, as of its last step.
-    `most_frames`: how many of a chunk are looked at in one step.
+    `most_frames`: the number of a chunk's frames that one step handles.
     """
 
     __slots__ = (
@@ -45,7 +46,7 @@ class Common:
         self.next_frames = [0, 0]
 
     def token_complete(self, direction: Direction, size: int, next_offset: int, step: Step) -> None:
-        """A bare token of `size` bytes has come whole; its direction goes on at `next_offset`."""
+        """A bare token of `size` bytes is complete; its direction goes on at `next_offset`."""
         asked, answered = self.next_frames
         offsets = (next_offset, answered) if direction is Direction.REQUEST else (asked, next_offset)
         self.login.token(direction, size, offsets, step)

@@ -1,7 +1,7 @@
-"""One connection's requests and responses: fed with chunks of either side, answers with what they mean.
+"""One connection's requests and responses: takes chunks of either side, returns a step for each.
 
-Knows the wire; never sockets, clocks or settings. The proxy feeds it what its sockets read; the recorder's compactor
-feeds it the same bytes from a log and comes to the same numbers.
+Knows the wire; never sockets, clocks or settings. The proxy feeds chunks from its sockets; the recorder's compactor
+feeds the same bytes from a log and gets the same exchanges.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from proxy.wire.dialects import Dialect
 from proxy.wire.framing import FrameLimits
 
 DEFAULT_LIMITS = FrameLimits()
-# more than this many exchanges are not kept for the next ones: a connection that was busy once must not keep them
+# the most exchanges that are kept for reuse: a connection that was busy once must not keep its memory
 MOST_SPARE = 64
-# a broker takes few requests before it answers; one that takes them all and answers none must not fill the memory
+# a broker reads few requests before it answers; one that reads all and never answers must not fill the memory
 MOST_IN_FLIGHT = 1 << 16
 _SIDES: dict[Dialect, tuple[type[RequestSide], type[ResponseSide]]] = {
     Dialect.KAFKA: (RequestSide, ResponseSide),
@@ -35,11 +35,11 @@ class Conversation:
     """The state of one connection.
 
     Args:
-        routes: what is to be done with which API; it also says which dialect is spoken.
-        limits: the longest frames let through.
-        decides: whether it finds out itself where login tokens begin and end; else `follow` tells it.
-        most_frames: how many of a chunk are looked at in one step, where each that is not plain counts as several; what
-            stands behind them is the step's `rest`.
+        routes: the treatment of each API; also decides the dialect.
+        limits: the longest frames that may pass.
+        decides: True if it finds login tokens itself; otherwise `follow` gives the verdicts.
+        most_frames: the number of a chunk's frames that one step handles; a frame that is not plain counts as several.
+            The bytes behind them are the step's `rest`.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Conversation:
     ) -> None:
         self.dialect = routes.dialect
         self.login = Login(decides=decides)
-        # where there are no logins, nothing unreadable may be a secret
+        # without logins, no unreadable bytes can be a secret
         self.login.pending = routes.dialect is Dialect.KAFKA
         self._common = Common(routes, limits, self.login, most_frames)
         self.in_flight = self._common.in_flight
@@ -68,10 +68,10 @@ class Conversation:
         return step
 
     def _give_up(self, step: Step) -> None:
-        """Awaits no answers any more to the opaque requests before all others, nor to any that are still to come.
+        """Stops expecting responses to opaque requests: to those at the head of the queue, and to all later ones.
 
-        What is answered after all passes all the same (`ResponseSide`). Only correlation ids allow for that, so it is
-        not for the dialect of 0.7.
+        A late response still passes (`ResponseSide`), thanks to its correlation id; so this is not for the dialect of
+        0.7.
         """
         in_flight = self.in_flight
         while in_flight and in_flight[0].may_go_unanswered:
@@ -80,7 +80,7 @@ class Conversation:
 
     @property
     def waits(self) -> bool:
-        """Whether the oldest request in flight will be answered or end the connection: it is never given up."""
+        """True if the oldest request in flight is never given up: its response comes, or the connection ends."""
         return not self.in_flight[0].may_go_unanswered or self.dialect is not Dialect.KAFKA
 
     def responses(self, chunk: bytes, at_ns: int) -> Step:
@@ -93,12 +93,12 @@ class Conversation:
         self._common.made_waiting += 1
 
     def reuse(self, exchanges: list[Exchange]) -> None:
-        """Exchanges of a step's `finished` that nobody keeps: they become the next ones.
+        """Keeps exchanges of a step's `finished` for reuse; the caller must not use them any more.
 
         Making an exchange is a third of what a small one costs.
         """
         spare = self._common.spare
-        # one that was answered before it had come whole is still open
+        # an exchange that was answered before its request was complete is still open
         if self.requests_side.open is None:
             spare += exchanges[: MOST_SPARE - len(spare)]
 
@@ -107,22 +107,22 @@ class Conversation:
         return self.responses_side.due(at_ns)
 
     def follow(self, verdict: Verdict) -> None:
-        """A verdict on login tokens that was reached when the bytes arrived."""
+        """Applies a verdict on login tokens that was reached when the bytes arrived."""
         self.login.follow(verdict)
 
     @property
     def limits(self) -> FrameLimits:
-        """The longest frames let through."""
+        """The longest frames that may pass."""
         return self._common.limits
 
     @property
     def offsets(self) -> tuple[int, int]:
-        """How many bytes have come from the client and from the broker."""
+        """The numbers of bytes that have arrived from the client and from the broker."""
         return self.requests_side.arrived, self.responses_side.arrived
 
     @property
     def unfinished(self) -> list[Exchange]:
-        """The requests that have no whole response yet, oldest first: one may be arriving."""
+        """The requests without a complete response, oldest first; the last may still be arriving."""
         arriving = self.responses_side.open
         return [*self.in_flight] if arriving is None else [arriving, *self.in_flight]
 
@@ -139,7 +139,7 @@ class Conversation:
         return begun - bool(asked.left) - bool(answered.left)
 
     def state(self) -> dict[str, Any]:
-        """Everything needed to go on from here in another process, as JSON has it."""
+        """The state as JSON values, with which another process can go on from here."""
         return {
             "in_flight": [_saved(exchange) for exchange in self.in_flight],
             "requests": self.requests_side.state() | {"number": self.requests_side.number},
@@ -152,10 +152,10 @@ class Conversation:
         }
 
     def boundary_state(self) -> dict[str, Any] | None:
-        """The state as it will be where the next frame of each direction starts: to go on there after a gap.
+        """The state at the start of each direction's next frame, to go on there after a gap.
 
-        None while the end of a frame that has begun is not known. The time at which an open request will be complete
-        is not known either; its latency stays unknown.
+        None while the end of a frame that has begun is unknown. An open request's latency stays unknown, because the
+        time of its last byte is not known.
         """
         if self.requests_side.held or self.responses_side.held:
             return None
@@ -185,12 +185,12 @@ class Conversation:
         response_open = state["response_open"]
         talk.responses_side.restore(answered, _restored(routes, response_open) if response_open else None)
         talk.login.restore(state["login"])
-        # a state of an earlier version does not say it
+        # states of earlier versions lack this key
         talk._common.opaque_one_way = state.get("opaque_one_way", False)
         return talk
 
     def _open_request(self, saved: dict[str, Any] | None) -> Exchange | None:
-        """The request that is still arriving: one in flight, or one that nobody will answer."""
+        """The request that is still arriving: one in flight, or one without a response."""
         if saved is None:
             return None
         if self.in_flight and self.in_flight[-1].number == saved["number"]:

@@ -1,7 +1,7 @@
-"""One request and its response, as they pass: who asked what, how large, and when.
+"""One request and its response, as they pass: API, sizes and times.
 
-Times are monotonic nanoseconds of the chunk in which a byte was read. `timings` is the one place where latency,
-queueing and transfer are computed: the metrics and the capture both call it.
+The time of a byte is that of its chunk, in monotonic nanoseconds. Only `timings` computes latency, queueing and
+transfer: the metrics and the capture both call it.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from typing import NamedTuple
 
 from proxy.conversation.routes import LOGIN_APIS, Route
 
-# an exchange's `request_last_ns` while its last byte has not come, and when a gap hid when it came
+# an exchange's `request_last_ns` before its last byte arrives, and if a gap hid the time of that byte
 NOT_YET = 0
 UNKNOWN = -1
 
 
 class Direction(IntEnum):
-    """Which way bytes go: from the client, or from the broker. The value is an index, in logs too."""
+    """The sender of bytes: the client, or the broker. The value is an index, in logs too."""
 
     REQUEST = 0
     RESPONSE = 1
 
 
 class FrameKind(StrEnum):
-    """What a frame is, as far as it can be told. The value is that of the capture's column `kind`."""
+    """The kind of a frame, as far as known. The value is that of the capture's column `kind`."""
 
     REQUEST = "request"
     RESPONSE = "response"
@@ -70,15 +70,15 @@ class OpaqueReason(StrEnum):
 
 
 class Exchange:
-    """A request on its connection, and what became of it.
+    """A request on its connection, and its response.
 
-    `number` counts the requests of the connection. `awaits` is false where no answer will come (Produce with acks=0).
-    `made` holds the answer, with its length, where the proxy gives it instead of a broker. Sizes are bytes behind the
-    length. `response_at` is where the response begins in the data of the newest step that holds bytes of it, before 0
-    if an earlier step held its beginning.
+    `number` counts the requests of the connection. `awaits` is False if no answer will come (Produce with acks=0).
+    `made` is the answer, with its length, if the proxy answers instead of the broker. Sizes are bytes behind the
+    length. `response_at` is the response's offset in the data of the newest step that holds bytes of it, below 0 if an
+    earlier step held its beginning.
     """
 
-    # set when the response begins: to reset it for each request would cost a hundredth of a small exchange
+    # set when the response begins: resetting it for each request would cost a hundredth of a small exchange
     response_at: int
 
     __slots__ = (
@@ -121,42 +121,42 @@ class Exchange:
         self.response_last_ns = 0
         self.previous_last_ns = 0
 
-    # an exchange that is over may become another one: half as much work as making one
+    # a finished exchange may be reused for another request: half the work of making one
     begin = __init__
 
     @property
     def api_key(self) -> int:
-        """The request's."""
+        """The request's API key."""
         return self.route.api_key
 
     @property
     def api_version(self) -> int | None:
-        """The request's; None in the dialect of 0.7, which has no versions, and no correlation ids either."""
+        """The request's API version; None in the dialect of 0.7, which has no versions and no correlation ids."""
         return self.route.api_version
 
     @property
     def api(self) -> str | None:
-        """The API's name, None where the catalog has none."""
+        """The API's name; None if the catalog lacks it."""
         return self.route.api
 
     @property
     def may_go_unanswered(self) -> bool:
-        """Whether it is opaque, and none of those that come before a login, which brokers answer whatever they are."""
+        """True if the request is opaque, except before a login, when brokers answer every request."""
         return self.opaque is not None and self.route.api_key not in LOGIN_APIS
 
     @property
-    def is_untold(self) -> bool:
-        """Whether its request is none that anybody knows, and does not even begin like one."""
+    def is_unidentified(self) -> bool:
+        """True if the request's API is unknown, and its head is not plausible either."""
         return self.opaque is OpaqueReason.UNREADABLE and not self.route.known
 
     @property
     def by_proxy(self) -> bool:
-        """Whether the proxy answers it itself; no broker has seen it then."""
+        """True if the proxy answers the request itself, so that no broker sees it."""
         return self.made is not None
 
 
 class Timings(NamedTuple):
-    """Nanoseconds, None where there is nothing to measure. See "Time" in docs/proxy.md."""
+    """Nanoseconds; None if there is nothing to measure. See "Time" in docs/proxy.md."""
 
     latency_ns: int | None
     queued_ns: int | None
@@ -169,10 +169,10 @@ _timings: Callable[[type[Timings], tuple[int | None, int | None, int]], Timings]
 
 
 def timings(exchange: Exchange) -> Timings:
-    """What a completed exchange took.
+    """The durations of a completed exchange.
 
     latency: last byte of the request to first byte of the response, never below 0 (an early answer is 0).
-    queued: the part of it in which the previous response of the connection was not complete.
+    queued: the part of the latency in which the connection's previous response was not complete.
     transfer: first to last byte of the response.
     """
     if exchange.made is not None or not exchange.response_first_ns:

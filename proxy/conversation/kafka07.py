@@ -1,9 +1,9 @@
-"""The dialect of Kafka 0.7: heads of a few bytes, and pairing by nothing but the order.
+"""The dialect of Kafka 0.7: heads of a few bytes, and pairing by order alone.
 
-A request says its type and a response not even that, so a response belongs to the oldest request that has one. Where
-that is wrong nothing shows it: a type that 0.7 does not have is taken to be answered, and a broker of 0.7 ends the
-connection there, so that nothing behind it is paired with another's response. There are no logins, no secrets and no
-addresses: nothing is marked, and every frame passes as it is. Source: `proxy.wire.kafka07`.
+A request has a type and a response has none, so a response belongs to the oldest request that awaits one. A wrong pair
+can't be detected. So a request of an unknown type counts as one that awaits a response: a broker of 0.7 ends the
+connection at it, so no later request gets another's response. There are no logins, no secrets and no addresses:
+no frame is marked, and all pass unchanged. Source: `proxy.wire.kafka07`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from proxy.conversation.step import Step
 from proxy.wire.dialects import Dialect
 from proxy.wire.kafka07 import SHORTEST_REQUEST, SHORTEST_RESPONSE, RequestHead, request_head
 
-# words of later versions have 32 bits: those of this dialect stand above them, for numbers are kept by their words
+# later versions' api words have 32 bits; this dialect's are above them, because metrics are kept by api word
 _WORDS = 1 << 33
-# so many plain frames of later versions take as long as one here: each of them is looked at alone
+# a frame of this dialect takes as long as so many plain frames of later versions
 FRAME = 4
 
 

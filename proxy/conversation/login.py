@@ -1,8 +1,8 @@
 """Logins whose tokens have no heads: SaslHandshake v0, and the raw GSSAPI packets of the oldest clients.
 
-Nothing on the wire says where such a login ends; the mechanism does. In doubt a frame is a token, because a token that
-is taken for a frame would be recorded with its secret. Every decision is a `Verdict`; whoever reads a recording follows
-those, because the tokens themselves have been masked there. Source: KIP-43, KIP-152, docs/proxy.md "Pairing".
+The wire does not show the end of such a login; the mechanism determines it. In doubt a frame is a token, because a
+token taken for a frame would be recorded with its secret. Every decision is a `Verdict`. Readers of a recording follow
+the verdicts, because the tokens are masked there. Source: KIP-43, KIP-152, docs/proxy.md "Pairing".
 
     state                     client sends     server sends      ends with
     PLAIN                     1 token          1 empty token     the server's token
@@ -24,11 +24,11 @@ SERVER_TOKENS = {"PLAIN": 1, "OAUTHBEARER": 1, "SCRAM-SHA-256": 2, "SCRAM-SHA-51
 
 
 class Login:
-    """Which stretches of each direction are bare tokens."""
+    """The stretches of each direction that are bare tokens."""
 
     def __init__(self, *, decides: bool) -> None:
         self.decides = decides
-        # until a request other than those of a login is understood, unreadable bytes may be a secret
+        # unreadable bytes may be a secret until a request that is no part of a login is understood
         self.pending = True
         self.mechanism: str | None = None
         self._tokens = [False, False]
@@ -36,14 +36,14 @@ class Login:
         self._counts = [0, 0]
 
     def follow(self, verdict: Verdict) -> None:
-        """From the verdict's offset on, the frames of its direction are what it says."""
+        """Applies the verdict to its direction's frames from its offset on."""
         self._switches[verdict.direction].append(verdict)
         self.mechanism = verdict.mechanism
         if verdict.token:
             self.pending = True
 
     def is_token(self, direction: Direction, offset: int) -> bool:
-        """Whether the frame at this stream offset is a bare token. Offsets of a direction never go back."""
+        """True if the frame at this stream offset is a bare token. Offsets of a direction never go back."""
         switches = self._switches[direction]
         while switches and switches[0].offset <= offset:
             self._tokens[direction] = switches.popleft().token
@@ -56,25 +56,25 @@ class Login:
             self._decide(Verdict(direction, offset, True, mechanism, False), step)
 
     def token(self, direction: Direction, size: int, next_offsets: tuple[int, int], step: Step) -> None:
-        """A token has come whole. `next_offsets`: where the next frame of each direction starts."""
+        """A token is complete. `next_offsets`: the stream offset of each direction's next frame."""
         self._counts[direction] += 1
         if self.decides and direction is Direction.RESPONSE and self._is_last(size):
             self.end(next_offsets, step)
 
     def end(self, next_offsets: tuple[int, int], step: Step) -> None:
-        """From these offsets on, one for each direction, there are frames again."""
+        """Ends the login: frames have heads again from these stream offsets on, one for each direction."""
         self._counts = [0, 0]
         for direction in Direction:
             self._decide(Verdict(direction, next_offsets[direction], False, self.mechanism, True), step)
 
     @property
     def owed(self) -> bool:
-        """Whether the server owes a token. Only of these mechanisms can it be told: GSSAPI's last has no answer."""
+        """True if the server owes a token. Always False for GSSAPI and others, whose last token may have no answer."""
         return self.mechanism in SERVER_TOKENS and self._counts[Direction.REQUEST] > self._counts[Direction.RESPONSE]
 
     @property
     def open_ended(self) -> bool:
-        """Only the client's next request tells that the login is over."""
+        """True if only the client's next request shows the login's end."""
         return self.mechanism not in SERVER_TOKENS and self._counts[Direction.REQUEST] > 0
 
     def _is_last(self, size: int) -> bool:
@@ -88,7 +88,7 @@ class Login:
         step.verdicts.append(verdict)
 
     def state(self) -> dict[str, Any]:
-        """Everything `restore` needs; JSON-able."""
+        """JSON values for `restore`."""
         return {
             "pending": self.pending,
             "mechanism": self.mechanism,
@@ -98,7 +98,7 @@ class Login:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Goes on from what `state` gave."""
+        """Goes on from a result of `state`."""
         self.pending, self.mechanism = state["pending"], state["mechanism"]
         self._tokens, self._counts = list(state["tokens"]), list(state["counts"])
         for switches, saved in zip(self._switches, state["switches"], strict=True):

@@ -1,8 +1,8 @@
 """The client's side: one pass over the heads of the requests in each chunk.
 
-The loop in `_frames` is what a busy proxy spends its time in; everything that is not plain leaves it. A head that a
-chunk's end has cut is held back until the rest has come, because a request must be known before it is passed on: its
-answer may arrive before the next line runs.
+A busy proxy spends its time in the loop of `_frames`; frames that are not plain leave it. A head that a chunk's end has
+cut is held back until it is whole, because a request must be known before it is passed on: its answer may arrive before
+the next line runs.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from proxy.wire.framing import REQUEST_HEAD, SHORTEST_REQUEST
 from proxy.wire.keys import PRODUCE, SASL_HANDSHAKE
 from proxy.wire.sasl import RAW_GSSAPI_TAG, handshake_mechanism
 
-# length, api key, version, correlation id, and the length of the client id: enough to tell a plausible head
+# length, api key, version, correlation id, and the length of the client id: enough to recognise a plausible head
 PLAUSIBLE_HEAD = 14
-# a SaslHandshake request is a mechanism's name; one longer than this is none
+# a SaslHandshake request holds only a mechanism's name, so none is longer
 LONGEST_HANDSHAKE = 4096
 
 
@@ -41,7 +41,7 @@ class RequestSide(Side):
 
     def __init__(self, common: Common) -> None:
         super().__init__(common, common.limits.request)
-        # of the next request of the connection
+        # the number of the connection's next request
         self.number = 0
 
     def _go_on(self, step: Step, at_ns: int) -> int:
@@ -107,7 +107,7 @@ class RequestSide(Side):
         return self._special(step, at, first_ns, at_ns)
 
     def _special(self, step: Step, at: int, first_ns: int, at_ns: int) -> int:
-        """A request that may not be plain. Returns where the next one starts; `at` itself if more must come first."""
+        """Reads a request that may not be plain. Returns the next request's offset; `at` if more bytes are needed."""
         data, have = step.data, len(step.data) - at
         if have < 4:
             return at
@@ -136,7 +136,7 @@ class RequestSide(Side):
         return self._take(step, at, size, exchange)
 
     def _begins_gssapi(self, step: Step, at: int, size: int) -> bool:
-        """The first packet of a 0.9.0 client's Kerberos login: a token without any handshake."""
+        """True for the first packet of a 0.9.0 client's Kerberos login: a token without any handshake."""
         login = self.common.login
         return (
             login.decides
@@ -147,10 +147,10 @@ class RequestSide(Side):
         )
 
     def _understand(self, step: Step, at: int, size: int, exchange: Exchange) -> bool:
-        """Reads what decides about this request. False: too little of it has come. Raises WireError."""
+        """Reads the fields that decide this request's treatment. False: more bytes are needed. Raises WireError."""
         route, data = exchange.route, step.data
         if route.api_key == SASL_HANDSHAKE:
-            # of any version: a client may log in again, and what it sends then is a secret again
+            # of any version: a client may log in again, and its next bytes may then be a secret
             self.common.login.pending = True
         if not route.known:
             return self._plausible(step, at, size, exchange)
@@ -182,7 +182,7 @@ class RequestSide(Side):
         return True
 
     def _handshake(self, step: Step, at: int, size: int, route: Route) -> bool:
-        """Version 0 is followed by bare tokens, from the next byte on."""
+        """Reads a SaslHandshake. After version 0, bare tokens begin at the next byte."""
         if route.api_version != 0:
             return True
         stop = at + 4 + size
@@ -192,7 +192,7 @@ class RequestSide(Side):
         return True
 
     def _take(self, step: Step, at: int, size: int, exchange: Exchange) -> int:
-        """Enters the request as one in flight, marked where somebody asked for it or where it may hide a secret."""
+        """Puts the request in flight; marks it if its route says so or it may hold a secret."""
         stop = at + 4 + size
         self._look_through(step, exchange, at, stop)
         end = len(step.data)
@@ -203,7 +203,7 @@ class RequestSide(Side):
                 exchange.awaits = False
         if exchange.awaits:
             self.common.in_flight.append(exchange)
-        hidden = exchange.opaque is not None and (self.common.login.pending or exchange.is_untold)
+        hidden = exchange.opaque is not None and (self.common.login.pending or exchange.is_unidentified)
         marked = exchange.route.mark_request or hidden
         if marked:
             self._mark(step, FrameKind.REQUEST, exchange, at, stop)
@@ -217,19 +217,19 @@ class RequestSide(Side):
         return stop
 
     def _unreadable(self, step: Step, at: int, size: int) -> int:
-        """A frame too short to be a request: nothing to pair, so nothing is awaited."""
+        """Steps over a frame that is too short for a request: it can't be paired, so no response is expected."""
         stop = at + 4 + size
         step.opaque.append(OpaqueReason.UNREADABLE)
         self._take_other(step, at, stop, FrameKind.BYTES)
         return stop
 
     def _token(self, step: Step, at: int, first_ns: int, at_ns: int) -> int:
-        """A bare login token, or the request that shows that there are no more of them."""
+        """Reads a bare login token, or the request that shows that the tokens are over."""
         size = self._length(step, at)
         if size < 0:
             return at
         login = self.common.login
-        # what is too short for a request's head can only be a token: it must not wait for what comes behind it
+        # a frame shorter than a request's head can only be a token, and must not wait for the bytes behind it
         if login.decides and login.open_ended and size >= PLAUSIBLE_HEAD - 4:
             if len(step.data) - at < PLAUSIBLE_HEAD:
                 return at
@@ -240,7 +240,7 @@ class RequestSide(Side):
 
 
 def _is_plausible(data: bytes, at: int, size: int) -> bool:
-    """Whether a client id of a length that fits stands where every request has one."""
+    """True if the length at the client id's position fits the frame."""
     if size < PLAUSIBLE_HEAD - 4:
         return False
     length = int.from_bytes(data[at + 12 : at + 14], "big", signed=True)

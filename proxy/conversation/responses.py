@@ -1,4 +1,4 @@
-"""The broker's side: each response belongs to the oldest request in flight, and says so by its correlation id."""
+"""The broker's side: each response belongs to the oldest request in flight, which its correlation id confirms."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from proxy.conversation.step import Edit, Mark, Step
 from proxy.wire.framing import RESPONSE_HEAD, SHORTEST_RESPONSE
 from proxy.wire.keys import SASL_HANDSHAKE
 
-# where, in the answer to a SaslHandshake, its length included, the error code stands
+# the error code's place in the answer to a SaslHandshake, its length included
 HANDSHAKE_ERROR = slice(8, 10)
 
 
@@ -22,14 +22,14 @@ class ResponseSide(Side):
 
     def __init__(self, common: Common) -> None:
         super().__init__(common, common.limits.response)
-        # responses of which at least the head has come; and when the last complete one was
+        # the number of responses whose head has arrived, and the time of the last complete one
         self.begun = 0
         self.previous_last_ns = 0
-        # whether the newest SaslHandshake was refused
+        # True if the newest SaslHandshake was refused
         self._refused = False
 
     def feed(self, chunk: bytes, at_ns: int) -> Step:
-        """What a chunk from the broker brings, and behind it what the proxy itself has to answer."""
+        """The step of a chunk from the broker, with the proxy's own answers whose turn comes behind it."""
         step = super().feed(chunk, at_ns)
         if self.common.made_waiting and not self.left:
             self._answer(step, step.stop, at_ns)
@@ -62,7 +62,7 @@ class ResponseSide(Side):
             self._begin_tokens(next_offset, step)
 
     def _begin_tokens(self, next_offset: int, step: Step) -> None:
-        """A broker that refuses a handshake goes on with frames; whoever reads a recording follows what was decided."""
+        """Begins the broker's tokens, unless it refused the handshake. Readers of a recording follow verdicts."""
         login = self.common.login
         if not self._refused:
             login.begin(self.direction, next_offset, login.mechanism, step)
@@ -75,7 +75,7 @@ class ResponseSide(Side):
         finished, previous_last_ns = step.finished, self.previous_last_ns
         begun = 0
         popleft, finish = in_flight.popleft, finished.append
-        # the proxy's own answers that wait: none comes while this runs
+        # the number of the proxy's own answers that wait; constant while this runs
         made_waiting = self.common.made_waiting
         for _ in self._turns:
             if end - at < 8:
@@ -126,9 +126,9 @@ class ResponseSide(Side):
         return at
 
     def _take(self, step: Step, exchange: Exchange, at: int, stop: int, at_ns: int) -> None:
-        """A response that is not plain. It is marked where somebody asked for it, or it may answer with a secret."""
+        """Reads a response that is not plain. Marks it if its route says so or it may hold a secret."""
         self._look_through(step, exchange, at, stop)
-        hidden = exchange.opaque is not None and (self.common.login.pending or exchange.is_untold)
+        hidden = exchange.opaque is not None and (self.common.login.pending or exchange.is_unidentified)
         marked = exchange.route.mark_response or hidden
         if marked:
             self._mark(step, FrameKind.RESPONSE, exchange, at, stop)
@@ -141,18 +141,18 @@ class ResponseSide(Side):
         return exchange.route.looks_through_response
 
     def _read_error(self, data: bytes, at: int, size: int) -> bool:
-        """Notes whether a SaslHandshake was refused. False: too little of the answer has come."""
+        """Notes whether a SaslHandshake was refused. False: more bytes are needed."""
         stop = at + 4 + min(size, HANDSHAKE_ERROR.stop - 4)
         self._refused = any(data[at + HANDSHAKE_ERROR.start : stop])
         return len(data) >= stop
 
     def _check_short(self, step: Step, at: int) -> None:
-        """A length that stands alone at a chunk's end may already be one that no response has."""
+        """Checks a length without its frame at a chunk's end: it may already be one that no response has."""
         if len(step.data) - at >= 4:
             self._length(step, at, SHORTEST_RESPONSE)
 
     def _reach(self, step: Step, at: int, correlation_id: int, at_ns: int) -> bool:
-        """Passes over opaque requests that got no answer, up to the one with this id. False: there is none."""
+        """Passes over opaque requests without an answer, up to the request with this id. False: there is none."""
         in_flight = self.common.in_flight
         while in_flight and (in_flight[0].made is not None or in_flight[0].correlation_id != correlation_id):
             if in_flight[0].made is not None:
@@ -164,17 +164,17 @@ class ResponseSide(Side):
         return bool(in_flight)
 
     def _take_late(self, step: Step, at: int, size: int) -> int:
-        """A response to an opaque request that was given up, whichever it is."""
+        """Reads a response to some opaque request that was given up."""
         stop = at + 4 + size
         self._take_other(step, at, stop, FrameKind.BYTES)
         return stop
 
     def _is_hidden(self, kind: FrameKind) -> bool:
-        """Nobody knows what a late response answers."""
+        """As `Side._is_hidden`. The request of a late response is unknown."""
         return kind is FrameKind.BYTES or super()._is_hidden(kind)
 
     def _answer(self, step: Step, at: int, at_ns: int) -> None:
-        """Puts the proxy's answers at the head of what is in flight before `data[at]`."""
+        """Puts the proxy's answers to the oldest requests in flight before `data[at]`."""
         in_flight = self.common.in_flight
         while in_flight and (made := in_flight[0].made) is not None:
             exchange = in_flight.popleft()
@@ -193,5 +193,5 @@ class ResponseSide(Side):
 
 
 def _tokens_follow(exchange: Exchange) -> bool:
-    """Whether, behind the answer to this one, there are bare tokens."""
+    """True if bare tokens follow the response of this exchange."""
     return exchange.api_key == SASL_HANDSHAKE and exchange.api_version == 0

@@ -1,7 +1,7 @@
-"""What is to be done with the frames of each API and version: decided once, looked up for every frame.
+"""The treatment of the frames of each API and version: decided once, looked up for every frame.
 
-A route says whether a frame passes plainly, or is marked for somebody (a secret to mask, an address to rewrite), may
-have no answer, begins a login, is answered by the proxy, or ends the connection. Routes are shared by all connections.
+By its route a frame passes plainly, or is marked (for a secret to mask, an address to rewrite), may have no answer,
+begins a login, is answered by the proxy, or ends the connection. Routes are shared by all connections.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ from proxy.wire.dialects import Dialect
 from proxy.wire.framing import api_of_word
 from proxy.wire.keys import API_VERSIONS, PRODUCE, SASL_AUTHENTICATE, SASL_HANDSHAKE
 
-# what a client may send before it has logged in; any other request that is understood shows that no login is under way
+# requests that may precede a login; any other request that is understood shows that no login is under way
 LOGIN_APIS = frozenset({SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE})
 
-# a peer may send any of 2**32 words; so many unknown ones are remembered, the rest are looked up anew each time
+# a peer may send any of 2**32 api words; only so many unknown ones are remembered
 MOST_REMEMBERED = 4096
 
 ByVersion = Callable[[int, int], bool]
 
 
 def never(api_key: int, api_version: int) -> bool:
-    """For no api in any version."""
+    """False for every api and version."""
     return False
 
 
 def always(api_key: int, api_version: int) -> bool:
-    """For every api in every version."""
+    """True for every api and version."""
     return True
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One (api key, version). Plain: nothing about such a frame asks for a second look.
+    """The treatment of one (api key, version). A plain frame needs nothing but its head read.
 
     In the dialect of 0.7 the key is the request's type, and there are no versions.
     """
@@ -59,8 +59,8 @@ class Routes:
     """The routes of every API and version, made when first asked for.
 
     Args:
-        mark_request, mark_response: whose frames are to be marked.
-        looks_through_request, looks_through_response: whose marked frames are read from end to end as they come.
+        mark_request, mark_response: predicates of the versions whose frames are marked.
+        looks_through_request, looks_through_response: predicates of those whose marked frames are read from end to end.
         answered: requests that are not forwarded, because the proxy answers them.
         refused: requests that end the connection, as a broker would.
     """
@@ -87,7 +87,7 @@ class Routes:
 
     @classmethod
     def everything(cls) -> Routes:
-        """Marks every frame: for who wants to keep them all."""
+        """Routes that mark every frame."""
         return cls(mark_request=always, mark_response=always)
 
     def of(self, word: int) -> Route:

@@ -1,4 +1,4 @@
-"""What the two directions of a connection have in common: a place in the stream, and the frame that is open there."""
+"""The common part of a connection's two directions: the stream offset, and the frame that is open there."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from proxy.conversation.exchange import Cause, Direction, Exchange, FrameKind
 from proxy.conversation.step import Mark, Step
 from proxy.wire.framing import LENGTH
 
-# so many bytes of a frame that is looked through count as a plain frame: they may hold two values
+# so many bytes of a frame that is read from end to end count as a plain frame: they may hold two values
 BYTES = 8
 
 
 class Side(ABC):
-    """One direction. Everything before `offset` has been told apart; `held` is what has come of the next head."""
+    """One direction. All bytes before `offset` have been classified; `held` are the first bytes of the next head."""
 
     direction: Direction
-    # a frame that leaves the loop over plain ones takes as long as so many of them, or longer
+    # a frame that leaves the loop over plain frames takes as long as so many of them, or longer
     special = 16
 
     __slots__ = (
@@ -46,21 +46,21 @@ class Side(ABC):
         self.offset = 0
         self.held = b""
         self.held_at = 0
-        # plain frames that may still be looked at before something is left to the next step; and as many things, to
-        # count them by in a loop: that costs less than a number does
+        # the number of plain frames that this step may still handle; and a sequence of that length, because a loop
+        # over it is cheaper than counting
         self.allowance = common.most_frames
         self._turns = repeat(None) if common.most_frames == sys.maxsize else (None,) * common.most_frames
-        # of the frame that the last chunk ended in: bytes to come, exchange, where it began
+        # the frame that the last chunk ended in: bytes to come, exchange, offset of its beginning
         self.left = 0
         self.open: Exchange | None = None
         self.begin = 0
         self._kind = FrameKind.BYTES
         self._marked = False
-        # frames that are no exchange's: tokens and unreadable ones
+        # the number of frames without an exchange: tokens and unreadable ones
         self.others = 0
 
     def feed(self, chunk: bytes, at_ns: int) -> Step:
-        """What a chunk that arrived at `at_ns` brings; see `Step`."""
+        """The step of a chunk that arrived at `at_ns`."""
         data, first_ns = (self.held + chunk, self.held_at) if self.held else (chunk, at_ns)
         self.held = b""
         step = Step(data, self.offset)
@@ -80,7 +80,7 @@ class Side(ABC):
         return step
 
     def _spend(self, step: Step, at: int) -> None:
-        """A frame was special, or plain ones were many: once that is enough, leaves the rest to the next step."""
+        """Charges the allowance for frames; when it is spent, leaves the rest to the next step."""
         self.allowance -= self.special
         if self.allowance <= 0 and at < len(step.data) and step.cause is None:
             step.leave(at)
@@ -88,10 +88,10 @@ class Side(ABC):
 
     @abstractmethod
     def _is_looked_through(self, exchange: Exchange) -> bool:
-        """Whether somebody reads all of this exchange's frame of this direction, as it comes."""
+        """True if this exchange's frame of this direction is read from end to end as it arrives."""
 
     def _look_through(self, step: Step, exchange: Exchange, at: int, stop: int) -> None:
-        """Leaves to the next steps what is too much of the frame at `data[at:stop]`, if it is looked through."""
+        """If the frame at `data[at:stop]` is read from end to end, leaves bytes beyond the allowance to later steps."""
         if not self._is_looked_through(exchange):
             return
         here, most = min(stop, len(step.data)) - at, max(self.allowance, 1) * BYTES
@@ -102,19 +102,19 @@ class Side(ABC):
 
     @abstractmethod
     def _go_on(self, step: Step, at_ns: int) -> int:
-        """The rest of the frame that the last chunk ended in. Returns how much of the step that is."""
+        """Goes on with the frame that the last chunk ended in. Returns the number of its bytes in the step."""
 
     @abstractmethod
     def _frames(self, step: Step, at: int, first_ns: int, at_ns: int) -> int:
-        """Frames from `data[at]` on. Returns where it came to a stop: behind the last head that is whole."""
+        """Reads frames from `data[at]` on. Returns the offset of the first that it can't read yet."""
 
     @abstractmethod
     def _token(self, step: Step, at: int, first_ns: int, at_ns: int) -> int:
-        """A bare login token at `data[at]`. Returns where the next frame starts; `at` if more must come first."""
+        """Reads a bare login token at `data[at]`. Returns the next frame's offset; `at` if more bytes are needed."""
 
     @property
     def arrived(self) -> int:
-        """Stream offset behind the last byte that has come."""
+        """Stream offset behind the last byte that has arrived."""
         return self.offset + len(self.held)
 
     @property
@@ -124,14 +124,14 @@ class Side(ABC):
 
     @property
     def missing(self) -> int:
-        """Bytes to come of the frame that has begun; of its length alone while that isn't whole; 0 between frames."""
+        """Bytes to come of the open frame; of its length alone while that is incomplete; 0 between frames."""
         if self.left or not self.held:
             return self.left
         length = LENGTH.unpack_from(self.held)[0] if len(self.held) >= LENGTH.size else 0
         return LENGTH.size + int(length) - len(self.held)
 
     def skip(self, count: int) -> None:
-        """Steps over bytes of the frame that is open, but never to its end: that one byte of it must show."""
+        """Steps over bytes of the open frame, but never to its end, which only a real byte may reach."""
         if count >= self.left:
             raise ValueError(f"{count} bytes are no part of a frame of which {self.left} are to come")
         self.offset += count
@@ -144,7 +144,7 @@ class Side(ABC):
         step.marks.append(Mark(kind, exchange, begin, end, begin, held, self._is_hidden(kind)))
 
     def _is_hidden(self, kind: FrameKind) -> bool:
-        """Whether an unreadable frame of this kind may hold a secret."""
+        """True if an unreadable frame of this kind may hold a secret."""
         return self.common.login.pending
 
     def _leave_open(
@@ -155,7 +155,7 @@ class Side(ABC):
             self.begin = step.offset + at
 
     def _continue(self, step: Step) -> int:
-        """Steps over what has come of the open frame; returns how much that is."""
+        """Steps over the open frame's bytes in this step; returns their number."""
         if self._marked and self.open is not None:
             self._look_through(step, self.open, 0, self.left)
         here = min(self.left, len(step.data))
@@ -167,7 +167,7 @@ class Side(ABC):
         return here
 
     def _end_step(self, step: Step, at: int, at_ns: int) -> None:
-        """Takes note of where the step ended: in a frame, in a head, or between two frames."""
+        """Notes the place where the step ended: in a frame, in a head, or between two frames."""
         end = len(step.data)
         if at > end:
             self.left = at - end
@@ -180,7 +180,7 @@ class Side(ABC):
         self.common.next_frames[self.direction] = self.offset + self.left
 
     def _length(self, step: Step, at: int, shortest: int = 0) -> int:
-        """The length at `data[at]`. One that no frame may have ends the connection, and is -1 here."""
+        """The length at `data[at]`. A length that no frame may have ends the connection, and returns -1."""
         (size,) = LENGTH.unpack_from(step.data, at)
         if shortest <= size <= self._limit:
             return int(size)
@@ -188,7 +188,7 @@ class Side(ABC):
         return -1
 
     def _take_token(self, step: Step, at: int, size: int) -> int:
-        """A bare token of a login: marked, and nothing is awaited for it."""
+        """Marks a bare token of a login; no response is expected to it."""
         stop = at + 4 + size
         self._take_other(step, at, stop, FrameKind.TOKEN)
         if stop <= len(step.data):
@@ -196,18 +196,18 @@ class Side(ABC):
         return stop
 
     def _take_other(self, step: Step, at: int, stop: int, kind: FrameKind) -> None:
-        """A frame that is no exchange's."""
+        """Counts and marks a frame without an exchange."""
         self.others += 1
         self._mark(step, kind, None, at, stop)
         self._leave_open(step, at, stop, kind, None, marked=True)
 
     def _end_token(self, step: Step, at: int) -> None:
-        """The open frame ended at `data[at]`: if it was a token, that may end the login."""
+        """The open frame ended at `data[at]`. If it was a token, the login may be over."""
         if self._kind is FrameKind.TOKEN:
             self.common.token_complete(self.direction, step.offset + at - self.begin - 4, step.offset + at, step)
 
     def state(self) -> dict[str, Any]:
-        """Everything `restore` needs but the open exchange; JSON-able."""
+        """JSON values for `restore`, without the open exchange."""
         return {
             "offset": self.offset,
             "held": base64.b64encode(self.held).decode(),
@@ -220,7 +220,7 @@ class Side(ABC):
         }
 
     def restore(self, state: dict[str, Any], open_exchange: Exchange | None) -> None:
-        """Goes on from what `state` gave, in the middle of `open_exchange`'s frame if there is one."""
+        """Goes on from a result of `state`, in the middle of `open_exchange`'s frame if there is one."""
         self.offset, self.held, self.held_at = state["offset"], base64.b64decode(state["held"]), state["held_at"]
         self.left, self.begin, self._kind = state["left"], state["begin"], FrameKind(state["kind"])
         self._marked, self.others = state["marked"], state["others"]

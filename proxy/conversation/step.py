@@ -1,4 +1,4 @@
-"""What one chunk of bytes brought about: the values that a conversation hands to whoever moves the bytes.
+"""The results of one chunk of bytes, which a conversation hands to the relay or the compactor.
 
 Offsets called *stream offsets* count the bytes of one direction of a connection from its first one.
 """
@@ -12,12 +12,11 @@ from proxy.conversation.exchange import Cause, Direction, Exchange, FrameKind, O
 
 
 class Mark(NamedTuple):
-    """A piece of a frame that somebody asked to see: in each step that holds bytes of it.
+    """A piece of a frame that its route marks; each step that holds bytes of the frame has one.
 
     `begin` and `end`: stream offsets of the whole frame, its length included. `start` and `stop`: of the piece.
-    `before_login`: until now nothing has shown that no login is under way, so unreadable bytes may be a secret; also of
-    a response of which nobody knows what it answers.
-    An answer made by the proxy is marked too; it has no bytes in the stream: they are `exchange.made`.
+    `before_login`: a login may be under way, so unreadable bytes may be a secret; also True for a response without a
+    known request. An answer made by the proxy is marked too; its bytes are not in the stream but in `exchange.made`.
     """
 
     kind: FrameKind
@@ -30,17 +29,17 @@ class Mark(NamedTuple):
 
     @property
     def first(self) -> bool:
-        """Whether the frame begins with this piece."""
+        """True if the frame begins with this piece."""
         return self.start == self.begin
 
     @property
     def last(self) -> bool:
-        """Whether the frame ends with this piece."""
+        """True if the frame ends with this piece."""
         return self.stop == self.end
 
 
 class Verdict(NamedTuple):
-    """What the frames of a direction are from a stream offset on: bare login tokens, or frames with heads."""
+    """The decision about a direction's frames from a stream offset on: bare login tokens, or frames with heads."""
 
     direction: Direction
     offset: int
@@ -58,11 +57,11 @@ class Edit(NamedTuple):
 
 
 class Step:
-    """What a chunk brought: bytes to pass on, and what is known of them.
+    """The result of a chunk: bytes to pass on, and the exchanges and marks in them.
 
-    `data` begins at stream offset `offset`, which is before this chunk where bytes had been held back; its first
-    `stop` bytes may be passed on. The `unclassified` bytes behind them belong to a frame of which too little is known.
-    `rest` of the chunk has not been looked at: it is to be the next chunk.
+    `data` begins at stream offset `offset`, which is before this chunk if bytes had been held back; its first `stop`
+    bytes may be passed on. The `unclassified` bytes behind them are an incomplete head. `rest` is the unread end of the
+    chunk: feed it as the next chunk.
     """
 
     __slots__ = (
@@ -87,8 +86,8 @@ class Step:
         self.stop = len(data)
         self.rest = b""
         self.marks: list[Mark] = []
-        # responses complete; requests that were passed over or given up; requests complete that nobody answers, or the
-        # proxy must
+        # exchanges with a complete response; requests that were passed over or given up; complete requests without a
+        # response, and those that the proxy must answer
         self.finished: list[Exchange] = []
         self.unanswered: list[Exchange] = []
         self.one_way: list[Exchange] = []
@@ -99,16 +98,16 @@ class Step:
         self.cause: Cause | None = None
 
     def leave(self, at: int) -> None:
-        """Leaves what stands from `data[at]` on to the next step."""
+        """Leaves the bytes from `data[at]` on to the next step."""
         self.data, self.rest = self.data[:at], self.data[at:] + self.rest
 
     @property
     def unclassified(self) -> int:
-        """Bytes at the end that are held back: the beginning of a head."""
+        """The number of bytes at the end that are held back: the beginning of a head."""
         return len(self.data) - self.stop
 
     def outgoing(self) -> list[bytes | memoryview]:
-        """What is to be sent on, in order."""
+        """The bytes to send, in order."""
         if not self.edits:
             whole = self.stop == len(self.data)
             return [self.data if whole else memoryview(self.data)[: self.stop]]

@@ -1,7 +1,6 @@
-"""A listener for one broker, and nothing to tell of it: Kafka 0.7, whose brokers' addresses stand in ZooKeeper.
+"""A listener for one broker of Kafka 0.7, whose brokers' addresses are in ZooKeeper and in no response.
 
-Each broker needs a proxy's listener of its own there, and registers it in its own name: no response says where others
-are.
+Each broker needs a listener of its own, and registers it in ZooKeeper in its own name.
 """
 
 from dataclasses import dataclass
@@ -12,18 +11,18 @@ from proxy.schema.addresses import Address
 
 @dataclass(frozen=True, slots=True)
 class AloneMap(OneListener):
-    """The bootstrap listener is all there is; no client is ever told of a node."""
+    """The bootstrap listener alone; no client is ever told of a node."""
 
     def advertised(self, node_id: int, port: int | None) -> Address:
-        """Raises ValueError: there is nothing to tell."""
+        """Raises ValueError: no node is advertised."""
         raise ValueError(f"node {node_id} has no listener: this cluster speaks the dialect of Kafka 0.7")
 
     def called(self, bootstrap: Address) -> Address:
-        """As far as the proxy knows, by its own address."""
+        """The listener's own address: the proxy knows no other."""
         return bootstrap
 
     def is_bootstraps(self, node_id: int) -> bool:
-        """No node is."""
+        """False: the listener stands for no node."""
         return False
 
     def meant(self, node_id: int | None, server_name: str | None) -> int | None:

@@ -1,10 +1,10 @@
 """A host name for each node, made of its id: `broker-{node_id}.example.org`.
 
-TemplateMap: for a proxy beside each broker (a sidecar, a pod of its own). Every proxy tells the same names, and each
-listens for its own node or a few. What a proxy does not listen for, another one does; so nothing is opened for it here,
-and its name is told all the same. SniMap: one TLS port for all nodes; clients say in the handshake whom they want.
+TemplateMap: for a proxy beside each broker (a sidecar, a pod of its own). Every proxy advertises the same names, and
+each listens for its own node or a few. The name of a node that another proxy listens for is advertised without a
+listener here. SniMap: one TLS port for all nodes; clients name the node in the handshake.
 
-Which address a name leads to is said by whoever runs the proxies: DNS, a service, a balancer.
+The operator makes the names lead to the proxies: by DNS, a service, a balancer.
 
 A name stands for one node only: `node_of` is the exact inverse of `host`.
 """
@@ -23,7 +23,7 @@ from proxy.schema.faults import Fault, Setting
 PLACEHOLDER = "{node_id}"
 # Kafka's node ids are int32
 LARGEST_ID = 2**31 - 1
-# Limits of DNS (RFC 1035), less the dot at the end that nobody writes.
+# The limit of DNS (RFC 1035), without the trailing dot.
 NAME_LIMIT = 253
 _LABEL = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
 _ID = re.compile(r"0|[1-9][0-9]{0,9}")
@@ -46,13 +46,13 @@ class HostPattern:
             raise ValueError("is no host name for every node id")
 
     def host(self, node_id: int) -> str:
-        """The node's host. Raises ValueError: there is none for this id."""
+        """The node's host. Raises ValueError if this id has none."""
         if not 0 <= node_id <= (255 if self.is_numeric else LARGEST_ID):
             raise ValueError(f"node {node_id} has no place in {self.text}")
         return self._filled(node_id)
 
     def node_of(self, host: str) -> int | None:
-        """Whose host this is, in small or capital letters; None: no node's."""
+        """The node with this host, in small or capital letters; None: no node's."""
         before, _, after = self.text.lower().partition(PLACEHOLDER)
         host = host.lower()
         number = host[len(before) : len(host) - len(after)]
@@ -62,7 +62,7 @@ class HostPattern:
 
     @property
     def is_numeric(self) -> bool:
-        """Whether the hosts are IP addresses: programs take each for one whose last part is a number."""
+        """True if the hosts are IP addresses: programs read every host so whose last part is a number."""
         return self._filled(0).rpartition(".")[2].isdigit()
 
     def _filled(self, node_id: int) -> str:
@@ -71,7 +71,7 @@ class HostPattern:
 
 @dataclass(frozen=True, slots=True)
 class _NameMap(Portless, ABC):
-    """What both have in common: a pattern and a port that clients are told, and no ports to be given away."""
+    """The common part of both: a host pattern and a port that are advertised, and no ports for single nodes."""
 
     bootstrap: Address
     advertise: str | None
@@ -87,12 +87,12 @@ class _NameMap(Portless, ABC):
             raise Misplaced(*wrong)
 
     def advertised(self, node_id: int, port: int | None) -> Address:
-        """What clients are told of a node, wherever it is listened on. Raises ValueError: its id has no name."""
+        """The node's advertised address, wherever its listener is. Raises ValueError if its id has no name."""
         return Address(self.pattern.host(node_id), self.port)
 
     @abstractmethod
     def _wrong(self) -> Iterator[Fault]:
-        """A fault for each thing that is wrong."""
+        """A fault for each wrong setting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class TemplateMap(_NameMap):
 
     Args:
         bootstrap: the bootstrap listener (`--listen`).
-        advertise: what clients are told of a node (`--advertise`): a `HostPattern`, and a port; without one, the
+        advertise: the address advertised for a node (`--advertise`): a `HostPattern`, and a port; by default the
             bootstrap listener's.
         own: the node whose listener is the bootstrap one (`own_node`); None: it is no node's.
         named: listeners of other nodes that this proxy stands for (`--node N=HOST:PORT`).
@@ -112,24 +112,24 @@ class TemplateMap(_NameMap):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "named", MappingProxyType(dict(self.named)))
-        # not super(): a dataclass with slots is another class than the one that its methods were written in
+        # not super(): a dataclass with slots is a new class, not the one in which this method was defined
         _NameMap.__post_init__(self)
 
     def wanted(self, node_id: int) -> Wanted | None:
-        """A named node's place, and no other: who dials its name arrives there. None: another proxy's node."""
+        """A named node's listener, because its name leads there. None: another proxy's node."""
         named = self.named.get(node_id)
         return Wanted((named.port,), named.host) if named else None
 
     def called(self, bootstrap: Address) -> Address:
-        """The own node's name; without one, nobody has said it."""
+        """The own node's name; without an own node, the listener's own address."""
         return bootstrap if self.own is None else self.advertised(self.own, None)
 
     def is_bootstraps(self, node_id: int) -> bool:
-        """The own one."""
+        """True for the own node."""
         return node_id == self.own
 
     def meant(self, node_id: int | None, server_name: str | None) -> int | None:
-        """The listener says it: whoever dials a name arrives there."""
+        """The listener's node: its name leads there."""
         return node_id
 
     def _wrong(self) -> Iterator[Fault]:
@@ -166,22 +166,22 @@ class SniMap(_NameMap, OneListener):
 
     Args:
         bootstrap: the listener (`--listen`).
-        advertise: what clients are told of a node (`--advertise`): as for `TemplateMap`, but names only.
-        bootstrap_name: by which clients ask for no node in particular (`bootstrap_name`).
+        advertise: the address advertised for a node (`--advertise`): as for `TemplateMap`, but names only.
+        bootstrap_name: the server name for no node in particular (`bootstrap_name`).
     """
 
     bootstrap_name: str | None
 
     def called(self, bootstrap: Address) -> Address:
-        """By its own name, at the port that is told."""
+        """The bootstrap name, at the advertised port."""
         return Address(self.bootstrap_name or bootstrap.host, self.port)
 
     def is_bootstraps(self, node_id: int) -> bool:
-        """All are."""
+        """True for all nodes."""
         return True
 
     def meant(self, node_id: int | None, server_name: str | None) -> int | None:
-        """The node with that name; None: the bootstrap name. Raises ValueError: nobody has it."""
+        """The node with that server name; None: the bootstrap name. Raises ValueError for any other name."""
         if server_name is None:
             raise ValueError("the client asks for no name (SNI), so nobody knows which node it wants")
         if server_name.lower() == (self.bootstrap_name or "").lower():

@@ -1,4 +1,4 @@
-"""The words of a mapping (node, place, listeners that clash), and what every mapping must answer: `NodeMap`."""
+"""The vocabulary of a mapping (node, place, listeners that clash), and the protocol of every mapping: `NodeMap`."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ Listener = TypeVar("Listener")
 
 PORTS = range(1, 1 << 16)
 
-# Listening there means every interface: nothing that a client could dial.
+# Hosts that mean every interface, which no client can dial.
 WILDCARDS = frozenset({"", "0.0.0.0", "::", "*"})
 
 
@@ -26,19 +26,19 @@ class Node:
 
     @property
     def address(self) -> Address:
-        """Where the cluster says that it is reached; a broker may say anything."""
+        """The address that the cluster gives; a broker may give any text."""
         return Address(self.host, self.port)
 
 
 class Wanted(NamedTuple):
-    """Where a node should be listened on: ports to try in order (0: any free one, always the last), and the host."""
+    """The listener that a node should get: ports to try in order (0: any free one, always the last), and the host."""
 
     ports: tuple[int, ...]
     host: str
 
 
 class Misplaced(ValueError):
-    """Rules for places that can't be: each argument is a fault of the settings that say them."""
+    """Rules for places that contradict each other: each argument is a fault of the settings behind them."""
 
     def __init__(self, *faults: Fault) -> None:
         super().__init__("\n".join(map(str, faults)))
@@ -48,9 +48,9 @@ class Misplaced(ValueError):
 class NodeMap(Protocol):
     """The places of one cluster's nodes.
 
-    `named`: nodes that are listened for from the start. `own`: the node whose listener is the bootstrap one, and whose
+    `named`: nodes with a listener from the start. `own`: the node whose listener is the bootstrap one, and whose
     broker is the upstream; None: the bootstrap listener is no node's. `usual`: ports set aside for nodes to come.
-    `warnings`: what should be said at the start.
+    `warnings`: lines to log at the start.
     """
 
     @property
@@ -63,32 +63,32 @@ class NodeMap(Protocol):
     def warnings(self) -> tuple[str, ...]: ...
 
     def wanted(self, node_id: int) -> Wanted | None:
-        """Where to listen for a node; None: nowhere, or where the bootstrap listener is."""
+        """The listener that a node should get; None: none, or the bootstrap listener."""
 
     def advertised(self, node_id: int, port: int | None) -> Address:
-        """What clients are told of a node that is listened on at `port` (None: not here). ValueError: there is none."""
+        """The advertised address of a node whose listener has `port` (None: not here). ValueError if it has none."""
 
     def called(self, bootstrap: Address) -> Address:
-        """By which address clients know the bootstrap listener, which listens at `bootstrap`."""
+        """The address by which clients know the bootstrap listener, which listens at `bootstrap`."""
 
     def is_bootstraps(self, node_id: int) -> bool:
-        """Whether the bootstrap listener stands for this node."""
+        """True if the bootstrap listener stands for this node."""
 
     def meant(self, node_id: int | None, server_name: str | None) -> int | None:
-        """Whom a client of a node's listener (None: of the bootstrap one) wants that asks for this name over TLS.
+        """The node that a client wants on a node's listener (None: the bootstrap one), by the TLS server name.
 
-        ValueError: nobody has the name; the message says so, without it.
+        ValueError: no node has the name; the message says so, without the name.
         """
 
     def is_set_aside(self, port: int, node_id: int) -> bool:
-        """Whether a freely picked port is another node's: better to pick again, or that node may lose its place."""
+        """True if a freely picked port belongs to another node: pick again, or that node may lose its place."""
 
     def is_kept(self, port: int, node_id: int) -> bool:
-        """Whether the port, which the node has got, is to be remembered: no rule gives it."""
+        """True if the node's port must be remembered, because no rule gives it."""
 
 
 class Portless:
-    """What a mapping answers that gives no port to a node: none is set aside, and none is remembered."""
+    """The answers of a mapping without ports for single nodes: none is set aside, and none is remembered."""
 
     __slots__ = ()
 
@@ -99,20 +99,20 @@ class Portless:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """There is nothing to give way."""
+        """No port is remembered, so none contradicts a flag."""
         return ()
 
     def is_set_aside(self, port: int, node_id: int) -> bool:
-        """No port is."""
+        """False: no port is set aside."""
         return False
 
     def is_kept(self, port: int, node_id: int) -> bool:
-        """None is given by anything but a rule."""
+        """False: rules give all ports."""
         return False
 
 
 class OneListener(Portless):
-    """What a mapping answers whose bootstrap listener is all there is."""
+    """The answers of a mapping whose only listener is the bootstrap listener."""
 
     __slots__ = ()
 
@@ -123,21 +123,21 @@ class OneListener(Portless):
 
     @property
     def own(self) -> int | None:
-        """No node is the upstream's alone, as far as anybody knows."""
+        """None: the upstream's node is not known."""
         return None
 
     def wanted(self, node_id: int) -> Wanted | None:
-        """Nowhere else."""
+        """None: the node gets no listener of its own."""
         return None
 
 
 def clash(one: Address, other: Address) -> bool:
-    """Whether two listeners can't be open beside each other."""
+    """True if two listeners can't be open beside each other."""
     return one.port == other.port != 0 and (one.host == other.host or bool({one.host, other.host} & WILDCARDS))
 
 
 def ip_of(host: str) -> IPv4Address | IPv6Address:
-    """An IP address as a socket tells it, without its zone. What comes over IPv4 to a socket of both is IPv4."""
+    """A socket's IP address, without its zone. An IPv4-mapped IPv6 address becomes IPv4."""
     address = ip_address(host.partition("%")[0])
     return getattr(address, "ipv4_mapped", None) or address
 
@@ -149,7 +149,7 @@ def by_setting(named: Mapping[int, Address]) -> dict[Setting, Address]:
 
 def clashes(listeners: Mapping[Listener, Address]) -> Iterator[tuple[Listener, Listener]]:
     """Listeners that can't be open beside an earlier one, each behind the first of these."""
-    # by port and host; of a port the first of all hosts, and the first that is open on every interface
+    # (port, host) -> first listener; with host None the first of the port, with "" the first on every interface
     first: dict[tuple[int, str | None], Listener] = {}
     for listener, address in listeners.items():
         port, is_wild = address.port, address.host in WILDCARDS
@@ -163,5 +163,5 @@ def clashes(listeners: Mapping[Listener, Address]) -> Iterator[tuple[Listener, L
 
 
 def is_dialled(host: str) -> bool:
-    """A host that clients can be told: a name, an IPv4 address, or an IPv6 address without brackets."""
+    """True for a host that can be advertised: a name, an IPv4 address, or an IPv6 address without brackets."""
     return host not in WILDCARDS and (is_host(host) or is_ip(host, IPv6Address))

@@ -1,15 +1,15 @@
 """A port for each node: clients tell nodes apart by it.
 
-What is free, only a socket can tell: `PortMap` gives the ports to try in order, the caller listens and says which one
-it became. What clients are told may differ from it, where something between them and the proxy forwards other ports.
+Only a socket shows whether a port is free: `PortMap` gives the ports to try in order, the caller listens and reports
+the port that it got. The advertised port may differ, if something between clients and the proxy forwards other ports.
 
 Rules, checked in the constructor:
 - A node's port is, in this order: the one named for it, the one remembered for it, base + node id, any free one.
 - A port that belongs to one node is never tried for another, so the order in which nodes are found changes nothing.
 - A flag that contradicts what is remembered wins, and `warnings` says so.
 
-What is worth remembering is only a port that was picked freely (the 0 in `Wanted.ports`): the others follow from the
-flags, and a changed flag should move them.
+Only a port that was picked freely (the 0 in `Wanted.ports`) is remembered: the others follow from the flags, and a
+changed flag should move them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,15 +27,15 @@ class PortMap:
 
     Args:
         bootstrap: the bootstrap listener (`--listen`).
-        advertise: the host that clients are told (`--advertise`); None: that of the listener.
+        advertise: the advertised host (`--advertise`); None: that of the listener.
         named: listeners given for single nodes (`--node N=HOST:PORT`).
         base: node N's usual port is base + N (`--node-ports`); None: the bootstrap port + 1, as far as ports reach.
             Without a base and with bootstrap port 0 no node has a usual port.
         count: only nodes below it have a usual port (`--node-count`).
         remembered: node id -> port, from the state file.
-        told: what clients are told of single nodes, where no rule gives it (`advertised.N`).
-        told_base: what stands between clients and the proxy shifts the ports of nodes, so that base becomes this
-            (`advertise_ports`); None: clients are told the ports that are listened on.
+        told: advertised addresses of single nodes that no rule gives (`advertised.N`).
+        told_base: the advertised port for base, if something between clients and the proxy shifts the nodes' ports
+            (`advertise_ports`); None: the listeners' ports are advertised.
 
     `warnings` holds one line for every remembered port that had to give way to a flag.
     """
@@ -77,18 +77,18 @@ class PortMap:
 
     @property
     def _told_ports(self) -> range:
-        """What clients are told where `usual` is listened on."""
+        """The advertised ports of listeners on `usual`."""
         return self.usual if self.told_base is None else range(self.told_base, self.told_base + len(self.usual))
 
     def wanted(self, node_id: int) -> Wanted:
-        """Where to listen for a node. The first port that is free is it; any but the first is worth a warning."""
+        """The listener that a node should get: the first port that is free; any but the first is worth a warning."""
         named = self.named.get(node_id)
         by_rule = named.port if named else self._usual_port(node_id)
         ports = (by_rule, self.remembered.get(node_id, 0)) if named else (self.remembered.get(node_id, 0), by_rule)
         return Wanted((*dict.fromkeys(port for port in ports if port), 0), (named or self.bootstrap).host)
 
     def advertised(self, node_id: int, port: int | None) -> Address:
-        """What clients are told of a node that is listened on at `port`; every node is."""
+        """The advertised address of a node whose listener has `port`; every node has a listener."""
         if node_id in self.told:
             return self.told[node_id]
         if port is None:
@@ -97,26 +97,26 @@ class PortMap:
         return Address(host, self._told_ports[self.usual.index(port)] if port in self.usual else port)
 
     def called(self, bootstrap: Address) -> Address:
-        """By which address clients know the bootstrap listener, as far as the settings say it."""
+        """The address by which clients know the bootstrap listener, as far as the settings give it."""
         return Address(self.advertise or bootstrap.host, bootstrap.port)
 
     def is_bootstraps(self, node_id: int) -> bool:
-        """No node's."""
+        """False: the bootstrap listener is no node's."""
         return False
 
     def meant(self, node_id: int | None, server_name: str | None) -> int | None:
-        """The listener says it."""
+        """The listener's node."""
         return node_id
 
     def is_set_aside(self, port: int, node_id: int) -> bool:
-        """Whether a freely picked port is another node's: better to pick again, or that node may lose its place."""
+        """True if a freely picked port belongs to another node: pick again, or that node may lose its place."""
         if port in self._told_ports and port not in self.usual:
-            # clients would dial it for the node whose port is told so
+            # clients would dial this port for the node whose advertised port it is
             return True
         return self._owners.get(port, self._usual_owner(port, node_id)) != node_id
 
     def is_kept(self, port: int, node_id: int) -> bool:
-        """Whether the port, which the node has got, is to be remembered: it was picked freely, now or before."""
+        """True if the node's port must be remembered: it was picked freely, now or before."""
         return port == self.remembered.get(node_id) or port not in self.wanted(node_id).ports
 
     @property
@@ -199,7 +199,7 @@ class PortMap:
             )
 
     def _told_owner(self, address: Address) -> int | None:
-        """Of which node clients are told this by rule."""
+        """The node whose advertised address this is by rule."""
         if address.host != (self.advertise or self.bootstrap.host) or address.port not in self._told_ports:
             return None
         node_id = self._told_ports.index(address.port)
@@ -217,7 +217,7 @@ class PortMap:
                 )
 
     def _reconciled(self) -> tuple[dict[int, int], tuple[str, ...]]:
-        """What stays of the remembered ports beside the flags, and a line for each that doesn't."""
+        """The remembered ports that contradict no flag, and a warning for each of the others."""
         kept, warnings = {}, []
         for node_id, port in self.remembered.items():
             setting = self._contradicts(node_id, port)
@@ -245,7 +245,7 @@ class PortMap:
 
 
 def usual_ports(bootstrap: Address, base: int | None, count: int) -> range:
-    """The ports that are set aside for nodes: behind the bootstrap listener where nobody says where."""
+    """The ports that are set aside for nodes: by default those behind the bootstrap listener."""
     if base is not None:
         return range(base, base + count)
     first = bootstrap.port + 1
@@ -253,7 +253,7 @@ def usual_ports(bootstrap: Address, base: int | None, count: int) -> range:
 
 
 def _clear_of(port: int, count: int) -> tuple[Setting, str, Setting]:
-    """A range that `port` is not in."""
+    """An example of a range without `port`."""
     first = port - count if PORTS.stop - port <= count < port else port + 1
     return Setting("node_ports", first), " ", Setting("node_count", min(count, PORTS.stop - first))
 

@@ -1,4 +1,4 @@
-"""The admin page: /metrics for Prometheus, /livez and /readyz for whoever starts and restarts the proxy.
+"""The admin page: /metrics for Prometheus, /livez and /readyz for the proxy's supervisor.
 
 Served by the standard library in a thread of its own: a scrape takes milliseconds that the event loop lacks. Whoever
 connects may mean harm: connections, their requests and the time that these take are limited, and what a peer does
@@ -26,19 +26,19 @@ from proxy.threads import begin, no_thread
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
-# a request must have come whole in this time, and its answer be taken in as long again
+# the time in which a request must arrive, and again that in which its answer must be read
 PATIENCE_SECONDS = 10.0
 # a request's line and headers: what Prometheus sends has 300 bytes
 MOST_BYTES = 16 * 1024
-# at a time; each has a thread. Those above are closed at once
+# the most connections at a time, each with a thread; further ones are closed at once
 MOST_CONNECTIONS = 64
 # no more files may be open: wait for one to be closed
 ACCEPT_PAUSE = 0.1
 
-# how long close() may have to wait
+# the longest wait of close()
 POLL_SECONDS = 0.2
 
-# whether it is so, and in one line of text why (not); called in the page's thread
+# (True if it is so, a line of text with the reason); called in the page's thread
 Probe = Callable[[], tuple[bool, str]]
 
 
@@ -46,8 +46,8 @@ def admin_app(registry: CollectorRegistry, ready: Probe, alive: Probe) -> WSGIAp
     """A WSGI application of /metrics, /livez and /readyz; anything else is a 404.
 
     Args:
-        ready: whether the proxy can serve.
-        alive: whether it does anything at all.
+        ready: the probe of /readyz: the proxy can serve.
+        alive: the probe of /livez: the proxy works at all.
     """
     metrics = _tolerant(make_wsgi_app(registry))
 
@@ -60,7 +60,7 @@ def admin_app(registry: CollectorRegistry, ready: Probe, alive: Probe) -> WSGIAp
 
 
 def _tolerant(metrics: WSGIApplication) -> WSGIApplication:
-    """prometheus-client reads headers of which it can't be sure that they are any: then it goes without."""
+    """The metrics page, without the request's headers if prometheus-client can't parse them."""
 
     def page(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
         try:
@@ -90,7 +90,7 @@ def _text(start: StartResponse, status: str, line: str) -> Iterable[bytes]:
 
 
 class _Request(io.RawIOBase):
-    """What comes of a request: so many bytes, until then. Behind that it has ended."""
+    """The bytes of a request, limited in number and by a deadline."""
 
     def __init__(self, connection: socket, deadline: float) -> None:
         self._connection = connection
@@ -106,7 +106,7 @@ class _Request(io.RawIOBase):
         if left <= 0:
             raise TimeoutError
         self._connection.settimeout(left)
-        # asked for none, a socket gives all that it has
+        # a socket takes a size of 0 for no limit
         got = self._connection.recv_into(buffer, min(len(buffer), self._left)) if self._left else 0
         self._left -= got
         return got
@@ -128,18 +128,18 @@ class _Handler(WSGIRequestHandler):
         self.rfile = io.BufferedReader(_Request(self.connection, time.monotonic() + PATIENCE_SECONDS))
 
     def handle(self) -> None:
-        """One request. Raises OSError: the peer has gone, or its time is up."""
+        """Serves one request. Raises OSError: the peer has gone, or its time is up."""
         self.raw_requestline = self.rfile.readline(MOST_BYTES)
         if not self.raw_requestline or not self.parse_request():
             return
         self.connection.settimeout(PATIENCE_SECONDS)
         answer = _Answer(self.rfile, self.wfile, sys.stderr, self.get_environ())  # type: ignore[arg-type]
-        # the class knows the server by this alone
+        # ServerHandler finds the server only by this attribute
         answer.request_handler = self  # type: ignore[attr-defined]
         answer.run(self.server.get_app())  # type: ignore[attr-defined]
 
     def log_message(self, format: str, *args: object) -> None:
-        """Scrapes come every few seconds: nobody wants them in the log."""
+        """Logs nothing: scrapes come every few seconds."""
 
 
 class _ThreadingServer(ThreadingMixIn, WSGIServer):
@@ -152,13 +152,13 @@ class _ThreadingServer(ThreadingMixIn, WSGIServer):
         self._places = threading.BoundedSemaphore(MOST_CONNECTIONS)
 
     def server_bind(self) -> None:
-        # HTTPServer's own would ask the name service who we are, and may wait long for it
+        # HTTPServer's own looks up the host's name, which may take long
         TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
         self.setup_environ()
 
     def get_request(self) -> tuple[socket, Any]:
-        """The next connection. Raises OSError: there is none to be had, for now."""
+        """The next connection. Raises OSError if none can be accepted for now."""
         try:
             return super().get_request()
         except OSError:
@@ -166,14 +166,14 @@ class _ThreadingServer(ThreadingMixIn, WSGIServer):
             raise
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Has a thread serve a connection, if there is a place for it."""
+        """Serves a connection in a thread, unless there are too many."""
         if not self._places.acquire(blocking=False):
             self.shutdown_request(request)
             return
         try:
             super().process_request(request, client_address)
         except RuntimeError as error:
-            # its place is free again
+            # the connection's place is free again
             self._places.release()
             raise no_thread() from error
 

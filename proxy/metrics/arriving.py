@@ -1,7 +1,7 @@
-"""The error codes of responses that arrive in pieces: those of one connection, where one is open at a time.
+"""The error codes of responses that arrive in pieces, on one connection, where one response is open at a time.
 
-A response that a chunk holds whole is read where it stands, when it is counted (`traffic.py`). One that a chunk's end
-cuts is read piece by piece, step by step; nothing of it is kept.
+A response that a chunk holds whole is read when it is counted (`traffic.py`). A response that a chunk's end cuts is
+read piece by piece; no bytes are kept.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from proxy.wire.error_probes import NOTHING, ArrivingErrors, FoundErrors, error_
 
 
 class Arriving:
-    """Follows the responses of a connection, from the side of its conversation that tells them apart."""
+    """Follows the responses of a connection, by the side of its conversation."""
 
     __slots__ = ("_end", "_errors", "_side")
 
     def __init__(self, side: ResponseSide) -> None:
         self._side = side
-        # of the response that the last step left open: what it says, and the stream offset behind it
+        # the response that the last step left open: its errors, and the stream offset behind it
         self._errors: ArrivingErrors | None = None
         self._end = 0
 
     def follow(self, step: Step) -> FoundErrors:
-        """Takes note of the newest step. Returns what the response says that began before it and ends in it."""
+        """Reads the newest step. Returns the errors of the response that began before the step and ends in it."""
         ended = NOTHING
         if self._errors is not None:
             self._errors.feed(memoryview(step.data)[: self._end - step.offset])
@@ -34,7 +34,7 @@ class Arriving:
         return ended
 
     def _begin(self, step: Step) -> None:
-        """Reads the beginning of the response that the step leaves open, if it holds it."""
+        """Reads the beginning of the response that the step leaves open, if the step holds it."""
         exchange = self._side.open
         if exchange is None or exchange.response_at < 0:
             return

@@ -47,7 +47,7 @@ RecorderCounters = Callable[[], Mapping[str, float]]
 Nodes = Callable[[], Iterable[NodeListener]]
 Sample = tuple[Sequence[str], float]
 
-# what one row says, metric by metric
+# the counters of one row
 ROW_COUNTERS: tuple[tuple[Metric, Callable[[ApiRow], float]], ...] = (
     (table.EXCHANGES, lambda row: row.exchanges),
     (table.QUEUED, lambda row: row.queued_ns / NS_PER_SECOND),
@@ -67,7 +67,7 @@ ROW_HISTOGRAMS: tuple[tuple[Metric, Sequence[str], Callable[[ApiRow], list[int]]
 
 
 class ClusterNumbers(NamedTuple):
-    """Where the numbers of a cluster are; both are read in the scraping thread. `nodes`: those known now."""
+    """The numbers of a cluster; both are read in the scraping thread. `nodes`: gives those known now."""
 
     name: str
     traffic: Traffic
@@ -86,7 +86,7 @@ def registry(
 
 
 def process_registry(collector: Collector) -> CollectorRegistry:
-    """A registry of what this collects, and of this process (`process_*`)."""
+    """A registry of the collector's families and of this process (`process_*`)."""
     made = CollectorRegistry()
     made.register(collector)
     ProcessCollector(registry=made)
@@ -116,7 +116,7 @@ class WiretapCollector(Collector):
 
 
 class Gathered(Collector):
-    """Families that somebody gathers anew at each scrape."""
+    """Families that `gather` makes anew at each scrape."""
 
     def __init__(self, gather: Callable[[], Iterable[Family]]) -> None:
         self._gather = gather
@@ -129,14 +129,14 @@ class Gathered(Collector):
 
 
 def _described() -> Iterator[Family]:
-    """What may come: lets a scrape ask for some names only (`/metrics?name[]=...`)."""
+    """All possible families: lets a scrape ask for some names only (`/metrics?name[]=...`)."""
     return (
         _histogram(metric) if metric.kind is MetricType.HISTOGRAM else _family(metric, ()) for metric in table.METRICS
     )
 
 
 def worker_families(count: int, ends: int) -> Iterator[Family]:
-    """How the processes of a proxy fare that has several."""
+    """The number of worker processes, and how many have ended."""
     yield _family(table.WORKERS, [((), count)])
     yield _family(table.WORKER_ENDS, [((), ends)])
 

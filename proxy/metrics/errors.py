@@ -1,8 +1,8 @@
-"""Which errors responses name, by API; and how many responses were not read to the last error code.
+"""Counts errors in responses, by API, and the responses that were not read to the last error code.
 
-Bodies are not decoded: the first error codes are read where they stand (`proxy.wire.error_probes`), and the analysis
-has them all. A bare login token names no error: a login counts as refused if the broker ends the connection instead of
-answering a token.
+Bodies are not decoded: probes read the first error codes (`proxy.wire.error_probes`); the analysis has all of them. A
+bare login token names no error: a login counts as refused if the broker ends the connection instead of answering a
+token.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from proxy.wire.error_probes import NOTHING, ErrorProbe, FoundErrors
 from proxy.wire.framing import LENGTH
 from proxy.wire.keys import SASL_HANDSHAKE
 
-# what a broker says by ending the connection: SASL_AUTHENTICATION_FAILED
+# the error of a login that ends with the connection: SASL_AUTHENTICATION_FAILED
 REFUSED_LOGIN = FoundErrors({58: 1})
 BROKER_ENDS = (Cause.BROKER_CLOSED, Cause.BROKER_RESET)
 
 
 class UnreadReason(StrEnum):
-    """Why error codes were not read. The value is the metric's label, and that of `Unread` where the reason is, too."""
+    """Why error codes were not read. The value is the metric's label; a reason that `Unread` has too has its value."""
 
     UNKNOWN_VERSION = Unread.UNKNOWN_VERSION.value
     MALFORMED = Unread.MALFORMED.value
-    # they stand behind more elements than are looked at
+    # the response has more elements than a probe reads
     TOO_MANY_ELEMENTS = "too_many_elements"
-    # how a login ended, only its mechanism could tell
+    # only a login's mechanism could show its end
     BARE_TOKENS = "bare_tokens"
 
 
@@ -45,7 +45,7 @@ class Errors:
         self.unread: Counter[tuple[str, str]] = Counter()
 
     def read(self, api: str, probe: ErrorProbe | None, run: Run, data: bytes, arrived: FoundErrors) -> None:
-        """Count what the responses of a run say. For the other arguments see `Traffic.finished`.
+        """Count the errors of a run's responses. For the other arguments see `Traffic.finished`.
 
         Args:
             probe: that of the run's route; None where the catalog lacks it.
@@ -58,7 +58,7 @@ class Errors:
         if one_size and first.made is None:
             start, size = first.response_at, LENGTH.size + first.response_size
             if 0 <= start == exchanges[-1].response_at - size * (count - 1):
-                # they stand one behind the other
+                # the responses are adjacent
                 self._count(api, probe.find(data, start, size, count))
                 return
         for one in exchanges:

@@ -1,8 +1,7 @@
-"""Exchanges that differ in nothing but their sizes, found in a row: counted together they cost a tenth.
+"""Finds runs of adjacent exchanges that differ only in their sizes: counted together, they take a tenth of the time.
 
-A burst's exchanges came in one chunk and were answered in one. Times are compared by identity, which is fastest, as all
-that a chunk completes holds the very same time object; where equal times are two objects it costs time, never a wrong
-number.
+A burst's requests arrive in one chunk, and its responses in another. Times are compared by identity, which is fastest:
+all exchanges of a chunk share one time object. Equal times in two objects only take longer to count.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ def runs(exchanges: Sequence[Exchange]) -> list[Run]:
     found: list[Run] = []
     start = place = 0
     one_request_size = one_response_size = True
-    # what the run's first exchange has, none of which there is at first; attributes of it would take twice as long
+    # values of the run's first exchange, in variables because attributes would take twice as long
     route: Route | None = None
     made: bytes | None = None
     asked_ns = first_ns = last_ns = previous_ns = request_size = response_size = _NONE

@@ -1,4 +1,4 @@
-"""The numbers of several processes as those of one: told as plain lists, added up.
+"""Adds up the numbers of several processes, which they send as plain lists.
 
 Every number of `Traffic` is a count that only grows, so sums of them grow too, as long as those of processes that have
 ended stay in.
@@ -12,16 +12,16 @@ from typing import Any
 from proxy.conversation.exchange import Cause, OpaqueReason
 from proxy.metrics.traffic import ApiRow, Traffic
 
-# of the recorder's numbers, those that are states: they end with their process
+# those of the recorder's numbers that are states, which end with their process
 STATES = frozenset({"queue_bytes", "spool_bytes", "failed", "lag_bytes", "lag_seconds"})
-# states of which the worst is the whole's
+# states whose sum is their maximum
 WORST = frozenset({"failed", "lag_seconds"})
 
 Told = dict[str, Any]
 
 
 def told(traffic: Traffic) -> Told:
-    """All numbers, in a form that JSON can hold."""
+    """All numbers, as JSON values."""
     return {
         "rows": [
             [*labels, *(getattr(row, name) for name in ApiRow.__slots__)] for labels, row in list(traffic.rows.items())
@@ -35,7 +35,7 @@ def told(traffic: Traffic) -> Told:
 
 
 def add(traffic: Traffic, numbers: Told) -> None:
-    """Adds what another process has told."""
+    """Adds the numbers of another process."""
     for api, version, *values in numbers["rows"]:
         row = traffic.rows.setdefault((api, version), ApiRow())
         for name, value in zip(ApiRow.__slots__, values, strict=True):
@@ -62,14 +62,14 @@ def _sum(one: Any, other: Any) -> Any:
 
 
 def cut_off(numbers: Told) -> Told:
-    """The numbers of a process that has ended, whichever way: none of its connections is open any more."""
+    """The numbers of a process that has ended: none of its connections is open any more."""
     closes = dict(numbers["closes"])
     closes[Cause.PROXY_FAULT.value] += numbers["connections_opened"] - sum(closes.values())
     return {**numbers, "closes": closes}
 
 
 def recorded(living: Iterable[Mapping[str, float]], ended: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """The recorders' numbers together. `ended`: of processes that have ended; what they had counted stays."""
+    """The recorders' numbers added up. `ended`: of processes that have ended, whose counts stay."""
     total: dict[str, float] = {}
     for numbers in living:
         for name, value in numbers.items():

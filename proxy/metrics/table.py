@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 OTHER = "other"
-# the label "version" of what has none: APIs of the dialect of 0.7
+# the label "version" of 0.7's APIs, which have no versions
 DIALECT_07 = "0.7"
 
 # factor 2 from well below a loopback round trip (about 100 us) to beyond the longest long poll that clients ask for
 LATENCY_BOUNDS_NS = tuple(50_000 * 2**power for power in range(20))
 
-# what a proxy adds is tens of microseconds; a second and more is back-pressure
+# a proxy adds tens of microseconds; a second and more is back-pressure
 PROXY_BOUNDS_NS = tuple(10_000 * 2**power for power in range(18))
 
 # factor 4 from 64 bytes, which hold a Heartbeat, to 64 MiB, which no fetch of default settings goes beyond
@@ -26,7 +26,7 @@ SIZE_BOUNDS = tuple(4**power for power in range(3, 14))
 
 
 class MetricType(StrEnum):
-    """What Prometheus calls a metric's type."""
+    """Prometheus' types of metrics."""
 
     COUNTER = "counter"
     GAUGE = "gauge"

@@ -1,11 +1,11 @@
-"""The traffic as numbers: what the event loop counts, at about a microsecond an exchange.
+"""The traffic as numbers, which the event loop counts at about a microsecond an exchange.
 
 prometheus-client's `labels().inc()` costs several microseconds, so the numbers are plain attributes and lists, one row
 per (api, version), and `collector.py` hands them over when somebody scrapes. The scrape runs in another thread: it only
 reads, and copies each list in one step of the interpreter, so a histogram's count always equals its buckets; a sum may
 be ahead of it by what one chunk finished.
 
-What responses say is counted by `errors.py`, for the same runs of exchanges.
+`errors.py` counts the errors in responses, for the same runs of exchanges.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class ApiRow:
 
 
 class ProxyTime:
-    """What the proxy added in one direction: chunks by bucket, and the sum in nanoseconds."""
+    """The time that the proxy added in one direction: chunks by bucket, and the sum in nanoseconds."""
 
     __slots__ = ("buckets", "total_ns")
 
@@ -61,7 +61,7 @@ class ProxyTime:
 
 
 class _Meter(NamedTuple):
-    """What a route's exchanges are counted with."""
+    """The counters of a route's exchanges."""
 
     api: str
     row: ApiRow
@@ -86,8 +86,8 @@ class Traffic:
         Args:
             exchanges: those of one step.
             sent_ns: `time.monotonic_ns()` after the last byte was sent.
-            data: the step's, in which their responses stand.
-            arrived: what the response says that began in an earlier step (`Arriving`).
+            data: the step's, which holds the responses.
+            arrived: the errors of the response that began in an earlier step (`Arriving`).
         """
         for run in runs(exchanges):
             api, row, probe = self._meter(run[0][0].route)
@@ -136,7 +136,7 @@ class Traffic:
         labels = (route.api or OTHER, version if route.known else OTHER)
         row = self.rows.setdefault(labels, ApiRow())
         meter = _Meter(labels[0], row, error_probe(route.api_key, route.api_version))
-        # only what the catalog knows is remembered: a peer can send any of 2**32 words
+        # only routes of the catalog are remembered: a peer can send any of 2**32 api words
         if route.known:
             self._meter_of_word[route.word] = meter
         return meter
@@ -174,7 +174,7 @@ def _sized(buckets: list[int], size: int, count: int = 1) -> int:
 
 
 def _spread(buckets: list[int], sizes: list[int]) -> int:
-    """The same for frames of many sizes. Sorted, they cost a third of what each alone would."""
+    """Count frames of many sizes; returns their bytes. Sorted, they take a third of the time of single counts."""
     sizes.sort()
     before = 0
     for place, bound in enumerate(SIZE_BOUNDS):

@@ -1,4 +1,4 @@
-"""Which bytes of a response name a broker, and how to change them.
+"""Finds the bytes of a response that name a broker, and replaces them.
 
 Knows field paths and versions, never sockets or settings. A rewrite is a splice: host and port are replaced inside each
 element, then the sizes around them (of the tagged field, of the frame); every other byte is the broker's own. New
@@ -6,7 +6,7 @@ versions are admitted here, or hidden from clients by `api_versions.py`.
 
 Left as they are, because no client of this listener dials them: FindCoordinator's entries without a node (node id -1
 and no host), and the controllers in a DescribeCluster answer of endpoint type 2 (KIP-919): one node id may be a broker
-and a controller, on different ports. What else shows an address without being dialled stands in NOT_DIALLED.
+and a controller, on different ports. NOT_DIALLED lists the other fields whose addresses no client dials.
 Source: KIP-951, KIP-919, Kafka's *Response.json; `BrokerAddressFilter` of Kroxylicious is the peer to compare with.
 """
 
@@ -28,7 +28,7 @@ from proxy.wire.primitives import Buffer, TagSpan, uvarint
 # FindCoordinator's node id in an entry that names no node.
 NO_NODE = -1
 
-# The first Metadata response that says its cluster's id.
+# The first version of a Metadata response with the cluster's id.
 NAMED_CLUSTER = 2
 
 # DescribeCluster's endpoint type of a list of controllers (1: brokers).
@@ -39,14 +39,14 @@ Projection = Callable[[Buffer, int], dict[str, list[tuple[Any, int, int]]]]
 
 
 class Way(Enum):
-    """How much of the frame must be there before it can be rewritten."""
+    """The part of the frame that must have arrived before it can be rewritten."""
 
-    HELD = auto()  # all of it: it is small
-    HELD_OR_WALKED = auto()  # what stands behind the record data (`equal_length.py`)
+    HELD = auto()  # all of it; such responses are small
+    HELD_OR_WALKED = auto()  # the bytes behind the record data (`equal_length.py`)
 
 
 class Unless(Enum):
-    """When there is nothing to dial."""
+    """The exception in which no client dials the address."""
 
     NODELESS = auto()  # an entry whose node id is NO_NODE and that has no host
     OF_CONTROLLERS = auto()  # a body whose endpoint type is CONTROLLERS
@@ -58,7 +58,7 @@ NODELESS, OF_CONTROLLERS = Unless
 
 @dataclass(frozen=True, slots=True)
 class AddressField:
-    """Versions of a response that carry addresses, and where: `nodes` is the path of the list ("": the body itself)."""
+    """Versions of a response that carry addresses; `nodes` is the path of the list ("": the body itself)."""
 
     api_key: int
     versions: range
@@ -70,13 +70,13 @@ class AddressField:
 
     @property
     def paths(self) -> tuple[str, str, str]:
-        """Of node id, host and port."""
+        """The paths of node id, host and port."""
         within = f"{self.nodes}." if self.nodes else ""
         return within + self.node_id, within + "host", within + "port"
 
 
 def _since(first: int) -> range:
-    # Open-ended on purpose: a version newer than the catalog carries addresses too, and so is refused, not passed on.
+    # Open-ended on purpose: versions newer than the catalog carry addresses too, so they are refused, not passed on.
     return range(first, 1 << 15)
 
 
@@ -95,7 +95,7 @@ ADDRESSES = (
 
 
 class NotDialled(NamedTuple):
-    """Where an address may be seen: in a field and all below it ("": in any text), and why it is left alone."""
+    """A field that may show an address, with all fields below it ("": any text), and the reason to leave it alone."""
 
     message: str
     path: str
@@ -148,7 +148,7 @@ NOT_DIALLED = (
 
 
 class AddressSpan(NamedTuple):
-    """A node that clients are told to dial; `start` to `end` are the bytes of its host and, right behind, its port."""
+    """A node that clients dial; `start` to `end` are the bytes of its host and, right behind, its port."""
 
     node: Node
     start: int
@@ -156,7 +156,7 @@ class AddressSpan(NamedTuple):
 
 
 class AddressSpans(NamedTuple):
-    """All of a body, in their order; where they stand in its tag buffer or right in front of it, also that buffer."""
+    """All address spans of a body, in wire order; also its tag buffer, if they are in it or right in front of it."""
 
     nodes: list[AddressSpan]
     tags: list[TagSpan]
@@ -165,7 +165,7 @@ class AddressSpans(NamedTuple):
 
 
 def carries(api_key: int, api_version: int) -> bool:
-    """Whether this response must be rewritten; also true for versions newer than the rewrite."""
+    """True if this response must be rewritten; also for versions newer than the rewrite."""
     return _field(api_key, api_version) is not None
 
 
@@ -177,13 +177,13 @@ def newest(api_key: int) -> int | None:
 
 
 def walked(api_key: int, api_version: int) -> bool:
-    """Whether a large one may be walked as it streams, and only its tail rewritten, at equal length."""
+    """True if a large response may stream, with only its tail rewritten, at equal length."""
     row = _field(api_key, api_version)
     return row is not None and row.way is HELD_OR_WALKED
 
 
 def nodes_in(api_key: int, api_version: int, frame: Buffer) -> tuple[Node, ...]:
-    """The nodes that a response (the bytes behind its length) tells clients to dial: each once, in their order.
+    """The nodes in a response (the bytes behind its length) that clients dial: each once, in wire order.
 
     Errors: WireError when the frame can't be read.
     """
@@ -192,7 +192,7 @@ def nodes_in(api_key: int, api_version: int, frame: Buffer) -> tuple[Node, ...]:
 
 
 def cluster_in(api_key: int, api_version: int, frame: Buffer) -> str | None:
-    """The id of the cluster that a response (the bytes behind its length) is about; None: it doesn't say.
+    """The cluster id in a response (the bytes behind its length); None if it has none.
 
     Errors: WireError when the frame can't be read.
     """
@@ -206,7 +206,7 @@ def cluster_in(api_key: int, api_version: int, frame: Buffer) -> str | None:
 def splice(api_key: int, api_version: int, frame: Buffer, advertised: Advertised) -> bytes:
     """A response (the bytes behind its length) with the advertised addresses in it, and its new length in front.
 
-    `advertised` is asked for every node id, also those never seen before: resolving them is the caller's.
+    `advertised` is called with every node id, also new ones, which the caller has to resolve.
     Errors: WireError when the frame can't be read; whatever `advertised` raises.
     """
     found = places(api_key, api_version, frame, response_head(frame, api_key, api_version).body)
@@ -256,12 +256,12 @@ def _encoded(address: Address, compact: bool) -> bytes:
 
 
 def list_tag(api_key: int) -> int | None:
-    """The number of the tagged field that holds the addresses; None: they stand in a plain field."""
+    """The number of the tagged field that holds the addresses; None if they are in a plain field."""
     return next((row.tag for row in ADDRESSES if row.api_key == api_key), None)
 
 
 def single_tag(spans: Iterable[TagSpan], number: int) -> TagSpan:
-    """The tagged field of that number. Of two, a client reads one, and the other might keep an upstream's address."""
+    """The only tagged field of that number. Two are an error: the one that is not rewritten might leak an address."""
     found = [span for span in spans if span.tag == number]
     if len(found) != 1:
         raise Malformed(f"tagged field {number} stands {len(found)} times in one buffer")

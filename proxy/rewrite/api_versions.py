@@ -1,8 +1,8 @@
-"""What clients are told that the broker understands: what it says, less what this proxy can't pass on.
+"""The versions that clients are offered: the broker's, less those that this proxy can't pass on.
 
-A version can be passed on when its responses are known to carry no address, or when the rewrite exists. Everything
-else of Kafka's own is cut: an api that the catalog lacks is removed, and so is one of which no version is left.
-Vendors' apis pass as they are, unless they are to be hidden. The answer is edited in place: minimum and maximum are
+A version can be passed on if its responses are known to carry no address, or if the rewrite exists. All other versions
+of Kafka's own apis are cut: an api that the catalog lacks is removed, and so is an api without a version left. Vendors'
+apis pass unchanged, unless a setting hides them. The answer is edited in place: minimum and maximum are
 overwritten, whole elements removed; throttle time, features and unknown tags keep the broker's bytes.
 Minimums stay: every response that carries addresses is rewritten from its first version on, and versions below those
 the catalog decodes are passed on all the same (Produce 0, which brokers announce for old clients: KAFKA-18659).
@@ -28,7 +28,7 @@ from proxy.wire.keys import (
 )
 from proxy.wire.primitives import Buffer, read_tags, uvarint
 
-# Apache Kafka numbers its apis from 0 up and is below 100; vendors keep well away (Confluent's begin at 10000).
+# Apache Kafka numbers its apis from 0 and is below 100; vendors' numbers are far above (Confluent's begin at 10000).
 FIRST_VENDOR_KEY = 10_000
 
 # Quorum apis whose responses name other controllers from this version on. Only controllers answer them, to each other:
@@ -49,7 +49,7 @@ _OFFER = Struct(">hhh")
 
 
 class _Offer(NamedTuple):
-    """One element of an answer: an api key and the versions offered; its bytes are those from `start` to `end`."""
+    """One element of an answer: an api key and its versions; its bytes are those from `start` to `end`."""
 
     key: int
     versions: range
@@ -58,12 +58,12 @@ class _Offer(NamedTuple):
 
 
 def reduce(api_version: int, frame: Buffer, *, hide_unknown: bool = False) -> bytes:
-    """An ApiVersions response (the bytes behind its length) without what can't be passed on; its new length in front.
+    """An ApiVersions response (the bytes behind its length), reduced; its new length is in front.
 
     Args:
         api_version: the request's. An answer with error 35 has version 0's body, whatever was asked for.
-        hide_unknown: leave out what can be passed on, but not decoded.
-    Errors: WireError when it can't be read.
+        hide_unknown: leave out apis and versions that can be passed on, but not decoded.
+    Errors: WireError when the response can't be read.
     """
     body = response_head(frame, API_VERSIONS, api_version).body
     refused = _error(frame, body) == UNSUPPORTED_VERSION
@@ -79,7 +79,7 @@ def reduce(api_version: int, frame: Buffer, *, hide_unknown: bool = False) -> by
 
 
 def passable(api_key: int, offered: range) -> range:
-    """Those of the offered versions that this proxy can pass on, an interval; empty: the api is not for clients."""
+    """The interval of the offered versions that this proxy can pass on; empty if the api is not for clients."""
     if api_key >= FIRST_VENDOR_KEY:
         return offered
     stop = CONTROLLERS_ONLY.get(api_key, catalog.versions(api_key).stop)
@@ -87,7 +87,7 @@ def passable(api_key: int, offered: range) -> range:
 
 
 def unsupported(correlation_id: int) -> bytes:
-    """The proxy's own answer to an ApiVersions request that is newer than it knows, with its length in front.
+    """The proxy's own answer to an ApiVersions request of an unknown version, with its length in front.
 
     Error 35 in version 0's body, naming the versions of this api that can be asked for (KIP-511).
     """
@@ -109,8 +109,8 @@ def _error(frame: Buffer, body: int) -> int:
 
 
 def _offers_of_refusal(frame: Buffer, body: int) -> list[_Offer]:
-    """What an answer with error 35 offers: the versions of this very api. In a form of the broker's own it passes as it
-    is (librdkafka's mock cluster has one): clients read no more than the error from it.
+    """The versions of ApiVersions itself in an answer with error 35; [] for other forms (librdkafka's mock cluster has
+    one), which pass unchanged, because clients read only the error from them.
     """
     try:
         return _offers(0, frame, body)
@@ -140,6 +140,6 @@ def _projection(version: int) -> Projection:
 
 
 def _element(frame: Buffer, offer: _Offer) -> bytes:
-    """The broker's element, its tagged fields included, with the versions that can be passed on."""
+    """The bytes of the broker's element, its tagged fields included, with the versions that can be passed on."""
     versions = passable(offer.key, offer.versions)
     return _OFFER.pack(offer.key, versions[0], versions[-1]) + bytes(frame[offer.start + _OFFER.size : offer.end])

@@ -1,16 +1,16 @@
 """New addresses in the tail of a response whose length has already been sent.
 
-A large Fetch, ShareFetch or ShareAcknowledge response streams through; its length stands in front, the addresses behind
-all record data. So the tail, from the walk's stop to the frame's end, is rewritten to exactly as many bytes as it had:
+A large Fetch, ShareFetch or ShareAcknowledge response streams through; its length is in front, the addresses behind all
+record data. So the tail, from the walk's stop to the frame's end, is rewritten to exactly its former size:
 
 - Missing up to 4 bytes: the sizes and counts around the addresses are written as longer varints than they need.
 - Missing more: one more tagged field, of a number that Kafka hasn't assigned, behind the others, full of zeros. Its
   size is written as a longer varint where the sum needs it (130 bytes can't be made with the shortest ones).
-- Too long: the addresses are left out, which is what a leader change looked like before KIP-951: the client asks for
-  metadata. Their place is taken by such a tagged field; an array that must be there becomes empty.
+- Too long: the addresses are left out, as in a leader change before KIP-951: the client asks for metadata. Such a
+  tagged field takes their place; an array that must be there becomes empty.
 
-Every reader steps over a tagged field that it doesn't know (KIP-482) and takes varints of up to 5 bytes. In no case is
-a byte of an upstream's address left: what is not written anew is zeros, or the broker's own bytes around the addresses.
+Every reader steps over unknown tagged fields (KIP-482) and accepts varints of up to 5 bytes. No byte of an upstream's
+address is ever left: bytes that are not rewritten are zeros, or the broker's own bytes around the addresses.
 """
 
 from collections.abc import Iterable
@@ -23,13 +23,13 @@ from proxy.wire import catalog
 from proxy.wire.errors import Malformed, in_bytes
 from proxy.wire.primitives import UVARINT_BYTES, Buffer, TagSpan, read_uvarint, uvarint
 
-# What Kafka has assigned in these bodies is 0; the last number of one byte will be the last to be assigned.
+# Kafka has assigned only 0 in these bodies; of the numbers of one byte, this will be the last to be assigned.
 UNASSIGNED_TAG = 127
 
 # Kafka's readers hold a tag's number in an int32.
 TAG_LIMIT = 1 << 31
 
-# So many bytes are made up by wider varints: a tagged field may not fit, as one more may also widen the count.
+# Up to so many bytes are filled by wider varints: a tagged field may not fit, because it may also widen the count.
 WIDENED = 4
 
 # A compact array's count is written plus one; 0 would be null.
@@ -37,17 +37,17 @@ EMPTY_ARRAY = 1
 
 
 def stop_of(api_key: int) -> str:
-    """Where the tail of a walked response begins: at the field of this name, or at the body's tag buffer ("tags")."""
+    """The name of the field where the tail of a walked response begins, or "tags" for the body's tag buffer."""
     return "tags" if list_tag(api_key) is not None else "node_endpoints"
 
 
 def nodes_in_tail(api_key: int, api_version: int, tail: Buffer) -> tuple[Node, ...]:
-    """What `nodes_in` gives, of the tail alone. Errors: WireError when it can't be read."""
+    """The nodes in the tail, as `nodes_in` returns them. Errors: WireError when the tail can't be read."""
     return tuple(dict.fromkeys(place.node for place in _body(api_key, api_version, tail).nodes))
 
 
 def rewrite_tail(api_key: int, api_version: int, tail: Buffer, advertised: Advertised) -> bytes:
-    """The tail with the advertised addresses in it, or with none where they don't fit: exactly len(tail) bytes.
+    """The tail with the advertised addresses, or without addresses if they don't fit: exactly len(tail) bytes.
 
     Errors: WireError when the tail can't be read; whatever `advertised` raises.
     """
@@ -70,7 +70,7 @@ class _Body(NamedTuple):
 
     @property
     def unassigned(self) -> bytes:
-        """The number of a tagged field that may stand behind all others, as it is written."""
+        """The encoded number of a tagged field that may stand behind all others."""
         number = max([UNASSIGNED_TAG, *(span.tag + 1 for span in self.tags)])
         if number >= TAG_LIMIT:
             raise Malformed("no number is left for a tagged field behind the others", offset=self.tags_at)
@@ -78,7 +78,7 @@ class _Body(NamedTuple):
 
 
 class _Layout(NamedTuple):
-    """A tail to be: bytes, and numbers to write as varints. `tags` counts the tagged fields: they stand in `behind`."""
+    """A new tail: bytes, and numbers to write as varints. `tags`: the number of tagged fields, which `behind` holds."""
 
     before: tuple[int | Buffer, ...]
     tags: int
@@ -104,7 +104,7 @@ def _body(api_key: int, api_version: int, tail: Buffer) -> _Body:
 
 @cache
 def _nothing_before(api_key: int, api_version: int) -> bytes:
-    """The body up to the tail, of a response without partitions: before a tail it makes a body that can be read."""
+    """The body of a response without partitions, up to the tail: with the tail behind it, it can be decoded."""
     codec = catalog.codec("response", api_key, api_version)
     if codec is None:
         raise Malformed("no rewrite of addresses exists", api=catalog.api_name(api_key), version=api_version)
@@ -113,7 +113,7 @@ def _nothing_before(api_key: int, api_version: int) -> bytes:
 
 
 def _tagged(body: _Body, number: int, advertised: Advertised) -> tuple[_Layout, _Layout]:
-    """Fetch: the addresses are a tagged field. The layouts with and without it."""
+    """For Fetch, whose addresses are a tagged field: the layouts with and without it."""
     tag = single_tag(body.tags, number)
     payload = replaced(body.buf, tag.payload_start, tag.end, body.nodes, True, advertised)
     lower, higher = body.buf[body.tags[0].start : tag.start], body.buf[tag.end :]
@@ -124,7 +124,7 @@ def _tagged(body: _Body, number: int, advertised: Advertised) -> tuple[_Layout, 
 
 
 def _array(body: _Body, advertised: Advertised) -> tuple[_Layout, _Layout]:
-    """ShareFetch, ShareAcknowledge: the addresses are an array in front of the tagged fields. With them, and empty."""
+    """For ShareFetch and ShareAcknowledge, with an array of addresses before the tags: the layouts full and empty."""
     count, start = read_uvarint(body.buf, body.at)
     nodes = replaced(body.buf, start, body.tags_at, body.nodes, True, advertised)
     tags = body.buf[body.tags[0].start :] if body.tags else b""
@@ -132,7 +132,7 @@ def _array(body: _Body, advertised: Advertised) -> tuple[_Layout, _Layout]:
 
 
 def _filled(layout: _Layout, size: int, unassigned: bytes) -> bytes:
-    """The layout, made up to `size` bytes."""
+    """The bytes of the layout, filled up to `size` bytes."""
     with_more = layout._replace(tags=layout.tags + 1)
     room = size - with_more.size
     if size - layout.size > WIDENED and room > len(unassigned):
@@ -149,7 +149,7 @@ def _blank(number: bytes, size: int) -> bytes:
 
 
 def _written(pieces: Iterable[int | Buffer], missing: int) -> bytes:
-    """The pieces in one, the varints among them `missing` bytes longer than they need, the first ones first."""
+    """The pieces joined; the varints among them take `missing` more bytes than they need, the first ones first."""
     written: list[Buffer] = []
     for piece in pieces:
         if isinstance(piece, int):

@@ -57,7 +57,7 @@ def _address(raw: Any) -> Address:
     try:
         address = Address.parse(written)
     except ValueError as error:
-        # its own example is one of a broker; which is right here, only the key knows
+        # the error's example is a broker's; the key has its own
         wrong = str(error).split("; right would be")[0]
         raise Misread(wrong.removeprefix(repr(written)).strip()) from error
     _check_letters(address.host)
@@ -74,7 +74,7 @@ def _check_letters(host: str) -> None:
 
 
 def _parts(raw: Any, of: str) -> list[Any]:
-    """Those of a list, or of what stands between commas. `of`: what they are."""
+    """The elements of a list, or of a text between commas. `of`: their name in errors."""
     parts = [part for part in raw.split(",") if part.strip()] if isinstance(raw, str) else raw
     if not isinstance(parts, list) or not parts:
         raise Misread(f"names no {of}")

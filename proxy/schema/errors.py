@@ -7,7 +7,7 @@ from proxy.schema.flags import MAIN
 
 
 class Misread(ValueError):
-    """What was written is no such value. The message goes on behind the value: "is no size"."""
+    """The text is no such value. The message continues a sentence that begins with the value: "is no size"."""
 
 
 class BadSetting(ValueError):
@@ -15,7 +15,7 @@ class BadSetting(ValueError):
 
     Args:
         faults: one for each thing that is wrong; a text is a line that the user reads as it is.
-        cluster: whose settings they are.
+        cluster: the cluster that the settings belong to.
 
     `lines`: the faults in the words of flags.
     """

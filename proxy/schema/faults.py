@@ -27,8 +27,8 @@ class Setting:
     Args:
         key: below its cluster, or from the top: "listen", "nodes.3".
         value: what it is set to; None: the key alone is meant.
-        of_cluster: whether it is one of a cluster's.
-        is_short: whether the cluster goes without saying; None: it does in an example, where there is one.
+        of_cluster: True for a cluster's key.
+        is_short: True if the text leaves the cluster out; None: only in an example.
     """
 
     key: str
@@ -40,7 +40,7 @@ class Setting:
         return self.said(None, in_file=False, is_short=True)
 
     def place(self, cluster: str) -> KeyPath:
-        """Where it stands, if it is of this cluster."""
+        """The key's path, if it is of this cluster."""
         below = tuple(self.key.split("."))
         return (CLUSTERS, cluster, *below) if self.of_cluster else below
 
@@ -60,7 +60,7 @@ Sentence = str | Setting | tuple[str | Setting, ...]
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is wrong. `wrong`: what, and why. `right`: what would be, where an example can show it."""
+    """One fault of the settings. `wrong`: the fault and its reason. `right`: an example without it, if there is one."""
 
     wrong: Sentence
     right: Sentence = ()
@@ -69,7 +69,7 @@ class Fault:
         return told(self, None)
 
     def speaks_of(self, place: KeyPath, cluster: str) -> bool:
-        """Whether it names this key, of this cluster."""
+        """True if the fault names this key, of this cluster."""
         named = (part for half in (self.wrong, self.right) for part in _parts(half))
         return any(isinstance(part, Setting) and part.place(cluster) == place for part in named)
 

@@ -19,7 +19,7 @@ from proxy.schema.kinds import Kind, Toml
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What is said of a setting.
+    """The description of a setting.
 
     Args:
         kind: what may be written for it.
@@ -28,7 +28,7 @@ class Key:
         example: a right value, as TOML has it.
         unset: what holds if nothing is said and no value can be named.
         each: the kind of the names of a table of such values ([clusters.main.nodes]); None: a single value.
-        secret: whether the value is never to be shown.
+        secret: True if the value must never be shown.
     """
 
     kind: Kind
@@ -41,7 +41,7 @@ class Key:
 
     @property
     def place(self) -> KeyPath:
-        """Where it stands below its section."""
+        """The key's path below its section."""
         return tuple(self.name.split("."))
 
 
@@ -55,7 +55,7 @@ class Known:
 
     @property
     def is_required(self) -> bool:
-        """Whether there is nothing to fall back to."""
+        """True if the key has no default."""
         return self.default is MISSING
 
 

@@ -1,4 +1,4 @@
-"""What may be written for a setting's value.
+"""The kinds of settings' values: reading and writing them.
 
 A kind reads what TOML has (a text, a number, a list) and what a flag or the environment has, which is always text; so
 each takes its values as text too. `written` is the other way: the value as TOML has it, short and with its unit.
@@ -21,7 +21,7 @@ Toml = str | int | float | bool | list[str]
 
 # no node id, port or count is larger: Kafka's are int32
 LARGEST_NUMBER = 2**31 - 1
-# as Linux has it (PATH_MAX)
+# Linux' PATH_MAX, without the zero at the end
 LONGEST_PATH = 4095
 # characters of a wrong value that are shown of it
 MOST_SHOWN = 60
@@ -32,7 +32,7 @@ _MEASURE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One sort of value.
+    """A kind of value.
 
     Args:
         name: what is expected, as the reference page says it.
@@ -50,7 +50,7 @@ class Kind:
 
 
 def shown(raw: Any) -> str:
-    """What was written, whatever it is, for a sentence about it: as Python has it, and cut off where it is long."""
+    """The raw value for a sentence about it: in Python's notation, and cut off if it is long."""
     if isinstance(raw, list | dict):
         return "[...]" if isinstance(raw, list) else "{...}"
     if isinstance(raw, int) and abs(raw).bit_length() > MOST_SHOWN * 3:
@@ -64,7 +64,7 @@ def cut(line: str, most: int = MOST_SHOWN) -> str:
 
 
 def text(raw: Any) -> str:
-    """What anybody can see, without blanks around it. Raises Misread."""
+    """A visible text, without blanks around it. Raises Misread."""
     if not isinstance(raw, str):
         raise Misread("is no text")
     if not raw.strip() or not raw.isprintable():
@@ -73,7 +73,7 @@ def text(raw: Any) -> str:
 
 
 def each(parts: Iterable[Any], read: Callable[[Any], Read]) -> tuple[Read, ...]:
-    """What a kind's `read` makes of each part. Raises Misread: of all that are wrong."""
+    """The values of all parts, by a kind's `read`. Raises Misread with all wrong parts."""
     found, wrong = [], []
     for part in parts:
         try:
@@ -113,7 +113,7 @@ def _seconds(raw: Any) -> float:
     # written so that "not a number" is wrong too
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
         raise Misread("is no time to wait")
-    # not even what never ends: the kernel and the clock want a number
+    # infinity is refused, too: the kernel and the clock need a number
     if seconds > LARGEST_SIZE:
         raise Misread("is too long")
     return float(seconds)

@@ -55,7 +55,7 @@ def read_file(path: Path, *, again: bool = False) -> dict[str, Any]:
 
 
 def _content(path: Path, *, again: bool) -> bytes:
-    """As much of it as may be read, and one byte more. Raises OSError, BadSetting."""
+    """The file's bytes, up to one more than the limit. Raises OSError, BadSetting."""
     # to open a pipe that nobody writes into would wait
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | (os.O_NONBLOCK if again else 0))
     try:
@@ -81,5 +81,5 @@ def _tables(content: bytes) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError):
         raise
     except ValueError:
-        # of Python's own, which reads no number of more than 4300 digits
+        # the error of Python's own limit of 4300 digits
         raise ValueError("a number of very many digits") from None

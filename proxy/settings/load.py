@@ -29,7 +29,7 @@ LOG, TLS, UPSTREAM = "log", "tls", "upstream"
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What is in effect.
+    """The settings in effect.
 
     Args:
         proxy: how to pass traffic on.
@@ -58,7 +58,7 @@ class ClusterTls(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What came of reading all sources.
+    """The result of reading all sources.
 
     Args:
         wrong: a line for everything that is wrong, each once.
@@ -72,7 +72,7 @@ class Reading(NamedTuple):
 
 
 class _Sections(NamedTuple):
-    """What was read. `values`: at the top, by field. `sides`: each cluster's name, and TLS towards either side."""
+    """The sections read. `values`: at the top, by field. `sides`: each cluster's name, and TLS towards either side."""
 
     values: Mapping[str, Any]
     sides: Sequence[tuple[str, Section | None, Section | None]]
@@ -109,13 +109,13 @@ def read(
     *,
     again: bool = False,
 ) -> Reading:
-    """As `load`, but whatever is wrong. Raises BadSetting: of the file nothing can be read."""
+    """As `load`, but returns the errors of settings, too. Raises BadSetting if the file can't be read."""
     source = _source(file, flags, environment, again=again)
     reader = SettingsReader(source, in_file=file is not None)
     found = _sections(reader, source)
     secured = [ClusterTls(name, _spoken(listener), _spoken(upstream)) for name, listener, upstream in found.sides]
     if reader.wrong:
-        # what no single cluster is to blame for
+        # faults of several clusters together
         reader.say(*wrong_names(source.clusters), *wrong_demands(_demands(source.clusters, found.clusters)))
         return Reading(reader.wrong, None, secured)
     loaded = _loaded(reader, found, environment, file)
@@ -146,7 +146,7 @@ def _sections(reader: SettingsReader, source: Source) -> _Sections:
 def _loaded(
     reader: SettingsReader, found: _Sections, environment: Mapping[str, str], file: Path | None
 ) -> Loaded | None:
-    """What is in effect, where every section is right; None: together they are not."""
+    """The settings in effect, if every section is right; None if the sections don't fit together."""
     capture: CaptureSettings | None = found.capture.made if found.capture is not None else None
     folder = capture.folder if capture is not None else None
     clusters = tuple(_with_state(one.made, folder, environment) for one in found.clusters if one.made is not None)
@@ -179,7 +179,7 @@ def _spoken(side: Section | None) -> Any:
 
 
 def _is_said(source: Source, section: KeyPath, but: str = "") -> bool:
-    """Whether anything is said of a section, besides of one of its tables; that it stands there is enough."""
+    """True if a source has the section, even an empty one, or anything in it outside of its table `but`."""
     names = source.below(section)
     return bool({*names} - {but}) or (not names and (section in source.tables or section in source.given))
 
@@ -211,7 +211,7 @@ def _wrong_selection(source: Source, capture: Mapping[str, Any]) -> Iterator[Fau
 
 
 def _demands(names: Sequence[str], clusters: Sequence[Section]) -> Iterator[Demand]:
-    """What the clusters demand, as far as that is known: also those of which something else is wrong."""
+    """The clusters' demands as far as known, also those of clusters with other faults."""
     for name, section in zip(names, clusters, strict=True):
         yield demand(name, section.right, {place[2] for place in section.wrong})
 

@@ -32,7 +32,7 @@ class Flag(click.Option):
 
     def __init__(self, name: str) -> None:
         self._place = tuple(part or MAIN for part in FLAGS[name])
-        # of a table each entry has a flag of its own
+        # each entry of a table has a flag of its own
         self._is_of_table = self._place[0] == CLUSTERS and self._known.key.each is not None
         super().__init__([flag_of(name)], multiple=self._is_of_table)
 
@@ -42,18 +42,18 @@ class Flag(click.Option):
         return f"{self.opts[0]} {plain(self._known.key.example)}"
 
     def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
-        """What was typed, as far as click checks it. Raises BadParameter."""
+        """The typed value, as far as click checks it. Raises BadParameter."""
         if value:
             self._look_up()
         return super().type_cast_value(ctx, value)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """What the shell offers."""
+        """The shell's completions."""
         self._look_up()
         return super().shell_complete(ctx, incomplete)
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        """What `--help` shows."""
+        """The flag's row in `--help`."""
         self._look_up()
         return super().get_help_record(ctx)
 

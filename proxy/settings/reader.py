@@ -26,7 +26,7 @@ from proxy.settings.sources import From, Given, Source
 
 # letters of a name that are compared with those of names that there are
 MOST_COMPARED = 64
-# more of a line nobody reads: names and values may be as long as anybody likes
+# longer lines are cut: names and values may be of any length
 LONGEST_LINE = 1000
 
 
@@ -41,7 +41,7 @@ class Effective(NamedTuple):
 
 
 class Section(NamedTuple):
-    """What was read of a section.
+    """The result of reading a section.
 
     Args:
         made: its value; None if anything is wrong with it.
@@ -85,7 +85,7 @@ class SettingsReader:
         return [*self._wrong]
 
     def section(self, settings: type, place: KeyPath = (), *parts: Section, **more: Any) -> Section:
-        """One section.
+        """Reads one section.
 
         Args:
             parts: sections within it, whose drafts are among its fields.
@@ -97,11 +97,11 @@ class SettingsReader:
         return Section(None if wrong else draft, draft, values.right, wrong)
 
     def values(self, settings: type) -> Mapping[str, Any]:
-        """What was given, and is right, of the keys at the top, by field."""
+        """The right values of the keys at the top, by field."""
         return self._look_up(settings, ()).right
 
     def made(self, settings: type, values: Mapping[str, Any], wrong: Sequence[KeyPath] = ()) -> Any | None:
-        """What a constructor makes of values; None if they don't fit together. `wrong`: keys with stand-ins."""
+        """The dataclass of these values; None if they don't fit together. `wrong`: keys with stand-ins."""
         cluster = str(values.get("name", MAIN))
         try:
             return settings(**values)
@@ -165,7 +165,7 @@ class SettingsReader:
             values.stand_ins[known.field] = _stand_in(known)
 
     def _value(self, key: Key, place: KeyPath, given: Given | None) -> Any:
-        """What was given for a key. Raises Misread: nothing that is right, which has been said."""
+        """The given value of a key. Raises Misread if there is none that is right; the line has been noted."""
         if given is None:
             self._add(wording.missing(place, key, in_file=self._in_file))
             raise Misread
@@ -174,7 +174,7 @@ class SettingsReader:
         return value
 
     def _check(self, key: Key, place: KeyPath, given: Given) -> Any:
-        """The value. Raises Misread: it is none, which has been said."""
+        """The checked value. Raises Misread if it is wrong; the line has been noted."""
         try:
             return key.kind.read(given.raw)
         except Misread as error:
@@ -189,7 +189,7 @@ class SettingsReader:
             below = (*place, name)
             self._know(below, known.key)
             try:
-                # of a table, which is no value, `finish` says so
+                # `finish` refuses a table in place of a value
                 given = self._source.given[below]
                 number = self._number(names, below, known.key)
                 self._check_once(written.setdefault(number, below), below)
@@ -201,14 +201,14 @@ class SettingsReader:
         return found
 
     def _check_once(self, first: KeyPath, place: KeyPath) -> None:
-        """Raises Misread: something else is said of the same number, which has been said."""
+        """Raises Misread if another name of the table has the same number; the line has been noted."""
         if first != place:
             shown = wording.named(place)
             self._add(f"{shown} is {wording.named(first)} once more; right would be leaving one of the two out")
             raise Misread
 
     def _number(self, names: Kind, place: KeyPath, key: Key) -> Any:
-        """What a name in a table stands for. Raises Misread: nothing, which has been said."""
+        """The value of a name in a table. Raises Misread if it is wrong; the line has been noted."""
         try:
             return names.read(place[-1])
         except Misread as error:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from recorder.capture.session import CaptureSettings
 
 AT_ONCE = frozenset({("log", "level"), ("log", "format"), ("drain",)})
-# what is recorded of the traffic: likewise, where anything is; all keys below the first of these
+# the selection of recorded traffic: likewise, if anything is recorded; all keys below the first of these
 ONLY, BODIES = (CAPTURE, "only"), (CAPTURE, "bodies")
 # tables by node id, which may grow
 NODES, ADVERTISED = "nodes", "advertised"
@@ -36,7 +36,7 @@ READ_ONCE = "it is read once, at the start"
 
 
 class Reloaded(NamedTuple):
-    """What is in effect now, and the keys whose change has to wait."""
+    """The settings in effect now, and the keys whose change needs a restart."""
 
     loaded: Loaded
     waiting: tuple[KeyPath, ...]
@@ -81,7 +81,7 @@ def reloaded(now: Loaded, new: Loaded) -> Reloaded:
 
 
 def _selected(now: Loaded, new: Loaded) -> CaptureSettings | None:
-    """How is recorded, with what is said now of what is recorded."""
+    """The recorder's settings, with the new selection of traffic."""
     if now.capture is None or new.capture is None:
         return now.capture
     from recorder.capture.session import CaptureSettings
@@ -133,7 +133,7 @@ def _changed_tls(
 
 
 def _has_changed(before: Effective | None, after: Effective | None) -> bool:
-    """Whether somebody has changed it: defaults follow from other keys, which are changed themselves then."""
+    """True if a source changed the key: a default changes only with other keys."""
     both = [one for one in (before, after) if one is not None]
     values = [None if one is None else one.value for one in (before, after)]
     return values[0] != values[1] and any(one.by is not From.DEFAULT for one in both)

@@ -15,13 +15,13 @@ from proxy.wire.framing import FrameLimits
 _BROKERS_LIMIT, _FETCH_MAX_BYTES = FrameLimits().request, 52_428_800
 # clients' request.timeout.ms
 _REQUEST_TIMEOUT = 30
-# where a machine that belongs to a Kerberos realm says so, if nobody says where else
+# the default path of Kerberos' configuration
 KRB5_CONFIG = "/etc/krb5.conf"
 _LOOPBACK = ("127.", "localhost", "::1")
 
 
 def _is_ours(host: str) -> bool:
-    """Whether only this machine reaches the host."""
+    """True if only this machine can reach the host."""
     return host.startswith(_LOOPBACK)
 
 
@@ -133,7 +133,7 @@ def notes(loaded: Loaded, environment: Mapping[str, str] = os.environ) -> Iterat
 
 
 def _knows_kerberos(environment: Mapping[str, str]) -> bool:
-    """Whether this machine belongs to a realm: its clients then may log in with GSSAPI. Source: krb5.conf(5)."""
+    """True if this machine belongs to a realm, so clients may log in with GSSAPI. Source: krb5.conf(5)."""
     # not pathlib's `exists`, which raises for what can't be looked at
     return any(os.path.exists(one) for one in environment.get("KRB5_CONFIG", KRB5_CONFIG).split(":") if one)
 

@@ -23,7 +23,7 @@ def listing(effective: Iterable[Effective]) -> Iterator[str]:
 
 
 def as_file(effective: Iterable[Effective]) -> Iterator[str]:
-    """The same as TOML that `--config` takes. What has no value, or must not be shown, is a comment."""
+    """The settings as TOML for `--config`. Keys without a value, and secrets, are comments."""
     for table, keys in groupby(effective, key=_table):
         if table:
             yield ""

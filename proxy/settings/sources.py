@@ -25,12 +25,12 @@ PREFIX = "KAFKA_WIRETAP_"
 CONFIG = PREFIX + "CONFIG"
 # no setting stands deeper in tables: clusters.main.tls.upstream.ca
 DEEPEST = 5
-# what Kubernetes puts into every pod beside a service called kafka-wiretap
+# variables that Kubernetes sets in every pod beside a service called kafka-wiretap
 _KUBERNETES = re.compile(r"(.*_)?(SERVICE_(HOST|PORT.*)|PORT(_\d+_(TCP|UDP|SCTP).*)?)")
 
 
 class From(Enum):
-    """What a value was given by; a later one of these wins."""
+    """The kind of source that gave a value; a later one wins."""
 
     DEFAULT = "default"
     FILE = "file"
@@ -39,7 +39,7 @@ class From(Enum):
 
 
 class Given(NamedTuple):
-    """What was written, and where: the file's path, the variable's name, the flag."""
+    """A raw value and its origin: the file's path, the variable's name, the flag."""
 
     raw: Any
     by: From
@@ -48,7 +48,7 @@ class Given(NamedTuple):
 
 @dataclass(frozen=True)
 class Source:
-    """What one source says, or several.
+    """The raw values of one source, or several.
 
     Args:
         tables: those that are there, even with nothing in them.
@@ -62,7 +62,7 @@ class Source:
     wrong: tuple[str, ...] = ()
 
     def over(self, other: Source) -> Source:
-        """Both; where they say different things, this one."""
+        """Both sources; this one's values win."""
         beaten = ((place, given) for place, given in other.given.items() if place in self.given)
         both = other.given | self.given, other.tables | self.tables
         return Source(*both, (*other.beaten, *beaten), (*other.wrong, *self.wrong))
@@ -87,7 +87,7 @@ class Source:
 
 
 def file_source(path: Path, *, again: bool = False) -> Source:
-    """What a TOML file says; see `read_file`."""
+    """The source of a TOML file; see `read_file`."""
     leaves, shown = dict(_leaves((), read_file(path, again=again))), printable(path)
     given = {place: Given(raw, From.FILE, shown) for place, raw in leaves.items() if not isinstance(raw, dict)}
     return Source(
@@ -105,8 +105,8 @@ def _leaves(place: KeyPath, table: Mapping[str, Any]) -> Iterator[tuple[KeyPath,
 
 
 def environment_source(environment: Mapping[str, str], clusters: list[str]) -> Source:
-    """What the environment says. `clusters`: their names in the file, which variables can't spell with a hyphen."""
-    # of two that are spelled alike the first is meant
+    """The environment's source. `clusters`: their names in the file, which variables can't spell with a hyphen."""
+    # if two names are spelled alike, the first wins
     spelled = {_spelled(name): name for name in reversed(clusters)}
     given = {}
     for variable, text in environment.items():
@@ -133,7 +133,7 @@ def variable_of(place: KeyPath) -> str:
 
 
 def flag_source(flags: Mapping[str, Any], below: Source) -> Source:
-    """What flags say; those of a cluster speak of the only one that `below` has, or of `main`.
+    """The flags' source; a cluster's flags set the only cluster of `below`, or `main`.
 
     Wrong are a --node that names none, and flags of one cluster where there are several.
     """

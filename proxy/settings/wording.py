@@ -24,7 +24,7 @@ MOST_NAMED = 160
 
 
 def as_written(raw: object) -> str:
-    """What somebody has written, whatever it is, as TOML has it, and cut off where it is long."""
+    """A raw value in TOML's notation, cut off if it is long."""
     if not isinstance(raw, list):
         return _item(raw)
     return cut("[" + ", ".join(map(_item, raw[:MOST_SHOWN])) + "]")
