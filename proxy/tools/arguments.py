@@ -18,7 +18,7 @@ from proxy.wire.kafka07 import RequestType
 
 Found = TypeVar("Found")
 
-# what stands for a version where a dialect has none, in metrics too
+# the "version" of the dialect without versions, in metrics too
 VERSION_07 = "0.7"
 WANTED_07 = "an API of Kafka 0.7 is called 0.7/fetch, and its version is 0.7"
 
@@ -54,7 +54,7 @@ def error(value: str | int) -> int:
 
 
 def _named(find: Callable[[str], Found], value: str) -> Found:
-    """What has that name."""
+    """The value that `find` gives for the name."""
     try:
         found = find(value)
     except names.UnknownName as unknown:

@@ -1,6 +1,6 @@
-"""Bytes that stand in no frame: record batches, one record of a topic of the brokers' own, a message inside messages.
+"""Shows bytes without a frame: record batches, one record of an internal topic, a message inside messages.
 
-Told as `frames` tells what it finds in frames. Which of them the bytes are, somebody has to say.
+Shows them as `frames` shows frames. The caller has to name the type of the bytes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from proxy.wire.errors import Malformed
 
 @dataclass(frozen=True, slots=True)
 class Bare:
-    """What the bytes are: a message of that name; or batches, of that topic or any; or the value of its record.
+    """The type of the bytes: a message of that name; or batches, of that topic or any; or the value of its record.
 
     In the dialect of 0.7 a log is messages, which are its batches here.
     """
@@ -33,9 +33,9 @@ class Bare:
 
 
 def told(data: bytes, bare: Bare, shown: Shown) -> Iterator[dict[str, Any]]:
-    """What they say: of batches a dict each, and what stands behind the last one.
+    """A dict for each batch or for the message, and one for bytes behind the last batch.
 
-    Errors: WireError where nothing of it can be read.
+    Errors: WireError if none of the bytes can be read.
     """
     if bare.message:
         yield blob_tree(bare.message, data, shown)
@@ -44,7 +44,7 @@ def told(data: bytes, bare: Bare, shown: Shown) -> Iterator[dict[str, Any]]:
     elif bare.batches:
         yield from _batches(records_tree(data, bare.topic, shown), "record batch")
     else:
-        # no such record has an empty value: it has none
+        # no record of an internal topic has an empty value, so empty means null
         yield record_tree(bare.topic or "", bare.key, data or None, shown)
 
 

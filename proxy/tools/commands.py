@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from proxy.tools.bare import Bare
 
 
-# as long as the longest response that a proxy lets through by default
+# the longest response that a proxy lets pass by default
 MOST_READ = 1 << 30
 RECORDS_HELP = "Of each field of record batches, show so many records."
 
@@ -185,7 +185,7 @@ _KINDS: tuple[MessageKind, ...] = ("request", "response")
 
 
 def _kinds(requests: bool, responses: bool) -> tuple[MessageKind, ...]:
-    """Those that are asked for; with both, both."""
+    """The chosen kinds; both if neither or both options are set."""
     return tuple(kind for kind, is_asked in zip(_KINDS, (requests, responses), strict=True) if is_asked)
 
 
@@ -302,7 +302,7 @@ def decode(
 def _answered(
     response_to: tuple[int | RequestType, int | Dialect] | None, dialect: Dialect
 ) -> tuple[tuple[int, int] | RequestType | None, Dialect]:
-    """What a response answers, if it is one, and its dialect: an API of 0.7 says that too."""
+    """The request of a response, and the dialect, which an API of 0.7 implies."""
     if response_to is None:
         return None, dialect
     api, version = response_to
@@ -339,7 +339,7 @@ def _print(lines: Iterable[str]) -> None:
 
 
 def _print_folded(lines: Iterable[str]) -> None:
-    """As they fit a terminal."""
+    """Prints lines folded to the terminal's width."""
     wide = width()
     _print(part for line in lines for part in folded(line, wide))
 

@@ -1,8 +1,8 @@
-"""Bytes from a terminal, a file or a pipe -> frames -> what they say.
+"""Bytes from a terminal, a file or a pipe -> frames -> trees of their values.
 
-Whoever has a frame at hand has it as hex or as raw bytes, with its 4-byte length or without, alone or behind others:
-all of it is told apart here. A frame's bytes never look like hex, since an api key's first byte is 0. Only the dialect
-has to be said: nothing in a frame tells those of 0.7 from all others.
+Input may be hex or raw bytes, with 4-byte lengths or without, one frame or several; this module detects which. A
+frame's bytes never look like hex, because an api key's first byte is 0. Only the dialect must be given: no frame shows
+that it is one of 0.7.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from proxy.wire.framing import LENGTH
 from proxy.wire.headers import RequestHead, ResponseHead, request_head, response_head
 from proxy.wire.kafka07 import RequestType
 
-# what people's tools put between the digits: tcpdump, Wireshark, xxd -p, Python, C
+# separators of hex digits in tcpdump, Wireshark, xxd -p, Python, C
 _BETWEEN = re.compile(r"0x|\\x|[\s:,\"';]", re.IGNORECASE)
-# a response that is its correlation id alone; in 0.7 its error code
+# the shortest response: a correlation id alone; in 0.7 an error code
 SMALLEST = {Dialect.KAFKA: 4, Dialect.KAFKA_07: 2}
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """How to read: requests, or responses to (api key, version), or to a request of 0.7; and what to show."""
+    """The way to read frames: as requests, or as responses to (api key, version) or to a request of 0.7."""
 
     response_to: tuple[int, int] | RequestType | None = None
     shown: Shown = field(default_factory=lambda: Shown(mask=True))
@@ -65,12 +65,12 @@ def octets_of(data: bytes) -> bytes:
 
 
 def told(data: bytes, asked: Asked) -> Iterator[dict[str, Any]]:
-    """What each frame in `data` says: its head, `body` as a tree, `why` if there is something to say about it.
+    """A dict for each frame in `data`: its head, `body` as a tree, and `why` for a remark.
 
-    A frame of an unknown api or version has no `body` but its bytes; of one that takes more than the budget, `body` is
-    what there was by then.
+    A frame of an unknown api or version has its bytes in place of `body`. If the budget is exceeded, `body` is the part
+    that was decoded by then.
 
-    Errors: WireError when such a frame is reached; of several it says which.
+    Errors: WireError when an unreadable frame is reached; it names the frame if there are several.
     """
     count = _count(data, asked)
     for number, frame in enumerate(_split(data) if count else [data], 1):
@@ -82,10 +82,11 @@ def told(data: bytes, asked: Asked) -> Iterator[dict[str, Any]]:
 
 
 def _count(data: bytes, asked: Asked) -> int:
-    """How many frames stand behind their lengths, the last one perhaps cut off; 0 where it is one without a length."""
+    """The number of frames with lengths, the last one perhaps cut off; 0 for a single frame without a length."""
     count, whole = _lengths(data, SMALLEST[asked.dialect])
     if asked.dialect is Dialect.KAFKA_07:
-        # What reads as a request has no length in front. A response's first bytes, taken for a length, lead nowhere.
+        # Bytes that read as a request have no length in front. A response's first bytes, taken for a length, lead
+        # nowhere.
         is_request = asked.response_to is None and _reads(data, asked)
         return 0 if is_request or not (whole or count > 1) else count
     if whole:
@@ -94,12 +95,12 @@ def _count(data: bytes, asked: Asked) -> int:
 
 
 def _reads(frame: bytes, asked: Asked) -> bool:
-    """Whether it is a frame as it stands: what looks like a length in front may be a correlation id."""
+    """True if the bytes are a frame without a length: an apparent length may be a correlation id."""
     try:
         if asked.dialect is Dialect.KAFKA_07:
             return not isinstance(kafka07.decode_request(frame), kafka07.UnknownRequest)
         _, codec, start = _head(frame, asked)
-        # nothing of this is kept
+        # the values are dropped, so they get a budget of their own
         end = codec.decode(frame, start, budget=Budget(asked.shown.budget.size))[1] if codec else 0
     except WireError:
         return False
@@ -107,9 +108,7 @@ def _reads(frame: bytes, asked: Asked) -> bool:
 
 
 def _lengths(data: bytes, smallest: int) -> tuple[int, bool]:
-    """How many there are, with what is behind the last, and whether they lead exactly to the end; none where one is no
-    frame's.
-    """
+    """The number of frames, a cut one included, and whether they fill the data exactly; 0 for an impossible length."""
     count, at = 0, 0
     while at + LENGTH.size <= len(data):
         (size,) = LENGTH.unpack_from(data, at)
@@ -121,7 +120,7 @@ def _lengths(data: bytes, smallest: int) -> tuple[int, bool]:
 
 
 def _split(data: bytes) -> Iterator[bytes]:
-    """What stands behind each length, and behind the last one."""
+    """The frame behind each length, and the bytes behind the last frame."""
     at = 0
     while at + LENGTH.size <= len(data):
         (size,) = LENGTH.unpack_from(data, at)
@@ -140,7 +139,7 @@ def _told(frame: bytes, asked: Asked) -> dict[str, Any]:
 
 
 def _head(frame: bytes, asked: Asked) -> tuple[dict[str, Any], catalog.Codec | None, int]:
-    """What the head says, the codec of the body, and where that begins."""
+    """The head's values, the codec of the body, and the body's offset."""
     assert not isinstance(asked.response_to, RequestType)
     if asked.response_to is None:
         head: RequestHead | ResponseHead = request_head(frame)

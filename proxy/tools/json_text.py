@@ -1,6 +1,6 @@
-"""A tree as JSON, written piece by piece: a value becomes text when its turn comes, and is gone once it is written.
+"""A tree as JSON, written piece by piece: each value becomes text only in its turn.
 
-When an allowance has no more text, nothing more is begun and all that is open is closed: what there is stays JSON.
+When the allowance has no more text, no further value is begun and all open ones are closed, so the output stays JSON.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class _Writer:
                 yield from self._rest_of_text(begun[1])
 
     def _next(self, inner: _Open, depth: int) -> tuple[str, _Open | Iterator[str] | None] | None:
-        """How the next member begins, and what is open then; None where none is left, or not enough text for one."""
+        """The next member's beginning, and its open rest; None if no member, or not enough text, is left."""
         member = next(inner.members, None)
         if member is None:
             return None

@@ -14,7 +14,7 @@ TITLES = ("field", "type", "size", "meaning")
 
 
 def fields(asked: RequestType, kind: MessageKind) -> tuple[Field, ...] | None:
-    """None for the response to a request that is never answered."""
+    """The fields; None for the response to a request that is never answered."""
     return REQUESTS[asked] if kind == "request" else RESPONSES.get(asked)
 
 
@@ -28,7 +28,7 @@ def as_text(asked: RequestType, kind: MessageKind) -> Iterator[str]:
 
 
 def as_json(asked: RequestType, kind: MessageKind) -> dict[str, Any]:
-    """The same as one object; the fields of arrays under `fields`, `fields` null where there is no response."""
+    """The table as one object; the fields of arrays are under `fields`, which is null if there is no response."""
     found = fields(asked, kind)
     return {"name": asked.api, "kind": kind, "type": int(asked), "fields": None if found is None else _json(found)}
 

@@ -29,7 +29,7 @@ PLACES = {
 
 
 class Listed(NamedTuple):
-    """One api. Versions as people write them: "0-13", "9+", "never"."""
+    """A row for one api. Versions as people write them: "0-13", "9+", "never"."""
 
     key: int
     name: str
@@ -66,13 +66,13 @@ def rows_07() -> list[tuple[int, str, str]]:
 
 
 def error_rows(codes: Sequence[int]) -> list[tuple[int, str, str, str]]:
-    """(code, name, whether a client may simply try again, Kafka's sentence) of these errors; no codes: of all."""
+    """(code, name, whether a client may retry, Kafka's sentence) of these errors; no codes: of all."""
     found = [kafka_error(code) for code in codes or ERRORS]
     return [(one.code, one.name, "yes" if one.retriable else "", error_message(one.code)) for one in found]
 
 
 def errors_json(codes: Sequence[int]) -> list[dict[str, Any]]:
-    """The same as objects."""
+    """The rows of `error_rows` as objects."""
     return [
         {"code": one.code, "name": one.name, "retriable": one.retriable, "message": error_message(one.code)}
         for one in map(kafka_error, codes or ERRORS)
@@ -87,7 +87,7 @@ def span(versions: range) -> str:
 
 
 def flexible(message: Message) -> str:
-    """From which of its versions on a message is flexible."""
+    """The versions in which a message is flexible."""
     first = max(message.flexible.start, message.versions.start)
     return f"{first}+" if first in message.flexible and first in message.versions else "never"
 
@@ -128,7 +128,7 @@ def as_lines(titles: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterato
 
 
 def as_markdown(titles: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:
-    """The same as a table of a page."""
+    """A table in Markdown."""
     yield f"| {' | '.join(titles)} |"
     yield f"|{'---|' * len(titles)}"
     for row in rows:

@@ -53,7 +53,7 @@ def api_of_07(text: str) -> RequestType | None:
 
 
 def kind(text: str) -> MessageKind | None:
-    """Which message of an api that name is of: "request" for "metadata_request", None for "Metadata"."""
+    """The kind in a message's name: "request" for "metadata_request", None for "Metadata"."""
     kinds: tuple[MessageKind, ...] = ("request", "response")
     return next((one for one in kinds if plain(text).endswith(one)), None)
 
@@ -76,7 +76,7 @@ def error_code(text: str) -> int:
 
 
 def note(text: str) -> str | None:
-    """What to say about a name that is not today's; None about all others."""
+    """A remark on a name that is not today's; None for all others."""
     today = api_today(text) or message_today(text) or error_today(text)
     bare = plain(text).removesuffix("request").removesuffix("response").removesuffix("code")
     return f"{text} is called {today} today" if today and plain(today) not in (plain(text), bare) else None
@@ -93,7 +93,7 @@ def every_name() -> list[str]:
 
 
 def unknown(what: str, text: str, names: list[str]) -> str:
-    """The sentence that says so, with what is near."""
+    """The error's sentence for an unknown name, with similar names."""
     by_plain = {plain(name): name for name in names}
     near = [by_plain[name] for name in get_close_matches(plain(text), by_plain)]
     return f"no {what} is called {text!r}" + (f"; near: {', '.join(near)}" if near else "")

@@ -23,7 +23,7 @@ _AT_ONCE = 1 << 16
 
 
 class Incomplete(click.ClickException):
-    """What a command was to show takes more than its budget, so that it ended before its end."""
+    """The command's output takes more than its budget, so it is incomplete."""
 
     exit_code = INCOMPLETE
 

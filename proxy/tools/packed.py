@@ -17,7 +17,7 @@ from proxy.wire.errors import WireError
 if TYPE_CHECKING:
     from proxy.wire.records import Batch, Record
 
-# What the dicts of a batch's header, a record and a header take in memory, with the numbers in them.
+# The memory of the dicts of a batch's header, a record and a header, with the numbers in them.
 BATCH_COST, RECORD_COST, HEADER_COST = 2000, 1000, 300
 # (key, value, whether of a control batch) -> what to show for them
 Sides = Callable[[bytes | None, bytes | None, bool], dict[str, Any]]

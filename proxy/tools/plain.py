@@ -102,6 +102,6 @@ def readable(value: bytes, most: int | None = None) -> str | None:
 
 
 def error_name(name: str, value: Any) -> str | None:
-    """Of a field's value, if it is the code of an error."""
+    """The error's name, if the field's value is the code of an error."""
     is_code = is_error_code(name) and isinstance(value, int) and value
     return kafka_error(value).name if is_code else None

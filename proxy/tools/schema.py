@@ -36,7 +36,7 @@ def as_text(message: Message, version: int) -> Iterator[str]:
 
 
 def as_json(message: Message, version: int) -> dict[str, Any]:
-    """The same as one object; the fields of structs under `fields`."""
+    """The table as one object; the fields of structs are under `fields`."""
     return {
         "name": message.name,
         "kind": message.kind,

@@ -36,7 +36,7 @@ class Masked:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What a tree shows. `records`: how many of each field of record batches are told one by one.
+    """The options of a tree. `records`: how many records of each field are shown one by one.
 
     `budget`: what all that it opens is taken from. What takes more stays bytes, or says so.
     """
@@ -66,7 +66,7 @@ def record_tree(topic: str, key: bytes | None, value: bytes | None, shown: Shown
     """The key and the value of one record of such a topic. Errors: Truncated, Malformed."""
     told = _Tree(0, shown, topic).record(key, value, control=False)
     if "why" in told and not shown.budget.used_up:
-        # where a record among others only says why
+        # a record among others has only `why`
         embedded.decode_record(topic, key, value)
     return told
 
@@ -91,7 +91,7 @@ def blob_tree(name: str, data: bytes, shown: Shown) -> dict[str, Any]:
 
 
 def _telemetry(values: Values, budget: Budget) -> Any:
-    """What a client tells about itself; its bytes where they can't be read, or with nothing here that reads them."""
+    """A client's metrics; their bytes if these can't be read or the package to read them is missing."""
     from proxy.wire import telemetry
 
     try:
@@ -133,7 +133,7 @@ class _Tree:
         return self._element(value, field)
 
     def _may_be_shown(self, value: Any, field: Field) -> bool:
-        """Whether it is a plain setting's value, and is there: a capture of an earlier version has zeros instead."""
+        """True for a plain setting's value that is there: captures of earlier versions have zeros instead."""
         return "secret" not in field.marks and self.is_plain and bool(value.strip("\0"))
 
     def _element(self, value: Any, field: Field) -> Any:
