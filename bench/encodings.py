@@ -15,7 +15,7 @@ from timeit import Timer
 from typing import Any, NamedTuple
 
 from bench.report import machine
-from proxy.wire import catalog
+from proxy.wire import apis, catalog
 from proxy.wire.catalog import Codec
 from proxy.wire.integers import Encoding
 from proxy.wire.language import Message
@@ -92,7 +92,7 @@ def example(base: int) -> dict[str, Any]:
 
 
 def response() -> Message:
-    found = catalog.codec("response", catalog.api_key("Metadata"), VERSION)
+    found = catalog.codec("response", apis.api_key("Metadata"), VERSION)
     assert found is not None
     return found.message
 

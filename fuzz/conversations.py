@@ -28,7 +28,7 @@ from proxy import wire
 from proxy.conversation import Cause, Direction
 from proxy.net.connection.rewriting import is_rewritten
 from proxy.rewrite import addresses, api_versions
-from proxy.wire import catalog
+from proxy.wire import apis, catalog
 from proxy.wire.error_codes import ERRORS
 from proxy.wire.framing import LENGTH, framed
 from proxy.wire.keys import API_VERSIONS, DESCRIBE_CLUSTER, FIND_COORDINATOR, METADATA, PRODUCE, SASL_HANDSHAKE
@@ -272,7 +272,7 @@ def _no_address_leaves(outcome: Outcome) -> None:
             continue
         for node_id, host in nodes:
             told = host == ADVERTISED and node_id in outcome.ensured
-            must(told, f"{catalog.api_name(key)} v{version}: a client is told {host!r} of node {node_id}")
+            must(told, f"{apis.api_name(key)} v{version}: a client is told {host!r} of node {node_id}")
 
 
 def _awaiting(read: bytes) -> Iterator[tuple[int, int, int]]:
@@ -329,7 +329,7 @@ def _no_secret_is_logged(outcome: Outcome) -> None:
         if frame.is_whole and frame.head is not None:
             for start, stop in _secrets(frame):
                 hidden = log[frame.at + 4 + start : frame.at + 4 + stop]
-                must(not any(hidden), f"a secret of {catalog.api_name(frame.head[0])} is logged: {hidden!r}")
+                must(not any(hidden), f"a secret of {apis.api_name(frame.head[0])} is logged: {hidden!r}")
 
 
 def _secrets(frame: Frame) -> list[tuple[int, int]]:
@@ -353,7 +353,7 @@ def _secrets(frame: Frame) -> list[tuple[int, int]]:
 
 def _labels_are_the_catalogs(outcome: Outcome) -> None:
     for api, version in outcome.traffic.rows:
-        known = api == "other" or any(catalog.api_name(key) == api for key in range(200))
+        known = api == "other" or any(apis.api_name(key) == api for key in range(200))
         must(known and (version == "other" or version.isdigit()), f"a series of {api!r}, version {version!r}")
     for api, error in outcome.traffic.errors.named:
         known = error == "other" or any(other.name == error for other in ERRORS.values())

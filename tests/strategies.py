@@ -11,7 +11,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from proxy.wire import catalog
+from proxy.wire import apis, catalog
 from proxy.wire.apis import MessageKind
 from proxy.wire.catalog import Codec
 from proxy.wire.compile.layout import FIXED, Slot, Struct, layout
@@ -27,9 +27,7 @@ JAVA_TAGS = UNKNOWN_TAGS[:-1]  # Java reads a tag's number as a signed one
 UNKNOWN_TAGS_CHANCE = 0.1
 
 KINDS: tuple[MessageKind, ...] = ("request", "response")
-EVERY_MESSAGE = [
-    (kind, key, version) for key in catalog.api_keys() for version in catalog.versions(key) for kind in KINDS
-]
+EVERY_MESSAGE = [(kind, key, version) for key in apis.api_keys() for version in apis.versions(key) for kind in KINDS]
 
 
 class Values:

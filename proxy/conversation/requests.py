@@ -20,7 +20,7 @@ from proxy.conversation.exchange import (
 from proxy.conversation.routes import LOGIN_APIS, Route
 from proxy.conversation.side import Side
 from proxy.conversation.step import Edit, Step
-from proxy.wire import catalog
+from proxy.wire import apis
 from proxy.wire.errors import Truncated, WireError
 from proxy.wire.framing import REQUEST_HEAD, SHORTEST_REQUEST
 from proxy.wire.keys import PRODUCE, SASL_HANDSHAKE
@@ -249,4 +249,4 @@ def _is_plausible(data: bytes, at: int, size: int) -> bool:
 
 def _is_known_request(data: bytes, at: int, size: int) -> bool:
     key, version = (int.from_bytes(data[at + n : at + n + 2], "big", signed=True) for n in (4, 6))
-    return catalog.known(key, version) and _is_plausible(data, at, size)
+    return apis.known(key, version) and _is_plausible(data, at, size)

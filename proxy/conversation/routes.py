@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from proxy.wire import catalog
+from proxy.wire import apis
 from proxy.wire.dialects import Dialect
 from proxy.wire.framing import api_of_word
 from proxy.wire.keys import API_VERSIONS, PRODUCE, SASL_AUTHENTICATE, SASL_HANDSHAKE
@@ -101,14 +101,14 @@ class Routes:
 
     def _make(self, word: int) -> Route:
         key, version = api_of_word(word)
-        known = catalog.known(key, version)
+        known = apis.known(key, version)
         marked, mark_response = self._mark_request(key, version), self._mark_response(key, version)
         answered, refused = self._answered(key, version), self._refused(key, version)
         special = marked or answered or refused or not known or key in LOGIN_APIS or key == PRODUCE
         return Route(
             api_key=key,
             api_version=version,
-            api=catalog.api_name(key),
+            api=apis.api_name(key),
             known=known,
             mark_request=marked,
             mark_response=mark_response,

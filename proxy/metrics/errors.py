@@ -14,7 +14,7 @@ from proxy.conversation.exchange import Cause, Exchange
 from proxy.conversation.login import Login
 from proxy.metrics.runs import Run
 from proxy.metrics.table import OTHER
-from proxy.wire import catalog
+from proxy.wire import apis
 from proxy.wire.error_codes import ERRORS
 from proxy.wire.error_paths import Unread
 from proxy.wire.error_probes import NOTHING, ErrorProbe, FoundErrors
@@ -68,7 +68,7 @@ class Errors:
         """Count a login of bare tokens that the broker has ended."""
         if cause not in BROKER_ENDS:
             return
-        api = catalog.api_name(SASL_HANDSHAKE) or OTHER
+        api = apis.api_name(SASL_HANDSHAKE) or OTHER
         if login.owed:
             self._count(api, REFUSED_LOGIN)
         elif login.open_ended:

@@ -42,7 +42,7 @@ from proxy.rewrite import addresses, api_versions
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
 from proxy.schema.faults import Fault, Setting
-from proxy.wire import catalog
+from proxy.wire import apis, catalog
 from proxy.wire.apis import MessageKind
 from proxy.wire.dialects import Dialect
 from proxy.wire.keys import API_VERSIONS, SASL_HANDSHAKE
@@ -93,7 +93,7 @@ def routes(dialect: Dialect = Dialect.KAFKA) -> Routes:
 
 
 def _holds_secret(kind: MessageKind, key: int, version: int) -> bool:
-    if catalog.known(key, version):
+    if apis.known(key, version):
         return bool(catalog.secrets(kind, key, version))
     return catalog.may_hold_secrets(kind, key)
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from proxy.mapping.nodes import Node
 from proxy.schema.addresses import Address
-from proxy.wire import catalog
+from proxy.wire import apis, catalog
 from proxy.wire.errors import Malformed
 from proxy.wire.headers import response_head
 from proxy.wire.keys import DESCRIBE_CLUSTER, FETCH, FIND_COORDINATOR, METADATA, PRODUCE, SHARE_ACKNOWLEDGE, SHARE_FETCH
@@ -173,7 +173,7 @@ def newest(api_key: int) -> int | None:
     """The newest version that can be rewritten; None: no version of the api carries an address."""
     if all(row.api_key != api_key for row in ADDRESSES):
         return None
-    return catalog.versions(api_key)[-1]
+    return apis.versions(api_key)[-1]
 
 
 def walked(api_key: int, api_version: int) -> bool:
@@ -210,7 +210,7 @@ def splice(api_key: int, api_version: int, frame: Buffer, advertised: Advertised
     Errors: WireError when the frame can't be read; whatever `advertised` raises.
     """
     found = places(api_key, api_version, frame, response_head(frame, api_key, api_version).body)
-    compact = catalog.is_flexible(api_key, api_version)
+    compact = apis.is_flexible(api_key, api_version)
     number = list_tag(api_key)
     pieces: list[Buffer]
     if not found.nodes or number is None:
@@ -279,7 +279,7 @@ def _field(api_key: int, api_version: int) -> AddressField | None:
 def _reader(api_key: int, api_version: int) -> tuple[AddressField, tuple[str, str, str], Projection]:
     row, codec = _field(api_key, api_version), catalog.codec("response", api_key, api_version)
     if row is None or codec is None:
-        raise Malformed("no rewrite of addresses exists", api=catalog.api_name(api_key), version=api_version)
+        raise Malformed("no rewrite of addresses exists", api=apis.api_name(api_key), version=api_version)
     also = ["endpoint_type"] if row.unless is OF_CONTROLLERS else []
     if row.nodes == "node_endpoints":
         also.append("tags")

@@ -14,7 +14,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from proxy.rewrite.addresses import Projection
-from proxy.wire import catalog
+from proxy.wire import apis, catalog
 from proxy.wire.error_codes import UNSUPPORTED_VERSION
 from proxy.wire.errors import Malformed, Truncated, WireError
 from proxy.wire.headers import response_head, write_response_head
@@ -73,7 +73,7 @@ def reduce(api_version: int, frame: Buffer, *, hide_unknown: bool = False) -> by
         return _COUNT.pack(len(frame)) + bytes(frame)
     told = [offer for offer in offers if not (hide_unknown and offer.key >= FIRST_VENDOR_KEY)]
     elements = [_element(frame, offer) for offer in told if passable(offer.key, offer.versions)]
-    count = uvarint(len(elements) + 1) if catalog.is_flexible(API_VERSIONS, version) else _COUNT.pack(len(elements))
+    count = uvarint(len(elements) + 1) if apis.is_flexible(API_VERSIONS, version) else _COUNT.pack(len(elements))
     pieces = [frame[: body + _ERROR.size], count, *elements, frame[offers[-1].end :]]
     return _COUNT.pack(sum(map(len, pieces))) + b"".join(pieces)
 
@@ -82,7 +82,7 @@ def passable(api_key: int, offered: range) -> range:
     """The interval of the offered versions that this proxy can pass on; empty if the api is not for clients."""
     if api_key >= FIRST_VENDOR_KEY:
         return offered
-    stop = CONTROLLERS_ONLY.get(api_key, catalog.versions(api_key).stop)
+    stop = CONTROLLERS_ONLY.get(api_key, apis.versions(api_key).stop)
     return range(offered.start, min(offered.stop, stop))
 
 
@@ -91,7 +91,7 @@ def unsupported(correlation_id: int) -> bytes:
 
     Error 35 in version 0's body, naming the versions of this api that can be asked for (KIP-511).
     """
-    versions = catalog.versions(API_VERSIONS)
+    versions = apis.versions(API_VERSIONS)
     body = _ERROR.pack(UNSUPPORTED_VERSION) + _COUNT.pack(1) + _OFFER.pack(API_VERSIONS, versions[0], versions[-1])
     frame = write_response_head(API_VERSIONS, 0, correlation_id) + body
     return _COUNT.pack(len(frame)) + frame
@@ -99,7 +99,7 @@ def unsupported(correlation_id: int) -> bytes:
 
 def newest_known() -> int:
     """The newest version of an ApiVersions request that is passed on."""
-    return catalog.versions(API_VERSIONS)[-1]
+    return apis.versions(API_VERSIONS)[-1]
 
 
 def _error(frame: Buffer, body: int) -> int:
@@ -123,7 +123,7 @@ def _offers(version: int, frame: Buffer, body: int) -> list[_Offer]:
     found = _projection(version)(frame, body)
     keys, least, most = map(found.__getitem__, OFFER_PATHS)
     ends = [end for _, _, end in most]
-    if catalog.is_flexible(API_VERSIONS, version):
+    if apis.is_flexible(API_VERSIONS, version):
         ends = [read_tags(frame, end)[1] for end in ends]
     return [
         _Offer(key, range(low, high + 1), start, end)

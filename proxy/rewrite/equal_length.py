@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from proxy.mapping.nodes import Node
 from proxy.rewrite.addresses import AddressSpan, Advertised, list_tag, places, replaced, single_tag
-from proxy.wire import catalog
+from proxy.wire import apis, catalog
 from proxy.wire.errors import Malformed, in_bytes
 from proxy.wire.primitives import UVARINT_BYTES, Buffer, TagSpan, read_uvarint, uvarint
 
@@ -107,7 +107,7 @@ def _nothing_before(api_key: int, api_version: int) -> bytes:
     """The body of a response without partitions, up to the tail: with the tail behind it, it can be decoded."""
     codec = catalog.codec("response", api_key, api_version)
     if codec is None:
-        raise Malformed("no rewrite of addresses exists", api=catalog.api_name(api_key), version=api_version)
+        raise Malformed("no rewrite of addresses exists", api=apis.api_name(api_key), version=api_version)
     empty = codec.encode({})
     return empty[: codec.walk(stop_of(api_key)).feed(empty)]
 

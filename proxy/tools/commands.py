@@ -15,7 +15,7 @@ from proxy.command_line import folded, width
 from proxy.terminal import echo
 from proxy.tools import arguments, completions
 from proxy.tools.output import budget_option, end, print_json
-from proxy.wire import catalog, embedded
+from proxy.wire import apis, catalog, embedded
 from proxy.wire.apis import MessageKind
 from proxy.wire.dialects import Dialect
 from proxy.wire.embedded.logs import LOGS
@@ -190,13 +190,13 @@ def _kinds(requests: bool, responses: bool) -> tuple[MessageKind, ...]:
 
 
 def _codec(kind: MessageKind, key: int, version: int | None) -> catalog.Codec:
-    known = catalog.versions(key)
+    known = apis.versions(key)
     if not known:
         raise click.ClickException(f"api {key} is unknown: `kafka-wiretap wire list` lists all")
     version = known[-1] if version is None else version
     found = catalog.codec(kind, key, version) if version in known else None
     if found is None:
-        name, first, last = catalog.api_name(key), known[0], known[-1]
+        name, first, last = apis.api_name(key), known[0], known[-1]
         raise click.ClickException(f"{name} version {version} is unknown; known are {first} to {last}")
     return found
 

@@ -12,7 +12,7 @@ from click.shell_completion import CompletionItem
 
 from proxy.command_line import beginning_with
 from proxy.tools import names
-from proxy.wire import apis, catalog, embedded
+from proxy.wire import apis, embedded
 from proxy.wire.apis import KINDS
 from proxy.wire.error_codes import ERRORS
 from proxy.wire.language import Field, Message
@@ -40,7 +40,7 @@ def version(context: click.Context, _param: click.Parameter, begun: str) -> Item
     named = _named(context)
     known: Sequence[int] = ()
     if isinstance(named, int):
-        known = catalog.versions(named)
+        known = apis.versions(named)
     elif isinstance(named, str):
         known = embedded.versions(named)
     return beginning_with(begun, (str(one) for one in reversed(known)))

@@ -14,7 +14,7 @@ from typing import Any
 
 from proxy.tools.kafka07 import request_tree, response_tree
 from proxy.tools.tree import Shown, message_tree
-from proxy.wire import catalog, kafka07
+from proxy.wire import apis, catalog, kafka07
 from proxy.wire.apis import MessageKind
 from proxy.wire.budget import Budget
 from proxy.wire.dialects import Dialect
@@ -85,8 +85,7 @@ def _count(data: bytes, asked: Asked) -> int:
     """The number of frames with lengths, the last one perhaps cut off; 0 for a single frame without a length."""
     count, whole = _lengths(data, SMALLEST[asked.dialect])
     if asked.dialect is Dialect.KAFKA_07:
-        # Bytes that read as a request have no length in front. A response's first bytes, taken for a length, lead
-        # nowhere.
+        # Bytes that read as a request have no length in front. A response's first bytes are no valid length.
         is_request = asked.response_to is None and _reads(data, asked)
         return 0 if is_request or not (whole or count > 1) else count
     if whole:
@@ -169,11 +168,11 @@ def _told_07(frame: bytes, asked: Asked) -> dict[str, Any]:
 
 
 def _names(kind: MessageKind, key: int, version: int) -> dict[str, Any]:
-    return {"kind": kind, "api": catalog.api_name(key), "api_key": key, "api_version": version}
+    return {"kind": kind, "api": apis.api_name(key), "api_key": key, "api_version": version}
 
 
 def _unknown(frame: bytes, facts: dict[str, Any], start: int) -> dict[str, Any]:
-    known, version = catalog.versions(facts["api_key"]), facts["api_version"]
+    known, version = apis.versions(facts["api_key"]), facts["api_version"]
     why = f"version {version} of {known.start}-{known.stop - 1} known" if known else "the catalog has no such api"
     return {"why": f"unknown: {why}", "bytes": frame[start:]}
 

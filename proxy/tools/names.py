@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 
-from proxy.wire import catalog, embedded
+from proxy.wire import apis, embedded
 from proxy.wire.apis import INT16, MessageKind
 from proxy.wire.error_codes import ERRORS
 from proxy.wire.kafka07 import RequestType
@@ -27,7 +27,7 @@ def api_key(text: str) -> int:
         if int(text) not in INT16:
             raise UnknownName(f"an api's key is an int16, which {text} is not")
         return int(text)
-    key = catalog.api_key(api_today(text) or "")
+    key = apis.api_key(api_today(text) or "")
     if key is None:
         raise UnknownName(unknown("API", text, api_names()))
     return key
@@ -84,7 +84,7 @@ def note(text: str) -> str | None:
 
 def api_names() -> list[str]:
     """All apis by Kafka's names."""
-    return [str(catalog.api_name(key)) for key in catalog.api_keys()]
+    return [str(apis.api_name(key)) for key in apis.api_keys()]
 
 
 def every_name() -> list[str]:

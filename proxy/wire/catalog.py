@@ -11,7 +11,7 @@ from struct import Struct
 from typing import Any
 
 from proxy.wire import apis as _apis
-from proxy.wire.apis import API_VERSION, MessageKind, api_key, api_keys, api_name, checked, is_flexible, known, versions
+from proxy.wire.apis import API_VERSION, MessageKind, checked, versions
 from proxy.wire.budget import Allowance, Budget
 from proxy.wire.compile.counted import counted_decoder
 from proxy.wire.compile.decoder import decoder
@@ -35,29 +35,6 @@ from proxy.wire.headers import (
 from proxy.wire.keys import API_VERSIONS
 from proxy.wire.language import MARKS, MASKED, Field, Message
 from proxy.wire.primitives import Buffer
-
-__all__ = [
-    "Codec",
-    "Search",
-    "UnknownMessage",
-    "Walk",
-    "api_key",
-    "api_keys",
-    "api_name",
-    "codec",
-    "codec_of_response",
-    "decode_request",
-    "decode_response",
-    "encode_request",
-    "encode_response",
-    "is_flexible",
-    "known",
-    "marked",
-    "may_hold_secrets",
-    "secrets",
-    "versions",
-    "walk_response",
-]
 
 Values = dict[str, Any]
 Spans = dict[str, list[tuple[Any, int, int]]]

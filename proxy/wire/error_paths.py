@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from functools import cache
 
-from proxy.wire import catalog, kafka07
+from proxy.wire import apis, catalog, kafka07
 from proxy.wire.budget import Budget
 from proxy.wire.dialects import Dialect
 from proxy.wire.error_codes import is_error_code
@@ -44,7 +44,7 @@ def apis_with_errors(dialect: Dialect = Dialect.KAFKA) -> list[int]:
     """Keys of the APIs whose responses hold an error code in any version."""
     if dialect is Dialect.KAFKA_07:
         return [int(asked) for asked in kafka07.RequestType if asked.awaits_response]
-    return [key for key in catalog.api_keys() if any(error_paths(key, version) for version in catalog.versions(key))]
+    return [key for key in apis.api_keys() if any(error_paths(key, version) for version in apis.versions(key))]
 
 
 @cache

@@ -17,7 +17,7 @@ from struct import Struct
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
-from proxy.wire import catalog
+from proxy.wire import apis, catalog
 from proxy.wire.catalog import CACHE_SIZE, Codec
 from proxy.wire.compile.layout import layout
 from proxy.wire.compile.prober import prober, prober_in_pieces
@@ -191,7 +191,7 @@ def error_probe(api_key: int, api_version: int | None) -> ErrorProbe | None:
     """The probe of responses to such requests; None for an unknown request. Without a version: 0.7's."""
     if api_version is None:
         return _probe_07(RequestHead(0, api_key).type)
-    if api_key == API_VERSIONS and not catalog.known(api_key, api_version):
+    if api_key == API_VERSIONS and not apis.known(api_key, api_version):
         # a broker that lacks the version answers in version 0 (KIP-511)
         api_version = 0
     codec = catalog.codec("response", api_key, api_version)

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow.dataset as dataset
 
 from proxy.rewrite.addresses import NOT_DIALLED
-from proxy.wire import catalog
+from proxy.wire import apis, catalog
 from proxy.wire.keys import API_VERSIONS
 from tests.brokers.kafka import DIRECT_HOST, TAPPED_HOST
 from tests.clients.pairs import pairs
@@ -135,7 +135,7 @@ def _same_requests(near: Conversation, far: Conversation) -> bool:
 
 def _is_refused(request: Request) -> bool:
     key, version, _ = request.head
-    return key == API_VERSIONS and version not in catalog.versions(API_VERSIONS)
+    return key == API_VERSIONS and version not in apis.versions(API_VERSIONS)
 
 
 def _check_responses(near: Conversation, far: Conversation, advertised: Mapping[str, str]) -> None:
@@ -149,7 +149,7 @@ def _check_responses(near: Conversation, far: Conversation, advertised: Mapping[
 
 
 def _check_rewritten(got: Response, original: Response, advertised: Mapping[str, str]) -> None:
-    name = catalog.api_name(got.api_key)
+    name = apis.api_name(got.api_key)
     where = f"{name} v{got.api_version}"
     if name == "ApiVersions":
         _check_reduced(decoded(got), decoded(original))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.wire import catalog
+from proxy.wire import apis
 from tests.brokers.kafka import KafkaCluster
 from tests.clients.checks import captured_connections
 from tests.clients.harness import Proxied, proxied
@@ -127,4 +127,4 @@ def assert_all_worked(proxy: Proxied, workers: int) -> None:
 def apis_asked(far: list[Conversation], address: str) -> set[str | None]:
     """Of the broker at that address."""
     keys = {request.head[0] for talk in far if talk.dialled == address for request in talk.requests}
-    return {catalog.api_name(key) for key in keys}
+    return {apis.api_name(key) for key in keys}

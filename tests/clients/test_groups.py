@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.wire import catalog
+from proxy.wire import api_name
 from tests.brokers.kafka import KafkaCluster
 from tests.clients.harness import Proxied, proxied
 from tests.clients.workloads import groups
@@ -26,4 +26,4 @@ def test_a_share_group_misses_nothing(kafka_three: KafkaCluster, tmp_path: Path)
 
 def apis(proxy: Proxied) -> set[str | None]:
     """What brokers were asked for."""
-    return {catalog.api_name(one.head[0]) for talk in proxy.conversations()[1] for one in talk.requests}
+    return {api_name(one.head[0]) for talk in proxy.conversations()[1] for one in talk.requests}

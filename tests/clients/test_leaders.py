@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.wire import catalog
+from proxy.wire import apis
 from proxy.wire.keys import FETCH, SHARE_FETCH
 from tests.brokers.kafka import KafkaCluster
 from tests.clients.checks import decoded
@@ -87,7 +87,7 @@ def _nodes_in_bulk(conversations: list[Conversation], api: int = FETCH) -> set[t
 
 def _apis_that_named_nodes(conversations: list[Conversation]) -> set[str | None]:
     answers = [one for talk in conversations for one in talk.responses if one.api_key in (0, 1, 78, 79)]
-    return {catalog.api_name(one.api_key) for one in answers if _endpoints(one)}
+    return {apis.api_name(one.api_key) for one in answers if _endpoints(one)}
 
 
 def _endpoints(response: Response) -> list[dict[str, object]]:

@@ -8,7 +8,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from proxy.metrics.table import SIZE_BOUNDS
-from proxy.wire import catalog
+from proxy.wire import apis
 from proxy.wire.error_codes import kafka_error
 from proxy.wire.error_paths import error_codes
 from tests.brokers.kafka import PASSWORD, USER, KafkaCluster
@@ -47,7 +47,7 @@ def errors_that_passed(proxy: Proxied) -> Counter[tuple[str, str]]:
     for response in answered(proxy):
         codes = error_codes(response.frame, response.api_key, response.api_version)
         assert isinstance(codes, list)
-        found.update((catalog.api_name(response.api_key) or "", kafka_error(code).name) for code in codes)
+        found.update((apis.api_name(response.api_key) or "", kafka_error(code).name) for code in codes)
     return found
 
 
@@ -55,7 +55,7 @@ def sizes_that_passed(proxy: Proxied) -> dict[tuple[str, ...], float]:
     """As a histogram's buckets: api, bound, version -> responses of that size or less."""
     found: Counter[tuple[str, ...]] = Counter()
     for response in answered(proxy):
-        api, version = catalog.api_name(response.api_key) or "", str(response.api_version)
+        api, version = apis.api_name(response.api_key) or "", str(response.api_version)
         for bound in (*SIZE_BOUNDS, float("inf")):
             found[api, str(bound).replace("inf", "+Inf"), version] += len(response.frame) <= bound
     return found

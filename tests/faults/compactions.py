@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from proxy.wire import catalog
+from proxy.wire import apis
 from recorder.capture import storage
 from recorder.capture.compactor import compact_session
 
@@ -37,7 +37,7 @@ def main() -> None:
     storage.os.fsync = lambda descriptor: None
     # what is imported or read when first used, once for all of them
     pa.array([1])
-    catalog.known(0, 0)
+    apis.known(0, 0)
     for line in sys.stdin:
         folder, session, last = line.split()
         read, write = os.pipe()

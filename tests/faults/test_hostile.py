@@ -24,7 +24,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from proxy.conversation import Cause, OpaqueReason
 from proxy.metrics.errors import UnreadReason
-from proxy.wire import catalog
+from proxy.wire import apis, catalog
 from proxy.wire.error_codes import ERRORS
 from proxy.wire.framing import framed
 from proxy.wire.keys import HEARTBEAT, METADATA
@@ -291,7 +291,7 @@ def test_a_crowd_that_stays_keeps_nobody_out(proxy: Proxy) -> None:
 
 def all_is_as_before(proxy: Proxy) -> None:
     """In the end: what all of them have left, in metrics and log; then it stops as ever."""
-    known = {catalog.api_name(key) for key in range(200)} | {"other"}
+    known = {apis.api_name(key) for key in range(200)} | {"other"}
     for samples in proxy.samples().values():
         for sample in samples:
             if "api" in sample.labels:

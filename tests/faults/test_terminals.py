@@ -182,7 +182,7 @@ def _telemetry() -> dict[str, Any]:
 
 
 def _frame(kind: apis.MessageKind, key: int) -> bytes:
-    version = catalog.versions(key)[-1]
+    version = apis.versions(key)[-1]
     message = apis.message(kind, key)
     assert message is not None
     values = _values(layout(message, version)) | (_telemetry() if message.name == "PushTelemetryRequest" else {})
@@ -191,8 +191,8 @@ def _frame(kind: apis.MessageKind, key: int) -> bytes:
     return catalog.encode_response(key, version, 7, values)
 
 
-KEYS = [key for key in catalog.api_keys() if catalog.versions(key)]
-RESPONSES = [(key, catalog.versions(key)[-1]) for key in KEYS if apis.message("response", key)]
+KEYS = [key for key in apis.api_keys() if apis.versions(key)]
+RESPONSES = [(key, apis.versions(key)[-1]) for key in KEYS if apis.message("response", key)]
 SHOWN = [f"{connection}/{key}" for connection in (2, 3) for key in KEYS]
 SHOWN += ["4/0"]
 # answered, unanswered, and an answer whose request is gone: of a fetch, which may wait
@@ -213,7 +213,7 @@ def _row(connection: int, sequence: int, frame: bytes, **other: Any) -> dict[str
 
 def _rows() -> list[dict[str, Any]]:
     rows = [
-        _row(2 + at, key, _frame(kind, key), kind=kind, api_key=key, api_version=catalog.versions(key)[-1])
+        _row(2 + at, key, _frame(kind, key), kind=kind, api_key=key, api_version=apis.versions(key)[-1])
         for at, kind in enumerate(PAIR)
         for key in KEYS
         if apis.message(kind, key)

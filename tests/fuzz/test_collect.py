@@ -4,12 +4,12 @@ from pathlib import Path
 from typing import Any
 
 from fuzz.collect import MOST_BYTES, collect, write
-from proxy.wire import catalog
+from proxy.wire import apis
 from proxy.wire.keys import METADATA, SASL_AUTHENTICATE
 
 
 def row(frame: bytes, kind: str = "request", key: int = METADATA, **more: Any) -> dict[str, Any]:
-    facts = {"kind": kind, "api_key": key, "api": catalog.api_name(key), "api_version": 12, "frame": frame}
+    facts = {"kind": kind, "api_key": key, "api": apis.api_name(key), "api_version": 12, "frame": frame}
     return {**facts, "masked": None, "omitted": None, "note": None, **more}
 
 

@@ -2,7 +2,7 @@
 
 from fuzz import corpus
 from proxy import wire
-from proxy.wire import catalog
+from proxy.wire import apis, catalog
 
 MOST_BYTES = 100_000
 
@@ -16,7 +16,7 @@ def test_requests_are_named_for_what_their_heads_say() -> None:
     for name, key, version, frame in corpus.frames("request"):
         head = wire.request_head(frame)
         assert (head.api_key, head.api_version) == (key, version), name
-        assert name.startswith(f"{key:02}-{catalog.api_name(key)}-v{version}")
+        assert name.startswith(f"{key:02}-{apis.api_name(key)}-v{version}")
 
 
 def test_every_frame_is_a_whole_message_of_its_name() -> None:

@@ -19,7 +19,7 @@ import trio
 from proxy.mapping.nodes import Node
 from proxy.net.sockets.streams import PeerLost, Stream
 from proxy.rewrite import addresses
-from proxy.wire import catalog
+from proxy.wire import apis, catalog
 from proxy.wire.errors import WireError
 from proxy.wire.framing import LENGTH, framed
 from proxy.wire.keys import API_VERSIONS, METADATA
@@ -122,7 +122,7 @@ def _metadata_fields(version: int) -> dict[str, Any]:
 
 
 def _metadata_version(versions: dict[str, Any]) -> int:
-    ours = catalog.versions(METADATA)[-1]
+    ours = apis.versions(METADATA)[-1]
     for api in versions["api_keys"]:
         if api["api_key"] == METADATA:
             return min(ours, int(api["max_version"]))

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.conversation.acks import produce_acks
-from proxy.wire import catalog
+from proxy.wire import apis, catalog
 from proxy.wire.errors import Malformed, Truncated
 from proxy.wire.framing import framed
 from proxy.wire.primitives import uvarint
 
-VERSIONS = catalog.versions(0)
+VERSIONS = apis.versions(0)
 
 
 @given(

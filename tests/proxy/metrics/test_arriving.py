@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from proxy.conversation import Conversation, Routes
 from proxy.metrics.arriving import Arriving
 from proxy.metrics.traffic import Traffic
-from proxy.wire import catalog
+from proxy.wire import apis, catalog
 from proxy.wire.error_codes import kafka_error
 from proxy.wire.error_paths import error_codes
 from proxy.wire.keys import CREATE_TOPICS, FETCH, HEARTBEAT, LEAVE_GROUP
@@ -49,7 +49,7 @@ def test_errors_are_those_of_all_responses_in_any_chunks(drawn: list[Any], rando
     for (key, version), frame in zip((api for api, _ in drawn), frames, strict=True):
         codes = error_codes(frame[4:], key, version)
         for code in codes if isinstance(codes, list) else ():
-            expected[catalog.api_name(key) or "", kafka_error(code).name] += 1
+            expected[apis.api_name(key) or "", kafka_error(code).name] += 1
     data = b"".join(frames)
     for chunks in ([data], frames, cut(data, random), [bytes([byte]) for byte in data]):
         traffic = play([api for api, _ in drawn], [chunk for chunk in chunks if chunk])

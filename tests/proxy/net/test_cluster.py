@@ -24,7 +24,7 @@ from proxy.net.sockets.proxy_protocol import Route, header
 from proxy.rewrite import api_versions
 from proxy.schema.addresses import NETWORKS, Address
 from proxy.schema.errors import BadSetting
-from proxy.wire import catalog
+from proxy.wire import apis, catalog
 from proxy.wire.framing import api_word, framed
 from proxy.wire.keys import HEARTBEAT, METADATA, SASL_HANDSHAKE
 from tests.proxy.conversation.script import produce, request, response
@@ -491,7 +491,7 @@ def test_only_api_versions_is_answered_and_only_when_newer_than_known():
 
 @pytest.mark.parametrize("key", [0, 1, 3, 10, 60, 78, 79])
 def test_versions_that_would_name_brokers_somewhere_unknown_are_refused(key):
-    table, newest = routes(), catalog.versions(key)[-1]
+    table, newest = routes(), apis.versions(key)[-1]
     assert not table.of(api_word(key, newest)).refused
     assert table.of(api_word(key, newest + 1)).refused
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from proxy.mapping.nodes import Node
 from proxy.rewrite.addresses import ADDRESSES
 from proxy.schema.addresses import Address
-from proxy.wire import catalog
+from proxy.wire import apis, catalog
 from proxy.wire.keys import FIND_COORDINATOR
 
 CORRELATION_ID = 77
@@ -17,7 +17,7 @@ CORRELATION_ID = 77
 CARRYING = [
     (row.api_key, version)
     for row in ADDRESSES
-    for version in catalog.versions(row.api_key)
+    for version in apis.versions(row.api_key)
     if version in row.versions
 ]  # fmt: skip
 WALKED = [(key, version) for key, version in CARRYING if key in (78, 79) or (key == 1 and version >= 16)]
@@ -38,7 +38,7 @@ advertised_hosts = st.text("adverti.-", min_size=1, max_size=255)
 
 
 def labelled(case: tuple[int, int]) -> str:
-    return f"{catalog.api_name(case[0])}-{case[1]}"
+    return f"{apis.api_name(case[0])}-{case[1]}"
 
 
 def holds_one(key: int, version: int) -> bool:
@@ -55,7 +55,7 @@ def values(
 ) -> dict[str, Any]:
     """The body that names these nodes. Each has the rack; each, and the body, have the unknown tagged fields."""
     row = next(row for row in ADDRESSES if row.api_key == key and version in row.versions)
-    more: dict[str, Any] = {"_tags": dict(tags)} if tags and catalog.is_flexible(key, version) else {}
+    more: dict[str, Any] = {"_tags": dict(tags)} if tags and apis.is_flexible(key, version) else {}
     entries = [{row.node_id: node.node_id, "host": node.host, "port": node.port} for node in nodes]
     if not row.nodes:
         return (entries[0] if entries else {"node_id": -1, "port": -1}) | more

@@ -22,7 +22,7 @@ from proxy.rewrite.addresses import (
 )
 from proxy.rewrite.api_versions import CONTROLLERS_ONLY
 from proxy.schema.addresses import Address
-from proxy.wire import catalog
+from proxy.wire import apis, catalog
 from proxy.wire.errors import WireError
 from proxy.wire.language import Field, Message
 from proxy.wire.primitives import uvarint
@@ -73,7 +73,7 @@ def framed(frame: bytes) -> bytes:
     ],
 )
 def test_these_responses_carry_addresses(api: str, carrying: range, newest_version: int) -> None:
-    key = catalog.api_key(api)
+    key = apis.api_key(api)
     assert key is not None
     assert [version for version in range(newest_version + 1) if carries(key, version)] == list(carrying)
     assert newest(key) == newest_version
@@ -85,11 +85,11 @@ def test_a_version_newer_than_the_rewrite_counts_as_carrying_one() -> None:
 
 
 def test_every_row_is_rewritten_from_its_first_version_on() -> None:
-    assert all(catalog.known(row.api_key, row.versions[0]) for row in ADDRESSES)
+    assert all(apis.known(row.api_key, row.versions[0]) for row in ADDRESSES)
 
 
 def test_all_other_apis_carry_none() -> None:
-    others = set(catalog.api_keys()) - {row.api_key for row in ADDRESSES}
+    others = set(apis.api_keys()) - {row.api_key for row in ADDRESSES}
     assert len(others) > 80
     assert all(newest(key) is None and not carries(key, 0) for key in [*others, 10_000, -1])
 
@@ -129,12 +129,12 @@ def test_what_is_left_alone_exists(row: NotDialled) -> None:
 
 def test_no_row_of_the_table_lacks_its_message() -> None:
     there = {(message.name, path) for message in messages() for path in paths(message.fields)}
-    rows = {(f"{catalog.api_name(row.api_key)}Response", path) for row in ADDRESSES for path in row.paths}
+    rows = {(f"{apis.api_name(row.api_key)}Response", path) for row in ADDRESSES for path in row.paths}
     assert rows <= there
 
 
 def versions_of_messages() -> Iterator[tuple[Message, int]]:
-    return ((message, version) for message in messages() for version in catalog.versions(message.key or 0))
+    return ((message, version) for message in messages() for version in apis.versions(message.key or 0))
 
 
 def is_rewritten(message: Message, version: int, path: str) -> bool:
@@ -159,19 +159,19 @@ def paths(fields: tuple[Field, ...], version: int | None = None, above: str = ""
 
 
 def test_every_field_that_the_catalog_marks_as_an_address_is_rewritten() -> None:
-    rewritten = {(f"{catalog.api_name(row.api_key)}Response", path) for row in ADDRESSES for path in row.paths[1:]}
+    rewritten = {(f"{apis.api_name(row.api_key)}Response", path) for row in ADDRESSES for path in row.paths[1:]}
     assert {(message.name, path) for message in messages() for path in marked(message.fields)} == rewritten
 
 
 def test_addresses_that_only_controllers_send_are_kept_from_clients_by_version() -> None:
     quorum = {row.message for row in NOT_DIALLED if "only controllers" in row.reason and "Response" in row.message}
-    assert quorum == {f"{catalog.api_name(key)}Response" for key in CONTROLLERS_ONLY}
+    assert quorum == {f"{apis.api_name(key)}Response" for key in CONTROLLERS_ONLY}
 
 
 def messages() -> Iterator[Message]:
-    for key in catalog.api_keys():
+    for key in apis.api_keys():
         for kind in ("request", "response"):
-            codec = catalog.codec(kind, key, catalog.versions(key)[-1])
+            codec = catalog.codec(kind, key, apis.versions(key)[-1])
             assert codec
             yield codec.message
 
@@ -248,7 +248,7 @@ def test_varints_longer_than_needed_and_tags_out_of_order_stay_as_the_broker_wro
 def test_kafkas_own_classes_read_the_advertised_addresses(kafka_json: KafkaJson, case: tuple[int, int]) -> None:
     body = values(*case, [ONE] if holds_one(*case) else [ONE, TWO], rack="rack", tags={20: b"kept"})
     spliced = splice(*case, response(*case, body), told)[4:]
-    header = 5 if catalog.is_flexible(*case) else 4
+    header = 5 if apis.is_flexible(*case) else 4
     found = kafka_json.decode("response", *case, spliced[header:])
     text = str(found.body)
     assert found.read == len(spliced) - header
@@ -264,7 +264,7 @@ def test_a_payload_that_grows_past_a_size_of_one_byte_gets_a_longer_size() -> No
     )
 
 
-@pytest.mark.parametrize("version", catalog.versions(10))
+@pytest.mark.parametrize("version", apis.versions(10))
 def test_a_coordinator_without_a_node_is_left_alone(version: int) -> None:
     nobody = Node(-1, "", -1)
     nodes = [nobody] if version < 4 else [ONE, nobody, TWO]
@@ -274,7 +274,7 @@ def test_a_coordinator_without_a_node_is_left_alone(version: int) -> None:
     assert splice(10, version, frame, told) == framed(response(10, version, replaced_slowly(body, PROXY)))
 
 
-@pytest.mark.parametrize("version", catalog.versions(10))
+@pytest.mark.parametrize("version", apis.versions(10))
 def test_a_coordinator_without_a_number_that_could_be_dialled_is_a_node_like_others(version: int) -> None:
     unnumbered = Node(-1, "upstream-1.invalid", 9092)
     frame = response(10, version, values(10, version, [unnumbered]))
@@ -289,7 +289,7 @@ def test_controllers_are_left_alone(version: int) -> None:
     assert splice(60, version, frame, told) == framed(frame)
 
 
-@pytest.mark.parametrize("version", catalog.versions(3))
+@pytest.mark.parametrize("version", apis.versions(3))
 def test_metadata_says_whose_nodes_they_are_from_version_2_on(version: int) -> None:
     body = values(3, version, [ONE, TWO], "rack")
     named = response(3, version, body | ({"cluster_id": "A" * 22} if version >= 2 else {}))
@@ -329,7 +329,7 @@ def test_frames_may_be_any_buffer() -> None:
 def test_a_frame_that_ends_before_its_addresses_do_is_an_error(case: tuple[int, int]) -> None:
     nodes = [ONE] if holds_one(*case) else [ONE, TWO]
     frame = response(*case, values(*case, nodes))
-    complete = max(end for _, _, end in addresses.places(*case, frame, 5 if catalog.is_flexible(*case) else 4).nodes)
+    complete = max(end for _, _, end in addresses.places(*case, frame, 5 if apis.is_flexible(*case) else 4).nodes)
     for size in range(complete):
         with pytest.raises(WireError):
             splice(*case, frame[:size], told)

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.rewrite.api_versions import newest_known, passable, reduce, unsupported
-from proxy.wire import catalog
+from proxy.wire import apis
 from proxy.wire.errors import WireError
 from proxy.wire.primitives import uvarint
 from tests.proxy.rewrite.responses import CORRELATION_ID, read, response
 
-VERSIONS = list(catalog.versions(18))
+VERSIONS = list(apis.versions(18))
 Offers = list[tuple[int, int, int]]
 
 
@@ -68,23 +68,23 @@ def test_what_can_not_be_decoded_is_hidden_where_that_is_wished(version: int) ->
 def test_what_is_not_hidden_can_be_decoded() -> None:
     everything = [(key, 0, 99) for key in (*range(-5, 200), 9_999, 10_000, 10_001, 32_767)]
     offered = offers_in(0, reduce(0, answer(0, everything), hide_unknown=True))
-    assert all(catalog.known(key, version) for key, low, high in offered for version in range(low, high + 1))
-    assert {key for key, _, _ in offered} == {*catalog.api_keys()} - {82}
+    assert all(apis.known(key, version) for key, low, high in offered for version in range(low, high + 1))
+    assert {key for key, _, _ in offered} == {*apis.api_keys()} - {82}
 
 
 def test_every_version_that_the_catalog_holds_is_passed_on_unless_controllers_alone_speak_it() -> None:
-    cut = {key for key in catalog.api_keys() if passable(key, catalog.versions(key)) != catalog.versions(key)}
+    cut = {key for key in apis.api_keys() if passable(key, apis.versions(key)) != apis.versions(key)}
     assert cut == {52, 53, 54, 59, 82}
 
 
 def test_no_version_with_an_address_is_passed_on_beyond_its_rewrite() -> None:
     for key in (0, 1, 3, 10, 60, 78, 79):
-        assert passable(key, range(1000))[-1] == catalog.versions(key)[-1]
+        assert passable(key, range(1000))[-1] == apis.versions(key)[-1]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_what_can_be_passed_on_whole_keeps_every_byte(version: int) -> None:
-    frame = answer(version, [(key, *ends(catalog.versions(key))) for key in (0, 1, 3, 18)], throttle_time_ms=7)
+    frame = answer(version, [(key, *ends(apis.versions(key))) for key in (0, 1, 3, 18)], throttle_time_ms=7)
     assert reduce(version, frame) == len(frame).to_bytes(4, "big") + frame
 
 

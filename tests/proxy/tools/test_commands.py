@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from proxy.tools import commands
 from proxy.tools.commands import COMMANDS
-from proxy.wire import catalog, embedded, kafka07, records
+from proxy.wire import apis, catalog, embedded, kafka07, records
 from proxy.wire.error_codes import ERRORS
 from proxy.wire.framing import framed
 from proxy.wire.kafka07 import RequestType
@@ -42,9 +42,9 @@ def failed(code: int, *arguments: object) -> str:
 
 def test_list_has_a_line_for_every_api() -> None:
     lines = ok("list").splitlines()
-    assert len(lines) == 5 + len(catalog.api_keys()) + len(RequestType) + len(embedded.names())
+    assert len(lines) == 5 + len(apis.api_keys()) + len(RequestType) + len(embedded.names())
     assert lines[4].split() == ["3", "Metadata", "0-13", "9+"]
-    assert len(json.loads(ok("list", "--json"))["apis"]) == len(catalog.api_keys())
+    assert len(json.loads(ok("list", "--json"))["apis"]) == len(apis.api_keys())
     assert ok("list", "--markdown").startswith("# APIs and versions\n")
 
 

@@ -6,7 +6,7 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from proxy.cli import main
-from proxy.wire import catalog
+from proxy.wire import apis
 
 
 def completed(*words: str) -> list[str]:
@@ -19,7 +19,7 @@ def completed(*words: str) -> list[str]:
     [
         (["show", "fetch"], ["Fetch", "FetchSnapshot"]),
         (["show", "0.7/o"], ["0.7/offsets"]),
-        (["show", "fetch", "1"], [str(one) for one in reversed(catalog.versions(1)) if str(one)[0] == "1"]),
+        (["show", "fetch", "1"], [str(one) for one in reversed(apis.versions(1)) if str(one)[0] == "1"]),
         (["show", "ConsumerProtocolAssignment", ""], ["3", "2", "1", "0"]),
         (["show", "nothing", ""], []),
         (["show", "metadata", "12", "--source", "project", "--path", "brokers.h"], ["brokers.host"]),

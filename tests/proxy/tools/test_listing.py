@@ -14,7 +14,7 @@ from proxy.tools.listing import (
     rows_07,
     span,
 )
-from proxy.wire import catalog, embedded
+from proxy.wire import apis, embedded
 from proxy.wire.embedded.logs import LOGS
 from proxy.wire.error_codes import ERRORS
 from proxy.wire.kafka07 import RequestType
@@ -23,11 +23,11 @@ from proxy.wire.language import OPEN_END, parse
 
 def test_every_api_is_listed_once_with_all_its_versions() -> None:
     rows = as_json()["apis"]
-    assert [row["key"] for row in rows] == list(catalog.api_keys())
+    assert [row["key"] for row in rows] == list(apis.api_keys())
     for row in rows:
-        known = catalog.versions(row["key"])
-        assert (row["first"], row["last"], row["name"]) == (known[0], known[-1], catalog.api_name(row["key"]))
-        flexible = [version for version in known if catalog.is_flexible(row["key"], version)]
+        known = apis.versions(row["key"])
+        assert (row["first"], row["last"], row["name"]) == (known[0], known[-1], apis.api_name(row["key"]))
+        flexible = [version for version in known if apis.is_flexible(row["key"], version)]
         assert row["first_flexible"] == (flexible[0] if flexible else None)
 
 

@@ -13,7 +13,7 @@ from proxy.tools.names import (
     note,
     unknown,
 )
-from proxy.wire import catalog, embedded
+from proxy.wire import apis, embedded
 from proxy.wire.error_codes import ERRORS
 from proxy.wire.kafka07 import RequestType
 
@@ -24,8 +24,8 @@ def test_a_name_is_found_in_any_spelling(text: str) -> None:
 
 
 def test_every_api_is_found_by_its_name_and_its_key() -> None:
-    for key in catalog.api_keys():
-        name = str(catalog.api_name(key))
+    for key in apis.api_keys():
+        name = str(apis.api_name(key))
         assert (api_key(name), api_key(name.upper()), api_key(f"{name}Request"), api_key(str(key))) == (key,) * 4
 
 
@@ -73,7 +73,7 @@ def test_messages_inside_messages_have_names_that_are_no_apis() -> None:
 )
 def test_names_of_the_protocol_guide_and_of_old_releases_lead_to_todays(text: str, key: int) -> None:
     assert api_key(text) == api_or_embedded(text) == key
-    assert note(text) == f"{text} is called {catalog.api_name(key)} today"
+    assert note(text) == f"{text} is called {apis.api_name(key)} today"
 
 
 def test_messages_inside_messages_have_other_names_in_the_guide() -> None:

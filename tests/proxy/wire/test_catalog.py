@@ -132,11 +132,11 @@ def test_what_can_be_no_key_or_version_is_an_error(number: Any, error: type[Exce
     for ask in (
         lambda: catalog.codec("request", number, 1),
         lambda: catalog.codec("request", 3, number),
-        lambda: catalog.versions(number),
-        lambda: catalog.known(number, 1),
-        lambda: catalog.known(1, number),
-        lambda: catalog.api_name(number),
-        lambda: catalog.is_flexible(number, 1),
+        lambda: apis.versions(number),
+        lambda: apis.known(number, 1),
+        lambda: apis.known(1, number),
+        lambda: apis.api_name(number),
+        lambda: apis.is_flexible(number, 1),
         lambda: catalog.marked("request", number, 1, "node_id"),
         lambda: catalog.secrets("request", number, 1),
         lambda: catalog.decode_response(bytes(9), number, 1),
@@ -310,7 +310,7 @@ def test_a_field_of_that_name_is_marked_in_every_message(name: str) -> None:
 
 
 def test_every_address_that_a_client_dials_is_marked() -> None:
-    newest = [(key, catalog.versions(key)[-1]) for key in catalog.api_keys()]
+    newest = [(key, apis.versions(key)[-1]) for key in apis.api_keys()]
     marked = {(key, catalog.marked("response", key, version, "address")) for key, version in newest}
     pairs = ("host", "port")
     expected = {0: "node_endpoints", 1: "node_endpoints", 3: "brokers", 10: "coordinators", 60: "brokers"}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.wire import catalog
+from proxy.wire import apis
 from proxy.wire.catalog import Codec
 from proxy.wire.compile.layout import Struct, layout
 from proxy.wire.error_codes import is_error_code
@@ -20,9 +20,9 @@ from tests.proxy.wire.interpreter import Writer
 from tests.proxy.wire.probing import cut, found_whole, frame_of, in_pieces, probe_of, randoms
 from tests.strategies import Values, must_codec, values_of
 
-RESPONSES = [(key, version) for key in catalog.api_keys() for version in catalog.versions(key)]
+RESPONSES = [(key, version) for key in apis.api_keys() for version in apis.versions(key)]
 FIXED = [one for one in RESPONSES if isinstance(error_probe(*one), FixedProbe)]
-every_api = pytest.mark.parametrize("key", catalog.api_keys(), ids=lambda key: catalog.api_name(key) or str(key))
+every_api = pytest.mark.parametrize("key", apis.api_keys(), ids=lambda key: apis.api_name(key) or str(key))
 any_response = st.sampled_from(RESPONSES)
 
 
@@ -59,7 +59,7 @@ def same_as_decoded(codec: Codec, body: bytes, found: FoundErrors) -> None:
 
 @every_api
 def test_each_version_says_what_a_full_decode_holds_whole_and_byte_by_byte(key: int) -> None:
-    for version in catalog.versions(key):
+    for version in apis.versions(key):
         codec, probe = must_codec("response", key, version), probe_of(key, version)
         for seed in range(2):
             values = values_of(codec, seed)

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.wire import catalog
+from proxy.wire import apis, catalog
 from proxy.wire.catalog import Codec, Walk
 from proxy.wire.compile.layout import Slot, Struct, layout
 from proxy.wire.errors import Truncated, WireError
@@ -22,14 +22,14 @@ from proxy.wire.language import Field
 from tests.proxy.wire.interpreter import Reader, Writer
 from tests.strategies import KINDS, at_path, field_paths, messages, must_codec, values_of
 
-every_api = pytest.mark.parametrize("key", catalog.api_keys(), ids=lambda key: catalog.api_name(key) or str(key))
+every_api = pytest.mark.parametrize("key", apis.api_keys(), ids=lambda key: apis.api_name(key) or str(key))
 FEW, MANY = 2, 40
 FEW_BYTES, MANY_BYTES = 150, 3000
 
 
 def samples(key: int, count: int = FEW) -> Iterator[tuple[Codec, dict[str, Any]]]:
     """Each version of request and response, with `count` values each."""
-    for version in catalog.versions(key):
+    for version in apis.versions(key):
         for kind in KINDS:
             codec = must_codec(kind, key, version)
             for seed in range(count):

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from proxy.wire import catalog
+from proxy.wire import apis
 from proxy.wire.apis import MessageKind
 from proxy.wire.catalog import Codec
 from proxy.wire.compile.layout import Slot, Struct, layout
@@ -32,7 +32,7 @@ RELEASES = ("4.3.1", "4.4.0", "3.9.2", "4.0.2")
 ANOTHER_LAYOUT = {("3.9.2", "response", 87, 0), ("4.0.2", "response", 87, 0)}
 FEW, MANY = 2, 25
 
-every_api = pytest.mark.parametrize("key", catalog.api_keys(), ids=lambda key: catalog.api_name(key) or str(key))
+every_api = pytest.mark.parametrize("key", apis.api_keys(), ids=lambda key: apis.api_name(key) or str(key))
 
 
 class Case(NamedTuple):

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.wire import catalog, records
+from proxy.wire import apis, catalog, records
 from proxy.wire.budget import Budget
 from proxy.wire.keys import FETCH, JOIN_GROUP, SHARE_FETCH, SYNC_GROUP
 from proxy.wire.long_polls import LONG_POLLS, Wait, allowed_ms, waited
 
 BATCH = records.write_batch([records.Record(5, key=b"k", value=b"v"), records.Record(6)])
 END = 7
-FETCH_VERSIONS = catalog.versions(FETCH)
+FETCH_VERSIONS = apis.versions(FETCH)
 
 
 def fetched(version: int, *partitions: dict[str, Any], **top: Any) -> bytes:
@@ -72,7 +72,7 @@ def test_an_error_of_the_whole_answer_is_one() -> None:
     assert waited(fetched(12, error_code=70), FETCH, 12) is Wait.ERROR
 
 
-@pytest.mark.parametrize("version", catalog.versions(SHARE_FETCH))
+@pytest.mark.parametrize("version", apis.versions(SHARE_FETCH))
 def test_of_a_share_fetch_only_records_and_errors_are_known(version: int) -> None:
     def told(**partition: Any) -> Wait:
         frame = catalog.encode_response(SHARE_FETCH, version, 1, {"responses": [{"partitions": [partition]}]})

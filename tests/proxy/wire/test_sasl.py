@@ -12,7 +12,7 @@ from kafka.net.sasl.oauth import AbstractTokenProvider, SaslMechanismOAuth
 from kafka.net.sasl.plain import SaslMechanismPlain
 from kafka.net.sasl.scram import ScramClient
 
-from proxy.wire import catalog, sasl
+from proxy.wire import apis, catalog, sasl
 from proxy.wire.sasl import Sender, Token, TokenKind
 
 MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI", "AWS_MSK_IAM"]
@@ -231,7 +231,7 @@ def test_a_token_that_its_mechanism_does_not_have_is_opaque() -> None:
 
 
 def test_the_mechanism_stands_in_the_handshake() -> None:
-    for version in catalog.versions(sasl.SASL_HANDSHAKE):
+    for version in apis.versions(sasl.SASL_HANDSHAKE):
         frame = catalog.encode_request(sasl.SASL_HANDSHAKE, version, 7, "c", {"mechanism": "PLAIN"})
         assert sasl.handshake_mechanism(frame) == "PLAIN"
         assert sasl.handshake_mechanism(frame[:-2]) is None

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.wire import catalog, embedded
+from proxy.wire import apis, embedded
 from proxy.wire.catalog import Codec
 from proxy.wire.compile.layout import layout
 from proxy.wire.integers import Encoding
@@ -16,7 +16,7 @@ from proxy.wire.language import parse
 from proxy.wire.sizes import BEST, Sizes, reencoded, sizes
 from tests.strategies import EVERY_MESSAGE, field_paths, messages, must_codec, values_of
 
-every_api = pytest.mark.parametrize("key", catalog.api_keys(), ids=lambda key: catalog.api_name(key) or str(key))
+every_api = pytest.mark.parametrize("key", apis.api_keys(), ids=lambda key: apis.api_name(key) or str(key))
 
 
 def written(codec: Codec, values: Mapping[str, Any]) -> tuple[int, dict[str, int]]:
@@ -43,7 +43,7 @@ def agree(codec: Codec, values: Mapping[str, Any]) -> None:
 
 @every_api
 def test_the_fixed_size_is_what_every_message_has_today(key: int) -> None:
-    for version in catalog.versions(key):
+    for version in apis.versions(key):
         for kind in ("request", "response"):
             codec = must_codec(kind, key, version)
             values = values_of(codec, "sizes")
@@ -53,7 +53,7 @@ def test_the_fixed_size_is_what_every_message_has_today(key: int) -> None:
 @every_api
 def test_each_encoding_is_what_the_newest_message_takes_with_those_types(key: int) -> None:
     for kind in ("request", "response"):
-        codec = must_codec(kind, key, catalog.versions(key)[-1])
+        codec = must_codec(kind, key, apis.versions(key)[-1])
         agree(codec, values_of(codec, "sizes"))
 
 

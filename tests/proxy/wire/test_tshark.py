@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from proxy.wire import catalog
+from proxy.wire import apis, catalog
 from proxy.wire.apis import MessageKind
 from proxy.wire.headers import request_header_version
 from proxy.wire.language import Field
@@ -143,7 +143,7 @@ def exchanges() -> Iterator[Frame]:
     correlation_id = 0
     for table in (DISSECTED, REQUESTS, RESPONSES):
         for name, version in ((name, version) for name, versions in table.items() for version in versions):
-            key = catalog.api_key(name)
+            key = apis.api_key(name)
             assert key is not None
             for seed in SEEDS:
                 correlation_id += 1
@@ -218,7 +218,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Frame, dict[str
 
 def readable(frame: Frame) -> bool:
     """Whether the tables have it; of an exchange that has one readable half the other is in the file too."""
-    name = catalog.api_name(frame.key) or ""
+    name = apis.api_name(frame.key) or ""
     alone = REQUESTS if frame.kind == "request" else RESPONSES
     return any(frame.version in table.get(name, ()) for table in (DISSECTED, alone))
 

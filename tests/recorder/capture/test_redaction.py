@@ -6,7 +6,7 @@ from proxy.conversation.conversation import Conversation
 from proxy.conversation.exchange import FrameKind
 from proxy.conversation.routes import Routes
 from proxy.conversation.step import Mark
-from proxy.wire import catalog
+from proxy.wire import apis, catalog
 from proxy.wire.keys import CREATE_DELEGATION_TOKEN, DESCRIBE_CONFIGS, SASL_AUTHENTICATE
 from proxy.wire.language import Field
 from recorder.capture import redaction
@@ -56,7 +56,7 @@ def test_only_the_value_of_a_token_is_hidden_not_its_length(version: int) -> Non
     assert hidden(mark, frame) == [b"v=proof"]
 
 
-@pytest.mark.parametrize("version", catalog.versions(CREATE_DELEGATION_TOKEN))
+@pytest.mark.parametrize("version", apis.versions(CREATE_DELEGATION_TOKEN))
 def test_every_secret_of_a_message_is_hidden(version: int) -> None:
     mark, frame = response_mark(CREATE_DELEGATION_TOKEN, version, {"token_id": "tökén", "hmac": b"hhhh"})
     assert b"hhhh" in hidden(mark, frame)
@@ -102,7 +102,7 @@ def test_an_opaque_frame_of_an_api_with_secrets_is_always_hidden() -> None:
     assert redaction.rule(opaque_mark(before_login=False, key=SASL_AUTHENTICATE)) == Rule(12)
 
 
-@pytest.mark.parametrize("version", catalog.versions(SASL_AUTHENTICATE))
+@pytest.mark.parametrize("version", apis.versions(SASL_AUTHENTICATE))
 def test_a_message_that_may_quote_a_secret_is_hidden(version: int) -> None:
     values: dict[str, object] = {"error_message": "not 'secret'", "auth_bytes": b"proof"}
     assert hidden(*response_mark(SASL_AUTHENTICATE, version, values)) == [b"not 'secret'", b"proof"]
@@ -130,8 +130,8 @@ def texts(fields: tuple[Field, ...], version: int, above: str = "") -> set[str]:
 
 def test_whatever_an_answer_may_quote_of_a_request_with_secrets_is_hidden() -> None:
     kept = set()
-    for key in catalog.api_keys():
-        for version in catalog.versions(key):
+    for key in apis.api_keys():
+        for version in apis.versions(key):
             if catalog.secrets("request", key, version):
                 answer = must_codec("response", key, version).message
                 told = texts(answer.fields, version) - set(catalog.secrets("response", key, version))

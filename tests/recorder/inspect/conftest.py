@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from proxy.wire import catalog
+from proxy.wire import apis, catalog
 from proxy.wire.keys import DESCRIBE_CONFIGS, FETCH, METADATA, PRODUCE, SASL_AUTHENTICATE
 from recorder.capture.frames import events_schema, frames_schema
 
@@ -44,7 +44,7 @@ def response(second: float, connection: int, sequence: int, key: int, version: i
 
 
 def _api(key: int, version: int) -> Row:
-    return {"api_key": key, "api": catalog.api_name(key), "api_version": version}
+    return {"api_key": key, "api": apis.api_name(key), "api_version": version}
 
 
 def masked(row: Row, secret: bytes) -> Row:

@@ -1,13 +1,13 @@
 """Why frames are masked."""
 
-from proxy.wire import catalog
+from proxy.wire import apis, catalog
 from recorder.inspect.masked import BY_API, LOGINS, UNREADABLE, why
 
 
 def test_every_api_with_secrets_says_what_they_are_and_no_other_does() -> None:
     with_secrets = {
-        catalog.api_name(key)
-        for key in catalog.api_keys()
+        apis.api_name(key)
+        for key in apis.api_keys()
         if catalog.may_hold_secrets("request", key) or catalog.may_hold_secrets("response", key)
     }
     assert BY_API.keys() == with_secrets

@@ -20,7 +20,7 @@ from proxy.net.brokers.discovery import (
 from proxy.net.sockets.streams import PeerLost, Stream, dial
 from proxy.rewrite.api_versions import reduce
 from proxy.schema.addresses import Address
-from proxy.wire import catalog
+from proxy.wire import apis, catalog
 from proxy.wire.framing import framed
 from proxy.wire.keys import API_VERSIONS, METADATA
 from tests.proxy.net.cluster import Broker
@@ -69,7 +69,7 @@ async def test_it_is_asked_for_no_topics_and_to_create_none(nursery):
 async def test_it_is_asked_in_the_newest_version_that_both_know(newest, nursery):
     broker = Broker(NODES, newest_metadata=newest)
     assert (await asked(await broker.start(nursery))).nodes == NODES
-    assert broker.asked[1] == (METADATA, min(newest, catalog.versions(METADATA)[-1]))
+    assert broker.asked[1] == (METADATA, min(newest, apis.versions(METADATA)[-1]))
     nursery.cancel_scope.cancel()
 
 

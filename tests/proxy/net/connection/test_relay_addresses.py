@@ -12,7 +12,7 @@ from proxy.conversation import Cause, Direction
 from proxy.mapping.nodes import Node
 from proxy.rewrite import api_versions
 from proxy.schema.addresses import Address
-from proxy.wire import catalog
+from proxy.wire import apis, catalog
 from proxy.wire.framing import framed
 from proxy.wire.keys import API_VERSIONS, FETCH, METADATA, PRODUCE
 from tests.proxy.conversation import script
@@ -80,7 +80,7 @@ async def test_api_versions_is_reduced_to_what_can_be_passed_on():
         await talk.broker.hear_frame()
         await talk.broker.say(answer(API_VERSIONS, 3, offers))
         (offer,) = read(API_VERSIONS, 3, await talk.client.hear_frame())["api_keys"]
-    assert offer["max_version"] == catalog.versions(METADATA)[-1]
+    assert offer["max_version"] == apis.versions(METADATA)[-1]
 
 
 @pytest.mark.parametrize(("hide", "told"), [(False, [METADATA, script.VENDOR]), (True, [METADATA])])

@@ -14,7 +14,7 @@ from trio.testing import wait_all_tasks_blocked
 from proxy.conversation import Cause, Direction
 from proxy.net.sockets.streams import PeerLost, Stream
 from proxy.units import MIB
-from proxy.wire import catalog
+from proxy.wire import apis
 from proxy.wire.framing import framed
 from proxy.wire.keys import DESCRIBE_CLUSTER, FETCH, FIND_COORDINATOR, METADATA, PRODUCE
 from tests.proxy.conversation.script import produce, request, response
@@ -364,7 +364,7 @@ async def test_an_answer_that_nobody_asked_for_ends_the_connection(asked):
 
 @pytest.mark.parametrize("key", [METADATA, FETCH, PRODUCE, FIND_COORDINATOR, DESCRIBE_CLUSTER])
 async def test_a_version_that_cannot_be_rewritten_is_refused_once_the_rest_is_answered(key):
-    newer = request(key, catalog.versions(key)[-1] + 1, 2, bytes(20))
+    newer = request(key, apis.versions(key)[-1] + 1, 2, bytes(20))
     async with relaying() as talk:
         await talk.client.say(ping(1), newer, ping(3))
         await talk.broker.hears(ping(1))

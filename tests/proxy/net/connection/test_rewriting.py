@@ -15,7 +15,7 @@ from proxy.net.connection.rewriting import HeldRewriter, Replacement, TooLarge, 
 from proxy.net.limits.held_bytes import SMALL, HeldBytes, Share
 from proxy.net.state.file import SavedState
 from proxy.schema.addresses import Address
-from proxy.wire import catalog
+from proxy.wire import apis
 from proxy.wire.errors import WireError
 from proxy.wire.framing import api_word, framed
 from proxy.wire.keys import API_VERSIONS, FETCH, METADATA
@@ -227,4 +227,4 @@ async def test_api_versions_is_reduced(nodes, share):
     frame = framed(response(API_VERSIONS, 3, offers))
     out = await feed(rewriter(exchange(API_VERSIONS, 3, frame), nodes, share, LIMIT), cut(frame, 3))
     (offer,) = read(API_VERSIONS, 3, out[4:])["api_keys"]
-    assert offer["max_version"] == catalog.versions(METADATA)[-1]
+    assert offer["max_version"] == apis.versions(METADATA)[-1]

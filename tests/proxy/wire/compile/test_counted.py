@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.wire import catalog
+from proxy.wire import apis, catalog
 from proxy.wire.budget import Budget
 from proxy.wire.catalog import Codec
 from proxy.wire.compile import costs
@@ -23,7 +23,7 @@ from proxy.wire.primitives import uvarint
 from tests.strategies import EVERY_MESSAGE, extremes, field_paths, messages, must_codec, values_of
 
 METADATA = must_codec("response", 3, 12)
-every_api = pytest.mark.parametrize("key", catalog.api_keys(), ids=lambda key: catalog.api_name(key) or str(key))
+every_api = pytest.mark.parametrize("key", apis.api_keys(), ids=lambda key: apis.api_name(key) or str(key))
 
 
 def tagged_names(struct: Struct, within: bool = False) -> Iterator[str]:
@@ -208,7 +208,7 @@ MANY = 400
 def test_values_take_no_more_than_is_paid_for_them(key: int) -> None:
     """Of the newest version: every array full of the smallest elements."""
     for kind in ("request", "response"):
-        found = catalog.codec(kind, key, catalog.versions(key)[-1])
+        found = catalog.codec(kind, key, apis.versions(key)[-1])
         for path in _paths_of_arrays(found) if found else ():
             data = found.encode(_full(layout(found.message, found.version), path.split(".")))
             price = spent(found, data)

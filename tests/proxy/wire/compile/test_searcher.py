@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from proxy.wire import catalog
+from proxy.wire import apis, catalog
 from proxy.wire.apis import MessageKind
 from proxy.wire.compile.searcher import FLAG, NAME, SECRET, SENSITIVE
 from proxy.wire.errors import Malformed, Truncated, WireError
@@ -24,11 +24,11 @@ WITH_SECRETS = [message for message in EVERY_MESSAGE if catalog.secrets(*message
 
 
 def spelled(message: Message) -> str:
-    return f"{catalog.api_name(message[1])}-{message[0]}-{message[2]}"
+    return f"{apis.api_name(message[1])}-{message[0]}-{message[2]}"
 
 
 with_secrets = pytest.mark.parametrize("message", WITH_SECRETS, ids=spelled)
-WITH_TAGS = [message for message in WITH_SECRETS if catalog.is_flexible(*message[1:])]
+WITH_TAGS = [message for message in WITH_SECRETS if apis.is_flexible(*message[1:])]
 with_tags = pytest.mark.parametrize("message", WITH_TAGS, ids=spelled)
 
 
@@ -177,7 +177,7 @@ def configs(*settings: tuple[Any, ...]) -> list[dict[str, Any]]:
 PLAIN, PASSWORD, VENDORS = "cleanup.policy", "ssl.key.password", "confluent.license"
 
 
-@pytest.mark.parametrize("version", catalog.versions(ALTER_CONFIGS))
+@pytest.mark.parametrize("version", apis.versions(ALTER_CONFIGS))
 def test_of_a_request_settings_that_are_known_to_be_plain_stay(version: int) -> None:
     settings = configs((PLAIN, "compact"), (PASSWORD, "p"), (VENDORS, "v"), ("", "n"), (PLAIN.upper(), "u"))
     values = {"resources": [{"resource_type": 2, "resource_name": "t", "configs": settings}]}
@@ -193,7 +193,7 @@ def test_of_an_answer_settings_that_kafka_and_the_broker_call_plain_stay(version
     assert hidden(("response", CREATE_TOPICS, version), values) == [b"no a", b"a", b"b", b"c"]
 
 
-@pytest.mark.parametrize("version", catalog.versions(DESCRIBE_CONFIGS))
+@pytest.mark.parametrize("version", apis.versions(DESCRIBE_CONFIGS))
 def test_synonyms_are_as_sensitive_as_what_they_are_synonyms_of(version: int) -> None:
     (plain, sensitive) = configs((PLAIN, "stays", False), (PLAIN, "a", True))
     for one, value in ((plain, "stays"), (sensitive, "b")):
