@@ -1,4 +1,4 @@
-"""The ports and the files that clusters want for themselves, and who wants what another one has."""
+"""The ports and state files that clusters claim, and the clashes between their claims."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from proxy.schema.faults import Fault
 from proxy.schema.flags import MAIN
 from proxy.wire.dialects import Dialect
 
-# clusters that are named to one which wants what is theirs: where all want the same, it would be all of them to each
+# the most clashes reported for one cluster: if all clusters claimed the same ports, each would be named to each
 MOST_CLASHES = 5
 
 
@@ -38,11 +38,11 @@ class Demand(NamedTuple):
 
     @property
     def last_port(self) -> int:
-        """The last port of what it demands last."""
+        """The last port of the last place."""
         return self.places[-1].ports[-1]
 
 
-# the fields of a cluster that say what it demands, and what holds without
+# the fields of a cluster that decide its demand, with their defaults
 _DEMANDING: Mapping[str, Any] = {
     "listen": None,
     "nodes": {},
@@ -74,7 +74,7 @@ def demand(name: str, fields: Mapping[str, Any], unknown: Container[str] = ()) -
 
 
 def wrong_demands(demands: Iterable[Demand]) -> Iterator[Fault]:
-    """No two clusters may want the same port, whatever nodes they turn out to have; nor the same state file."""
+    """A fault for each pair of clusters that claim the same port, for present or future nodes, or the same state file."""
     ground, states = Ground(), dict[Path, str]()
     for one in demands:
         for other in ground.take(one)[:MOST_CLASHES]:
@@ -88,7 +88,7 @@ def wrong_demands(demands: Iterable[Demand]) -> Iterator[Fault]:
 
 
 class Ground:
-    """Ports that are taken, and by whom."""
+    """The ports that are taken, with their owners."""
 
     def __init__(self) -> None:
         self._of_hosts: dict[str, _Ports] = {}

@@ -80,11 +80,8 @@ def _field(field: Any, value: Any) -> Any:
     if field.enum_type is not None:
         names = field.enum_type.values_by_number
         return names[value].name if value in names else value
-    return [_value(field, one) for one in value] if _is_repeated(value) else _value(field, value)
-
-
-def _is_repeated(value: Any) -> bool:
-    return hasattr(value, "extend")
+    is_repeated = hasattr(value, "extend")
+    return [_value(field, one) for one in value] if is_repeated else _value(field, value)
 
 
 def _value(field: Any, value: Any) -> Any:

@@ -23,7 +23,7 @@ DICTIONARY_BYTES = (0, 1, 2, 4)
 CONTENT_SIZE_BYTES = (0, 2, 4, 8)
 RLE, RESERVED = 1, 3
 BLOCK_HEAD = 3
-# Kafka's default
+# Kafka's default level
 LEVEL = 3
 
 
