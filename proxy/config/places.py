@@ -74,7 +74,7 @@ def demand(name: str, fields: Mapping[str, Any], unknown: Container[str] = ()) -
 
 
 def wrong_demands(demands: Iterable[Demand]) -> Iterator[Fault]:
-    """A fault for each pair of clusters that claim the same port, for present or future nodes, or the same state file."""
+    """A fault for each pair of clusters that claim the same state file, or the same port for any of their nodes."""
     ground, states = Ground(), dict[Path, str]()
     for one in demands:
         for other in ground.take(one)[:MOST_CLASHES]:

@@ -24,7 +24,7 @@ from proxy.net.sockets.proxy_protocol import Route, header
 from proxy.rewrite import api_versions
 from proxy.schema.addresses import NETWORKS, Address
 from proxy.schema.errors import BadSetting
-from proxy.wire import apis, catalog
+from proxy.wire import apis
 from proxy.wire.framing import api_word, framed
 from proxy.wire.keys import HEARTBEAT, METADATA, SASL_HANDSHAKE
 from tests.proxy.conversation.script import produce, request, response
