@@ -18,7 +18,8 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from proxy.wire.dialects import Dialect
 from proxy.wire.error_paths import Unread, apis_with_errors
-from recorder.analysis import columns as c
+from recorder.analysis import columns as t
+from recorder.capture import frames as c
 from recorder.capture.frames import CUT
 from recorder.capture.reading import Reading, read, unread_wait
 
@@ -67,10 +68,10 @@ def _decode(batches: Iterable[Any]) -> Iterator[Any]:
 
     for batch in batches:
         readings = [_read(row) for row in _rows(batch)]
-        keys = [batch.column(name) for name in c.KEYS]
+        keys = [batch.column(name) for name in t.KEYS]
         codes = pa.array([None if one.unread else one.codes for one in readings], pa.list_(pa.int16()))
         words = [pa.array([one[at] for one in readings], pa.string()) for at in (1, 2)]
-        yield pa.RecordBatch.from_arrays([*keys, codes, *words], [*c.KEYS, c.ERROR_CODES, c.UNREAD, c.WAIT])
+        yield pa.RecordBatch.from_arrays([*keys, codes, *words], [*t.KEYS, t.ERROR_CODES, t.UNREAD, t.WAIT])
 
 
 def _rows(batch: Any) -> Iterable[BodyRow]:

@@ -1,46 +1,12 @@
-"""The names of the columns that the analysis reads and makes, in one place.
+"""The columns that only the tables of the analysis have; those of the capture are `recorder.capture.frames`.
 
-Read as `from recorder.analysis import columns as c`. Those of the capture's `frames` are taken over from there; the
-others exist only in the tables made of them.
+Read as `from recorder.analysis import columns as t`, and `from recorder.capture import frames as c`.
 """
 
 from __future__ import annotations
 
 from proxy.wire.long_polls import Wait
-from recorder.capture.frames import (
-    API,
-    API_KEY,
-    API_VERSION,
-    AT,
-    AWAITS,
-    BYTES,
-    CAUSE,
-    CLIENT,
-    CLIENT_ID,
-    CLUSTER,
-    CONNECTION,
-    CORRELATION_ID,
-    DETAIL,
-    DIALECT,
-    EXCHANGE,
-    FRAME,
-    FRAMES,
-    KIND,
-    LATENCY_NS,
-    LISTENER,
-    MADE_BY,
-    MASKED,
-    NODE,
-    NOTE,
-    PRINCIPAL,
-    QUEUED_NS,
-    REQUEST_SIZE,
-    SEQUENCE,
-    SESSION,
-    SIZE,
-    STORED,
-    TRANSFER_NS,
-)
+from recorder.capture.frames import CONNECTION, EXCHANGE, SESSION
 
 # What joins a request to its response.
 KEYS = [SESSION, CONNECTION, EXCHANGE]
@@ -77,65 +43,3 @@ READ = "read"
 # Of the tables of what is missing.
 GAPS = "gaps"
 CONNECTIONS = "connections"
-
-__all__ = [
-    "ANSWERED_AT",
-    "API",
-    "API_KEY",
-    "API_VERSION",
-    "AT",
-    "AWAITS",
-    "BYTES",
-    "CAUSE",
-    "CLIENT",
-    "CLIENT_ID",
-    "CLUSTER",
-    "CONNECTION",
-    "CONNECTIONS",
-    "CORRELATION_ID",
-    "COUNT",
-    "DETAIL",
-    "DIALECT",
-    "ERROR",
-    "ERRORS",
-    "ERROR_CODE",
-    "ERROR_CODES",
-    "EXCHANGE",
-    "EXCHANGES",
-    "FRAME",
-    "FRAMES",
-    "GAPS",
-    "INCLUDES_WAIT",
-    "KEYS",
-    "KIND",
-    "LATENCY_NS",
-    "LISTENER",
-    "MADE_BY",
-    "MASKED",
-    "NODE",
-    "NOTE",
-    "OUTCOME",
-    "P50_MS",
-    "P95_MS",
-    "P99_MS",
-    "PRINCIPAL",
-    "QUEUED_NS",
-    "READ",
-    "REQUESTS",
-    "REQUEST_BYTES",
-    "REQUEST_SIZE",
-    "RESPONSES",
-    "RESPONSE_BYTES",
-    "RESPONSE_SIZE",
-    "RETRIABLE",
-    "SEQUENCE",
-    "SESSION",
-    "SIZE",
-    "STORED",
-    "TRANSFER_NS",
-    "UNANSWERED",
-    "UNREAD",
-    "WAIT",
-    "WAITING",
-    "WINDOW_START",
-]

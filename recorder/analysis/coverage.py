@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from proxy.wire.error_paths import Unread
-from recorder.analysis import columns as c
+from recorder.analysis import columns as t
 from recorder.analysis.groups import by_api
 
 
@@ -15,9 +15,9 @@ def coverage_by_api(exchanges: DataFrame) -> DataFrame:
 
     Needs API, API_KEY, ANSWERED_AT and UNREAD.
     """
-    answered = exchanges.filter(F.col(c.ANSWERED_AT).isNotNull())
+    answered = exchanges.filter(F.col(t.ANSWERED_AT).isNotNull())
     return answered.groupBy(*by_api(None)).agg(
-        F.count("*").alias(c.RESPONSES),
-        F.count_if(F.col(c.UNREAD).isNull()).alias(c.READ),
-        *(F.count_if(F.col(c.UNREAD) == why.value).alias(why.value) for why in Unread),
+        F.count("*").alias(t.RESPONSES),
+        F.count_if(F.col(t.UNREAD).isNull()).alias(t.READ),
+        *(F.count_if(F.col(t.UNREAD) == why.value).alias(why.value) for why in Unread),
     )

@@ -8,8 +8,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from proxy.wire.error_codes import ERRORS
-from recorder.analysis import columns as c
+from recorder.analysis import columns as t
 from recorder.analysis.groups import by_api
+from recorder.capture import frames as c
 
 
 def errors_by_api(exchanges: DataFrame, *, window: str | None = None) -> DataFrame:
@@ -20,19 +21,19 @@ def errors_by_api(exchanges: DataFrame, *, window: str | None = None) -> DataFra
     Needs API, API_KEY, AT and ERROR_CODES.
     """
     groups = by_api(window)
-    each = exchanges.select(*groups, c.ERROR_CODES, F.explode(F.array_distinct(c.ERROR_CODES)).alias(c.ERROR_CODE))
-    keys = [name for name in (c.WINDOW_START, c.API) if name in each.columns] + [c.ERROR_CODE]
-    counted = each.groupBy(*keys).agg(F.sum(_occurrences()).alias(c.COUNT), F.count("*").alias(c.EXCHANGES))
+    each = exchanges.select(*groups, t.ERROR_CODES, F.explode(F.array_distinct(t.ERROR_CODES)).alias(t.ERROR_CODE))
+    keys = [name for name in (t.WINDOW_START, c.API) if name in each.columns] + [t.ERROR_CODE]
+    counted = each.groupBy(*keys).agg(F.sum(_occurrences()).alias(t.COUNT), F.count("*").alias(t.EXCHANGES))
     name, retriable = _looked_up()
-    return counted.select(*keys, name.alias(c.ERROR), retriable.alias(c.RETRIABLE), c.COUNT, c.EXCHANGES)
+    return counted.select(*keys, name.alias(t.ERROR), retriable.alias(t.RETRIABLE), t.COUNT, t.EXCHANGES)
 
 
 def _occurrences() -> Column:
-    return F.size(F.filter(c.ERROR_CODES, lambda code: code == F.col(c.ERROR_CODE)))
+    return F.size(F.filter(t.ERROR_CODES, lambda code: code == F.col(t.ERROR_CODE)))
 
 
 def _looked_up() -> tuple[Column, Column]:
-    code = F.col(c.ERROR_CODE).cast("int")
+    code = F.col(t.ERROR_CODE).cast("int")
     names = F.create_map(*map(F.lit, chain.from_iterable((entry.code, entry.name) for entry in ERRORS.values())))
     retriable = F.array(*(F.lit(entry.code) for entry in ERRORS.values() if entry.retriable))
     unknown = F.concat(F.lit("ERROR_"), code.cast("string"))

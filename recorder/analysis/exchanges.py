@@ -13,8 +13,9 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 from proxy.wire.dialects import Dialect
 from proxy.wire.error_paths import Unread
 from proxy.wire.long_polls import LONG_POLLS, Wait
-from recorder.analysis import columns as c
+from recorder.analysis import columns as t
 from recorder.analysis.answers import LARGEST_BODY, answers
+from recorder.capture import frames as c
 from recorder.capture.outcome import Outcome
 
 _SHARED = [
@@ -40,34 +41,34 @@ def exchanges(frames: DataFrame, *, decode: bool = True, largest: int = LARGEST_
     last byte of the request arrived, or of the response where the request was lost. Needs the columns of the capture.
     """
     framed = frames.filter(F.col(c.EXCHANGE).isNotNull())
-    responses = _read(framed, largest) if decode else _responses(framed).withColumn(c.WAIT, _unread_wait())
-    joined = _requests(framed).join(responses, c.KEYS, "full_outer")
+    responses = _read(framed, largest) if decode else _responses(framed).withColumn(t.WAIT, _unread_wait())
+    joined = _requests(framed).join(responses, t.KEYS, "full_outer")
     return joined.select(
-        *c.KEYS,
+        *t.KEYS,
         *(F.coalesce(F.col(f"request_{name}"), F.col(f"response_{name}")).alias(name) for name in _SHARED),
-        F.col(f"response_{c.AT}").alias(c.ANSWERED_AT),
+        F.col(f"response_{c.AT}").alias(t.ANSWERED_AT),
         F.coalesce(c.REQUEST_SIZE, f"told_{c.REQUEST_SIZE}").alias(c.REQUEST_SIZE),
-        c.RESPONSE_SIZE,
+        t.RESPONSE_SIZE,
         c.LATENCY_NS,
         c.QUEUED_NS,
         c.TRANSFER_NS,
-        c.WAIT,
-        *([c.ERROR_CODES, c.UNREAD] if decode else []),
-        _outcome().alias(c.OUTCOME),
+        t.WAIT,
+        *([t.ERROR_CODES, t.UNREAD] if decode else []),
+        _outcome().alias(t.OUTCOME),
     )
 
 
 def _requests(framed: DataFrame) -> DataFrame:
     return framed.filter(F.col(c.KIND) == "request").select(
-        *c.KEYS, *_named("request"), F.col(c.SIZE).alias(c.REQUEST_SIZE), c.AWAITS
+        *t.KEYS, *_named("request"), F.col(c.SIZE).alias(c.REQUEST_SIZE), c.AWAITS
     )
 
 
 def _responses(framed: DataFrame) -> DataFrame:
     return framed.filter(F.col(c.KIND) == "response").select(
-        *c.KEYS,
+        *t.KEYS,
         *_named("response"),
-        F.col(c.SIZE).alias(c.RESPONSE_SIZE),
+        F.col(c.SIZE).alias(t.RESPONSE_SIZE),
         F.col(c.REQUEST_SIZE).alias(f"told_{c.REQUEST_SIZE}"),
         c.STORED,
         c.DIALECT,
@@ -81,22 +82,22 @@ def _responses(framed: DataFrame) -> DataFrame:
 def _read(framed: DataFrame, largest: int) -> DataFrame:
     """Responses with what their bodies tell, or why they tell nothing."""
     told = answers(framed, largest=largest)
-    names = [c.ERROR_CODES, c.UNREAD, c.WAIT]
+    names = [t.ERROR_CODES, t.UNREAD, t.WAIT]
     joined = _responses(framed).join(
-        told.select(*c.KEYS, *(F.col(name).alias(f"told_{name}") for name in names)), c.KEYS, "left"
+        told.select(*t.KEYS, *(F.col(name).alias(f"told_{name}") for name in names)), t.KEYS, "left"
     )
-    codes = F.col(f"told_{c.ERROR_CODES}")
-    unread = F.when(codes.isNull(), F.coalesce(F.col(f"told_{c.UNREAD}"), _not_looked_at(largest)))
+    codes = F.col(f"told_{t.ERROR_CODES}")
+    unread = F.when(codes.isNull(), F.coalesce(F.col(f"told_{t.UNREAD}"), _not_looked_at(largest)))
     return joined.withColumns(
-        {c.ERROR_CODES: codes, c.UNREAD: unread, c.WAIT: F.coalesce(F.col(f"told_{c.WAIT}"), _unread_wait())}
+        {t.ERROR_CODES: codes, t.UNREAD: unread, t.WAIT: F.coalesce(F.col(f"told_{t.WAIT}"), _unread_wait())}
     )
 
 
 def _not_looked_at(largest: int) -> Column:
     """Why a response's body was not read at all."""
     return (
-        F.when(F.col(c.STORED) < F.col(c.RESPONSE_SIZE), Unread.OMITTED.value)
-        .when(F.col(c.RESPONSE_SIZE) > largest, Unread.TOO_LARGE.value)
+        F.when(F.col(c.STORED) < F.col(t.RESPONSE_SIZE), Unread.OMITTED.value)
+        .when(F.col(t.RESPONSE_SIZE) > largest, Unread.TOO_LARGE.value)
         .otherwise(Unread.UNKNOWN_VERSION.value)
     )
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
-from recorder.analysis import columns as c
+from recorder.analysis import columns as t
+from recorder.capture import frames as c
 
 # with a day to spare at either end, for any zone
 _CALENDAR = ("0001-01-02", "9999-12-30")
@@ -22,4 +23,4 @@ def by_api(window: str | None) -> list[Column]:
         return [api]
     start = F.window(c.AT, window)["start"]
     known = start.between(*(F.lit(end).cast("timestamp") for end in _CALENDAR))
-    return [F.when(known, start).alias(c.WINDOW_START), api]
+    return [F.when(known, start).alias(t.WINDOW_START), api]

@@ -11,13 +11,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from proxy.wire.long_polls import Wait
-from recorder.analysis import columns as c
+from recorder.analysis import columns as t
 from recorder.analysis.groups import by_api
+from recorder.capture import frames as c
 from recorder.capture.outcome import Outcome
 
 ACCURACY = 10_000
 _WAITS = [wait.value for wait in Wait if not wait.is_work and wait is not Wait.INCLUDES_WAIT]
-_PERCENTILES = {c.P50_MS: 0.50, c.P95_MS: 0.95, c.P99_MS: 0.99}
+_PERCENTILES = {t.P50_MS: 0.50, t.P95_MS: 0.95, t.P99_MS: 0.99}
 
 
 def latency_by_api(exchanges: DataFrame, *, window: str | None = None) -> DataFrame:
@@ -29,20 +30,20 @@ def latency_by_api(exchanges: DataFrame, *, window: str | None = None) -> DataFr
     error code. Needs OUTCOME, API, API_KEY, AT, WAIT, the sizes, LATENCY_NS and ERROR_CODES.
     """
     # what was lost is counted among what is missing, though a response may say how large its request was
-    is_there = F.col(c.OUTCOME) != Outcome.REQUEST_LOST.value
-    return exchanges.groupBy(*by_api(window), _wait().alias(c.WAIT)).agg(
-        F.count_if(is_there).alias(c.REQUESTS),
-        F.count(c.ANSWERED_AT).alias(c.RESPONSES),
-        F.count_if(F.col(c.OUTCOME) == Outcome.UNANSWERED.value).alias(c.UNANSWERED),
-        F.count_if(F.size(c.ERROR_CODES) > 0).alias(c.ERRORS),
-        F.coalesce(F.sum(F.when(is_there, F.col(c.REQUEST_SIZE))), F.lit(0)).alias(c.REQUEST_BYTES),
-        F.coalesce(F.sum(c.RESPONSE_SIZE), F.lit(0)).alias(c.RESPONSE_BYTES),
+    is_there = F.col(t.OUTCOME) != Outcome.REQUEST_LOST.value
+    return exchanges.groupBy(*by_api(window), _wait().alias(t.WAIT)).agg(
+        F.count_if(is_there).alias(t.REQUESTS),
+        F.count(t.ANSWERED_AT).alias(t.RESPONSES),
+        F.count_if(F.col(t.OUTCOME) == Outcome.UNANSWERED.value).alias(t.UNANSWERED),
+        F.count_if(F.size(t.ERROR_CODES) > 0).alias(t.ERRORS),
+        F.coalesce(F.sum(F.when(is_there, F.col(c.REQUEST_SIZE))), F.lit(0)).alias(t.REQUEST_BYTES),
+        F.coalesce(F.sum(t.RESPONSE_SIZE), F.lit(0)).alias(t.RESPONSE_BYTES),
         *(_percentile_ms(share).alias(name) for name, share in _PERCENTILES.items()),
     )
 
 
 def _wait() -> Column:
-    return F.when(F.col(c.WAIT).isin(*_WAITS), c.WAITING).when(F.col(c.WAIT) == c.INCLUDES_WAIT, c.INCLUDES_WAIT)
+    return F.when(F.col(t.WAIT).isin(*_WAITS), t.WAITING).when(F.col(t.WAIT) == t.INCLUDES_WAIT, t.INCLUDES_WAIT)
 
 
 def _percentile_ms(share: float) -> Column:

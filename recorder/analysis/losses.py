@@ -9,7 +9,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
-from recorder.analysis import columns as c
+from recorder.analysis import columns as t
+from recorder.capture import frames as c
 from recorder.capture.frames import EVENT_CLOSED, EVENT_GAP, EVENT_SESSION, MOST_COUNTED
 from recorder.capture.outcome import DIED
 
@@ -29,8 +30,8 @@ def gaps_by_cause(events: DataFrame) -> DataFrame:
         _gaps(events)
         .groupBy(c.CAUSE)
         .agg(
-            F.count("*").alias(c.GAPS),
-            *(_sum(_counted(name)).alias(name) for name in (c.CONNECTIONS, c.FRAMES, c.BYTES)),
+            F.count("*").alias(t.GAPS),
+            *(_sum(_counted(name)).alias(name) for name in (t.CONNECTIONS, c.FRAMES, c.BYTES)),
         )
     )
 

@@ -9,13 +9,14 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
-from recorder.analysis import columns as c
+from recorder.analysis import columns as t
 from recorder.analysis import losses
 from recorder.analysis.coverage import coverage_by_api
 from recorder.analysis.errors import errors_by_api
 from recorder.analysis.exchanges import exchanges
 from recorder.analysis.frames import Files, events, frames
 from recorder.analysis.latency import latency_by_api
+from recorder.capture import frames as c
 from recorder.missing import Gaps, LostOfApi, Missing
 
 Rows = list[dict[str, Any]]
@@ -84,9 +85,9 @@ def _missing(captured: DataFrame, told: DataFrame, output: Output | None) -> Mis
 
 def _ordered(table: DataFrame) -> DataFrame:
     """A table of one partition in a reader's order: by window, the busiest or the most frequent first."""
-    busiest = next(name for name in (c.REQUESTS, c.COUNT, c.RESPONSES, c.FRAMES) if name in table.columns)
-    order = [F.col(name) for name in (c.WINDOW_START,) if name in table.columns]
-    order += [F.desc(busiest), *(F.col(name) for name in (c.CAUSE, c.API, c.ERROR_CODE) if name in table.columns)]
+    busiest = next(name for name in (t.REQUESTS, t.COUNT, t.RESPONSES, c.FRAMES) if name in table.columns)
+    order = [F.col(name) for name in (t.WINDOW_START,) if name in table.columns]
+    order += [F.desc(busiest), *(F.col(name) for name in (c.CAUSE, c.API, t.ERROR_CODE) if name in table.columns)]
     return table.sortWithinPartitions(*order)
 
 

@@ -11,12 +11,13 @@ from rich.table import Table
 from rich.text import Text
 
 from proxy.wire.error_paths import Unread
-from recorder.analysis import columns as c
+from recorder.analysis import columns as t
+from recorder.capture import frames as c
 from recorder.terminal import Cell, Column, cell, count, fitted, milliseconds, size
 
 Rows = Sequence[Any]
 # what stands behind an API whose latencies are not the broker's work alone
-_WAITS = {c.WAITING: ", waiting", c.INCLUDES_WAIT: ", waits included"}
+_WAITS = {t.WAITING: ", waiting", t.INCLUDES_WAIT: ", waits included"}
 # Where there is no room: bytes go first, then what is nearly always empty, then the percentiles but one.
 _LATENCY = (
     Column("API"),
@@ -45,20 +46,20 @@ def latency_table(rows: Rows, width: int) -> Table:
     clock = _clock(rows)
     of_api = Counter[tuple[str, str]]()
     for row in rows:
-        of_api[_window(row), row[c.API]] += row[c.REQUESTS]
+        of_api[_window(row), row[c.API]] += row[t.REQUESTS]
 
     def order(row: Any) -> tuple[Any, ...]:
-        return _window(row), -of_api[_window(row), row[c.API]], row[c.API], row[c.WAIT] or ""
+        return _window(row), -of_api[_window(row), row[c.API]], row[c.API], row[t.WAIT] or ""
 
     told = [
         [
             *_start(row, clock),
-            count(row[c.REQUESTS]),
-            _unless_zero(row[c.UNANSWERED]),
-            _unless_zero(row[c.ERRORS], "bold red"),
-            size(row[c.REQUEST_BYTES]),
-            size(row[c.RESPONSE_BYTES]),
-            *(milliseconds(row[name]) for name in (c.P50_MS, c.P95_MS, c.P99_MS)),
+            count(row[t.REQUESTS]),
+            _unless_zero(row[t.UNANSWERED]),
+            _unless_zero(row[t.ERRORS], "bold red"),
+            size(row[t.REQUEST_BYTES]),
+            size(row[t.RESPONSE_BYTES]),
+            *(milliseconds(row[name]) for name in (t.P50_MS, t.P95_MS, t.P99_MS)),
         ]
         for row in sorted(rows, key=order)
     ]
@@ -70,33 +71,33 @@ def errors_table(rows: Rows, width: int) -> Table:
     clock = _clock(rows)
     told = [
         [
-            *(*_start(row, clock), row[c.ERROR], str(row[c.ERROR_CODE]), "yes" if row[c.RETRIABLE] else "no"),
-            *(count(row[c.COUNT]), count(row[c.EXCHANGES])),
+            *(*_start(row, clock), row[t.ERROR], str(row[t.ERROR_CODE]), "yes" if row[t.RETRIABLE] else "no"),
+            *(count(row[t.COUNT]), count(row[t.EXCHANGES])),
         ]
-        for row in sorted(rows, key=lambda row: (_window(row), -row[c.COUNT], row[c.API], row[c.ERROR_CODE]))
+        for row in sorted(rows, key=lambda row: (_window(row), -row[t.COUNT], row[c.API], row[t.ERROR_CODE]))
     ]
     return _table("Errors by API", rows, _ERRORS, told, width)
 
 
 def coverage(rows: Rows, width: int) -> Iterator[RenderableType]:
     """Rows of `coverage_by_api`: which share of the responses could be read, and why the others could not."""
-    responses, read = (sum(row[name] for row in rows) for name in (c.RESPONSES, c.READ))
+    responses, read = (sum(row[name] for row in rows) for name in (t.RESPONSES, t.READ))
     if responses == read:
         yield Text(f"Errors are known of all {count(responses, 'response')}.")
         return
     share = f"{100 * read / responses:.1f}".rstrip("0").rstrip(".")
     yield Text(f"Errors are known of {count(read)} of {count(responses, 'response')} ({share} %).", style="bold")
     told = [
-        [row[c.API], count(row[c.RESPONSES]), count(row[c.READ]), _reasons(row)]
-        for row in sorted(rows, key=lambda row: row[c.READ] - row[c.RESPONSES])
-        if row[c.READ] < row[c.RESPONSES]
+        [row[c.API], count(row[t.RESPONSES]), count(row[t.READ]), _reasons(row)]
+        for row in sorted(rows, key=lambda row: row[t.READ] - row[t.RESPONSES])
+        if row[t.READ] < row[t.RESPONSES]
     ]
     yield fitted("Responses that were not read", _UNREAD, told, width)
 
 
 def no_errors(rows: Rows) -> Text:
     """What is said in place of the table of errors where it would be empty. Rows of `coverage_by_api`."""
-    read = sum(row[c.READ] for row in rows)
+    read = sum(row[t.READ] for row in rows)
     return Text(f"None of the {count(read, 'response')} that could be read held an error.")
 
 
@@ -112,7 +113,7 @@ def _table(title: str, rows: Rows, columns: Sequence[Column], told: list[list[Ce
 
 
 def _days(rows: Rows) -> set[str]:
-    return {f"{row[c.WINDOW_START]:%Y-%m-%d}" for row in rows if c.WINDOW_START in row}
+    return {f"{row[t.WINDOW_START]:%Y-%m-%d}" for row in rows if t.WINDOW_START in row}
 
 
 def _clock(rows: Rows) -> str:
@@ -121,12 +122,12 @@ def _clock(rows: Rows) -> str:
 
 
 def _window(row: Any) -> str:
-    return f"{row[c.WINDOW_START]:%Y-%m-%d %H:%M:%S}" if c.WINDOW_START in row else ""
+    return f"{row[t.WINDOW_START]:%Y-%m-%d %H:%M:%S}" if t.WINDOW_START in row else ""
 
 
 def _start(row: Any, clock: str) -> list[Cell]:
-    api = cell(row[c.API], "cyan").append(_WAITS.get(row.get(c.WAIT), ""), style="dim")
-    return [f"{row[c.WINDOW_START]:{clock}}", api] if c.WINDOW_START in row else [api]
+    api = cell(row[c.API], "cyan").append(_WAITS.get(row.get(t.WAIT), ""), style="dim")
+    return [f"{row[t.WINDOW_START]:{clock}}", api] if t.WINDOW_START in row else [api]
 
 
 def _unless_zero(number: int, style: str = "bold yellow") -> Cell:

@@ -121,15 +121,16 @@ view("inspect", empty)
 named("analyze")
 from proxy.wire.error_paths import Unread
 from recorder import commands
-from recorder.analysis import columns as c
+from recorder.analysis import columns as t
 from recorder.analysis.report import Report
+from recorder.capture import frames as c
 from recorder.missing import Gaps, LostOfApi, Missing
 from recorder.terminal import console
-latency = dict.fromkeys((c.REQUESTS, c.UNANSWERED, c.ERRORS, c.REQUEST_BYTES, c.RESPONSE_BYTES), 1)
-latency |= dict.fromkeys((c.P50_MS, c.P95_MS, c.P99_MS), 1.0) | {c.API: TEXT}
-error = {c.API: TEXT, c.ERROR: TEXT, c.ERROR_CODE: 1, c.RETRIABLE: True, c.COUNT: 1, c.EXCHANGES: 1}
-latency |= {c.WAIT: None}
-unread = {c.API: TEXT, c.RESPONSES: 2, c.READ: 1} | dict.fromkeys(map(str, Unread), 1)
+latency = dict.fromkeys((t.REQUESTS, t.UNANSWERED, t.ERRORS, t.REQUEST_BYTES, t.RESPONSE_BYTES), 1)
+latency |= dict.fromkeys((t.P50_MS, t.P95_MS, t.P99_MS), 1.0) | {c.API: TEXT}
+error = {c.API: TEXT, t.ERROR: TEXT, t.ERROR_CODE: 1, t.RETRIABLE: True, t.COUNT: 1, t.EXCHANGES: 1}
+latency |= {t.WAIT: None}
+unread = {c.API: TEXT, t.RESPONSES: 2, t.READ: 1} | dict.fromkeys(map(str, Unread), 1)
 missing = Missing([Gaps(TEXT, 1, 1, 1, 1)], [LostOfApi(TEXT, TEXT, 1, 1)], 1, 1, 1, [TEXT])
 try:
     commands._show(console(), Report(missing, [unread], [latency], [error]), [TEXT])

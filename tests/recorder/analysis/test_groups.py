@@ -7,8 +7,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from pyspark.sql import SparkSession
 
-from recorder.analysis import columns as c
+from recorder.analysis import columns as t
 from recorder.analysis.groups import by_api
+from recorder.capture import frames as c
 
 pytestmark = pytest.mark.real
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -36,8 +37,8 @@ def test_apis_that_the_catalog_lacks_stay_apart(spark: SparkSession) -> None:
 def test_a_window_comes_first_and_is_named_by_its_start(spark: SparkSession) -> None:
     rows = [("Fetch", 1, NOON + timedelta(seconds=second)) for second in (0, 59, 60)]
     frame = spark.createDataFrame(rows, SCHEMA).groupBy(*by_api("1 minute")).count()
-    assert frame.columns[:2] == [c.WINDOW_START, c.API]
-    starts = frame.selectExpr(f"unix_timestamp({c.WINDOW_START})", "count").collect()
+    assert frame.columns[:2] == [t.WINDOW_START, c.API]
+    starts = frame.selectExpr(f"unix_timestamp({t.WINDOW_START})", "count").collect()
     assert sorted(map(tuple, starts)) == [(NOON.timestamp(), 2), (NOON.timestamp() + 60, 1)]
 
 
