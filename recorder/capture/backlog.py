@@ -1,8 +1,8 @@
-"""What one connection keeps back: entries of the log to be, with what is masked and left out of them.
+"""Entries of one connection that can't be written to the log yet, with their masked and left-out spans.
 
-Whatever a peer sends, the work grows with the bytes alone: what may be written is taken from the front of a queue, what
-is to be masked is found from its end, and spans come and stay in the order of the stream. There is a queue for the
-bytes of each direction, because bytes that can't be told yet hold up only their own direction, and one for facts.
+Whatever a peer sends, the work grows with the bytes alone: entries are written from the front of a queue, masks are
+applied from its end, and spans come and stay in the order of the stream. There is a queue for the bytes of each
+direction, because unclassified bytes hold up only their own direction, and one for facts.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from operator import itemgetter
 
 from recorder.capture.spool import EntryKind, Item
 
-# what an entry takes beyond its bytes: the object (104), its numbers (96), the head of the bytes object (40), its place
-# in a queue (8). CPython 3.11 on 64 bits. Who sends byte by byte must not fill the memory
+# memory of an entry beyond its bytes: the object (104), its numbers (96), the head of the bytes object (40), its place
+# in a queue (8). CPython 3.11 on 64 bits. A peer that sends byte by byte must not fill the memory
 PENDING_COST = 248
 # a stream offset that no stream reaches
 NOWHERE = 1 << 62
@@ -27,7 +27,7 @@ _start, _stop = itemgetter(0), itemgetter(1)
 
 
 class PendingEntry:
-    """An entry to be. `before`: facts about its bytes, to be written first. `number`: its place among all that came."""
+    """A future entry of the log. `before`: facts to write before its bytes. `number`: its place in arrival order."""
 
     __slots__ = ("at_ns", "before", "data", "direction", "kind", "left_out", "masks", "number", "offset")
 
@@ -38,7 +38,7 @@ class PendingEntry:
         self.at_ns = at_ns
         self.data = data
         self.number = 0
-        # mostly there are none
+        # mostly empty
         self.before: Sequence[PendingEntry] = ()
         self.masks: Sequence[Stretch] = ()
         self.left_out: Sequence[Stretch] = ()
@@ -50,19 +50,19 @@ class PendingEntry:
 
     @property
     def cost(self) -> int:
-        """The memory it takes, its facts included."""
+        """Bytes of memory that the entry and its facts take."""
         return len(self.data) + PENDING_COST + sum(fact.cost for fact in self.before)
 
     def mask(self, start: int, stop: int) -> None:
-        """Has masked what lies in this entry of the stream from `start` to `stop`. Called in the stream's order."""
+        """Masks the stream from `start` to `stop`, as far as this entry holds it. Called in the stream's order."""
         self.masks = self._with(self.masks, start, stop)
 
     def leave_out(self, start: int, stop: int) -> None:
-        """Has left out what lies in this entry of the stream from `start` to `stop`. Called in the stream's order."""
+        """Leaves out the stream from `start` to `stop`, as far as this entry holds it. Called in the stream's order."""
         self.left_out = self._with(self.left_out, start, stop)
 
     def _with(self, stretches: Sequence[Stretch], start: int, stop: int) -> Sequence[Stretch]:
-        """Stretches that touch become one; so does what lies between them and one that is out of order."""
+        """The stretches with one more; stretches that touch are merged, an out-of-order one with all behind it."""
         start, stop = max(start, self.offset), min(stop, self.end)
         if start >= stop:
             return stretches
@@ -74,13 +74,13 @@ class PendingEntry:
         return found
 
     def note(self, fact: PendingEntry) -> None:
-        """Has a fact written before it, behind the others."""
+        """Adds a fact, to be written before this entry and behind its earlier facts."""
         if not isinstance(self.before, list):
             self.before = []
         self.before.append(fact)
 
     def split(self, at: int) -> tuple[PendingEntry, PendingEntry]:
-        """What stands before stream offset `at`, with the facts, and what stands behind it."""
+        """The entry cut at stream offset `at`: the part before, with the facts, and the part behind."""
         front, rest = self._part(self.offset, at), self._part(at, self.end)
         front.number = rest.number = self.number
         front.before = self.before
@@ -94,7 +94,7 @@ class PendingEntry:
         return part
 
     def items(self, connection: int) -> Iterator[Item]:
-        """As it is written: its facts, bytes, and the lengths of what is left out between them."""
+        """The items to write: the facts, then the bytes, with an OMITTED item for each left-out stretch."""
         for fact in self.before:
             yield from fact.items(connection)
         at = self.offset
@@ -108,7 +108,7 @@ class PendingEntry:
             yield self._item(connection, at, self.end)
 
     def _item(self, connection: int, start: int, stop: int) -> Item:
-        """A stretch of it: zeros where it is masked."""
+        """The item of one stretch, with zeros in place of masked bytes."""
         data = bytes(self.data[start - self.offset : stop - self.offset])
         spans = tuple((first - start, last - first) for first, last in _within(self.masks, start, stop))
         if spans:
@@ -117,7 +117,7 @@ class PendingEntry:
 
 
 def _within(stretches: Sequence[Stretch], start: int, stop: int) -> list[Stretch]:
-    """What of these stretches, which are in order, lies between two offsets."""
+    """The parts of these ordered stretches that lie between two offsets."""
     first = bisect_right(stretches, start, key=_stop)
     last = bisect_left(stretches, stop, key=_start)
     return [(max(one, start), min(other, stop)) for one, other in stretches[first:last]]
@@ -131,7 +131,7 @@ def _blanked(data: bytes, spans: Sequence[tuple[int, int]]) -> bytes:
 
 
 class Backlog:
-    """What has arrived on a connection and has not been written, in the order of arrival."""
+    """All entries of a connection that have not been written, in the order of arrival."""
 
     def __init__(self) -> None:
         # bytes of each direction
@@ -144,15 +144,15 @@ class Backlog:
     def __len__(self) -> int:
         return sum(map(len, (*self._streams, self._facts)))
 
-    def add(self, kept: PendingEntry) -> None:
-        """The newest entry."""
+    def add(self, pending: PendingEntry) -> None:
+        """Adds the newest entry."""
         self._arrived += 1
-        kept.number = self._arrived
-        (self._streams[kept.direction] if kept.kind == EntryKind.BYTES else self._facts).append(kept)
-        self.cost += kept.cost
+        pending.number = self._arrived
+        (self._streams[pending.direction] if pending.kind == EntryKind.BYTES else self._facts).append(pending)
+        self.cost += pending.cost
 
     def note(self, fact: PendingEntry) -> None:
-        """A fact about what stands at its offset: before the bytes from there on, of which some may be here already."""
+        """Adds a fact, to be written before the bytes at its offset; some of these bytes may be here already."""
         about = self.since(fact.direction, fact.offset)
         if about:
             about[0].note(fact)
@@ -161,7 +161,7 @@ class Backlog:
             self.add(fact)
 
     def split(self, direction: int, at: int) -> None:
-        """Makes two entries of the newest one of a direction if stream offset `at` lies within it."""
+        """Cuts the newest entry of a direction in two if stream offset `at` lies within it."""
         stream = self._streams[direction]
         if stream[-1].offset < at < stream[-1].end:
             newest = stream.pop()
@@ -174,39 +174,39 @@ class Backlog:
         return self._streams[direction][-1]
 
     def since(self, direction: int, start: int) -> list[PendingEntry]:
-        """The bytes of a direction from the entry on that holds stream offset `start`. It takes as long as they are."""
+        """The entries of a direction, from the one that holds stream offset `start` on. Takes time in their number."""
         found: list[PendingEntry] = []
-        for kept in reversed(self._streams[direction]):
-            if kept.end <= start:
+        for pending in reversed(self._streams[direction]):
+            if pending.end <= start:
                 break
-            found.append(kept)
-            if kept.offset <= start:
+            found.append(pending)
+            if pending.offset <= start:
                 break
         found.reverse()
         return found
 
     def mask(self, direction: int, stretches: Sequence[Stretch]) -> None:
-        """Has masked what is here of these stretches of a direction, which are in order."""
+        """Masks these ordered stretches of a direction, as far as their bytes are here."""
         if not stretches:
             return
         at = 0
-        for kept in self.since(direction, stretches[0][0]):
-            while at < len(stretches) and stretches[at][0] < kept.end:
-                kept.mask(*stretches[at])
-                if stretches[at][1] > kept.end:
-                    # it goes on in the next one
+        for pending in self.since(direction, stretches[0][0]):
+            while at < len(stretches) and stretches[at][0] < pending.end:
+                pending.mask(*stretches[at])
+                if stretches[at][1] > pending.end:
+                    # the stretch goes on in the next entry
                     break
                 at += 1
 
     def leave_out(self, direction: int, start: int, stop: int) -> None:
-        """Has left out what is here of a direction from `start` to `stop`."""
-        for kept in self.since(direction, start):
-            kept.leave_out(start, stop)
+        """Leaves out a direction from `start` to `stop`, as far as its bytes are here."""
+        for pending in self.since(direction, start):
+            pending.leave_out(start, stop)
 
     def join(self, direction: int, start: int) -> None:
-        """Makes one entry of the two newest of a direction if both stand behind `start`, where one frame begins.
+        """Joins the two newest entries of a direction if both stand behind `start`, where one frame begins.
 
-        Nobody asks when the pieces of a frame came, other than its first and its last one.
+        Only the times of a frame's first and last piece are ever asked for.
         """
         stream = self._streams[direction]
         if len(stream) < 2 or stream[-2].offset < start:
@@ -225,21 +225,21 @@ class Backlog:
         self.cost -= PENDING_COST
 
     def release(self, barriers: Sequence[int], holds_all: Sequence[bool]) -> Iterator[PendingEntry]:
-        """Takes out what may be written, in the order of arrival.
+        """Takes out the entries that may be written, in the order of arrival.
 
         Args:
-            barriers: for each direction, the stream offset from which on its bytes have to wait.
-            holds_all: for each direction, whether all that came after those bytes waits with them.
+            barriers: for each direction, the stream offset from which on its bytes must wait.
+            holds_all: for each direction, whether all later entries of the connection wait with those bytes.
         """
         while (queue := self._ready(barriers, holds_all)) is not None:
-            kept = queue.popleft()
-            self.cost -= kept.cost
-            barrier = barriers[kept.direction]
-            if kept.kind == EntryKind.BYTES and kept.end > barrier:
-                kept, rest = kept.split(barrier)
+            pending = queue.popleft()
+            self.cost -= pending.cost
+            barrier = barriers[pending.direction]
+            if pending.kind == EntryKind.BYTES and pending.end > barrier:
+                pending, rest = pending.split(barrier)
                 queue.appendleft(rest)
                 self.cost += rest.cost
-            yield kept
+            yield pending
 
     def _ready(self, barriers: Sequence[int], holds_all: Sequence[bool]) -> deque[PendingEntry] | None:
         """The queue whose first entry is the next to be written."""
@@ -255,7 +255,7 @@ class Backlog:
         return found if found is not None and found[0].number < until else None
 
     def clear(self) -> tuple[int | None, int | None]:
-        """Forgets everything. Returns the offset of the first byte that was here, for each direction."""
+        """Forgets all entries. Returns for each direction the offset of the first byte that was kept back."""
         first = [stream[0].offset if stream else None for stream in self._streams]
         for queue in (*self._streams, self._facts):
             queue.clear()

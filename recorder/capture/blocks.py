@@ -1,9 +1,9 @@
 """Large amounts of a segment's bytes, past the kernel's page cache (O_DIRECT).
 
-A log is written once and read once. Through the page cache it takes memory from those who live on it, such as a broker
-on the same machine, and a processor for longer than the disk needs: to find and fill fresh pages took 0.3 to 1.9 ms a
-MiB where it was measured, past the cache it is 0.1 to 0.3. Only whole blocks can go this way, so all else, and all
-where a file system does not know this way, goes through the cache as usual; both see what the other has written.
+A log is written once and read once. Through the page cache it takes memory from programs that live on the cache, such
+as a broker on the same machine. It takes more processor time too: finding and filling fresh pages took 0.3 to 1.9 ms a
+MiB where it was measured, past the cache 0.1 to 0.3. Only whole blocks can bypass the cache. All other bytes go through
+it, and on file systems without O_DIRECT all bytes do; either way sees what the other has written.
 """
 
 from __future__ import annotations
@@ -12,33 +12,33 @@ import mmap
 import os
 from collections.abc import Iterator, Sequence
 
-# every disk's blocks go into this
+# a multiple of every disk's block size
 BLOCK = 4096
-# what is read or written in one go at most
+# bytes of one read or write at most
 BUFFER = 4 * 1024 * 1024
-# of one call
+# buffers of one call at most
 MOST_PIECES = 512
-# seconds that one group may keep the queue waiting; and what is written to find out how fast a disk is, at first and
-# again each time that so many groups were kept from one that was too slow
+# seconds that one group may keep the queue waiting; bytes of a trial write that measures the disk's speed; and how many
+# groups avoid a disk that was too slow before the next trial
 LONGEST, TRIAL, TRY_AGAIN = 0.1, 1024 * 1024, 64
-# less than this is soon in the cache, and soon read from there
+# bytes below which the page cache is fast enough
 LARGE = 512 * 1024
 
 
 class WrittenInPart(OSError):
-    """Somebody took a part; why, the next write will say."""
+    """The file took only a part of the bytes; the next write will raise the reason."""
 
 
 class BlockFile:
-    """One file, of which blocks are read or written past the cache."""
+    """One file whose blocks are read or written past the cache."""
 
     def __init__(self, descriptor: int) -> None:
         """`descriptor`: of the file opened with O_DIRECT, to read or to write; `close` closes it. Raises OSError."""
         self._descriptor = descriptor
         self._gathered = -1
         try:
-            # memory that begins where a page does, as the disk wants it, and that is a file too: the kernel gathers the
-            # pieces there, while other threads have the interpreter
+            # page-aligned memory, as O_DIRECT requires, and a file too: the kernel gathers the pieces in it, while
+            # other threads have the interpreter
             self._gathered = os.memfd_create("blocks", os.MFD_CLOEXEC)
             os.ftruncate(self._gathered, BUFFER + BLOCK)
             self._buffer = memoryview(mmap.mmap(self._gathered, BUFFER + BLOCK))
@@ -47,14 +47,14 @@ class BlockFile:
             raise
 
     def append(self, pieces: Sequence[bytes], end: int, begun: bytes, most: int) -> int:
-        """Writes as much of `pieces` as makes whole blocks; the file's size says how much that was.
+        """Writes as many whole blocks as `pieces` fill.
 
         Args:
             end: of the file.
-            begun: what its last block has so far, `end % BLOCK` bytes.
-            most: once it has written so much, it leaves the rest.
+            begun: the bytes of the file's last, incomplete block (`end % BLOCK`).
+            most: stops after so many bytes.
 
-        Returns: bytes written. Raises OSError: the disk takes no more; the size of the file holds then, too.
+        Returns: bytes written. Raises OSError where the disk takes no more: the file's size then says how much it took.
         """
         at, filled, written = end - len(begun), len(begun), 0
         self._buffer[:filled] = begun
@@ -105,36 +105,36 @@ def _portions(pieces: Sequence[bytes], first: int) -> Iterator[list[bytes | memo
 
 
 class Pace:
-    """How much goes past the cache in one go: what the disk takes within LONGEST.
+    """How many bytes go past the cache in one go: as many as the disk takes within LONGEST.
 
-    A burst that a slow disk would take minutes for fits the memory of many a machine, and the queue must not wait.
+    The queue must not wait minutes for a slow disk while the page cache has room for the burst.
     """
 
     def __init__(self) -> None:
-        # seconds for a byte when last written; None before anything was
+        # seconds for a byte at the last write; None before the first one
         self._seconds: float | None = None
         self._refused = 0
 
-    def most(self) -> int:
-        """Bytes of the next group that go past the cache; 0: none."""
+    def allowance(self) -> int:
+        """Bytes of the next group that may go past the cache; 0: none."""
         if self._seconds is None:
             return TRIAL
         most = int(LONGEST / self._seconds)
         if most >= LARGE:
             return most
-        # what it was may not be what it is
+        # the disk may have become faster
         self._refused = (self._refused + 1) % TRY_AGAIN
         return 0 if self._refused else TRIAL
 
     def note(self, seconds: float, size: int) -> None:
-        """What so many bytes took."""
+        """Notes the seconds that `size` bytes took."""
         self._seconds = max(seconds, 1e-6) / size
 
 
 def is_cached(descriptor: int, at: int) -> bool:
-    """Whether the byte at this offset is in the page cache; where nobody can tell: yes. If not, its page soon is."""
+    """True if the byte at this offset is in the page cache, or if the system can't tell."""
     try:
-        # to ask would have the kernel read on from there
+        # without this advice the read below would start a read-ahead
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
         return os.preadv(descriptor, [bytearray(1)], at, os.RWF_NOWAIT) > 0
     except BlockingIOError:

@@ -1,9 +1,9 @@
-"""Whose connection it is: a name that a client claims in its login, and that counts once the broker has accepted it.
+"""The principal of a connection: a name that the client claims in its login and that the broker accepts.
 
-Knows tokens and their answers, never the places where they stand. Each answer belongs to one of the client's tokens: by
-its exchange within SaslAuthenticate, by its turn where the tokens are bare. So a name that is claimed behind a login
-that is still to be answered is not taken for the one that the answer accepts. What can't be told is nobody's: a login
-in which part of the record is missing, and one whose tokens come faster than any broker answers them.
+Knows tokens and their answers, never stream offsets. Each answer belongs to one of the client's tokens: by its exchange
+within SaslAuthenticate, by order where the tokens are bare. So an answer never accepts a name that the client claimed
+in a later token. Two kinds of logins give no principal: one with a part of its record missing, and one whose tokens
+come faster than any broker answers them.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from proxy.conversation.exchange import Direction
 from proxy.wire import sasl
 from proxy.wire.framing import LENGTH
 
-# clients wait for the answer to each token; one that does not must not fill the memory with names
+# clients wait for the answer to each token; a client that doesn't must not fill the memory with names
 MOST_UNANSWERED = 16
 # bytes of a bare token that are gathered: more than a Kerberos ticket with all its groups takes
 LONGEST_TOKEN = 64 * 1024
 
 
 class Accepted(NamedTuple):
-    """Who has logged in, and how."""
+    """A principal that the broker has accepted, and the mechanism of the login."""
 
     name: str
     mechanism: str | None
@@ -38,30 +38,30 @@ class _Token(NamedTuple):
 
 
 class Claims:
-    """What the logins of one connection claim."""
+    """The logins of one connection."""
 
     __slots__ = ("_claimed", "_claimed_in", "_is_lost", "_login", "_mechanism", "_parts", "_unanswered")
 
     def __init__(self) -> None:
         self._unanswered: deque[_Token] = deque()
-        # logins are numbered: a name of an earlier one does not count in a later one
+        # logins are numbered: a name claimed in an earlier login does not count in a later one
         self._login = 0
         self._mechanism: str | None = None
         self._is_lost = False
         # the name in the tokens that have been answered, and the login that they belong to
         self._claimed: str | None = None
         self._claimed_in = 0
-        # per direction: what has come of a bare token, its length included
+        # per direction: the bytes of a bare token that have come, its length included
         self._parts = (bytearray(), bytearray())
 
     def begin(self, mechanism: str | None) -> None:
-        """A handshake: the tokens that follow are a new login's."""
+        """Begins a login, after a handshake."""
         self._login += 1
         self._mechanism = mechanism
         self._is_lost = False
 
     def asked(self, token: bytes, exchange: int | None = None) -> None:
-        """The client has sent a token."""
+        """Takes a token from the client."""
         if self._is_lost or len(self._unanswered) == MOST_UNANSWERED:
             self.forget()
             return
@@ -69,7 +69,7 @@ class Claims:
         self._unanswered.append(_Token(exchange, self._login, self._mechanism, name))
 
     def answered(self, token: bytes | None, exchange: int | None = None) -> Accepted | None:
-        """The broker has answered a token, with one of its own or with an error (None). Whom this accepts."""
+        """Takes the broker's answer, a token or an error (None). Returns the principal that it accepts."""
         asked = self._take(exchange)
         if asked is None or token is None:
             self._claimed = None
@@ -83,7 +83,7 @@ class Claims:
         return Accepted(accepted, asked.mechanism)
 
     def bare(self, direction: Direction, piece: bytes, *, is_last: bool) -> Accepted | None:
-        """A piece of a token without a head, the first with the token's length before it. Whom its end accepts."""
+        """Takes a piece of a bare token, whose first piece begins with its length. Returns the principal it accepts."""
         part = self._parts[direction]
         part += piece
         if len(part) > LONGEST_TOKEN:
@@ -98,7 +98,7 @@ class Claims:
         return None
 
     def forget(self) -> None:
-        """Part of the record is missing: nothing that is claimed counts until the next handshake."""
+        """Notes that a part of the record is missing: no claim counts until the next handshake."""
         self._unanswered.clear()
         for part in self._parts:
             part.clear()
@@ -106,7 +106,7 @@ class Claims:
         self._is_lost = True
 
     def _take(self, exchange: int | None) -> _Token | None:
-        """The token that is answered; those before it never will be."""
+        """Removes and returns the answered token; earlier tokens will never be answered and are removed too."""
         if all(token.exchange != exchange for token in self._unanswered):
             return None
         while (token := self._unanswered.popleft()).exchange != exchange:

@@ -1,8 +1,8 @@
 """Rows of frames and events, gathered and made into Arrow tables: a row group's worth at a time.
 
-Built for many small frames. A row's numbers go into one flat list, from which each column is a slice; what few values
-many rows share (a connection's facts, an api, a client id) is an index into a table of them; the frames' bytes stand
-one behind the other in a buffer that the binary column then uses as it is.
+Built for many small frames. A row's numbers go into one flat list; each column is a slice of the list. Values that many
+rows share (a connection's facts, an api, a client id) are indices into a table. The frames' bytes stand one behind the
+other in a buffer that the binary column uses as it is.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 
 from recorder.capture import frames as c
 
-# bytes of frames in a row group at most; a larger frame is a row group of its own. So a reader's memory is bounded
+# bytes of frames in a row group at most, so that a reader's memory is bounded; a larger frame is a row group of its own
 MOST_BYTES = 64 * 1024 * 1024
 # rows in a row group at most: their numbers take some 300 bytes a row while they wait here
 MOST_ROWS = 100_000
-# what names take in a row group at most: where they are long, it has fewer rows
+# bytes of names in a row group at most: long names make for fewer rows
 MOST_NAMES = 128 * 1024 * 1024
 # masked and omitted spans in a row group at most, as a hundred bytes each while they wait here
 MOST_SPANS = 500_000
@@ -31,7 +31,7 @@ Spans = list[tuple[int, int]]
 
 
 class Peers(NamedTuple):
-    """What all frames of a connection share."""
+    """The values that all frames of a connection share."""
 
     connection: int
     node: int | None
@@ -43,7 +43,7 @@ class Peers(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """What all frames of a kind, api and version share."""
+    """The values that all frames of a kind, api and version share."""
 
     kind: str
     made_by: str
@@ -53,7 +53,7 @@ class Shape(NamedTuple):
 
 
 class Numbers(NamedTuple):
-    """A row's own numbers. `peers`, `shape` and `client_id` are indices into a `Shared`."""
+    """A row's own numbers. `peers`, `shape` and `client_id` are indices into `SharedTables`."""
 
     peers: int
     shape: int
@@ -75,7 +75,7 @@ WIDTH = len(Numbers._fields)
 
 
 class Table:
-    """Values, each once, with the index by which rows name it."""
+    """Distinct values, each with the index that rows store in its place."""
 
     def __init__(self) -> None:
         self.values: list[Any] = []
@@ -84,7 +84,7 @@ class Table:
         self._numbers: dict[Any, int] = {}
 
     def number(self, value: Any) -> int:
-        """The value's place in the table, which it gets when first seen."""
+        """The value's index; a new value is appended."""
         found = self._numbers.get(value)
         if found is None:
             found = self._numbers[value] = len(self.values)
@@ -94,7 +94,7 @@ class Table:
 
 
 class SharedTables:
-    """What the rows of a range have in common: made anew for each range, so that it can't grow for ever."""
+    """The tables of shared values of one range; new for each range, so that they can't grow for ever."""
 
     def __init__(self) -> None:
         self.peers = Table()
@@ -103,10 +103,10 @@ class SharedTables:
 
 
 class FrameRows:
-    """A row group of frames in the making. All of its rows have one clock.
+    """The rows of the next row group of frames. All of its rows have one clock.
 
-    `numbers` is extended by one `Numbers` (or a plain tuple like it) a row, `body` by the row's bytes; `note` then says
-    what is rare of it.
+    `numbers` is extended by one `Numbers` (or a plain tuple like it) a row, `body` by the row's bytes; `note` adds the
+    values that few rows have.
     """
 
     def __init__(self, session: str, cluster: str | None, shared: SharedTables, clock_ns: int) -> None:
@@ -125,19 +125,19 @@ class FrameRows:
     def __len__(self) -> int:
         return len(self.numbers) // WIDTH
 
-    def takes(self, size: int) -> bool:
-        """Whether a frame of this size still belongs into this group."""
+    def has_room(self, size: int) -> bool:
+        """True if a frame of this size fits into this row group."""
         rows, shared = len(self), self.shared
         names = rows * (shared.peers.widest + shared.client_ids.widest)
         is_small = rows < MOST_ROWS and names <= MOST_NAMES and self._spans <= MOST_SPANS
         return not rows or (is_small and len(self.body) + size <= MOST_BYTES)
 
     def correct(self, name: str, value: Any) -> None:
-        """Changes a number of the row that was added last."""
+        """Changes a number of the newest row."""
         self.numbers[Numbers._fields.index(name) - WIDTH] = value
 
     def note(self, stored: int, masked: Spans, omitted: Spans, note: str | None) -> None:
-        """What is rare of the row that was added last, of which `stored` bytes end the body."""
+        """Adds the rare values of the newest row, whose `stored` bytes are the last of the body."""
         row = len(self) - 1
         self._spans += len(masked) + len(omitted)
         if omitted:
@@ -149,7 +149,7 @@ class FrameRows:
             self._notes[row] = note
 
     def table(self) -> Any:
-        """The rows, as the frames' schema has them."""
+        """The rows as an Arrow table of the frames' schema."""
         schema = c.frames_schema()
         rows = len(self)
         number = {name: self.numbers[index::WIDTH] for index, name in enumerate(Numbers._fields)}
@@ -181,7 +181,7 @@ class FrameRows:
 
 
 class EventRows:
-    """Rows of `events` in the making."""
+    """The rows of the next row group of events."""
 
     def __init__(self, session: str, cluster: str | None) -> None:
         self.session = session
@@ -194,7 +194,7 @@ class EventRows:
 
     @property
     def is_full(self) -> bool:
-        """Whether it is time for another row group."""
+        """True if the next event needs another row group."""
         return len(self) >= MOST_EVENTS or self._details >= MOST_BYTES
 
     def add(
@@ -210,7 +210,7 @@ class EventRows:
         detail: str | None = None,
         cluster: str | None = None,
     ) -> None:
-        """One event; fields are those of the columns, None where they don't apply."""
+        """Adds one event; the arguments are its columns, None where they don't apply."""
         at_ns = mono_ns + clock_ns
         at = at_ns // 1000
         self._details += len(detail or "")
@@ -219,7 +219,7 @@ class EventRows:
         )
 
     def table(self) -> Any:
-        """All of it as an Arrow table."""
+        """The rows as an Arrow table of the events' schema."""
         schema = c.events_schema()
         columns = zip(*self._rows, strict=True) if self._rows else [[] for _ in schema]
         arrays = [pa.array(list(values), field.type) for values, field in zip(columns, schema, strict=True)]
@@ -249,13 +249,13 @@ def _replaced(values: list[int], rare: dict[int, int]) -> list[int]:
 
 
 def _binary(sizes: list[int], body: bytearray) -> Any:
-    """The rows' bytes as a column over the buffer itself."""
+    """A binary column over the buffer itself, without a copy."""
     ends = pc.cumulative_sum(pa.array([0, *sizes], pa.int32()))
     return pa.Array.from_buffers(pa.binary(), len(sizes), [None, ends.buffers()[1], pa.py_buffer(body)])
 
 
 def _sparse(rare: dict[int, Any], rows: int, kind: Any) -> Any:
-    """A column that is null but in a few rows."""
+    """A column that is null in all rows but a few."""
     if not rare:
         return pa.nulls(rows, kind)
     if pa.types.is_list(kind):
@@ -265,7 +265,7 @@ def _sparse(rare: dict[int, Any], rows: int, kind: Any) -> Any:
 
 
 def _spans(rare: dict[int, Spans], rows: int, kind: Any) -> Any:
-    """Of each row a list, or null: there may be millions of spans, which are no dicts here."""
+    """A column of lists of spans, null in most rows. Built without dicts: there may be millions of spans."""
     counts = [len(rare.get(row, ())) for row in range(rows)]
     numbers = pa.array(chain.from_iterable(chain.from_iterable(rare[row] for row in sorted(rare))), pa.int32())
     pairs = pa.StructArray.from_arrays([numbers[::2], numbers[1::2]], fields=list(kind.value_type))

@@ -1,12 +1,12 @@
 """Segments of a session's log made into Parquet files, each frame exactly once, through any crash.
 
 One segment is one range: its rows are those of the frames whose last byte stands in it, and its files are named after
-it, so whoever does it again makes the same files. The order is what makes it safe: all files of the range and their
-folders; the state that the next range starts from; the removal of the segment. A crash before the state was written
-does the range again and replaces its files; a crash after it only has the segment left to remove.
+the segment, so a second run makes the same files. The order of steps makes it safe: first all files of the range and
+their folders, then the state that the next range starts from, then the removal of the segment. After a crash before the
+state was written the range is made again and its files are replaced; after a later crash only the segment is removed.
 
-A part of the log that is gone or can't be read is a row of `events` here, with its size; what that has cost each
-connection, `assembly` finds out.
+A part of the log that is missing or unreadable becomes a row of `events`, with its size; `assembly` finds out what each
+connection has lost.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from recorder.capture.spool import DamagedSegmentError
 from recorder.capture.status import Status, write_status
 from recorder.capture.storage import Steps, no_steps, publish, remove_unpublished
 
-# how often it says how far it is
+# how often the status file is renewed
 STATUS_SECONDS = 0.5
 
 
 class Compaction:
-    """The compaction of one session. Whoever makes one holds the session's compactor lock.
+    """The compaction of one session. The caller holds the session's compactor lock.
 
     Args:
         session: its folder.
-        steps: called before each step of the protocol, with its name.
-        idle: waits for more; called when a live session's log has been read to its end.
+        steps: called with the name of each step of the protocol, before the step.
+        idle: called when a live session's log has been read to its end; waits for more.
     """
 
     def __init__(
@@ -49,29 +49,29 @@ class Compaction:
         self.name = session.path.name
         self.frames = 0
         self.bytes = 0
-        # parts of the log that are lost, as people call them
-        self.gone: list[str] = []
+        # descriptions of the parts of the log that are lost
+        self.lost_parts: list[str] = []
         self._session = session
         self._steps = steps
         self._idle = idle
         self._assembly = Assembly()
-        # segments that nobody will read: what is known of the log goes on behind them
-        self._unread: list[int] = []
+        # segments that are lost because the state to go on with is of a later one
+        self._unread_segments: list[int] = []
         self._writer_lock: Lock | None = None
-        self._told = 0.0
+        self._reported_at = 0.0
         self._position = 0
         self._segment = 0
 
     def run(self) -> bool:
-        """Compacts what there is; follows a live session if there is a way to idle. Returns whether it is finished."""
+        """Compacts the log; follows a live session if `idle` is given. Returns True if the session is finished."""
         progress = self._restore()
         remove_unpublished(self.folder, self.name)
         while not progress.finished:
             reader = self._next_readable(progress.segment)
             if reader is None:
-                if self._ended():
-                    # killed between two segments, or before the first: nothing is left but to say so
-                    progress = self._last_words(progress)
+                if self._writer_has_ended():
+                    # killed between two segments, or before the first: only the end is to be written
+                    progress = self._publish_end(progress)
                 elif not self._wait():
                     return False
                 continue
@@ -90,7 +90,7 @@ class Compaction:
     # one range
 
     def _compact(self, reader: SegmentReader, before: Progress) -> Progress | None:
-        """Makes the files of a segment. None: it is still being written, and nobody wants to wait for its end."""
+        """Makes the files of a segment. Returns None if it is still being written and there is no `idle`."""
         segment = self._segment = reader.head.number
         self._position = 0
         files = RangeFiles(self.folder, self.name, segment, reader.head.cluster)
@@ -100,7 +100,7 @@ class Compaction:
                 files.discard()
                 return None
             last = self._next_segment(segment) is None
-            end = self._account(reader, segment, is_last=last)
+            end = self._add_unread_bytes(reader, segment, is_last=last)
             if last:
                 self._assembly.finish()
             return self._publish(files, segment, finished=last, log_bytes=end)
@@ -111,34 +111,34 @@ class Compaction:
             reader.close()
 
     def _begin(self, files: RangeFiles, reader: SegmentReader, before: Progress) -> None:
-        """What comes before the segment's entries: the start of the session, and what is missing in between."""
+        """Begins the range: the start of the session, and what is missing before the segment."""
         assembly, head = self._assembly, reader.head
         assembly.is_numbered = reader.start.format > 1
         assembly.begin_range(files, head.clock_ns)
         assembly.begin_session(head.mono_ns, reader.start.format)
-        self._lose_before(before)
+        self._add_losses_before(before)
         if head.number != before.segment + 1:
             size = None
             if head.log_bytes is not None and before.log_bytes is not None:
                 size = max(head.log_bytes - before.log_bytes, 0)
-            self._lose_segments(before.segment + 1, head.number - 1, size)
+            self._add_lost_segments(before.segment + 1, head.number - 1, size)
 
     def _open(self, segment: int) -> SegmentReader | None:
-        """None where the segment's head is damaged."""
+        """The reader of a segment, or None where the segment's head is damaged."""
         try:
             return SegmentReader(self._session, segment)
         except DamagedSegmentError:
             return None
 
     def _next_readable(self, segment: int) -> SegmentReader | None:
-        """The first segment behind this one whose head is whole: what stands in the others, nobody can tell."""
+        """The first segment behind this one with a whole head; those without one can't be read."""
         behind = (number for number in segments(self._session) if number > segment)
         return next((reader for number in behind if (reader := self._open(number)) is not None), None)
 
     def _feed(self, reader: SegmentReader, segment: int) -> bool:
-        """All entries of a segment, to its end. False: its end isn't written yet."""
+        """Feeds all entries of a segment. Returns False if its end isn't written yet."""
         while True:
-            # asked before reading: what is read after the segment was sealed is all there is
+            # checked before reading: entries read from a sealed segment are complete
             sealed = self._sealed(segment)
             limit = self._end_of(segment) if sealed else None
             if self._feed_next(reader, limit):
@@ -151,20 +151,20 @@ class Compaction:
                 return False
 
     def _feed_next(self, reader: SegmentReader, limit: int | None) -> bool:
-        """The entries that are there now, a block of them at most. False: there were none."""
+        """Feeds the entries that are there now, a block of them at most. Returns False if there were none."""
         found = reader.read(limit)
         for entry in found:
             self._assembly.feed(entry)
         self._position = reader.position
-        self._tell()
+        self._report()
         return bool(found)
 
     def _sealed(self, segment: int) -> bool:
-        """Whether nothing more will be written into a segment."""
-        return self._next_segment(segment) is not None or self._ended()
+        """True if nothing more will be written into a segment."""
+        return self._next_segment(segment) is not None or self._writer_has_ended()
 
     def _end_of(self, segment: int) -> int | None:
-        """Where the entries of a segment end, as the next one's head says."""
+        """The offset behind a segment's last entry, if the next segment's head tells it."""
         following = self._open(segment + 1) if self._next_segment(segment) == segment + 1 else None
         if following is None:
             return None
@@ -175,7 +175,7 @@ class Compaction:
         return next((number for number in segments(self._session) if number > segment), None)
 
     def _publish(self, files: RangeFiles, segment: int, *, finished: bool, log_bytes: int | None) -> Progress:
-        """The protocol: files, state, removal."""
+        """Runs the protocol: files, state, removal."""
         rows = self._assembly.rows
         publish(files.finish(), self._steps)
         counts = self.frames + rows.frames, self.bytes + rows.bytes
@@ -184,30 +184,30 @@ class Compaction:
         write_progress(self._session, progress, self._assembly)
         self.frames, self.bytes = counts
         self._remove_done(segment)
-        self._tell(now=True)
+        self._report(now=True)
         return progress
 
-    def _last_words(self, before: Progress) -> Progress:
-        """A range of no segment, or of those at the end that can't be read."""
+    def _publish_end(self, before: Progress) -> Progress:
+        """Publishes the session's end in a range of its own: of the unreadable last segments, or of none."""
         unread = [number for number in segments(self._session) if number > before.segment]
         segment = unread[-1] if unread else before.segment + 1
         files = RangeFiles(self.folder, self.name, segment, before.cluster)
-        self._assembly.begin_range(files, self._assembly.clock_ns or self._begun_ns())
-        self._lose_before(before)
+        self._assembly.begin_range(files, self._assembly.clock_ns or self._session_began_ns())
+        self._add_losses_before(before)
         if unread:
             whole = len(unread) == segment - before.segment
             sizes = (self._session.size(segment_name(number)) for number in unread)
-            self._lose_segments(before.segment + 1, segment, sum(sizes) if whole else None)
+            self._add_lost_segments(before.segment + 1, segment, sum(sizes) if whole else None)
         self._assembly.finish()
         return self._publish(files, segment, finished=True, log_bytes=None)
 
-    def _begun_ns(self) -> int:
-        """When a session began of whose log nobody can tell the time."""
+    def _session_began_ns(self) -> int:
+        """When the session began, by its writer's lock file: no segment tells the time."""
         lock = self._session.stat(WRITER_LOCK)
         return 0 if lock is None else lock.st_mtime_ns
 
     def _remove_done(self, segment: int) -> None:
-        """What the state of this segment makes needless."""
+        """Removes the segments and states that the state behind this segment replaces."""
         for number in segments(self._session):
             if number <= segment:
                 self._steps(f"remove segment {number}")
@@ -218,52 +218,56 @@ class Compaction:
                 self._session.remove(state_name(number))
 
     def _restore(self) -> Progress:
-        """Goes on where another has stopped, or begins."""
-        progress, self._assembly, self._unread = Resuming(self.folder, self._session).found()
+        """Goes on where an earlier compactor has stopped, or begins."""
+        progress, self._assembly, self._unread_segments = Resuming(self.folder, self._session).found()
         self.frames, self.bytes = progress.frames, progress.bytes
         return progress
 
-    # what is lost
+    # losses
 
-    def _account(self, reader: SegmentReader, segment: int, *, is_last: bool) -> int | None:
-        """Says what could not be read of a segment. Returns how long the log is up to its end, if that is known."""
+    def _add_unread_bytes(self, reader: SegmentReader, segment: int, *, is_last: bool) -> int | None:
+        """Adds a segment's unreadable bytes to the losses. Returns the log's length up to its end, if that is known."""
         assembly, limit = self._assembly, self._end_of(segment)
         end = self._session.size(segment_name(segment)) if limit is None else limit
         rest = max(end - reader.position, 0)
         if is_last and not assembly.ended:
-            # a process that is killed leaves its last write torn
+            # a killed process leaves its last write torn
             assembly.torn_bytes, rest = rest, 0
         if rest:
             assembly.damage()
         lost = reader.passed_over + rest + assembly.senseless_bytes
         if lost:
-            self._lose({"segments": [segment, segment], "log_bytes": lost}, f"{in_bytes(lost)} of segment {segment}")
+            self._add_loss(
+                {"segments": [segment, segment], "log_bytes": lost}, f"{in_bytes(lost)} of segment {segment}"
+            )
         return None if reader.head.log_bytes is None else reader.head.log_bytes + end
 
-    def _lose_segments(self, first: int, last: int, size: int | None) -> None:
+    def _add_lost_segments(self, first: int, last: int, size: int | None) -> None:
         self._assembly.damage()
-        named = f"segment {first}" if first == last else f"segments {first} to {last}"
-        self._lose({"segments": [first, last], "log_bytes": size}, named)
+        description = f"segment {first}" if first == last else f"segments {first} to {last}"
+        self._add_loss({"segments": [first, last], "log_bytes": size}, description)
 
-    def _lose_before(self, before: Progress) -> None:
-        """What is lost of the log that is done: the state behind it, and what nobody will read."""
+    def _add_losses_before(self, before: Progress) -> None:
+        """Adds the losses of the log up to this range: a damaged state, and segments that won't be read."""
         if before.is_damaged:
-            self._lose({"state": before.segment}, f"what was known of the connections behind segment {before.segment}")
-        for segment in self._unread:
-            self._lose_segments(segment, segment, self._session.size(segment_name(segment)))
-        self._unread = []
+            self._add_loss(
+                {"state": before.segment}, f"what was known of the connections behind segment {before.segment}"
+            )
+        for segment in self._unread_segments:
+            self._add_lost_segments(segment, segment, self._session.size(segment_name(segment)))
+        self._unread_segments = []
 
-    def _lose(self, detail: dict[str, Any], named: str) -> None:
-        """`named`: as people call it."""
-        # only numbered entries tell whether connections were lost whole
+    def _add_loss(self, detail: dict[str, Any], description: str) -> None:
+        """`description`: for the log of the compactor."""
+        # only numbered entries show that whole connections were lost
         whole = {} if self._assembly.is_numbered else {"connections_unknown": True}
         self._assembly.events.log_lost(self._assembly.last_mono_ns, detail | whole)
-        self.gone.append(named)
+        self.lost_parts.append(description)
 
-    # others
+    # the writer, and the status
 
-    def _ended(self) -> bool:
-        """Whether the session's writer is gone; from then on its lock is held here."""
+    def _writer_has_ended(self) -> bool:
+        """True if the session's writer has ended; from then on this compaction holds the writer's lock."""
         if self._writer_lock is None:
             self._writer_lock = take_writers(self._session)
         return self._writer_lock is not None
@@ -274,11 +278,11 @@ class Compaction:
         self._idle()
         return True
 
-    def _tell(self, *, now: bool = False) -> None:
+    def _report(self, *, now: bool = False) -> None:
         seconds = time.monotonic()
-        if not now and seconds - self._told < STATUS_SECONDS:
+        if not now and seconds - self._reported_at < STATUS_SECONDS:
             return
-        self._told = seconds
+        self._reported_at = seconds
         rows = self._assembly.rows
         extra = (0, 0) if now else (rows.frames, rows.bytes)
         status = Status(

@@ -1,10 +1,10 @@
-"""A capture's sessions compacted: one that a proxy writes, followed to its end, or all that earlier proxies have left.
+"""Compacts a capture's sessions: one that a proxy still writes, to its end, or all that earlier proxies have left.
 
     python -m recorder.capture.compactor FOLDER --session S --follow
 
-A process of its own, started by the proxy. It ends when the session has; if the proxy dies it finishes what is written.
-Meanwhile it takes over the sessions that earlier proxies left, when there is nothing else to do. Each session is for
-itself: what is wrong with one keeps no other from being compacted.
+Runs as a process of its own, started by the proxy. The process ends with the session; if the proxy dies, the process
+finishes what is written. While it has nothing else to do, it takes over sessions that earlier proxies left. A fault of
+one session keeps no other from being compacted.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from recorder.capture.storage import Steps, no_steps
 
 # how often a compactor that has caught up looks for more
 IDLE_SECONDS = 0.05
-# the traffic goes before its recording: what the log holds can wait
+# the traffic is more urgent than the compaction: the log can wait
 NICENESS = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What `compact` did.
+    """The outcome of `compact`.
 
-    `busy`: sessions that another process is making columns of; `live`: still being written; `others`: another user's.
-    `failed`: those that are left as they are, with the reason; `damaged`: what is lost of those that were compacted;
+    `busy`: sessions that another process is compacting; `live`: still being written; `others`: another user's.
+    `failed`: sessions that are left as they are, with the reason; `damaged`: compacted sessions, with their lost parts;
     `stuck`: folders of finished sessions that can't be removed, with the reason.
     """
 
@@ -60,15 +60,15 @@ class Summary:
 
 
 class Compacted(NamedTuple):
-    """What became of one session. `finished`: False while its writer lives, None where another makes columns of it.
+    """The outcome for one session. `finished`: False while its writer lives, None where another process compacts it.
 
-    `gone`: parts of its log that were lost, as people call them.
+    `lost_parts`: descriptions of the parts of its log that are lost.
     """
 
     finished: bool | None
     frames: int = 0
     bytes: int = 0
-    gone: tuple[str, ...] = ()
+    lost_parts: tuple[str, ...] = ()
 
 
 def compact_session(
@@ -77,12 +77,12 @@ def compact_session(
     """Compacts one session.
 
     Errors: FolderError where the capture can't be written, UnknownSpoolError for another format's spool,
-    StrangeFileError where something in it is not what this program makes: nothing is changed then.
+    StrangeFileError where it holds a file that this program doesn't make: nothing is changed then.
     """
     try:
         opened = sessions.open_session(folder, session)
     except FileNotFoundError:
-        # finished and removed by another in the meantime
+        # another process has finished and removed it in the meantime
         return Compacted(True)
     with opened:
         sessions.check_ours(folder, opened)
@@ -90,20 +90,20 @@ def compact_session(
         sessions.check_can_finish(folder, opened)
         lock = _take_over(folder, opened)
         if lock is None:
-            # it may also have been finished and removed while its lock was waited for
-            return Compacted(None if sessions.is_there(folder, session) else True)
+            # another process compacts it, or has finished and removed it in the meantime
+            return Compacted(None if session in sessions.sessions(folder) else True)
         compaction = Compaction(folder, opened, steps=steps, idle=idle)
         try:
             finished = compaction.run()
         finally:
             compaction.close()
             lock.release()
-        return Compacted(finished, compaction.frames, compaction.bytes, tuple(compaction.gone))
+        return Compacted(finished, compaction.frames, compaction.bytes, tuple(compaction.lost_parts))
 
 
 def _check_known(session: Folder) -> None:
-    """Raises UnknownSpoolError for a session that this program must not finish, before it changes anything."""
-    # another compactor may be removing what is looked at
+    """Raises UnknownSpoolError for a session of a newer format, before anything is changed."""
+    # another compactor may be removing these files
     with suppress(FileNotFoundError):
         check_states(session)
     for number in segments(session):
@@ -123,12 +123,12 @@ def _take_over(folder: Path, session: Folder) -> Lock | None:
 
 
 def compact(folder: Path, *, only_own: bool = False) -> Summary:
-    """Compacts every session of a capture that nobody else is at, each for itself.
+    """Compacts every session of a capture that no other process is compacting. A failed session stops no other.
 
     Writes nothing where there is nothing to do.
 
     Args:
-        only_own: sessions of other users are left to them.
+        only_own: leave other users' sessions alone.
     """
     done: dict[bool | None, list[str]] = {True: [], False: [], None: []}
     others, failed, damaged = [], [], []
@@ -145,8 +145,8 @@ def compact(folder: Path, *, only_own: bool = False) -> Summary:
         done[compacted.finished].append(session)
         frames += compacted.frames
         size += compacted.bytes
-        if compacted.gone:
-            damaged.append((session, ", ".join(compacted.gone)))
+        if compacted.lost_parts:
+            damaged.append((session, ", ".join(compacted.lost_parts)))
     stuck = sessions.remove_all_hidden(folder, only_own=only_own)
     return Summary(
         sessions=tuple(done[True]),
@@ -162,7 +162,7 @@ def compact(folder: Path, *, only_own: bool = False) -> Summary:
 
 
 def reason(error: Exception) -> str:
-    """Why a session is left as it is, in one line. What should not happen says where it did."""
+    """Why a session is left as it is, in one line. An unexpected error names the line that raised it."""
     if isinstance(error, OSError | UnknownSpoolError):
         return str(error)
     at = traceback.extract_tb(error.__traceback__)[-1]
@@ -170,9 +170,7 @@ def reason(error: Exception) -> str:
 
 
 def idle_for(folder: Path, session: str) -> Callable[[], None]:
-    """What a session's compactor does while there is nothing to do: it takes over what earlier proxies left, one
-    session at a time, and otherwise waits.
-    """
+    """A function for the idle compactor: takes over one session that an earlier proxy left, or waits."""
     left = [name for name in sessions.sessions(folder) if name != session]
 
     def idle() -> None:
@@ -185,30 +183,30 @@ def idle_for(folder: Path, session: str) -> Callable[[], None]:
 
 
 def _take_over_left(folder: Path, session: str) -> None:
-    """Compacts another session if its writer is gone and nobody is at it. What is wrong with it stays its own."""
+    """Compacts another session if its writer has ended and no other process compacts it. Never raises."""
     try:
         if sessions.is_live(folder, session):
             # another worker's: its own compactor is about to begin
             return
         done = compact_session(folder, session)
     except Exception as error:
-        _say(f"session {session} is left as it is: {reason(error)}")
+        _print_line(f"session {session} is left as it is: {reason(error)}")
     else:
-        _say_gone(session, done)
+        _print_losses(session, done)
 
 
-def _say_gone(session: str, done: Compacted) -> None:
-    if done.gone:
-        _say(f"session {session} is damaged, gone are {', '.join(done.gone)}")
+def _print_losses(session: str, done: Compacted) -> None:
+    if done.lost_parts:
+        _print_line(f"session {session} is damaged, gone are {', '.join(done.lost_parts)}")
 
 
-def _say(line: str) -> None:
-    """On standard error, which is the proxy's."""
+def _print_line(line: str) -> None:
+    """Prints to standard error, which is the proxy's."""
     print(f"compactor: {harmless(line)}", file=sys.stderr)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The process that the proxy starts. Exit code 0: the session is finished; 1: it isn't; 3: another is at it."""
+    """The process that the proxy starts. Exit code 0: the session is finished; 1: not; 3: another has it."""
     parser = argparse.ArgumentParser(prog="recorder.capture.compactor", description=__doc__.split("\n")[0])
     parser.add_argument("folder", type=Path, help="the capture")
     parser.add_argument("--session", required=True, help="the session to compact")
@@ -221,9 +219,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         done = compact_session(asked.folder, asked.session, idle=idle)
     except (OSError, UnknownSpoolError) as error:
-        _say(str(error))
+        _print_line(str(error))
         return 1
-    _say_gone(asked.session, done)
+    _print_losses(asked.session, done)
     return 3 if done.finished is None else int(not done.finished)
 
 

@@ -1,9 +1,9 @@
-"""One connection as the tap sees it: what may be written now, what must be kept back, what is masked.
+"""One connection as the tap sees it: which bytes may be written now, which are kept back, which are masked.
 
-Entries are written in the order of arrival and with their times. Two things hold bytes back. Bytes whose frame isn't
-known yet wait for the next chunk of their own direction. A frame with secrets waits until it is whole, because only
-then are the spans known; everything of the connection waits behind it. More than MOST_KEPT kept back ends that: the
-frame is then masked whole, its head excepted.
+Entries are written in the order of arrival and with their times. Bytes are kept back for two reasons. Bytes whose frame
+isn't known yet wait for the next chunk of their own direction. A frame with secrets waits until it is whole, because
+only then are the spans known; everything of the connection waits behind it. Once more than MOST_KEPT bytes are kept
+back, the frame is masked whole, except for its head.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from recorder.capture.gap import Gap
 from recorder.capture.sieve import Cut, Sieve
 from recorder.capture.spool import EntryKind, Item
 
-# what a connection may keep back: far above any honest login, far below what would hurt
+# bytes that a connection may keep back: far more than any honest login, too few to hurt
 MOST_KEPT = 1024 * 1024
-# secrets in one frame: to blank more of them would take milliseconds in which everybody waits
+# secrets in one frame: blanking more of them would stop all connections for milliseconds
 MOST_FOUND = 4096
 # a SaslHandshake request: a head with a client id, and the name of a mechanism
 LONGEST_HANDSHAKE = 4096
-# why a conversation reads no further -> the kind of the entry that holds what it left
+# why a conversation reads no further -> the kind of the entry that holds the unread bytes
 UNREADABLE = {
     Cause.BAD_LENGTH: EntryKind.BAD_LENGTH,
     Cause.UNEXPECTED_RESPONSE: EntryKind.UNEXPECTED_RESPONSE,
@@ -41,87 +41,85 @@ UNREADABLE = {
 
 
 class ConnectionRecorder:
-    """What the tap remembers of a connection. Every method that gives items gives them in the order to be written."""
+    """The tap's record of one connection. Methods that return items return them in the order to be written."""
 
     __slots__ = (
         "_backlog",
         "_barrier",
         "_claims",
-        "_left_as",
-        "_names_mechanism",
+        "_holds_handshake",
+        "_leftover_kinds",
+        "_masked_until",
         "_searches",
         "_secret",
-        "_untold",
-        "_whole",
+        "_unframed_from",
         "accounted",
-        "checkpoint",
+        "checkpoint_segment",
+        "cluster_and_listener",
         "connection",
         "gap",
-        "introduction",
-        "opened",
+        "opened_entry",
         "principal",
         "resume",
         "sieve",
         "talk",
         "unwritten",
-        "where",
+        "unwritten_opened",
     )
 
     def __init__(self, connection: int, talk: Conversation, opened: Item, principal: str | None = None) -> None:
         self.connection = connection
         self.talk = talk
-        # who has logged in, if anybody has
+        # the principal of the last accepted login, if there was one
         self.principal = principal
-        # what is left out, if anything may be
+        # None if nothing can be left out
         self.sieve: Sieve | None = None
-        # its cluster and its listener
-        self.where: tuple[str | None, str] = (None, "")
-        # its first entry, and that once more while it isn't written
-        self.introduction = opened
-        self.opened: Item | None = opened
+        self.cluster_and_listener: tuple[str | None, str] = (None, "")
+        # the connection's first entry; once more while it isn't written
+        self.opened_entry = opened
+        self.unwritten_opened: Item | None = opened
         self.gap: Gap | None = None
-        # the newest segment of the log when all of this was last said
-        self.checkpoint = 0
-        # whose response the last gap cut, and counted
+        # the log's segment for which the last checkpoint was written
+        self.checkpoint_segment = 0
+        # the exchange whose response the last gap cut, and counted
         self.accounted: Exchange | None = None
         # per direction: bytes before this stream offset belong to a gap
         self.resume = [0, 0]
-        # exchanges that ended in what is kept back
+        # exchanges that ended in bytes that are kept back
         self.unwritten: list[Exchange] = []
         self._backlog = Backlog()
-        # per direction: where bytes that can't be written yet start, the secret frame that starts there, if one does,
-        # the end of a frame that is masked whole, and the search in the one that is arriving
+        # per direction: the offset where bytes must wait, the secret frame that begins there (if one does), the end of
+        # a frame that is masked whole, and the search in the arriving frame
         self._barrier = [NOWHERE, NOWHERE]
         self._secret: list[Mark | None] = [None, None]
-        self._whole = [-1, -1]
+        self._masked_until = [-1, -1]
         self._searches: list[Search | None] = [None, None]
-        # per direction: where the frames end, and bytes begin of which nobody can tell what they are; and the kind of
-        # what is left when the connection ends
-        self._untold = [NOWHERE, NOWHERE]
-        self._left_as = [EntryKind.UNFRAMED, EntryKind.UNFRAMED]
+        # per direction: the offset where framing has ended; the kind of entry for bytes left when the connection ends
+        self._unframed_from = [NOWHERE, NOWHERE]
+        self._leftover_kinds = [EntryKind.UNFRAMED, EntryKind.UNFRAMED]
         self._claims = Claims()
-        # whether what can't be written yet is the beginning of a handshake, which holds no secret
-        self._names_mechanism = False
+        # True while the bytes that wait are the beginning of a handshake, which holds no secret
+        self._holds_handshake = False
 
     @property
-    def calm(self) -> bool:
-        """Chunks that nothing is known to be special about may be written as they come."""
+    def is_unremarkable(self) -> bool:
+        """True if ordinary chunks may be written as they come."""
         return self.sieve is None and self.settled
 
     @property
     def settled(self) -> bool:
-        """Whether all that has come is written or given up, so that the conversation's state is that of the log."""
-        settled = self.gap is None and self.opened is None
-        return settled and not self._backlog and self.resume == [0, 0] and self._untold == [NOWHERE, NOWHERE]
+        """True if all bytes are written or given up, so that the conversation's state is also the log's."""
+        settled = self.gap is None and self.unwritten_opened is None
+        return settled and not self._backlog and self.resume == [0, 0] and self._unframed_from == [NOWHERE, NOWHERE]
 
     def take(
         self, direction: Direction, offset: int, chunk: bytes, at_ns: int, step: Step, cuts: Iterable[Cut] = ()
     ) -> list[Item]:
-        """What may be written after this chunk has come.
+        """The items to write after this chunk has come.
 
         Args:
             offset: of the chunk in its stream.
-            cuts: what is left out.
+            cuts: the stretches to leave out.
         """
         for verdict in step.verdicts:
             self._note_login(verdict, at_ns)
@@ -130,14 +128,14 @@ class ConnectionRecorder:
         self._barrier[direction] = step.offset + step.stop if step.unclassified else NOWHERE
         self._secret[direction] = None
         if step.cause is not None:
-            self._left_as[direction] = UNREADABLE.get(step.cause, EntryKind.UNFRAMED)
+            self._leftover_kinds[direction] = UNREADABLE.get(step.cause, EntryKind.UNFRAMED)
         if direction is Direction.REQUEST:
-            self._names_mechanism = False
+            self._holds_handshake = False
         for mark in step.marks:
-            if mark.begin < mark.end and self.resume[direction] <= mark.begin < self._untold[direction]:
+            if mark.begin < mark.end and self.resume[direction] <= mark.begin < self._unframed_from[direction]:
                 self._mask(mark, direction, step)
-        if self._untold[direction] != NOWHERE:
-            self._mask_all(direction, self._untold[direction], NOWHERE)
+        if self._unframed_from[direction] != NOWHERE:
+            self._mask_all(direction, self._unframed_from[direction], NOWHERE)
             self._barrier[direction] = NOWHERE
         for cut in cuts:
             self._leave_out(cut, direction, at_ns)
@@ -146,7 +144,7 @@ class ConnectionRecorder:
         self._backlog.join(direction, self._barrier[direction])
         items = self._release()
         if self._backlog and any(self._secret):
-            # a secret holds up the whole connection; bytes that can't be told yet, only what comes behind them
+            # a secret holds up the whole connection; unclassified bytes hold up only what comes behind them
             self.unwritten += step.finished + step.one_way
             if self._backlog.cost > MOST_KEPT:
                 self._give_up_waiting()
@@ -156,28 +154,28 @@ class ConnectionRecorder:
         return items
 
     def add(self, kind: EntryKind, direction: int, offset: int, at_ns: int, data: bytes) -> list[Item]:
-        """An entry that is no bytes of a stream, in its turn."""
+        """Adds an entry that holds no bytes of a stream. Returns the items to write now."""
         self._backlog.add(PendingEntry(kind, direction, offset, at_ns, data))
         return self._release()
 
     def finish(self) -> list[Item]:
-        """Everything that is still kept back, as the connection ends: what can't be told from a secret is masked."""
+        """The items still kept back as the connection ends; bytes that may be a secret are masked."""
         self._give_up_waiting()
-        if self._names_mechanism:
+        if self._holds_handshake:
             self._barrier[Direction.REQUEST] = NOWHERE
         items = self._release()
-        head = redaction.UNTOLD_HEADS[self.talk.dialect]
+        head = redaction.UNFRAMED_HEADS[self.talk.dialect]
         for direction in Direction:
             self._mask_all(direction, self._barrier[direction] + head, NOWHERE)
-        for kept in self._backlog.release((NOWHERE, NOWHERE), (False, False)):
-            kept.kind = int(self._left_as[kept.direction])
-            items += kept.items(self.connection)
+        for pending in self._backlog.release((NOWHERE, NOWHERE), (False, False)):
+            pending.kind = int(self._leftover_kinds[pending.direction])
+            items += pending.items(self.connection)
         return items
 
     def give_up(self) -> tuple[int, int]:
-        """Forgets what is kept back. Returns the offsets behind what has been written, per direction."""
+        """Forgets all bytes that are kept back. Returns the offset behind the written bytes, per direction."""
         arrived = self.talk.offsets
-        self._barrier, self._secret, self._whole = [NOWHERE, NOWHERE], [None, None], [-1, -1]
+        self._barrier, self._secret, self._masked_until = [NOWHERE, NOWHERE], [None, None], [-1, -1]
         self._claims.forget()
         self._searches = [None, None]
         asked, answered = self._backlog.clear()
@@ -193,8 +191,8 @@ class ConnectionRecorder:
         return offset + lost, chunk[lost:]
 
     def _leave_out(self, cut: Cut, direction: Direction, at_ns: int) -> None:
-        if cut.whole and cut.begin >= self.resume[direction]:
-            # before the frame's first byte: it is to be no row
+        if cut.is_whole and cut.begin >= self.resume[direction]:
+            # before the frame's first byte: the frame becomes no row
             fact = json.dumps({"length": 0, "frame": True}).encode()
             self._backlog.note(PendingEntry(EntryKind.OMITTED, direction, cut.begin, at_ns, fact))
         self._backlog.leave_out(direction, cut.start, cut.stop)
@@ -206,7 +204,7 @@ class ConnectionRecorder:
         )
 
     def _note_accepted(self, accepted: Accepted | None, offset: int) -> None:
-        """From this offset of the broker's stream on, and from the client's next bytes on, somebody has logged in."""
+        """Notes a login: it counts from this offset of the broker's stream and from the client's next bytes on."""
         if accepted is None:
             return
         self.principal = accepted.name
@@ -225,13 +223,13 @@ class ConnectionRecorder:
             return
         if mark.kind is FrameKind.TOKEN:
             self._read_token(mark, direction)
-        if rule.searched and mark.end != self._whole[direction]:
+        if rule.searched and mark.end != self._masked_until[direction]:
             self._search(mark, direction, step, rule)
         else:
             self._mask_all(direction, max(mark.begin + rule.head, mark.start), mark.stop)
 
     def _search(self, mark: Mark, direction: Direction, step: Step, rule: redaction.Rule) -> None:
-        """Searches a piece of a frame for its secrets; once all of it has come, they are masked."""
+        """Searches a piece of a frame for secrets; masks them once the whole frame has come."""
         assert mark.exchange is not None
         if mark.first:
             self._searches[direction] = redaction.search(mark.kind, mark.exchange)
@@ -247,10 +245,10 @@ class ConnectionRecorder:
                 return
             found = [(mark.begin + start, mark.begin + stop) for start, stop in search.found()]
         except WireError as error:
-            self._hide(mark, direction, rule.head)
+            self._mask_whole(mark, direction, rule.head)
             if mark.last and isinstance(error, Truncated):
-                # its length lies: what follows may be the rest of the secret, and is no frame
-                self._untold[direction] = mark.end
+                # its length is wrong: the following bytes may be the rest of the secret, and are no frame
+                self._unframed_from[direction] = mark.end
             return
         self._backlog.mask(direction, found)
         if mark.exchange.api_key == SASL_AUTHENTICATE:
@@ -267,10 +265,10 @@ class ConnectionRecorder:
         piece = self._bytes(direction, mark.start, mark.stop)
         self._note_accepted(self._claims.bare(direction, piece, is_last=mark.last), mark.end)
 
-    def _hide(self, mark: Mark, direction: Direction, head: int) -> None:
-        """Masks a frame whole, its head excepted, whatever may still come of it too."""
+    def _mask_whole(self, mark: Mark, direction: Direction, head: int) -> None:
+        """Masks a frame except for its head, including all bytes of it that are still to come."""
         self._mask_all(direction, mark.begin + head, mark.end)
-        self._whole[direction] = mark.end
+        self._masked_until[direction] = mark.end
 
     def _mask_all(self, direction: Direction, start: int, stop: int) -> None:
         if start < stop:
@@ -280,41 +278,43 @@ class ConnectionRecorder:
         if mark.kind is not FrameKind.REQUEST:
             return
         if not mark.last:
-            # it names the mechanism, so its beginning must still be at hand when its end comes
+            # the frame names the mechanism, so its beginning is kept until its end comes
             if mark.end - mark.begin <= LONGEST_HANDSHAKE:
                 self._barrier[direction] = mark.begin
-                self._names_mechanism = True
+                self._holds_handshake = True
             return
         frame = self._bytes(direction, mark.begin, mark.end)
         if len(frame) == mark.end - mark.begin:
             self._claims.begin(sasl.handshake_mechanism(frame[LENGTH.size :]))
 
     def _bytes(self, direction: Direction, start: int, stop: int) -> bytes:
-        """What stands between two stream offsets, of what is kept back."""
+        """The kept-back bytes between two stream offsets."""
         kept_back = self._backlog.since(direction, start)
         return b"".join(
-            kept.data[max(start - kept.offset, 0) : stop - kept.offset] for kept in kept_back if kept.offset < stop
+            pending.data[max(start - pending.offset, 0) : stop - pending.offset]
+            for pending in kept_back
+            if pending.offset < stop
         )
 
     def _give_up_waiting(self) -> None:
-        """Masks the secret frames that haven't come whole."""
+        """Masks the secret frames whose ends haven't come."""
         for direction in Direction:
             mark = self._secret[direction]
             if mark is not None:
-                self._hide(mark, direction, redaction.HEADS[mark.kind])
+                self._mask_whole(mark, direction, redaction.HEADS[mark.kind])
                 self._barrier[direction], self._secret[direction] = NOWHERE, None
 
     def _release(self) -> list[Item]:
         holds_all = [secret is not None for secret in self._secret]
         released = self._backlog.release(self._barrier, holds_all)
-        return [item for kept in released for item in self._items(kept)]
+        return [item for pending in released for item in self._items(pending)]
 
-    def _items(self, kept: PendingEntry) -> Iterator[Item]:
-        """As it is written; what nobody can tell is no part of the stream that frames are made of."""
-        untold = self._untold[kept.direction] if kept.kind == EntryKind.BYTES else NOWHERE
-        if kept.offset < untold < kept.end:
-            front, kept = kept.split(untold)
+    def _items(self, pending: PendingEntry) -> Iterator[Item]:
+        """The items of an entry; bytes behind the end of framing become UNFRAMED entries."""
+        unframed_from = self._unframed_from[pending.direction] if pending.kind == EntryKind.BYTES else NOWHERE
+        if pending.offset < unframed_from < pending.end:
+            front, pending = pending.split(unframed_from)
             yield from front.items(self.connection)
-        if kept.offset >= untold:
-            kept.kind = int(EntryKind.UNFRAMED)
-        yield from kept.items(self.connection)
+        if pending.offset >= unframed_from:
+            pending.kind = int(EntryKind.UNFRAMED)
+        yield from pending.items(self.connection)

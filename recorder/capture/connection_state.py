@@ -1,7 +1,7 @@
-"""One connection as the compactor sees it: its conversation, the frames still arriving, what is known of it.
+"""One connection as the compactor sees it: its conversation, the frames still arriving, its facts.
 
-What is noted of coming frames stands in queues, in the order of the stream: each note is looked at once, when its frame
-is complete, however many there are.
+Notes on coming frames (masks, omissions) stand in queues in the order of the stream. Each note is looked at once, when
+its frame is complete, however many notes there are.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from recorder.capture.columns import Peers, Spans
 from recorder.capture.frames import GAP_DAMAGE
 from recorder.capture.spool import short_name
 
-# no head has a client id like this: the length is below -1
+# equal to no client id: the length is below -1
 _NO_CLIENT = b"\x80\x00"
-# what every frame has there: of a dialect without client ids
+# a prefix of every frame: for a dialect without client ids
 _NEVER_A_CLIENT = b""
 # offset of the client id's length in a request, behind the frame's length
 CLIENT_ID_AT = 8
@@ -33,9 +33,9 @@ Stretches = deque[tuple[int, int]]
 
 
 class ConnectionState:
-    """`talk` is None where the record has broken off; `broken` then tells since when.
+    """`talk` is None while the record is broken off; `broken` then describes the break.
 
-    `facts` are empty where the connection's opening was lost. `next_entry`: the number of its next entry in the log.
+    `facts` are empty if the connection's opening was lost. `next_entry`: the number of its next entry in the log.
     """
 
     __slots__ = (
@@ -43,7 +43,6 @@ class ConnectionState:
         "broken",
         "clients",
         "connection",
-        "deaf",
         "facts",
         "first_ns",
         "kinds",
@@ -58,6 +57,7 @@ class ConnectionState:
         "reached",
         "sequence",
         "talk",
+        "unreadable",
         "unwanted",
         "usual_client",
         "usual_number",
@@ -70,61 +70,61 @@ class ConnectionState:
             name: short_name(fact) if isinstance(fact, str) else fact for name, fact in facts.items()
         }
         self.broken: dict[str, Any] | None = None
-        # while it is broken off: how far each stream has been seen to go on; None: not at all
+        # while the record is broken off: the furthest offset seen in each stream; None if nothing was seen
         self.reached: list[int] | None = None
         self.next_entry = 0
         self.sequence = 0
-        # of the client's certificate, until somebody logs in
+        # the client certificate's, until the broker accepts a login
         self.principal: str | None = self.facts.get("principal")
         # client ids of requests in flight that are not the usual one of the connection, with their exchanges' numbers
         self.clients: deque[tuple[int, str | None]] = deque()
         self.usual_client = _NO_CLIENT if self.dialect is Dialect.KAFKA else _NEVER_A_CLIENT
-        # indices into what the range's rows share
+        # indices into the range's shared tables
         self.peers = 0
         self.usual_number = 0
-        # per direction: the frame that is arriving, its kind, since when; (start, stop) masked and omitted in the
-        # stream; and whether nothing more can be told from the bytes
+        # per direction: the frame that is arriving, its kind, its first time; masked and omitted stretches of the
+        # stream; True once the bytes can't be framed any more
         self.parts: list[bytearray | None] = [None, None]
         self.kinds = [FrameKind.REQUEST, FrameKind.RESPONSE]
         self.first_ns = [0, 0]
         self.masks: tuple[Stretches, Stretches] = (deque(), deque())
         self.omissions: tuple[Stretches, Stretches] = (deque(), deque())
-        self.deaf = [False, False]
-        # frames that were arriving where the record goes on, per direction: lost, and counted when their ends come
+        self.unreadable = [False, False]
+        # per direction: 1 if a frame was arriving where the record goes on; it is lost, and counted when its end comes
         self.late = [0, 0]
-        # frames that are to be no rows: where they begin, per direction; exchanges whose responses are none either
+        # frames that become no rows: per direction, where they begin; and the exchanges whose responses become none
         self.left_out: tuple[set[int], set[int]] = (set(), set())
         self.unwanted: deque[int] = deque()
-        # requests that the proxy answers itself, and has not yet
+        # requests that the proxy answers itself and has not answered yet
         self._answerable: deque[Exchange] = deque()
 
     @classmethod
     def of_unknown(cls, connection: int, since_ns: int, *, is_new: bool) -> ConnectionState:
-        """A connection whose opening was lost. `is_new`: nothing of it has been recorded before, or nobody knows."""
+        """A connection whose opening was lost. `is_new`: True if nothing of it can have been recorded before."""
         track = cls(connection, None, {})
         track.broken = {"reason": GAP_DAMAGE, "since_ns": since_ns, "next_exchange": 0, "next_whole": 0}
         track.broken |= {"cut": None, "behind": 0 if is_new else None, "offsets": [0, 0] if is_new else None}
         return track
 
-    def introduced(self, facts: dict[str, Any]) -> ConnectionState:
-        """A connection whose opening was lost, once it is known."""
+    def with_opening(self, facts: dict[str, Any]) -> ConnectionState:
+        """This connection with the facts of its opening, which was lost."""
         known = ConnectionState(self.connection, None, facts)
         known.broken, known.reached, known.next_entry = self.broken, self.reached, self.next_entry
         return known
 
     @property
     def limits(self) -> FrameLimits:
-        """The longest frames that the proxy lets through. A log of format 1 does not say it: most left the default."""
+        """The longest frames that the proxy lets through; the default for logs of format 1, which don't say."""
         limits: tuple[int, int] | None = self.facts.get("limits")
         return DEFAULT_LIMITS if limits is None else FrameLimits(*limits)
 
     @property
     def dialect(self) -> Dialect:
-        """What the connection speaks."""
+        """The dialect that the connection speaks."""
         return Dialect(self.facts.get("dialect", Dialect.KAFKA))
 
     def described(self) -> Peers:
-        """What all frames of the connection share, as it is known now."""
+        """The values that all frames of the connection share, as they are known now."""
         facts = self.facts
         return Peers(
             self.connection,
@@ -138,11 +138,11 @@ class ConnectionState:
 
     @property
     def usual_client_id(self) -> str | None:
-        """The client id of its first understood request, which most others share; None while there is none."""
+        """The client id of the first understood request, which most requests share; None before there is one."""
         return None if self.usual_client in (_NO_CLIENT, _NEVER_A_CLIENT) else _text(self.usual_client)
 
     def note_client(self, exchange: Exchange, frame: bytes) -> str | None:
-        """The client id of a request that hasn't the usual one; kept for its response. No bytes: none is known."""
+        """The client id of a request without the usual one, remembered for its response; None if it can't be read."""
         length = int.from_bytes(frame[CLIENT_ID_AT : CLIENT_ID_AT + 2], "big", signed=True)
         raw = frame[CLIENT_ID_AT : CLIENT_ID_AT + 2 + max(length, 0)]
         client = _text(raw) if -1 <= length <= len(raw) - 2 else None
@@ -154,47 +154,47 @@ class ConnectionState:
         return client
 
     def hide_client(self, exchange: Exchange) -> None:
-        """The client id of a request whose row has just been made was masked: nobody knows it."""
+        """Forgets the client id of the newest request: its bytes were masked."""
         if self.clients and self.clients[-1][0] == exchange.number:
             self.clients.pop()
         self.clients.append((exchange.number, None))
 
     def has_usual_client(self, number: int) -> bool:
-        """Whether the request of this exchange had the usual client id; else `clients` begins with it.
+        """True if the request of this exchange had the usual client id; otherwise `clients` begins with its client id.
 
-        Exchanges end in their order, so those before it are forgotten.
+        Exchanges end in their order, so earlier ones are forgotten.
         """
         clients = self.clients
         while clients and clients[0][0] < number:
             clients.popleft()
         return not clients or clients[0][0] != number
 
-    def asks(self, exchange: Exchange) -> None:
-        """A request has begun; maybe the proxy answers it itself."""
+    def request_began(self, exchange: Exchange) -> None:
+        """Remembers a request that the proxy may answer itself."""
         if _is_answerable(exchange):
             self._answerable.append(exchange)
 
     def answered_by_proxy(self, correlation_id: int) -> Exchange:
-        """The request that the proxy has answered: it answers them in their order.
+        """The request that the proxy has answered; the proxy answers in the order of the requests.
 
         Raises:
-            LookupError: it is not known.
+            LookupError: no such request is known.
         """
         if self._answerable and self._answerable[0].correlation_id == correlation_id:
             return self._answerable.popleft()
         for exchange in self.talk.in_flight if self.talk is not None else ():
-            # the program that wrote the log was older: it did not know the version
+            # an older program wrote the log, and did not know this version
             if exchange.correlation_id == correlation_id and exchange.api_key == API_VERSIONS and not exchange.by_proxy:
                 return exchange
         raise LookupError(f"the proxy can't have answered {correlation_id}")
 
-    def rare(self, direction: int) -> bool:
-        """Whether something in the bytes that are arriving was masked or left out."""
+    def has_marks(self, direction: int) -> bool:
+        """True if a part of the arriving bytes was masked or left out."""
         gone = self.left_out[direction] or (direction and self.unwanted)
         return bool(self.masks[direction] or self.omissions[direction] or gone)
 
     def leaves_out(self, direction: int, exchange: Exchange | None, begin: int) -> bool:
-        """Whether the frame that begins at this stream offset is to be no row; asked once."""
+        """True if the frame that begins at this stream offset becomes no row. Called once for each frame."""
         gone = begin in self.left_out[direction]
         self.left_out[direction].discard(begin)
         if exchange is None:
@@ -216,11 +216,11 @@ class ConnectionState:
         return True
 
     def spans(self, direction: int, start: int, stop: int) -> tuple[Spans, Spans]:
-        """What was masked and what was omitted of a frame at these stream offsets; forgets it."""
+        """Removes and returns the masked and the omitted spans of a frame at these stream offsets."""
         return _cut_out(self.masks[direction], start, stop), _cut_out(self.omissions[direction], start, stop)
 
     def break_off(self, reason: str, since_ns: int) -> None:
-        """The record ends here, for now: drops what has come of the frames that are arriving."""
+        """Breaks off the record, and drops the frames that are arriving."""
         talk = self.talk
         if talk is None:
             return
@@ -247,23 +247,23 @@ class ConnectionState:
             spans.clear()
 
     def reach(self, direction: int, offset: int) -> None:
-        """What has come up to this stream offset is no row: the record has broken off."""
+        """Notes that a stream whose record has broken off has come to this offset."""
         if self.broken is None or self.broken["offsets"] is None:
             return
         self.reached = self.reached or [*self.broken["offsets"]]
         self.reached[direction] = max(self.reached[direction], offset)
 
     def pass_late(self, direction: int) -> None:
-        """What comes in this direction is of the first frame that is to be a row again."""
+        """Counts the lost frame that was arriving in this direction, if there was one: its end has come."""
         self.sequence += self.late[direction]
         self.late[direction] = 0
 
     def resume(
         self, talk: Conversation, unwanted: Iterable[int] = (), arriving: tuple[bool, bool] = (False, False)
     ) -> None:
-        """Goes on with the state that the tap's conversation had. Whose requests are lost, nobody knows any more.
+        """Goes on with a restored conversation. The client ids of requests that were lost are unknown.
 
-        `arriving`: per direction, whether a frame is that the state counts already, and that others may overtake.
+        `arriving`: per direction, True if the state counts a frame already whose end is still to come.
         """
         whole = 0 if self.broken is None else self.broken["next_whole"]
         self.clients.extend((exchange.number, None) for exchange in talk.in_flight if exchange.number >= whole)
@@ -273,10 +273,10 @@ class ConnectionState:
         self.late = [int(late) for late in arriving]
         self.sequence = talk.sequence - sum(self.late)
         self.broken = self.reached = None
-        self.deaf = [False, False]
+        self.unreadable = [False, False]
 
     def state(self, blob: bytearray) -> dict[str, Any]:
-        """Everything needed to go on, as JSON has it; the bytes of unfinished frames go into `blob`."""
+        """The state, ready for JSON; the bytes of unfinished frames are appended to `blob`."""
         parts: list[Any] = []
         for part in self.parts:
             parts.append(None if part is None else (len(blob), len(part)))
@@ -295,7 +295,7 @@ class ConnectionState:
             "first_ns": self.first_ns,
             "masks": [list(stretches) for stretches in self.masks],
             "omissions": [list(stretches) for stretches in self.omissions],
-            "deaf": self.deaf,
+            "deaf": self.unreadable,
             "left_out": [sorted(begins) for begins in self.left_out],
             "unwanted": list(self.unwanted),
             "next_entry": self.next_entry,
@@ -307,7 +307,7 @@ class ConnectionState:
     def from_state(
         cls, routes: Mapping[Dialect, Routes], state: dict[str, Any], blob: bytes | memoryview
     ) -> ConnectionState:
-        """Goes on from what `state` gave: the JSON-able part, and the bytes beside it."""
+        """Restores what `state` returned, and the blob beside it."""
         track = cls(state["connection"], None, state["facts"])
         if state["talk"] is not None:
             track.talk = Conversation.from_state(routes[track.dialect], state["talk"], track.limits)
@@ -318,8 +318,8 @@ class ConnectionState:
         track.usual_client = base64.b64decode(state["usual_client"])
         track.parts = [None if at is None else bytearray(blob[at[0] : at[0] + at[1]]) for at in state["parts"]]
         track.kinds = [FrameKind(kind) for kind in state["kinds"]]
-        track.first_ns, track.deaf = [*state["first_ns"]], [*state["deaf"]]
-        # a state of a version that left out nothing says nothing of it
+        track.first_ns, track.unreadable = [*state["first_ns"]], [*state["deaf"]]
+        # states of versions before `left_out` lack the key
         track.left_out = (set(state.get("left_out", ([], []))[0]), set(state.get("left_out", ([], []))[1]))
         track.unwanted.extend(state.get("unwanted", ()))
         track.next_entry = state["next_entry"]
@@ -332,12 +332,12 @@ class ConnectionState:
 
 
 def _whole_until(side: Any) -> int:
-    """The stream offset behind the last frame that has come whole."""
+    """The stream offset behind the last whole frame."""
     return int(side.begin if side.left else side.offset)
 
 
 def _is_answerable(exchange: Exchange) -> bool:
-    """Whether the proxy answers this request itself, and has not yet."""
+    """True if the proxy answers this request itself and has not answered it yet."""
     newer = exchange.api_key == API_VERSIONS and exchange.opaque is OpaqueReason.UNKNOWN_VERSION
     return newer and not exchange.by_proxy
 
@@ -347,7 +347,7 @@ def _text(raw: bytes) -> str | None:
 
 
 def _cut_out(stretches: Stretches, start: int, stop: int) -> Spans:
-    """(start, length) of what lies between two offsets; spans that touch become one. Keeps only what lies behind."""
+    """Removes the stretches up to `stop`; returns them as spans from `start` on, merged where they touch."""
     found: Spans = []
     while stretches and stretches[0][0] < stop:
         first, last = stretches[0]

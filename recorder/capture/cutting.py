@@ -1,9 +1,9 @@
-"""Where the frames lie in a chunk, and whose they are.
+"""Where the frames lie in a chunk, and the exchange of each frame.
 
-The compactor wants every frame, so marks for all of them would be the obvious way; but then each frame would take the
-conversation's slow path. Instead it is fed as a busy proxy's is, and the frames are laid out again from what it leaves:
-the exchanges that began or ended with the chunk, in their order, each with its size. Only bare tokens and unreadable
-frames, which no exchange owns, come as marks.
+The compactor wants every frame. Marks for all of them would be the obvious way, but then each frame would take the
+conversation's slow path. So the conversation is fed as a busy proxy feeds it, and the frames are laid out from its
+results: the exchanges that began or ended with the chunk, in their order, each with its size. Only bare tokens and
+unreadable frames, which no exchange owns, come as marks.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from proxy.conversation.step import Step
 from proxy.wire.framing import LENGTH
 
 
-class Found(NamedTuple):
+class FrameSpan(NamedTuple):
     """A frame at `data[start:stop]`, its length included.
 
-    It began earlier where `start` is below 0, and is still arriving where `stop` is behind the data. An answer that the
-    proxy made has no bytes there: `start` is `stop`.
+    The frame began earlier if `start` is below 0, and is still arriving if `stop` is behind the data. An answer that
+    the proxy made has no bytes in the stream: `start` is `stop`.
     """
 
     kind: FrameKind
@@ -30,7 +30,7 @@ class Found(NamedTuple):
 
 
 class Arriving(NamedTuple):
-    """What a direction is in the middle of before a step: the frame, where it began, and how much of it is to come.
+    """The frame that is arriving before a step: where it began, and how many bytes of it are to come.
 
     `number`: of the next request.
     """
@@ -43,69 +43,69 @@ class Arriving(NamedTuple):
 
     @classmethod
     def now(cls, talk: Conversation, direction: int, kind: FrameKind) -> Arriving:
-        """As it is between two steps. `kind`: of the frame that is half there, if any."""
+        """The state between two steps. `kind`: of the frame that is half there, if any."""
         side = talk.responses_side if direction else talk.requests_side
         return cls(kind, side.open, side.begin, side.left, talk.next_exchange)
 
-    def found(self, step: Step) -> list[Found]:
-        """The rest of it."""
-        return [Found(self.kind, self.exchange, self.begin - step.offset, self.left)] if self.left else []
+    def found(self, step: Step) -> list[FrameSpan]:
+        """The rest of the frame, if one is arriving."""
+        return [FrameSpan(self.kind, self.exchange, self.begin - step.offset, self.left)] if self.left else []
 
 
-def cut_requests(talk: Conversation, chunk: bytes, at_ns: int, arriving: FrameKind) -> tuple[Step, list[Found]]:
+def cut_requests(talk: Conversation, chunk: bytes, at_ns: int, arriving: FrameKind) -> tuple[Step, list[FrameSpan]]:
     """The frames that a chunk from the client touches. `arriving`: the kind of the frame that is half there, if any."""
     before = Arriving.now(talk, 0, arriving)
     step = talk.requests(chunk, at_ns)
     return step, requests_in(talk, step, before)
 
 
-def requests_in(talk: Conversation, step: Step, before: Arriving) -> list[Found]:
+def requests_in(talk: Conversation, step: Step, before: Arriving) -> list[FrameSpan]:
     """The frames that a step from the client touches."""
     left, found = before.left, before.found(step)
     owners = _begun(talk, step, before.number)
-    others = _others(step)
+    ownerless = _ownerless(step)
     at, number, stop = left, 0, step.stop
     while at < stop:
         start = at
-        if others and start in others:
+        if ownerless and start in ownerless:
             at += 4 + LENGTH.unpack_from(step.data, start)[0]
-            found.append(Found(others[start], None, start, at))
+            found.append(FrameSpan(ownerless[start], None, start, at))
         else:
             exchange = owners[number]
             number += 1
             at += 4 + exchange.request_size
-            found.append(Found(FrameKind.REQUEST, exchange, start, at))
+            found.append(FrameSpan(FrameKind.REQUEST, exchange, start, at))
     return found
 
 
-def cut_responses(talk: Conversation, chunk: bytes, at_ns: int, arriving: FrameKind) -> tuple[Step, list[Found]]:
+def cut_responses(talk: Conversation, chunk: bytes, at_ns: int, arriving: FrameKind) -> tuple[Step, list[FrameSpan]]:
     """The frames that a chunk from the broker touches, and the proxy's own answers that went out with them."""
     before = Arriving.now(talk, 1, arriving)
     step = talk.responses(chunk, at_ns)
     return step, responses_in(talk, step, before)
 
 
-def responses_in(talk: Conversation, step: Step, before: Arriving) -> list[Found]:
+def responses_in(talk: Conversation, step: Step, before: Arriving) -> list[FrameSpan]:
     """The frames that a step from the broker touches, and the proxy's own answers in it."""
     side, left, exchange, found = talk.responses_side, before.left, before.exchange, before.found(step)
-    finished, others = step.finished, _others(step)
+    finished, ownerless = step.finished, _ownerless(step)
     at, number, stop = left, int(left <= len(step.data) and exchange is not None and left > 0), step.stop
     while True:
         while number < len(finished) and finished[number].made is not None:
-            found.append(Found(FrameKind.RESPONSE, finished[number], at, at))
+            found.append(FrameSpan(FrameKind.RESPONSE, finished[number], at, at))
             number += 1
         if at >= stop:
             return found
         start = at
-        if others and start in others:
+        if ownerless and start in ownerless:
             at += 4 + LENGTH.unpack_from(step.data, start)[0]
-            found.append(Found(others[start], None, start, at))
+            found.append(FrameSpan(ownerless[start], None, start, at))
             continue
         exchange = finished[number] if number < len(finished) else side.open
         assert exchange is not None
         number += 1
         at += 4 + exchange.response_size
-        found.append(Found(FrameKind.RESPONSE, exchange, start, at))
+        found.append(FrameSpan(FrameKind.RESPONSE, exchange, start, at))
 
 
 def _begun(talk: Conversation, step: Step, first: int) -> list[Exchange]:
@@ -126,6 +126,6 @@ def _begun(talk: Conversation, step: Step, first: int) -> list[Exchange]:
     return begun
 
 
-def _others(step: Step) -> dict[int, FrameKind]:
-    """Where in the data the frames begin that no exchange owns."""
+def _ownerless(step: Step) -> dict[int, FrameKind]:
+    """The places in the data where frames begin that no exchange owns, each with its kind."""
     return {mark.begin - step.offset: mark.kind for mark in step.marks if mark.exchange is None}

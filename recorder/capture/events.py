@@ -1,4 +1,4 @@
-"""What happened besides frames, as rows of `events`."""
+"""Rows of `events`: everything that happened besides frames."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from recorder.capture.connection_state import ConnectionState
 from recorder.capture.gap import lost_by_api
 from recorder.capture.ledger import Missed
 
-# a row names so many of the exchanges that a connection left open; more are only counted
+# open exchanges that the row of a closed connection names; further ones are only counted
 MOST_NAMED = 1000
 
 
@@ -22,11 +22,11 @@ class EventSink(Protocol):
     """Where event rows go: those of the hour of a time (wall clock)."""
 
     def events(self, at_ns: int) -> EventRows:
-        """The rows of the hour in which `at_ns` (wall clock) lies."""
+        """The rows of the hour of `at_ns` (wall clock)."""
 
 
 class Events:
-    """Writes rows; `clock_ns` is what makes wall clock of monotonic time."""
+    """Adds rows of events. `clock_ns`: wall clock minus monotonic clock."""
 
     def __init__(self, sink: EventSink, clock_ns: int) -> None:
         self.sink = sink
@@ -53,7 +53,7 @@ class Events:
         size: int | None,
         open_exchanges: Collection[Exchange],
     ) -> None:
-        """`frames`, `size`: all that there was, lost or not; None where nobody can say."""
+        """`frames`, `size`: of the whole connection, lost or not; None if unknown."""
         named = [
             {"exchange": exchange.number, "api": exchange.api, "correlation_id": exchange.correlation_id}
             for exchange in islice(open_exchanges, MOST_NAMED)
@@ -69,17 +69,17 @@ class Events:
         end: int | None,
         account: dict[str, Any] | None,
     ) -> None:
-        """What a connection's record lacks.
+        """Adds the gap in a connection's record, if the record has broken off.
 
         Args:
-            sequence: the number of the next frame behind the gap; None where nobody can say.
-            end: the sum of both stream offsets behind it; None likewise.
-            account: the tap's, of what ended in the gap.
+            sequence: the number of the next frame behind the gap; None if unknown.
+            end: the sum of both stream offsets behind the gap; None if unknown.
+            account: the tap's account of the frames that ended in the gap.
         """
         broken = track.broken
         if broken is None:
             return
-        # nobody knows either where a record began whose beginning is lost with the compactor's state
+        # the beginning of the gap is unknown if it was lost with the compactor's state
         is_known = broken["behind"] is not None
         frames = max(sequence - track.sequence, 0) if sequence is not None and is_known else None
         lost = {}
@@ -96,14 +96,14 @@ class Events:
         )
 
     def connections_lost(self, mono_ns: int, cause: str, missed: Missed, ended: Sequence[int] = ()) -> None:
-        """Connections of which nothing is recorded. `ended`: those whose ends are counted with them."""
+        """Adds a gap of whole connections. `ended`: known connections whose lost ends are counted in it."""
         detail: dict[str, Any] = {"connections": missed.connections}
         if ended:
             detail["ends_of"] = list(ended)
         self._add(c.EVENT_GAP, None, mono_ns, detail, cause=cause, frames=missed.frames, size=missed.bytes)
 
     def log_lost(self, mono_ns: int, detail: dict[str, Any]) -> None:
-        """A part of the log is gone. `detail` says which: what was in it, the gaps of connections say."""
+        """Adds the loss of a part of the log, which `detail` names. The gaps of connections say what was in it."""
         self._add(c.EVENT_GAP, None, mono_ns, detail, cause=c.GAP_DAMAGE)
 
     def clock(self, mono_ns: int, moved_ns: int) -> None:

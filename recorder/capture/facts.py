@@ -1,8 +1,8 @@
-"""What entries of the log say in JSON: the facts of each kind, and what each fact may be.
+"""The JSON of log entries: the facts of each kind of entry, and the values that each fact may have.
 
-A log may come from anywhere, and a checksum can be made good: what these tables don't allow is no entry that a tap
-wrote. Facts that are not named here are passed over, so a tap may say more one day. An entry of format 1 says less:
-what it lacks is not required.
+A log may come from anywhere, and anybody can make a checksum right: an entry that these tables don't allow was written
+by no tap. Facts that are not named here are ignored, so later taps may write more. Facts that entries of format 1 lack
+are not required.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from recorder.capture.spool import MOST, MOST_ENTRY, MOST_OPEN, NO_CONNECTION, N
 
 Count = Annotated[int, Meta(ge=0, le=MOST)]
 Total = Annotated[int, Meta(ge=0, le=MOST_COUNTED)]
-# ns, or one of the two values of an exchange that say that there is no time
+# ns, or one of the two values by which an exchange says that it has no time
 Time = Annotated[int, Meta(ge=-1, le=MOST)]
 Int32 = Annotated[int, Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
 Size = Annotated[int, Meta(ge=0, le=(1 << 31) - 1)]
@@ -46,7 +46,7 @@ class Opened(TypedDict):
 
 
 class Omitted(TypedDict):
-    """`length`: bytes that have come and are not in the log. `frame`: the one that begins here is to be no row."""
+    """`length`: bytes that arrived and are not in the log. `frame`: the frame that begins here becomes no row."""
 
     length: Annotated[int, Meta(ge=0, le=MOST_ENTRY)]
     frame: NotRequired[bool]
@@ -58,8 +58,8 @@ class Hole(TypedDict):
     reason: str
 
 
-class Unsaid(TypedDict):
-    """Connections that came and went without an entry of their own."""
+class Unlogged(TypedDict):
+    """Connections that were opened and closed without an entry of their own."""
 
     reason: str
     connections: Total
@@ -68,7 +68,7 @@ class Unsaid(TypedDict):
 
 
 class Login(TypedDict):
-    """Who it is, or what the frames are from the entry's offset on."""
+    """The principal that has logged in, or the kind of frames from the entry's offset on."""
 
     principal: NotRequired[str]
     mechanism: str | None
@@ -77,7 +77,7 @@ class Login(TypedDict):
 
 
 class SavedExchange(TypedDict):
-    """As `proxy.conversation` saves it."""
+    """An exchange, as a conversation saves it."""
 
     number: Count
     word: Annotated[int, Meta(ge=0, lt=1 << 34)]
@@ -94,7 +94,7 @@ class SavedExchange(TypedDict):
 
 
 class SavedSide(TypedDict):
-    """One direction of a conversation, as it saves it."""
+    """One direction of a conversation, as the conversation saves it."""
 
     offset: Count
     held: str
@@ -107,13 +107,13 @@ class SavedSide(TypedDict):
 
 
 class SavedRequests(SavedSide):
-    """The client's; `number`: of the next request."""
+    """The client's direction. `number`: of the next request."""
 
     number: Count
 
 
 class SavedResponses(SavedSide):
-    """The broker's; `begun`: how many there have been."""
+    """The broker's direction. `begun`: how many responses have begun."""
 
     begun: Count
     previous_last_ns: Time
@@ -133,7 +133,7 @@ SavedVerdict = tuple[Annotated[int, Meta(ge=0, le=1)], Count, bool, str | None, 
 
 
 class SavedConversation(TypedDict):
-    """All of it."""
+    """A conversation, as it saves itself."""
 
     in_flight: list[SavedExchange]
     requests: SavedRequests
@@ -145,9 +145,9 @@ class SavedConversation(TypedDict):
 
 
 class Account(TypedDict):
-    """What was lost in a gap, as the tap counted it: `early` ones by their numbers, all else by API.
+    """The losses of a gap, as the tap counted them: `early` requests and responses by their numbers, all others by API.
 
-    Old logs have no sizes: neither those of `early` requests, behind number and API, nor any other.
+    Old logs have no sizes: neither in `early`, behind number and API, nor by API.
     """
 
     reason: str
@@ -169,9 +169,9 @@ class Resync(TypedDict):
 
 
 class Checkpoint(TypedDict):
-    """Where a connection's record may go on, and all that has been said of it.
+    """Where a connection's record may go on, with all facts that are known of the connection.
 
-    `arriving`: per direction, whether the state counts a frame whose end is still to come.
+    `arriving`: per direction, True if the state counts a frame whose end is still to come.
     """
 
     opened: Opened
@@ -183,7 +183,7 @@ class Checkpoint(TypedDict):
 
 
 class Closed(TypedDict):
-    """`sequence` and `offsets`: frames and bytes in all; `account`: where the record had broken off."""
+    """`sequence` and `offsets`: frames and bytes in all; `account`: given if the record had broken off."""
 
     cause: str
     sequence: NotRequired[Count]
@@ -192,7 +192,7 @@ class Closed(TypedDict):
 
 
 class Totals(TypedDict):
-    """Connections that were closed, and what they held."""
+    """How many connections were closed, and the frames and bytes that they held."""
 
     connections: Total
     frames: Total
@@ -200,7 +200,7 @@ class Totals(TypedDict):
 
 
 class Roll(TypedDict):
-    """`open`: connections, each with the number of its next entry."""
+    """`open`: the open connections, each with the number of its next entry."""
 
     open: Annotated[list[tuple[Count, Annotated[int, Meta(ge=0, lt=NUMBERS)]]], Meta(max_length=MOST_OPEN)]
     closed: Totals
@@ -245,7 +245,7 @@ class SavedTrack(TypedDict):
 
 
 class SavedAssembly(TypedDict):
-    """All of them, and the session."""
+    """The assembly, as the compactor saves it: all connections, and the session."""
 
     clock_ns: Annotated[int, Meta(ge=-MOST, le=MOST)]
     last_mono_ns: Count
@@ -258,7 +258,7 @@ class SavedAssembly(TypedDict):
 
 
 class SavedProgress(TypedDict):
-    """How far the compactor had come."""
+    """The compactor's progress."""
 
     segment: Count
     finished: bool
@@ -269,7 +269,7 @@ class SavedProgress(TypedDict):
 
 
 class SavedSession(TypedDict):
-    """A state file's JSON."""
+    """The JSON of a state file."""
 
     progress: SavedProgress
     assembly: SavedAssembly
@@ -296,25 +296,25 @@ _FACTS: Mapping[int, Decoder[Any]] = {
     EntryKind.ROLL: Decoder(Roll),
     EntryKind.CHECKPOINT: Decoder(Checkpoint),
 }
-# what a list of an account may be, which a table can't tell
+# the types in the lists of `early`, which no table can express
 _EARLY = ([int, str], [int, str, int])
 _NOTHING: dict[str, Any] = {"early": ()}
-# a hole that is of no connection
-_UNSAID = Decoder(Unsaid)
+# a hole without a connection
+_UNLOGGED = Decoder(Unlogged)
 
 
 def facts(entry: Entry) -> Any:
-    """What an entry says: a dict of its kind's table. Raises SenselessEntryError."""
-    is_unsaid = entry.kind == EntryKind.HOLE and entry.connection == NO_CONNECTION
-    told = checked(_UNSAID if is_unsaid else _FACTS[entry.kind], entry.data)
-    for early in told.get("account", _NOTHING)["early"]:
+    """The facts of an entry: a dict of its kind's table. Raises SenselessEntryError."""
+    is_unlogged = entry.kind == EntryKind.HOLE and entry.connection == NO_CONNECTION
+    found = checked(_UNLOGGED if is_unlogged else _FACTS[entry.kind], entry.data)
+    for early in found.get("account", _NOTHING)["early"]:
         if [type(one) for one in early] not in _EARLY:
             raise SenselessEntryError("an early request is a number, an API, and perhaps a size")
-    return told
+    return found
 
 
 def checked(table: Decoder[Any], text: bytes) -> Any:
-    """JSON of a table. Raises SenselessEntryError."""
+    """JSON decoded by a table. Raises SenselessEntryError."""
     try:
         return table.decode(text)
     except (ValueError, RecursionError) as error:

@@ -1,8 +1,8 @@
 """A stretch of a connection that isn't recorded, and the account of what was lost in it.
 
 The tap's half: while a gap lasts, the tap sees exchanges end but writes nothing; the account goes into the entry that
-ends the gap. It can't know which requests had been written before, so it names those that were in flight one by one,
-and counts the others. The compactor's half: with the numbers of its own conversation it knows which of those it has.
+ends the gap. The tap can't know which requests had been written before, so it names those that were in flight one by
+one, and counts the others. The compactor's half: by the numbers of its own conversation it knows which of them it has.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from typing import Any
 from proxy.conversation.conversation import Conversation
 from proxy.conversation.exchange import Exchange
 
-# what the account calls an api that the catalog doesn't know, and frames that are no exchange's
+# the account's name for an api that the catalog doesn't know, and for frames of no exchange
 OTHER = "other"
 
-# what an account counts by api; sizes are bytes behind the length
+# the counts of an account, by api; sizes are bytes behind the length
 _COUNTED = ("requests", "responses", "request_bytes", "response_bytes")
 
 
 class Gap:
-    """What ends on a connection while nothing is written of it.
+    """Counts what ends on a connection while nothing of it is written.
 
-    `offsets`: behind what was written, per direction. `accounted`: whose response the gap before has counted already.
+    `offsets`: behind the written bytes, per direction. `accounted`: the exchange whose response the last gap counted.
     """
 
     def __init__(
@@ -38,13 +38,13 @@ class Gap:
         # requests below this number may have been written before
         self._first = talk.next_exchange
         self._early_requests: dict[int, tuple[str, int]] = {}
-        # responses that had come whole, and were kept back at least once
+        # responses that were whole before the gap, and were kept back at least once
         self._early_responses: dict[int, tuple[str, int]] = {}
         self._requests, self._request_bytes = Counter[str](), Counter[str]()
         self._responses, self._response_bytes = Counter[str](), Counter[str]()
 
     def saw(self, finished: Iterable[Exchange], one_way: Iterable[Exchange]) -> None:
-        """Exchanges whose response, or whose request that has none, came to its end in the gap."""
+        """Counts exchanges that ended in the gap: with their response, or with their request if it has none."""
         for exchange in finished:
             if exchange is not self._accounted:
                 self._responses[exchange.api or OTHER] += 1
@@ -54,14 +54,14 @@ class Gap:
             self._request(exchange)
 
     def had_kept_back(self, ended: Iterable[Exchange]) -> None:
-        """Exchanges that came to their end before the gap, in bytes that may not have been written."""
+        """Notes exchanges that ended before the gap, in bytes that may not have been written."""
         for exchange in ended:
             if exchange.awaits and exchange is not self._accounted:
                 self._early_responses[exchange.number] = exchange.api or OTHER, exchange.response_size
             self._request(exchange)
 
     def account(self) -> dict[str, Any]:
-        """What was lost, as JSON has it, for the entry that ends the gap. Frames still arriving count as lost."""
+        """The losses, ready for JSON, for the entry that ends the gap. Frames still arriving count as lost."""
         talk = self.talk
         answering, asking = talk.responses_side.open, talk.requests_side.open
         self.saw([answering] if answering else [], [asking] if asking and not asking.awaits else [])
@@ -70,8 +70,8 @@ class Gap:
         return {
             "reason": self.reason,
             "since_ns": self.at_ns,
-            "early": [(number, *told) for number, told in self._early_requests.items()],
-            "early_responses": [(number, *told) for number, told in self._early_responses.items()],
+            "early": [(number, *counted) for number, counted in self._early_requests.items()],
+            "early_responses": [(number, *counted) for number, counted in self._early_responses.items()],
             "requests": dict(self._requests),
             "responses": dict(self._responses),
             "request_bytes": dict(self._request_bytes),
@@ -88,14 +88,14 @@ class Gap:
 
 
 def lost_by_api(account: dict[str, Any], broken: dict[str, Any], frames: int) -> dict[str, Any]:
-    """Requests and responses lost, by api, and their sizes, where the account has them: those of old logs have not.
+    """Lost requests and responses by api, with their sizes; accounts of old logs have no sizes.
 
     Args:
         account: of the entry that ended the gap.
-        broken: what the compactor knows of where it began: `next_exchange` and `next_response`, the numbers of the
-            first request that the log doesn't have, and of the first whose response it doesn't; `cut`, the api of a
-            request that the log has only the beginning of ("" for an unknown one), and `cut_size`.
-        frames: all that were lost; those that no exchange accounts for are `other`.
+        broken: what the compactor knows of the gap's beginning. `next_exchange`: the number of the first request that
+            the log lacks; `next_response`: of the first whose response it lacks; `cut`: the api of a request that was
+            cut off there ("" for an unknown one), and `cut_size`.
+        frames: the number of all lost frames; those of no exchange are counted as `other`.
     """
     counts = {name: Counter(account.get(name, {})) for name in _COUNTED}
     early = [(api, *size) for number, api, *size in account["early"] if number >= broken["next_exchange"]]

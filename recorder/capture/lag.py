@@ -1,8 +1,8 @@
-"""How far the compactor is behind, worked out when somebody asks: so it grows while no compactor works.
+"""How far the compactor is behind. Computed whenever it is asked for, so the lag grows while no compactor runs.
 
-The log notes when the entries in it arrived, in steps of a fraction of a second. The compactor reports up to where it
-has read; what stands behind that place is unread. The report of a compactor that has ended counts no more: the next one
-reads the segment that it was at again, from its beginning.
+The log notes when its entries arrived, in steps of a fraction of a second. The compactor reports the position up to
+which it has read; entries behind that position are unread. The position of a compactor that has ended is ignored: the
+next one reads that segment again, from its beginning.
 """
 
 from __future__ import annotations
@@ -17,44 +17,44 @@ from proxy.files import Folder
 from proxy.threads import NoThread, start_thread
 from recorder.capture.status import Status, read_status
 
-# entries of so short a time are one step: a lag is exact to it
+# entries within this time are one step: the lag is exact to it
 FINEST_NS = 250_000_000
-# then every other step is left out, and steps are twice as long: with a compactor that is dead they become many. Once
-# it has caught up they are fine again
+# with more steps (the compactor is dead), every other one is left out and steps become twice as long; once the
+# compactor has caught up, steps are fine again
 MOST_STEPS = 2_048
-# how long the newest report may take to be read: it is in a file, and a disk that hangs keeps no page waiting
+# how long reading the newest report may take: it is a file, and a disk that hangs must not delay the metrics page
 REPORT_SECONDS = 0.25
 
 
 class Unread(NamedTuple):
-    """What the compactor has not read: its bytes, and when the oldest of it arrived; None: there is nothing."""
+    """The unread entries: their bytes, and when the oldest one arrived (None if there are none)."""
 
     size: int
     since_ns: int | None
 
 
 class Trail:
-    """When the entries of a log arrived. Offsets count from the log's beginning, over all of its segments.
+    """The arrival times of a log's entries. Offsets count from the log's beginning, over all segments.
 
-    One thread appends, any may ask.
+    One thread appends; any thread may call `unread`.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        # of each segment, the offset of its beginning
+        # segment -> the offset of its beginning
         self._segments: dict[int, int] = {}
-        # of each step, the offset behind its last entry, and when its first one arrived
+        # for each step: the offset behind its last entry, and when its first entry arrived
         self._ends: list[int] = []
         self._arrivals: list[int] = []
         self._finest_ns = FINEST_NS
 
     def begin(self, segment: int, offset: int) -> None:
-        """A segment begins there."""
+        """Notes that a segment begins at this offset."""
         with self._lock:
             self._segments[segment] = offset
 
     def append(self, end: int, at_ns: int) -> None:
-        """Entries have been written up to there, of which the first arrived at this time (monotonic)."""
+        """Notes that entries were written up to `end`; the first of them arrived at `at_ns` (monotonic)."""
         with self._lock:
             if self._arrivals and at_ns - self._arrivals[-1] < self._finest_ns:
                 self._ends[-1] = end
@@ -65,7 +65,7 @@ class Trail:
                 self._thin_out()
 
     def unread(self, segment: int, position: int) -> Unread:
-        """What stands behind a position in a segment. Segments before it count no more, whatever is asked later."""
+        """The entries behind a position in a segment. Earlier segments are forgotten."""
         with self._lock:
             self._forget_before(segment)
             read = self._read(segment, position)
@@ -75,13 +75,13 @@ class Trail:
             return Unread(self._ends[-1] - read, self._arrivals[first])
 
     def _read(self, segment: int, position: int) -> int:
-        """The offset of a position. Segments that are forgotten have been read: a report may be older than another."""
+        """The log offset of a position; the earliest known offset if the segment is forgotten (an outdated report)."""
         if segment in self._segments:
             return self._segments[segment] + position
         return min(self._segments.values(), default=0)
 
     def _thin_out(self) -> None:
-        """Makes one step of two: it ends where the second did, and began when the first did."""
+        """Joins steps in pairs: a pair begins when its first step began, and ends where its second one ends."""
         self._finest_ns *= 2
         self._ends = [*self._ends[1::2], *self._ends[len(self._ends) - len(self._ends) % 2 :]]
         self._arrivals = self._arrivals[::2]
@@ -98,7 +98,7 @@ class Trail:
 
 
 class Reports:
-    """The compactor's reports, read in a thread of its own whenever somebody asks."""
+    """The compactor's reports; a thread reads the newest one whenever it is asked for."""
 
     def __init__(self, session: Folder) -> None:
         self._session = session
@@ -108,7 +108,7 @@ class Reports:
         self._done.set()
 
     def newest(self) -> Status:
-        """The newest one, or the one before where that can't be had in time."""
+        """The newest report, or the one before if reading takes too long."""
         with self._lock:
             if self._done.is_set():
                 self._done.clear()
@@ -130,25 +130,25 @@ class Reports:
 
 
 class Lag:
-    """What the metrics show of the compactor: how far it is, how far behind, and how often it was started again."""
+    """The compactor's metrics: how far it is, how far it is behind, how often it was restarted."""
 
     def __init__(self, session: Folder, trail: Trail, clock: Callable[[], int] = time.monotonic_ns) -> None:
         self._reports = Reports(session)
         self._trail = trail
         self._clock = clock
         self._restarts = 0
-        # when one ended last
+        # when a compactor ended last
         self._ended_ns = -1
-        # a compactor that begins again counts again what it had not published
+        # the greatest counts so far: a restarted compactor counts unpublished frames again
         self._frames = self._bytes = 0
 
     def compactor_ended(self) -> None:
-        """It is started again, and knows of nothing that it had not published."""
+        """Notes a restart: the next compactor begins at the last published segment."""
         self._ended_ns = self._clock()
         self._restarts += 1
 
     def counters(self) -> Mapping[str, float]:
-        """By the names of the metrics' table. Called in any thread."""
+        """The metrics by the names of the metrics' table. Called in any thread."""
         report = self._reports.newest()
         self._frames, self._bytes = max(self._frames, report.frames), max(self._bytes, report.bytes)
         position = report.position if report.at_ns > self._ended_ns else 0

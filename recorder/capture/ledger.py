@@ -1,4 +1,4 @@
-"""A reader's account of the connections that have been closed, held against the writer's (`roll`)."""
+"""The reader's account of closed connections, compared with the writer's (`roll`)."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from recorder.capture.roll import Totals
 
 
 class Missed(NamedTuple):
-    """What was in connections that were closed where nobody saw it. None: nobody can say."""
+    """The contents of connections whose closing the reader has missed. None if unknown."""
 
     connections: int
     frames: int | None
     bytes: int | None
 
     def without(self, known: Sequence[tuple[int, int | None]]) -> Missed:
-        """Less what was recorded of some of them, which are known: frames and bytes (None: nobody knows) of each."""
+        """Less `known` connections of them: for each, the recorded frames and bytes (None if unknown)."""
         connections = max(self.connections - len(known), 0)
         sizes = [size for _, size in known if size is not None]
         if self.frames is None or self.bytes is None or len(sizes) < len(known):
@@ -26,18 +26,18 @@ class Missed(NamedTuple):
 
 
 class Ledger:
-    """The reader's account. `closed` is None until a roll tells what nobody else can: the reader's own is lost."""
+    """The reader's account. `closed` is None if the reader's own account is lost, until the next roll replaces it."""
 
     def __init__(self) -> None:
         self.closed: Totals | None = Totals()
 
-    def missed(self, told: dict[str, int]) -> Missed | None:
-        """By how much the writer's account is ahead; from here on they agree."""
-        before, self.closed = self.closed, Totals(**told)
+    def missed(self, roll: dict[str, int]) -> Missed | None:
+        """The difference to the writer's account, which replaces the reader's own; None if that is lost."""
+        before, self.closed = self.closed, Totals(**roll)
         if before is None:
             return None
         return Missed(
-            max(told["connections"] - before.connections, 0),
-            max(told["frames"] - before.frames, 0),
-            max(told["bytes"] - before.bytes, 0),
+            max(roll["connections"] - before.connections, 0),
+            max(roll["frames"] - before.frames, 0),
+            max(roll["bytes"] - before.bytes, 0),
         )

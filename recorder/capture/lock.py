@@ -1,10 +1,10 @@
-"""Who may write a session, and who may make columns of it. Locks are flocks: they end with their process.
+"""The locks for writing and for compacting a session. They are flocks, which end with their process.
 
     writer.lock         held by the proxy as long as the session lives
-    compactor.lock      held by whoever makes columns of it
+    compactor.lock      held by the process that compacts it
 
-A file can be removed while it is locked, and would be made anew. So the writer also locks the segment that it writes,
-and the compactor the folder itself; where a file system has no such locks, the files are all there is.
+A lock file can be removed while it is locked, and another process would create it anew. So the writer also locks the
+segment that it writes, and the compactor the folder itself, if the file system has such locks.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ class Lock:
         return cls(descriptor)
 
     def release(self) -> None:
-        """Lets others have it; nothing happens the second time."""
+        """Releases the lock; a second call does nothing."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
 
 
 def take_over(session: Folder) -> Lock | None:
-    """The right to make columns of a session, for as long as the lock is held and the folder open; None: another's."""
+    """The lock for compacting a session, valid while the folder is open; None if another process has it."""
     lock = Lock.take(session, COMPACTOR_LOCK)
     if lock is not None and session.lock() is False:
         lock.release()
@@ -63,12 +63,12 @@ def take_writers(session: Folder) -> Lock | None:
 
 
 def is_live(session: Folder) -> bool:
-    """Whether a proxy writes the session, or its compactor is about to finish it. Nothing is made or changed."""
+    """True if a proxy writes the session, or has just ended and its compactor holds on. Changes nothing."""
     return _is_locked(session, WRITER_LOCK) or _is_written(session)
 
 
 def lock_segment(descriptor: int) -> None:
-    """Shows for as long as the descriptor is open that the segment is still written."""
+    """Marks a segment as being written, for as long as the descriptor is open."""
     with suppress(OSError):
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 

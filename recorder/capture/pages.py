@@ -1,8 +1,8 @@
-"""Whether a column's pages hold no more than the footer of their Parquet file says.
+"""Checks that a column's pages hold no more than the footer of their Parquet file says.
 
-A reader unfolds a page to as many bytes as the page's own header claims, and makes as many values of it; the footer
-has the sums of both for the column. Whoever plans with the footer has to know that the pages keep to it. So their
-headers are read here, and nothing else of them.
+A reader decompresses a page to as many bytes, and as many values, as the page's own header claims; the footer has the
+sums of both for the column. A reader that plans its memory by the footer must know that the pages agree with it. So the
+headers of the pages, and nothing else of them, are read here.
 Source: parquet-format's `parquet.thrift` (PageHeader), and Thrift's compact protocol, in which it is written.
 """
 
@@ -15,42 +15,47 @@ from recorder.capture.frames import DamagedFileError
 # Thrift's types: what a field is, in the low half of its first byte
 STOP, TRUE, FALSE, BYTE, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = 0, 1, 2, 3, 7, 8, 9, 10, 11, 12
 INTEGERS = (4, 5, 6)
-# fields of a page's header, and of the headers within it that count values
+# numbers of fields: in a page's header, and in its inner headers that count values
 UNFOLDED, COMPRESSED = 2, 3
 COUNTS = (5, 8)
 NUM_VALUES = 1
-# A header with the least and the greatest value of a page; a longer one is nobody's.
+# more than a header with the least and the greatest value of a page takes
 LONGEST_HEADER = 1 << 16
-# bits of a number, in groups of seven
+# bits of a number, which come in groups of seven
 LONGEST_VARINT = 63
-# Structs within structs, and elements of one list: a header has two of the ones, none of the others.
+# nested structs, and elements of one list: real headers have two levels and no lists
 DEEPEST, MOST_ELEMENTS = 8, 1000
 
 Struct = dict[int, Any]
 
 
 def check_pages(file: BinaryIO, column: Any) -> None:
-    """Looks at the pages of `column`, which is what pyarrow tells of it from the footer.
+    """Checks the pages of `column`, pyarrow's description of it from the footer.
 
-    Errors: DamagedFileError for pages that unfold to more, or hold more values.
+    Errors: DamagedFileError for pages that decompress to more bytes, or hold more values.
     """
     at = min(filter(None, (column.dictionary_page_offset, column.data_page_offset)), default=0)
     end = at + column.total_compressed_size
     unfolded = values = 0
     while at < end:
         header, size = _header(file, at)
-        page = header.get(COMPRESSED, -1)
-        if page < 0 or header.get(UNFOLDED, -1) < 0:
-            raise DamagedFileError("a page without a size")
-        unfolded += header[UNFOLDED]
-        values += sum(header[kind].get(NUM_VALUES, 0) for kind in COUNTS if kind in header)
-        at += size + page
+        unfolded += _number(header, UNFOLDED)
+        values += sum(_number(header[kind], NUM_VALUES) for kind in COUNTS if kind in header)
+        at += size + _number(header, COMPRESSED)
     if unfolded > column.total_uncompressed_size or values > column.num_values:
         raise DamagedFileError(f"the pages of {column.path_in_schema} hold more than the footer says")
 
 
+def _number(struct: Any, field: int) -> int:
+    """A size or a count in a header. Errors: DamagedFileError if it is missing, negative or no number."""
+    value = struct.get(field) if isinstance(struct, dict) else None
+    if not isinstance(value, int) or value < 0:
+        raise DamagedFileError("a page without a size")
+    return value
+
+
 def _header(file: BinaryIO, at: int) -> tuple[Struct, int]:
-    """The header at that offset, and its size."""
+    """The page header at an offset, and its size."""
     file.seek(at)
     reader = _Compact(file.read(LONGEST_HEADER))
     try:
@@ -86,7 +91,7 @@ class _Compact:
             size = self._varint() if kind == BINARY else 8 if kind == DOUBLE else 1
             self.at += size
         elif kind not in (TRUE, FALSE):
-            raise DamagedFileError("a page's header that nobody knows")
+            raise DamagedFileError("a page's header of an unknown type")
         return None
 
     def _list(self, depth: int) -> None:
@@ -95,7 +100,7 @@ class _Compact:
         if count > MOST_ELEMENTS:
             raise DamagedFileError("a page's header with a long list")
         for _ in range(count):
-            # a truth value has a byte of its own in a list
+            # a boolean in a list takes a byte
             self._value(BYTE if byte & 15 in (TRUE, FALSE) else byte & 15, depth + 1)
 
     def _integer(self) -> int:

@@ -1,6 +1,6 @@
-"""Where a capture's tables stand: in folders, one for each hour (UTC) in which rows arrived, and in files of sessions.
+"""The layout of a capture's tables: a folder for each hour (UTC) in which rows arrived, with files of each session.
 
-Folders may come from anywhere, and nothing that others have put in the place of one is followed (`proxy.files`).
+Folders may come from anywhere: links in the place of folders are not followed (`proxy.files`).
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ KINDS = (c.FRAMES_FOLDER, c.EVENTS_FOLDER)
 
 
 def hour_folders(hour: int) -> tuple[str, str]:
-    """The partition folders of an hour, counted since 1970, one in the other."""
+    """The two nested partition folders of an hour, counted since 1970."""
     at = datetime.fromtimestamp(hour * 3600, UTC)
     return f"{c.DATE}={at:%Y-%m-%d}", f"{c.HOUR}={at:%H}"
 
 
 def hours(capture: Folder, kind: str) -> Iterator[tuple[str, str, Folder]]:
-    """The partitions of `frames` or `events`: date, hour, and the folder, which is open until the next one."""
+    """The partitions of `frames` or `events`: date, hour, and the folder, which is open until the next partition."""
     if capture.stat(kind) is None:
         return
     with capture.folder(kind) as whole:
@@ -40,9 +40,9 @@ def _partitions(folder: Folder, column: str) -> list[str]:
 
 
 class SessionFile(NamedTuple):
-    """A file of a session's rows. `folder`: of its hour, open until the next one; `last`: the last segment in it.
+    """A file of a session's rows. `folder`: of its hour, open until the next file; `last`: its last segment.
 
-    `is_hidden`: it is still being made, or a crash has left it half written.
+    `is_hidden`: True if the file is still being made, or a crash has left it half written.
     """
 
     kind: str
@@ -53,17 +53,17 @@ class SessionFile(NamedTuple):
 
 
 def range_name(session: str, segment: int) -> str:
-    """What the files of a segment's rows are called."""
+    """The name of the files of a segment's rows."""
     return f"{session}-{segment:08d}-{segment:08d}.parquet"
 
 
 def hidden(name: str) -> str:
-    """What such a file is called while it is made."""
+    """The name of such a file while it is made."""
     return "." + name
 
 
 def files_of(capture: Folder, session: str) -> Iterator[SessionFile]:
-    """Whatever is called like a file of this session's rows, in all partitions."""
+    """All files in all partitions that have the name of a file of this session's rows."""
     ours = re.compile(rf"(\.?){re.escape(session)}-{NUMBER}-({NUMBER})\.parquet")
     for kind in KINDS:
         for *_, hour in hours(capture, kind):

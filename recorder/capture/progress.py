@@ -1,9 +1,9 @@
-"""The compactor's state files: what the next range starts from.
+"""The compactor's state files: the next range starts from the newest one.
 
     STATE_MAGIC, format (uint16), length of the JSON (uint32), JSON, bytes of unfinished frames, CRC-32C of all before
 
-A file is there whole or not at all; the newest one counts, if what else is there agrees with it (`resuming`). One that
-is damaged all the same costs what it held, the state of the connections that were open.
+A file is written whole or not at all. The newest one counts, if segments and rows agree with it (`resuming`). A damaged
+file costs the state of the connections that were open.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ STATE_MAGIC = b"KWSTATE\n"
 _HEAD = struct.Struct(">8sHI")
 # bytes of the checksum
 _CRC = 4
-# bytes of a state and of its JSON: far more than any has, and what a disk has them in takes no room where it is a hole.
-# The state is bytes of frames that have not come whole, and a kilobyte or two of each connection
+# bytes of a state and of its JSON: far more than any has. A state holds the bytes of unfinished frames, and a kilobyte
+# or two for each connection; a forged one may be a sparse file, which takes no room on the disk
 MOST_STATE, MOST_TOLD = 1 << 30, 1 << 28
 _NAME = re.compile(rf"({NUMBER})\.state")
 _SESSION = Decoder(SavedSession)
@@ -42,10 +42,10 @@ State = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """`segment`: the last one whose files are published. `frames` and `bytes`: rows made so far.
+    """`segment`: the last one whose files are published. `frames` and `bytes`: of the rows made so far.
 
-    `log_bytes`: how long the log is up to the end of that segment; None where nobody can say. `is_damaged`: whether the
-    state that said so is lost.
+    `log_bytes`: the log's length up to the end of that segment; None if unknown. `is_damaged`: True if the state behind
+    that segment is lost.
     """
 
     segment: int = 0
@@ -58,12 +58,12 @@ class Progress:
 
 
 def state_name(segment: int) -> str:
-    """What the state behind that segment is called."""
+    """The name of the state file behind a segment."""
     return f"{segment:08d}.state"
 
 
 def states(session: Folder) -> list[int]:
-    """The segments of which there are state files, oldest first."""
+    """The segments that have state files, oldest first."""
     return numbered(session, _NAME)
 
 
@@ -78,15 +78,15 @@ def write_progress(session: Folder, progress: Progress, assembly: Assembly) -> N
 def read_state(session: Folder, segment: int, assembly: Assembly) -> Progress:
     """Restores the state behind a segment.
 
-    Errors: SenselessEntryError for one that is damaged or of another segment: the assembly is of no use then;
-    UnknownSpoolError for one of a newer format, OSError.
+    Errors: SenselessEntryError for a state that is damaged or of another segment, after which the assembly must not be
+    used; UnknownSpoolError for a newer format; OSError.
     """
-    told, blob = _read(session, segment)
+    state_json, blob = _read(session, segment)
     try:
-        assembly.restore(told["assembly"], blob)
+        assembly.restore(state_json["assembly"], blob)
     except ValueError as error:
         raise SenselessEntryError(f"no session's state: {error}") from error
-    progress = Progress(**told["progress"])
+    progress = Progress(**state_json["progress"])
     return replace(progress, cluster=short_name(progress.cluster))
 
 
@@ -100,10 +100,10 @@ def check_states(session: Folder) -> None:
 def _read(session: Folder, segment: int) -> tuple[State, memoryview]:
     size = session.size(state_name(segment))
     if not _HEAD.size + _CRC <= size <= MOST_STATE:
-        raise SenselessEntryError("no state is so short, or so long")
+        raise SenselessEntryError("too short or too long for a state")
     magic, number, length = _HEAD.unpack(session.read(state_name(segment), _HEAD.size))
     if magic != STATE_MAGIC or not 0 < length <= MOST_TOLD:
-        raise SenselessEntryError("it does not begin like a state")
+        raise SenselessEntryError("not a state file")
     content = memoryview(session.read(state_name(segment), size))
     body, crc = content[:-_CRC], content[-_CRC:]
     if crc32c(body).to_bytes(_CRC, "big") != crc:
@@ -114,30 +114,30 @@ def _read(session: Folder, segment: int) -> tuple[State, memoryview]:
     text = bytes(body[_HEAD.size : _HEAD.size + length])
     for step in range(number, STATE_FORMAT):
         text = UPGRADES[step](text)
-    told: State = checked(_SESSION, text)
-    if told["progress"]["segment"] != segment:
+    state_json: State = checked(_SESSION, text)
+    if state_json["progress"]["segment"] != segment:
         raise SenselessEntryError("the state of another segment")
     blob = body[_HEAD.size + length :]
-    parts = (part for track in told["assembly"]["tracks"] for part in track["parts"] if part is not None)
+    parts = (part for track in state_json["assembly"]["tracks"] for part in track["parts"] if part is not None)
     if sum(size for _, size in parts) > len(blob):
         raise SenselessEntryError("unfinished frames of more bytes than there are")
-    return told, blob
+    return state_json, blob
 
 
 def _numbered(text: bytes) -> bytes:
-    """Format 1 knew neither numbers of entries nor how long the log is."""
+    """Upgrades the JSON of format 1, which had neither numbers of entries nor the log's length."""
     try:
-        told = json.loads(text)
-        told["progress"]["log_bytes"] = None
-        told["assembly"] |= {"since_ns": 0, "begun": True, "is_numbered": False, "closed": None}
-        for track in told["assembly"]["tracks"]:
+        state_json = json.loads(text)
+        state_json["progress"]["log_bytes"] = None
+        state_json["assembly"] |= {"since_ns": 0, "begun": True, "is_numbered": False, "closed": None}
+        for track in state_json["assembly"]["tracks"]:
             track |= {"next_entry": 0, "reached": None, "late": [0, 0]}
             if track["broken"] is not None:
                 track["broken"]["offsets"] = None
     except (ValueError, TypeError, LookupError, RecursionError) as error:
-        raise SenselessEntryError("a state of format 1 says something else") from error
-    return json.dumps(told).encode()
+        raise SenselessEntryError("not a state of format 1") from error
+    return json.dumps(state_json).encode()
 
 
-# a format's number -> what makes the JSON of the next one of it
+# a format's number -> the upgrade of its JSON to the next format
 UPGRADES: Mapping[int, Callable[[bytes], bytes]] = {1: _numbered}

@@ -1,4 +1,4 @@
-"""What a session's Parquet files say to its compactor: which segments have become rows, and whether it has ended."""
+"""A session's published Parquet files: which segments have become rows, and whether the rows tell the end."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def published(folder: Path, session: str) -> set[int]:
 
 
 def has_ended(folder: Path, session: str) -> bool:
-    """Whether the newest rows of a session tell its end. What can't be read doesn't."""
+    """True if the newest rows of a session tell its end; unreadable files don't."""
     newest = max(published(folder, session), default=0)
     return any(_tells_end(file) for file in _events(folder, session) if file.last == newest)
 

@@ -11,7 +11,7 @@ from recorder.capture.storage import HOUR_NS, RangeFile
 
 
 class RangeFiles:
-    """Takes rows, writes a row group whenever one is full, and hands over the files when all rows are there."""
+    """Collects rows, writes a row group whenever one is full, and returns the files once all rows are there."""
 
     def __init__(self, folder: Path, session: str, segment: int, cluster: str | None) -> None:
         self.shared = SharedTables()
@@ -24,10 +24,10 @@ class RangeFiles:
         self._files: dict[tuple[str, int], RangeFile] = {}
 
     def frames(self, at_ns: int, clock_ns: int, size: int) -> FrameRows:
-        """The row group that a frame of this size and time belongs into; a full one is written first."""
+        """The row group for a frame of this size and time; a full row group is written first."""
         hour = at_ns // HOUR_NS
         group = self._groups.get(hour)
-        if group is not None and group.takes(size) and group.clock_ns == clock_ns:
+        if group is not None and group.has_room(size) and group.clock_ns == clock_ns:
             return group
         if group is not None:
             self._write_frames(hour, group)
@@ -35,7 +35,7 @@ class RangeFiles:
         return group
 
     def events(self, at_ns: int) -> EventRows:
-        """The rows of the hour in which `at_ns` (wall clock) lies."""
+        """The rows of the hour of `at_ns` (wall clock)."""
         hour = at_ns // HOUR_NS
         rows = self._events.get(hour)
         if rows is not None and not rows.is_full:
@@ -46,7 +46,7 @@ class RangeFiles:
         return rows
 
     def finish(self) -> list[RangeFile]:
-        """Writes what is left. The files are to be closed and published."""
+        """Writes the remaining rows. The caller closes and publishes the returned files."""
         for hour, group in self._groups.items():
             if len(group):
                 self._write_frames(hour, group)
@@ -55,7 +55,7 @@ class RangeFiles:
         return list(self._files.values())
 
     def discard(self) -> None:
-        """Removes what hasn't been published."""
+        """Removes the unpublished files."""
         for file in self._files.values():
             file.discard()
 

@@ -1,9 +1,9 @@
-"""Rows out of a capture again, a row group at a time, whatever format number their files have.
+"""Reads rows out of a capture, a row group at a time, whatever format number their files have.
 
 A row group has bounded bytes (`columns.MOST_BYTES`) and a larger frame is a row group of its own, so memory is bounded
-by the larger of the two. A file that somebody else made keeps to no such bounds: an allowance holds instead, for all
-that is kept of a file. Bodies are read only where they are asked for, and not at all in row groups in which every body
-is above the caller's limit.
+by the larger of the two. A file of another program need not keep to these bounds, so an allowance limits the memory of
+each file. Bodies are read only on request, and not at all in row groups in which every body is above the caller's
+limit.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ Row = dict[str, Any]
 
 HEADS = tuple(name for name, _ in c.FRAME_COLUMNS if name != c.FRAME)
 ALL = tuple(name for name, _ in c.FRAME_COLUMNS)
-# of frames and of events: what everything that reads them relies on
+# columns of frames and of events that all readers rely on
 _NEVER_NULL = (c.SESSION, c.SEQUENCE, c.DIALECT, c.KIND, c.MADE_BY, c.AT_NS, c.SIZE)
 # the microseconds since 1970 of the years 1 to 9999
 _FIRST_US, _LAST_US = (
     (moment - datetime(1970, 1, 1)) // timedelta(microseconds=1) for moment in (datetime.min, datetime.max)
 )
-# where a row stands in its file, for whoever asks `Bodies` for its body later
+# a row's place in its file, by which `Bodies` finds its body
 GROUP, ROW = "_group", "_row"
-# what reading does, as an allowance's sentence says it
+# the activity that an allowance's error names
 READING = "reading"
-# rows in the order of their arrival go back and forth between two row groups at most
+# rows in the order of arrival alternate between two row groups at most
 MOST_GROUPS = 2
 
 
@@ -57,7 +57,7 @@ class CaptureFile(NamedTuple):
 def files(folder: Path, kind: str = c.FRAMES_FOLDER) -> list[CaptureFile]:
     """The published files of `frames` or `events`: by session, and in a session in the order of the log.
 
-    Errors: UnknownFormatError for a file that is called like none of a capture's, DamagedFileError for what is no file.
+    Errors: UnknownFormatError for a name that no file of a capture has, DamagedFileError for anything but a plain file.
     """
     try:
         with Folder.at(folder) as capture:
@@ -80,22 +80,20 @@ def row_groups(
     """A file's rows as Arrow tables in today's format, one for each row group that has wanted rows.
 
     Args:
-        columns: those of the schema; GROUP and ROW too.
+        columns: of the schema; GROUP and ROW too.
         where: a pyarrow expression over any columns but `frame`.
-        largest_body: bodies of more bytes (as stored) are null.
-        allowance: what the memory of all wanted rows is taken from, and what each row group must fit while it is looked
-            at; by default a new one.
-    Errors: UnknownFormatError for a file of a newer format, or of none; DamagedFileError; OverBudget.
+        largest_body: larger bodies (bytes as stored) are null.
+        allowance: pays for the memory of all wanted rows; each row group must fit while it is read. Default: a new one.
+    Errors: UnknownFormatError for a file of a newer format, or without one; DamagedFileError; OverBudget.
     """
     with _errors_of(file):
         yield from _row_groups(file, columns, where, largest_body, allowance or Allowance(READING, DEFAULT_BUDGET))
 
 
 class Bodies:
-    """The bodies of a file's rows, one by one. Of the row groups only those asked for last are in memory.
+    """The bodies of a file's rows, one by one. Only the row groups used last are in memory.
 
-    `allowance`: what their memory is taken from. Resource handling: `close` gives it back; the file is opened for each
-    row group.
+    `allowance`: pays for their memory. Resource handling: `close` gives it back; the file is opened for each row group.
     """
 
     def __init__(self, file: CaptureFile, allowance: Allowance) -> None:
@@ -103,7 +101,7 @@ class Bodies:
         self._columns: dict[int, Any] = {}
 
     def close(self) -> None:
-        """Forgets what was read."""
+        """Forgets all row groups."""
         while self._columns:
             self._forget_oldest()
 
@@ -155,7 +153,7 @@ def _row_groups(
         for at in range(parquet.num_row_groups):
             group = RowGroup(parquet, raw, at, allowance)
             heads = group.heads([name for name in present if name != c.FRAME])
-            # texts that are none, times that none has: what is read from here on is what it says it is
+            # from here on texts are UTF-8 and times are in a calendar's range
             heads.validate(full=True)
             _check_complete(heads)
             _check_times(heads)
@@ -189,7 +187,7 @@ def rows(
 
 
 def frame(folder: Path, session: str, connection: int, sequence: int) -> Row | None:
-    """The one row of these numbers, with its body; None if the capture lacks it."""
+    """The row with these numbers, with its body; None if the capture lacks it."""
     where = (pc.field(c.CONNECTION) == connection) & (pc.field(c.SEQUENCE) == sequence)
     of_session = (file for file in files(folder) if file.session == session)
     for file in of_session:
@@ -203,14 +201,14 @@ def _published(capture: Folder, kind: str) -> Iterator[tuple[str, str, Path]]:
     for date, hour, hour_folder in hours(capture, kind):
         for name in hour_folder.names():
             if name.endswith(".parquet") and not name.startswith((".", "_")):
-                # which only files have: whoever opens a FIFO waits for ever
+                # raises for anything but a plain file: opening a FIFO would wait for ever
                 hour_folder.size(name)
                 yield date, hour, hour_folder.path / name
 
 
 def _described(day: str, hour: str, path: Path) -> CaptureFile:
     try:
-        # names that are no text are none that Spark can be told
+        # Spark takes no names that are not UTF-8
         path.name.encode()
         session, first, last = path.stem.rsplit("-", 2)
         datetime.fromisoformat(f"{day}T{hour}:00:00")
@@ -224,14 +222,14 @@ def _check_columns(path: Path, schema: Any) -> None:
     wanted = c.events_schema() if path.parents[2].name == c.EVENTS_FOLDER else c.frames_schema()
     for field in wanted:
         found = schema.field(field.name).type if field.name in schema.names else None
-        # a text is read as it is stored
+        # texts may be stored as dictionaries
         kind = found.value_type if found and pa.types.is_dictionary(found) else found
         if kind != field.type:
             raise DamagedFileError(f"its column {field.name} is {found or 'missing'}")
 
 
 def _check_complete(heads: Any) -> None:
-    """Raises DamagedFileError where something is null that never is."""
+    """Raises DamagedFileError if a column that is never null has nulls."""
     lacking = [name for name in _NEVER_NULL if name in heads.column_names and heads.column(name).null_count]
     lacking += [name for name in (c.MASKED, c.OMITTED) if name in heads.column_names and _has_holes(heads.column(name))]
     if lacking:
@@ -239,13 +237,13 @@ def _check_complete(heads: Any) -> None:
 
 
 def _has_holes(spans: Any) -> bool:
-    """Whether a span, its start or its length is null."""
-    told = (chunk.flatten() for chunk in spans.chunks)
-    return any(one.null_count or any(part.null_count for part in one.flatten()) for one in told)
+    """True if a span, its start or its length is null."""
+    chunks = (chunk.flatten() for chunk in spans.chunks)
+    return any(one.null_count or any(part.null_count for part in one.flatten()) for one in chunks)
 
 
 def _check_times(heads: Any) -> None:
-    """Raises DamagedFileError where a time is none that a calendar has."""
+    """Raises DamagedFileError if a time is beyond the calendar."""
     if c.AT in heads.column_names:
         ends = pc.min_max(heads[c.AT].cast(pa.int64()))
         first, last = ends["min"].as_py(), ends["max"].as_py()

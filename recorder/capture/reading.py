@@ -1,7 +1,7 @@
-"""What a response in a capture tells: the errors in it, whether it may have waited; or why nobody can tell.
+"""The errors in a recorded response, and whether the response may have waited; or why that is unknown.
 
-The same for everything that reads a capture, with Spark and without. What is not there is never an answer: a response
-without its bytes has neither errors nor none.
+Used by all readers of a capture, with Spark and without. Missing bytes never count as "no errors": the result then says
+why the errors are unknown.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from recorder.capture import frames as c
 
 
 class Reading(NamedTuple):
-    """`codes`: the error codes other than 0, each as often as it stands there; none of a response that is unread."""
+    """`codes`: the error codes other than 0, each as often as it occurs; empty if the response is unread."""
 
     codes: list[int]
     unread: Unread | None = None
@@ -35,9 +35,9 @@ def read(
     is_cut: bool,
     budget: Budget | None = None,
 ) -> Reading:
-    """A response whose bytes are all here, as far as they came. `masked_from`: where its first masked span starts.
+    """Reads a response of which nothing was left out. `masked_from`: where its first masked span starts.
 
-    `budget`: what its codes are taken from, by default a new one.
+    `is_cut`: it never came whole. `budget`: pays for its codes, by default a new one.
     """
     budget = budget or Budget()
     found = error_codes(frame, api_key, api_version, masked_from=masked_from, dialect=dialect, budget=budget)
@@ -49,7 +49,7 @@ def read(
 
 
 def read_row(response: Mapping[str, Any], *, budget: Budget | None = None) -> Reading:
-    """A response's row, which must hold its body if the capture has it. `budget`: as for `read`."""
+    """Reads a response's row, which must hold its body if the capture has it. `budget`: as for `read`."""
     frame, dialect, api_key = response[c.FRAME], response[c.DIALECT], response[c.API_KEY]
     if frame is None or response[c.OMITTED]:
         return Reading([], Unread.OMITTED, unread_wait(dialect, api_key))
@@ -68,10 +68,10 @@ def read_row(response: Mapping[str, Any], *, budget: Budget | None = None) -> Re
 
 
 def unread_wait(dialect: str, api_key: int | None) -> Wait | None:
-    """Of a response that is not read: whether its latency may hold a wait."""
+    """INCLUDES_WAIT for an unread response whose latency may include a wait, otherwise None."""
     return Wait.INCLUDES_WAIT if dialect == Dialect.KAFKA and api_key in LONG_POLLS else None
 
 
 def is_cut(note: str | None) -> bool:
-    """Whether a row's note says that the frame never came whole."""
+    """True if a row's note says that the frame never came whole."""
     return note is not None and note.startswith(c.CUT)

@@ -1,10 +1,10 @@
-"""Which bytes of a frame may not be kept, before anything of it reaches the log.
+"""Which bytes of a frame must be masked before the frame reaches the log.
 
-Secrets are fields of known messages (the marks in the message language), bare login tokens, and whatever can't be read:
-while a login may be under way, in an API that may carry secrets, and where nobody can tell what it is. Opaque never
-overrides redaction. Of settings, those that are known to be plain stay (`proxy.wire.plain_settings`). Only values are
-blanked, never their lengths, so that a masked frame can still be decoded. A frame that holds more than its message is
-none that can be read: what stands there may be the secret. Source: Kafka's own `toString` masking, docs/proxy.md
+Secrets are fields of known messages (the marks in the message language) and bare login tokens. Unreadable bytes count
+as secrets too: during a possible login, in an API that may carry secrets, and where framing has ended. Opaque never
+overrides redaction. Settings that are known to be plain stay (`proxy.wire.plain_settings`). Only values are blanked,
+never their lengths, so that a masked frame can still be decoded. A frame with more bytes than its message counts as
+unreadable: the rest may be the secret. Source: Kafka's own `toString` masking, docs/proxy.md
 "Secrets".
 """
 
@@ -35,14 +35,13 @@ HEADS = {
 }
 
 
-# of bytes that nobody can tell what they are, only how many there were; in 0.7 there are no secrets, and a head says
-# what they were taken for
-UNTOLD_HEADS = {Dialect.KAFKA: 0, Dialect.KAFKA_07: REQUEST_HEAD}
+# plain bytes at the beginning of unframed ones: none; in 0.7, which has no secrets, the head that could not be framed
+UNFRAMED_HEADS = {Dialect.KAFKA: 0, Dialect.KAFKA_07: REQUEST_HEAD}
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What to mask of a frame: everything behind its first `head` bytes, or, where it is searched, what is found."""
+    """The bytes of a frame to mask: all behind its first `head` bytes, or, if `searched`, the secrets found in it."""
 
     head: int
     searched: bool = False
@@ -55,10 +54,10 @@ _SEARCHED = {kind: Rule(HEADS[kind], searched=True) for kind in _MESSAGES}
 
 
 def rule(mark: Mark) -> Rule | None:
-    """What to mask of the frame that a mark belongs to; None: nothing."""
+    """The rule for the frame of a mark; None if nothing is masked."""
     exchange = mark.exchange
     if exchange is None:
-        # a token, or what is no frame of anybody's
+        # a token, or bytes that are no frame
         return _WHOLE[mark.kind]
     if exchange.made is not None and mark.kind is FrameKind.RESPONSE:
         return None
@@ -71,12 +70,12 @@ def rule(mark: Mark) -> Rule | None:
 
 
 def search(kind: FrameKind, exchange: Exchange) -> Search:
-    """A search for the secrets in a frame that is to be searched."""
+    """A search for the secrets in a frame whose rule is `searched`."""
     return _codec(kind, exchange).search()
 
 
 def token(kind: FrameKind, exchange: Exchange, frame: bytes) -> bytes | None:
-    """The token in a SaslAuthenticate frame behind its length; None where that says an error, or can't be read."""
+    """The token in a SaslAuthenticate frame (given without its length); None for an error or an unreadable frame."""
     try:
         if kind is FrameKind.REQUEST:
             body = request_head(frame).body

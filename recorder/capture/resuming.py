@@ -1,8 +1,8 @@
 """Where the compaction of a session goes on, or begins.
 
-Knows three witnesses: the state files, the segments that are still there, and the ranges whose rows are published. A
-state file may be damaged or made up, so none is believed against the two others: nothing that can still be read is
-passed over for what a state says. What a lost state held is lost; the rows that are published stay.
+Compares the state files, the segments that are still there, and the ranges whose rows are published. A state file may
+be damaged or forged, so a state that contradicts segments or rows is ignored: no readable segment is skipped because of
+a state. The contents of a lost state are lost; published rows stay.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from recorder.capture.spool import DamagedSegmentError
 
 
 class Resumed(NamedTuple):
-    """Where it goes on. `unread`: segments that are there, and readable, and that nothing shows to have become rows."""
+    """Where compaction goes on. `unread`: readable segments before that place that have not become rows."""
 
     progress: Progress
     assembly: Assembly
@@ -28,7 +28,7 @@ class Resumed(NamedTuple):
 
 
 class Resuming:
-    """Looks once; `found` tells what it comes to."""
+    """Reads the folder once; `found` decides."""
 
     def __init__(self, folder: Path, session: Folder) -> None:
         self._folder = folder
@@ -38,7 +38,7 @@ class Resuming:
         self._published = published(folder, session.path.name)
 
     def found(self) -> Resumed:
-        """Behind the newest state that can be believed; without one, behind the rows that are there.
+        """Resumes behind the newest consistent state; without one, behind the published rows.
 
         Errors: UnknownSpoolError for a state of a newer format, OSError.
         """
@@ -48,20 +48,20 @@ class Resuming:
                 progress = read_state(self._session, number, assembly)
             except SenselessEntryError:
                 continue
-            if self._is_believed(progress):
+            if self._is_consistent(progress):
                 return Resumed(progress, assembly, self._unread(number))
         return self._without_state()
 
-    def _is_believed(self, progress: Progress) -> bool:
-        """Whether segments and rows are as they must be behind this state."""
+    def _is_consistent(self, progress: Progress) -> bool:
+        """True if segments and rows are consistent with this state."""
         number, there = progress.segment, {*self._segments}
         if progress.finished and (any(segment > number for segment in there) or self._unread(number)):
             return False
-        # rows of later ranges were made from a later state; only while its segment is there can the range be made again
+        # rows of a later range were made from a later state; the range can be made again only if its segment is there
         return self._covers(number) and all(done in there for done in self._published if done > number)
 
     def _covers(self, number: int) -> bool:
-        """Whether no segment is there that the range of this one should have removed; a crash may have left some."""
+        """True if the range of this segment is published, or no segment up to it is left."""
         return number in self._published or all(segment > number for segment in self._segments)
 
     def _unread(self, number: int) -> list[int]:
@@ -79,22 +79,22 @@ class Resuming:
         return True
 
     def _without_state(self) -> Resumed:
-        """No state says where to go on: the published rows do, as far as no segment that is there belongs before them.
+        """Resumes behind the published rows, as far as no existing segment belongs before them.
 
-        The state behind such rows is lost; that of a session that had come to its end held nothing.
+        The state behind these rows is lost; a session that has ended needs none.
         """
         if not self._segments and has_ended(self._folder, self._session.path.name):
             return Resumed(Progress(max(self._published), finished=True, log_bytes=None), Assembly(), [])
-        done, assembly = self._done(), Assembly()
+        done, assembly = self._last_finished(), Assembly()
         if not done:
             return Resumed(Progress(), assembly, [])
         assembly.forget()
         return Resumed(Progress(done, log_bytes=None, is_damaged=True), assembly, self._unread(done))
 
-    def _done(self) -> int:
-        """The last range that is done: its segment is gone, or a state, whatever became of it, was written behind it.
+    def _last_finished(self) -> int:
+        """The last finished range: its segment is gone, or a state file behind it exists, even a damaged one.
 
-        A range whose segment is there, without a state, is one that a crash has left half finished.
+        A range with its segment and without a state was left half finished by a crash.
         """
         named = {number for number in self._states if number in self._published}
         first = self._segments[0] if self._segments else None

@@ -1,8 +1,8 @@
-"""What a log holds, by its writer's own account: a reader that comes to another one has missed something.
+"""The writer's account of what a log holds; a reader whose own account differs has missed something.
 
 Every entry of a connection has a number, and each segment begins with the *roll*: the connections that are open, with
-the number of their next entry, and what all those held that have been closed. So who has lost a stretch of the log
-learns which connections have lost something, and how much was in those of which nothing is left.
+the number of their next entry, and the totals of all closed connections. So a reader that has lost a stretch of the log
+learns which connections have lost entries, and how much was in connections without any entry left.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ _SPECIAL = frozenset({int(EntryKind.CHECKPOINT), int(EntryKind.CLOSED)})
 
 @dataclass(slots=True)
 class Totals:
-    """Connections that have been closed, and the frames and bytes that they held, recorded or not."""
+    """The number of closed connections, and the frames and bytes that they held, recorded or not."""
 
     connections: int = 0
     frames: int = 0
     bytes: int = 0
 
-    def closed(self, sequence: int, offsets: tuple[int, int]) -> None:
-        """One more."""
+    def add_closed(self, sequence: int, offsets: tuple[int, int]) -> None:
+        """Adds one connection."""
         self.connections += 1
         self.frames += sequence
         self.bytes += sum(offsets)
 
-    def unsaid(self, facts: dict[str, Any]) -> None:
-        """Those that came and went without an entry of their own."""
+    def add_unlogged(self, facts: dict[str, Any]) -> None:
+        """Adds connections that were opened and closed without an entry of their own."""
         self.connections += facts["connections"]
         self.frames += facts["frames"]
         self.bytes += facts["bytes"]
@@ -47,9 +47,9 @@ class Roll:
         self._closed = Totals()
 
     def numbers(self, items: Iterable[Item]) -> list[int]:
-        """Of entries on their connections, in the log's order; 0 for those of none.
+        """The numbers of entries on their connections, in the log's order; 0 for entries without a connection.
 
-        A checkpoint, which nobody misses, has the next one's.
+        A checkpoint may be lost unnoticed: it has the number of the entry behind it.
         """
         following, found = self._next, []
         for item in items:
@@ -65,16 +65,16 @@ class Roll:
     def _special(self, kind: int, connection: int, data: bytes) -> int:
         if connection < 0:
             if kind == EntryKind.HOLE:
-                self._closed.unsaid(json.loads(data))
+                self._closed.add_unlogged(json.loads(data))
             return 0
         if kind == EntryKind.CHECKPOINT:
             return self._next.get(connection, 0)
         facts = json.loads(data)
-        self._closed.closed(facts["sequence"], facts["offsets"])
+        self._closed.add_closed(facts["sequence"], facts["offsets"])
         return self._next.pop(connection, 0)
 
     def text(self) -> bytes:
-        """As the log has it."""
+        """The roll as the JSON of its entry."""
         closed = self._closed
-        told = {"connections": closed.connections, "frames": closed.frames, "bytes": closed.bytes}
-        return json.dumps({"open": list(self._next.items()), "closed": told}, separators=(",", ":")).encode()
+        totals = {"connections": closed.connections, "frames": closed.frames, "bytes": closed.bytes}
+        return json.dumps({"open": list(self._next.items()), "closed": totals}, separators=(",", ":")).encode()

@@ -1,9 +1,9 @@
-"""A row group of a Parquet file that may come from anywhere, read within an allowance.
+"""Reads a row group of an untrusted Parquet file within an allowance of memory.
 
-A few kilobytes of Parquet may hold a hundred million rows, one text a million times, or a page that unfolds to
-gigabytes. So what the columns will take is worked out before they are read: from the footer, once their pages are known
-to agree with it. Texts and dictionaries of bodies are read as they are stored, each value once, and become columns of
-their own values only when it is known how long these are.
+A few kilobytes of Parquet may hold a hundred million rows, one text a million times, or a page that decompresses to
+gigabytes. So the memory of the columns is computed before they are read: from the footer, after a check that their
+pages agree with it. Texts and dictionaries of bodies are read as they are stored, each value once. They become plain
+columns only after the size of these is known.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from recorder.capture import frames as c
 from recorder.capture.frames import DamagedFileError
 from recorder.capture.pages import check_pages
 
-# What a value takes beside its bytes: a number, or an index or an offset, and whether it is null.
+# Memory of a value besides its bytes: a number, an index or an offset, and whether it is null.
 VALUE = 9
-# What an element of a list takes as a Python value: a dict of two numbers.
+# Memory of a list's element as a Python value: a dict of two numbers.
 ELEMENT = 300
 TEXTS = frozenset(name for name, kind in (*c.FRAME_COLUMNS, *c.EVENT_COLUMNS) if kind == "string")
 DICTIONARY = frozenset({"PLAIN_DICTIONARY", "RLE_DICTIONARY"})
 
 
 def opened(path: Any) -> Any:
-    """The file as `RowGroup` reads it: a pyarrow ParquetFile, to be closed."""
+    """The file opened for `RowGroup`: a pyarrow ParquetFile, to be closed."""
     footer = pq.read_metadata(path)
     wanted = [*TEXTS, *([c.FRAME] if _has_dictionary(footer, c.FRAME) else [])]
     present = set(footer.schema.names)
@@ -43,13 +43,13 @@ def _has_dictionary(footer: Any, name: str) -> bool:
 
 
 def _columns(group: Any, names: Iterable[str]) -> list[Any]:
-    """The columns of these fields as the footer tells them: of a list's field several."""
+    """The footer's columns of these fields; a list's field has several."""
     wanted, found = {*names}, (group.column(at) for at in range(group.num_columns))
     return [column for column in found if column.path_in_schema.split(".")[0] in wanted]
 
 
 class RowGroup:
-    """One of them. `allowance` is what may be held of all that is kept; what is only looked at must fit it, too."""
+    """One row group. `allowance` pays for tables that are kept; tables that are only read must fit into it, too."""
 
     def __init__(self, parquet: Any, file: BinaryIO, number: int, allowance: Allowance) -> None:
         self._parquet, self._file, self._number, self._allowance = parquet, file, number, allowance
@@ -68,15 +68,15 @@ class RowGroup:
         return self._written_out(column) if pa.types.is_dictionary(column.type) else column
 
     def stored_bodies(self) -> Any:
-        """The column `frame` as it is stored: of a dictionary each body once. Errors: as `heads`."""
+        """The column `frame` as it is stored: a dictionary holds each body once. Errors: as `heads`."""
         column = self._read([c.FRAME])[c.FRAME]
         if pa.types.is_dictionary(column.type):
-            # whoever looks a body up relies on its place in the dictionary
+            # bodies are looked up by their index in the dictionary
             column.validate(full=True)
         return column
 
     def keep(self, table: Any) -> Any:
-        """The table; what it takes is taken. Errors: OverBudget."""
+        """Returns the table; the allowance pays for it. Errors: OverBudget."""
         elements = sum(_elements(column) for column in table.columns)
         self._allowance.take(table.nbytes + ELEMENT * elements)
         return table
@@ -95,7 +95,7 @@ class RowGroup:
         self._must_fit(sum(column.total_uncompressed_size + VALUE * column.num_values for column in columns))
 
     def _written_out(self, column: Any) -> Any:
-        """A column of a dictionary's values as values of its own."""
+        """A dictionary column as a plain column."""
         kind = column.type.value_type
         for chunk in column.chunks:
             chunk.dictionary.validate(full=True)

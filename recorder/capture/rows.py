@@ -1,7 +1,7 @@
-"""Frames made into rows: the numbers of each, and the row group that it belongs into.
+"""Makes rows of frames: the numbers of each frame, in the row group of its hour.
 
-`run` is the common case (frames of exchanges, nothing masked, nothing to note) and is what a busy compactor spends its
-time in; `add` takes any frame.
+`run` is the common case (frames of exchanges, nothing masked, no note), in which a busy compactor spends its time;
+`add` takes any frame.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from proxy.conversation.exchange import Exchange, FrameKind, timings
 from recorder.capture import frames as c
 from recorder.capture.columns import EventRows, FrameRows, Shape, SharedTables, Spans
 from recorder.capture.connection_state import CLIENT_ID_AT, ConnectionState
-from recorder.capture.cutting import Found
+from recorder.capture.cutting import FrameSpan
 from recorder.capture.storage import HOUR_NS
 
 # set in a route's word (32 bits) to tell the response's shape from the request's
 _RESPONSE = 1 << 32
-# peers may send any api and version; so many are remembered by their word
+# peers may send any api and version; the shapes of so many routes are remembered
 MOST_SHAPES = 4096
 
 
 class Sink(Protocol):
-    """Where rows go: the files of a range."""
+    """The destination of rows: the files of a range."""
 
     shared: SharedTables
 
     def frames(self, at_ns: int, clock_ns: int, size: int) -> FrameRows:
-        """The row group that a frame of this size and time (wall clock) belongs into."""
+        """The row group for a frame of this size and time (wall clock)."""
 
     def events(self, at_ns: int) -> EventRows:
         """The rows of the hour of this time (wall clock)."""
@@ -45,32 +45,34 @@ class RowMaker:
         # the current row group, and the monotonic times of its hour
         self._group: FrameRows | None = None
         self._from = self._until = 0
-        # a route's word, and whose frame it is -> index of its Shape
+        # a route's word, with _RESPONSE for responses -> index of the Shape
         self._shapes: dict[int, int] = {}
 
     def set_clock(self, clock_ns: int) -> None:
-        """From now on wall clock minus monotonic clock is this; a row group has one of them."""
+        """Sets wall clock minus monotonic clock for all further rows; a row group has one such offset."""
         self._clock_ns = clock_ns
         self._group = None
 
     def describe(self, track: ConnectionState) -> None:
-        """Enters what the frames of a connection share: at the start of a range, and when it has changed."""
+        """Enters the shared values of a connection's frames: at the start of a range, and after a change."""
         track.peers = self._shared.peers.number(track.described())
         track.usual_number = self._shared.client_ids.number(track.usual_client_id)
 
-    def run(self, track: ConnectionState, direction: int, data: bytes, run: list[Found], mono_ns: int) -> None:
-        """Rows for the common case: whole frames of exchanges at their places in `data`."""
+    def run(self, track: ConnectionState, direction: int, data: bytes, run: list[FrameSpan], mono_ns: int) -> None:
+        """Adds rows for the common case: whole frames of exchanges at their places in `data`."""
         if not run:
             return
         size = run[-1].stop - run[0].start
         group = self._group
-        if group is None or not (self._from <= mono_ns < self._until and group.takes(size)):
+        if group is None or not (self._from <= mono_ns < self._until and group.has_room(size)):
             group = self._find_group(mono_ns, size)
         (self._responses if direction else self._requests)(track, data, run, mono_ns, group)
         self.frames += len(run)
         self.bytes += size - 4 * len(run)
 
-    def _requests(self, track: ConnectionState, data: bytes, run: list[Found], mono_ns: int, group: FrameRows) -> None:
+    def _requests(
+        self, track: ConnectionState, data: bytes, run: list[FrameSpan], mono_ns: int, group: FrameRows
+    ) -> None:
         numbers, body, shapes = group.numbers, group.body, self._shapes
         sequence, usual = track.sequence, track.usual_client
         for _, exchange, start, stop in run:
@@ -102,7 +104,9 @@ class RowMaker:
             sequence += 1
         track.sequence = sequence
 
-    def _responses(self, track: ConnectionState, data: bytes, run: list[Found], mono_ns: int, group: FrameRows) -> None:
+    def _responses(
+        self, track: ConnectionState, data: bytes, run: list[FrameSpan], mono_ns: int, group: FrameRows
+    ) -> None:
         numbers, body, shapes = group.numbers, group.body, self._shapes
         sequence = track.sequence
         for _, exchange, start, stop in run:
@@ -142,18 +146,18 @@ class RowMaker:
         omitted: Spans,
         note: str | None,
     ) -> None:
-        """A row for any frame. `first_ns` counts where no exchange knows when the first byte came.
+        """Adds a row for any frame. `first_ns`: when the first byte came, for frames without an exchange.
 
-        `omitted`: spans of the frame as it arrived, which `frame` lacks.
+        `omitted`: spans of the frame as it arrived that `frame` lacks.
         """
         size = len(frame) + sum(length for _, length in omitted)
         group = self._find_group(mono_ns, len(frame))
         if exchange is None:
-            group.numbers += self._of_nobody(track, direction, kind, size, mono_ns, first_ns)
+            group.numbers += self._ownerless(track, direction, kind, size, mono_ns, first_ns)
             group.body += frame
         else:
             # as it would stand in a stream: behind its length
-            alone = [Found(kind, exchange, -4, size)]
+            alone = [FrameSpan(kind, exchange, -4, size)]
             (self._responses if direction else self._requests)(track, frame, alone, mono_ns, group)
             self._correct(track, direction, exchange, masked, group)
         group.note(len(frame), masked, omitted, note)
@@ -163,7 +167,7 @@ class RowMaker:
     def _correct(
         self, track: ConnectionState, direction: int, exchange: Exchange, masked: Spans, group: FrameRows
     ) -> None:
-        """What the common case takes for granted of the row that was added last."""
+        """Corrects the newest row where the assumptions of the common case don't hold."""
         if direction and exchange.made is not None:
             group.correct("shape", self._shape(exchange, c.BY_PROXY))
         if not direction and masked and masked[0][0] <= CLIENT_ID_AT:
@@ -178,10 +182,10 @@ class RowMaker:
         self._until = self._from + HOUR_NS
         return group
 
-    def _of_nobody(
+    def _ownerless(
         self, track: ConnectionState, direction: int, kind: FrameKind, size: int, mono_ns: int, first_ns: int
     ) -> tuple[Any, ...]:
-        """The numbers of a frame that no exchange owns."""
+        """The numbers of a frame without an exchange."""
         shape = self._shared.shapes.number(Shape(kind.value, _sender(direction), None, None, None))
         nobody = self._shared.client_ids.number(None)
         sequence = track.sequence

@@ -1,7 +1,7 @@
-"""One segment of the log, read while it may still grow.
+"""Reads one segment of the log, which may still grow.
 
-What can't be read is passed over: a reader asked to goes to the next entry that is whole, and counts the bytes between.
-Memory and work are bounded by the segment's size, whatever its lengths say.
+`pass_over` skips unreadable bytes: the reader goes to the next whole entry, and counts the bytes between. Memory and
+work are bounded by the segment's size, whatever its lengths say.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from recorder.capture import spool
 from recorder.capture.blocks import BUFFER, LARGE, BlockFile, is_cached
 from recorder.capture.spool import Entry, EntryKind, SegmentStart, UnknownSpoolError
 
-# what stands behind an entry's checksum and length: kind and direction, any number, few spans, a connection that counts
-# from 0 or is -1. Looked ahead for, so that no place is passed over
+# the fields behind an entry's checksum and length: kind and direction, any number, few spans, a connection that counts
+# from 0 or is -1. A lookahead, so that matches may overlap
 _LIKELY = re.compile(rb"(?=[\x01-\x%02x][\x00\x01]..\x00...(?:\x00{3}|\xff{3}))" % max(EntryKind), re.DOTALL)
-# bytes before and within that
+# bytes before these fields, and their size
 _BEFORE, _WITHIN = 8, 11
-# the first stretch that is looked through for an entry; the next one is twice as long
+# size of the first stretch that is searched for an entry; each next one is twice as long
 _STRETCH = 4096
-# so often damage is passed over in one segment, and so many times its bytes are read to find where it goes on: real
-# damage is in few places, and what was made up must not keep anybody busy
+# limits for one segment: damaged places to skip, and readings of its bytes while searching for entries. Real damage is
+# in few places; a forged segment must not keep the compactor busy
 MOST_PLACES, MOST_READINGS = 256, 4
 
-# a segment's number as names have it: from 1 on, each in one way alone, and none that heads and states can't say
+# a segment's number in names: from 1 on, in one notation, and no larger than heads and states can hold
 NUMBER = r"(?!0{8})(?:[0-9]{8}|[1-9][0-9]{8,17})"
 _NAME = re.compile(rf"({NUMBER})\.log")
 
 
 def segment_name(number: int) -> str:
-    """What a session's segment of that number is called."""
+    """The name of a session's segment of that number."""
     return f"{number:08d}.log"
 
 
@@ -50,7 +50,7 @@ def numbered(session: Folder, names: re.Pattern[str]) -> list[int]:
 class SegmentReader:
     """Reads one segment, a block at a time.
 
-    `position`: of the next entry. `passed_over`: bytes before it that could not be read.
+    `position`: of the next entry. `passed_over`: unreadable bytes before it.
     """
 
     # large enough that a block's cost is its entries', small enough to hold several sessions' in memory
@@ -83,11 +83,11 @@ class SegmentReader:
 
     @property
     def size(self) -> int:
-        """The file's, as it is now."""
+        """The file's current size."""
         return os.fstat(self._file.fileno()).st_size
 
     def read(self, limit: int | None = None) -> list[Entry]:
-        """The whole entries that follow, a block of them at most; none where there are no more for now.
+        """The next whole entries, a block of them at most; empty if there are no more for now.
 
         `limit`: the offset where the segment's entries end, if that is known.
         """
@@ -103,9 +103,9 @@ class SegmentReader:
         return found
 
     def pass_over(self, limit: int | None = None) -> bool:
-        """Goes on behind what can't be read. False: no entry follows. To be asked once nothing more is written.
+        """Skips unreadable bytes. Returns False if no entry follows. Only for segments that are no longer written.
 
-        The number of an entry on its connection tells who has lost something; entries of format 1 have none.
+        In format 1 entries have no numbers, which tell the connections that have lost entries: nothing is skipped.
         """
         if self.start.format == 1 or self._places == MOST_PLACES:
             return False
@@ -148,11 +148,11 @@ class SegmentReader:
             size = min(size * 2, self.BLOCK)
 
     def _data_from(self, at: int, end: int) -> int:
-        """From where on there may be anything but zeros: a hole takes no room on the disk, and no time here."""
+        """The offset from which on there may be data: holes of a sparse file are skipped."""
         try:
             return min(os.lseek(self._file.fileno(), at, os.SEEK_DATA), end)
         except OSError as error:
-            # a file system without holes knows no such call, and says that all is data; behind the last data is none
+            # ENXIO: there is no data any more; any other error: the file system doesn't know the call
             return end if error.errno == errno.ENXIO else at
 
     def _is_entry(self, at: int, end: int) -> bool:
@@ -165,20 +165,20 @@ class SegmentReader:
     def _read(self, size: int, limit: int | None) -> bytes:
         size = max(0, min(size, self._end(limit) - self.position))
         if LARGE <= size <= BUFFER and not is_cached(self._file.fileno(), self.position + size // 2):
-            # it went past the page cache, or has left it: nobody will read it once more
+            # written past the page cache, or evicted: this is its only reading
             block = self._past_cache(size)
             if block is not None:
                 return block
         return os.pread(self._file.fileno(), size, self.position)
 
     def _past_cache(self, size: int) -> bytes | None:
-        """So many bytes from here on; None where the file can be read through the page cache alone."""
+        """The next `size` bytes, read past the page cache; None if the file system can't do that."""
         if not self._may_go_past:
             return None
         try:
             self._blocks = self._blocks or BlockFile(self._session.open(self._name, os.O_RDONLY | os.O_DIRECT))
             return self._blocks.read(self.position, size)
         except OSError:
-            # some file systems open a file so, and then refuse to read it; a broken disk is heard the other way too
+            # some file systems allow to open, but not to read; a broken disk fails through the cache too
             self._may_go_past = False
             return None

@@ -1,8 +1,7 @@
-"""What of the traffic is kept, by what its heads say: settings, and what they come to for one frame.
+"""Which traffic is recorded, by the heads of its frames: the settings, and their meaning for one frame.
 
-A list keeps what one of its patterns matches; a pattern that begins with `!` leaves out what it matches, and wins.
-`*`, `?` and `[...]` stand for what they do in a shell. Payloads have no say: nothing is read behind a
-frame's head.
+A list selects the names that one of its patterns matches. A pattern that begins with `!` excludes names, and wins.
+`*`, `?` and `[...]` work as in a shell. Payloads don't matter: nothing behind a frame's head is read.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from proxy.wire.apis import api_keys, api_name
 from proxy.wire.kafka07 import RequestType
 
 FULL, HEAD = "full", "head"
-# what an API is called that the catalog has no name for, as in the metrics
+# the name of APIs that the catalog doesn't know, as in the metrics
 OTHER = "other"
-# client ids and principals are peers' to choose: so many answers are remembered, for names of at most this length
+# peers choose client ids and principals: so many results are cached, for names of at most this length
 MOST_REMEMBERED, LONGEST_REMEMBERED = 4096, 256
 _NOT = "!"
 
@@ -51,18 +50,13 @@ def _apis(raw: Any) -> tuple[str, ...]:
 
 def _api(part: Any) -> str:
     found = _pattern(part)
-    _check_api(found.removeprefix(_NOT))
+    pattern = found.removeprefix(_NOT)
+    names = {name.lower(): name for name in (*_names(), OTHER)}
+    if not any(fnmatchcase(name, pattern.lower()) for name in names):
+        near = get_close_matches(pattern.lower(), names, n=1, cutoff=0.5)
+        hint = f", but {names[near[0]]} is" if near else ": `kafka-wiretap wire list` has them all"
+        raise Misread(f"has '{cut(pattern)}', which is no API{hint}")
     return found
-
-
-def _check_api(pattern: str) -> None:
-    names = [*_names(), OTHER]
-    lowered = {name.lower(): name for name in names}
-    if any(fnmatchcase(name, pattern.lower()) for name in lowered):
-        return
-    near = get_close_matches(pattern.lower(), lowered, n=1, cutoff=0.5)
-    said = f", but {lowered[near[0]]} is" if near else ": `kafka-wiretap wire list` has them all"
-    raise Misread(f"has '{cut(pattern)}', which is no API{said}")
 
 
 def _names() -> Iterable[str]:
@@ -90,7 +84,7 @@ BODIES = Kind('"full", "head" or a size', _bodies, _written_bodies)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selected:
-    """The keys that say what is kept."""
+    """The settings that select what is recorded."""
 
     apis: Annotated[
         tuple[str, ...] | None,
@@ -151,7 +145,7 @@ class Selected:
 
 
 class Patterns:
-    """A list of them, as a question that is asked of every frame. None: everything is kept."""
+    """A list of patterns, which every frame's names are matched against. None matches everything."""
 
     def __init__(self, patterns: Iterable[str] | None, *, lower: bool = False) -> None:
         given = [one.lower() if lower else one for one in patterns or ()]
@@ -160,18 +154,18 @@ class Patterns:
         self._lower = lower
         self._wanted = re.compile("|".join(map(translate, wanted)) if wanted else "")
         self._unwanted = re.compile("|".join(map(translate, unwanted))) if unwanted else None
-        self._answers: dict[str, bool] = {}
-        self.take_all = not given
+        self._cache: dict[str, bool] = {}
+        self.matches_all = not given
 
-    def take(self, name: str) -> bool:
-        """Whether what is called so is kept."""
-        if self.take_all:
+    def matches(self, name: str) -> bool:
+        """True if the name is selected."""
+        if self.matches_all:
             return True
-        answer = self._answers.get(name)
+        answer = self._cache.get(name)
         if answer is None:
             answer = self._match(name.lower() if self._lower else name)
-            if len(self._answers) < MOST_REMEMBERED and len(name) <= LONGEST_REMEMBERED:
-                self._answers[name] = answer
+            if len(self._cache) < MOST_REMEMBERED and len(name) <= LONGEST_REMEMBERED:
+                self._cache[name] = answer
         return answer
 
     def _match(self, name: str) -> bool:
@@ -179,7 +173,7 @@ class Patterns:
 
 
 class Selection:
-    """What the settings come to. `most`: bytes of a frame, behind its length, that are kept at most; None: all."""
+    """The compiled settings. `body_limit`: bytes of a frame, behind its length, to keep at most; None: all."""
 
     def __init__(self, chosen: Selected) -> None:
         self._clusters = Patterns(chosen.clusters)
@@ -187,13 +181,18 @@ class Selection:
         self.apis = Patterns(chosen.apis, lower=True)
         self.client_ids = Patterns(chosen.client_ids)
         self.principals = Patterns(chosen.principals)
-        self.most = None if chosen.bodies == FULL else 0 if chosen.bodies == HEAD else int(chosen.bodies)
+        self.body_limit = None if chosen.bodies == FULL else 0 if chosen.bodies == HEAD else int(chosen.bodies)
 
     @property
-    def takes_whole_connections(self) -> bool:
-        """Whether a connection that is recorded is recorded whole."""
-        return self.most is None and self.apis.take_all and self.client_ids.take_all and self.principals.take_all
+    def selects_everything(self) -> bool:
+        """True if nothing is left out of recorded connections."""
+        return (
+            self.body_limit is None
+            and self.apis.matches_all
+            and self.client_ids.matches_all
+            and self.principals.matches_all
+        )
 
-    def takes(self, cluster: str | None, listener: str) -> bool:
-        """Whether a connection is recorded at all."""
-        return self._clusters.take(cluster or "") and self._listeners.take(listener)
+    def selects(self, cluster: str | None, listener: str) -> bool:
+        """True if a connection is recorded at all."""
+        return self._clusters.matches(cluster or "") and self._listeners.matches(listener)

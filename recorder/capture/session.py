@@ -1,16 +1,16 @@
-"""A session's folder in a capture: its name, how it comes and goes, and the settings it was started with.
+"""A session's folder in a capture: its name, how it is begun, opened and removed; and the settings of a recording.
 
     FOLDER/_spool/<session>/00000001.log ...   segments
                             writer.lock        held by the proxy as long as the session lives
-                            compactor.lock     held by whoever makes columns of it
-                            00000001.state     what the compactor needs to go on behind that segment
-                            status.json        how far it is
+                            compactor.lock     held by the process that compacts it
+                            00000001.state     the compactor's state behind that segment
+                            status.json        how far the compactor is
                             .…                 any of these while it is made
-           _spool/.<session>, .<session>.done  a session that is about to begin, or that is finished (.1.done, … where
+           _spool/.<session>, .<session>.done  a session that is about to begin, or that is finished (.1.done, … if
                                                that name is taken)
 
-A capture may come from anywhere: nothing else in it is followed, written or removed (`proxy.files`). Names that start
-with `_` or `.` are invisible to Spark.
+A capture may come from anywhere: other files in it are not opened, written or removed, and links are not followed
+(`proxy.files`). Names that start with `_` or `.` are invisible to Spark.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from recorder.capture.status import STATUS_FILE
 
 SPOOL_FOLDER = "_spool"
 
-# so long that the names of its files are no longer than a file system takes (255 bytes)
+# short enough that the names of its files fit into a file system's 255 bytes
 _NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.-]{0,199}")
-# what this program makes in a session's folder
+# the files that this program makes in a session's folder
 _OURS = re.compile(
     rf"\.?({NUMBER}\.(log|state)|{'|'.join(map(re.escape, (WRITER_LOCK, COMPACTOR_LOCK, STATUS_FILE)))})"
 )
@@ -51,7 +51,7 @@ _DONE = ".done"
 
 
 class FolderError(OSError):
-    """A capture folder that can't be used as asked. Says which and why, in one line."""
+    """A capture folder that can't be used. The message names the folder and the reason, in one line."""
 
 
 class WhenFull(StrEnum):
@@ -63,7 +63,7 @@ class WhenFull(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RecordSettings(Selected):
-    """How to record. Sizes in bytes. `cluster`: a name for all that is recorded."""
+    """How to record. Sizes in bytes. `cluster`: the cluster's name in all rows."""
 
     cluster: str | None = None
     queue: Annotated[int, Key(LIMIT, "queue", "Bytes that may wait in memory to be written.", "64MiB")] = 64 * MIB
@@ -106,14 +106,14 @@ class CaptureSettings(RecordSettings):
 
 
 def new_session() -> str:
-    """A name that sorts by time and that no other run has."""
+    """A unique name for a session; names sort by time."""
     return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()) + "-" + secrets.token_hex(3)
 
 
 def open_session(folder: Path, session: str) -> Folder:
-    """A session's folder, held open. FileNotFoundError where it is missing, ValueError for a name that is none."""
+    """A session's folder, held open. FileNotFoundError if it is missing, ValueError for a wrong name."""
     with Folder.at(folder) as capture, capture.folder(SPOOL_FOLDER) as spool:
-        return spool.folder(_checked(session))
+        return spool.folder(_checked_name(session))
 
 
 def sessions(folder: Path) -> list[str]:
@@ -125,13 +125,8 @@ def sessions(folder: Path) -> list[str]:
         return []
 
 
-def is_there(folder: Path, session: str) -> bool:
-    """Whether there is such a session, that is not finished."""
-    return session in sessions(folder)
-
-
 def is_own(folder: Path, session: str) -> bool:
-    """Whether the session's folder belongs to this process' user: what is made of it then does, too."""
+    """True if the session's folder belongs to this process' user, as the files made of it then will."""
     try:
         with open_session(folder, session) as opened:
             return opened.owner == os.geteuid()
@@ -142,9 +137,9 @@ def is_own(folder: Path, session: str) -> bool:
 
 
 def is_live(folder: Path, session: str) -> bool:
-    """Whether a proxy is writing the session, or its compactor, just behind the proxy's end, is about to finish it.
+    """True if a proxy is writing the session, or has just ended and its compactor is about to finish the session.
 
-    Nothing is made or changed.
+    Changes nothing.
     """
     try:
         with open_session(folder, session) as opened:
@@ -154,12 +149,12 @@ def is_live(folder: Path, session: str) -> bool:
 
 
 def begin(folder: Path, session: str) -> tuple[Folder, Lock]:
-    """Makes a session's folder, with the writer's lock held from the first moment on that others see it.
+    """Makes a session's folder; the writer's lock is held before other processes can see the folder.
 
     Errors: FolderError where the session exists, OSError where the folder can't be written.
     """
     with Folder.at(folder) as capture, capture.folder(SPOOL_FOLDER) as spool:
-        hidden = "." + _checked(session)
+        hidden = "." + _checked_name(session)
         if spool.stat(session) is not None:
             raise FolderError(f"session {session} exists already")
         made = spool.make_folder(hidden, 0o700, is_new=True)
@@ -172,24 +167,24 @@ def begin(folder: Path, session: str) -> tuple[Folder, Lock]:
 
 
 def check_ours(folder: Path, session: Folder) -> None:
-    """Whether all that a session's compactor would touch is what this program makes. Nothing is made or changed.
+    """Checks that all files that a session's compactor would touch are plain files of this program. Changes nothing.
 
     Errors: StrangeFileError.
     """
     for name in session.names():
         if is_ours(name):
-            # which only files have
+            # raises for anything but a plain file
             session.size(name)
     with Folder.at(folder) as capture:
-        # found in partitions that are folders
+        # as above, in the partitions
         for file in files_of(capture, session.path.name):
             file.folder.size(file.name)
 
 
 def check_can_finish(folder: Path, session: Folder) -> None:
-    """Whether this process may write where a session's compactor does. Nothing is made or changed.
+    """Checks that this process may write into the folders of a session's compactor. Changes nothing.
 
-    A partition that is there may still be another user's. Errors: FolderError.
+    Partitions are not checked: an existing one may be another user's. Errors: FolderError.
     """
     with Folder.at(folder) as capture, capture.folder(SPOOL_FOLDER) as spool:
         _check_may_write(session)
@@ -208,16 +203,16 @@ def _check_may_write(folder: Folder) -> None:
 
 
 def is_ours(name: str) -> bool:
-    """Whether this program has files of that name in a session's folder."""
+    """True if this program makes files of that name in a session's folder."""
     return bool(_OURS.fullmatch(name))
 
 
 def remove(folder: Path, session: str, steps: Callable[[str], None]) -> None:
-    """Removes a finished session's folder. It vanishes in one step: half of it would look like one that never began."""
+    """Removes a finished session's folder, in one step: half of it would look like a session that never began."""
     with Folder.at(folder) as capture, capture.folder(SPOOL_FOLDER) as spool:
         steps("remove session")
-        hidden = _free(spool, _checked(session))
-        # another may have come so far already
+        hidden = _free_name(spool, _checked_name(session))
+        # another process may have done this already
         with suppress(FileNotFoundError):
             spool.rename(session, hidden)
         spool.sync()
@@ -225,14 +220,14 @@ def remove(folder: Path, session: str, steps: Callable[[str], None]) -> None:
         _remove_hidden(spool, hidden)
 
 
-def _free(spool: Folder, session: str) -> str:
-    """What a finished session is called while it is removed: others may have put something in the place of that."""
+def _free_name(spool: Folder, session: str) -> str:
+    """A free name for a finished session's folder while it is removed."""
     names = (f".{session}{middle}{_DONE}" for middle in chain([""], (f".{number}" for number in count(1))))
     return next(name for name in names if spool.stat(name) is None)
 
 
 def remove_all_hidden(folder: Path, *, only_own: bool = False) -> dict[str, OSError]:
-    """Removes what crashes left of finished sessions; `only_own`: not of other users'. What can't be, and why."""
+    """Removes what crashes left of finished sessions; `only_own`: not of other users. Returns errors by path."""
     stuck: dict[str, OSError] = {}
     with suppress(FileNotFoundError), Folder.at(folder) as capture, capture.folder(SPOOL_FOLDER) as spool:
         for name in spool.names():
@@ -246,7 +241,7 @@ def remove_all_hidden(folder: Path, *, only_own: bool = False) -> dict[str, OSEr
 
 
 def _remove_hidden(spool: Folder, hidden: str) -> None:
-    """Removes what this program has made of a folder. Another process may be doing the same."""
+    """Removes this program's files, and the folder if it is empty then. Another process may be doing the same."""
     with suppress(FileNotFoundError), spool.folder(hidden) as gone:
         for name in gone.names():
             if is_ours(name) and gone.is_file(name):
@@ -256,11 +251,11 @@ def _remove_hidden(spool: Folder, hidden: str) -> None:
 
 
 def is_name(text: str) -> bool:
-    """Whether a session may be called so: it names files, and nothing that a shell understands."""
+    """True if the text may name a session: names of files follow from it, and nothing in it is special to a shell."""
     return _NAME.fullmatch(text) is not None
 
 
-def _checked(session: str) -> str:
+def _checked_name(session: str) -> str:
     if not is_name(session):
         raise ValueError(f"not a session's name: {session!r}")
     return session

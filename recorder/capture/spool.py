@@ -6,16 +6,16 @@
               monotonic ns; (start, length) of each masked span, in offsets of the bytes; the bytes
 
 Knows bytes, never files or frames. All numbers are big-endian. The log of a process that was killed ends wherever its
-last write ended. Nothing that was begun may be missing without a word, so the log says of itself what a reader can hold
-it to: an entry its number on its connection (modulo 2**16); a segment's head where the segment before it ends and how
-long the log is so far; the first entry of a segment (*roll*) which connections are open, and what the closed ones held.
-An entry's checksum begins with its head's: one that arrived in a recorded stream, or is of another segment, is none.
+last write ended. A reader must notice every missing part, so the log describes itself. An entry has its number on its
+connection (modulo 2**16). A segment's head tells where the segment before it ends and how long the log is so far. The
+first entry of a segment (*roll*) lists the open connections, and the totals of the closed ones. An entry's checksum is
+seeded with its segment head's, so bytes of another segment, or of a recorded stream, never pass for an entry.
 
-Writes go to the page cache, which survives the process, or past it to the disk: nothing is synced, because a machine's
-crash may cost the end of a recording, and a sync for each write would cost every recording its speed.
+Writes go to the page cache, which survives the process, or past it to the disk. Nothing is synced: a crash of the
+machine may cost the end of a recording, but a sync for each write would slow down every recording.
 
-Format 1 has no numbers (zeros), no rolls, its heads' checksums leave out what stands before the JSON, and its entries'
-begin with nothing. Heads look the same from format 2 on for ever: that tells a newer log from a damaged one.
+Format 1 has no numbers (zeros) and no rolls; its heads' checksums cover the JSON alone, and its entries' checksums have
+no seed. Heads look the same in all formats from 2 on: that tells a newer log from a damaged one.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ NO_CONNECTION = -1
 _HEAD = struct.Struct(">8sHI")
 _CRC = struct.Struct(">I")
 _ENTRY = struct.Struct(">IIBBHIqqq")
-# without checksum and length themselves
+# the same fields without checksum and length
 _FIXED = struct.Struct(">BBHIqqq")
 _SPAN = struct.Struct(">II")
-# an entry's number is one of so many
+# entry numbers wrap around at this
 NUMBERS = 1 << 16
 # the number of an entry in a log whose entries have none
 UNNUMBERED = -1
-# times in ns and offsets of streams stay below: the sum of two is still an int64, and a time that a calendar has
+# limit of times in ns and of stream offsets: the sum of two is still an int64, and a time in the calendar
 MOST = (1 << 62) - 1
-# of an entry: chunks are far smaller, and a roll of three million connections is as large
+# bytes of an entry: chunks are far smaller, and a roll of three million connections is as large
 MOST_ENTRY = 64 * 1024 * 1024
 
-# of a name that stands on every row of a connection or of a segment: it must not fill the memory
+# letters of a name that is on every row of a connection or of a segment: it must not fill the memory
 LONGEST_NAME = 1024
 # masked spans of an entry: none of a chunk's (512 KiB) is less than a byte, nor less than a byte behind the one before
 MOST_SPANS = 1 << 20
@@ -61,31 +61,31 @@ Spans = tuple[tuple[int, int], ...]
 
 
 class EntryKind(IntEnum):
-    """What an entry of the log is; behind each, what its offset and its bytes are (the JSON: `facts`)."""
+    """The kinds of entries; behind each kind, the meaning of its offset and its bytes (JSON: see `facts`)."""
 
     OPENED = 1  # JSON: client, listener, node, upstream, tls, limits of frames
     BYTES = 2  # arrived at `offset`
-    OMITTED = 3  # arrived, left out by a setting: JSON: length
-    HOLE = 4  # lost from here on: JSON: reason, offsets of both directions
+    OMITTED = 3  # arrived at `offset`, left out by a setting; JSON: length
+    HOLE = 4  # the record breaks off; JSON: reason, offsets of both directions
     MADE = 5  # a frame the proxy wrote, with its length; `offset` holds the correlation id
-    LOGIN = 6  # what starts at `offset` is a token or a frame: JSON: token, mechanism, ended
+    LOGIN = 6  # a token or a frame begins at `offset`; JSON: token, mechanism, ended
     END_OF_STREAM = 7  # no more bytes from this direction
-    RESYNC = 8  # goes on after a hole: JSON: state of the conversation, what was lost
-    CLOSED = 9  # JSON: cause, how much there was, and what was lost if the record had broken off
+    RESYNC = 8  # the record goes on after a hole; JSON: state of the conversation, the losses
+    CLOSED = 9  # JSON: cause, totals, and the losses if the record had broken off
     CLOCK = 10  # `offset` holds wall clock minus monotonic clock, from here on
     NODE = 11  # JSON: node_id, upstream, listener
-    END = 12  # the session was closed in order: JSON: as a roll
-    UNFRAMED = 13  # arrived at `offset`, and nobody can tell what it is
-    # arrived at `offset` and could not be read, for the cause of that name
+    END = 12  # the session was closed in order; JSON: as a roll
+    UNFRAMED = 13  # arrived at `offset`, behind the end of framing
+    # arrived at `offset` and could not be read; the kind names the cause
     BAD_LENGTH = 14
     UNEXPECTED_RESPONSE = 15
     UNSUPPORTED_VERSION = 16
-    ROLL = 17  # a segment begins: JSON: open connections with the number of their next entry, what the closed ones held
-    CHECKPOINT = 18  # a connection that is already open: JSON: all that whoever lost its record needs to go on
+    ROLL = 17  # a segment begins; JSON: open connections with the number of their next entry, totals of the closed ones
+    CHECKPOINT = 18  # a connection is open; JSON: all that a reader needs to go on after losses
 
 
 _KINDS = frozenset(EntryKind)
-# entries of bytes that no frame could be made of; all that hold bytes of a stream
+# kinds whose bytes are no frames; all kinds that hold bytes of a stream
 LEFT_OVER = (EntryKind.UNFRAMED, EntryKind.BAD_LENGTH, EntryKind.UNEXPECTED_RESPONSE, EntryKind.UNSUPPORTED_VERSION)
 OF_STREAMS = (EntryKind.BYTES, *LEFT_OVER)
 
@@ -112,15 +112,15 @@ class DamagedSegmentError(ValueError):
 
 
 class UnknownSpoolError(ValueError):
-    """A spool that is not this program's to finish, for what it says of itself: it is left as it is."""
+    """A spool that this program can't finish, because of its format or name: it is left as it is."""
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentHead:
     """`clock_ns`: wall clock minus monotonic clock at its start. `previous_end`: where the segment before it ends.
 
-    `age_seconds`: how old it becomes at most before it is made into Parquet; `log_bytes`: of all segments before it.
-    Both are None in logs that do not say it.
+    `age_seconds`: the segment's greatest age before it is made into Parquet; `log_bytes`: of all segments before it.
+    Both are None in logs that don't have them.
     """
 
     session: str
@@ -134,7 +134,7 @@ class SegmentHead:
 
 
 class SegmentStart(NamedTuple):
-    """A segment's head, its format, where its first entry begins, and what its entries' checksums begin with."""
+    """A segment's head, its format, the offset of its first entry, and the seed of its entries' checksums."""
 
     head: SegmentHead
     format: int
@@ -143,15 +143,15 @@ class SegmentStart(NamedTuple):
 
 
 def encode_head(head: SegmentHead) -> tuple[bytes, int]:
-    """A segment's first bytes, and what its entries' checksums begin with."""
+    """A segment's first bytes, and the seed of its entries' checksums."""
     text = json.dumps(asdict(head)).encode()
-    told = _HEAD.pack(MAGIC, SPOOL_FORMAT, len(text)) + text
-    crc = crc32c(told)
-    return told + _CRC.pack(crc), crc
+    encoded = _HEAD.pack(MAGIC, SPOOL_FORMAT, len(text)) + text
+    crc = crc32c(encoded)
+    return encoded + _CRC.pack(crc), crc
 
 
 def decode_head(segment: bytes) -> SegmentStart:
-    """What a segment begins with. Raises DamagedSegmentError, UnknownSpoolError."""
+    """Decodes the beginning of a segment. Raises DamagedSegmentError, UnknownSpoolError."""
     if len(segment) < _HEAD.size:
         raise DamagedSegmentError("the segment ends within its head")
     magic, number, length = _HEAD.unpack_from(segment)
@@ -168,7 +168,7 @@ def decode_head(segment: bytes) -> SegmentStart:
     return SegmentStart(_head(segment[_HEAD.size : end]), number, end + _CRC.size, 0 if number == 1 else crc)
 
 
-# what JSON has for a number that may be missing
+# the types of a JSON number that may be missing
 _AGES = (int, float, type(None))
 
 
@@ -176,20 +176,20 @@ def _head(text: bytes) -> SegmentHead:
     try:
         head = SegmentHead(**json.loads(text))
     except (ValueError, TypeError, RecursionError) as error:
-        raise DamagedSegmentError("the segment's head says nothing") from error
+        raise DamagedSegmentError("the segment's head can't be read") from error
     log_bytes = 0 if head.log_bytes is None else head.log_bytes
     counts = (head.number, head.mono_ns, head.previous_end, log_bytes)
     if not all(type(count) is int and 0 <= count <= MOST for count in counts):
-        raise DamagedSegmentError("the segment's head says no numbers")
+        raise DamagedSegmentError("the segment's head has wrong numbers")
     if not (type(head.clock_ns) is int and abs(head.clock_ns) <= MOST and isinstance(head.age_seconds, _AGES)):
-        raise DamagedSegmentError("the segment's head says no time")
+        raise DamagedSegmentError("the segment's head has a wrong time")
     if not (isinstance(head.session, str) and isinstance(head.cluster, str | None)):
-        raise DamagedSegmentError("the segment's head says no names")
+        raise DamagedSegmentError("the segment's head has wrong names")
     return replace(head, cluster=short_name(head.cluster))
 
 
 def short_name(name: str | None) -> str | None:
-    """The name as rows have it."""
+    """The name, cut to the length that rows may have."""
     return None if name is None else name[:LONGEST_NAME]
 
 
@@ -204,7 +204,7 @@ def entry_head(
     number: int = 0,
     seed: int = 0,
 ) -> bytes:
-    """What stands before an entry's bytes, which are then written from where they are."""
+    """The bytes before an entry's data; the data are written separately, without a copy."""
     rest = _FIXED.pack(kind, direction, number, len(spans), connection, offset, mono_ns)
     if spans:
         rest += b"".join(_SPAN.pack(start, length) for start, length in spans)
@@ -220,7 +220,7 @@ def size_of(entry: Entry) -> int:
 def entries(buffer: bytes, at: int = 0, seed: int = 0, *, numbered: bool = True) -> Iterator[tuple[Entry, int]]:
     """The whole entries from offset `at` on, each with the offset behind it, up to the first that isn't whole.
 
-    One that has the right checksum, and says what no log says, isn't whole either.
+    An entry with a right checksum and impossible fields doesn't count as whole.
     """
     end_of_buffer, fixed = len(buffer), _ENTRY.size
     view = memoryview(buffer)
@@ -246,7 +246,7 @@ def entries(buffer: bytes, at: int = 0, seed: int = 0, *, numbered: bool = True)
 
 
 def wanted(buffer: bytes, at: int) -> int:
-    """Bytes from `at` to the end of the entry that starts there; so many as its head has where that isn't whole."""
+    """The size of the entry at `at`; the size of an entry's head if the length is not in the buffer."""
     if len(buffer) - at < 8:
         return _ENTRY.size
     return 8 + int.from_bytes(buffer[at + 4 : at + 8], "big")

@@ -1,4 +1,4 @@
-"""How far a session's compactor is, as a file beside the log: only for information."""
+"""The progress of a session's compactor, in a file beside the log: only for information."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _MOST = 4096
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """How far a compactor is: totals of the session, and the segment and the position in it up to which it has read.
+    """A compactor's progress: totals of the session; the segment, and the position in it up to which it has read.
 
-    at_ns: when that was (monotonic; one clock for all processes of a machine).
+    `at_ns`: the time of this status (monotonic; one clock for all processes of a machine).
     """
 
     frames: int = 0
@@ -27,12 +27,12 @@ class Status:
 
 
 def write_status(session: Folder, status: Status) -> None:
-    """Replaces the status file in one step, so that nobody reads half of it."""
+    """Replaces the status file in one step, so that no reader sees half of it."""
     session.replace(STATUS_FILE, json.dumps(asdict(status)).encode(), sync=False)
 
 
 def read_status(session: Folder) -> Status | None:
-    """None where no compactor has reported yet, or not in a way that can be read."""
+    """The newest status; None if there is none yet, or it can't be read."""
     try:
         status = Status(**json.loads(session.read(STATUS_FILE, _MOST)))
     except (OSError, ValueError, TypeError, RecursionError):

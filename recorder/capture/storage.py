@@ -1,8 +1,8 @@
-"""Where closed files go, and in which order they become visible.
+"""Writes Parquet files, and publishes them in a safe order.
 
 A file is written under a name that starts with `.`, synced, and renamed when it is whole; a rerun of the same range
-makes the same names and replaces the same files. Folders are the hours (UTC) in which the rows arrived. All of them
-are made or found by `proxy.files`: nothing that others have put there in the place of one is followed.
+makes the same names and replaces the same files. Folders are the hours (UTC) in which the rows arrived. `proxy.files`
+makes and opens all of them: links in the place of folders are not followed.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from recorder.capture.partitions import files_of, hidden, hour_folders
 
 HOUR_NS = 3_600_000_000_000
 
-# called with the name of each step that a crash may come before; tests crash there
+# called with the name of each step, before the step; tests crash there
 Steps = Callable[[str], None]
 
-# columns of few values; a dictionary for the others would only cost
+# columns of few distinct values; for the others a dictionary would only cost
 _DICTIONARY = (
     *(c.SESSION, c.CLUSTER, c.DIALECT, c.KIND, c.MADE_BY, c.NODE, c.LISTENER, c.CLIENT, c.PRINCIPAL),
     *(c.API_KEY, c.API, c.API_VERSION, c.CLIENT_ID, c.NOTE, c.CONNECTION),
@@ -44,7 +44,7 @@ class RangeFile:
     def __init__(self, folder: Path, kind: str, hour: int, name: str, schema: Any) -> None:
         self.folder = _make_folders(folder, kind, *hour_folders(hour))
         self.name = name
-        # whoever may read the capture is its user's to say, by the umask
+        # the umask decides who may read the capture
         self._file = open(self.folder.create(hidden(self.name), mode=0o666), "wb")  # noqa: SIM115
         self._writer = pq.ParquetWriter(
             self._file,
@@ -55,7 +55,7 @@ class RangeFile:
         )
 
     def write(self, table: Any) -> None:
-        """One row group."""
+        """Writes one row group."""
         self._writer.write_table(table, row_group_size=max(len(table), 1))
 
     def close(self) -> None:
@@ -66,14 +66,14 @@ class RangeFile:
         self._file.close()
 
     def publish(self) -> None:
-        """Gives it its final name, over any file that has it."""
+        """Gives the file its final name, and replaces any file that has it."""
         self.folder.rename(hidden(self.name), self.name)
 
     def discard(self) -> None:
-        """Removes it, closed or not."""
+        """Removes the file, closed or not."""
         with suppress(OSError, ValueError):
             self._writer.close()
-        # what can't be removed now is removed before the next try
+        # `remove_unpublished` removes the file before the next run otherwise
         with suppress(OSError):
             self._file.close()
         with suppress(OSError):
@@ -82,7 +82,7 @@ class RangeFile:
 
 
 def publish(files: Iterable[RangeFile], steps: Steps) -> None:
-    """Makes the files of a range visible, and sure to stay so."""
+    """Makes the files of a range visible, durably."""
     files = list(files)
     for file in files:
         steps(f"close {file.folder.path.name} {file.name}")
@@ -97,7 +97,7 @@ def publish(files: Iterable[RangeFile], steps: Steps) -> None:
 
 
 def _make_folders(folder: Path, *names: str) -> Folder:
-    """The last of folders that stand one in the other, made where they are missing, each synced into the one above."""
+    """The innermost of nested folders; missing ones are made, each synced into its parent."""
     made = Folder.at(folder)
     for name in names:
         with made:
@@ -106,7 +106,7 @@ def _make_folders(folder: Path, *names: str) -> Folder:
 
 
 def remove_unpublished(folder: Path, session: str) -> None:
-    """Removes what a crash left half written of a session."""
+    """Removes the files of a session that a crash left half written."""
     with Folder.at(folder) as capture:
         for file in files_of(capture, session):
             if file.is_hidden:

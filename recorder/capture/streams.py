@@ -1,8 +1,8 @@
-"""The bytes of connections' streams made into frames, and the frames into rows.
+"""Makes frames of the bytes of connections' streams, and rows of the frames.
 
-Knows tracks and rows, and of entries only where their bytes stand in a stream: what has been had already is passed
-over, and where bytes are missing the record breaks off. Bytes that a setting has left out were never kept: the
-conversation is told their number, and no memory is taken for them.
+Knows tracks and rows, and of entries only the places of their bytes in a stream. Bytes that arrive a second time are
+skipped; where bytes are missing, the record breaks off. Bytes that a setting has left out are not in the log: the
+conversation gets their number, and they take no memory.
 """
 
 from __future__ import annotations
@@ -16,73 +16,73 @@ from proxy.conversation.step import Step
 from proxy.wire.errors import in_bytes
 from recorder.capture import frames as c
 from recorder.capture.connection_state import ConnectionState
-from recorder.capture.cutting import Found, cut_requests, cut_responses
+from recorder.capture.cutting import FrameSpan, cut_requests, cut_responses
 from recorder.capture.facts import SenselessEntryError
 from recorder.capture.rows import RowMaker
 from recorder.capture.spool import Entry, EntryKind
 
-# no head is longer, as far as pairing reads it, that a setting may have left a part of
+# pairing reads no more bytes of a frame of which a setting may have left out a part
 _HEAD = 16
 
 
 class Streams:
-    """`rows` takes the rows; `since_ns` is when a record breaks off in which bytes turn out to be missing."""
+    """`rows` takes the rows; `since_ns`: the beginning of a gap that is noticed by missing bytes."""
 
     def __init__(self) -> None:
         self.rows: RowMaker
         self.since_ns = 0
 
     def arrived(self, track: ConnectionState, entry: Entry) -> None:
-        """Bytes that have come."""
+        """Takes an entry of bytes."""
         direction, data = entry.direction, entry.data
         talk = track.talk
         if talk is None:
             track.reach(direction, entry.offset + len(data))
             return
-        if track.deaf[direction]:
+        if track.unreadable[direction]:
             self.unframed(track, entry, "behind what could not be read")
             return
-        had = self._had(track, _side(talk, direction), entry, len(data))
-        if had is None:
+        seen = self._bytes_seen(track, _side(talk, direction), entry, len(data))
+        if seen is None:
             return
         for start, length in entry.spans:
-            if start + length > had:
-                track.masks[direction].append((entry.offset + max(start, had), entry.offset + start + length))
-        self._take(track, talk, direction, data[had:] if had else data, entry.mono_ns)
+            if start + length > seen:
+                track.masks[direction].append((entry.offset + max(start, seen), entry.offset + start + length))
+        self._take(track, talk, direction, data[seen:] if seen else data, entry.mono_ns)
 
     def omitted(self, track: ConnectionState, entry: Entry, length: int, *, is_frame: bool) -> None:
-        """Bytes that have come and that a setting left out. `is_frame`: of a frame that is to be no row."""
+        """Takes bytes that a setting left out. `is_frame`: the frame that begins here becomes no row."""
         direction, talk = entry.direction, track.talk
         if talk is None:
             track.reach(direction, entry.offset + length)
             return
         side = _side(talk, direction)
-        if track.deaf[direction]:
+        if track.unreadable[direction]:
             return
         if is_frame and entry.offset >= side.offset:
             track.left_out[direction].add(entry.offset)
-        had = self._had(track, side, entry, length) if length else None
-        if had is not None:
-            if length - had > side.missing:
-                raise SenselessEntryError("what was left out is not of a single frame")
-            track.omissions[direction].append((entry.offset + had, entry.offset + length))
-            self._pass(track, talk, side, length - had, entry.mono_ns)
+        seen = self._bytes_seen(track, side, entry, length) if length else None
+        if seen is not None:
+            if length - seen > side.missing:
+                raise SenselessEntryError("left-out bytes of more than a single frame")
+            track.omissions[direction].append((entry.offset + seen, entry.offset + length))
+            self._pass_omitted(track, talk, side, length - seen, entry.mono_ns)
 
     def due(self, track: ConnectionState, talk: Conversation, mono_ns: int) -> None:
-        """Rows for the proxy's answers whose turn it is."""
+        """Adds rows for the proxy's own answers whose turn has come."""
         step = talk.due(mono_ns)
-        found = [Found(FrameKind.RESPONSE, exchange, 0, 0) for exchange in step.finished]
+        found = [FrameSpan(FrameKind.RESPONSE, exchange, 0, 0) for exchange in step.finished]
         self._frames(track, Direction.RESPONSE, step, found, mono_ns, 0)
 
     def unframed(self, track: ConnectionState, entry: Entry, note: str) -> None:
-        """Bytes that no frame can be made of: a row as they stand."""
+        """Adds a row of bytes that are no frame."""
         if entry.data:
             spans = list(entry.spans)
             kind, at_ns = FrameKind.BYTES, entry.mono_ns
             self.rows.add(track, entry.direction, kind, None, entry.data, at_ns, at_ns, spans, [], note)
 
     def cut_off(self, track: ConnectionState, talk: Conversation, mono_ns: int) -> None:
-        """Rows for what has come of the frames that will never be whole."""
+        """Adds rows for frames that will never be whole."""
         for side in (talk.requests_side, talk.responses_side):
             direction = int(side.direction)
             part = track.parts[direction]
@@ -90,20 +90,19 @@ class Streams:
                 exchange = side.open
                 if exchange is not None and direction:
                     exchange.response_last_ns = mono_ns
-                # what has come of it, and what was left out of that
                 stop = side.offset + side.left
-                found = Found(track.kinds[direction], exchange, side.begin, stop)
+                found = FrameSpan(track.kinds[direction], exchange, side.begin, stop)
                 note = f"{c.CUT}{in_bytes(side.left)} never came"
                 first_ns = track.first_ns[direction]
-                self._any(track, direction, found, _without_length(part), 0, mono_ns, first_ns, note)
-            elif side.held and not track.deaf[direction]:
+                self._add_row(track, direction, found, _without_length(part), 0, mono_ns, first_ns, note)
+            elif side.held and not track.unreadable[direction]:
                 entry = Entry(EntryKind.UNFRAMED, direction, track.connection, side.offset, mono_ns, side.held)
                 self.unframed(track, entry, "cut in its head")
 
     # of one stream
 
-    def _had(self, track: ConnectionState, side: Side, entry: Entry, length: int) -> int | None:
-        """How many of an entry's bytes there have been already. None: all of them, or some before it are missing."""
+    def _bytes_seen(self, track: ConnectionState, side: Side, entry: Entry, length: int) -> int | None:
+        """How many of an entry's bytes have come before. None: all of them, or bytes before the entry are missing."""
         here = side.offset + len(side.held)
         if entry.offset == here:
             return 0
@@ -111,13 +110,13 @@ class Streams:
             track.break_off(c.GAP_DAMAGE, self.since_ns)
             track.reach(entry.direction, entry.offset + length)
             return None
-        had = here - entry.offset
-        if had <= length:
+        seen = here - entry.offset
+        if seen <= length:
             track.pass_late(entry.direction)
-        return had if had < length else None
+        return seen if seen < length else None
 
-    def _pass(self, track: ConnectionState, talk: Conversation, side: Side, length: int, mono_ns: int) -> None:
-        """Bytes of one frame that nobody has: they may complete its head, and they may end it."""
+    def _pass_omitted(self, track: ConnectionState, talk: Conversation, side: Side, length: int, mono_ns: int) -> None:
+        """Passes over left-out bytes of one frame; they may complete its head or end it."""
         direction = int(side.direction)
         head = min(length, _HEAD)
         self._take(track, talk, direction, bytes(head), mono_ns, absent=head)
@@ -129,24 +128,24 @@ class Streams:
     def _take(
         self, track: ConnectionState, talk: Conversation, direction: int, data: bytes, mono_ns: int, absent: int = 0
     ) -> None:
-        """`absent`: so many bytes at the end of `data` stand for some that nobody has."""
+        """Takes bytes of a stream. `absent`: so many bytes at the end of `data` stand for left-out ones."""
         cut = cut_responses if direction else cut_requests
         step, found = cut(talk, data, mono_ns, track.kinds[direction])
         self._frames(track, direction, step, found, mono_ns, absent)
         if step.cause is not None:
-            track.deaf[direction] = True
+            track.unreadable[direction] = True
             rest = step.data[step.stop : len(step.data) - absent]
             entry = Entry(EntryKind.BYTES, direction, track.connection, step.offset + step.stop, mono_ns, rest)
             self.unframed(track, entry, step.cause.value)
 
     def _frames(
-        self, track: ConnectionState, direction: int, step: Step, found: list[Found], mono_ns: int, absent: int
+        self, track: ConnectionState, direction: int, step: Step, found: list[FrameSpan], mono_ns: int, absent: int
     ) -> None:
-        """Rows for the frames that are complete. Runs of plain ones are many, and are made at once."""
+        """Adds rows for complete frames; those of plain frames in a row together, because most frames are plain."""
         data = step.data
         end = len(data)
-        run: list[Found] = []
-        special = track.rare(direction)
+        run: list[FrameSpan] = []
+        special = track.has_marks(direction)
         for frame in found:
             _, exchange, start, stop = frame
             if exchange is None or exchange.opaque is not None or start < 0 or stop > end or start == stop or special:
@@ -158,20 +157,24 @@ class Streams:
         self.rows.run(track, direction, data, run, mono_ns)
 
     def _special(
-        self, track: ConnectionState, direction: int, step: Step, frame: Found, mono_ns: int, kept: int
+        self, track: ConnectionState, direction: int, step: Step, frame: FrameSpan, mono_ns: int, kept: int
     ) -> None:
         _, exchange, start, stop = frame
         if not direction and start >= 0 and exchange is not None:
-            track.asks(exchange)
+            track.request_began(exchange)
         if start == stop and exchange is not None and exchange.made is not None:
-            self._any(track, direction, frame, exchange.made[4:], step.offset, mono_ns, mono_ns)
+            self._add_row(track, direction, frame, exchange.made[4:], step.offset, mono_ns, mono_ns)
         elif start >= 0 and stop <= len(step.data):
-            self._any(track, direction, frame, step.data[start + 4 : min(stop, kept)], step.offset, mono_ns, mono_ns)
+            self._add_row(
+                track, direction, frame, step.data[start + 4 : min(stop, kept)], step.offset, mono_ns, mono_ns
+            )
         else:
             self._piece(track, direction, step, frame, mono_ns, kept)
 
-    def _piece(self, track: ConnectionState, direction: int, step: Step, frame: Found, mono_ns: int, kept: int) -> None:
-        """A frame that comes in several chunks: gathered until its last byte is here."""
+    def _piece(
+        self, track: ConnectionState, direction: int, step: Step, frame: FrameSpan, mono_ns: int, kept: int
+    ) -> None:
+        """Gathers a frame that comes in several chunks; adds its row with the last byte."""
         kind, _, start, stop = frame
         part = track.parts[direction]
         if part is None:
@@ -181,20 +184,20 @@ class Streams:
         if stop <= len(step.data):
             track.parts[direction] = None
             first_ns = track.first_ns[direction]
-            self._any(track, direction, frame, _without_length(part), step.offset, mono_ns, first_ns)
+            self._add_row(track, direction, frame, _without_length(part), step.offset, mono_ns, first_ns)
 
-    def _any(
+    def _add_row(
         self,
         track: ConnectionState,
         direction: int,
-        found: Found,
+        found: FrameSpan,
         frame: bytes,
         base: int,
         mono_ns: int,
         first_ns: int,
         note: str | None = None,
     ) -> None:
-        """Any frame: also one that is masked, opaque, cut, or no exchange's. `base`: stream offset of the data."""
+        """Adds a row for any frame, also a masked, opaque, cut or ownerless one. `base`: stream offset of the data."""
         masked, omitted = track.spans(direction, base + found.start + 4, base + found.stop)
         exchange = found.exchange
         if track.leaves_out(direction, exchange, base + found.start):

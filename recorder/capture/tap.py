@@ -1,10 +1,9 @@
 """The proxy's observer: takes each chunk when it arrives, before it is sent on, and leaves the rest to a thread.
 
-A chunk about which nothing is special costs one tuple: a reference to its bytes, and where and when they came. Special
-are chunks that touch marked frames, logins and bytes that can't be told yet; those go through `ConnectionRecorder`.
-Never in the way: what can't be written in time is not recorded (or waited for, if that is the setting), and is
-accounted for in the log itself as soon as there is room again. What waits in the queue is counted as the memory it
-takes: its bytes, and what each entry costs beyond them.
+An ordinary chunk costs one tuple: a reference to its bytes, with the place and the time of their arrival. Chunks that
+touch marked frames, logins or unclassified bytes go through `ConnectionRecorder`. Never in the way: chunks that can't
+be written in time are not recorded (or the traffic waits, by a setting), and the log accounts for them as soon as there
+is room again. The queue's size is the memory that it takes: the entries' bytes, and a cost of each entry beyond them.
 """
 
 from __future__ import annotations
@@ -35,14 +34,14 @@ from recorder.capture.sieve import Cut, Sieve, Unrecorded
 from recorder.capture.spool import NO_CONNECTION, OF_STREAMS, EntryKind, Item
 from recorder.capture.writer import ENTRY_COST, Log, Writer
 
-# facts are recorded beyond the queue's limit too; a disk that fails for hours must not fill the memory with them
+# bytes of facts that are recorded beyond the queue's limit; a disk that fails for hours must not fill the memory
 MOST_FACTS_WAITING = 8 * 1024 * 1024
-# requests in flight that a checkpoint names: with more, the connection waits for a quieter moment to be said
+# requests in flight that a checkpoint names: with more, the connection's checkpoint waits for a quieter moment
 MOST_SAVED = 1000
 
 _BYTES = int(EntryKind.BYTES)
 # a limit that is always exceeded
-NOTHING = -1
+NO_ROOM = -1
 
 
 class Tap:
@@ -56,51 +55,51 @@ class Tap:
         self._writer = writer
         self._lock = lock
         self._append = writer.queue.append
-        # the log's newest segment: each says of every open connection once where its record may go on
+        # the log's newest segment: each segment gets one checkpoint of every open connection
         self._segment = writer.segment
-        self._lines: dict[int, ConnectionRecorder] = {}
-        # connections whose chunks need a second look
-        self._careful: set[int] = set()
+        self._recorders: dict[int, ConnectionRecorder] = {}
+        # connections whose chunks are not ordinary
+        self._special: set[int] = set()
         self._selection = Selection(settings)
-        # connections that are not recorded: they have no line
+        # connections that are not recorded: they have no recorder
         self._unrecorded: dict[int, Unrecorded] = {}
         self._left_out = {"frames": 0, "bytes": 0}
-        # what has been given to the queue so far, bytes and ENTRY_COSTs; the writer counts what it has written of it
-        self._taken = 0
+        # the total that was queued so far, bytes and ENTRY_COSTs; the writer counts the part that it has written
+        self._queued = 0
         self._waits = settings.when_full is WhenFull.WAIT
         self._limit = sys.maxsize if self._waits else settings.queue
         self._facts_limit = settings.queue + MOST_FACTS_WAITING
         self._dropped = 0
         self._gaps = 0
-        # connections that came and went without a word in the log
-        self._unsaid = {"connections": 0, "frames": 0, "bytes": 0}
+        # connections that were opened and closed without an entry in the log
+        self._unlogged = {"connections": 0, "frames": 0, "bytes": 0}
         self._closed = False
 
     # the traffic
 
     def arrived(self, connection: int, direction: Direction, chunk: bytes, at_ns: int, step: Step) -> None:
-        """A chunk has come, and `step` says what it brought."""
+        """Records a chunk; `step` is the conversation's result for it."""
         writer = self._writer
         data = step.data
         if (
             step.marks
             or step.verdicts
             or step.stop != len(data)
-            or connection in self._careful
-            or self._taken - writer.written > self._limit
+            or connection in self._special
+            or self._queued - writer.written > self._limit
             or writer.segment != self._segment
         ):
             self._look_twice(connection, direction, chunk, at_ns, step)
             return
         size = len(chunk)
         self._append((_BYTES, direction, connection, step.offset + len(data) - size, at_ns, chunk, ()))
-        self._taken += size + ENTRY_COST
+        self._queued += size + ENTRY_COST
         if writer.idle:
             self._wake()
 
     def opened(self, facts: Any, talk: Conversation) -> None:
         """`facts`: an `Opened` of proxy.net.observer."""
-        told = {
+        opening = {
             "listener": facts.listener,
             "client": facts.client,
             "node": facts.node,
@@ -111,70 +110,76 @@ class Tap:
             "principal": facts.principal,
             "limits": [talk.limits.request, talk.limits.response],
         }
-        entry = (int(EntryKind.OPENED), 0, facts.connection, 0, facts.at_ns, _json(told), ())
-        if not self._selection.takes(facts.cluster, facts.listener):
+        entry = (int(EntryKind.OPENED), 0, facts.connection, 0, facts.at_ns, _json(opening), ())
+        if not self._selection.selects(facts.cluster, facts.listener):
             self._unrecorded[facts.connection] = Unrecorded(talk)
-            self._careful.add(facts.connection)
+            self._special.add(facts.connection)
             return
-        line = self._lines[facts.connection] = ConnectionRecorder(facts.connection, talk, entry, facts.principal)
-        line.where, line.checkpoint = (facts.cluster, facts.listener), self._segment
-        self._sift(line)
+        recorder = self._recorders[facts.connection] = ConnectionRecorder(
+            facts.connection, talk, entry, facts.principal
+        )
+        recorder.cluster_and_listener, recorder.checkpoint_segment = (facts.cluster, facts.listener), self._segment
+        self._apply_selection(recorder)
         if self._waiting > self._facts_limit:
-            self._break_off(line, c.GAP_FULL, facts.at_ns)
+            self._break_off(recorder, c.GAP_FULL, facts.at_ns)
         else:
-            self._say_opened(line)
+            self._put_opened(recorder)
 
     def made(self, connection: int, correlation_id: int, frame: bytes, at_ns: int) -> None:
-        """The proxy has answered a request itself. `frame`: with its length."""
-        line = self._lines.get(connection)
-        if line is not None and line.gap is None:
-            self._put_all(line.add(EntryKind.MADE, Direction.RESPONSE, correlation_id, at_ns, frame))
+        """Records an answer of the proxy itself. `frame`: with its length."""
+        recorder = self._recorders.get(connection)
+        if recorder is not None and recorder.gap is None:
+            self._put_all(recorder.add(EntryKind.MADE, Direction.RESPONSE, correlation_id, at_ns, frame))
 
     def half_closed(self, connection: int, direction: Direction, at_ns: int) -> None:
-        line = self._lines.get(connection)
-        if line is not None and line.opened is None:
-            self._put_all(line.add(EntryKind.END_OF_STREAM, direction, line.talk.offsets[direction], at_ns, b""))
+        recorder = self._recorders.get(connection)
+        if recorder is not None and recorder.unwritten_opened is None:
+            self._put_all(
+                recorder.add(EntryKind.END_OF_STREAM, direction, recorder.talk.offsets[direction], at_ns, b"")
+            )
 
     def closed(self, connection: int, cause: Cause, at_ns: int) -> None:
         """The last call for a connection."""
-        self._careful.discard(connection)
-        line = self._lines.pop(connection, None)
-        if line is None:
+        self._special.discard(connection)
+        recorder = self._recorders.pop(connection, None)
+        if recorder is None:
             del self._unrecorded[connection]
             return
-        if line.opened is not None and self._waiting > self._facts_limit:
-            self._leave_unsaid(line)
+        if recorder.unwritten_opened is not None and self._waiting > self._facts_limit:
+            self._count_unlogged(recorder)
             return
-        if line.opened is not None:
-            self._say_opened(line)
-        if line.gap is None:
-            self._put_all(line.finish())
-        ending = _ending(line, cause)
+        if recorder.unwritten_opened is not None:
+            self._put_opened(recorder)
+        if recorder.gap is None:
+            self._put_all(recorder.finish())
+        ending = _closing_facts(recorder, cause)
         self._put((int(EntryKind.CLOSED), 0, connection, 0, at_ns, _json(ending), ()))
 
     def node(self, node_id: int, upstream: str, listener: str, cluster: str) -> None:
         """A node was learned, or has moved."""
-        told = _json({"node_id": node_id, "upstream": upstream, "listener": listener, "cluster": cluster})
-        self._put((int(EntryKind.NODE), 0, NO_CONNECTION, 0, time.monotonic_ns(), told, ()))
+        node = _json({"node_id": node_id, "upstream": upstream, "listener": listener, "cluster": cluster})
+        self._put((int(EntryKind.NODE), 0, NO_CONNECTION, 0, time.monotonic_ns(), node, ()))
 
     # the selection
 
     def choice(self, recording: RecordSettings) -> tuple[Callable[[], None], Callable[[], None]]:
-        """What leaves this out from the next frame on, and what undoes that. Connections that are left out stay so."""
-        return partial(self._choose, Selection(recording)), partial(self._choose, self._selection)
+        """(apply, undo) for new settings of what is recorded, from the next frame on. Left-out connections stay so."""
+        return partial(self._select, Selection(recording)), partial(self._select, self._selection)
 
-    def _choose(self, selection: Selection) -> None:
+    def _select(self, selection: Selection) -> None:
         self._selection = selection
-        for line in self._lines.values():
-            self._sift(line)
+        for recorder in self._recorders.values():
+            self._apply_selection(recorder)
 
-    def _sift(self, line: ConnectionRecorder) -> None:
-        taken = self._selection.takes(*line.where)
-        if line.sieve is not None:
-            line.sieve.selection, line.sieve.taken = self._selection, taken
-        elif not (taken and self._selection.takes_whole_connections):
-            line.sieve = Sieve(line.talk, self._selection, taken=taken, principal=line.principal)
-            self._careful.add(line.connection)
+    def _apply_selection(self, recorder: ConnectionRecorder) -> None:
+        is_selected = self._selection.selects(*recorder.cluster_and_listener)
+        if recorder.sieve is not None:
+            recorder.sieve.selection, recorder.sieve.is_selected = self._selection, is_selected
+        elif not (is_selected and self._selection.selects_everything):
+            recorder.sieve = Sieve(
+                recorder.talk, self._selection, is_selected=is_selected, principal=recorder.principal
+            )
+            self._special.add(recorder.connection)
 
     def _count_left_out(self, frames: int, size: int) -> None:
         self._left_out["frames"] += frames
@@ -184,15 +189,15 @@ class Tap:
 
     @property
     def full(self) -> bool:
-        """Whether the traffic is to wait."""
+        """True if the traffic must wait."""
         return self._waits and not self._writer.ended and self._waiting > self._settings.queue
 
     def when_not_full(self, call: Callable[[], None]) -> None:
-        """Has `call` called, in any thread, once the queue is half empty."""
+        """Calls `call`, in any thread, once the queue is half empty."""
         self._writer.call_when(lambda: self._waiting <= self._settings.queue // 2, call)
 
     def flush(self) -> None:
-        """Blocks until what has been recorded is in the log, as far as the disk takes it."""
+        """Blocks until all recorded bytes are in the log, as far as the disk takes them."""
         self._writer.flush()
 
     @property
@@ -201,7 +206,7 @@ class Tap:
         return sum(len(item[5]) for item in list(self._writer.queue) if item[0] in OF_STREAMS)
 
     def counters(self) -> Mapping[str, float]:
-        """What the metrics show; sums since the start, and the state of now."""
+        """The recorder's metrics: sums since the start, and current values."""
         return {
             "recorded_bytes": self._writer.written_bytes,
             "recorded_chunks": self._writer.written_items,
@@ -216,18 +221,18 @@ class Tap:
         }
 
     def child_ended(self) -> None:
-        """The compactor, which is started again."""
+        """Notes that the compactor has ended; it is started again."""
         self._lag.compactor_ended()
 
     def close(self) -> None:
-        """Writes what is left and ends the session. Connections that are still open are cut off. Blocks."""
+        """Writes the queue and ends the session; connections that are still open are cut off. Blocks."""
         if self._closed:
             return
         self._closed = True
         now = time.monotonic_ns()
-        for connection in list(self._lines):
+        for connection in list(self._recorders):
             self.closed(connection, Cause.DRAIN_DEADLINE, now)
-        self._say_unsaid(now)
+        self._put_unlogged(now)
         self._put((int(EntryKind.END), 0, NO_CONNECTION, 0, now, b"", ()))
         self._writer.close()
         self._lock.release()
@@ -238,137 +243,137 @@ class Tap:
     def _look_twice(self, connection: int, direction: Direction, chunk: bytes, at_ns: int, step: Step) -> None:
         if self._writer.segment != self._segment:
             self._begin_segment()
-        line = self._lines.get(connection)
-        if line is None:
+        recorder = self._recorders.get(connection)
+        if recorder is None:
             self._count_left_out(*self._unrecorded[connection].more(len(chunk)))
             return
         try:
-            self._record(line, direction, chunk, at_ns, step)
-            if line.checkpoint != self._segment and step.cause is None:
-                self._say_checkpoint(line, at_ns)
+            self._record(recorder, direction, chunk, at_ns, step)
+            if recorder.checkpoint_segment != self._segment and step.cause is None:
+                self._put_checkpoint(recorder, at_ns)
         except Exception:
             # never in the way: a fault of the recorder costs a recording, not a connection
             log(ERROR, "recording of a connection broke off", trace=True, connection=connection)
-            self._break_off(line, c.GAP_FAULT, at_ns)
-        if line.calm and line.checkpoint == self._segment:
-            self._careful.discard(connection)
+            self._break_off(recorder, c.GAP_FAULT, at_ns)
+        if recorder.is_unremarkable and recorder.checkpoint_segment == self._segment:
+            self._special.discard(connection)
         else:
-            self._careful.add(connection)
+            self._special.add(connection)
 
     def _begin_segment(self) -> None:
         self._segment = self._writer.segment
-        self._careful.update(self._lines)
+        self._special.update(self._recorders)
 
-    def _say_checkpoint(self, line: ConnectionRecorder, at_ns: int) -> None:
-        """All that it takes to go on with a connection here, for whoever has lost a part of the log before."""
-        talk = line.talk
-        state = talk.boundary_state() if line.settled and len(talk.in_flight) <= MOST_SAVED else None
+    def _put_checkpoint(self, recorder: ConnectionRecorder, at_ns: int) -> None:
+        """Writes a checkpoint, by which a reader that has lost an earlier part of the log goes on."""
+        talk = recorder.talk
+        state = talk.boundary_state() if recorder.settled and len(talk.in_flight) <= MOST_SAVED else None
         if state is None:
-            # its next chunk may leave it in a place where this can be said
+            # its next chunk may leave it at a boundary
             return
-        unwanted = line.sieve.unwanted if line.sieve is not None else []
-        opened = line.introduction
-        told = {"opened": json.loads(opened[5]), "opened_ns": opened[4], "principal": line.principal}
+        unwanted = recorder.sieve.unwanted if recorder.sieve is not None else []
+        opened = recorder.opened_entry
+        checkpoint = {"opened": json.loads(opened[5]), "opened_ns": opened[4], "principal": recorder.principal}
         arriving = bool(talk.requests_side.left), bool(talk.responses_side.left)
-        told |= {"state": state, "arriving": arriving, "unwanted": unwanted}
-        self._put((int(EntryKind.CHECKPOINT), 0, line.connection, 0, at_ns, _json(told), ()))
-        line.checkpoint = self._segment
+        checkpoint |= {"state": state, "arriving": arriving, "unwanted": unwanted}
+        self._put((int(EntryKind.CHECKPOINT), 0, recorder.connection, 0, at_ns, _json(checkpoint), ()))
+        recorder.checkpoint_segment = self._segment
 
-    def _record(self, line: ConnectionRecorder, direction: Direction, chunk: bytes, at_ns: int, step: Step) -> None:
-        cuts = [] if line.sieve is None else self._cuts(line, line.sieve, direction, step)
-        if line.gap is not None:
-            self._go_on_in_gap(line, line.gap, len(chunk), at_ns, step)
+    def _record(self, recorder: ConnectionRecorder, direction: Direction, chunk: bytes, at_ns: int, step: Step) -> None:
+        cuts = [] if recorder.sieve is None else self._cuts(recorder, recorder.sieve, direction, step)
+        if recorder.gap is not None:
+            self._go_on_in_gap(recorder, recorder.gap, len(chunk), at_ns, step)
             return
         offset = step.offset + len(step.data) - len(chunk)
-        if self._taken - self._writer.written > self._limit:
-            self._break_off_at(line, direction, offset, at_ns, step)
+        if self._queued - self._writer.written > self._limit:
+            self._break_off_at(recorder, direction, offset, at_ns, step)
             return
         arrived = len(chunk)
-        offset, chunk = line.skip(direction, offset, chunk)
+        offset, chunk = recorder.skip(direction, offset, chunk)
         self._dropped += arrived - len(chunk)
-        self._put_all(line.take(direction, offset, chunk, at_ns, step, cuts))
+        self._put_all(recorder.take(direction, offset, chunk, at_ns, step, cuts))
 
-    def _cuts(self, line: ConnectionRecorder, sieve: Sieve, direction: Direction, step: Step) -> list[Cut]:
+    def _cuts(self, recorder: ConnectionRecorder, sieve: Sieve, direction: Direction, step: Step) -> list[Cut]:
         before = sieve.frames, sieve.bytes
         cuts = sieve.look(direction, step)
         self._count_left_out(sieve.frames - before[0], sieve.bytes - before[1])
         if sieve.is_needless:
-            line.sieve = None
+            recorder.sieve = None
         return cuts
 
     def _break_off_at(
-        self, line: ConnectionRecorder, direction: Direction, offset: int, at_ns: int, step: Step
+        self, recorder: ConnectionRecorder, direction: Direction, offset: int, at_ns: int, step: Step
     ) -> None:
-        """The limit has been reached with a chunk that isn't written any more."""
-        written = line.give_up()
+        """Begins a gap with a chunk that exceeds the limit."""
+        written = recorder.give_up()
         behind = (min(written[0], offset), written[1]) if direction == 0 else (written[0], min(written[1], offset))
-        self._begin_gap(line, Gap(line.talk, behind, c.GAP_FULL, at_ns, line.accounted))
-        assert line.gap is not None
-        unwritten, line.unwritten = line.unwritten, []
-        line.gap.had_kept_back(unwritten)
-        line.gap.saw(step.finished, step.one_way)
+        self._begin_gap(recorder, Gap(recorder.talk, behind, c.GAP_FULL, at_ns, recorder.accounted))
+        assert recorder.gap is not None
+        unwritten, recorder.unwritten = recorder.unwritten, []
+        recorder.gap.had_kept_back(unwritten)
+        recorder.gap.saw(step.finished, step.one_way)
 
-    def _break_off(self, line: ConnectionRecorder, reason: str, at_ns: int) -> None:
-        if line.gap is None:
-            self._begin_gap(line, Gap(line.talk, line.give_up(), reason, at_ns, line.accounted))
+    def _break_off(self, recorder: ConnectionRecorder, reason: str, at_ns: int) -> None:
+        if recorder.gap is None:
+            self._begin_gap(recorder, Gap(recorder.talk, recorder.give_up(), reason, at_ns, recorder.accounted))
 
-    def _begin_gap(self, line: ConnectionRecorder, gap: Gap) -> None:
-        line.gap = gap
-        self._careful.add(line.connection)
+    def _begin_gap(self, recorder: ConnectionRecorder, gap: Gap) -> None:
+        recorder.gap = gap
+        self._special.add(recorder.connection)
         self._gaps += 1
-        self._dropped += sum(line.talk.offsets) - sum(gap.offsets)
-        if line.opened is None:
-            self._say_hole(line, gap)
+        self._dropped += sum(recorder.talk.offsets) - sum(gap.offsets)
+        if recorder.unwritten_opened is None:
+            self._put_hole(recorder, gap)
 
-    def _go_on_in_gap(self, line: ConnectionRecorder, gap: Gap, size: int, at_ns: int, step: Step) -> None:
+    def _go_on_in_gap(self, recorder: ConnectionRecorder, gap: Gap, size: int, at_ns: int, step: Step) -> None:
         gap.saw(step.finished, step.one_way)
         self._dropped += size
         if step.cause is None and self._has_room:
-            state = line.talk.boundary_state()
+            state = recorder.talk.boundary_state()
             if state is not None:
-                self._end_gap(line, gap, state, at_ns)
+                self._end_gap(recorder, gap, state, at_ns)
 
-    def _end_gap(self, line: ConnectionRecorder, gap: Gap, state: dict[str, Any], at_ns: int) -> None:
-        if line.opened is not None:
-            self._say_opened(line)
-            self._say_hole(line, gap)
-        self._say_unsaid(at_ns)
-        unwanted = line.sieve.unwanted if line.sieve is not None else []
+    def _end_gap(self, recorder: ConnectionRecorder, gap: Gap, state: dict[str, Any], at_ns: int) -> None:
+        if recorder.unwritten_opened is not None:
+            self._put_opened(recorder)
+            self._put_hole(recorder, gap)
+        self._put_unlogged(at_ns)
+        unwanted = recorder.sieve.unwanted if recorder.sieve is not None else []
         resync = _json({"state": state, "account": gap.account(), "unwanted": unwanted})
-        self._put((int(EntryKind.RESYNC), 0, line.connection, 0, at_ns, resync, ()))
-        line.gap = None
-        line.accounted = line.talk.responses_side.open
-        arrived = line.talk.offsets
+        self._put((int(EntryKind.RESYNC), 0, recorder.connection, 0, at_ns, resync, ()))
+        recorder.gap = None
+        recorder.accounted = recorder.talk.responses_side.open
+        arrived = recorder.talk.offsets
         next_frames = (state["requests"]["offset"], state["responses"]["offset"])
-        line.resume = [until if until > here else 0 for until, here in zip(next_frames, arrived, strict=True)]
+        recorder.resume = [until if until > here else 0 for until, here in zip(next_frames, arrived, strict=True)]
 
-    def _say_opened(self, line: ConnectionRecorder) -> None:
-        if line.opened is not None:
-            self._put(line.opened)
-            line.opened = None
+    def _put_opened(self, recorder: ConnectionRecorder) -> None:
+        if recorder.unwritten_opened is not None:
+            self._put(recorder.unwritten_opened)
+            recorder.unwritten_opened = None
 
-    def _say_hole(self, line: ConnectionRecorder, gap: Gap) -> None:
-        told = _json({"reason": gap.reason, "offsets": gap.offsets})
-        self._put((int(EntryKind.HOLE), 0, line.connection, 0, gap.at_ns, told, ()))
+    def _put_hole(self, recorder: ConnectionRecorder, gap: Gap) -> None:
+        hole = _json({"reason": gap.reason, "offsets": gap.offsets})
+        self._put((int(EntryKind.HOLE), 0, recorder.connection, 0, gap.at_ns, hole, ()))
 
-    def _leave_unsaid(self, line: ConnectionRecorder) -> None:
-        self._unsaid["connections"] += 1
-        self._unsaid["frames"] += line.talk.sequence
-        self._unsaid["bytes"] += sum(line.talk.offsets)
+    def _count_unlogged(self, recorder: ConnectionRecorder) -> None:
+        self._unlogged["connections"] += 1
+        self._unlogged["frames"] += recorder.talk.sequence
+        self._unlogged["bytes"] += sum(recorder.talk.offsets)
 
-    def _say_unsaid(self, at_ns: int) -> None:
-        if self._unsaid["connections"]:
-            told = _json({"reason": c.GAP_FULL} | self._unsaid)
-            self._put((int(EntryKind.HOLE), 0, NO_CONNECTION, 0, at_ns, told, ()))
-            self._unsaid = dict.fromkeys(self._unsaid, 0)
+    def _put_unlogged(self, at_ns: int) -> None:
+        if self._unlogged["connections"]:
+            hole = _json({"reason": c.GAP_FULL} | self._unlogged)
+            self._put((int(EntryKind.HOLE), 0, NO_CONNECTION, 0, at_ns, hole, ()))
+            self._unlogged = dict.fromkeys(self._unlogged, 0)
 
     @property
     def _waiting(self) -> int:
-        return self._taken - self._writer.written
+        return self._queued - self._writer.written
 
     @property
     def _has_room(self) -> bool:
-        """Whether what has broken off may go on."""
+        """True if connections whose record has broken off may go on."""
         return not self._writer.ended and self._waiting <= self._settings.queue // 2
 
     def _put_all(self, items: list[Item]) -> None:
@@ -377,7 +382,7 @@ class Tap:
 
     def _put(self, item: Item) -> None:
         self._append(item)
-        self._taken += len(item[5]) + ENTRY_COST
+        self._queued += len(item[5]) + ENTRY_COST
         if self._writer.idle:
             self._wake()
 
@@ -386,23 +391,23 @@ class Tap:
         if not writer.ended:
             writer.wake()
             return
-        # its thread is gone, by a fault: nothing is kept for it, nothing waits for it
-        self._limit = NOTHING
+        # a fault has ended its thread: nothing is queued for it, and no traffic waits for it
+        self._limit = NO_ROOM
         self._dropped += sum(len(item[5]) for item in writer.queue if item[0] in OF_STREAMS)
         writer.queue.clear()
-        self._taken = writer.written
+        self._queued = writer.written
 
 
 def _json(facts: Mapping[str, Any]) -> bytes:
     return json.dumps(facts, separators=(",", ":")).encode()
 
 
-def _ending(line: ConnectionRecorder, cause: Cause) -> dict[str, Any]:
-    """What the closing entry of a connection says: how much there was, and what of it was lost in a gap."""
-    talk = line.talk
+def _closing_facts(recorder: ConnectionRecorder, cause: Cause) -> dict[str, Any]:
+    """The facts of a connection's closing entry: its totals, and the account of a gap that has not ended."""
+    talk = recorder.talk
     arriving = bool(talk.requests_side.left) + bool(talk.responses_side.left)
     ending = {"cause": cause.value, "sequence": talk.sequence + arriving, "offsets": talk.offsets}
-    return ending if line.gap is None else ending | {"account": line.gap.account(), "open": len(talk.in_flight)}
+    return ending if recorder.gap is None else ending | {"account": recorder.gap.account(), "open": len(talk.in_flight)}
 
 
 def open_tap(folder: Path, settings: RecordSettings, session: str | None = None) -> Tap:

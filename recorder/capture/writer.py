@@ -1,8 +1,8 @@
-"""The thread that writes what the tap took, and the file it writes to.
+"""The thread that writes the tap's entries, and the log that it writes to.
 
 The tap appends tuples to `queue`; the thread takes them in bulk and gives the kernel their bytes from where they are
-(`writev`). A disk that is slow, full or failing only makes the queue longer: what was begun is kept and tried again,
-from the byte where it broke off. What to do about a long queue is the tap's to decide.
+(`writev`). A disk that is slow, full or failing only makes the queue longer: an interrupted write is tried again from
+the byte where it broke off. The tap decides what to do about a long queue.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ Buffers = list[bytes]
 # (64), its place in the queue (8). CPython 3.11 on 64 bits; a chunk may be a heartbeat of 30 bytes
 ENTRY_COST = 208
 
-# the thread waits so long for more work: one write for many chunks, and few turns taken from the event loop's thread,
-# which has the interpreter to itself in between
+# how long the thread waits for more work: one write serves many chunks, and the event loop's thread keeps the
+# interpreter in between
 LINGER_SECONDS = 0.01
 # how often an idle thread looks at the segment's age and at the clock
 IDLE_SECONDS = 0.5
@@ -49,7 +49,7 @@ CLOCK_JUMP_NS = 10_000_000
 # the kernel takes so many buffers in one call (IOV_MAX of Linux), and each entry needs two
 GROUP = 1024 // 2
 
-# what a file system says that takes no such writes, or has no memory for them
+# errors of a file system that can't write past the cache, or has no memory for it
 NOT_THIS_WAY = frozenset({errno.EINVAL, errno.EOPNOTSUPP, errno.ENOMEM})
 
 Writev = Callable[[int, Sequence[bytes]], int]
@@ -61,13 +61,13 @@ def clock_offset() -> int:
 
 
 class SpoolFullError(OSError):
-    """The log's folder holds as much as it may until the compactor has taken some of it away."""
+    """The log's folder has reached its limit; the compactor has to remove segments first."""
 
 
 class Log:
     """A session's log: appends to the newest segment, begins the next one.
 
-    `folder`: the session's. `trail`: when what is in the log arrived.
+    `folder`: the session's. `trail`: the arrival times of its entries.
     """
 
     def __init__(
@@ -82,24 +82,24 @@ class Log:
         self._settings = settings
         self._writev = writev
         self._clock = clock
-        # a limit of a few segments must leave the compactor something to take away
+        # the spool must hold several segments, so that the compactor can remove closed ones
         self._segment_bytes = min(settings.segment, max(settings.spool // 4, 1))
         self._unfinished: Buffers = []
         self._group = 0
-        # the newest segment once more, for what goes past the page cache; None where that can't be
+        # the newest segment, opened once more for writes past the page cache; None if that is impossible
         self._blocks: BlockFile | None = None
         self._pace = Pace()
         self._older_bytes = 0
         self.trail = Trail()
         self._arrived = 0
-        # what the log holds so far, and how long it was when the newest segment began
+        # the account of the log so far, and the log's length at the newest segment's beginning
         self._roll = Roll()
         self._log_bytes = 0
-        # what the checksums of the newest segment's entries begin with
+        # the seed of the checksums of the newest segment's entries
         self._seed = 0
         self.number = 0
         self._end = self._start = 0
-        # whether the last entry of all is written: no segment follows
+        # True once the log's END is written: no segment follows
         self._ended = False
         self._descriptor = -1
         self._begun = 0.0
@@ -108,18 +108,18 @@ class Log:
 
     @property
     def spool_bytes(self) -> int:
-        """What the segments take on disk; the older ones as of the last look."""
+        """Bytes of all segments; of the older ones as of the last `look`."""
         return self._older_bytes + self._end
 
     @property
     def busy(self) -> bool:
-        """A write has been begun and not finished."""
+        """True if a write has begun and not finished."""
         return bool(self._unfinished)
 
     def append(self, items: Sequence[Item], *, limited: bool = True) -> int:
-        """Writes up to GROUP of the items and says how many.
+        """Writes up to GROUP of the items; returns how many.
 
-        OSError: not possible now. If `busy`, some of it has been written, and `resume` is what to call again.
+        OSError: not possible now. If `busy` then, a part has been written, and the caller goes on with `resume`.
         """
         group = items[:GROUP]
         size = sum(len(item[5]) for item in group)
@@ -142,8 +142,8 @@ class Log:
         return buffers
 
     def _append_blocks(self, blocks: BlockFile) -> None:
-        """Writes some of what is to be written past the page cache; `resume` goes on behind it."""
-        most = self._pace.most()
+        """Writes a part of the unfinished group past the page cache; `resume` writes the rest."""
+        most = self._pace.allowance()
         if not most:
             return
         started = self._end % BLOCK
@@ -161,8 +161,8 @@ class Log:
             self._pace.note(time.monotonic() - at, written)
 
     def resume(self) -> int:
-        """Finishes what an interrupted `append` began; returns what that would have returned."""
-        # a failed call may have written some: the file knows
+        """Finishes an interrupted `append`; returns its number of items."""
+        # a failed call may have written a part: the file's size tells
         self._drop(self._size() - self._end)
         while self._unfinished:
             self._drop(self._writev(self._descriptor, self._unfinished))
@@ -179,7 +179,7 @@ class Log:
             self._begin(self.number + 1)
 
     def clock_jump(self) -> Item | None:
-        """An entry for a wall clock that has been set since it was last told."""
+        """A CLOCK entry if the wall clock has been set since the last one."""
         now = self._clock()
         if abs(now - self.clock_ns) < CLOCK_JUMP_NS:
             return None
@@ -187,7 +187,7 @@ class Log:
         return (int(EntryKind.CLOCK), 0, NO_CONNECTION, now, time.monotonic_ns(), b"", ())
 
     def close(self) -> None:
-        """Once closed it is closed; nothing can be appended any more."""
+        """Closes the log; a second call does nothing. Nothing can be appended any more."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -199,7 +199,7 @@ class Log:
             self._blocks = None
 
     def _size(self) -> int:
-        """Of the segment, as the disk has it. A file that was removed takes every byte, and nobody will read it."""
+        """The segment's size on disk. Raises FileNotFoundError for a removed file, which would take every write."""
         status = os.fstat(self._descriptor)
         if not status.st_nlink:
             raise FileNotFoundError(errno.ENOENT, "the log has been removed", str(self.folder.path))
@@ -222,12 +222,12 @@ class Log:
         self.look()
         if self.spool_bytes + wanted > self._settings.spool and self.spool_bytes > self._start:
             if self._end > self._start:
-                # what is in this segment can be taken away only once it is closed
+                # the compactor removes only closed segments
                 self._begin(self.number + 1)
             raise SpoolFullError("the spool has reached its limit")
 
     def look(self) -> None:
-        """Which of the older segments are still there. OSError: not even the newest one is, or not where it was."""
+        """Sums up the older segments that are still there. OSError: the newest one was removed or moved."""
         self._size()
         if not self.folder.is_in_place:
             raise FileNotFoundError(errno.ENOENT, "the log has been moved", str(self.folder.path))
@@ -236,8 +236,8 @@ class Log:
 
     def _begin(self, number: int) -> None:
         clock_ns, mono_ns, log_bytes = self._clock(), time.monotonic_ns(), self._log_bytes + self._end
-        told = self._settings.cluster, self._settings.segment_seconds, log_bytes
-        head = SegmentHead(self.folder.path.name, number, clock_ns, mono_ns, self._end, *told)
+        head_facts = self._settings.cluster, self._settings.segment_seconds, log_bytes
+        head = SegmentHead(self.folder.path.name, number, clock_ns, mono_ns, self._end, *head_facts)
         encoded, seed = spool.encode_head(head)
         roll = self._roll.text()
         encoded += spool.entry_head(int(EntryKind.ROLL), 0, NO_CONNECTION, 0, mono_ns, roll, (), 0, seed) + roll
@@ -255,7 +255,7 @@ class Log:
         self.look()
 
     def _create(self, number: int, encoded: bytes) -> int:
-        """A segment that begins with this; renamed when that is whole, so that one without a head is never seen."""
+        """Makes a segment with these first bytes; renamed when whole, so that no process sees one without a head."""
         name = segment_name(number)
         descriptor = self.folder.create("." + name, os.O_RDWR | os.O_APPEND)
         try:
@@ -270,11 +270,11 @@ class Log:
 
 
 class Writer:
-    """The thread, and the queue it empties.
+    """The thread, and the queue that it writes.
 
-    `segment`: the number of the log's newest one, as of the last look; what is queued later stands in it or behind.
-    `written`: how much of the tap's count has reached the log, by the tap's measure: bytes, and ENTRY_COST an entry.
-    `written_bytes`: the bytes alone. `ended`: nothing will be written any more; by a fault of its own if `failed`.
+    `segment`: the number of the log's newest one; entries queued later go into it or into a later one.
+    `written`: the part of the tap's count that has reached the log: bytes, and ENTRY_COST an entry. `written_bytes`:
+    the bytes alone. `ended`: nothing will be written any more; if `failed` too, because of a fault of the thread.
     """
 
     def __init__(self, log: Log) -> None:
@@ -288,57 +288,57 @@ class Writer:
         self.written_bytes = 0
         self.written_items = 0
         self._stuck = False
-        # when the call to the disk began that has not returned
+        # when the current call to the disk began; None outside of calls
         self._calling_since: float | None = None
         self._closing = False
         self._looked = 0.0
         self._wake = threading.Event()
         self._hurry = threading.Event()
         self._progress = threading.Condition()
-        # what is to be called once something is so
-        self._awaited: list[tuple[Callable[[], bool], Callable[[], None]]] = []
+        # (condition, function to call once it holds)
+        self._callbacks: list[tuple[Callable[[], bool], Callable[[], None]]] = []
         self._thread = threading.Thread(target=self._run, name="wiretap-log", daemon=True)
 
     def start(self) -> None:
-        """Raises OSError: there is no thread to be had."""
+        """Starts the thread. Raises OSError if the machine refuses one."""
         begin(self._thread)
 
     @property
     def hangs(self) -> bool:
-        """Whether the disk has kept the thread for longer than a disk that works does."""
+        """True if a call to the disk has not returned for longer than a working disk takes."""
         since = self._calling_since
         return since is not None and time.monotonic() - since > HANG_SECONDS
 
     def wake(self) -> None:
-        """Work has come while the thread was idle."""
+        """Wakes the idle thread: there is work."""
         self.idle = False
         self._wake.set()
         if self.ended:
-            # it may have ended since it was asked whether it is idle
+            # it may have ended after the caller read `idle`
             self.idle = True
 
     def wait_until(self, enough: Callable[[], bool]) -> None:
-        """Blocks until `enough()`, which is asked after every write, or until the thread has ended."""
+        """Blocks until `enough()`, called after every write, is true, or until the thread has ended."""
         with self._progress:
             self._progress.wait_for(lambda: enough() or self.ended)
 
     def call_when(self, enough: Callable[[], bool], call: Callable[[], None]) -> None:
-        """Has `call` called once, in any thread, when `wait_until` would return. Never blocks."""
+        """Calls `call` once, in any thread, when `wait_until` would return. Never blocks."""
         with self._progress:
-            self._awaited.append((enough, call))
-        self._call_awaited()
+            self._callbacks.append((enough, call))
+        self._call_due()
 
     def flush(self) -> None:
-        """Blocks until what was queued before is written, or could not be written."""
+        """Blocks until all queued entries are written, or a write has failed."""
         self._stuck = False
         self._hurry.set()
         self._wake.set()
-        # items leave the queue only once written: an empty queue means that all of it is in the log
+        # items leave the queue only once written: all of an empty queue is in the log
         self.wait_until(lambda: self._stuck or not self.queue)
         self._hurry.clear()
 
     def close(self) -> None:
-        """Writes what is queued, once more if the disk fails, and ends the thread."""
+        """Writes the queue, with one more try if the disk fails, and ends the thread."""
         self._closing = True
         self._hurry.set()
         self._wake.set()
@@ -350,19 +350,19 @@ class Writer:
 
     def _run(self) -> None:
         try:
-            # asked before each try: one that fails as closing begins was not the last, which heeds no limit
+            # read before each try: only a try after closing has begun is the last one, which has no limit
             while not ((closing := self._closing) and not self.queue):
                 if not self.queue:
                     self._rest()
                 elif not self._try(self._work) and closing:
                     return
         except Exception:
-            # not the disk but a bug, which would come again with every try
+            # a bug, not the disk: it would fail again with every try
             self.failed = True
             log(ERROR, "nothing is recorded any more", trace=True, folder=self.log.folder.path)
         finally:
             self.ended = True
-            # so whoever has more to write comes to `wake`, and may see
+            # so the tap calls `wake` with its next entry, and sees `ended`
             self.idle = True
             self._notify()
 
@@ -411,7 +411,7 @@ class Writer:
             self.written += size + count * ENTRY_COST
             self.written_items += count
             del queue[:count]
-            # before anybody who waits for it is told
+            # before waiting threads are notified
             self._note_success()
             self._notify()
             self._turn()
@@ -422,7 +422,7 @@ class Writer:
         jump = self.log.clock_jump()
         if jump is not None:
             self.queue.insert(0, jump)
-            # the tap has not counted it
+            # the tap has not counted this entry
             self.written -= ENTRY_COST
 
     def _look_around(self) -> None:
@@ -440,11 +440,11 @@ class Writer:
     def _notify(self) -> None:
         with self._progress:
             self._progress.notify_all()
-        self._call_awaited()
+        self._call_due()
 
-    def _call_awaited(self) -> None:
+    def _call_due(self) -> None:
         with self._progress:
-            due = [(enough, call) for enough, call in self._awaited if self.ended or enough()]
-            self._awaited = [one for one in self._awaited if one not in due]
+            due = [(enough, call) for enough, call in self._callbacks if self.ended or enough()]
+            self._callbacks = [one for one in self._callbacks if one not in due]
         for _, call in due:
             call()

@@ -37,11 +37,11 @@ class Recorded:
         self.line = ConnectionRecorder(
             1, self.talk, (int(EntryKind.OPENED), 0, 1, 0, 0, json.dumps({"client": "c"}).encode(), ())
         )
-        self.items: list[Item] = [self.line.opened] if self.line.opened else []
-        self.line.opened = None
+        self.items: list[Item] = [self.line.unwritten_opened] if self.line.unwritten_opened else []
+        self.line.unwritten_opened = None
         selection = Selection(settings)
-        if not selection.takes_whole_connections:
-            self.line.sieve = Sieve(self.talk, selection, taken=True, principal=None)
+        if not selection.selects_everything:
+            self.line.sieve = Sieve(self.talk, selection, is_selected=True, principal=None)
         self.now = 0
 
     def feed(self, direction: Direction, chunk: bytes) -> None:

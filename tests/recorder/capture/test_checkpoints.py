@@ -56,14 +56,14 @@ def test_a_checkpoint_is_said_where_a_record_may_go_on_and_only_of_what_the_log_
     rng = random.Random(seed)
     talk = traffic.cut(rng, traffic.talk(rng, 1, 30, (traffic.METADATA, traffic.SASL_AUTHENTICATE)), 40)
     conversation = player.open(talk)
-    line = tap._lines[1]
+    line = tap._recorders[1]
     said = 0
     for number, chunk in enumerate(talk.chunks):
         tap._limit = -1 if number % 50 > 45 else 1 << 40
         pages.segment += 1
         player.play(1, chunk)
         may_go_on = line.settled and conversation.boundary_state() is not None
-        assert (line.checkpoint == pages.segment) == may_go_on
+        assert (line.checkpoint_segment == pages.segment) == may_go_on
         said += may_go_on
     assert 10 < said == len(checkpoints(pages)) < len(talk.chunks)
     for item in pages.queue:

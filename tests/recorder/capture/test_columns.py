@@ -51,7 +51,7 @@ def test_where_names_are_long_a_group_has_fewer_rows(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(columns, "MOST_NAMES", 10_000)
     rows = group()
     assert rows.shared.client_ids.number("i" * 2_000) == 2
-    while rows.takes(5):
+    while rows.has_room(5):
         add(rows, b"frame", client=2)
     assert len(rows) == 10_000 // (2_000 + len("lcalice" + c.KAFKA)) + 1
 
@@ -59,7 +59,7 @@ def test_where_names_are_long_a_group_has_fewer_rows(monkeypatch: pytest.MonkeyP
 def test_where_spans_are_many_a_group_has_fewer_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(columns, "MOST_SPANS", 100)
     rows = group()
-    while rows.takes(5):
+    while rows.has_room(5):
         add(rows, b"frame")
         rows.note(5, [(at, 1) for at in range(30)], [], None)
     assert len(rows) == 4
@@ -125,19 +125,19 @@ def test_the_last_row_can_be_corrected() -> None:
 def test_a_group_takes_no_more_than_its_bytes_but_any_frame_when_empty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(columns, "MOST_BYTES", 10)
     rows = group()
-    assert rows.takes(1_000)
+    assert rows.has_room(1_000)
     add(rows, b"x" * 6)
-    assert rows.takes(4)
-    assert not rows.takes(5)
+    assert rows.has_room(4)
+    assert not rows.has_room(5)
 
 
 def test_a_group_takes_no_more_than_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(columns, "MOST_ROWS", 2)
     rows = group()
     add(rows, b"")
-    assert rows.takes(0)
+    assert rows.has_room(0)
     add(rows, b"")
-    assert not rows.takes(0)
+    assert not rows.has_room(0)
 
 
 def test_events_are_rows_too() -> None:

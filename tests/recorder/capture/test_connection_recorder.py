@@ -29,7 +29,7 @@ class Recording:
     def __init__(self, dialect: Dialect = Dialect.KAFKA) -> None:
         self.talk = Conversation(traffic.recording_routes(dialect))
         self.line = ConnectionRecorder(1, self.talk, (int(EntryKind.OPENED), 0, 1, 0, 0, b"{}", ()))
-        self.line.opened = None
+        self.line.unwritten_opened = None
         self.items: list[Item] = []
         self.cause: Cause | None = None
         self.now = 0
@@ -114,7 +114,7 @@ def test_a_login_is_written_whole_but_for_its_secrets_however_it_is_cut(size: in
     log_in(recording, size)
     assert recording.stream(REQUEST) == blank(b"".join(CLIENT), SECRET)
     assert recording.stream(RESPONSE) == blank(b"".join(BROKER), b"server-proof")
-    assert recording.line.calm
+    assert recording.line.is_unremarkable
 
 
 def test_spans_are_those_of_the_blanked_bytes() -> None:
@@ -263,7 +263,7 @@ def test_too_much_kept_back_masks_the_rest_of_the_secret_frame_whole(monkeypatch
         recording.feed(REQUEST, large[at : at + 50])
     recording.feed(REQUEST, CLIENT[2])
     assert recording.stream(REQUEST) == large[:12] + bytes(len(large) - 12) + CLIENT[2]
-    assert recording.line.calm
+    assert recording.line.is_unremarkable
 
 
 def test_a_secret_that_never_came_whole_is_masked_whole() -> None:
@@ -431,7 +431,7 @@ def test_a_frame_of_more_secrets_than_can_be_blanked_one_by_one_is_masked_whole(
         recording.feed(REQUEST, data[at : at + size])
     masked = many[:12] + bytes(len(many) - 12)
     assert recording.stream(REQUEST) == blank(few, b"one", b"two", b"three") + masked + CLIENT[2]
-    assert recording.line.calm
+    assert recording.line.is_unremarkable
 
 
 @pytest.mark.parametrize("size", [1, 7, 1000])

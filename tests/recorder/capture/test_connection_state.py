@@ -57,12 +57,12 @@ def test_a_head_without_a_client_id_has_none(head: bytes) -> None:
 def test_spans_are_given_in_offsets_of_the_frame_and_forgotten() -> None:
     one = track()
     one.masks[0].extend([(10, 14), (14, 20), (25, 40)])
-    assert one.rare(0)
-    assert not one.rare(1)
+    assert one.has_marks(0)
+    assert not one.has_marks(1)
     assert one.spans(0, 8, 30) == ([(2, 10), (17, 5)], [])
     assert list(one.masks[0]) == [(25, 40)]
     assert one.spans(0, 30, 40) == ([(0, 10)], [])
-    assert not one.rare(0)
+    assert not one.has_marks(0)
 
 
 def test_what_is_left_out_is_asked_for_once_and_forgotten() -> None:
@@ -70,12 +70,12 @@ def test_what_is_left_out_is_asked_for_once_and_forgotten() -> None:
     asked, _ = exchange(one, "one")
     for direction, begin in ((0, 0), (1, 40)):
         one.left_out[direction].add(begin)
-        assert one.rare(direction)
+        assert one.has_marks(direction)
         assert one.leaves_out(direction, asked, begin)
         assert not one.leaves_out(direction, asked, begin)
     assert (one.left_out, list(one.unwanted)) == ((set(), set()), [])
-    assert not one.rare(0)
-    assert not one.rare(1)
+    assert not one.has_marks(0)
+    assert not one.has_marks(1)
 
 
 def test_a_track_goes_on_elsewhere_as_if_nothing_had_been() -> None:
@@ -166,7 +166,7 @@ def asks(one: ConnectionState, chunk: bytes) -> None:
     _, found = cut_requests(one.talk, chunk, 5, one.kinds[0])
     for frame in found:
         assert frame.exchange is not None
-        one.asks(frame.exchange)
+        one.request_began(frame.exchange)
 
 
 def test_the_proxys_answers_find_their_requests_in_their_order() -> None:

@@ -11,7 +11,7 @@ from proxy.conversation.exchange import Direction, FrameKind
 from proxy.conversation.routes import Routes
 from proxy.conversation.step import Verdict
 from proxy.wire import catalog
-from recorder.capture.cutting import Found, cut_requests, cut_responses
+from recorder.capture.cutting import FrameSpan, cut_requests, cut_responses
 from tests.recorder.capture import traffic
 from tests.recorder.capture.traffic import framed
 
@@ -27,7 +27,7 @@ def cut_pieces(talk: Conversation, chunk: traffic.Chunk, kinds: list[FrameKind])
     return [piece(one, step.offset, len(step.data)) for one in found]
 
 
-def piece(found: Found, base: int, length: int) -> Piece:
+def piece(found: FrameSpan, base: int, length: int) -> Piece:
     number = found.exchange.number if found.exchange else None
     start, stop = max(found.start, 0), min(found.stop, length)
     return found.kind.value, number, base + found.start, base + found.stop, base + start, base + stop

@@ -7,7 +7,7 @@ from recorder.capture.roll import Totals
 def test_who_has_seen_all_has_missed_nothing() -> None:
     ledger = Ledger()
     assert ledger.closed is not None
-    ledger.closed.closed(3, (10, 20))
+    ledger.closed.add_closed(3, (10, 20))
     assert ledger.missed({"connections": 1, "frames": 3, "bytes": 30}) == Missed(0, 0, 0)
 
 

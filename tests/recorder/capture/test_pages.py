@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from recorder.capture.frames import DamagedFileError, frames_schema
@@ -62,6 +62,7 @@ def test_a_footer_that_says_less_than_the_pages_is_found_out(claim: str) -> None
 @given(
     st.binary(max_size=60) | st.lists(st.sampled_from([0x15, 0x1C, 0x19, 0x18, 0, 2, 255, 128]), max_size=60).map(bytes)
 )
+@example(b"\x11\x11\x11\0")  # sizes that are truth values
 def test_any_bytes_are_pages_or_damaged(data: bytes) -> None:
     huge = SimpleNamespace(
         path_in_schema="x", dictionary_page_offset=None, data_page_offset=0, total_compressed_size=len(data)

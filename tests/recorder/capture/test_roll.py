@@ -67,6 +67,6 @@ def test_connections_that_came_and_went_unsaid_are_counted_too() -> None:
 
 def test_totals_add_up() -> None:
     totals = Totals()
-    totals.closed(3, (1, 2))
-    totals.unsaid({"connections": 2, "frames": 4, "bytes": 5})
+    totals.add_closed(3, (1, 2))
+    totals.add_unlogged({"connections": 2, "frames": 4, "bytes": 5})
     assert totals == Totals(3, 7, 8)

@@ -29,8 +29,8 @@ from recorder.capture.session import RecordSettings
 )
 def test_a_list_keeps_what_it_names_but_for_what_it_leaves_out(patterns, name, taken):
     chosen = Patterns(patterns)
-    assert chosen.take(name) is taken
-    assert chosen.take(name) is taken
+    assert chosen.matches(name) is taken
+    assert chosen.matches(name) is taken
 
 
 def test_apis_of_0_7_have_names_of_their_own():
@@ -42,20 +42,20 @@ def test_apis_of_0_7_have_names_of_their_own():
 def test_names_that_peers_choose_do_not_fill_the_memory(monkeypatch):
     monkeypatch.setattr("recorder.capture.selection.MOST_REMEMBERED", 2)
     chosen = Patterns(("1*",))
-    assert [chosen.take(str(number)) for number in range(20)] == [str(number)[0] == "1" for number in range(20)]
-    assert len(chosen._answers) == 2
+    assert [chosen.matches(str(number)) for number in range(20)] == [str(number)[0] == "1" for number in range(20)]
+    assert len(chosen._cache) == 2
 
 
 def test_names_that_are_longer_than_any_are_not_remembered():
     chosen = Patterns(("1*",))
-    assert chosen.take("1" * 257)
-    assert chosen._answers == {}
+    assert chosen.matches("1" * 257)
+    assert chosen._cache == {}
 
 
 def test_apis_are_called_as_in_the_catalog_whatever_their_letters():
     assert APIS.read("produce, *Offset*,!listoffsets,other") == ("produce", "*Offset*", "!listoffsets", "other")
     chosen = Selection(Selected(apis=("produce", "*offset*", "!ListOffsets"))).apis
-    assert [chosen.take(name) for name in ("Produce", "OffsetCommit", "ListOffsets", "Fetch")] == [
+    assert [chosen.matches(name) for name in ("Produce", "OffsetCommit", "ListOffsets", "Fetch")] == [
         True,
         True,
         False,
@@ -90,20 +90,20 @@ def test_what_can_not_be_is_said_with_what_is_like_it(kind, raw, reason):
 @pytest.mark.parametrize(("raw", "most"), [("full", None), ("head", 0), ("4KiB", 4096), (100, 100), ("0", 0), (0, 0)])
 def test_how_much_of_a_frame_is_kept(raw, most):
     value = BODIES.read(raw)
-    assert Selection(Selected(bodies=value)).most == most
+    assert Selection(Selected(bodies=value)).body_limit == most
     assert BODIES.read(BODIES.written(value)) == value
 
 
 def test_everything_is_kept_unless_said_otherwise():
     chosen = Selection(RecordSettings())
-    assert chosen.takes_whole_connections
-    assert chosen.takes("east", "127.0.0.1:9092")
+    assert chosen.selects_everything
+    assert chosen.selects("east", "127.0.0.1:9092")
 
 
 def test_connections_are_chosen_by_cluster_and_listener():
     chosen = Selection(Selected(clusters=("east",), listeners=("*:91*",)))
-    assert chosen.takes_whole_connections
-    assert [chosen.takes(*where) for where in (("east", "a:9100"), ("west", "a:9100"), ("east", "a:9092"))] == [
+    assert chosen.selects_everything
+    assert [chosen.selects(*where) for where in (("east", "a:9100"), ("west", "a:9100"), ("east", "a:9092"))] == [
         True,
         False,
         False,

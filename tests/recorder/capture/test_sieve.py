@@ -168,7 +168,7 @@ def test_of_a_client_id_the_beginning_counts_and_no_more_is_waited_for(
     player.open(talk)
     for at in range(2000):
         player.play(1, Chunk(Direction.REQUEST, asked.request[at : at + 1], at))
-    line = tap._lines[1]
+    line = tap._recorders[1]
     assert not line._backlog
     player.play(1, Chunk(Direction.REQUEST, asked.request[2000:], 2000))
     assert asked.answer is not None
@@ -247,12 +247,12 @@ def test_when_everything_is_kept_again_chunks_take_the_short_way(tap_of: TapOf) 
     player.open(talk)
     for chunk in talk.chunks[:4]:
         player.play(1, chunk)
-    assert tap._careful == {1}
+    assert tap._special == {1}
     take, _ = tap.choice(RecordSettings())
     take()
     for chunk in talk.chunks[4:]:
         player.play(1, chunk)
-    assert tap._careful == set()
+    assert tap._special == set()
     player.close(1)
 
 

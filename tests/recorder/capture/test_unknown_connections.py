@@ -15,7 +15,7 @@ from recorder.capture.connection_state import ConnectionState
 from recorder.capture.facts import SenselessEntryError, facts
 from recorder.capture.ranges import RangeFiles
 from recorder.capture.spool import LONGEST_NAME, MOST_OPEN, Entry, EntryKind
-from recorder.capture.unknown import Unknown
+from recorder.capture.unknown_connections import UnknownConnections
 from tests.recorder.capture.looks import event_rows
 
 MANY = 20_000
@@ -95,7 +95,7 @@ def test_who_speaks_at_last_has_lost_what_came_before(assembly: Assembly, tmp_pa
 
 
 def test_a_track_of_which_something_is_known_is_none_of_these() -> None:
-    unknown = Unknown()
+    unknown = UnknownConnections()
     known = ConnectionState(1, None, {"client": "c"})
     lost = ConnectionState.of_unknown(2, 5, is_new=False)
     lost.next_entry = 8

@@ -1,7 +1,7 @@
-"""Connections whose opening is lost, until a checkpoint tells it.
+"""Connections whose opening is lost, until a checkpoint tells its facts.
 
-A log may name many that never say more: what is kept of each is little, and as many are kept as a proxy may have open.
-For the time of an entry, or of its end, such a connection is a track like any other.
+A log may name many connections without any further entry, so little is kept of each. While one of its entries is
+processed, such a connection is a track like any other.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from recorder.capture.connection_state import ConnectionState
 from recorder.capture.frames import GAP_DAMAGE
 
 
-class _Unknown(NamedTuple):
-    """What its track is made of."""
+class _Connection(NamedTuple):
+    """The values that its track is made of."""
 
     next_entry: int
     since_ns: int
@@ -22,11 +22,11 @@ class _Unknown(NamedTuple):
     reached: tuple[int, int] | None
 
 
-class Unknown:
-    """All of them, by number."""
+class UnknownConnections:
+    """The unknown connections, by number."""
 
     def __init__(self) -> None:
-        self._known: dict[int, _Unknown] = {}
+        self._known: dict[int, _Connection] = {}
 
     def __len__(self) -> int:
         return len(self._known)
@@ -38,19 +38,19 @@ class Unknown:
         return connection in self._known
 
     def clear(self) -> None:
-        """Forgets them."""
+        """Forgets all of them."""
         self._known.clear()
 
     def meet(self, connection: int, next_entry: int, since_ns: int, *, is_new: bool) -> None:
-        """One that nothing has been heard of. `is_new`: nothing of it has been recorded before, or nobody knows."""
-        self._known[connection] = _Unknown(next_entry, since_ns, is_new, None)
+        """Adds a connection without a track. `is_new`: True if nothing of it can have been recorded before."""
+        self._known[connection] = _Connection(next_entry, since_ns, is_new, None)
 
     def goes_on(self, connection: int, next_entry: int) -> None:
-        """The next entry of it will have this number."""
+        """Sets the number of a connection's next entry."""
         self._known[connection] = self._known[connection]._replace(next_entry=next_entry)
 
     def take(self, connection: int) -> ConnectionState:
-        """Its track; it is forgotten here."""
+        """Removes a connection, and returns its track."""
         found = self._known.pop(connection)
         track = ConnectionState.of_unknown(connection, found.since_ns, is_new=found.is_new)
         track.next_entry = found.next_entry
@@ -58,7 +58,7 @@ class Unknown:
         return track
 
     def keep(self, track: ConnectionState) -> bool:
-        """Takes a track of which still nothing is known; False: something is."""
+        """Adds a connection again if its track still has no facts. Returns False for a track that has."""
         broken = track.broken
         if track.talk is not None or track.facts or track.sequence or broken is None:
             return False
@@ -66,5 +66,5 @@ class Unknown:
             return False
         reached = None if track.reached is None else (track.reached[0], track.reached[1])
         is_new = broken["behind"] is not None
-        self._known[track.connection] = _Unknown(track.next_entry, broken["since_ns"], is_new, reached)
+        self._known[track.connection] = _Connection(track.next_entry, broken["since_ns"], is_new, reached)
         return True
