@@ -1,7 +1,7 @@
 """The recorder's commands, for `kafka-wiretap` to add to its own: compact, inspect, analyze, demo.
 
-Thin: options in, one call, words out. What a command needs that not everybody has installed (pyspark, the demo's
-clients) is imported inside it, so that the others work without.
+Each command reads its options, makes one call and prints. Optional packages (pyspark, the demo's clients) are imported
+inside the command that needs them, so that the others work without.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from recorder.ready import ready, troubles
 from recorder.terminal import console, count, size
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
-# Bytes of Parquet that are read sooner than a JVM has warmed up.
+# Bytes of Parquet that are read faster than a JVM warms up.
 SMALL_CAPTURE = 200_000_000
-# What is said of a capture that only Spark can reach.
+# The note on a capture that only Spark can reach.
 _URL_NOTE = "not looked for behind a URL: what a log holds that is not compacted yet"
-# What Spark's windows take; it would say so only after its start, and in many lines.
+# The durations that Spark's windows take; Spark itself would complain only after its start, in many lines.
 _DURATION = re.compile(r"\s*0*[1-9][0-9]{0,8}\s+(second|minute|hour|day|week)s?\s*", re.IGNORECASE)
-# What Spark takes as a master; it would say so only after its start.
+# The masters that Spark takes; Spark itself would complain only after its start.
 _MASTER = re.compile(r"local(\[|-cluster\[|$)|(spark|k8s)://|yarn$")
 
 
@@ -68,7 +68,7 @@ def compact(folder: Path) -> None:
 
 
 def _completing(*names: str) -> Callable[..., list[CompletionItem]]:
-    """Has a shell complete these."""
+    """A shell completion with these values."""
     return lambda _context, _param, begun: beginning_with(begun, names)
 
 
@@ -155,7 +155,7 @@ def analyze(
 
 
 def _files(folder: str) -> dict[str, list[str]]:
-    """Those that are a capture's, and in their places; `ready` has told of what is not."""
+    """The capture's files by table; `ready` has refused strange ones."""
     from recorder.capture.partitions import KINDS
     from recorder.capture.reader import files
 
@@ -180,15 +180,15 @@ def _analyzed(
     from recorder.analysis import job
     from recorder.analysis.report import Output, report
 
-    # who ends this process politely gets what Ctrl-C gets: nothing left running or lying about
+    # SIGTERM works like Ctrl-C: no process and no file is left behind
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     output = Output(out, kind, overwrite) if out else None
     with tempfile.NamedTemporaryFile(prefix="kafka-wiretap-spark-", suffix=".log", delete=False) as log:
         path = Path(log.name)
     try:
-        with job.session(master, extra=conf, log=path, quick=_small(files)) as spark, _named(path):
+        with job.session(master, extra=conf, log=path, quick=_small(files)) as spark, _as_click_errors(path):
             found = report(spark, folder, files, window=window, output=output)
-    except (PySparkException, Py4JError) as error:  # there was no session; a master that is not there is such a case
+    except (PySparkException, Py4JError) as error:  # no session was opened, for example because the master is not there
         raise click.ClickException(f"Spark did not start: {_reason(error)} (its log: {path})") from error
     except KeyboardInterrupt:
         path.unlink()
@@ -198,13 +198,13 @@ def _analyzed(
 
 
 def _small(files: dict[str, list[str]] | None) -> bool:
-    """What is behind a URL may be of any size."""
+    """True for a capture of few bytes; one behind a URL may be of any size."""
     return files is not None and sum(Path(file).stat().st_size for file in files[FRAMES_FOLDER]) < SMALL_CAPTURE
 
 
 @contextmanager
-def _named(log: Path) -> Iterator[None]:
-    """Spark's exceptions as one line; they can only be read while the session is there."""
+def _as_click_errors(log: Path) -> Iterator[None]:
+    """Turns Spark's exceptions into one line; they can only be read while the session is open."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -215,15 +215,15 @@ def _named(log: Path) -> Iterator[None]:
 
 
 def _reason(error: Exception) -> str:
-    told = [line.strip(": ") for line in str(error).splitlines() if line.strip() and line[0] not in " \t"]
-    thrown = bool(told) and "exception was thrown" in told[0]  # in Python: the last line says which
+    lines = [line.strip(": ") for line in str(error).splitlines() if line.strip() and line[0] not in " \t"]
+    thrown = bool(lines) and "exception was thrown" in lines[0]  # in Python: the last line says which
     # in Java: behind the name of the method that was called
-    called = len(told) > 1 and told[0].startswith("An error occurred while calling")
-    return (told or ["no reason given"])[-1 if thrown else int(called)]
+    called = len(lines) > 1 and lines[0].startswith("An error occurred while calling")
+    return (lines or ["no reason given"])[-1 if thrown else int(called)]
 
 
 def _for_executors(place: str) -> str:
-    """Executors may run elsewhere in the file system than this process does; Java's file names are text."""
+    """An absolute path, because executors may run in another folder. Java's file names must be UTF-8."""
     try:
         place.encode()
     except UnicodeEncodeError:
@@ -241,7 +241,7 @@ def _check_free(out: str) -> None:
 
 
 def _show(screen: Any, found: Any, notes: list[str]) -> None:
-    """What is missing comes first, then how much of the rest could be read: no count is right without them."""
+    """Shows the losses first, then how many responses could be read: no count is right without them."""
     from recorder.analysis import tables
 
     wide = screen.width

@@ -1,8 +1,7 @@
-"""What a capture lacks, in the words that everything which reads a capture has for it, and as people see it.
+"""The losses of a capture, as one value for all readers of captures, and as a table.
 
-A count says nothing where what it counts is not all there. So every answer begins with this: gaps (by cause, and of
-which API), what the settings left out, what of frames was not kept, sessions that died, what is not in the Parquet
-files yet.
+A count means little without the losses. So every view begins with them: gaps (by cause and API), frames and parts of
+frames that the settings left out, sessions that died, frames that are not in the Parquet files yet.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from recorder.terminal import Cell, Column, count, fitted, size
 
 @dataclass(frozen=True, slots=True)
 class Gaps:
-    """All gaps of a cause. `frames` and `bytes` are what is known: of a damaged spool nobody knows.
+    """All gaps of a cause. `frames` and `bytes` are sums of the known sizes; those of a damaged spool are unknown.
 
-    `connections`: that came and went without being recorded at all; their frames and bytes are among the others.
+    `connections`: those that were not recorded at all; `frames` and `bytes` include theirs.
     """
 
     cause: str
@@ -35,7 +34,7 @@ class Gaps:
 
 @dataclass(frozen=True, slots=True)
 class LostOfApi:
-    """What gaps of a cause lost of an API. `bytes` is null in captures of versions that did not count them."""
+    """The losses of an API in gaps of a cause. `bytes` is None in captures of versions that did not count them."""
 
     cause: str
     api: str
@@ -45,11 +44,11 @@ class LostOfApi:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Everything that is missing.
+    """All losses.
 
-    `left_out`: frames that the settings left out, on connections that have been closed. `cut_frames`, `cut_bytes`:
-    frames of which the settings left out a part, and how much. `died`: sessions whose proxy did not end in order.
-    `notes`: sentences on what is not in the Parquet files yet, or can't be; what is foreign in them is printable.
+    `left_out`: frames that the settings left out, on connections that have been closed. `cut_frames`: frames of which
+    the settings left out a part; `cut_bytes`: the size of these parts. `died`: sessions whose proxy did not end in
+    order. `notes`: printable sentences on frames that are not in the Parquet files yet, or can't be.
     """
 
     gaps: list[Gaps] = field(default_factory=list)
@@ -64,12 +63,12 @@ class Missing:
         return bool(self.gaps or self.left_out or self.cut_frames or self.died or self.notes)
 
     def as_json(self) -> dict[str, Any]:
-        """The same as JSON has it."""
+        """The losses, ready for JSON."""
         return asdict(self)
 
 
 def missing_table(found: Missing, width: int) -> RenderableType:
-    """What is missing as a table that fits; sentences where nothing can be counted."""
+    """The losses as a table that fits into `width`; as sentences if there are no counts."""
     if not found:
         return Text("Nothing is missing: no gaps, nothing left out, every session ended in order.")
     if not (found.gaps or found.left_out or found.cut_frames or found.died):
@@ -95,7 +94,7 @@ def _rows(found: Missing) -> Iterator[list[Cell]]:
 
 
 def _lost(gap: Gaps, apis: list[LostOfApi]) -> Iterator[list[Cell]]:
-    """What of it is known by API; where that is not all, the rest."""
+    """The rows of a gap's losses by API, and a row for the rest if the API of some is unknown."""
     for lost in sorted(apis, key=lambda lost: -lost.frames):
         yield ["", lost.api, count(lost.frames), size(lost.bytes)]
     rest = gap.frames - sum(lost.frames for lost in apis)

@@ -1,7 +1,7 @@
-"""A capture folder made ready to be read: what a finished session left in its log becomes columns first.
+"""Makes a capture folder ready to be read: compacts finished sessions first.
 
-Only this user's own sessions: files that are made of another's would be in the way of their proxy. And what is not a
-file of a capture is refused here, before Spark or anybody else follows a link or waits for a FIFO.
+Only this user's own sessions are compacted: files of another user's session would be in the way of that user's proxy.
+Strange files (links, FIFOs, other Parquet) are refused here, before Spark or another reader opens them.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 
 
 class NoCapture(click.ClickException):
-    """There is nothing to read; the message is one line. Exit code 2, like any wrong argument."""
+    """There is nothing to read. The message is one line; exit code 2, as for any wrong argument."""
 
     exit_code = 2
 
 
 def ready(folder: Path) -> list[str]:
-    """Compact what is finished and not compacted yet; lines that say what can't be shown.
+    """Compacts finished sessions; returns lines on frames that can't be shown.
 
-    Errors: NoCapture if the folder holds no capture, or one without a single frame, or can't be looked into;
-    ClickException if something in it is not what a capture is made of.
+    Errors: NoCapture if the folder can't be read, holds no capture, or a capture without a single frame; ClickException
+    if it holds a strange file.
     """
     try:
         return _made_ready(folder)
@@ -63,7 +63,7 @@ def _made_ready(folder: Path) -> list[str]:
 
 
 def _files(folder: Path) -> list[Path]:
-    """All files of frames, once those of events have been looked at too."""
+    """All files of frames; the files of events are checked too."""
     from recorder.capture.reader import files
 
     try:
@@ -74,7 +74,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _check_ours(folder: Path, files: list[Path]) -> None:
-    """Other people's Parquet would be read as columns that are all null, and answered as if nothing had passed."""
+    """Refuses other Parquet: its missing columns would read as null, and the answers as if nothing had passed."""
     strangers = [file for file in files[:1] if file.stat().st_size and not _is_ours(file)]
     if strangers:
         parquet = printable(strangers[0])
@@ -82,7 +82,7 @@ def _check_ours(folder: Path, files: list[Path]) -> None:
 
 
 def _is_ours(file: Path) -> bool:
-    """What can't be read at all is the reader's to tell."""
+    """True if the file has a capture's columns, or can't be read: the reader reports that better."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -94,14 +94,14 @@ def _is_ours(file: Path) -> bool:
 
 
 def _compacted(folder: Path) -> tuple[list[str], bool]:
-    """What can't be shown, and whether that is to come."""
+    """(lines on frames that can't be shown, True if some of these frames will appear later)."""
     try:
         if not sessions(folder):
             return [], False
         from recorder.capture.compactor import compact
 
         done = compact(folder, only_own=True)
-        # a proxy's own compactor keeps everybody else from its session, as long as it lives
+        # a proxy's own compactor locks its session for as long as it lives
         live = sorted({*done.live, *(name for name in done.busy if _is_live(folder, name))})
     except OSError as error:
         return [str(error)], False
@@ -119,21 +119,21 @@ def _compacted(folder: Path) -> tuple[list[str], bool]:
 
 
 def _is_live(folder: Path, session: str) -> bool:
-    """Of a session that another process is at; what can't be looked into is that process's to tell."""
+    """True if a session that another process compacts is still written; False if the folder can't be read."""
     with suppress(OSError):
         return is_live(folder, session)
     return False
 
 
 def troubles(done: Summary) -> list[str]:
-    """A line for each session that could not be compacted, or not all of it."""
+    """A line for each session that could not be compacted, or has lost a part of its log."""
     left = [f"session {name} is left as it is: {why}" for name, why in done.failed]
     left += [f"session {name} is damaged, gone are {parts}: see its gaps" for name, parts in done.damaged]
     return left + [f"the folder of a finished session can't be removed: {path}: {why}" for path, why in done.stuck]
 
 
 def _yet_to_come(folder: Path, session: str) -> str:
-    """How long a live session's frames take to appear, as its log says, and how much of that log there is."""
+    """A sentence: after which time a live session's frames appear, and how much of its log is waiting."""
     from recorder.capture.segments import segment_name, segments
 
     try:
@@ -142,7 +142,7 @@ def _yet_to_come(folder: Path, session: str) -> str:
             waiting = sum(opened.size(segment_name(number)) for number in numbers)
             age = _age_seconds(opened, numbers[-1]) if numbers else None
     except FileNotFoundError:
-        # it has been finished meanwhile
+        # the session has been finished meanwhile
         waiting, age = 0, None
     when = "once a segment of its log is full or old enough" if age is None else f"up to {age:g} s"
     return f"frames appear {when} (capture.segment_age) after they passed; {size(waiting)} of log are still to come"

@@ -1,4 +1,4 @@
-"""How the recorder's commands show things: numbers for people, and a console that behaves in a pipe."""
+"""The output of the recorder's commands: numbers for people, tables that fit, and a console that works in a pipe."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 class _Console(Console):
     def on_broken_pipe(self) -> None:
-        """Whoever reads it has gone: the command ends as others do that write to a pipe."""
+        """Ends the command as other commands end when the reader of their pipe has ended."""
         raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
 
@@ -37,8 +37,8 @@ def console(*, stderr: bool = False) -> Console:
 class Column(NamedTuple):
     """A column of a table. Numbers stand to the right and are never broken, names fold.
 
-    `rank`: where there is no room for all, the columns of the highest rank are left out first; those of rank 0 never.
-    `least`: no column of names is folded to fewer letters while there are others to leave out.
+    `rank`: columns of the highest rank are left out first if there is no room for all; those of rank 0 never.
+    `least`: a column of names is folded to fewer letters only if no other column can be left out.
     """
 
     title: str
@@ -48,37 +48,37 @@ class Column(NamedTuple):
     least: int = 10
 
 
-# a text is made printable, and none is markup
+# a str is table printable and never read as markup
 Cell = str | Text
 
 
 def fitted(title: str, columns: Sequence[Column], rows: Sequence[Sequence[Cell]], width: int) -> Table:
-    """A table of at most `width` columns of letters; what it leaves out is named below it."""
+    """A table of at most `width` letters; columns left out are named below it."""
     shown = list(range(len(columns)))
     cells = [[_cell(value, column.style) for value, column in zip(row, columns, strict=True)] for row in rows]
     while _needed(columns, cells, shown) > width and (rank := max(columns[at].rank for at in shown)):
         shown.remove(max(at for at in shown if columns[at].rank == rank))
-    gone = [column.title for at, column in enumerate(columns) if at not in shown]
-    made = Table(title=title, title_justify="left", title_style="bold", header_style="dim", box=None, pad_edge=False)
-    made.padding = (0, 1, 0, 0)
+    left_out = [column.title for at, column in enumerate(columns) if at not in shown]
+    table = Table(title=title, title_justify="left", title_style="bold", header_style="dim", box=None, pad_edge=False)
+    table.padding = (0, 1, 0, 0)
     for at in shown:
-        _add_column(made, columns[at])
+        _add_column(table, columns[at])
     for row in cells:
-        made.add_row(*(row[at] for at in shown))
-    if gone:
-        made.caption, made.caption_justify = f"no room here for: {', '.join(gone)}", "left"
-    return made
+        table.add_row(*(row[at] for at in shown))
+    if left_out:
+        table.caption, table.caption_justify = f"no room here for: {', '.join(left_out)}", "left"
+    return table
 
 
-def _add_column(made: Table, column: Column) -> None:
+def _add_column(table: Table, column: Column) -> None:
     if column.is_number:
-        made.add_column(column.title, justify="right", no_wrap=True)
+        table.add_column(column.title, justify="right", no_wrap=True)
     else:
-        made.add_column(column.title, overflow="fold")
+        table.add_column(column.title, overflow="fold")
 
 
 def cell(value: object, style: str = "") -> Text:
-    """What stands in a table: printable, and no markup, whatever it says."""
+    """A table's cell: printable, and never read as markup."""
     return Text(printable(value), style=style)
 
 
@@ -96,7 +96,7 @@ def _needed(columns: Sequence[Column], rows: Sequence[Sequence[Text]], shown: Se
 
 
 def size(number: float | None) -> str:
-    """A number of bytes with a decimal unit; three digits are enough to compare two of them."""
+    """A number of bytes with a decimal unit and up to three digits."""
     if number is None:
         return ""
     unit = 0
@@ -107,18 +107,18 @@ def size(number: float | None) -> str:
 
 
 def count(number: int, of: str = "") -> str:
-    """An integer with its thousands apart; `of`: what is counted, a single one."""
+    """An integer with separated thousands; `of`: the singular of the counted noun."""
     shown = f"{number:,}".replace(",", " ")
     return f"{shown} {of}{'' if number == 1 else 's'}" if of else shown
 
 
 def milliseconds(value: float | None) -> str:
-    """Milliseconds with as many digits as matter."""
+    """Milliseconds with up to three significant digits."""
     if value is None:
         return ""
     return f"{value:.0f}" if value >= 100 else f"{value:.2f}" if value >= 0.1 else f"{value:.3f}"
 
 
 def pip_install(extra: str) -> str:
-    """How to install more into the environment that runs this: a system's own pip may refuse, or mean another one."""
+    """The command that installs an extra into this environment; a bare `pip` may mean another one."""
     return f"in the project's folder, {shlex.quote(sys.executable)} -m pip install '.[{extra}]'"

@@ -1,7 +1,7 @@
-"""One frame's body as a tree of plain values, in which bytes and masked values are told apart from the rest.
+"""One frame's body as a tree of plain values, with types of their own for bytes and masked values.
 
 A capture blanks values, never lengths, so a masked frame still decodes; but a blanked value must never pass for a real
-one. What can't be decoded says why: that is a finding, not an error.
+one. An undecodable body is a result with its reason, not an error.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class Body:
     why: str = ""
 
 
-def body(row: Row, records: int = 10, asked: Row | None = None, *, budget: Budget | None = None) -> Body:
+def body(row: Row, records: int = 10, request_row: Row | None = None, *, budget: Budget | None = None) -> Body:
     """Decode the frame of a row (which must hold its bytes), `records` records of each field of record batches.
 
-    `asked`: the row of the request that it answers, where its own bytes don't tell all (`needs_request`); `budget`:
-    what it is taken from, by default a new one. Where that is used up, the values are those until then.
+    `request_row`: the row of the request, for responses that can't be decoded without it (`needs_request`). `budget`:
+    pays for the values, by default a new one; once it is used up, the values end there.
     """
     budget = budget or Budget()
     frame, kind, key, version = row[c.FRAME], row[c.KIND], row[c.API_KEY], row[c.API_VERSION]
@@ -44,24 +44,26 @@ def body(row: Row, records: int = 10, asked: Row | None = None, *, budget: Budge
     if row[c.OMITTED] or frame is None:
         return Body(None, "part of it was left out of the capture")
     if row[c.DIALECT] == c.KAFKA_07 and key is not None:
-        return _decoded_07(frame, kind, key, records, asked, budget)
+        return _decoded_07(frame, kind, key, records, request_row, budget)
     if key is None or version is None or row[c.DIALECT] != c.KAFKA:
         return Body(None, f"{row[c.API] or 'api unknown'} can't be decoded")
     return _decoded(frame, kind, key, version, row[c.MASKED] or [], Shown(bool(row[c.MASKED]), records, budget))
 
 
 def needs_request(row: Row) -> bool:
-    """Whether a frame is a response whose request says what it holds: the messages that a fetch of 0.7 brought."""
+    """True for responses that only their request explains: those to a fetch of 0.7."""
     is_fetched = row[c.DIALECT] == c.KAFKA_07 and row[c.API_KEY] in _FETCHES
     return is_fetched and row[c.KIND] == c.RESPONSE and row[c.EXCHANGE] is not None
 
 
-def _decoded_07(frame: bytes, kind: MessageKind, key: int, records: int, asked: Row | None, budget: Budget) -> Body:
+def _decoded_07(
+    frame: bytes, kind: MessageKind, key: int, records: int, request_row: Row | None, budget: Budget
+) -> Body:
     """Nothing in 0.7 is masked."""
     try:
         if kind == c.REQUEST:
             return Body(request_tree(kafka07.decode_request(frame), records, budget=budget))
-        request = _request_07(asked)
+        request = _request_07(request_row)
         if request is None:
             response = kafka07.decode_response_to(frame, kafka07.RequestType(key))
             return Body(response_tree(response, records, budget=budget))
@@ -71,7 +73,7 @@ def _decoded_07(frame: bytes, kind: MessageKind, key: int, records: int, asked: 
 
 
 def _request_07(row: Row | None) -> kafka07.Request | kafka07.UnknownRequest | None:
-    """None where all of it is not there, or can't be read."""
+    """The request in a row; None if bytes of it are missing or it can't be read."""
     if row is None or row[c.OMITTED] or row[c.FRAME] is None:
         return None
     try:

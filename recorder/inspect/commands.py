@@ -122,10 +122,10 @@ def frames(folder: Path, limit: int | None, as_json: bool, budget: int, **given:
     """Frames in the order of their arrival. The id is what `show` takes; `->` came from the client."""
     from recorder.inspect import lines
     from recorder.inspect.layouts import layout
-    from recorder.inspect.rows import of_answers, rows
+    from recorder.inspect.rows import of_responses, rows
 
     wanted = _wanted(_made_ready(folder), budget, **given)
-    found = islice(rows(folder, wanted, bodies=of_answers, most=budget), limit)
+    found = islice(rows(folder, wanted, bodies=of_responses, most=budget), limit)
     if as_json:
         _list((lines.frame_json(row, budget) for row in found), "no frame to show")
     else:

@@ -1,4 +1,4 @@
-"""One connection told: who it is, what happened on it, how many exchanges of which api, and their errors."""
+"""Everything about one connection: its facts, its events, and exchanges by api with their errors."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from recorder.inspect.wanted import Wanted
 from recorder.terminal import count, size
 
 _EVENTS = [name for name, _ in c.EVENT_COLUMNS]
-# What an event takes as a Python value, or what is known of a connection, or of an api on it.
+# Memory of an event as a Python value; also of a connection, and of an api on it.
 ENTRY_SIZE = 2000
-# facts of the `opened` event, in the order in which they are told
+# facts of the `opened` event, in the order in which they are shown
 _FACTS = ("client", "listener", "node", "upstream", "tls", "cluster", "dialect", "principal")
-# what is told of an event's detail
-_TOLD = {c.EVENT_LOGIN: ("principal", "mechanism"), c.EVENT_HALF_CLOSED: ("by",)}
+# facts of other events that are shown
+_SHOWN_DETAILS = {c.EVENT_LOGIN: ("principal", "mechanism"), c.EVENT_HALF_CLOSED: ("by",)}
 
 
 @dataclass(slots=True)
 class Api:
-    """What exchanges of an api came to: how many, their outcomes, errors by name, responses nobody could read."""
+    """Counts of an api's exchanges: all, by outcome, errors by name, unread responses by reason."""
 
     exchanges: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
@@ -40,7 +40,7 @@ class Api:
 
 @dataclass(slots=True)
 class Connection:
-    """`events` in their order; of the frames first and last time (ns since 1970), how many, and how large."""
+    """`events` in order; of the frames the first and last time (ns since 1970), their number and their bytes."""
 
     session: str
     number: int
@@ -58,7 +58,7 @@ class Connection:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What was known of it when it was opened; who has logged in since."""
+        """The facts of the connection's opening; the principal is that of the last login."""
         opened = next((event for event in self.events if event[c.KIND] == c.EVENT_OPENED), None)
         told = detail(opened) if opened else {}
         logins = [detail(event) for event in self.events if event[c.KIND] == c.EVENT_LOGIN]
@@ -69,16 +69,16 @@ class Connection:
 def connections(folder: Path, wanted: Wanted, *, most: int = DEFAULT_BUDGET) -> list[Connection]:
     """The connections that `wanted` names, by session: those that have frames or events.
 
-    `most`: bytes of memory that what is read of files may take, what is told of connections, and the error codes of a
-    response. Errors: as of `rows`.
+    `most`: bytes of memory that each of these may take: rows of files, connections, the error codes of a response.
+    Errors: as of `rows`.
     """
     found: dict[tuple[str, int], Connection] = {}
-    told = Allowance("telling of connections", most)
+    allowance = Allowance("telling of connections", most)
 
     def of(row: Row) -> Connection:
         key = row[c.SESSION], row[c.CONNECTION]
         if key not in found:
-            told.take(ENTRY_SIZE)
+            allowance.take(ENTRY_SIZE)
             found[key] = Connection(*key)
         return found[key]
 
@@ -88,20 +88,20 @@ def connections(folder: Path, wanted: Wanted, *, most: int = DEFAULT_BUDGET) -> 
             yield row
 
     for pair in pairs(counted(), most=most):
-        api = _api(of(pair.head), api_name(pair.head), told)
+        api = _api(of(pair.head), api_name(pair.head), allowance)
         api.exchanges += 1
         api.outcomes[pair.outcome.value] += 1
         if pair.reading:
             api.errors.update(error_counts(pair.reading))
             api.unread.update([pair.reading.unread.value] if pair.reading.unread else [])
-    for event in _events(folder, wanted, told):
+    for event in _events(folder, wanted, allowance):
         of(event).events.append(event)
     return [found[key] for key in sorted(found)]
 
 
-def _api(connection: Connection, name: str, told: Allowance) -> Api:
+def _api(connection: Connection, name: str, allowance: Allowance) -> Api:
     if name not in connection.apis:
-        told.take(ENTRY_SIZE)
+        allowance.take(ENTRY_SIZE)
         connection.apis[name] = Api()
     return connection.apis[name]
 
@@ -114,17 +114,17 @@ def _count(connection: Connection, row: Row) -> None:
     connection.last_ns = at_ns if connection.last_ns is None else max(connection.last_ns, at_ns)
 
 
-def _events(folder: Path, wanted: Wanted, told: Allowance) -> list[Row]:
+def _events(folder: Path, wanted: Wanted, allowance: Allowance) -> list[Row]:
     found: list[Row] = []
     for file in files(folder, c.EVENTS_FOLDER):
-        for group in row_groups(file, _EVENTS, where=wanted.expression(), allowance=Allowance(READING, told.size)):
-            told.take(len(group) * ENTRY_SIZE)
+        for group in row_groups(file, _EVENTS, where=wanted.expression(), allowance=Allowance(READING, allowance.size)):
+            allowance.take(len(group) * ENTRY_SIZE)
             found += group.to_pylist()
     return sorted(found, key=lambda row: row[c.AT_NS])
 
 
 def as_json(found: Connection) -> dict[str, Any]:
-    """The connection as JSON has it."""
+    """The connection, ready for JSON."""
     apis = {
         name: {"exchanges": api.exchanges, "outcomes": api.outcomes, "errors": api.errors, "unread": api.unread}
         for name, api in found.apis.items()
@@ -142,7 +142,7 @@ def as_json(found: Connection) -> dict[str, Any]:
 
 
 def as_text(found: Connection) -> Iterator[str]:
-    """Lines, printable ones."""
+    """The connection as printable lines."""
     return map(printable, _lines(found))
 
 
@@ -152,12 +152,12 @@ def _lines(found: Connection) -> Iterator[str]:
     told = [f"{name} {_shown(facts[name])}" for name in _FACTS if facts.get(name) is not None]
     if told:
         yield f"  {', '.join(told)}"
-    yield from _told_events(found)
+    yield from _event_lines(found)
     for name, api in sorted(found.apis.items(), key=lambda item: -item[1].exchanges):
-        yield f"  {_told_api(name, api)}"
+        yield f"  {_api_line(name, api)}"
 
 
-def _told_api(name: str, api: Api) -> str:
+def _api_line(name: str, api: Api) -> str:
     others = [
         f"{often} {outcome.replace('_', ' ')}" for outcome, often in api.outcomes.items() if outcome != "answered"
     ]
@@ -166,14 +166,14 @@ def _told_api(name: str, api: Api) -> str:
     return ", ".join([f"{name}: {count(api.exchanges, 'exchange')}", *others, *errors, *unread])
 
 
-def _told_events(found: Connection) -> Iterator[str]:
+def _event_lines(found: Connection) -> Iterator[str]:
     for event in found.events:
         if event[c.KIND] == c.EVENT_LOGIN and not detail(event).get("principal"):
-            # where bare tokens begin and end
+            # it marks the beginning or the end of bare tokens
             continue
         lost = [] if event[c.KIND] != c.EVENT_GAP else [f"{event[c.FRAMES] or 0} frames lost"]
         known = detail(event)
-        facts = [f"{name} {known[name]}" for name in _TOLD.get(event[c.KIND], ()) if known.get(name)]
+        facts = [f"{name} {known[name]}" for name in _SHOWN_DETAILS.get(event[c.KIND], ()) if known.get(name)]
         told = [event[c.CAUSE] or "", *lost, *facts]
         yield f"  {moment(event[c.AT_NS])} {event[c.KIND].replace('_', ' ')} {', '.join(filter(None, told))}".rstrip()
 

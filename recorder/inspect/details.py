@@ -1,4 +1,4 @@
-"""What the `detail` of an event says: a JSON object, or whatever somebody else has put there."""
+"""Reads the `detail` of an event: a JSON object, or anything in a capture that another program wrote."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from recorder.capture import frames as c
 
 
 def detail(event: Mapping[str, Any]) -> dict[str, Any]:
-    """Its members; none where it is no JSON object."""
+    """The members of an event's detail; {} if it is no JSON object."""
     try:
         told = json.loads(event[c.DETAIL] or "{}")
     except (ValueError, RecursionError):
@@ -19,6 +19,6 @@ def detail(event: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def numbers(told: Any) -> dict[str, int]:
-    """Those of the members that count something."""
+    """The members of a JSON object that are counts; {} for any other value."""
     members = told.items() if isinstance(told, dict) else ()
     return {name: value for name, value in members if type(value) is int and 0 <= value <= c.MOST_COUNTED}

@@ -1,9 +1,8 @@
-"""Requests and responses paired while they pass by, in the order in which exchanges end; and what an answer tells.
+"""Pairs requests with responses in one pass, in the order in which exchanges end.
 
-What waits for its other half is kept, nothing else: a request until its response comes, a response that arrived before
-its request was complete. What is still waiting at the end has no other half in the capture. A body is read once, when
-it passes: of a response for its errors and for whether it may have waited, of a request for how long it may. Bodies are
-not kept, unless somebody shows them.
+Only unpaired rows are kept: a request until its response comes, or a response that arrived before its request was
+complete. Rows that are unpaired at the end have no other half in the capture. Each body is read once, as it passes: a
+response's for its errors and its wait, a request's for its longest allowed wait. Bodies are kept only on request.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from recorder.capture.outcome import Outcome
 from recorder.capture.reader import Row
 from recorder.capture.reading import Reading, read_row
 
-# What a row without its body takes as a Python value: two dozen columns, half of them texts.
+# Memory of a row without its body as a Python value: two dozen columns, half of them texts.
 ROW_SIZE = 3000
 
 
@@ -30,17 +29,17 @@ class Pair:
     request: Row | None
     response: Row | None
     reading: Reading | None = None
-    # of a long poll: how long the broker may keep it waiting, in milliseconds, as its request says
+    # of a long poll: the longest wait that its request allows, in milliseconds
     allowed_ms: int | None = None
 
     @property
     def head(self) -> Row:
-        """The row that tells the facts both share."""
+        """The row with the facts that both rows share."""
         return self.request or self.response or {}
 
     @property
     def outcome(self) -> Outcome:
-        """How it ended, as far as the capture tells."""
+        """The exchange's outcome, as far as the capture shows."""
         if self.response is None:
             return Outcome.UNANSWERED if self.head[c.AWAITS] else Outcome.ONE_WAY
         if self.response[c.MADE_BY] == c.BY_PROXY:
@@ -49,12 +48,12 @@ class Pair:
 
 
 def pairs(rows: Iterable[Row], *, most: int = DEFAULT_BUDGET, with_bodies: bool = False) -> Iterator[Pair]:
-    """Exchanges of rows in the order of arrival, which hold the bodies of responses; rows without one are passed over.
+    """The exchanges of rows, which come in the order of arrival; rows without an exchange are skipped.
 
     Args:
-        rows: of requests the bodies of long polls are wanted (`LONG_POLLS`), where they say how long they may wait.
-        most: bytes of memory that the error codes of a response may take, and all rows that wait for another.
-        with_bodies: whether the rows of a pair have them.
+        rows: with the bodies of responses, and of requests that are long polls (`LONG_POLLS`).
+        most: bytes of memory that the error codes of a response may take, and all unpaired rows.
+        with_bodies: keep the bodies in the rows of a pair.
     Errors: OverBudget; those of `rows`.
     """
     waiting: dict[tuple[str, int, int], Pair] = {}
@@ -75,7 +74,7 @@ def pairs(rows: Iterable[Row], *, most: int = DEFAULT_BUDGET, with_bodies: bool 
 
 
 def _half(row: Row, most: int, with_bodies: bool) -> Pair:
-    """What one row alone tells."""
+    """A pair of one row alone."""
     kept = row if with_bodies or row.get(c.FRAME) is None else row | {c.FRAME: None}
     if row[c.KIND] == c.REQUEST:
         return Pair(kept, None, allowed_ms=_allowed_ms(row))
@@ -84,8 +83,8 @@ def _half(row: Row, most: int, with_bodies: bool) -> Pair:
 
 def _joined(later: Pair, earlier: Pair) -> Pair:
     asked = later if later.request else earlier
-    told = later if later.response else earlier
-    return Pair(asked.request, told.response, told.reading, asked.allowed_ms)
+    answered = later if later.response else earlier
+    return Pair(asked.request, answered.response, answered.reading, asked.allowed_ms)
 
 
 def _allowed_ms(request: Row) -> int | None:

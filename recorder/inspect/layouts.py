@@ -1,8 +1,8 @@
-"""Which columns a list has in how wide a terminal, and its lines.
+"""The columns of a list by the terminal's width, and its lines.
 
-A terminal gets the columns that it has room for, and no line wider than itself: what is too long goes on below,
-indented, and nothing is cut. A pipe and a file get every column, and lines as long as they are. Where there is no room
-for dates, a line of its own says each new day.
+A terminal gets the columns that it has room for, and no line wider than itself: a long line goes on below, indented,
+and nothing is cut. A pipe or a file gets every column, and unfolded lines. Where there is no room for dates, each new
+day gets a line of its own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NUMBERS = frozenset({"node", "ver", "size", "sent", "received", "ms"})
 
 
 class Cells(NamedTuple):
-    """What a line says: by the names of columns, and behind them."""
+    """The contents of a line: by column, and the rest behind the columns."""
 
     columns: Mapping[str, str]
     rest: str
@@ -32,7 +32,7 @@ class Cells(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """`columns` and how wide they are at least; `width`: of the terminal, None for none."""
+    """`columns` with their least widths; `width`: the terminal's, None without one."""
 
     columns: tuple[tuple[str, int], ...]
     titles: Mapping[str, str]
@@ -55,11 +55,11 @@ class Layout:
 
     @property
     def header(self) -> str:
-        """The line above the list: as much of it as there is room for."""
+        """The line above the list, cut to the terminal's width."""
         return self._folded([self.titles[name] for name, _ in self.columns], self.titles[REST])[0].rstrip(",")
 
     def _aligned(self, cells: list[str], rest: str) -> str:
-        """Cells below each other, made printable; one that is too wide pushes the others."""
+        """A line of aligned, printable cells; a cell that is too wide pushes the others."""
         *shown, last = each_printable([*cells, rest])
         parts = [
             cell.rjust(width) if name in _NUMBERS else cell.ljust(width)
@@ -71,12 +71,12 @@ class Layout:
         return folded(self._aligned(cells, rest), self.width)
 
 
-# from how many columns on: each column and its width
+# (least terminal width, the columns with their widths)
 Layouts = tuple[tuple[int, str], ...]
 
 
 def layout(layouts: Layouts, titles: Mapping[str, str], width: int | None) -> Layout:
-    """The widest of `layouts` that fits; all columns where there is no width."""
+    """The widest of `layouts` that fits; the widest of all if `width` is None."""
     fitting = next(columns for least, columns in layouts if width is None or width >= least)
     parts = (part.split(":") for part in fitting.split())
     return Layout(tuple((name, int(wide)) for name, wide in parts), titles, width)

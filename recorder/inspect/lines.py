@@ -39,7 +39,7 @@ EXCHANGE_LAYOUTS: Layouts = (
     (56, "time:12 exchange:8 api:14 ms:5"),
     (0, "exchange:8 api:14 ms:5"),
 )
-# What a line says of a response whose errors nobody can tell.
+# The words for a response with unknown errors.
 UNREAD = {
     Unread.MASKED: "errors masked",
     Unread.OMITTED: "errors not kept",
@@ -77,12 +77,12 @@ def short_exchange_id(row: Row) -> str:
 
 
 def frame_cells(row: Row, most: int = DEFAULT_BUDGET) -> Cells:
-    """A frame as a line under FRAME_TITLES; of a response with its body if the capture has it.
+    """A frame as a line under FRAME_TITLES. A response's row must hold its body if the capture has it.
 
     `most`: bytes of memory that its error codes may take.
     """
     notes = [row[c.CLIENT_ID] or "", "by proxy" if row[c.MADE_BY] == c.BY_PROXY else ""]
-    notes += [told_errors(_read(row, most)) if row[c.KIND] == c.RESPONSE else "", row[c.NOTE] or ""]
+    notes += [errors_text(read_row(row, budget=Budget(most))) if row[c.KIND] == c.RESPONSE else "", row[c.NOTE] or ""]
     notes += ["one-way" if row[c.AWAITS] is False else "", "masked" if row[c.MASKED] else ""]
     cells = _shared_cells(row) | {"frame": short_id(row), "size": size(row[c.SIZE]), "ms": _ms(row[c.LATENCY_NS])}
     return Cells(cells | {"direction": "<-" if row[c.KIND] == c.RESPONSE else "->"}, _joined(notes))
@@ -95,28 +95,24 @@ def exchange_cells(pair: Pair) -> Cells:
     cells = _shared_cells(head) | {"exchange": short_exchange_id(head)}
     cells |= {name: size(row[c.SIZE]) if row else "-" for name, row in (("sent", request), ("received", response))}
     cells["ms"] = _ms(response[c.LATENCY_NS] if response else None)
-    errors = told_errors(pair.reading) if pair.reading else ""
-    return Cells(cells, _joined([head[c.CLIENT_ID] or "", outcome, errors, told_wait(pair)]))
+    errors = errors_text(pair.reading) if pair.reading else ""
+    return Cells(cells, _joined([head[c.CLIENT_ID] or "", outcome, errors, wait_text(pair)]))
 
 
-def _read(row: Row, most: int) -> Reading:
-    return read_row(row, budget=Budget(most))
-
-
-def told_errors(reading: Reading) -> str:
-    """The errors by name, each with how often it stands in the response; or why nobody knows."""
+def errors_text(reading: Reading) -> str:
+    """The errors by name, each with its number of occurrences; or why they are unknown."""
     if reading.unread is not None:
         return UNREAD[reading.unread]
     return ", ".join(name if often == 1 else f"{name} x{often}" for name, often in error_counts(reading).items())
 
 
 def error_counts(reading: Reading) -> dict[str, int]:
-    """How often each error stands in a response, by name, the first first."""
+    """The number of occurrences of each error, by name, in the order of the response."""
     return {kafka_error(code).name: often for code, often in Counter(reading.codes).items()}
 
 
-def told_wait(pair: Pair) -> str:
-    """Of an exchange that may have waited on purpose: what its answer shows, and how long it was allowed to."""
+def wait_text(pair: Pair) -> str:
+    """For a possible long poll: the wait that its response shows, and the longest one that its request allows."""
     wait = pair.reading.wait if pair.reading else None
     if wait is None or wait.is_work:
         return ""
@@ -126,14 +122,14 @@ def told_wait(pair: Pair) -> str:
 
 
 def frame_json(row: Row, most: int = DEFAULT_BUDGET) -> str:
-    """A frame's head as a line of JSON, of a response with its errors; other nulls are left out. `most`: as above."""
+    """A frame's head as a line of JSON, for a response with its errors; other nulls are left out. `most`: as above."""
     facts = {name: value for name, value in row.items() if name not in (c.AT, c.FRAME) and value is not None}
-    told = errors_json(_read(row, most)) if row[c.KIND] == c.RESPONSE else {}
-    return json.dumps({"id": frame_id(row), "at": moment(row[c.AT_NS]), **facts, **told})
+    errors = errors_json(read_row(row, budget=Budget(most))) if row[c.KIND] == c.RESPONSE else {}
+    return json.dumps({"id": frame_id(row), "at": moment(row[c.AT_NS]), **facts, **errors})
 
 
 def exchange_json(pair: Pair) -> dict[str, Any]:
-    """An exchange as JSON has it, of a response with its errors; other nulls are left out."""
+    """An exchange, ready for JSON, with the errors of its response; other nulls are left out."""
     head, request, response, reading = pair.head, pair.request, pair.response, pair.reading
     shared = (c.SESSION, c.CONNECTION, c.EXCHANGE, c.CLIENT, c.NODE, c.LISTENER, c.PRINCIPAL)
     facts: dict[str, Any] = {"id": exchange_id(head), "at": moment(head[c.AT_NS])}
@@ -152,7 +148,7 @@ def exchange_json(pair: Pair) -> dict[str, Any]:
 
 
 def errors_json(reading: Reading) -> dict[str, Any]:
-    """`errors` by name, with how often each stands there: {} for none, null and `unread` where nobody can tell."""
+    """`errors` by name with their occurrences: {} for none; null, and the reason as `unread`, if unknown."""
     if reading.unread is not None:
         return {"errors": None, "unread": reading.unread.value}
     return {"errors": error_counts(reading)}
@@ -164,7 +160,7 @@ def _shared_cells(row: Row) -> dict[str, str]:
 
 
 def api_name(row: Row) -> str:
-    """What a frame's api is called; its kind where it has none."""
+    """The name of a frame's api; its kind if it has none."""
     if row[c.API]:
         return str(row[c.API])
     return str(row[c.KIND]) if row[c.API_KEY] is None else f"api {row[c.API_KEY]}"

@@ -1,7 +1,7 @@
 """What a capture lacks, added up while its files are read, without Spark (`recorder.analysis.losses` is the other way).
 
-How many frames the settings left out is said nowhere: it is what a connection's closing event counts beyond the rows
-and the gaps. Where a gap has no size, nobody knows.
+No event counts the frames that the settings left out: their number is the closing event's count of frames, less the
+connection's rows and gaps. It is unknown for connections with a gap of unknown size.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Connection = tuple[str, int]
 
 @dataclass(slots=True)
 class Losses:
-    """Sums of what has been seen so far."""
+    """Sums over the rows and events added so far."""
 
     gaps: dict[str, Counter[str]] = field(default_factory=dict)
     apis: dict[tuple[str, str], Counter[str]] = field(default_factory=dict)
@@ -34,22 +34,22 @@ class Losses:
     cut_bytes: int = 0
     # by connection: frames that its closing event counts, less those in rows and in gaps
     _closed: set[Connection] = field(default_factory=set)
-    # those with a gap whose frames nobody could count
+    # connections with a gap of unknown size
     _unknown: set[Connection] = field(default_factory=set)
     _uncounted: Counter[Connection] = field(default_factory=Counter)
 
     def add_frames(self, session: str, connection: int, number: int) -> None:
-        """So many rows of a connection."""
+        """Adds `number` rows of a connection."""
         self._uncounted[session, connection] -= number
 
     def add_cut(self, frames: Any) -> None:
-        """Of a table of frames: those of which a part was left out."""
+        """Adds the frames of a table of which a part was left out."""
         left_out = pc.subtract(frames[c.SIZE], frames[c.STORED])
         self.cut_frames += pc.sum(pc.greater(left_out, 0)).as_py() or 0
         self.cut_bytes += pc.sum(left_out).as_py() or 0
 
     def add_events(self, events: Iterable[Row]) -> None:
-        """Rows of `events`."""
+        """Adds rows of `events`."""
         for event in events:
             if event[c.KIND] == c.EVENT_GAP:
                 self._add_gap(event)
@@ -63,8 +63,8 @@ class Losses:
         cause, frames = gap[c.CAUSE] or "", gap[c.FRAMES] or 0
         found = detail(gap)
         connections = numbers(found).get("connections", 0)
-        told = {"gaps": 1, "connections": connections, "frames": frames, "bytes": gap[c.BYTES] or 0}
-        self.gaps.setdefault(cause, Counter()).update(told)
+        counts = {"gaps": 1, "connections": connections, "frames": frames, "bytes": gap[c.BYTES] or 0}
+        self.gaps.setdefault(cause, Counter()).update(counts)
         if gap[c.CONNECTION] is not None:
             self._uncounted[gap[c.SESSION], gap[c.CONNECTION]] -= frames
             if gap[c.FRAMES] is None:
@@ -75,25 +75,25 @@ class Losses:
 
     @property
     def lines(self) -> int:
-        """How many lines its table has."""
+        """The number of lines in the table of losses."""
         return len(self.gaps) + len(self.apis) + len(self.died) + len(self.notes)
 
     @property
     def connections(self) -> int:
-        """Of how many something is known."""
+        """The number of connections seen."""
         return len(self._uncounted)
 
     @property
     def missing(self) -> Missing:
-        """All of it."""
+        """The sums as a value."""
         known = self._closed - self._unknown
         left_out = sum(max(number, 0) for key, number in self._uncounted.items() if key in known)
         return Missing(
             [
-                Gaps(cause, told["gaps"], told["connections"], told["frames"], told["bytes"])
-                for cause, told in self.gaps.items()
+                Gaps(cause, counts["gaps"], counts["connections"], counts["frames"], counts["bytes"])
+                for cause, counts in self.gaps.items()
             ],
-            [_lost(cause, api, told) for (cause, api), told in self.apis.items()],
+            [_lost(cause, api, counts) for (cause, api), counts in self.apis.items()],
             left_out,
             self.cut_frames,
             self.cut_bytes,
@@ -102,7 +102,7 @@ class Losses:
         )
 
 
-def _lost(cause: str, api: str, told: Counter[str]) -> LostOfApi:
-    frames = told["requests"] + told["responses"] + told["frames"]
-    sizes = [told[name] for name in ("request_bytes", "response_bytes") if name in told]
+def _lost(cause: str, api: str, counts: Counter[str]) -> LostOfApi:
+    frames = counts["requests"] + counts["responses"] + counts["frames"]
+    sizes = [counts[name] for name in ("request_bytes", "response_bytes") if name in counts]
     return LostOfApi(cause, api, frames, sum(sizes) if sizes else None)

@@ -1,4 +1,4 @@
-"""Why frames of a capture are masked, in a few words."""
+"""The reasons why frames of a capture are masked, in a few words."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ OTHERS = "requests and answers in envelopes, which may be any"
 SNAPSHOTS = "snapshots of the cluster's metadata, which hold credentials"
 UNREADABLE = "unreadable, and so maybe a secret"
 
-# what an api's masked frames hold
+# api -> the secrets in its masked frames
 BY_API = {
     "SaslAuthenticate": LOGINS,
     "CreateTopics": SETTINGS,
@@ -30,5 +30,5 @@ BY_API = {
 
 
 def why(kind: str, api: str | None) -> str:
-    """Why a frame of this kind and api is masked."""
+    """The reason why a frame of this kind and api is masked."""
     return LOGINS if kind == c.TOKEN else BY_API.get(api or "", UNREADABLE)

@@ -1,10 +1,10 @@
-"""Times as people give them to filters: a moment, a time of the last day, so long before the last frame.
+"""The notations of times in filters: a moment, a time of the last day, a duration before the last frame.
 
     2026-11-21T13:48      a moment; UTC unless it says otherwise, here and below
     13:48                 that time on the day of the capture's last frame
-    -5m                   so long before the capture's last frame
+    -5m                   five minutes before the capture's last frame
 
-A capture is looked at long after it was made, so the last frame stands for now.
+A capture is read long after it was made, so its last frame stands for now.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from proxy.schema.kinds import TIMES
 
-# what a column of nanoseconds can hold, in years 1677 to 2262: any moment beyond is before or behind all frames
+# the range of a column of nanoseconds, years 1677 to 2262: any moment beyond is before or behind all frames
 FIRST_NS, LAST_NS = -(1 << 63), (1 << 63) - 1
 SECOND_NS = 10**9
 EPOCH = datetime.fromtimestamp(0, UTC)
@@ -33,7 +33,7 @@ class Moment(NamedTuple):
     back_ns: int | None = None
 
     def resolved(self, last_ns: Callable[[], int]) -> int:
-        """Ns since 1970. `last_ns`: tells when the last frame arrived; asked only if it matters."""
+        """Ns since 1970. `last_ns`: returns the last frame's time; called only if needed."""
         if self.ns is not None:
             return self.ns
         if self.back_ns is not None:
@@ -45,7 +45,7 @@ class Moment(NamedTuple):
 
 
 def read(text: str) -> Moment:
-    """What was given. Raises ValueError for what is none of the three."""
+    """The moment in a text. Raises ValueError if the text is in none of the three notations."""
     if found := _BACK.fullmatch(text):
         return Moment(back_ns=min(round(float(found[1]) * _SECONDS[found[2]] * SECOND_NS), LAST_NS))
     if ":" in text and "-" not in text[:5]:

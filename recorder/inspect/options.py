@@ -1,7 +1,6 @@
-"""What the commands of `kafka-wiretap inspect` are told: filters, ids, times, a folder; and how a shell completes them.
+"""The options of `kafka-wiretap inspect`: filters, ids, times, a folder; and their completion in a shell.
 
-Nothing here opens a capture, because a shell that completes must not compact: what a command names is looked up when it
-runs.
+Nothing here opens a capture, because completion must not compact: a command looks up its arguments when it runs.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ from recorder.inspect import moments
 from recorder.inspect.moments import Moment
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-# its key, and its dialect; None: whichever
+# key, and dialect (None: any)
 Api = tuple[int, str | None]
-# what a column of numbers can hold
+# the largest number of an int64 column
 LARGEST = (1 << 63) - 1
 NUMBER = click.IntRange(0, LARGEST)
 COUNT = click.IntRange(0, sys.maxsize)
@@ -44,7 +43,7 @@ _IDS = (
 
 
 def api(value: str) -> Api:
-    """An api by its name, whatever the case, today's or a former one, or its key, which says nothing of the dialect."""
+    """An api by its name (any case, former names too) or by its key, which leaves the dialect open."""
     asked = names.api_of_07(value)
     if asked is not None:
         return int(asked), c.KAFKA_07
@@ -65,9 +64,9 @@ def _complete_api(_context: click.Context, _param: click.Parameter, begun: str) 
 
 
 def _complete_session(context: click.Context, _param: click.Parameter, begun: str) -> list[CompletionItem]:
-    """The sessions of the folder that stands before, by the names of its files.
+    """The sessions of the folder argument, by the names of its files.
 
-    What a shell is handed becomes part of a command line. So a file that no session can have made is passed over.
+    Completions become part of a command line, so files with names that no session has are ignored.
     """
     # click gives up on arguments where an option has no value yet, and leaves them as they were given
     given = [context.params["folder"]] if context.params.get("folder") else context.args
@@ -76,7 +75,7 @@ def _complete_session(context: click.Context, _param: click.Parameter, begun: st
 
 
 class Shown(NamedTuple):
-    """What `show` is asked for: a connection, or of it one exchange or one frame. `session`: how its name begins."""
+    """An id given to `show`: a connection, or one exchange or frame of it. `session`: a prefix of its name."""
 
     session: str | None
     connection: int
@@ -90,7 +89,7 @@ class Shown(NamedTuple):
 
 
 def shown_id(value: str) -> Shown:
-    """[SESSION/]CONNECTION, behind it /eEXCHANGE or /FRAME; the session as short as is clear."""
+    """Parses [SESSION/]CONNECTION[/eEXCHANGE or /FRAME]; the session may be any unambiguous prefix."""
     found = next(filter(None, (form.fullmatch(value) for form in _IDS)), None)
     numbers = [int(found[name]) for name in ("connection", "number") if found[name]] if found else []
     if found is None or max(numbers) > LARGEST:

@@ -1,8 +1,8 @@
-"""Frames in the order of their arrival, the heads of one file of each session in memory at a time.
+"""Frames in the order of arrival, with the heads of one file of each session in memory at a time.
 
-The capture's own order makes that possible: a session's files follow each other in time, so sorting within a file and
-merging the sessions is enough. Bodies are read only where they are asked for, and of a file one row group at a time.
-What all of it takes together comes from one allowance; a session is opened when its first hour has come.
+A session's files follow each other in time, so sorting within a file and merging the sessions is enough. Bodies are
+read only on request, one row group of a file at a time. One allowance pays for all of it; a session is opened when the
+merge reaches its first hour.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from recorder.inspect.wanted import Wanted
 _AT_ONCE = 256
 _ORDER = (c.AT_NS, c.SESSION, c.CONNECTION, c.SEQUENCE)
 _COLUMNS = [*HEADS, GROUP, ROW]
-# whether the body of a frame is wanted
+# returns True for frames whose bodies are wanted
 Choice = Callable[[Row], bool]
 
 
@@ -43,22 +43,22 @@ def all_bodies(row: Row) -> bool:
     return True
 
 
-def of_answers(row: Row) -> bool:
-    """Bodies of responses: what they tell of errors."""
+def of_responses(row: Row) -> bool:
+    """Bodies of responses, which hold errors."""
     return bool(row[c.KIND] == c.RESPONSE)
 
 
 def of_exchanges(row: Row) -> bool:
-    """Bodies of responses, and of requests that say how long they may wait."""
-    return of_answers(row) or row[c.API_KEY] in LONG_POLLS
+    """Bodies of responses, and of long polls, which hold their longest allowed wait."""
+    return of_responses(row) or row[c.API_KEY] in LONG_POLLS
 
 
 def rows(folder: Path, wanted: Wanted, *, bodies: Choice = none, most: int = DEFAULT_BUDGET) -> Iterator[Row]:
     """The wanted frames, oldest first, as dicts of all columns.
 
     Args:
-        bodies: whose bodies are read; those of all others are null.
-        most: bytes of memory that heads and bodies may take together, of all sessions that are open at a time.
+        bodies: selects the frames whose bodies are read; other bodies are null.
+        most: bytes of memory for the heads and bodies of all open sessions together.
     Errors: OverBudget, DamagedFileError, UnknownFormatError.
     """
     sessions: dict[str, list[CaptureFile]] = defaultdict(list)
@@ -70,7 +70,7 @@ def rows(folder: Path, wanted: Wanted, *, bodies: Choice = none, most: int = DEF
 
 
 def _merged(streams: list[tuple[int, Iterator[Row]]]) -> Iterator[Row]:
-    """Rows in their order. `streams`, each behind the time from which on it has rows: the earliest first."""
+    """Merges streams of rows in order. `streams`: (time of the first row at the earliest, rows), the earliest first."""
     closed = deque(streams)
     heads: list[tuple[tuple[Any, ...], int, Row, Iterator[Row]]] = []
     while heads or closed:
@@ -86,18 +86,18 @@ def _merged(streams: list[tuple[int, Iterator[Row]]]) -> Iterator[Row]:
 
 
 def _head(stream: Iterator[Row], number: int) -> list[tuple[tuple[Any, ...], int, Row, Iterator[Row]]]:
-    """Its next row behind that row's place in the order; nothing at its end. `number`: no other stream's."""
+    """The heap entry of a stream's next row; none at its end. `number`: unique, so that rows are never compared."""
     row = next(stream, None)
     return [] if row is None else [(tuple(row[name] for name in _ORDER), number, row, stream)]
 
 
 def request_of(folder: Path, response: Row, *, most: int = DEFAULT_BUDGET) -> Row | None:
-    """The request that a frame answers, with its bytes; None where the capture lacks it. `most`: as of `rows`."""
+    """The request of a response, with its bytes; None if the capture lacks it. `most`: as of `rows`."""
     key = c.SESSION, c.CONNECTION, c.EXCHANGE
     session, connection, exchange = (response[name] for name in key)
     wanted = Wanted((session,), (connection,), exchanges=(exchange,), kinds=(c.REQUEST,))
     found = rows(folder, wanted, bodies=all_bodies, most=most)
-    # a session is found by how its name begins
+    # the filter matches all sessions with this prefix
     return next((row for row in found if row[c.SESSION] == session), None)
 
 
@@ -147,6 +147,6 @@ def _files(folder: Path, wanted: Wanted) -> Iterator[CaptureFile]:
 
 
 def _start_ns(file: CaptureFile) -> int:
-    """When the hour began in which its rows arrived."""
+    """The beginning of the hour in which the file's rows arrived."""
     start = datetime.fromisoformat(f"{file.date}T{file.hour:02}:00:00").replace(tzinfo=UTC)
     return int(start.timestamp()) * 10**9

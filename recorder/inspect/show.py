@@ -1,6 +1,6 @@
-"""What `show` is asked for, as text, JSON or a hex dump: a frame, an exchange with both of its frames, a connection.
+"""Shows a frame, an exchange with both of its frames, or a connection, as text, JSON or a hex dump.
 
-A frame is its head, its body as a tree, its bytes as a dump.
+A frame is shown by its head and its body as a tree, or by a dump of its bytes.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from recorder.inspect.exchanges import Pair, pairs
 from recorder.inspect.lines import (
     api_name,
     errors_json,
+    errors_text,
     exchange_id,
     exchange_json,
     frame_id,
     moment,
-    told_errors,
-    told_wait,
+    wait_text,
 )
 from recorder.inspect.options import Shown
 from recorder.inspect.rows import all_bodies, request_of, rows
@@ -39,14 +39,14 @@ from recorder.terminal import milliseconds
 Tree = dict[str, Any]
 Found = TypeVar("Found")
 _WIDTH = 16
-# that are named where somebody has to choose one
+# sessions that the error for an ambiguous id names
 MOST_SESSIONS = 20
 
 
 class Form(NamedTuple):
-    """`kind`: text, json or hex. Of each value of bytes `most` are shown, `records` records of each field of batches.
+    """`kind`: text, json or hex. `most`: bytes shown of each value; `records`: records shown of each field of batches.
 
-    `budget`: what everything that is shown is taken from. `named`: whether a dump says whose it is.
+    `budget`: pays for all that is shown. `named`: True if a dump begins with its frame's id.
     """
 
     kind: str
@@ -56,23 +56,23 @@ class Form(NamedTuple):
     named: bool = False
 
     def body(self, row: Row, request: Row | None = None) -> Body:
-        """Its values. `request`: the row that it answers, where its own bytes don't tell all."""
+        """A row's decoded body. `request`: the row of its request, if decoding needs it."""
         return body(row, self.records, request, budget=self.budget)
 
     @property
     def of_files(self) -> int:
-        """Bytes of memory that what is read of files may take: little is to be shown, but much may have to be read."""
+        """Bytes of memory for reading files: much may have to be read in order to show little."""
         return max(self.budget.size, DEFAULT_BUDGET)
 
     def reading(self, row: Row) -> Reading:
-        """What a response tells of errors. It is small, and kept by nobody: from a budget of its own."""
+        """The errors of a response, with a budget of their own: they are few, and not kept."""
         return read_row(row, budget=Budget(self.budget.size))
 
 
 def shown(folder: Path, asked: Shown, form: Form) -> Iterator[str] | Tree:
-    """Lines; of JSON the tree to be written.
+    """Lines, or for JSON the tree.
 
-    Errors: LookupError, with a sentence, where the capture has no such thing, or several; those of `rows`.
+    Errors: LookupError, with a sentence, if the capture has none or several; those of `rows`.
     """
     wanted = Wanted(
         sessions=(asked.session,) if asked.session else (),
@@ -95,7 +95,7 @@ def shown(folder: Path, asked: Shown, form: Form) -> Iterator[str] | Tree:
 
 
 def _of_one_session(found: Iterable[dict[str, Any]], asked: Shown, folder: Path, what: str) -> Iterator[dict[str, Any]]:
-    """The rows, which may be many and large: none is kept. Errors: as of `_check_one`, behind the last row."""
+    """Passes on rows, which may be many and large, without keeping them. Errors of `_check_one` come at the end."""
     sessions: dict[str, None] = {}
     for row in found:
         sessions[row[c.SESSION]] = None
@@ -107,7 +107,7 @@ def _of_one_session(found: Iterable[dict[str, Any]], asked: Shown, folder: Path,
 
 
 def _check_one(sessions: Sequence[str], asked: Shown, folder: Path, what: str) -> None:
-    """Raises LookupError where there is none, or several."""
+    """Raises LookupError unless there is exactly one session."""
     if not sessions:
         raise LookupError(f"no {what} {printable(asked)} in {printable(folder)}")
     if len(sessions) > 1:
@@ -116,7 +116,7 @@ def _check_one(sessions: Sequence[str], asked: Shown, folder: Path, what: str) -
 
 
 def _first(found: Iterable[Found]) -> Found:
-    """The first, once all have passed by."""
+    """The first item, after all others have been consumed."""
     every = iter(found)
     first = next(every)
     deque(every, maxlen=0)
@@ -124,7 +124,7 @@ def _first(found: Iterable[Found]) -> Found:
 
 
 def _frame(row: Row, form: Form, request: Row | None) -> Iterator[str]:
-    """`request`: the row that it answers, where its own bytes don't tell all."""
+    """The lines of a frame. `request`: the row of its request, if decoding needs it."""
     if form.kind == "hex":
         if form.named:
             yield printable(frame_id(row))
@@ -138,7 +138,7 @@ def _frame_tree(row: Row, form: Form, request: Row | None) -> Tree:
 
 
 def _exchange(pair: Pair, form: Form) -> Iterator[str]:
-    """What both of its frames share, then each."""
+    """The lines of an exchange: the head, then both frames."""
     if form.kind == "text":
         yield printable(_exchange_head(pair))
     for row in filter(None, (pair.request, pair.response)):
@@ -157,7 +157,7 @@ def _exchange_head(pair: Pair) -> str:
     told = [outcome if latency is None else f"{outcome} after {milliseconds(latency / 1e6)} ms"]
     if pair.outcome is Outcome.UNANSWERED:
         told = [f"{outcome}: no response to it is in the capture"]
-    told += [told_errors(pair.reading) if pair.reading else "", told_wait(pair)]
+    told += [errors_text(pair.reading) if pair.reading else "", wait_text(pair)]
     return f"{exchange_id(pair.head)}  {api_name(pair.head)} exchange: {', '.join(filter(None, told))}"
 
 
@@ -173,7 +173,7 @@ def as_text(row: Row, found: Body, form: Form) -> Iterator[str]:
 
 
 def as_tree(row: Row, found: Body, form: Form) -> Tree:
-    """The head, `body`, `why` if there is something to say about it, and of a response its errors."""
+    """The head, `body`, `why` it is not whole (if so), and the errors of a response."""
     head = {name: value for name, value in row.items() if name not in (c.FRAME, c.AT) and value is not None}
     errors = errors_json(form.reading(row)) if row[c.KIND] == c.RESPONSE else {}
     told: Tree = {"id": frame_id(row), "at": moment(row[c.AT_NS]), **head, "body": found.values}
@@ -187,8 +187,8 @@ def hex_dump(frame: bytes, masked: Sequence[Mapping[str, int]], most: int) -> It
     for start in range(0, len(cut), _WIDTH):
         line = range(start, min(start + _WIDTH, len(cut)))
         covered = [any(at in span for span in hidden) for at in line]
-        codes = ["**" if gone else f"{cut[at]:02x}" for at, gone in zip(line, covered, strict=True)]
-        text = ["*" if gone else _letter(cut[at]) for at, gone in zip(line, covered, strict=True)]
+        codes = ["**" if is_masked else f"{cut[at]:02x}" for at, is_masked in zip(line, covered, strict=True)]
+        text = ["*" if is_masked else _letter(cut[at]) for at, is_masked in zip(line, covered, strict=True)]
         yield f"{start:08x}  {' '.join(codes):<{3 * _WIDTH - 1}}  {''.join(text)}"
     if len(frame) > most:
         yield f"... {in_bytes(len(frame) - most)} more"
@@ -207,7 +207,7 @@ def _head(row: Row, form: Form) -> Iterator[str]:
     facts = {"correlation id": row[c.CORRELATION_ID], "client id": row[c.CLIENT_ID], "principal": row[c.PRINCIPAL]}
     told = [f"{name} {printable(value)}" for name, value in facts.items() if value is not None]
     yield INDENT + ", ".join([*told, in_bytes(row[c.SIZE])])
-    errors = told_errors(form.reading(row)) if row[c.KIND] == c.RESPONSE else ""
+    errors = errors_text(form.reading(row)) if row[c.KIND] == c.RESPONSE else ""
     if errors:
         yield f"{INDENT}errors: {errors.removeprefix('errors ')}"
     if row[c.NOTE]:

@@ -1,4 +1,4 @@
-"""What a capture holds, counted without reading a single body; and what it lacks, which comes first."""
+"""Counts the contents of a capture without reading bodies; and its losses, which are shown first."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from recorder.terminal import Column, count, fitted, size
 _COLUMNS = [c.SESSION, c.CONNECTION, c.KIND, c.MADE_BY, c.API_KEY, c.API, c.AT_NS, c.SIZE, c.STORED, c.NOTE, c.MASKED]
 _COLUMNS += [c.OMITTED]
 _EVENTS = [c.SESSION, c.CONNECTION, c.AT_NS, c.KIND, c.CAUSE, c.FRAMES, c.BYTES, c.DETAIL]
-# A session by its time, or the time itself: not folded while there is another column to leave out.
+# Letters of a session's name or of a time, which are not folded while there is another column to leave out.
 LONGEST_NAME = 19
-# Gaps that are told one by one; JSON has all of them.
+# Gaps that are listed; JSON has all of them.
 MOST_GAPS = 20
-# What a line of a table takes with its cells; a gap or a group of frames as a Python value; all about a connection.
+# Memory of a table's line with its cells; of a gap, or a group of frames, as a Python value; of a connection.
 LINE_SIZE, ROW_SIZE, CONNECTION_SIZE = 4000, 1000, 500
 # Events that become Python values at a time.
 _AT_ONCE = 1024
@@ -38,7 +38,7 @@ _AT_ONCE = 1024
 
 @dataclass(slots=True)
 class Session:
-    """One proxy run: when its first and last frame arrived (ns since 1970), and how much."""
+    """One proxy run: the times of its first and last frame (ns since 1970), and its totals."""
 
     first_ns: int
     last_ns: int
@@ -57,7 +57,7 @@ class Summary:
     masked: Counter[str] = field(default_factory=Counter)
     gaps: list[dict[str, Any]] = field(default_factory=list)
     losses: Losses = field(default_factory=Losses)
-    # what counts and gaps are taken from
+    # bytes of memory for counts and gaps
     most: int = DEFAULT_BUDGET
 
     def add(self, frames: Any) -> None:
@@ -92,7 +92,7 @@ class Summary:
         return rows
 
     def _check(self, rows: int) -> None:
-        """Raises OverBudget where so many rows beside what is kept take too much."""
+        """Raises OverBudget if `rows` further rows would exceed the memory limit."""
         lines = len(self.sessions) + len(self.apis) + len(self.notes) + self.losses.lines
         size = lines * LINE_SIZE + (rows + len(self.gaps)) * ROW_SIZE + self.losses.connections * CONNECTION_SIZE
         if size > self.most:
@@ -110,8 +110,8 @@ class Summary:
 def summarize(folder: Path, notes: Iterable[str] = (), *, most: int = DEFAULT_BUDGET) -> Summary:
     """Count everything in the capture.
 
-    `notes`: what is known to be missing from its files; `most`: bytes of memory that a file may take, and that what is
-    counted may. Errors: OverBudget, DamagedFileError, UnknownFormatError.
+    `notes`: sentences on frames that are not in its files; `most`: bytes of memory for a file, and for the counts.
+    Errors: OverBudget, DamagedFileError, UnknownFormatError.
     """
     found = Summary(most=most)
     found.losses.notes += notes
@@ -143,7 +143,7 @@ def as_json(found: Summary) -> dict[str, Any]:
 
 
 def as_tables(found: Summary, width: int) -> Iterable[RenderableType]:
-    """The summary as tables that fit, the emptiest left out; what is missing first."""
+    """The summary as tables that fit into `width`; losses first, empty tables left out."""
     yield missing_table(found.losses.missing, width)
     yield _sessions(found, width)
     yield _apis(found, width)
@@ -184,7 +184,7 @@ def _sessions(found: Summary, width: int) -> Table:
 
 
 def _short(sessions: Iterable[str]) -> dict[str, str]:
-    """Each session by the time in its name, which `--session` takes too, where no two began in the same second."""
+    """A short name for each session: the time in its name (which `--session` takes too), unless two share it."""
     starts = {name: name.partition("-")[0] for name in sessions}
     often = Counter(starts.values())
     return {name: start if often[start] == 1 else name for name, start in starts.items()}
@@ -212,7 +212,7 @@ def _apis(found: Summary, width: int) -> Table:
 
 
 def _filled(title: str, names: list[str], numbers: list[str], rows: Iterable[tuple[Any, ...]], width: int) -> Table:
-    """The first name and the first number stand in any width; of the others the last go first."""
+    """A table. The first name and the first number are always shown; of the others the last are left out first."""
     columns = [Column(name, rank=at and len(numbers) + at, least=LONGEST_NAME) for at, name in enumerate(names)]
     columns += [Column(name, is_number=True, rank=at) for at, name in enumerate(numbers)]
     told = [[count(cell) if isinstance(cell, int) else str(cell) for cell in row] for row in rows]

@@ -1,4 +1,4 @@
-"""Which frames somebody wants to see: the filters of a command as one value, and as an expression for Parquet."""
+"""The filters of a command as one value, and as an expression for Parquet."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ HOUR_NS = 3600 * 10**9
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Filters; an empty one lets everything pass, those that are given must all hold. Times in ns since 1970."""
+    """Filters. An empty filter passes everything; all given ones must hold. Times in ns since 1970."""
 
-    sessions: tuple[str, ...] = ()  # or how their names begin
+    sessions: tuple[str, ...] = ()  # or prefixes of names
     connections: tuple[int, ...] = ()
     sequences: tuple[int, ...] = ()
     apis: tuple[Api, ...] = ()
@@ -30,7 +30,7 @@ class Wanted:
     until_ns: int | None = None
 
     def expression(self) -> Any:
-        """The same as a pyarrow expression over the columns of frames; None if everything passes."""
+        """The filters as a pyarrow expression over the columns of frames; None if everything passes."""
         parts = [_one_of(c.CONNECTION, self.connections), _one_of(c.SEQUENCE, self.sequences)]
         parts += [_one_of(c.EXCHANGE, self.exchanges)]
         parts += [_any([_api(*api) for api in self.apis]), _one_of(c.KIND, self.kinds)]
@@ -44,7 +44,7 @@ class Wanted:
         return reduce(and_, given) if given else None
 
     def in_hour(self, start_ns: int) -> bool:
-        """Whether the hour that begins at `start_ns` can hold wanted frames."""
+        """True if the hour that begins at `start_ns` can hold wanted frames."""
         late = self.until_ns is not None and start_ns > self.until_ns
         early = self.since_ns is not None and start_ns + HOUR_NS <= self.since_ns
         return not late and not early

@@ -117,7 +117,7 @@ def test_without_the_request_messages_of_0_7_have_their_place_in_the_stretch(
     asked = as_read(make_request(0, 1, 0, METADATA, 12), **old, frame=fetch)
     told = as_read(make_response(0, 1, 1, METADATA, 12), **old, frame=b"\0\0" + kafka07.messages.message(b"v"))
     for request, name, place in ((asked, "offset", 12), (asked | lost, "at", 0), (None, "at", 0)):
-        values = body(told, asked=request).values
+        values = body(told, request_row=request).values
         assert values is not None
         assert values["messages"][0][name] == place
 

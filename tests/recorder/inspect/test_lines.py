@@ -15,13 +15,13 @@ from recorder.inspect.exchanges import Pair
 from recorder.inspect.lines import (
     UNREAD,
     errors_json,
+    errors_text,
     exchange_cells,
     exchange_json,
     frame_cells,
     frame_json,
     moment,
-    told_errors,
-    told_wait,
+    wait_text,
 )
 
 Make = Callable[..., dict[str, Any]]
@@ -63,7 +63,7 @@ def test_a_request_has_no_errors_to_tell(make_request: Make) -> None:
 
 @pytest.mark.parametrize("why", Unread)
 def test_every_reason_why_errors_are_unknown_has_its_words(why: Unread) -> None:
-    assert told_errors(Reading([], why)) == UNREAD[why]
+    assert errors_text(Reading([], why)) == UNREAD[why]
     assert errors_json(Reading([], why)) == {"errors": None, "unread": why.value}
 
 
@@ -83,7 +83,7 @@ def test_a_long_poll_says_what_its_answer_shows_unless_data_was_there(
 ) -> None:
     request, response = make_request(0, 1, 0, 1, 12), make_response(1, 1, 1, 1, 12)
     pair = Pair(request, response, Reading([], None, wait), allowed_ms)
-    assert told_wait(pair) == text
+    assert wait_text(pair) == text
     assert exchange_cells(pair).rest == ", ".join(filter(None, ["app", text]))
     told = exchange_json(pair)
     assert (told.get("wait"), told.get("allowed_ms")) == (wait, allowed_ms)

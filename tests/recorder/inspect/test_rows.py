@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from proxy.wire.errors import OverBudget
-from recorder.inspect.rows import all_bodies, of_answers, of_exchanges, rows
+from recorder.inspect.rows import all_bodies, of_exchanges, of_responses, rows
 from recorder.inspect.wanted import Wanted
 
 Make = Callable[..., dict[str, Any]]
@@ -35,7 +35,7 @@ def test_sessions_hours_and_files_are_merged_by_time(
 def test_bodies_are_read_only_if_asked_for(folder: Path) -> None:
     assert next(rows(folder, Wanted()))["frame"] is None
     assert next(rows(folder, Wanted(), bodies=all_bodies))["frame"]
-    kinds = {row["kind"] for row in rows(folder, Wanted(), bodies=of_answers) if row["frame"] is not None}
+    kinds = {row["kind"] for row in rows(folder, Wanted(), bodies=of_responses) if row["frame"] is not None}
     assert kinds == {"response"}
     asked = {row["api"] for row in rows(folder, Wanted(kinds=("request",)), bodies=of_exchanges) if row["frame"]}
     assert asked == {"Fetch"}
