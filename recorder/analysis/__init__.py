@@ -5,8 +5,10 @@
     exchanges   a request and its response, joined               exchanges.py
     latency     requests, bytes and percentiles by api           latency.py
     errors      error codes by api                               errors.py
-    report      all that `analyze` asks, in one go               report.py
+    coverage    of how many responses the errors are known       coverage.py
+    losses      gaps, left-out frames, sessions that died        losses.py
+    report      all tables of `analyze`, from one scan           report.py
 
-Nothing here opens a session except job.py. Columns are named in columns.py; what a function needs of its input is in
-its docstring. Importing this package costs nothing and needs neither Java nor pyspark.
+Only job.py opens a session. columns.py names the columns that only these tables have; each function's docstring names
+the columns that it needs. Importing this package costs nothing and needs neither Java nor pyspark.
 """

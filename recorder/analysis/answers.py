@@ -1,9 +1,8 @@
-"""What the brokers answered: the errors in the responses' bodies, and whether what they answered may have waited.
+"""The errors in the responses' bodies, and whether a response may have waited.
 
-Spark chooses the rows by their heads, in the Parquet reader where it can; only the bodies of those rows travel to
-Python, in batches bounded in bytes (settings in job.py), and only codes and words travel back. A body larger than
-`largest` is left alone: the capture gives such a frame a row group of its own, so the filter keeps the reader from
-loading it.
+Spark selects rows by their heads, in the Parquet reader where it can. Only the bodies of these rows go to Python, in
+batches bounded in bytes (settings in job.py), and only codes and words come back. Bodies larger than `largest` are not
+read: the capture gives such a frame a row group of its own, so the filter keeps the reader from loading it.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from recorder.capture import frames as c
 from recorder.capture.frames import CUT
 from recorder.capture.reading import Reading, read, unread_wait
 
-# The capture's row groups are bounded by the same number of bytes, and with them what a Parquet reader holds.
+# The capture's row groups, and with them a Parquet reader's memory, are bounded by the same number of bytes.
 LARGEST_BODY = 64 << 20
 # body, dialect, api key, api version, where its first masked span starts, whether it never came whole
 BodyRow = tuple[Any, str, int, int | None, int | None, bool]
@@ -34,13 +33,13 @@ _DECODED = "session string, connection bigint, exchange bigint, error_codes arra
 
 
 def answers(frames: DataFrame, *, largest: int = LARGEST_BODY) -> DataFrame:
-    """What each response tells whose body was read: one row an exchange (KEYS, ERROR_CODES, UNREAD, WAIT).
+    """One row for each response whose body was read (KEYS, ERROR_CODES, UNREAD, WAIT).
 
-    ERROR_CODES holds every code other than 0, as often as it stands in the response; where the body could not be read
-    it is null, and UNREAD says why. WAIT is null but for long polls (`proxy.wire.long_polls`). Responses that were not
-    even looked at (opaque, left out, larger than `largest` bytes) have no row. Needs the columns of the capture.
+    ERROR_CODES holds every code other than 0, as often as it occurs in the response; if the body could not be read, it
+    is null and UNREAD says why. WAIT is null but for long polls (`proxy.wire.long_polls`). Responses that were not
+    selected (opaque, left out, larger than `largest` bytes) have no row. Needs the columns of the capture.
     """
-    # a span that says nothing may be any
+    # a span without a start may begin anywhere
     start = F.coalesce(F.get(F.col(c.MASKED), F.lit(0))["start"].cast("int"), F.lit(0))
     masked_from = F.when(F.size(c.MASKED) > 0, start).alias(_MASKED_FROM)
     is_cut = F.coalesce(F.col(c.NOTE).startswith(CUT), F.lit(False)).alias(_IS_CUT)
@@ -63,7 +62,7 @@ def _has_errors(dialect: Dialect) -> Column:
 
 
 def _decode(batches: Iterable[Any]) -> Iterator[Any]:
-    """Runs in Spark's Python workers: record batches of bodies in, record batches of what they tell out."""
+    """Runs in Spark's Python workers: takes record batches of bodies, returns record batches of readings."""
     import pyarrow as pa
 
     for batch in batches:
@@ -84,7 +83,7 @@ def _read(row: BodyRow) -> Reading:
     buffer = body.as_buffer()
     if buffer is None:
         return Reading([], Unread.OMITTED, unread_wait(dialect, api_key))
-    # Arrow calls its bytes signed; a length is not
+    # Arrow's buffers are of signed bytes
     frame = memoryview(buffer).cast("B")
     return read(
         frame, dialect=dialect, api_key=api_key, api_version=api_version, masked_from=masked_from, is_cut=is_cut

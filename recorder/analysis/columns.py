@@ -8,7 +8,7 @@ from __future__ import annotations
 from proxy.wire.long_polls import Wait
 from recorder.capture.frames import CONNECTION, EXCHANGE, SESSION
 
-# What joins a request to its response.
+# The columns that join a request to its response.
 KEYS = [SESSION, CONNECTION, EXCHANGE]
 
 # Of `exchanges`.
@@ -16,10 +16,10 @@ OUTCOME = "outcome"
 ANSWERED_AT = "answered_at"
 RESPONSE_SIZE = "response_size"
 ERROR_CODES = "error_codes"
-# why a response's errors are unknown (`Unread`); whether a long poll's latency is a wait (`Wait`)
+# the reason why a response's errors are unknown (`Unread`); the kind of a long poll's wait (`Wait`)
 UNREAD = "unread"
 WAIT = "wait"
-# its values in `latency_by_api`: the latencies of such a row are waits; or nobody can tell which of them are
+# values of WAIT in `latency_by_api`: all latencies of the row are waits; or it is unknown which of them are
 WAITING, INCLUDES_WAIT = "wait", Wait.INCLUDES_WAIT.value
 
 # Of the tables by api.
@@ -40,6 +40,6 @@ COUNT = "count"
 EXCHANGES = "exchanges"
 READ = "read"
 
-# Of the tables of what is missing.
+# Of the tables of losses.
 GAPS = "gaps"
 CONNECTIONS = "connections"

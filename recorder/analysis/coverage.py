@@ -1,4 +1,4 @@
-"""Of how many responses the errors are known: what the other tables can't say anything about."""
+"""Counts the responses whose errors are known, and those that the other tables leave open."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from recorder.analysis.groups import by_api
 
 
 def coverage_by_api(exchanges: DataFrame) -> DataFrame:
-    """Per api: RESPONSES, how many of them were READ, and a column for each reason why others were not (`Unread`).
+    """Per api: RESPONSES, how many of them were READ, and a column for each reason for unread ones (`Unread`).
 
     Needs API, API_KEY, ANSWERED_AT and UNREAD.
     """

@@ -1,4 +1,4 @@
-"""Which errors the brokers answered with, by api."""
+"""The errors in the brokers' responses, by api."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from recorder.capture import frames as c
 
 
 def errors_by_api(exchanges: DataFrame, *, window: str | None = None) -> DataFrame:
-    """Per api and error code (and `window`): ERROR its name, RETRIABLE, COUNT how often it stands in a response,
-    EXCHANGES in how many of them.
+    """Per api and error code (and `window`): ERROR its name, RETRIABLE, COUNT its occurrences in responses,
+    EXCHANGES the number of these responses.
 
-    A response may hold a code many times, once a partition. Codes newer than Kafka's table are named `ERROR_<code>`.
-    Needs API, API_KEY, AT and ERROR_CODES.
+    A response may hold a code several times, for example once for each partition. Codes newer than Kafka's table are
+    named `ERROR_<code>`. Needs API, API_KEY, AT and ERROR_CODES.
     """
     groups = by_api(window)
     each = exchanges.select(*groups, t.ERROR_CODES, F.explode(F.array_distinct(t.ERROR_CODES)).alias(t.ERROR_CODE))

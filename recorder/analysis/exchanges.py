@@ -1,8 +1,8 @@
 """Requests and responses, joined: one row an exchange.
 
 The join is outer on both sides, because either may be missing: a request without a response is unanswered (or one-way,
-if none was to come), a response without its request lost it in a gap. What both sides tell, the request's side tells
-first. Heads only: the bodies were reduced to what they tell before they got here (answers.py).
+if no response was expected), a response without its request lost it in a gap. Facts of both rows are taken from the
+request first. Only heads are joined: answers.py has reduced the bodies to error codes before.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _SHARED = [
 def exchanges(frames: DataFrame, *, decode: bool = True, largest: int = LARGEST_BODY) -> DataFrame:
     """One row an exchange: KEYS, the facts of its request, AT, ANSWERED_AT, sizes in bytes, times in ns, OUTCOME.
 
-    WAIT tells of answered long polls whether their latency is a wait (`Wait`), null of everything else. With `decode`,
-    ERROR_CODES and UNREAD too (answers.py; `largest` in bytes): of each response one of them is null. AT is when the
+    WAIT is the kind of an answered long poll's wait (`Wait`), null for all other exchanges. With `decode`,
+    ERROR_CODES and UNREAD too (answers.py; `largest` in bytes): one of them is null for each response. AT is when the
     last byte of the request arrived, or of the response where the request was lost. Needs the columns of the capture.
     """
     framed = frames.filter(F.col(c.EXCHANGE).isNotNull())
@@ -47,7 +47,7 @@ def exchanges(frames: DataFrame, *, decode: bool = True, largest: int = LARGEST_
         *t.KEYS,
         *(F.coalesce(F.col(f"request_{name}"), F.col(f"response_{name}")).alias(name) for name in _SHARED),
         F.col(f"response_{c.AT}").alias(t.ANSWERED_AT),
-        F.coalesce(c.REQUEST_SIZE, f"told_{c.REQUEST_SIZE}").alias(c.REQUEST_SIZE),
+        F.coalesce(c.REQUEST_SIZE, f"response_{c.REQUEST_SIZE}").alias(c.REQUEST_SIZE),
         t.RESPONSE_SIZE,
         c.LATENCY_NS,
         c.QUEUED_NS,
@@ -69,7 +69,7 @@ def _responses(framed: DataFrame) -> DataFrame:
         *t.KEYS,
         *_named("response"),
         F.col(c.SIZE).alias(t.RESPONSE_SIZE),
-        F.col(c.REQUEST_SIZE).alias(f"told_{c.REQUEST_SIZE}"),
+        F.col(c.REQUEST_SIZE).alias(f"response_{c.REQUEST_SIZE}"),
         c.STORED,
         c.DIALECT,
         c.MADE_BY,
@@ -80,16 +80,16 @@ def _responses(framed: DataFrame) -> DataFrame:
 
 
 def _read(framed: DataFrame, largest: int) -> DataFrame:
-    """Responses with what their bodies tell, or why they tell nothing."""
-    told = answers(framed, largest=largest)
+    """Responses with the errors and waits in their bodies, or the reason why these are unknown."""
+    readings = answers(framed, largest=largest)
     names = [t.ERROR_CODES, t.UNREAD, t.WAIT]
     joined = _responses(framed).join(
-        told.select(*t.KEYS, *(F.col(name).alias(f"told_{name}") for name in names)), t.KEYS, "left"
+        readings.select(*t.KEYS, *(F.col(name).alias(f"read_{name}") for name in names)), t.KEYS, "left"
     )
-    codes = F.col(f"told_{t.ERROR_CODES}")
-    unread = F.when(codes.isNull(), F.coalesce(F.col(f"told_{t.UNREAD}"), _not_looked_at(largest)))
+    codes = F.col(f"read_{t.ERROR_CODES}")
+    unread = F.when(codes.isNull(), F.coalesce(F.col(f"read_{t.UNREAD}"), _not_looked_at(largest)))
     return joined.withColumns(
-        {t.ERROR_CODES: codes, t.UNREAD: unread, t.WAIT: F.coalesce(F.col(f"told_{t.WAIT}"), _unread_wait())}
+        {t.ERROR_CODES: codes, t.UNREAD: unread, t.WAIT: F.coalesce(F.col(f"read_{t.WAIT}"), _unread_wait())}
     )
 
 

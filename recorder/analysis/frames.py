@@ -1,8 +1,8 @@
-"""The capture's `frames` as a DataFrame: a column scan, in which nothing is read that nobody asks for.
+"""The capture's `frames` and `events` as DataFrames: scans that read only the columns that a plan uses.
 
-Bodies are the last thing to touch: a plan that never names `frame` never loads one. The folder's `date=` and `hour=`
-become columns and prune whole files when filtered on. The schema is given, not inferred: no footer is read twice, and
-a column that an older file lacks is null.
+A plan without the column `frame` loads no bodies. The folders' `date=` and `hour=` become columns, and filters on them
+prune whole files. The schema is given, not inferred: no footer is read twice, and a column that an older file lacks is
+null.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ Files = Mapping[str, Sequence[str]]
 def frames(session: SparkSession, folder: str, files: Files | None = None) -> DataFrame:
     """All frames of the capture in `folder` (a path, or a URL that Spark can read).
 
-    `files`: read these of it and nothing else; Spark by itself follows links. Raises Spark's AnalysisException if there
-    is no capture.
+    `files`: read only these files; Spark by itself follows links. Raises Spark's AnalysisException if there is no
+    capture.
     """
     return _table(session, SCHEMA, folder, FRAMES_FOLDER, files)
 
@@ -58,5 +58,5 @@ def _table(session: SparkSession, schema: str, folder: str, name: str, files: Fi
     reader = session.read.schema(schema)
     if files is None:
         return reader.parquet(place)
-    # names are names, whatever stands in them
+    # without this option Spark reads names as patterns
     return reader.option("basePath", place).option("__globPaths__", "false").parquet(*files[name])

@@ -1,4 +1,4 @@
-"""What Spark needs of the machine, asked before it fails in its own words."""
+"""Checks that this machine can run Spark, before Spark fails with a message of its own."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 
 from recorder.terminal import pip_install
 
-# Spark 4 runs on nothing older
+# the oldest version that Spark 4 runs on
 OLDEST_JAVA = 17
 
 
 def missing() -> str | None:
-    """One line that says what Spark needs and this machine lacks; None if all is there."""
+    """One line on a requirement of Spark that this machine lacks; None if it lacks none."""
     if find_spec("pyspark") is None:
         return f"pyspark is not installed: {pip_install('analysis')}"
     java, home = _java(), os.environ.get("JAVA_HOME")
@@ -41,7 +41,7 @@ def _java() -> str | None:
 
 
 def _version(java: str) -> int | None:
-    """Its major version; None if it doesn't say, which Spark may judge."""
+    """Java's major version; None if unknown, and then Spark decides."""
     try:
         said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
     except (OSError, subprocess.TimeoutExpired):

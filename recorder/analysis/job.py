@@ -1,9 +1,9 @@
-"""The one place that opens a Spark session, and the settings that keep it small and quiet.
+"""The one place that opens a Spark session, with the settings that keep it small and quiet.
 
-Memory: a task holds a row group while it reads (64 MiB of bodies at most, which the capture sees to), a batch of rows
-as vectors, and a batch on its way to Python. So batches are bounded in rows where Spark counts rows and in bytes where
-it counts bytes, and thousands of frames of 1 MB go through an executor of 2 GB. Network: a master on this machine is
-spoken to over loopback alone, and no web page is opened. Quiet: whatever the JVM says goes to a file.
+Memory: a task holds a row group while it reads (the capture bounds its bodies to 64 MiB), a batch of rows as vectors,
+and a batch on its way to Python. Batches are bounded in rows where Spark counts rows and in bytes where it counts
+bytes, so thousands of frames of 1 MB go through an executor of 2 GB. Network: a local master uses loopback alone, and
+there is no web page. Quiet: the JVM's output goes to a file.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
-    # a capture's files are named to Spark, each of them: listing many is not worth a task each
+    # Spark gets each file of a capture by name: many files are not worth a listing task each
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "16",
     # rows of a vectorized Parquet batch; a batch ends with its row group too
     "spark.sql.parquet.columnarReaderBatchSize": "128",
-    # vectors that grew for large bodies are given back before the next batch, and grow by a fifth instead of doubling
+    # vectors that grew for large bodies are freed before the next batch, and grow by a fifth instead of doubling
     "spark.sql.inMemoryColumnarStorage.hugeVectorThreshold": "16m",
     "spark.sql.inMemoryColumnarStorage.hugeVectorReserveRatio": "1.2",
     # a batch on its way to Python: whichever bound is met first
@@ -42,18 +42,18 @@ SETTINGS = {
     # a task's share of a file; its row groups are read one after the other
     "spark.sql.files.maxPartitionBytes": "128m",
 }
-# Shuffles are of heads only: few partitions, or their bookkeeping is most of the work on a laptop.
+# Only heads are shuffled: with more partitions, bookkeeping would be most of the work on a laptop.
 _LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.sql.shuffle.partitions": "8",
 }
-# Seconds that a JVM gets for its own cleaning up.
+# Seconds that a JVM gets for its clean-up.
 _JVM_ENDS_WITHIN = 20
 # A small capture is read before the JVM's second compiler and its parallel collector have paid for themselves: without
 # them the answer takes half the processor time.
 _QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-# pyspark's loggers that write an exception to the terminal, as JSON with its stack, before anybody has caught it.
+# pyspark's loggers that write an exception to the terminal, as JSON with its stack, before the caller can catch it.
 _TALKATIVE = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _LOG4J = """\
@@ -68,12 +68,12 @@ appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
 
 
 def is_local(master: str) -> bool:
-    """Whether driver and executors of this master are all on this machine."""
+    """True if driver and executors of this master are all on this machine."""
     return master.startswith("local")
 
 
 def settings(master: str, extra: Mapping[str, str]) -> dict[str, str]:
-    """Everything the session is opened with; `extra` wins."""
+    """All settings of the session; `extra` wins."""
     return {**SETTINGS, **(_LOCAL if is_local(master) else {}), **extra, "spark.master": master}
 
 
@@ -83,8 +83,8 @@ def session(
 ) -> Iterator[SparkSession]:
     """A session on `master` with this project's code on its executors; gone, with its JVM, behind the block.
 
-    `extra` are Spark settings by name; `log` is where the JVM's words go (default: a temporary file, gone too); `quick`
-    makes for a fast start and a slow run, where this machine does all the work.
+    `extra`: Spark settings by name. `log`: the file for the JVM's output (default: a temporary one, removed too).
+    `quick`: a faster start and a slower run, if all the work is done on this machine.
     Raises what pyspark raises if the JVM can't start or the master can't be reached.
     """
     with tempfile.TemporaryDirectory(prefix="kafka-wiretap-") as scratch:
@@ -102,7 +102,7 @@ def session(
 
 
 def _prepare(master: str) -> None:
-    """Executors run this interpreter, everything local listens on loopback, and errors are told once: by who asked."""
+    """Executors run this interpreter, local listeners use loopback, and only the caller reports errors."""
     for name in _TALKATIVE:
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -111,7 +111,7 @@ def _prepare(master: str) -> None:
 
 
 def _placed(chosen: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """The settings, with everything that a local Spark leaves lying about in `folder`, and its log's layout."""
+    """The settings, with `folder` for the files of a local Spark, and the layout of its log."""
     local = {"spark.local.dir": str(folder)} if is_local(chosen["spark.master"]) else {}
     quiet = f"-Dlog4j2.configurationFile=file:{folder / 'log4j2.properties'} -Djava.io.tmpdir={folder}"
     return {**local, **chosen, _JAVA_OPTIONS: f"{quiet} {chosen.get(_JAVA_OPTIONS, '')}".strip()}
@@ -125,8 +125,8 @@ def _open(chosen: Mapping[str, str], options: str) -> SparkSession:
 
 
 def _end_jvm() -> None:
-    """Let the JVM end, as it does with its standard input, and forget it. It is not asked: who was interrupted while
-    it talked to the JVM can't rely on getting the right answer any more."""
+    """Ends the JVM by closing its standard input, and forgets it. No call into the JVM is made: after an interrupted
+    call the next one may get the wrong answer."""
     gateway: Any = SparkContext._gateway
     if gateway is not None:
         gateway.proc.stdin.close()
@@ -141,7 +141,7 @@ def _end_jvm() -> None:
 
 @contextmanager
 def _stderr_to(file: Path) -> Iterator[None]:
-    """What is started within writes its standard error to `file`, now and later: a JVM keeps what it was born with."""
+    """Processes started within write their standard error to `file`, for as long as they run."""
     sys.stderr.flush()
     kept = os.dup(2)
     target = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

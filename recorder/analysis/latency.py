@@ -1,8 +1,9 @@
-"""How many requests, how many bytes, how fast: by api.
+"""Requests, bytes and latency by api.
 
 Percentiles are values that occurred (nearest rank): Spark's approximate percentile is exact until a group outgrows its
-accuracy, and then off by one rank in ten thousand. Latency is null, and so not counted, for what was not answered or
-what the proxy answered itself. A long poll's latency is mostly its client's wish: it has rows of its own.
+accuracy, and then off by one rank in ten thousand. Latency is null, and so not counted, for unanswered exchanges and
+those that the proxy answered. A long poll's latency is mostly the wait that its client asked for: long polls have rows
+of their own.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def latency_by_api(exchanges: DataFrame, *, window: str | None = None) -> DataFr
     for everything else, a Fetch whose data was there too. ERRORS counts exchanges whose response holds at least one
     error code. Needs OUTCOME, API, API_KEY, AT, WAIT, the sizes, LATENCY_NS and ERROR_CODES.
     """
-    # what was lost is counted among what is missing, though a response may say how large its request was
+    # lost requests are counted among the losses, though a response may tell its request's size
     is_there = F.col(t.OUTCOME) != Outcome.REQUEST_LOST.value
     return exchanges.groupBy(*by_api(window), _wait().alias(t.WAIT)).agg(
         F.count_if(is_there).alias(t.REQUESTS),

@@ -1,7 +1,7 @@
-"""What a capture lacks: gaps, what the settings left out, sessions that died (`recorder.inspect.losses` without Spark).
+"""What a capture lacks: gaps, left-out frames, sessions that died (`recorder.inspect.losses` without Spark).
 
-Events say it, but for one thing: how many frames the settings left out is what a connection's closing event counts
-beyond the rows and the gaps. Where a gap has no size, nobody knows.
+No event counts the frames that the settings left out: their number is the closing event's count of frames, less the
+connection's rows and gaps. It is unknown for connections with a gap of unknown size.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from recorder.capture import frames as c
 from recorder.capture.frames import EVENT_CLOSED, EVENT_GAP, EVENT_SESSION, MOST_COUNTED
 from recorder.capture.outcome import DIED
 
-# what a gap's event tells as JSON
+# the JSON in a gap's event
 _COUNTED = ("requests", "responses", "frames", "request_bytes", "response_bytes")
 _LOST = f"map<string, struct<{', '.join(f'{name}: bigint' for name in _COUNTED)}>>"
 _DETAIL = f"struct<connections: bigint, lost: {_LOST}>"
@@ -41,9 +41,9 @@ def lost_by_api(events: DataFrame) -> DataFrame:
 
     Needs KIND, CAUSE, FRAMES, BYTES, DETAIL.
     """
-    each = _gaps(events).select(c.CAUSE, F.explode("lost").alias(c.API, "told"))
-    sizes = [F.sum(_counted(f"told.{name}")) for name in ("request_bytes", "response_bytes")]
-    frames = [_sum(_counted(f"told.{name}")) for name in ("requests", "responses", "frames")]
+    each = _gaps(events).select(c.CAUSE, F.explode("lost").alias(c.API, "of_api"))
+    sizes = [F.sum(_counted(f"of_api.{name}")) for name in ("request_bytes", "response_bytes")]
+    frames = [_sum(_counted(f"of_api.{name}")) for name in ("requests", "responses", "frames")]
     some = F.coalesce(*sizes).isNotNull()
     return each.groupBy(c.CAUSE, c.API).agg(
         (frames[0] + frames[1] + frames[2]).alias(c.FRAMES),
@@ -67,13 +67,13 @@ def left_out(frames: DataFrame, events: DataFrame) -> DataFrame:
         F.count("*").alias("rows"), F.count_if(cut > 0).alias("cut_frames"), _sum(cut).alias("cut_bytes")
     )
     lost = events.filter(F.col(c.KIND).isin(EVENT_CLOSED, EVENT_GAP) & F.col(c.CONNECTION).isNotNull())
-    told = lost.groupBy(*_CONNECTION).agg(
+    counted = lost.groupBy(*_CONNECTION).agg(
         _sum(F.when(F.col(c.KIND) == EVENT_CLOSED, _counted(c.FRAMES))).alias("came"),
         _sum(F.when(F.col(c.KIND) == EVENT_GAP, _counted(c.FRAMES))).alias("lost"),
         F.count_if((F.col(c.KIND) == EVENT_GAP) & F.col(c.FRAMES).isNull()).alias("unknown"),
     )
     beyond = F.when(F.col("unknown") == 0, F.col("came") - F.coalesce("rows", F.lit(0)) - F.col("lost"))
-    return rows.join(told, _CONNECTION, "full_outer").agg(
+    return rows.join(counted, _CONNECTION, "full_outer").agg(
         _sum(F.greatest(beyond, F.lit(0))).alias(c.FRAMES),
         *(_sum(name).alias(name) for name in ("cut_frames", "cut_bytes")),
     )
@@ -86,7 +86,7 @@ def _gaps(events: DataFrame) -> DataFrame:
 
 
 def _counted(name: str) -> Column:
-    """What counts something; numbers that nobody has counted are none."""
+    """A column of counts; impossible numbers become null."""
     return F.when(F.col(name).between(0, MOST_COUNTED), F.col(name))
 
 

@@ -1,4 +1,4 @@
-"""What `kafka-wiretap analyze` asks of a capture, in one go: exchanges are made once, and every table of them."""
+"""The tables of `kafka-wiretap analyze`: exchanges are computed once, and all tables from them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Rows = list[dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What is missing, and the tables by their names, as rows."""
+    """The losses, and the rows of each table by its name."""
 
     missing: Missing
     coverage_by_api: Rows
@@ -34,7 +34,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Where tables are written to: a folder (or URL) with one folder a table, as "parquet" or "csv"."""
+    """The destination of tables: a folder (or URL) with one folder a table, as "parquet" or "csv"."""
 
     folder: str
     format: str = "parquet"
@@ -49,12 +49,11 @@ def report(
     window: str | None = None,
     output: Output | None = None,
 ) -> Report:
-    """Ask everything of the capture in `folder`, or of these `files` of it; write the tables too if there is an
-    `output`.
+    """All tables of the capture in `folder`, or of these `files` of it; written to `output` too, if given.
 
     Raises Spark's AnalysisException for a folder without a capture, an output that exists, and a wrong `window`.
     """
-    captured, told = frames(spark, folder, files), events(spark, folder, files)
+    captured, event_rows = frames(spark, folder, files), events(spark, folder, files)
     every = exchanges(captured).persist(StorageLevel.MEMORY_AND_DISK)
     try:
         tables = {
@@ -62,17 +61,17 @@ def report(
             "latency_by_api": latency_by_api(every, window=window),
             "errors_by_api": errors_by_api(every, window=window),
         }
-        rows = {name: _kept(table, name, output) for name, table in tables.items()}
-        return Report(_missing(captured, told, output), **rows)
+        rows = {name: _collected(table, name, output) for name, table in tables.items()}
+        return Report(_missing(captured, event_rows, output), **rows)
     finally:
         every.unpersist()
 
 
-def _missing(captured: DataFrame, told: DataFrame, output: Output | None) -> Missing:
-    gaps = _kept(losses.gaps_by_cause(told), "gaps_by_cause", output)
-    lost = _kept(losses.lost_by_api(told), "lost_by_api", output)
-    (sums,) = losses.left_out(captured, told).collect()
-    died = sorted(row[c.SESSION] for row in losses.sessions_that_died(told).collect())
+def _missing(captured: DataFrame, event_rows: DataFrame, output: Output | None) -> Missing:
+    gaps = _collected(losses.gaps_by_cause(event_rows), "gaps_by_cause", output)
+    lost = _collected(losses.lost_by_api(event_rows), "lost_by_api", output)
+    (sums,) = losses.left_out(captured, event_rows).collect()
+    died = sorted(row[c.SESSION] for row in losses.sessions_that_died(event_rows).collect())
     return Missing(
         [Gaps(**row) for row in gaps],
         [LostOfApi(**row) for row in lost],
@@ -91,7 +90,7 @@ def _ordered(table: DataFrame) -> DataFrame:
     return table.sortWithinPartitions(*order)
 
 
-def _kept(table: DataFrame, name: str, output: Output | None) -> Rows:
+def _collected(table: DataFrame, name: str, output: Output | None) -> Rows:
     """The rows of a small table, written to a single file on the way."""
     if output is not None:
         table = _ordered(table.coalesce(1)).persist()

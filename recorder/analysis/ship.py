@@ -1,7 +1,7 @@
-"""The code that Spark's executors need, as one zip: the wire room and the recorder's rooms.
+"""Zips the code that Spark's executors need: the wire room and the recorder's rooms.
 
-Executors import it from the zip, so nothing in it may insist on finding its files on disk. What they need besides is
-Python with pyarrow.
+Executors import the code from the zip, so no module in it may require files on disk. Besides it they need Python with
+pyarrow.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile
 
-# package -> its folders that go along; "" is the package's own modules
+# package -> its folders in the zip
 SHIPPED = {"proxy": ("wire",), "recorder": ("analysis", "capture")}
 
 

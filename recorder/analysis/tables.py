@@ -1,4 +1,4 @@
-"""The answers as tables on a terminal."""
+"""The tables of the analysis on a terminal."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from recorder.capture import frames as c
 from recorder.terminal import Cell, Column, cell, count, fitted, milliseconds, size
 
 Rows = Sequence[Any]
-# what stands behind an API whose latencies are not the broker's work alone
+# the suffix of an API whose latencies are not the broker's work alone
 _WAITS = {t.WAITING: ", waiting", t.INCLUDES_WAIT: ", waits included"}
-# Where there is no room: bytes go first, then what is nearly always empty, then the percentiles but one.
+# If there is no room, bytes are left out first, then the column that is mostly empty, then all percentiles but one.
 _LATENCY = (
     Column("API"),
     Column("reqs", True),
@@ -51,7 +51,7 @@ def latency_table(rows: Rows, width: int) -> Table:
     def order(row: Any) -> tuple[Any, ...]:
         return _window(row), -of_api[_window(row), row[c.API]], row[c.API], row[t.WAIT] or ""
 
-    told = [
+    cells = [
         [
             *_start(row, clock),
             count(row[t.REQUESTS]),
@@ -63,40 +63,40 @@ def latency_table(rows: Rows, width: int) -> Table:
         ]
         for row in sorted(rows, key=order)
     ]
-    return _table("Requests and latency by API", rows, _LATENCY, told, width)
+    return _table("Requests and latency by API", rows, _LATENCY, cells, width)
 
 
 def errors_table(rows: Rows, width: int) -> Table:
     """Rows of `errors_by_api`, most frequent first (within their window)."""
     clock = _clock(rows)
-    told = [
+    cells = [
         [
             *(*_start(row, clock), row[t.ERROR], str(row[t.ERROR_CODE]), "yes" if row[t.RETRIABLE] else "no"),
             *(count(row[t.COUNT]), count(row[t.EXCHANGES])),
         ]
         for row in sorted(rows, key=lambda row: (_window(row), -row[t.COUNT], row[c.API], row[t.ERROR_CODE]))
     ]
-    return _table("Errors by API", rows, _ERRORS, told, width)
+    return _table("Errors by API", rows, _ERRORS, cells, width)
 
 
 def coverage(rows: Rows, width: int) -> Iterator[RenderableType]:
-    """Rows of `coverage_by_api`: which share of the responses could be read, and why the others could not."""
+    """Rows of `coverage_by_api`: the share of responses that could be read, and the reasons for the others."""
     responses, read = (sum(row[name] for row in rows) for name in (t.RESPONSES, t.READ))
     if responses == read:
         yield Text(f"Errors are known of all {count(responses, 'response')}.")
         return
     share = f"{100 * read / responses:.1f}".rstrip("0").rstrip(".")
     yield Text(f"Errors are known of {count(read)} of {count(responses, 'response')} ({share} %).", style="bold")
-    told = [
+    cells = [
         [row[c.API], count(row[t.RESPONSES]), count(row[t.READ]), _reasons(row)]
         for row in sorted(rows, key=lambda row: row[t.READ] - row[t.RESPONSES])
         if row[t.READ] < row[t.RESPONSES]
     ]
-    yield fitted("Responses that were not read", _UNREAD, told, width)
+    yield fitted("Responses that were not read", _UNREAD, cells, width)
 
 
 def no_errors(rows: Rows) -> Text:
-    """What is said in place of the table of errors where it would be empty. Rows of `coverage_by_api`."""
+    """The sentence in place of an empty table of errors. `rows`: of `coverage_by_api`."""
     read = sum(row[t.READ] for row in rows)
     return Text(f"None of the {count(read, 'response')} that could be read held an error.")
 
@@ -105,11 +105,11 @@ def _reasons(row: Any) -> str:
     return ", ".join(f"{why.value} {count(row[why.value])}" for why in Unread if row[why.value])
 
 
-def _table(title: str, rows: Rows, columns: Sequence[Column], told: list[list[Cell]], width: int) -> Table:
-    """A table whose title names the day if all windows are of the same, so that their column is narrow."""
+def _table(title: str, rows: Rows, columns: Sequence[Column], cells: list[list[Cell]], width: int) -> Table:
+    """A table. If all windows are of one day, the title names the day, and the column of windows is narrow."""
     days = _days(rows)
     day = f", {min(days)}" if len(days) == 1 else ""
-    return fitted(title + day, [*([Column("UTC", is_number=True)] if days else []), *columns], told, width)
+    return fitted(title + day, [*([Column("UTC", is_number=True)] if days else []), *columns], cells, width)
 
 
 def _days(rows: Rows) -> set[str]:
@@ -117,7 +117,7 @@ def _days(rows: Rows) -> set[str]:
 
 
 def _clock(rows: Rows) -> str:
-    """How the start of a window is written."""
+    """The format of a window's start."""
     return "%H:%M:%S" if len(_days(rows)) == 1 else "%m-%d %H:%M:%S"
 
 
