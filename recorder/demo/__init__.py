@@ -2,8 +2,8 @@
 
     cluster.py   a child: librdkafka's mock cluster of three brokers
     workload.py  a child: real clients, confluent-kafka and aiokafka, that produce and consume
-    children.py  starting processes so that none of them outlives the demo, however it ends
-    run.py       the order of things, and what the person at the terminal sees
+    children.py  starts processes so that none of them outlives the demo, however it ends
+    run.py       the order of the steps, and the output at the terminal
 
 The proxy is a child too, started by the very command that a user would type.
 """

@@ -1,10 +1,10 @@
-"""Processes that are gone when the demo is gone, however it ends.
+"""Starts processes that end with the demo, however it ends.
 
-Three nets, one below the other. Each child leads a process group of its own: Ctrl-C at the terminal reaches the demo
+Three safeguards. Each child leads a process group of its own: Ctrl-C at the terminal reaches the demo
 alone, which then ends its children in the reverse order of their start (SIGTERM to the group, SIGKILL for what stays).
-The demo is the subreaper of what they leave behind: a grandchild that outlives its parent, as the compactor does on
-purpose, becomes the demo's own child, is seen and waited for. And should the demo itself be killed, the kernel sends
-the children SIGTERM, and their standard input ends. The last two want Linux.
+The demo is the subreaper of its grandchildren: one that outlives its parent, as the compactor does on purpose, becomes
+the demo's own child and is waited for. If the demo itself is killed, the kernel sends the children SIGTERM, and their
+standard input ends. The last two safeguards need Linux.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from typing import IO
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
-# How often something is looked at that can't be waited for, in seconds.
+# Seconds between two looks at a state that can't be waited for.
 _GLANCE = 0.05
-# How long a process may take to end after SIGTERM, in seconds.
+# Seconds that a process may take to end after SIGTERM.
 _GRACE = 5.0
 
 
 class ChildFailed(Exception):
-    """A child ended early or never became ready; `log` holds what it said."""
+    """A child ended early or never became ready; `log` is its log file."""
 
     def __init__(self, name: str, why: str, log: Path) -> None:
         super().__init__(f"the {name} {why}")
@@ -110,7 +110,7 @@ class Children:
         return child
 
     def orphans_gone(self, *, within: float) -> bool:
-        """Whether all that ended children left running has ended too, after `within` seconds at most."""
+        """True if all processes that ended children left have ended too, after `within` seconds at most."""
         deadline = time.monotonic() + within
         while self._orphans():
             if time.monotonic() > deadline:
@@ -119,7 +119,7 @@ class Children:
         return True
 
     def end_all(self) -> None:
-        """End every child, the youngest first, and then what they left behind."""
+        """End every child, the youngest first, and then the processes that they left."""
         for child in reversed(self._started):
             child.end()
         for number in (signal.SIGTERM, signal.SIGKILL):
@@ -130,14 +130,14 @@ class Children:
                 return
 
     def _orphans(self) -> frozenset[int]:
-        """Children of this process that it didn't start; those that have ended are taken off the list of processes."""
+        """Running children of this process that it didn't start; ended ones are reaped."""
         strangers = _own_children() - self._before - {child.process.pid for child in self._started}
         return frozenset(pid for pid in strangers if not _reaped(pid))
 
 
 @contextmanager
 def children(logs: Path) -> Iterator[Children]:
-    """Children that have ended behind the block; SIGTERM ends it as Ctrl-C does. Their logs go to the folder `logs`."""
+    """Starts children that end with the block; SIGTERM works like Ctrl-C within. Their logs go to the folder `logs`."""
     _adopt_orphans(True)
     started = Children(logs, _own_children())
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -154,7 +154,7 @@ def children(logs: Path) -> Iterator[Children]:
 
 @contextmanager
 def _interrupts_wait() -> Iterator[None]:
-    """Ctrl-C and SIGTERM take effect behind the block: Python loses an exception that is raised while it forks."""
+    """Delays Ctrl-C and SIGTERM to the block's end: Python loses an exception that is raised while it forks."""
     came: list[int] = []
     before = {number: signal.signal(number, lambda got, _: came.append(got)) for number in _INTERRUPTS}
     try:
@@ -172,7 +172,7 @@ def _adopt_orphans(yes: bool) -> None:
 
 
 def _dies_with(parent: int) -> Callable[[], None] | None:
-    """What the child runs before its program: ask for SIGTERM when the parent dies, unless it is dead already."""
+    """The function that the child runs before its program: asks for SIGTERM at the parent's death, or ends if dead."""
     if not sys.platform.startswith("linux"):
         return None
     libc = ctypes.CDLL(None)  # loaded before the fork: behind it nothing may be loaded

@@ -1,6 +1,6 @@
-"""The demo's order: cluster, proxy, clients, capture, analysis; and what the person at the terminal sees of it.
+"""The steps of the demo: cluster, proxy, clients, capture, analysis; and their output at the terminal.
 
-Each step is the command that a user would run, and says so. Nothing is shown before it has happened.
+Each step is the command that a user would run, and shows it. Nothing is shown before it has happened.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from recorder.terminal import cell, console, count, pip_install
 _START = 20
 _DRAIN = 5
 _COMPACT = 20
-# What a shell says of a program that was interrupted.
+# The exit code of a program that was interrupted.
 _INTERRUPTED = 130
 # Lines of a failed child's log that are shown.
 _LAST_LINES = 12
-# What the tables show and nobody expects; both are the mock's doing.
+# Explanations of unexpected numbers in the tables; the mock causes both.
 _REMARKS = (
     "ApiVersions with error 35 is ordinary: clients offer their newest version first, the mock knows older ones.",
     "Connections that end early: the mock answers acks=0, which no broker does, so the proxy ends them as unexpected.",
@@ -79,7 +79,7 @@ def _steps(screen: Console, started: Children, folder: Path) -> int:
 
 
 def _record(screen: Console, started: Children, folder: Path) -> None:
-    """From nothing to a compacted capture. Raises ChildFailed."""
+    """Starts everything, runs the clients, and ends with a compacted capture. Raises ChildFailed."""
     with _step(screen, "a cluster of three brokers (librdkafka's mock)") as done:
         cluster = started.start("cluster", [sys.executable, "-m", "recorder.demo.cluster"])
         brokers = cluster.announced(r"listening on (\S+)\n", within=_START)
@@ -105,25 +105,25 @@ def _proxy_options(brokers: str, folder: Path) -> list[str]:
 
 def _work(screen: Console, started: Children, servers: str) -> None:
     workload = started.start("clients", [sys.executable, "-m", "recorder.demo.workload", servers], piped=True)
-    while begun := _told(workload):
+    while begun := _message(workload):
         with _step(screen, str(begun["step"])) as done:
-            done.append(str((_told(workload) or _failed(workload))["done"]))
+            done.append(str((_message(workload) or _raise_failed(workload))["done"]))
     if workload.process.wait(_START):
-        _failed(workload)
+        _raise_failed(workload)
 
 
-def _told(workload: Child) -> dict[str, object] | None:
+def _message(workload: Child) -> dict[str, object] | None:
     line = workload.output.readline()
     return json.loads(line) if line else None
 
 
-def _failed(workload: Child) -> dict[str, object]:
+def _raise_failed(workload: Child) -> dict[str, object]:
     raise ChildFailed(workload.name, "did not get through", workload.log)
 
 
 @contextmanager
 def _step(screen: Console, name: str) -> Iterator[list[str]]:
-    """A line for a step: turning while it lasts, ticked behind it, with what was put into the list."""
+    """Prints a step: a spinner while it lasts, a tick behind it, with the lines that were put into the list."""
     began = time.monotonic()
     done: list[str] = []
     with screen.status(f"{name} ..."):
@@ -139,7 +139,7 @@ def _shown(started: Children, command: str, folder: Path) -> int:
 
 
 def _wiretap(*arguments: str) -> list[str]:
-    """The command of this installation, whatever is on the PATH."""
+    """The command of this very installation, not of one on the PATH."""
     start = "import sys; from proxy.cli import main; sys.argv[0] = 'kafka-wiretap'; main()"
     return [sys.executable, "-c", start, *arguments]
 
@@ -150,7 +150,7 @@ def _command(screen: Console, command: str, folder: Path) -> None:
 
 
 def typed() -> str:
-    """What starts this very kafka-wiretap in the user's shell: its name if that is found there, else where it lies."""
+    """The word that starts this installation in the user's shell: its name if the PATH leads to it, else its path."""
     name = "kafka-wiretap"
     beside = Path(sys.executable).parent / name
     if not beside.exists() or _is_found(name, beside):
@@ -160,13 +160,13 @@ def typed() -> str:
 
 
 def _is_found(name: str, program: Path) -> bool:
-    """Whether the user's shell takes the name for this program. `make` puts its folder on a PATH of its own."""
+    """True if the name is this program in the user's shell. `make` puts its folder on a PATH of its own."""
     found = None if "MAKELEVEL" in os.environ else shutil.which(name)
     return found is not None and Path(found).samefile(program)
 
 
 def _next_steps(screen: Console, folder: Path) -> None:
-    """Lines to be copied: unframed and never wrapped."""
+    """Prints commands to copy: unframed and never wrapped."""
     start, where = typed(), shlex.quote(str(folder))
     _line(screen, f"\nWhat to try next (the capture lies in {folder}: Parquet, one row a frame):\n", "bold")
     _line(screen, f"{start} inspect {where}")
@@ -182,8 +182,8 @@ def _line(screen: Console, text: str, style: str = "") -> None:
 
 
 def _explain(screen: Console, failure: ChildFailed) -> None:
-    said = failure.log.read_text(errors="replace").splitlines()[-_LAST_LINES:]
-    more = "; the end of what it said:" if said else ", and said nothing"
+    lines = failure.log.read_text(errors="replace").splitlines()[-_LAST_LINES:]
+    more = "; the end of what it lines:" if lines else ", and lines nothing"
     screen.print(cell(failure, "red"), Text(more), sep="")
-    for line in said:
+    for line in lines:
         screen.print(Text(f"  {harmless(line)}", style="dim"))

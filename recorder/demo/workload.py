@@ -1,11 +1,11 @@
-"""What real clients do all day, in a few seconds: produce with every codec and every kind of acks, consume as groups.
+"""Ordinary work of real clients, in a few seconds: produce with every codec and acks, consume as groups.
 
 Run as a program with the bootstrap servers: one line of JSON on standard output as each step begins and ends. A step
-either succeeds or the program ends with the reason; all of them together have a deadline. The clients know nothing of
-the proxy, which is the point.
+either succeeds or the program ends with the reason; all of them together have a deadline. The clients don't know of the
+proxy.
 
-acks=0 promises nothing, and the mock cluster is wrong about it: it answers such a request, which no broker does, and
-which ends the connection at the proxy. So records sent that way may be missing and are not waited for.
+acks=0 promises nothing, and the mock cluster handles it wrongly: it answers such a request, which no broker does. The
+proxy then ends the connection, so records with acks=0 may be lost and are not waited for.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 ACKS: tuple[str, ...] = ("0", "1", "all")
 ORDERS, CLICKS = "orders", "clicks"
 ORDERS_EACH, CLICKS_EACH = 200, 100
-# The mock refuses a member whose SyncGroup comes after the leader's, and lets the group join again only when a session
-# has timed out: seen in one run of thirty, so that should not take the 45 s that are usual.
+# The mock refuses a member whose SyncGroup comes after the leader's (one run of thirty), and lets the group rejoin only
+# after a session timeout: so this is less than the usual 45 s.
 SESSION_MS = 6000
-# How the keys begin of records that must arrive, and of those sent with acks=0.
+# Prefixes of the keys of records that must arrive, and of those sent with acks=0.
 SURE, UNSURE = b"sure-", b"unsure-"
 # One record of this size and each codec, so that not all frames are small.
 LARGE_RECORD = 200_000
@@ -116,8 +116,8 @@ async def _clicks(servers: str) -> str:
     finally:
         await consumer.stop()
     unsure = sum(number for (_, acks), number in sent.items() if acks == 0)
-    told = f"{sum(sent.values())} records, codecs none and gzip, acks 0, 1, all, 1 member"
-    return f"{told} (all read but {unsure} with acks=0)"
+    summary = f"{sum(sent.values())} records, codecs none and gzip, acks 0, 1, all, 1 member"
+    return f"{summary} (all read but {unsure} with acks=0)"
 
 
 async def _produce_clicks(servers: str, codec: str | None, acks: int | str) -> int:
@@ -136,7 +136,7 @@ async def _produce_clicks(servers: str, codec: str | None, acks: int | str) -> i
 
 
 def go_wrong(servers: str) -> str:
-    """A consumer that asks for an offset that was never there, so that there is an error to find."""
+    """A consumer asks for an offset that never existed, so that the capture holds an error."""
     from confluent_kafka import Consumer, TopicPartition
 
     settings = {"bootstrap.servers": servers, "group.id": "lost", "client.id": "lost", "auto.offset.reset": "error"}
@@ -168,10 +168,10 @@ def main() -> None:
     deadline.start()
     for name, step in STEPS:
         doing.append(name)
-        _tell(step=name)
+        _print_json(step=name)
         started = time.monotonic()
-        told = step(sys.argv[1])
-        _tell(step=name, done=told, seconds=round(time.monotonic() - started, 1))
+        summary = step(sys.argv[1])
+        _print_json(step=name, done=summary, seconds=round(time.monotonic() - started, 1))
 
 
 def give_up(doing: list[str], seconds: float) -> None:
@@ -181,7 +181,7 @@ def give_up(doing: list[str], seconds: float) -> None:
     os._exit(1)
 
 
-def _tell(**facts: object) -> None:
+def _print_json(**facts: object) -> None:
     print(json.dumps(facts), flush=True)
 
 
