@@ -1,4 +1,4 @@
-"""Who is compared: the ways from a client to a broker."""
+"""The contenders: ways from a client to a broker that are compared."""
 
 import sys
 import time
@@ -20,7 +20,7 @@ DIRECT, RELAY = "direct", "bare relay"
 KROXYLICIOUS, KROXYLICIOUS_UNMEASURED = "Kroxylicious", "Kroxylicious, no metrics"
 PROXY, RECORDING = "proxy", "proxy, recording"
 NAMES = (DIRECT, RELAY, KROXYLICIOUS, KROXYLICIOUS_UNMEASURED, PROXY, RECORDING)
-# whoever is compared with Kroxylicious is compared with the faster of these
+# comparisons with Kroxylicious take the faster of these
 ALL_KROXYLICIOUS = (KROXYLICIOUS, KROXYLICIOUS_UNMEASURED)
 
 ANY_PORT = "127.0.0.1:0"
@@ -28,7 +28,7 @@ LISTENING = r"listening on (\S+):(\d+)"
 METRICS_ON = r"metrics on (http://\S+)/metrics"
 KAFKA_WIRETAP = (sys.executable, "-c", "from proxy.cli import main; main()")
 
-# what a load leaves to compact is done within this
+# seconds within which the compactor catches up after a load
 SETTLE_SECONDS = 120.0
 # the compactor says how far it is twice a second: it has caught up when it has said so for this long
 QUIET_SECONDS = 1.0

@@ -1,4 +1,4 @@
-"""What is asked of them, and what came of it."""
+"""The loads that every contender gets, and their results."""
 
 import subprocess
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import NamedTuple
 from bench.contenders import KROXYLICIOUS, PROXY, RECORDING, Contender
 from bench.processes import processor_ns
 
-# beyond what was asked for: connecting, draining, and a slow machine
+# seconds beyond a load's own: connecting, draining, and a slow machine
 PATIENCE_SECONDS = 60
 
 
@@ -16,7 +16,7 @@ PATIENCE_SECONDS = 60
 class Result:
     """One run of the load generator; the percentiles are those of one exchange, or one burst.
 
-    processor_ns: what the relay or proxy between took of a processor meanwhile; 0 where nothing is between.
+    processor_ns: processor time of the relay or proxy meanwhile; 0 without one.
     """
 
     exchanges: int
@@ -31,7 +31,7 @@ class Result:
 
 
 class Sample(NamedTuple):
-    """What a round gave: the number asked for, and microseconds of a processor for each exchange."""
+    """A round's result: the rate or time of the load, and microseconds of a processor for each exchange."""
 
     value: float
     processor_us: float = 0.0
@@ -92,7 +92,7 @@ LOADS = (
 
 
 def run(program: Path, load: Load, contender: Contender, seconds: float) -> Result:
-    """Let the load generator loose. Raises CalledProcessError when an answer is missing or wrong."""
+    """Runs the load generator. Raises CalledProcessError if an answer is missing or wrong."""
     kind, *rest = load.arguments
     command = [str(program), contender.address, kind, str(seconds), *rest]
     before = processor_ns(contender.pid) if contender.pid else 0

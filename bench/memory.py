@@ -1,4 +1,4 @@
-"""`python -m bench.memory`: what the proxy keeps resident: idle, with a thousand idle connections, busy, and over time.
+"""`python -m bench.memory`: the proxy's resident memory: idle, with a thousand idle connections, busy, and over time.
 
 The soak is everything at once on three connections that are opened again every few seconds, through a proxy that
 records: bursts of small exchanges, Produce requests and Fetch responses of 1 MiB.
@@ -24,9 +24,9 @@ from proxy.wire.framing import framed
 
 IDLE, IDLE_LIMIT_MB = 1000, 120
 BUSY, BUSY_LIMIT_MIB, BUSY_SECONDS = 16, 2, 3
-# what waits to be written is one limit for all connections, 64 MiB by default: it would hide what each takes
+# the queue's limit is one for all connections, 64 MiB by default: it would hide the memory of each
 SMALL_QUEUE = ("--record-queue", "1MiB")
-# a load's connection lives so long during the soak
+# seconds that a load's connection lives during the soak
 CONNECTION_SECONDS = 5
 SAMPLES = 20
 SOAKED = ("burst", "produce", "fetch-16")
@@ -64,7 +64,7 @@ def _measure(folder: Path, soak_seconds: float) -> None:
 
 
 def connections(programs: Programs, way: Contender) -> str:
-    """What idle and busy connections take."""
+    """The memory of idle and of busy connections, as a line."""
     alone = resident(way.pid)
     with ExitStack() as stack:
         for _ in range(IDLE):

@@ -1,8 +1,8 @@
 """`python -m bench.neighbours`: how long one connection waits while others flood the proxy with frames.
 
-The one asks for small things, one after the other, of a broker of its own; its neighbours send so much at once to
-another broker of the same proxy. What is told of each flood is the longest wait of the one for an answer, in
-milliseconds, and the 99th percentile: with nobody else there, they say what the machine does meanwhile.
+The measured connection sends small requests, one after the other, to a broker of its own; its neighbours send a flood
+to another broker of the same proxy. The result for each flood is the measured connection's longest wait for an answer,
+in milliseconds, and the 99th percentile. The row without a flood shows the noise of the machine.
 """
 
 import argparse
@@ -32,7 +32,7 @@ HOST = "127.0.0.1"
 VENDOR, FETCH_07 = 10_001, b"\0\1"
 # how long a connection may stay without a byte until its flood is taken for over
 QUIET_SECONDS = 1.0
-# what the one is measured for where nobody floods
+# seconds of measuring without a flood
 ALONE_SECONDS = 2.0
 
 SETTINGS = """
@@ -86,7 +86,7 @@ FLOODS = (
 
 
 class Waited(NamedTuple):
-    """Milliseconds that the one waited for its answers."""
+    """Milliseconds that the measured connection waited for its answers."""
 
     longest: float
     percentile_99: float
@@ -118,7 +118,7 @@ class Proxy(NamedTuple):
 
 @contextmanager
 def proxy(broker: str, old: str, folder: Path, checkout: Path, *, records: bool) -> Iterator[Proxy]:
-    """That of a checkout. `old`: where the broker of Kafka 0.7 is."""
+    """A checkout's proxy. `old`: the address of the broker of Kafka 0.7."""
     folder.mkdir()
     # without the working folder, which is this checkout, the path decides before what is installed
     env = {"PYTHONSAFEPATH": "1", "PYTHONPATH": str(checkout.resolve())}
@@ -171,7 +171,7 @@ def _send(sock: socket.socket, data: bytes) -> None:
 
 
 def measure(proxy: Proxy, flood: Flood | None, connections: int, size: int) -> Waited:
-    """What the one waits while so many connections send `size` bytes each."""
+    """The measured connection's waits while so many other connections send `size` bytes each."""
     floods = []
     if flood is not None:
         data = flood.data(size)

@@ -1,4 +1,4 @@
-"""The least that a trio program can do for a proxy: pass the bytes on. What kafka-wiretap is measured against.
+"""The smallest proxy in trio: it only passes bytes on. kafka-wiretap is compared with it.
 
 Usage: python -m bench.relay UPSTREAM_HOST:PORT LISTEN_HOST:PORT
 """

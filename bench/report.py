@@ -13,13 +13,13 @@ from bench.loads import Sample, Target
 # contender -> its sample of each round; all have the same rounds
 Rounds = Mapping[str, Sequence[Sample]]
 
-# whom the others are compared with, and how wide a column is
+# the contenders that all others are compared with; widths of columns
 COMPARED = (DIRECT, RELAY, KROXYLICIOUS)
 NAME, NUMBER, RATIO = 25, 12, 22
 
 
 def machine() -> str:
-    """One line: what these numbers were taken on."""
+    """One line about the machine of these numbers."""
     cores = len(os.sched_getaffinity(0))
     busy = os.getloadavg()[0]
     return (

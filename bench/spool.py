@@ -1,6 +1,6 @@
-"""Recording everything, waiting for the disk rather than leaving a gap, against what the disk takes from dd.
+"""The rate of recording everything without gaps, compared with dd on the same disk.
 
-Without the compactor, which would read the same disk. Both are timed until the bytes are on the disk (fdatasync).
+The compactor is off, because it would read the same disk. Both are timed until the bytes are on the disk (fdatasync).
 """
 
 import os
@@ -31,7 +31,7 @@ class Round(NamedTuple):
 
 
 def recorded(program: Path, upstream: str, folder: Path, seconds: float) -> Round:
-    """What a recording proxy of its own takes within so many seconds, until it is on the disk."""
+    """Records a load of `seconds` through a proxy of its own, until all bytes are on the disk."""
     folder.mkdir()
     capture = folder / "capture"
     with proxy(upstream, folder, RECORDING, capture, *WAITING, env=WITHOUT_COMPACTOR) as way:
@@ -59,7 +59,7 @@ def _sync(folder: Path) -> None:
 
 
 def copied(folder: Path, size: float) -> Round:
-    """What dd writes into the folder, as many bytes; the better of two, for the second gets the first one's memory."""
+    """Writes as many bytes with dd; the better of two runs, because the second one gets the first one's memory."""
     target = folder / "dd"
     count = max(1, round(size / 2**20))
     command = ["dd", "if=/dev/zero", f"of={target}", "bs=1M", f"count={count}", "conv=fdatasync"]

@@ -1,4 +1,4 @@
-"""Who reads and writes the messages: this project, kafka-python, kio. Each by its public functions, bound beforehand.
+"""The codecs that are compared: this project, kafka-python, kio. Each by its public functions, bound beforehand.
 
 All build every value. What they build differs: dicts here, objects with slots there, kio's frozen dataclasses with
 enums, datetimes and UUIDs. kio reads in Rust and writes in Python.

@@ -1,12 +1,12 @@
-"""Bytes that mean harm against whatever reads what peers send: `make fuzz SECONDS=60`.
+"""Fuzzes all readers of bytes that peers send: `make fuzz SECONDS=60`.
 
     checks.py         what must hold for any bytes, one function a part of the wire; all checks, for atheris and tests
     conversations.py  what must hold of a whole connection, of client and broker at once
     plays.py          such a connection in one process: the proxy's own relay and tap between scripted peers
-    doors.py          what comes before a first request: PROXY headers, TLS, server names; and the admin page
-    spools.py         what a recording may say: whole sessions with checksums made good
+    doors.py          checks of the bytes before a first request: PROXY headers, TLS, server names; the admin page
+    spools.py         checks of forged recordings: whole sessions with right checksums
     corpus.py         the frames to start from: corpus/<check>/…, and found/, inputs that once broke something
-    scripts.py        conversations to start from, made of these, and what can happen to them
+    scripts.py        conversations to start from, made of the frames, and their mutations
     collect.py        how corpus/ was made: frames of a capture, one of each api and version
     __main__.py       atheris: inputs guided by coverage, of the generated functions too
 

@@ -1,6 +1,6 @@
-"""What must hold of whatever comes before a first request: PROXY headers, TLS handshakes, names, and the admin page.
+"""Checks of the bytes before a first request: PROXY headers, TLS handshakes, names; and of the admin page.
 
-Nothing but the errors that are meant is raised, no more is taken than is said, and what was read can be written.
+Only the declared errors are raised, no more bytes are taken than announced, and a header that was read can be written.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def name(data: bytes) -> None:
 
 
 def certificate(data: bytes) -> None:
-    """What a client shows."""
+    """A client's certificate."""
     subject(data)
 
 
@@ -115,7 +115,7 @@ def _context() -> ssl.SSLContext:
 
 
 def page(data: bytes) -> None:
-    """What somebody sends to the admin page."""
+    """A request to the admin page."""
     one, other = socket.socketpair()
     with one, other, _nothing_said():
         one.settimeout(10)

@@ -1,4 +1,4 @@
-"""How a check says what it found."""
+"""The assertions of checks."""
 
 from __future__ import annotations
 

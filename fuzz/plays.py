@@ -33,7 +33,7 @@ from recorder.capture.lag import Trail
 from recorder.capture.session import RecordSettings
 from recorder.capture.tap import Tap
 
-# what clients are told of nodes, and who tells it
+# the advertised host of all nodes, and the upstream host
 ADVERTISED = "proxy.test"
 UPSTREAM = "up.invalid"
 # virtual seconds after which a side that does not read is overtaken by the other one; and what closing may take
@@ -72,7 +72,7 @@ AS_IT_IS = Options()
 
 @dataclass
 class Outcome:
-    """What became of a play. Bytes are by direction: sent by a peer and read, and what left for the other one."""
+    """The outcome of a play. Bytes by direction: `read` from a peer, and `left` for the other one."""
 
     cause: Cause
     read: list[bytes]
@@ -214,7 +214,7 @@ class PlayedNodes:
 
 @dataclass
 class Pages:
-    """Where the tap puts what is to be written. `log`: only asked how far behind its compactor is."""
+    """A writer that only keeps the tap's entries. `log`: only its trail is used."""
 
     queue: list[tuple[Any, ...]] = field(default_factory=list)
     segment: int = 1

@@ -1,4 +1,4 @@
-"""Whole spools whose entries say anything, with checksums made good: what reads them must bear it.
+"""Whole spools with arbitrary entries and right checksums: their readers must withstand them.
 
 An input is a session: options, then records, each with its length before it. A record is an entry as the log has it
 (kind, direction, number, connection, spans, offset, time, the spans, the bytes), the beginning of a segment, or the
@@ -49,11 +49,11 @@ _RECORD = struct.Struct(">BBHbBqq")
 _SPAN = struct.Struct(">II")
 # kinds of records that are no entries
 SEGMENT, STATE = 0, 0xFE
-# a number that is the right one
+# stands for the right number of an entry
 COUNTED = 0xFFFF
 # wall clock minus monotonic clock of the made-up segments: some hour of 2023
 CLOCK_NS = 1_700_000_000 * 10**9
-# where each session lives for a moment: in memory if that is possible
+# the folder of each temporary session: in memory if possible
 PLACE = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 # one script of so many, and none longer: an input takes some 20 ms
@@ -129,7 +129,7 @@ class Session:
         self._end()
 
     def _counted(self, kind: int, connection: int, data: bytes) -> int:
-        """What the writer would have counted, had it been given this."""
+        """The number that the writer would have given this entry."""
         with suppress(ValueError, TypeError, LookupError, RecursionError):
             (number,) = self._roll.numbers([(kind, 0, connection, 0, 0, data, ())])
             return number
@@ -203,7 +203,7 @@ CHECKS = {"session": session}
 
 
 def inputs() -> Iterator[Input]:
-    """What a tap writes of scripts: everything, with gaps, over several segments, and with a state in between."""
+    """The entries that a tap writes for scripts: complete, with gaps, over several segments, with a state between."""
     for number, one in enumerate([*scripts.inputs()][SPARSE - 1 :: SPARSE]):
         options, chunks = unpacked(one.data)
         if sum(len(chunk) for _, chunk in chunks) < MOST_BYTES:
