@@ -185,7 +185,7 @@ def test_what_java_threw_is_one_line_too(tmp_path: Path) -> None:
         "\tat org.apache.spark.sql.errors.QueryExecutionErrors$.cannotReadFilesError(QueryExecutionErrors.scala:920)\n"
         "Caused by: java.lang.RuntimeException: no Parquet file"
     )
-    with pytest.raises(ClickException) as failed, commands._named(tmp_path / "log"):
+    with pytest.raises(ClickException) as failed, commands._as_click_errors(tmp_path / "log"):
         raise Py4JError(told)
     assert failed.value.message == (
         "Spark failed: org.apache.spark.SparkException: [FAILED_READ_FILE.NO_HINT] can't read x.parquet.  "
