@@ -183,7 +183,7 @@ def _line(screen: Console, text: str, style: str = "") -> None:
 
 def _explain(screen: Console, failure: ChildFailed) -> None:
     lines = failure.log.read_text(errors="replace").splitlines()[-_LAST_LINES:]
-    more = "; the end of what it lines:" if lines else ", and lines nothing"
+    more = "; the end of what it said:" if lines else ", and said nothing"
     screen.print(cell(failure, "red"), Text(more), sep="")
     for line in lines:
         screen.print(Text(f"  {harmless(line)}", style="dim"))
