@@ -23,7 +23,7 @@ from proxy.config import ProxyHeader
 from proxy.mapping.names import SniMap
 from proxy.metrics import admin
 from proxy.net.sockets.proxy_header import HeaderReader
-from proxy.net.sockets.proxy_protocol import SIGNATURE, Malformed, Route, header
+from proxy.net.sockets.proxy_protocol import SIGNATURE, ClientRoute, Malformed, header
 from proxy.net.sockets.streams import Stream
 from proxy.net.sockets.tls import NoHandshake, TlsStream
 from proxy.schema.addresses import Address
@@ -52,7 +52,7 @@ def greeting(data: bytes) -> None:
             _written_again(reader.route)
 
 
-def _written_again(route: Route | None) -> None:
+def _written_again(route: ClientRoute | None) -> None:
     for version in (ProxyHeader.ONE, ProxyHeader.TWO):
         again = HeaderReader()
         again.feed(header(version, route))
@@ -158,8 +158,8 @@ def _nothing_said() -> Iterator[None]:
 
 def inputs() -> Iterator[corpus.Input]:
     """To start from."""
-    route = Route(Address("192.0.2.1", 56324), Address("198.51.100.1", 9092))
-    six = Route(Address("2001:db8::1", 1), Address("2001:db8::2", 65535))
+    route = ClientRoute(Address("192.0.2.1", 56324), Address("198.51.100.1", 9092))
+    six = ClientRoute(Address("2001:db8::1", 1), Address("2001:db8::2", 65535))
     for number, one in enumerate((None, route, six)):
         for version in (ProxyHeader.ONE, ProxyHeader.TWO):
             yield corpus.Input("greeting", f"{version.value}-{number}", b"\xff" + header(version, one) + b"\0\0\0\x0c")

@@ -42,10 +42,10 @@ def recorder(settings: CaptureSettings | None, proxy: ProxySettings) -> tuple[Ob
 
 def check_folder(folder: Path) -> None:
     """Raises BadSetting if captures can't be written to this folder."""
-    from recorder.capture.session import check_writable
+    from recorder.capture.session import ensure_writable
 
     try:
-        check_writable(folder)
+        ensure_writable(folder)
     except OSError as error:
         raise _not_a_capture(folder, error) from error
 

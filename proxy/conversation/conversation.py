@@ -10,7 +10,7 @@ import sys
 from typing import Any
 
 from proxy.conversation.common import Common
-from proxy.conversation.exchange import UNKNOWN, Exchange, OpaqueReason
+from proxy.conversation.exchange import TIME_UNKNOWN, Exchange, OpaqueReason
 from proxy.conversation.kafka07 import RequestSide07, ResponseSide07
 from proxy.conversation.login import Login
 from proxy.conversation.requests import RequestSide
@@ -166,7 +166,7 @@ class Conversation:
             state[opened] = None
         arriving = self.requests_side.open
         if arriving is not None and self.in_flight and self.in_flight[-1] is arriving:
-            state["in_flight"][-1]["last_ns"] = UNKNOWN
+            state["in_flight"][-1]["last_ns"] = TIME_UNKNOWN
         return state
 
     @classmethod

@@ -12,20 +12,21 @@ from typing import NamedTuple
 
 from proxy.conversation.routes import LOGIN_APIS, Route
 
-# an exchange's `request_last_ns` before its last byte arrives, and if a gap hid the time of that byte
-NOT_YET = 0
-UNKNOWN = -1
+# `request_last_ns` until the request's last byte arrives
+NOT_ARRIVED = 0
+# `request_last_ns` if the request's last byte arrived within a gap
+TIME_UNKNOWN = -1
 
 
 class Direction(IntEnum):
-    """The sender of bytes: the client, or the broker. The value is an index, in logs too."""
+    """REQUEST: bytes from the client; RESPONSE: from the broker. The value is an index, also in the recorder's log."""
 
     REQUEST = 0
     RESPONSE = 1
 
 
 class FrameKind(StrEnum):
-    """The kind of a frame, as far as known. The value is that of the capture's column `kind`."""
+    """The kind of a frame, as in the column `kind`. TOKEN: a login without a head; BYTES: bytes of no frame."""
 
     REQUEST = "request"
     RESPONSE = "response"
@@ -72,13 +73,14 @@ class OpaqueReason(StrEnum):
 class Exchange:
     """A request on its connection, and its response.
 
-    `number` counts the requests of the connection. `awaits` is False if no answer will come (Produce with acks=0).
-    `made` is the answer, with its length, if the proxy answers instead of the broker. Sizes are bytes behind the
-    length. `response_at` is the response's offset in the data of the newest step that holds bytes of it, below 0 if an
-    earlier step held its beginning.
+    `number` counts the requests of the connection. `awaits` is False if no response will come (Produce with
+    acks=0). `made` is the proxy's own response, with its length, if the proxy answers instead of the broker. Sizes
+    don't count the length's 4 bytes. `response_at` is the response's offset in the data of the newest step that holds
+    bytes of it; below 0 if the response began in an earlier step. `previous_last_ns` is the time of the last byte of
+    the connection's previous response.
     """
 
-    # set when the response begins: resetting it for each request would cost a hundredth of a small exchange
+    # unset until the response begins: to set it for each request would cost a hundredth of a small exchange
     response_at: int
 
     __slots__ = (
@@ -121,7 +123,7 @@ class Exchange:
         self.response_last_ns = 0
         self.previous_last_ns = 0
 
-    # a finished exchange may be reused for another request: half the work of making one
+    # makes a finished exchange another request's, in half the time of a new one
     begin = __init__
 
     @property
@@ -141,12 +143,12 @@ class Exchange:
 
     @property
     def may_go_unanswered(self) -> bool:
-        """True if the request is opaque, except before a login, when brokers answer every request."""
+        """True if the request is opaque, and its API none of LOGIN_APIS, which brokers always answer."""
         return self.opaque is not None and self.route.api_key not in LOGIN_APIS
 
     @property
     def is_unidentified(self) -> bool:
-        """True if the request's API is unknown, and its head is not plausible either."""
+        """True if the request's API is unknown and its head implausible: it may be no Kafka request."""
         return self.opaque is OpaqueReason.UNREADABLE and not self.route.known
 
     @property
@@ -156,7 +158,7 @@ class Exchange:
 
 
 class Timings(NamedTuple):
-    """Nanoseconds; None if there is nothing to measure. See "Time" in docs/proxy.md."""
+    """Durations in nanoseconds; None where they are unknown. See "Time" in docs/proxy.md."""
 
     latency_ns: int | None
     queued_ns: int | None
@@ -172,19 +174,20 @@ def timings(exchange: Exchange) -> Timings:
     """The durations of a completed exchange.
 
     latency: last byte of the request to first byte of the response, never below 0 (an early answer is 0).
-    queued: the part of the latency in which the connection's previous response was not complete.
+    queued: the part of the latency before the connection's previous response was complete.
     transfer: first to last byte of the response.
+    NO_TIMINGS if the proxy answered itself, or no response began.
     """
     if exchange.made is not None or not exchange.response_first_ns:
         return NO_TIMINGS
     first = exchange.response_first_ns
     transfer = exchange.response_last_ns - first
-    asked = exchange.request_last_ns
-    if asked == UNKNOWN:
+    request_last = exchange.request_last_ns
+    if request_last == TIME_UNKNOWN:
         return _timings(Timings, (None, None, transfer))
-    if asked == NOT_YET or asked >= first:
+    if request_last == NOT_ARRIVED or request_last >= first:
         return _timings(Timings, (0, 0, transfer))
-    latency, queued = first - asked, exchange.previous_last_ns - asked
+    latency, queued = first - request_last, exchange.previous_last_ns - request_last
     if queued < 0:
         queued = 0
     elif queued > latency:

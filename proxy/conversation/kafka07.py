@@ -1,9 +1,9 @@
 """The dialect of Kafka 0.7: heads of a few bytes, and pairing by order alone.
 
-A request has a type and a response has none, so a response belongs to the oldest request that awaits one. A wrong pair
-can't be detected. So a request of an unknown type counts as one that awaits a response: a broker of 0.7 ends the
-connection at it, so no later request gets another's response. There are no logins, no secrets and no addresses:
-no frame is marked, and all pass unchanged. Source: `proxy.wire.kafka07`.
+A response has no correlation id, so it belongs to the oldest request that awaits one. A wrong pair can't be detected.
+A request of an unknown type counts as awaiting a response: a broker of 0.7 ends the connection at such a request, so
+no later request is paired with a wrong response. There are no logins, no secrets and no addresses: no frame is marked,
+and all pass unchanged. Source: `proxy.wire.kafka07`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from proxy.conversation.step import Step
 from proxy.wire.dialects import Dialect
 from proxy.wire.kafka07 import SHORTEST_REQUEST, SHORTEST_RESPONSE, RequestHead, request_head
 
-# later versions' api words have 32 bits; this dialect's are above them, because metrics are kept by api word
-_WORDS = 1 << 33
-# a frame of this dialect takes as long as so many plain frames of later versions
-FRAME = 4
+# this dialect's api words begin above the 32 bits of later versions' (`api_word`): metrics are kept by api word
+_FIRST_WORD = 1 << 33
+# the time that a frame of this dialect takes, in plain frames of later versions
+FRAME_COST = 4
 
 
 class Routes07(Routes):
@@ -30,20 +30,20 @@ class Routes07(Routes):
     def _make(self, word: int) -> Route:
         number = word & 0xFFFF
         number -= (number & 0x8000) << 1
-        asked = RequestHead(0, number).type
+        request_type = RequestHead(0, number).type
         return Route(
             api_key=number,
             api_version=None,
-            api=asked.api if asked is not None else None,
-            known=asked is not None,
+            api=request_type.api if request_type is not None else None,
+            known=request_type is not None,
             mark_request=False,
             mark_response=False,
             looks_through_request=False,
             looks_through_response=False,
             answered=False,
             refused=False,
-            plain_request=asked is not None,
-            plain_response=asked is not None,
+            plain_request=request_type is not None,
+            plain_response=request_type is not None,
             word=word,
         )
 
@@ -52,15 +52,16 @@ class RequestSide07(RequestSide):
     """The client's direction."""
 
     __slots__ = ()
-    special = FRAME
+    special_cost = FRAME_COST
 
     def _frames(self, step: Step, at: int, first_ns: int, at_ns: int) -> int:
         size = self._length(step, at, SHORTEST_REQUEST)
         head = request_head(step.data, at) if size >= 0 else None
         if head is None:
             return at
-        route = self.common.routes.of(_WORDS | head.number & 0xFFFF)
+        route = self.common.routes.of(_FIRST_WORD | head.number & 0xFFFF)
         exchange = Exchange(self.number, route, None, size, first_ns, at_ns)
+        # None, of an unknown type, counts as True
         exchange.awaits = head.awaits_response is not False
         if not route.known:
             exchange.opaque = OpaqueReason.UNKNOWN_API
@@ -71,7 +72,7 @@ class ResponseSide07(ResponseSide):
     """The broker's direction."""
 
     __slots__ = ()
-    special = FRAME
+    special_cost = FRAME_COST
 
     def _frames(self, step: Step, at: int, first_ns: int, at_ns: int) -> int:
         size = self._length(step, at, SHORTEST_RESPONSE)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from proxy.conversation.acks import LONGEST_HEAD, produce_acks
 from proxy.conversation.common import Common
 from proxy.conversation.exchange import (
-    NOT_YET,
+    NOT_ARRIVED,
     Cause,
     Direction,
     Exchange,
@@ -61,7 +61,7 @@ class RequestSide(Side):
         return exchange.route.looks_through_request
 
     def _complete(self, step: Step, exchange: Exchange, at_ns: int) -> None:
-        if exchange.request_last_ns == NOT_YET:
+        if exchange.request_last_ns == NOT_ARRIVED:
             exchange.request_last_ns = at_ns
         if not exchange.awaits:
             step.one_way.append(exchange)
@@ -97,7 +97,7 @@ class RequestSide(Side):
             taken, self.number = number - self.number, number
             self.common.login.pending = False
             if at > end:
-                exchange.request_last_ns = NOT_YET
+                exchange.request_last_ns = NOT_ARRIVED
                 self._leave_open(step, start, at, FrameKind.REQUEST, exchange, marked=False)
             if at >= end:
                 return at
@@ -212,7 +212,7 @@ class RequestSide(Side):
         if stop <= end:
             self._complete(step, exchange, exchange.request_last_ns)
         else:
-            exchange.request_last_ns = NOT_YET
+            exchange.request_last_ns = NOT_ARRIVED
             self._leave_open(step, at, stop, FrameKind.REQUEST, exchange, marked)
         return stop
 

@@ -21,8 +21,8 @@ class Side(ABC):
     """One direction. All bytes before `offset` have been classified; `held` are the first bytes of the next head."""
 
     direction: Direction
-    # a frame that leaves the loop over plain frames takes as long as so many of them, or longer
-    special = 16
+    # the time that a frame outside the loop over plain frames takes at least, in plain frames
+    special_cost = 16
 
     __slots__ = (
         "_kind",
@@ -81,7 +81,7 @@ class Side(ABC):
 
     def _spend(self, step: Step, at: int) -> None:
         """Charges the allowance for frames; when it is spent, leaves the rest to the next step."""
-        self.allowance -= self.special
+        self.allowance -= self.special_cost
         if self.allowance <= 0 and at < len(step.data) and step.cause is None:
             step.leave(at)
             self.allowance = self.common.most_frames

@@ -33,8 +33,8 @@ from proxy.net.limits.idle import end_idle
 from proxy.net.limits.recorder_backpressure import RecorderBackpressure
 from proxy.net.log_throttle import LogThrottle
 from proxy.net.observer import Observer, Opened
-from proxy.net.sockets.proxy_header import Gone, NoHeader, read_header
-from proxy.net.sockets.proxy_protocol import Route
+from proxy.net.sockets.proxy_header import NoHeader, NothingSent, read_header
+from proxy.net.sockets.proxy_protocol import ClientRoute
 from proxy.net.sockets.streams import PeerLost, Stream, accepted
 from proxy.net.sockets.tls import ClusterTls, LiveCredentials, NoHandshake, UnknownName, cluster_tls, towards_client
 from proxy.net.state.file import NotAState, SavedState, read_state, unreadable
@@ -184,7 +184,7 @@ class Arrival(NamedTuple):
     """
 
     client: Stream
-    route: Route
+    route: ClientRoute
     node_id: int | None
     listener: str
     entering: trio.CancelScope
@@ -329,7 +329,7 @@ class Cluster:
     def _arrived(self, sock: trio.socket.SocketType, peer: Any, node_id: int | None, here: str) -> Arrival:
         """The arrival of an accepted client. Raises OSError, or any fault; the socket is then closed."""
         try:
-            route = Route(Address(*peer[:2]), Address(*sock.getsockname()[:2]))
+            route = ClientRoute(Address(*peer[:2]), Address(*sock.getsockname()[:2]))
             client = self._stream(sock, str(route.client))
         except BaseException:
             sock.close()
@@ -399,7 +399,7 @@ class Cluster:
         if trusted:
             try:
                 route = await read_header(client, self._settings.header_seconds) or route
-            except Gone:
+            except NothingSent:
                 return Cause.CLIENT_CLOSED
             except PeerLost:
                 return Cause.CLIENT_RESET

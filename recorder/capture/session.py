@@ -1,13 +1,13 @@
-"""A session's folder in a capture: its name, how it is begun, opened and removed; and the settings of a recording.
+"""A session's folder in a capture: names, begins, opens, checks and removes it; and the settings of a recording.
 
     FOLDER/_spool/<session>/00000001.log ...   segments
                             writer.lock        held by the proxy as long as the session lives
                             compactor.lock     held by the process that compacts it
                             00000001.state     the compactor's state behind that segment
                             status.json        how far the compactor is
-                            .…                 any of these while it is made
-           _spool/.<session>, .<session>.done  a session that is about to begin, or that is finished (.1.done, … if
-                                               that name is taken)
+                            .<file>            one of these files while it is made
+           _spool/.<session>                   a session that is about to begin
+           _spool/.<session>.done              a finished session while it is removed (.1.done, … if that name is taken)
 
 A capture may come from anywhere: other files in it are not opened, written or removed, and links are not followed
 (`proxy.files`). Names that start with `_` or `.` are invisible to Spark.
@@ -41,7 +41,7 @@ from recorder.capture.status import STATUS_FILE
 
 SPOOL_FOLDER = "_spool"
 
-# short enough that the names of its files fit into a file system's 255 bytes
+# so short that the names of a session's Parquet files fit into a file system's 255 bytes
 _NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.-]{0,199}")
 # the files that this program makes in a session's folder
 _OURS = re.compile(
@@ -55,7 +55,7 @@ class FolderError(OSError):
 
 
 class WhenFull(StrEnum):
-    """What happens to traffic that can't be recorded in time: it isn't recorded, or it waits."""
+    """What happens to traffic that comes faster than it can be recorded: it passes unrecorded, or waits."""
 
     DROP = "drop"
     WAIT = "wait"
@@ -126,7 +126,7 @@ def sessions(folder: Path) -> list[str]:
 
 
 def is_own(folder: Path, session: str) -> bool:
-    """True if the session's folder belongs to this process' user, as the files made of it then will."""
+    """True if this process's user owns the session's folder (so would own its Parquet files), or it is missing."""
     try:
         with open_session(folder, session) as opened:
             return opened.owner == os.geteuid()
@@ -137,7 +137,7 @@ def is_own(folder: Path, session: str) -> bool:
 
 
 def is_live(folder: Path, session: str) -> bool:
-    """True if a proxy is writing the session, or has just ended and its compactor is about to finish the session.
+    """True if a proxy writes the session, or its compactor holds the writer's lock to finish the session.
 
     Changes nothing.
     """
@@ -151,7 +151,7 @@ def is_live(folder: Path, session: str) -> bool:
 def begin(folder: Path, session: str) -> tuple[Folder, Lock]:
     """Makes a session's folder; the writer's lock is held before other processes can see the folder.
 
-    Errors: FolderError where the session exists, OSError where the folder can't be written.
+    Errors: FolderError if the session exists, OSError if the folder can't be written.
     """
     with Folder.at(folder) as capture, capture.folder(SPOOL_FOLDER) as spool:
         hidden = "." + _checked_name(session)
@@ -167,22 +167,22 @@ def begin(folder: Path, session: str) -> tuple[Folder, Lock]:
 
 
 def check_ours(folder: Path, session: Folder) -> None:
-    """Checks that all files that a session's compactor would touch are plain files of this program. Changes nothing.
+    """Checks that every file that a session's compactor would touch is a plain file. Changes nothing.
 
     Errors: StrangeFileError.
     """
     for name in session.names():
         if is_ours(name):
-            # raises for anything but a plain file
+            # `size` raises for anything but a plain file
             session.size(name)
     with Folder.at(folder) as capture:
-        # as above, in the partitions
+        # the session's Parquet files
         for file in files_of(capture, session.path.name):
             file.folder.size(file.name)
 
 
 def check_can_finish(folder: Path, session: Folder) -> None:
-    """Checks that this process may write into the folders of a session's compactor. Changes nothing.
+    """Checks that this process may write into the folders that a session's compactor writes. Changes nothing.
 
     Partitions are not checked: an existing one may be another user's. Errors: FolderError.
     """
@@ -208,11 +208,11 @@ def is_ours(name: str) -> bool:
 
 
 def remove(folder: Path, session: str, steps: Callable[[str], None]) -> None:
-    """Removes a finished session's folder, in one step: half of it would look like a session that never began."""
+    """Hides a finished session's folder, then removes it: half a folder would look like a session that never began."""
     with Folder.at(folder) as capture, capture.folder(SPOOL_FOLDER) as spool:
         steps("remove session")
         hidden = _free_name(spool, _checked_name(session))
-        # another process may have done this already
+        # another process may have hidden the folder already
         with suppress(FileNotFoundError):
             spool.rename(session, hidden)
         spool.sync()
@@ -221,13 +221,13 @@ def remove(folder: Path, session: str, steps: Callable[[str], None]) -> None:
 
 
 def _free_name(spool: Folder, session: str) -> str:
-    """A free name for a finished session's folder while it is removed."""
+    """An unused hidden name for a finished session's folder while it is removed."""
     names = (f".{session}{middle}{_DONE}" for middle in chain([""], (f".{number}" for number in count(1))))
     return next(name for name in names if spool.stat(name) is None)
 
 
 def remove_all_hidden(folder: Path, *, only_own: bool = False) -> dict[str, OSError]:
-    """Removes what crashes left of finished sessions; `only_own`: not of other users. Returns errors by path."""
+    """Removes hidden folders of finished sessions; `only_own`: only this user's folders. Returns errors by path."""
     stuck: dict[str, OSError] = {}
     with suppress(FileNotFoundError), Folder.at(folder) as capture, capture.folder(SPOOL_FOLDER) as spool:
         for name in spool.names():
@@ -241,7 +241,7 @@ def remove_all_hidden(folder: Path, *, only_own: bool = False) -> dict[str, OSEr
 
 
 def _remove_hidden(spool: Folder, hidden: str) -> None:
-    """Removes this program's files, and the folder if it is empty then. Another process may be doing the same."""
+    """Removes this program's files, and then the folder if it is empty. Another process may do so at the same time."""
     with suppress(FileNotFoundError), spool.folder(hidden) as gone:
         for name in gone.names():
             if is_ours(name) and gone.is_file(name):
@@ -251,7 +251,7 @@ def _remove_hidden(spool: Folder, hidden: str) -> None:
 
 
 def is_name(text: str) -> bool:
-    """True if the text may name a session: names of files follow from it, and nothing in it is special to a shell."""
+    """True if the text may name a session: it is safe in file names, and in a shell without quotes."""
     return _NAME.fullmatch(text) is not None
 
 
@@ -261,8 +261,8 @@ def _checked_name(session: str) -> str:
     return session
 
 
-def check_writable(folder: Path) -> None:
-    """Makes the capture folder where it is missing. Raises FolderError where it can't be written."""
+def ensure_writable(folder: Path) -> None:
+    """Makes the capture folder and its spool if they are missing. Raises FolderError if they can't be written."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with Folder.at(folder) as capture, capture.make_folder(SPOOL_FOLDER) as spool:

@@ -1,8 +1,8 @@
 """Writes Parquet files, and publishes them in a safe order.
 
-A file is written under a name that starts with `.`, synced, and renamed when it is whole; a rerun of the same range
-makes the same names and replaces the same files. Folders are the hours (UTC) in which the rows arrived. `proxy.files`
-makes and opens all of them: links in the place of folders are not followed.
+A file is written under a name that starts with `.`, synced, and renamed when it is whole. A range is the rows of one
+segment; a rerun of a range makes the same names and replaces the same files. A folder holds the rows that arrived in
+one hour (UTC). `proxy.files` makes and opens all folders: links in their place are not followed.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from recorder.capture.partitions import files_of, hidden, hour_folders
 
 HOUR_NS = 3_600_000_000_000
 
-# called with the name of each step, before the step; tests crash there
+# called with each step's name before that step, so that tests can crash there
 Steps = Callable[[str], None]
 
-# columns of few distinct values; for the others a dictionary would only cost
+# columns of few distinct values: a dictionary makes only these smaller
 _DICTIONARY = (
     *(c.SESSION, c.CLUSTER, c.DIALECT, c.KIND, c.MADE_BY, c.NODE, c.LISTENER, c.CLIENT, c.PRINCIPAL),
     *(c.API_KEY, c.API, c.API_VERSION, c.CLIENT_ID, c.NOTE, c.CONNECTION),
@@ -36,9 +36,9 @@ def no_steps(step: str) -> None:
 
 
 class RangeFile:
-    """One Parquet file of a range: rows of one hour, invisible until `publish`.
+    """One Parquet file of a range: rows of one hour, invisible until `make_visible`.
 
-    Resource handling: the file and its folder are open until `close`, the folder until `publish` or `discard`.
+    Resource handling: the file is open until `close`; its folder until `discard`, or until the module's `publish`.
     """
 
     def __init__(self, folder: Path, kind: str, hour: int, name: str, schema: Any) -> None:
@@ -65,15 +65,15 @@ class RangeFile:
         os.fsync(self._file.fileno())
         self._file.close()
 
-    def publish(self) -> None:
-        """Gives the file its final name, and replaces any file that has it."""
+    def make_visible(self) -> None:
+        """Renames the file to its final name, over any file of that name."""
         self.folder.rename(hidden(self.name), self.name)
 
     def discard(self) -> None:
         """Removes the file, closed or not."""
         with suppress(OSError, ValueError):
             self._writer.close()
-        # `remove_unpublished` removes the file before the next run otherwise
+        # if this fails, `remove_unpublished` removes the file at the next run
         with suppress(OSError):
             self._file.close()
         with suppress(OSError):
@@ -89,7 +89,7 @@ def publish(files: Iterable[RangeFile], steps: Steps) -> None:
         file.close()
     for file in files:
         steps(f"rename {file.folder.path.name} {file.name}")
-        file.publish()
+        file.make_visible()
     for file in files:
         steps(f"sync {file.folder.path.name}")
         file.folder.sync()
@@ -97,7 +97,7 @@ def publish(files: Iterable[RangeFile], steps: Steps) -> None:
 
 
 def _make_folders(folder: Path, *names: str) -> Folder:
-    """The innermost of nested folders; missing ones are made, each synced into its parent."""
+    """The innermost of nested folders. Makes missing folders, each synced into its parent."""
     made = Folder.at(folder)
     for name in names:
         with made:
@@ -106,7 +106,7 @@ def _make_folders(folder: Path, *names: str) -> Folder:
 
 
 def remove_unpublished(folder: Path, session: str) -> None:
-    """Removes the files of a session that a crash left half written."""
+    """Removes a session's hidden files: a crash kept them from being published."""
     with Folder.at(folder) as capture:
         for file in files_of(capture, session):
             if file.is_hidden:

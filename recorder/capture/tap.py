@@ -416,7 +416,7 @@ def open_tap(folder: Path, settings: RecordSettings, session: str | None = None)
     Resource handling: the tap holds a thread, a file and the session's writer lock until `close`.
     Errors: FolderError where the folder can't be written.
     """
-    sessions.check_writable(folder)
+    sessions.ensure_writable(folder)
     session = session or sessions.new_session()
     try:
         opened, lock = sessions.begin(folder, session)

@@ -26,7 +26,7 @@ from proxy.net.brokers.discovery import DiscoveredNodes, DiscoveryQuery, LeadsBa
 from proxy.net.brokers.expiring_set import ExpiringSet
 from proxy.net.brokers.nodes import Nodes
 from proxy.net.log_throttle import LogThrottle
-from proxy.net.sockets.proxy_protocol import Route, header
+from proxy.net.sockets.proxy_protocol import ClientRoute, header
 from proxy.net.sockets.race import AllLost
 from proxy.net.sockets.streams import LeadsBack, PeerLost, Stream, dial
 from proxy.net.sockets.tls import LiveCredentials, towards_broker
@@ -77,7 +77,7 @@ class Upstreams:
         self._suspected = trio.Event()
         self._reason = ""
 
-    async def connect(self, number: int, node_id: int | None, route: Route | None = None) -> Stream | Cause:
+    async def connect(self, number: int, node_id: int | None, route: ClientRoute | None = None) -> Stream | Cause:
         """The broker connection for connection `number`, or why there is none.
 
         Args:
@@ -224,7 +224,7 @@ class Upstreams:
             await self.discover_for_client()
         return self._nodes.upstream(node_id)
 
-    async def _dial_bootstrap(self, route: Route | None = None) -> Stream:
+    async def _dial_bootstrap(self, route: ClientRoute | None = None) -> Stream:
         """A connection to the first bootstrap server that takes one. Raises PeerLost."""
         try:
             return await self.bootstrap.first(partial(self._dial_for_client, route=route), Stream.close)
@@ -232,7 +232,7 @@ class Upstreams:
             self.reached = False
             raise
 
-    async def _dial_node(self, address: Address, route: Route | None) -> Stream:
+    async def _dial_node(self, address: Address, route: ClientRoute | None) -> Stream:
         """A connection to a node's broker. Raises PeerLost."""
         if not self._leads_back(address):
             with suppress(LeadsBack):
@@ -240,12 +240,12 @@ class Upstreams:
         # a sidecar's broker advertises a name of the proxy
         return await self._dial_bootstrap(route)
 
-    async def _dial_for_client(self, address: Address, route: Route | None) -> Stream:
+    async def _dial_for_client(self, address: Address, route: ClientRoute | None) -> Stream:
         if address in self._indirect_loops:
             raise PeerLost(f"{address} leads back to this proxy by way of others")
         return await self._dial(address, route)
 
-    async def _dial(self, address: Address, route: Route | None = None) -> Stream:
+    async def _dial(self, address: Address, route: ClientRoute | None = None) -> Stream:
         """A connection to the broker at this address, for a client or the proxy itself. Raises PeerLost."""
         try:
             broker = await self._connection(address, route)
@@ -264,7 +264,7 @@ class Upstreams:
         """True if an address is one of the proxy's own names, or was lately found to lead straight to the proxy."""
         return address in self._nodes.own or address in self._direct_loops
 
-    async def _connection(self, address: Address, route: Route | None) -> Stream:
+    async def _connection(self, address: Address, route: ClientRoute | None) -> Stream:
         if self._leads_back(address):
             raise LeadsBack(address)
         settings = self._settings

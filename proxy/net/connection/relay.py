@@ -127,7 +127,7 @@ class Relay:
         """See `Holder`. Ends the connection: other connections wait for the bytes that it holds."""
         self._on(Event.CUT, Cause.STALLED)
 
-    def idle(self) -> None:
+    def end_as_idle(self) -> None:
         """Ends the connection: nothing has moved on it for as long as the settings allow."""
         if self._in_flight.at_boundary:
             self._leave(Cause.IDLE)

@@ -1,7 +1,7 @@
 """Ends connections on which nothing moves any more.
 
 One task checks all connections of a cluster every now and then, so that passing bytes costs nothing extra. A connection
-that is owed a response is never idle, however long the response takes: polls may be long.
+with a request in flight is never idle, however long the response takes: fetches may poll for long.
 """
 
 from __future__ import annotations
@@ -11,43 +11,43 @@ from typing import Protocol
 
 import trio
 
-# checks in the idle time: a connection ends at most an eighth of that time too late
+# checks per idle time: a connection ends at most an eighth of the idle time late
 CHECKS_PER_PERIOD = 8
 
 
 class Connection(Protocol):
-    """The part of `Relay` that is needed here."""
+    """The part of `Relay` that `end_idle` needs."""
 
     @property
     def progress(self) -> int | None:
-        """A number that grows with every byte that moves; None while the connection waits for the proxy itself."""
+        """A number that grows with every byte that moves; None while the proxy itself (its recorder) holds it up."""
 
     @property
     def is_quiet(self) -> bool:
         """True if no response is owed or being sent."""
 
-    def idle(self) -> None:
-        """Ends the connection."""
+    def end_as_idle(self) -> None:
+        """Ends the connection, with the cause `idle`."""
 
 
 async def end_idle(connections: Collection[Connection], seconds: float) -> None:
-    """Ends connections on which nothing has moved for `seconds`, until cancelled. `connections` changes meanwhile."""
-    since: dict[Connection, tuple[int | None, float]] = {}
+    """Ends connections on which nothing has moved for `seconds`, until cancelled. `connections` may change."""
+    quiet: dict[Connection, tuple[int | None, float]] = {}
     while True:
         now = trio.current_time()
-        since = dict(_quiet(connections, since, now))
-        for connection, (_, at) in since.items():
-            if now - at >= seconds:
-                connection.idle()
+        quiet = dict(_still_quiet(connections, quiet, now))
+        for connection, (_, since_time) in quiet.items():
+            if now - since_time >= seconds:
+                connection.end_as_idle()
         await trio.sleep(seconds / CHECKS_PER_PERIOD)
 
 
-def _quiet(
-    connections: Collection[Connection], since: dict[Connection, tuple[int | None, float]], now: float
+def _still_quiet(
+    connections: Collection[Connection], known: dict[Connection, tuple[int | None, float]], now: float
 ) -> Iterator[tuple[Connection, tuple[int | None, float]]]:
-    """Each quiet connection, with its progress and the time since which that has not changed."""
+    """Each quiet connection, with its progress and the time of the check that first saw that progress."""
     for connection in connections:
         progress = connection.progress
         if connection.is_quiet and progress is not None:
-            before = since.get(connection)
+            before = known.get(connection)
             yield connection, before if before is not None and before[0] == progress else (progress, now)

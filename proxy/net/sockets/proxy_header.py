@@ -1,27 +1,27 @@
-"""The PROXY protocol's header, read from a client's connection: before anything else, TLS too."""
+"""Reads the PROXY protocol's header from a client's connection: the first bytes, before a TLS handshake."""
 
 from __future__ import annotations
 
 import trio
 
-from proxy.net.sockets.proxy_protocol import HeaderReader, Malformed, Route
+from proxy.net.sockets.proxy_protocol import ClientRoute, HeaderReader, Malformed
 from proxy.net.sockets.streams import Stream
 
 
 class NoHeader(Exception):
-    """A connection does not begin with a header; the message says why. Close it."""
+    """A connection does not begin with a whole header; the message says why. Close the connection."""
 
 
-class Gone(Exception):
-    """The client has gone without a byte, like a balancer that only checks whether the port is open."""
+class NothingSent(Exception):
+    """The peer closed the connection without a byte, like a load balancer that only checks whether the port is open."""
 
 
-async def read_header(client: Stream, seconds: float) -> Route | None:
-    """The client that the peer connects for; None if the header names none. No byte behind the header is read.
+async def read_header(client: Stream, seconds: float) -> ClientRoute | None:
+    """The addresses of the client's connection in the header; None if it names none. Reads no byte behind the header.
 
     Raises:
-        NoHeader: there is no header, or it has not come in time.
-        Gone: the peer has closed the connection without a byte.
+        NoHeader: there is no whole header, or it did not come in time.
+        NothingSent: the peer has closed the connection without a byte.
         PeerLost: the connection broke.
     """
     try:
@@ -33,13 +33,13 @@ async def read_header(client: Stream, seconds: float) -> Route | None:
         raise NoHeader("it has not come in time") from error
 
 
-async def _read(client: Stream) -> Route | None:
+async def _read(client: Stream) -> ClientRoute | None:
     reader, begun = HeaderReader(), False
     while reader.missing:
-        # the header is not encrypted, whatever the client's stream makes of the bytes behind it
+        # not `client.receive`: a TLS stream would decrypt, and the header comes before TLS
         piece = await Stream.receive(client, reader.missing)
         if not piece and not begun:
-            raise Gone
+            raise NothingSent
         if not piece:
             raise NoHeader("it ends in its middle")
         begun = True

@@ -43,7 +43,7 @@ class Malformed(ValueError):
     """The bytes are no header of the PROXY protocol; the message says why."""
 
 
-class Route(NamedTuple):
+class ClientRoute(NamedTuple):
     """The two ends of a client's connection: IP addresses with ports."""
 
     client: Address
@@ -54,7 +54,7 @@ class HeaderReader:
     """Reads one header. `route`, once the header is whole: None if it names no client, as a health check's."""
 
     def __init__(self) -> None:
-        self.route: Route | None = None
+        self.route: ClientRoute | None = None
         # bytes that surely belong to the header and are still to come; 0: the header is whole
         self.missing = _SHORTEST_LINE
         self._header = b""
@@ -88,7 +88,7 @@ class HeaderReader:
             self.route = _read_binary(self._header)
 
 
-def _read_line(line: bytes) -> Route | None:
+def _read_line(line: bytes) -> ClientRoute | None:
     if _LINE_WITHOUT.fullmatch(line):
         return None
     found = _LINE.fullmatch(line)
@@ -102,10 +102,10 @@ def _read_line(line: bytes) -> Route | None:
         raise Malformed(f"an address that is none of {kind}") from error
     if max(map(int, ports)) > 0xFFFF:
         raise Malformed("a port that there isn't")
-    return Route(*(Address(str(host), int(port)) for host, port in zip(hosts, ports, strict=True)))
+    return ClientRoute(*(Address(str(host), int(port)) for host, port in zip(hosts, ports, strict=True)))
 
 
-def _read_binary(header: bytes) -> Route | None:
+def _read_binary(header: bytes) -> ClientRoute | None:
     _, command, family, size = _FIXED.unpack_from(header)
     if command == _LOCAL:
         return None
@@ -119,17 +119,17 @@ def _read_binary(header: bytes) -> Route | None:
             return None
         raise Malformed(f"family {family:#x}")
     client, listener, *ports = layout.unpack_from(header, _FIXED.size)
-    return Route(Address(str(ip_address(client)), ports[0]), Address(str(ip_address(listener)), ports[1]))
+    return ClientRoute(Address(str(ip_address(client)), ports[0]), Address(str(ip_address(listener)), ports[1]))
 
 
-def header(version: ProxyHeader, route: Route | None) -> bytes:
+def header(version: ProxyHeader, route: ClientRoute | None) -> bytes:
     """The header to send before anything else. `route`: None for a connection of the proxy's own."""
     if version is ProxyHeader.OFF:
         return b""
     return (_line if version is ProxyHeader.ONE else _binary)(route)
 
 
-def _line(route: Route | None) -> bytes:
+def _line(route: ClientRoute | None) -> bytes:
     if route is None:
         return b"PROXY UNKNOWN\r\n"
     client, listener = _numbers(route)
@@ -137,7 +137,7 @@ def _line(route: Route | None) -> bytes:
     return f"PROXY {family} {client} {listener} {route.client.port} {route.listener.port}\r\n".encode()
 
 
-def _binary(route: Route | None) -> bytes:
+def _binary(route: ClientRoute | None) -> bytes:
     if route is None:
         return _FIXED.pack(SIGNATURE, _LOCAL, 0, 0)
     client, listener = _numbers(route)
@@ -147,7 +147,7 @@ def _binary(route: Route | None) -> bytes:
     return _FIXED.pack(SIGNATURE, _PROXY, family, layout.size) + addresses
 
 
-def _numbers(route: Route) -> tuple[IPv4Address | IPv6Address, IPv4Address | IPv6Address]:
+def _numbers(route: ClientRoute) -> tuple[IPv4Address | IPv6Address, IPv4Address | IPv6Address]:
     """Both IP addresses in one family, without the interface (`%eth0`) of a link-local one."""
     client, listener = (ip_address(address.host.partition("%")[0]) for address in route)
     if client.version == listener.version:

@@ -1,7 +1,7 @@
-"""Attempts at the same thing: the first success counts, and each attempt begins early if the one before takes long.
+"""Runs attempts at the same thing: the next begins when the newest fails or takes long, and the first success wins.
 
-Clients do the same with the addresses of one host (RFC 8305, "Happy Eyeballs"): a dead address costs a moment, not all
-the time that it is given to answer.
+Clients connect to the addresses of one host in this way (RFC 8305, "Happy Eyeballs"): a dead address costs a moment,
+not a whole connection timeout.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from proxy.net.sockets.streams import PeerLost
 T = TypeVar("T")
 Attempt = Callable[[], Awaitable[T]]
 
-# what RFC 8305, section 5, recommends between two attempts
+# seconds until the next attempt begins; RFC 8305, section 5, recommends them
 HEAD_START = 0.25
 
 
 class AllLost(PeerLost):
-    """No attempt succeeded. `reasons`: why, in the order in which they failed."""
+    """No attempt succeeded. `reasons`: the attempts' errors, in the order in which they failed."""
 
     def __init__(self, reasons: Sequence[PeerLost]) -> None:
         super().__init__("; ".join(map(str, reasons)))
@@ -32,7 +32,7 @@ async def race(attempts: Iterable[Attempt[T]], discard: Callable[[T], object]) -
     """The result of the attempt that succeeds first; the other attempts are cancelled.
 
     Args:
-        discard: called with each result that is not returned.
+        discard: closes a result; called with each one that is not returned.
 
     Raises:
         AllLost: each attempt has raised PeerLost.

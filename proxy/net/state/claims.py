@@ -1,10 +1,10 @@
-"""Claims a state file for each cluster while the proxy runs: no other proxy writes it, and it is no other listener's.
+"""Claims a state file for each cluster while the proxy runs. No other proxy writes it, and no other listener owns it.
 
-A file that the user has named is claimed, or an error. Where the proxy chooses the name, another name will do:
-`_nodes.json` for the first proxy that records in a folder, `_nodes.2.json` for the next. A proxy that starts again
-finds its own file by the owner that stands in it, whichever other proxies run by then.
+If a file that the user has named can't be claimed, that is an error. A default name gets a number where it is taken:
+`_nodes.json` for the first proxy that records in a folder, `_nodes.2.json` for the next. A restarted proxy finds its
+own file by the owner written in the file, whichever other proxies run by then.
 
-A lock is a flock on a file beside the state file: it ends with its process, however that ends.
+A lock is a flock on a file beside the state file. The kernel releases it when the process ends, even by a crash.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from proxy.schema.errors import BadSetting
 from proxy.schema.faults import Fault, Setting
 
 LOCK, DAMAGED = ".lock", ".damaged"
-# the most proxies that keep their nodes in one folder, under names that they choose
-MAX_FILES = 1000
+# new default names in one folder have numbers below this
+NUMBER_LIMIT = 1000
 
 
 class ClaimedElsewhere(Exception):
-    """Another proxy has the file; the message says which."""
+    """Another proxy has the file open or owns it; the message says which."""
 
 
 class StateClaims:
     """The state files of a proxy's clusters, locked until `release`.
 
-    `settings`: the proxy's settings; each cluster has the path of its claimed file and the ports that stand in it.
+    `settings`: the proxy's settings, with the path of each cluster's claimed file, if any, and the ports in the file.
 
     Raises:
-        BadSetting: a file that the user has named is another proxy's, or no state file.
+        BadSetting: a file that the user has named is another proxy's, unreadable, or no state file.
     """
 
     def __init__(self, settings: ProxySettings) -> None:
@@ -53,7 +53,7 @@ class StateClaims:
             raise
 
     def release(self) -> None:
-        """Lets other proxies have the files; nothing happens the second time."""
+        """Unlocks the files for other proxies; a second call does nothing."""
         while self._claims:
             self._claims.pop().release()
 
@@ -69,10 +69,10 @@ class StateClaims:
 
 
 class _Claim:
-    """A locked file and its state. A damaged file is set aside.
+    """A locked state file and its state. A damaged file is renamed.
 
     Raises:
-        ClaimedElsewhere: it is another proxy's. NotAState: it is no state file. OSError: it can't be read.
+        ClaimedElsewhere: the file is another proxy's. NotAState: it is no state file. OSError: it can't be read.
     """
 
     def __init__(self, path: Path, owner: Owner) -> None:
@@ -88,7 +88,7 @@ class _Claim:
 
     def release(self) -> None:
         if self._lock is not None:
-            # removed while it is locked: see `_locked_in`
+            # the lock file is removed before it is unlocked: `_locked_in` detects that
             with suppress(OSError), Folder.at(self.path.parent) as folder:
                 folder.remove(self.path.name + LOCK)
             os.close(self._lock)
@@ -108,7 +108,7 @@ def _claim_named(path: Path, cluster: ClusterSettings) -> _Claim:
 
 
 def _claim_default(path: Path, cluster: ClusterSettings) -> _Claim | None:
-    """Claims the cluster's own file, or a new one, named like `path`. None: none can be had."""
+    """Claims a file named like `path`: the cluster's own, else an ownerless one, else a new one. None: all failed."""
     owner = Owner.of(cluster)
     names = _numbered_paths(path)
     try:
@@ -133,8 +133,8 @@ def _numbered_paths(path: Path) -> dict[int, Path]:
 
 
 def _unused_paths(path: Path, names: Mapping[int, Path]) -> Iterator[Path]:
-    """Paths of that name that do not exist yet."""
-    for number in range(1, MAX_FILES):
+    """Paths as in `_numbered_paths` whose numbers are not in use yet."""
+    for number in range(1, NUMBER_LIMIT):
         if number not in names:
             yield path if number == 1 else path.with_stem(f"{path.stem}.{number}")
 
@@ -151,6 +151,7 @@ def _candidates(paths: Iterable[Path], owner: Owner) -> list[Path]:
 
 
 def _owner_in(path: Path) -> Owner | None:
+    """The owner named in a state file. None: the file names none, or is damaged."""
     with suppress(Damaged):
         return read_state(path).owner
     return None
@@ -170,8 +171,8 @@ def _read(path: Path) -> SavedState:
 
 
 def _locked(path: Path) -> int | None:
-    """The descriptor of the file's lock. None: no lock can be had. Raises ClaimedElsewhere."""
-    # an error that keeps the folder from being made is logged at the first write
+    """The descriptor of the state file's lock. None: locking failed. Raises ClaimedElsewhere."""
+    # if the folder can't be made, the first write logs the error
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         with Folder.at(path.parent) as folder:
@@ -183,7 +184,7 @@ def _locked_in(folder: Folder, name: str) -> int | None:
     try:
         while True:
             descriptor = _opened_and_locked(folder, name)
-            # the former holder may have removed the lock file just now, and another file may have its name
+            # no link left: the former holder has removed this lock file, and the name may be another file's
             if os.fstat(descriptor).st_nlink:
                 return descriptor
             os.close(descriptor)
@@ -194,7 +195,7 @@ def _locked_in(folder: Folder, name: str) -> int | None:
 
 
 def _opened_and_locked(folder: Folder, name: str) -> int:
-    """Raises ClaimedElsewhere; OSError: the file system knows no locks."""
+    """Raises ClaimedElsewhere; OSError: the file can't be opened, or its file system has no locks."""
     descriptor = folder.open(name, os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,7 +1,7 @@
 """Messages and open sockets between two processes of this machine, over a Unix socket.
 
-A message is a JSON object behind its length (uint32). Sockets that belong to a message are passed with its first bytes
-(SCM_RIGHTS), and the message says how many they are. So sockets arrive in the order of the messages, and never later.
+A message is a length (uint32) and a JSON object. A message's sockets are passed with its first bytes (SCM_RIGHTS), and
+the object says how many there are. So sockets arrive in the order of their messages, none after its message.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ import trio
 
 _LENGTH = struct.Struct(">I")
 RECEIVE_SIZE = 256 * 1024
-# sockets that one message may bring; Linux takes 253 at a time
+# the most sockets of one message, which `recvmsg` makes room for; Linux passes at most 253
 MAX_SOCKETS = 16
 _SOCKETS = "sockets"
 
 
 class ChannelBroken(Exception):
-    """A message can't be understood, or sockets were lost on the way. Give the other process up."""
+    """A message can't be understood, or sockets were lost on the way. End the other process."""
 
 
 class ChannelMessage(NamedTuple):
@@ -41,7 +41,7 @@ class _Outgoing(NamedTuple):
 
 
 class Channel:
-    """One end of a channel. `send` never waits: the task that runs `run` does. One other task receives."""
+    """One end of a channel. `send` only queues; one task sends, in `run`. One other task calls `receive`."""
 
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(False)
@@ -51,18 +51,18 @@ class Channel:
         self._sent = trio.Event()
         self._received = bytearray()
         self._sockets: deque[socket.socket] = deque()
-        self._gone = False
+        self._stopped = False
 
     def send(self, payload: Mapping[str, Any], sockets: Sequence[socket.socket] = ()) -> None:
-        """Queues a message. The sockets are duplicated: the caller may close its own at once."""
-        if self._gone:
+        """Queues a message, or drops it if `run` has ended. Duplicates the sockets: the caller may close its own."""
+        if self._stopped:
             return
         data = json.dumps({**payload, _SOCKETS: len(sockets)} if sockets else payload, separators=(",", ":")).encode()
         self._queue.append(_Outgoing(_LENGTH.pack(len(data)) + data, [sock.dup() for sock in sockets]))
         self._queued.set()
 
     async def run(self) -> None:
-        """Sends what is queued, until cancelled or the other side is gone."""
+        """Sends queued messages, until cancelled or the other side is gone."""
         try:
             while True:
                 while self._queue:
@@ -75,14 +75,14 @@ class Channel:
             # `receive` meets this error too, and reports it
             return
         finally:
-            self._gone = True
+            self._stopped = True
             while self._queue:
                 self._close_sockets(self._queue.popleft())
             self._sent.set()
 
     async def all_sent(self) -> None:
-        """Returns when every message has been handed to the kernel, or the other side is gone."""
-        while self._queue and not self._gone:
+        """Returns when the kernel has every queued message, or `run` has ended."""
+        while self._queue and not self._stopped:
             self._sent = trio.Event()
             await self._sent.wait()
 
@@ -94,8 +94,8 @@ class Channel:
         return message
 
     def close(self) -> None:
-        """Closes the channel, and the sockets of messages that have not been received."""
-        self._gone = True
+        """Closes the channel, and the received sockets whose messages nobody has taken."""
+        self._stopped = True
         self._socket.close()
         while self._sockets:
             self._sockets.popleft().close()
@@ -116,7 +116,7 @@ class Channel:
     async def _read(self) -> bool:
         ancillary_size = socket.CMSG_SPACE(MAX_SOCKETS * array.array("i").itemsize)
         data: bytes = b""
-        # a reset: the other process was killed
+        # a killed process resets the channel: that is an end like any other
         with suppress(ConnectionResetError):
             data, ancillary, flags, _ = await self._socket.recvmsg(RECEIVE_SIZE, ancillary_size)
             self._sockets.extend(_sockets_in(ancillary))

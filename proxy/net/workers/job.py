@@ -1,7 +1,7 @@
-"""The settings that a worker gets before it begins: as data, over its standard input.
+"""A worker's settings as data: over its standard input at its start, and in a message when they change.
 
-Limits on all connections together are divided among the workers. A worker that asked the parent for each byte that it
-holds would wait for the parent where it should wait for a client.
+Limits on all connections together are divided among the workers: a worker that had to ask the parent for its share of
+them would wait for the parent at every connection and held frame.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import IO, Any
 
 from proxy.config import ProxySettings
 
-# connection numbers for each worker, beginning at a multiple of this: no number is given twice
-CONNECTIONS = 10**12
+# worker N's connections have the numbers above N times this, so no number is given twice
+CONNECTIONS_PER_WORKER = 10**12
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +25,11 @@ class Job:
     """One worker's job.
 
     Args:
-        number: counts all workers that were ever started.
-        slot: from 0 on; the slot of a worker that has ended becomes another worker's.
-        settings: of the whole proxy, with the ports that its state file keeps.
+        number: the worker's own, from 1 on; never given again.
+        slot: from 0 on, below `workers`; the successor of a worker that has ended takes its slot.
+        settings: the whole proxy's, with the ports that its state files keep.
         recording: the recorder's own settings; None: nothing is recorded.
-        seed: the whole proxy's; see `ProxyContext`.
+        seed: a number that all processes of this proxy share, and no other proxy has.
     """
 
     number: int
@@ -41,11 +41,11 @@ class Job:
     @property
     def first_connection(self) -> int:
         """The number of the worker's first connection."""
-        return self.number * CONNECTIONS + 1
+        return self.number * CONNECTIONS_PER_WORKER + 1
 
     @property
     def worker_settings(self) -> ProxySettings:
-        """The settings, with this worker's part of the limits of all workers."""
+        """This worker's settings: its part of the limits, one process, and no admin page, which the parent serves."""
         settings = self.settings
         return replace(
             settings,
@@ -88,12 +88,12 @@ def dump_settings(settings: ProxySettings, recording: Any = None) -> str:
 
 
 def load_settings(text: str) -> Job:
-    """Changed settings from a message's text, as a job without a worker."""
+    """Changed settings from a message's text: a job whose number and slot mean nothing."""
     return read_job(io.BytesIO(base64.b64decode(text)))
 
 
 def read_job(file: IO[bytes]) -> Job:
-    """The job that a parent has written. Raises EOFError: the parent ended before the job was complete."""
+    """The job that a parent has written. Raises EOFError: the parent ended before the job was whole."""
     try:
         job: Job = pickle.load(file)
     except pickle.UnpicklingError as error:

@@ -105,7 +105,7 @@ def test_a_step_looks_at_so_many_plain_frames_and_leaves_the_others(most: int) -
 
 
 def test_a_frame_that_is_not_plain_counts_as_several() -> None:
-    talk, special, each = Conversation(Routes(), most_frames=100), request(VENDOR, 0, 1), 100 // Side.special + 1
+    talk, special, each = Conversation(Routes(), most_frames=100), request(VENDOR, 0, 1), 100 // Side.special_cost + 1
     left = special * 3 * each
     for _ in range(3):
         step = talk.requests(left, 1)

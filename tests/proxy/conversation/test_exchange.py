@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from proxy.conversation import Exchange, Routes, timings
-from proxy.conversation.exchange import NOT_YET, UNKNOWN
+from proxy.conversation.exchange import NOT_ARRIVED, TIME_UNKNOWN
 from proxy.wire.framing import api_word
 
 
@@ -23,8 +23,8 @@ def exchange(request_last_ns: int, first: int, last: int, previous_last_ns: int 
         pytest.param(exchange(100, 150, 150, previous_last_ns=150), 50, 50, 0, id="in one chunk with the one before"),
         pytest.param(exchange(100, 150, 150, previous_last_ns=90), 50, 0, 0, id="the one before was complete already"),
         pytest.param(exchange(200, 150, 170), 0, 0, 20, id="answered before the request was complete"),
-        pytest.param(exchange(NOT_YET, 150, 170), 0, 0, 20, id="answered, and the request is not complete yet"),
-        pytest.param(exchange(UNKNOWN, 150, 170), None, None, 20, id="a gap hid the end of the request"),
+        pytest.param(exchange(NOT_ARRIVED, 150, 170), 0, 0, 20, id="answered, and the request is not complete yet"),
+        pytest.param(exchange(TIME_UNKNOWN, 150, 170), None, None, 20, id="a gap hid the end of the request"),
         pytest.param(exchange(100, 0, 0), None, None, None, id="never answered"),
     ],
 )

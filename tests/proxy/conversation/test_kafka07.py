@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from proxy.conversation import Cause, Conversation, FrameLimits, OpaqueReason, Routes, Routes07, timings
 from proxy.conversation.conversation import DEFAULT_LIMITS
-from proxy.conversation.exchange import UNKNOWN
+from proxy.conversation.exchange import TIME_UNKNOWN
 from proxy.wire.dialects import Dialect
 from tests.proxy.conversation.runs import Run, rest_of
 from tests.proxy.conversation.script import Asked, Script, byte_by_byte, framed, produce, schedules, whole
@@ -160,7 +160,7 @@ def test_behind_a_gap_the_time_of_an_open_request_is_not_known() -> None:
     one = talk()
     one.requests(request(FETCH, b"body")[:8], 10)
     again = Conversation.from_state(ROUTES, one.boundary_state() or {})
-    assert [exchange.request_last_ns for exchange in again.in_flight] == [UNKNOWN]
+    assert [exchange.request_last_ns for exchange in again.in_flight] == [TIME_UNKNOWN]
 
 
 @pytest.mark.parametrize("number", [5, 18, 32767, -1, -32768])

@@ -20,7 +20,7 @@ from proxy.net.brokers.nodes import bind
 from proxy.net.brokers.upstreams import Upstreams
 from proxy.net.cluster import LINGERING, routes
 from proxy.net.sockets.proxy_header import HeaderReader
-from proxy.net.sockets.proxy_protocol import Route, header
+from proxy.net.sockets.proxy_protocol import ClientRoute, header
 from proxy.rewrite import api_versions
 from proxy.schema.addresses import NETWORKS, Address
 from proxy.schema.errors import BadSetting
@@ -290,7 +290,7 @@ async def test_requests_without_an_answer_reach_a_broker_that_is_slow_when_their
 # for whom a balancer connects
 
 CLIENT = Address("192.0.2.7", 50123)
-ROUTE = Route(CLIENT, Address("198.51.100.1", 9092))
+ROUTE = ClientRoute(CLIENT, Address("198.51.100.1", 9092))
 BOTH = pytest.mark.parametrize("version", [ProxyHeader.ONE, ProxyHeader.TWO])
 
 
@@ -424,7 +424,7 @@ async def test_a_limit_for_each_address_is_for_the_clients_behind_a_balancer(bro
     async with proxying(settings(broker.address, accept_proxy=True, address_limit=1)) as proxy:
         one, two, one_again = [await proxy.client() for _ in range(3)]
         for client, number in ((one, 1), (two, 2), (one_again, 1)):
-            await client.say(header(ProxyHeader.TWO, Route(Address(f"192.0.2.{number}", 1), CLIENT)))
+            await client.say(header(ProxyHeader.TWO, ClientRoute(Address(f"192.0.2.{number}", 1), CLIENT)))
             if client is not one_again:
                 await ping(client)
         await one_again.hears_the_end()
@@ -432,9 +432,9 @@ async def test_a_limit_for_each_address_is_for_the_clients_behind_a_balancer(bro
 
 
 @pytest.fixture
-async def behind(nursery: trio.Nursery) -> tuple[Address, list[tuple[Route | None, bytes]]]:
+async def behind(nursery: trio.Nursery) -> tuple[Address, list[tuple[ClientRoute | None, bytes]]]:
     """What stands in front of a broker and reads headers: its address, the headers, and what came behind them."""
-    came: list[tuple[Route | None, bytes]] = []
+    came: list[tuple[ClientRoute | None, bytes]] = []
 
     async def serve(stream: trio.SocketStream) -> None:
         reader = HeaderReader()
@@ -458,7 +458,7 @@ async def test_brokers_are_sent_the_client_first(accepts: bool, version: ProxyHe
         client = await proxy.client()
         await client.say(*([header(ProxyHeader.ONE, ROUTE)] if accepts else []), PING)
         await client.hears_the_end()
-        own = Route(Address(*client.stream.socket.getsockname()), proxy.listening)
+        own = ClientRoute(Address(*client.stream.socket.getsockname()), proxy.listening)
     # the proxy's own question names nobody
     assert {route for route, _ in came} == {None, ROUTE if accepts else own}
     assert {behind for route, behind in came if route} == {PING}

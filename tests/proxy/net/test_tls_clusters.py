@@ -16,7 +16,7 @@ from proxy.config.tls import Clients, ListenerTls, UpstreamTls
 from proxy.mapping.nodes import Node
 from proxy.net.reloading import ReloadedSettings
 from proxy.net.sockets.proxy_header import HeaderReader
-from proxy.net.sockets.proxy_protocol import Route, header
+from proxy.net.sockets.proxy_protocol import ClientRoute, header
 from proxy.schema.addresses import Address
 from proxy.wire import catalog
 from proxy.wire.dialects import Dialect
@@ -460,7 +460,7 @@ async def test_other_mappings_take_any_name(plain, wild):
 
 @pytest.mark.parametrize("version", [ProxyHeader.ONE, ProxyHeader.TWO])
 async def test_a_balancers_header_comes_before_tls(plain, signed, version):
-    route = Route(Address("192.0.2.7", 50123), Address("198.51.100.1", 9092))
+    route = ClientRoute(Address("192.0.2.7", 50123), Address("198.51.100.1", 9092))
     chosen = settings(plain.address, tls=ListenerTls(signed.proxy), accept_proxy=True)
     async with proxying(chosen) as proxy:
         sock = (await proxy.client()).stream
@@ -505,7 +505,7 @@ async def test_without_a_header_there_is_no_handshake(plain, signed, caplog):
 
 
 async def test_brokers_are_sent_the_header_before_tls(nursery, signed):
-    came: list[Route | None] = []
+    came: list[ClientRoute | None] = []
 
     class Behind(TlsBroker):
         """What ends TLS behind a balancer that reads headers."""
@@ -524,6 +524,6 @@ async def test_brokers_are_sent_the_header_before_tls(nursery, signed):
         await proxy.nodes(1)
         client = await proxy.client()
         await ping(client)
-        own = Route(Address(*client.stream.socket.getsockname()), proxy.listening)
+        own = ClientRoute(Address(*client.stream.socket.getsockname()), proxy.listening)
         assert came[0] is None
         assert came[-1] == own

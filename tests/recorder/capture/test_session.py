@@ -16,7 +16,7 @@ from tests.recorder.capture.looks import everything, session_folder, take_lock
 @pytest.fixture
 def capture(tmp_path: Path) -> Path:
     folder = tmp_path / "capture"
-    sessions.check_writable(folder)
+    sessions.ensure_writable(folder)
     return folder
 
 
@@ -172,8 +172,8 @@ def test_a_session_belongs_to_who_has_made_it(capture: Path, begin, monkeypatch:
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(FolderError, match=r"the capture folder .*file can't be written"):
-        sessions.check_writable(tmp_path / "file")
-    sessions.check_writable(tmp_path / "new" / "folder")
+        sessions.ensure_writable(tmp_path / "file")
+    sessions.ensure_writable(tmp_path / "new" / "folder")
     assert os.listdir(tmp_path / "new" / "folder" / sessions.SPOOL_FOLDER) == []
 
 
@@ -181,7 +181,7 @@ def test_a_spool_that_leads_elsewhere_is_not_recorded_into(tmp_path: Path) -> No
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "_spool").symlink_to("elsewhere")
     with pytest.raises(FolderError, match=r"can't be written: .*_spool is a symbolic link, not a folder"):
-        sessions.check_writable(tmp_path)
+        sessions.ensure_writable(tmp_path)
 
 
 @pytest.mark.parametrize("wrong", [{"queue": 0}, {"spool": -1}, {"segment": 0}, {"segment_seconds": 0.0}])

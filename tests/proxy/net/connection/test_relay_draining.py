@@ -52,7 +52,7 @@ async def test_an_idle_connection_drains_at_once():
         await talk.ends_with(Cause.DRAINED)
 
 
-@pytest.mark.parametrize(("leave", "cause"), [(Relay.drain, Cause.DRAINED), (Relay.idle, Cause.IDLE)])
+@pytest.mark.parametrize(("leave", "cause"), [(Relay.drain, Cause.DRAINED), (Relay.end_as_idle, Cause.IDLE)])
 async def test_a_request_that_comes_at_that_moment_is_answered_or_not_taken(leave: Any, cause: Cause):
     async with relaying() as talk:
         await wait_all_tasks_blocked(0.01)

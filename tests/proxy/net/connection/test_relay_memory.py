@@ -168,7 +168,7 @@ async def test_a_connection_is_quiet_when_no_answer_is_owed():
         await talk.client.say(ping(2)[:-1])
         await talk.broker.hears(ping(2)[:-1])
         assert talk.relay.is_quiet
-        talk.relay.idle()
+        talk.relay.end_as_idle()
         await talk.ends_with(Cause.IDLE)
 
 

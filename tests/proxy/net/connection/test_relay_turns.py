@@ -21,7 +21,7 @@ from tests.proxy.conversation.script import VENDOR, request, response
 from tests.proxy.net.frames import ask, ping, pong, say_now
 from tests.proxy.net.relays import Relaying, Watcher, relaying
 
-SPECIAL = FRAMES_PER_TURN // Side.special
+SPECIAL = FRAMES_PER_TURN // Side.special_cost
 # bytes of a frame that is looked through
 PIECE = FRAMES_PER_TURN * BYTES
 OLD = {"dialect": Dialect.KAFKA_07}

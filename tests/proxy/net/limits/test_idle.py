@@ -20,7 +20,7 @@ class Connection:
     def progress(self) -> int | None:
         return None if self._waits_for_proxy else self.moved
 
-    def idle(self) -> None:
+    def end_as_idle(self) -> None:
         self.ended_at = self.ended_at or trio.current_time()
 
 

@@ -7,13 +7,13 @@ import trio
 from trio.testing import MockClock
 
 from proxy.config import ProxyHeader
-from proxy.net.sockets.proxy_header import Gone, NoHeader, read_header
-from proxy.net.sockets.proxy_protocol import Route, header
+from proxy.net.sockets.proxy_header import NoHeader, NothingSent, read_header
+from proxy.net.sockets.proxy_protocol import ClientRoute, header
 from proxy.net.sockets.streams import PeerLost, Stream
 from proxy.schema.addresses import Address
 from tests.proxy.net.peers import Peer, connected
 
-ROUTE = Route(Address("192.0.2.7", 50123), Address("198.51.100.1", 9092))
+ROUTE = ClientRoute(Address("192.0.2.7", 50123), Address("198.51.100.1", 9092))
 BOTH = pytest.mark.parametrize("version", [ProxyHeader.ONE, ProxyHeader.TWO])
 
 
@@ -74,7 +74,7 @@ async def test_a_header_that_ends_in_its_middle_is_none(ends):
 async def test_a_balancer_may_look_whether_somebody_listens(ends):
     client, balancer = ends
     balancer.close()
-    with pytest.raises(Gone):
+    with pytest.raises(NothingSent):
         await read_header(client, 5)
 
 

@@ -16,7 +16,7 @@ from proxyprotocol.v2 import ProxyProtocolV2
 
 from proxy.config import ProxyHeader
 from proxy.net.sockets.proxy_header import HeaderReader
-from proxy.net.sockets.proxy_protocol import SIGNATURE, Malformed, Route, header
+from proxy.net.sockets.proxy_protocol import SIGNATURE, ClientRoute, Malformed, header
 from proxy.schema.addresses import Address
 
 OTHERS = {ProxyHeader.ONE: ProxyProtocolV1(), ProxyHeader.TWO: ProxyProtocolV2()}
@@ -24,12 +24,12 @@ VERSIONS = st.sampled_from([*OTHERS])
 PORTS = st.integers(0, 0xFFFF)
 FOUR = st.builds(Address, st.ip_addresses(v=4).map(str), PORTS)
 SIX = st.builds(Address, st.ip_addresses(v=6).map(str), PORTS)
-ROUTES = st.builds(Route, FOUR, FOUR) | st.builds(Route, SIX, SIX)
+ROUTES = st.builds(ClientRoute, FOUR, FOUR) | st.builds(ClientRoute, SIX, SIX)
 TCP = socket.SOCK_STREAM
 BEHIND = b"\x16\x03\x01 or a request"
 
 
-def take(stream: bytes) -> tuple[Route | None, bytes]:
+def take(stream: bytes) -> tuple[ClientRoute | None, bytes]:
     """What a header says, and what stands behind it, when each read gives all that it asks for."""
     reader = HeaderReader()
     while reader.missing:
@@ -40,7 +40,7 @@ def take(stream: bytes) -> tuple[Route | None, bytes]:
     return reader.route, stream
 
 
-def take_slowly(stream: bytes) -> tuple[Route | None, bytes]:
+def take_slowly(stream: bytes) -> tuple[ClientRoute | None, bytes]:
     """The same, byte by byte."""
     reader = HeaderReader()
     for at in range(len(stream)):
@@ -58,13 +58,13 @@ def binary(command: int, family: int, rest: bytes = b"") -> bytes:
 
 
 @given(VERSIONS, ROUTES)
-def test_what_was_written_is_read_and_not_a_byte_behind_it(version: ProxyHeader, route: Route):
+def test_what_was_written_is_read_and_not_a_byte_behind_it(version: ProxyHeader, route: ClientRoute):
     for way in (take, take_slowly):
         assert way(header(version, route) + BEHIND) == (route, BEHIND)
 
 
 @given(VERSIONS, ROUTES)
-def test_another_implementation_reads_what_was_written(version: ProxyHeader, route: Route):
+def test_another_implementation_reads_what_was_written(version: ProxyHeader, route: ClientRoute):
     found = OTHERS[version].unpack(header(version, route))
     assert is_ipv4(found) or is_ipv6(found)
     ends = [Address(str(host), port) for host, port in (found.source, found.dest)]
@@ -72,7 +72,7 @@ def test_another_implementation_reads_what_was_written(version: ProxyHeader, rou
 
 
 @given(VERSIONS, ROUTES)
-def test_what_another_implementation_writes_is_read(version: ProxyHeader, route: Route):
+def test_what_another_implementation_writes_is_read(version: ProxyHeader, route: ClientRoute):
     client, listener = ((address.host, address.port) for address in route)
     if ":" in route.client.host:
         theirs = ProxyResultIPv6(
@@ -98,11 +98,11 @@ def test_another_implementation_knows_a_connection_of_the_proxys_own():
 
 
 def test_nothing_is_written_unless_told():
-    assert header(ProxyHeader.OFF, Route(Address("192.0.2.1", 1), Address("192.0.2.2", 2))) == b""
+    assert header(ProxyHeader.OFF, ClientRoute(Address("192.0.2.1", 1), Address("192.0.2.2", 2))) == b""
 
 
 def test_ends_of_two_families_are_written_in_the_larger_one():
-    route = Route(Address("192.0.2.1", 1), Address("2001:db8::1", 2))
+    route = ClientRoute(Address("192.0.2.1", 1), Address("2001:db8::1", 2))
     for version in OTHERS:
         found, _ = take(header(version, route))
         assert found is not None
@@ -112,8 +112,8 @@ def test_ends_of_two_families_are_written_in_the_larger_one():
 
 @pytest.mark.parametrize("version", OTHERS)
 def test_the_interface_of_a_link_local_address_is_left_out(version: ProxyHeader):
-    route = Route(Address("fe80::1%eth0", 1), Address("fe80::2%eth0", 2))
-    assert take(header(version, route))[0] == Route(Address("fe80::1", 1), Address("fe80::2", 2))
+    route = ClientRoute(Address("fe80::1%eth0", 1), Address("fe80::2%eth0", 2))
+    assert take(header(version, route))[0] == ClientRoute(Address("fe80::1", 1), Address("fe80::2", 2))
 
 
 # lines: sections 2.1 of the specification
@@ -124,25 +124,25 @@ def test_the_interface_of_a_link_local_address_is_left_out(version: ProxyHeader)
     [
         (
             b"PROXY TCP4 255.255.255.255 255.255.255.255 65535 65535\r\n",
-            Route(Address("255.255.255.255", 65535), Address("255.255.255.255", 65535)),
+            ClientRoute(Address("255.255.255.255", 65535), Address("255.255.255.255", 65535)),
         ),
         (
             b"PROXY TCP6 ffff:f...f:ffff ffff:f...f:ffff 65535 65535\r\n".replace(
                 b"ffff:f...f:ffff", b":".join([b"ffff"] * 8)
             ),
-            Route(*[Address(":".join(["ffff"] * 8), 65535)] * 2),
+            ClientRoute(*[Address(":".join(["ffff"] * 8), 65535)] * 2),
         ),
         (b"PROXY UNKNOWN\r\n", None),
         (b"PROXY UNKNOWN " + b" ".join([b":".join([b"ffff"] * 8)] * 2) + b" 65535 65535\r\n", None),
         (
             b"PROXY TCP4 192.168.0.1 192.168.0.11 56324 443\r\n",
-            Route(Address("192.168.0.1", 56324), Address("192.168.0.11", 443)),
+            ClientRoute(Address("192.168.0.1", 56324), Address("192.168.0.11", 443)),
         ),
-        (b"PROXY TCP4 1.1.1.1 1.1.1.1 0 0\r\n", Route(*[Address("1.1.1.1", 0)] * 2)),
+        (b"PROXY TCP4 1.1.1.1 1.1.1.1 0 0\r\n", ClientRoute(*[Address("1.1.1.1", 0)] * 2)),
     ],
     ids=["v4", "v6", "unknown", "unknown, as long as can be", "example", "as short as can be"],
 )
-def test_the_lines_of_the_specification_are_read(line: bytes, route: Route | None):
+def test_the_lines_of_the_specification_are_read(line: bytes, route: ClientRoute | None):
     for way in (take, take_slowly):
         assert way(line + BEHIND) == (route, BEHIND)
 
@@ -195,9 +195,9 @@ def test_a_line_is_known_to_be_wrong_before_its_end_has_come():
 
 
 FOUR_OF_THEM = bytes([192, 0, 2, 1, 198, 51, 100, 2]) + struct.pack(">HH", 56324, 9092)
-FOUR_ROUTE = Route(Address("192.0.2.1", 56324), Address("198.51.100.2", 9092))
+FOUR_ROUTE = ClientRoute(Address("192.0.2.1", 56324), Address("198.51.100.2", 9092))
 SIX_OF_THEM = IPv6Address("2001:db8::1").packed + IPv6Address("2001:db8::2").packed + struct.pack(">HH", 1, 2)
-SIX_ROUTE = Route(Address("2001:db8::1", 1), Address("2001:db8::2", 2))
+SIX_ROUTE = ClientRoute(Address("2001:db8::1", 1), Address("2001:db8::2", 2))
 # PP2_TYPE_AUTHORITY, PP2_TYPE_NOOP
 TLVS = b"\x02\x00\x04a.bc" + b"\x04\x00\x03xyz"
 
@@ -221,7 +221,7 @@ TLVS = b"\x02\x00\x04a.bc" + b"\x04\x00\x03xyz"
         (binary(0x20, 0xFF, b"anything"), None),
     ],
 )
-def test_binary_headers_are_read(bytes_: bytes, route: Route | None):
+def test_binary_headers_are_read(bytes_: bytes, route: ClientRoute | None):
     for way in (take, take_slowly):
         assert way(bytes_ + BEHIND) == (route, BEHIND)
 
@@ -273,7 +273,7 @@ def test_a_line_that_is_read_is_one_for_another_implementation(text: str):
     except (Malformed, EOFError):
         return
     found = OTHERS[ProxyHeader.ONE].unpack_line(line[: len(line) - len(rest)])
-    assert route == Route(*(Address(str(host), port) for host, port in (found.source, found.dest)))
+    assert route == ClientRoute(*(Address(str(host), port) for host, port in (found.source, found.dest)))
 
 
 @given(st.binary(min_size=16, max_size=80).map(lambda tail: SIGNATURE + tail))
@@ -290,4 +290,4 @@ def test_a_binary_header_that_is_read_is_one_for_another_implementation(stream: 
         # its checksum, or TLVs that are cut off: nobody here looks at them
         return
     if route is not None:
-        assert route == Route(*(Address(str(host), port) for host, port in (found.source, found.dest)))
+        assert route == ClientRoute(*(Address(str(host), port) for host, port in (found.source, found.dest)))
