@@ -1,8 +1,8 @@
 """The client's side: one pass over the heads of the requests in each chunk.
 
-A busy proxy spends its time in the loop of `_frames`; frames that are not plain leave it. A head that a chunk's end has
-cut is held back until it is whole, because a request must be known before it is passed on: its answer may arrive before
-the next line runs.
+A busy proxy spends its time in the loop of `_frames`. A frame whose route is not plain leaves the loop: more than its
+head must be read. A head that a chunk's end has cut is held back until it is whole, because a request must be known
+before it is passed on: its answer may arrive before the next line runs.
 """
 
 from __future__ import annotations
@@ -41,13 +41,14 @@ class RequestSide(Side):
 
     def __init__(self, common: Common) -> None:
         super().__init__(common, common.limits.request)
-        # the number of the connection's next request
+        # the number that the connection's next request gets
         self.number = 0
 
     def _go_on(self, step: Step, at_ns: int) -> int:
-        exchange, cut = self.open, self.open is not None and self.open.route.answered
+        exchange, is_withheld = self.open, self.open is not None and self.open.route.answered
         at = self._continue(step)
-        if cut:
+        if is_withheld:
+            # the proxy answers: the broker is sent nothing
             step.edits.append(Edit(0, at, b""))
         if not self.left:
             self.open = None
@@ -77,11 +78,11 @@ class RequestSide(Side):
         for _ in self._turns:
             if end - at < 12:
                 break
-            size, word, correlation_id = unpack(data, at)
+            size, api_and_version, correlation_id = unpack(data, at)
             try:
-                route = known[word]
+                route = known[api_and_version]
             except KeyError:
-                route = routes.of(word)
+                route = routes.of(api_and_version)
             if not (route.plain_request and SHORTEST_REQUEST <= size <= limit):
                 break
             start, at = at, at + 4 + size
@@ -104,10 +105,10 @@ class RequestSide(Side):
             self.allowance -= taken
             if self.allowance <= 0:
                 return at
-        return self._special(step, at, first_ns, at_ns)
+        return self._take_special(step, at, first_ns, at_ns)
 
-    def _special(self, step: Step, at: int, first_ns: int, at_ns: int) -> int:
-        """Reads a request that may not be plain. Returns the next request's offset; `at` if more bytes are needed."""
+    def _take_special(self, step: Step, at: int, first_ns: int, at_ns: int) -> int:
+        """Reads one frame that left the loop. Returns the next frame's offset; `at` if more bytes are needed."""
         data, have = step.data, len(step.data) - at
         if have < 4:
             return at
@@ -122,8 +123,8 @@ class RequestSide(Side):
             return self._unreadable(step, at, size)
         if have < 12:
             return at
-        _, word, correlation_id = REQUEST_HEAD.unpack_from(data, at)
-        route = self.common.routes.of(word)
+        _, api_and_version, correlation_id = REQUEST_HEAD.unpack_from(data, at)
+        route = self.common.routes.of(api_and_version)
         exchange = Exchange(self.number, route, correlation_id, size, first_ns, at_ns)
         if route.refused:
             step.cause = Cause.UNSUPPORTED_VERSION
@@ -147,10 +148,10 @@ class RequestSide(Side):
         )
 
     def _understand(self, step: Step, at: int, size: int, exchange: Exchange) -> bool:
-        """Reads the fields that decide this request's treatment. False: more bytes are needed. Raises WireError."""
+        """Reads the fields that decide how to treat this request. False: more bytes are needed. Raises WireError."""
         route, data = exchange.route, step.data
         if route.api_key == SASL_HANDSHAKE:
-            # of any version: a client may log in again, and its next bytes may then be a secret
+            # of any version, at any time: the client's next bytes may be a secret
             self.common.login.pending = True
         if not route.known:
             return self._plausible(step, at, size, exchange)
@@ -182,7 +183,7 @@ class RequestSide(Side):
         return True
 
     def _handshake(self, step: Step, at: int, size: int, route: Route) -> bool:
-        """Reads a SaslHandshake. After version 0, bare tokens begin at the next byte."""
+        """Reads a SaslHandshake; False: more bytes are needed. After version 0, bare tokens follow at once."""
         if route.api_version != 0:
             return True
         stop = at + 4 + size
@@ -192,7 +193,7 @@ class RequestSide(Side):
         return True
 
     def _take(self, step: Step, at: int, size: int, exchange: Exchange) -> int:
-        """Puts the request in flight; marks it if its route says so or it may hold a secret."""
+        """Puts a request that awaits a response in flight. Marks one that its route names or that may hold a secret."""
         stop = at + 4 + size
         self._look_through(step, exchange, at, stop)
         end = len(step.data)
@@ -217,7 +218,7 @@ class RequestSide(Side):
         return stop
 
     def _unreadable(self, step: Step, at: int, size: int) -> int:
-        """Steps over a frame that is too short for a request: it can't be paired, so no response is expected."""
+        """Steps over a frame too short for a request: it has no correlation id, so no response is expected."""
         stop = at + 4 + size
         step.opaque.append(OpaqueReason.UNREADABLE)
         self._take_other(step, at, stop, FrameKind.BYTES)
@@ -229,7 +230,7 @@ class RequestSide(Side):
         if size < 0:
             return at
         login = self.common.login
-        # a frame shorter than a request's head can only be a token, and must not wait for the bytes behind it
+        # a frame shorter than a plausible head can only be a token, and must not wait for the next frame's bytes
         if login.decides and login.open_ended and size >= PLAUSIBLE_HEAD - 4:
             if len(step.data) - at < PLAUSIBLE_HEAD:
                 return at

@@ -9,7 +9,7 @@ from proxy.conversation.step import Edit, Mark, Step
 from proxy.wire.framing import RESPONSE_HEAD, SHORTEST_RESPONSE
 from proxy.wire.keys import SASL_HANDSHAKE
 
-# the error code's place in the answer to a SaslHandshake, its length included
+# the error code in the response to a SaslHandshake, counted from the frame's length
 HANDSHAKE_ERROR = slice(8, 10)
 
 
@@ -29,14 +29,14 @@ class ResponseSide(Side):
         self._refused = False
 
     def feed(self, chunk: bytes, at_ns: int) -> Step:
-        """The step of a chunk from the broker, with the proxy's own answers whose turn comes behind it."""
+        """The step of a chunk from the broker, then the proxy's own answers to the requests that are now oldest."""
         step = super().feed(chunk, at_ns)
         if self.common.made_waiting and not self.left:
             self._answer(step, step.stop, at_ns)
         return step
 
     def due(self, at_ns: int) -> Step:
-        """The proxy's own answers whose turn it is, if a response of the broker is not half sent."""
+        """The proxy's own answers to the oldest requests; none while a broker's response is half sent."""
         step = Step(b"", self.offset)
         if not self.left:
             self._answer(step, 0, at_ns)
@@ -62,7 +62,7 @@ class ResponseSide(Side):
             self._begin_tokens(next_offset, step)
 
     def _begin_tokens(self, next_offset: int, step: Step) -> None:
-        """Begins the broker's tokens, unless it refused the handshake. Readers of a recording follow verdicts."""
+        """Expects the broker's tokens, unless it refused the handshake. A recording's reader follows verdicts."""
         login = self.common.login
         if not self._refused:
             login.begin(self.direction, next_offset, login.mechanism, step)
@@ -75,11 +75,11 @@ class ResponseSide(Side):
         finished, previous_last_ns = step.finished, self.previous_last_ns
         begun = 0
         popleft, finish = in_flight.popleft, finished.append
-        # the number of the proxy's own answers that wait; constant while this runs
+        # the number of the proxy's own answers that wait; none is added while this loop runs
         made_waiting = self.common.made_waiting
         for _ in self._turns:
             if end - at < 8:
-                self._check_short(step, at)
+                self._check_cut_head(step, at)
                 break
             if made_waiting:
                 self._answer(step, at, at_ns)
@@ -91,7 +91,7 @@ class ResponseSide(Side):
             if exchange is None or exchange.correlation_id != correlation_id:
                 if exchange is not None:
                     in_flight.appendleft(exchange)
-                if not self._reach(step, at, correlation_id, at_ns):
+                if not self._give_up_until(step, at, correlation_id, at_ns):
                     if self.common.opaque_one_way:
                         at = self._take_late(step, at, size)
                     else:
@@ -141,18 +141,18 @@ class ResponseSide(Side):
         return exchange.route.looks_through_response
 
     def _read_error(self, data: bytes, at: int, size: int) -> bool:
-        """Notes whether a SaslHandshake was refused. False: more bytes are needed."""
+        """Notes whether the broker refused a SaslHandshake. False: more bytes are needed."""
         stop = at + 4 + min(size, HANDSHAKE_ERROR.stop - 4)
         self._refused = any(data[at + HANDSHAKE_ERROR.start : stop])
         return len(data) >= stop
 
-    def _check_short(self, step: Step, at: int) -> None:
-        """Checks a length without its frame at a chunk's end: it may already be one that no response has."""
+    def _check_cut_head(self, step: Step, at: int) -> None:
+        """Checks the length of a head that the chunk's end has cut: no response may have that length."""
         if len(step.data) - at >= 4:
             self._length(step, at, SHORTEST_RESPONSE)
 
-    def _reach(self, step: Step, at: int, correlation_id: int, at_ns: int) -> bool:
-        """Passes over opaque requests without an answer, up to the request with this id. False: there is none."""
+    def _give_up_until(self, step: Step, at: int, correlation_id: int, at_ns: int) -> bool:
+        """Gives up the opaque requests before the one with this id. False: it can't be reached so, or none has it."""
         in_flight = self.common.in_flight
         while in_flight and (in_flight[0].made is not None or in_flight[0].correlation_id != correlation_id):
             if in_flight[0].made is not None:
@@ -164,17 +164,17 @@ class ResponseSide(Side):
         return bool(in_flight)
 
     def _take_late(self, step: Step, at: int, size: int) -> int:
-        """Reads a response to some opaque request that was given up."""
+        """Reads a late response: to an opaque request that no longer awaits one."""
         stop = at + 4 + size
         self._take_other(step, at, stop, FrameKind.BYTES)
         return stop
 
     def _is_hidden(self, kind: FrameKind) -> bool:
-        """As `Side._is_hidden`. The request of a late response is unknown."""
+        """True also for a late response, whose request is unknown."""
         return kind is FrameKind.BYTES or super()._is_hidden(kind)
 
     def _answer(self, step: Step, at: int, at_ns: int) -> None:
-        """Puts the proxy's answers to the oldest requests in flight before `data[at]`."""
+        """Inserts the proxy's own answers to the oldest requests in flight before `data[at]`."""
         in_flight = self.common.in_flight
         while in_flight and (made := in_flight[0].made) is not None:
             exchange = in_flight.popleft()
@@ -193,5 +193,5 @@ class ResponseSide(Side):
 
 
 def _tokens_follow(exchange: Exchange) -> bool:
-    """True if bare tokens follow the response of this exchange."""
+    """True if bare tokens follow this exchange's response, unless it is a refusal."""
     return exchange.api_key == SASL_HANDSHAKE and exchange.api_version == 0

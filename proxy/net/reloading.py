@@ -2,10 +2,9 @@
 
     read       the sources and the files that they name, in a thread: they may be on a disk that hangs
     prepare    all other steps that may fail or wait: new listeners, the workers' consent
-    commit     steps that neither fail nor wait. If one fails all the same, by a fault, all are undone
+    commit     steps that neither fail nor wait. If a fault makes one fail, all are undone
 
-Whatever goes wrong is logged, and the settings stay as they are. SIGHUPs that come meanwhile are handled afterwards, as
-one.
+Every failure is logged, and leaves the settings as they are. All SIGHUPs during a reload cause one further reload.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ T = TypeVar("T")
 class ReloadedSettings(NamedTuple):
     """Settings that were read again. `recording`: the recorder's own settings.
 
-    change: a further change of the caller's, which takes effect with them.
+    change: the caller's own change, committed with the others.
     """
 
     settings: ProxySettings
@@ -41,12 +40,12 @@ class ReloadedSettings(NamedTuple):
     change: Change = Change(do_nothing, do_nothing)
 
 
-# reads the settings that are to take effect; blocks. Raises BadSetting
+# reads the settings again; blocks. Raises BadSetting
 Reload = Callable[[], ReloadedSettings]
 
 
 class ReadingThread:
-    """Reads settings in a thread, which may hang; one at a time."""
+    """Reads settings in a thread, one call at a time: a disk may hang."""
 
     def __init__(self) -> None:
         self._limiter = trio.CapacityLimiter(1)
@@ -55,7 +54,7 @@ class ReadingThread:
         """The result of a call that blocks.
 
         Raises:
-            BadSetting: by the call; or the call takes too long, an earlier one still hangs, or there is no thread.
+            BadSetting: the call raised it; it or an earlier call took too long; or no thread can be had.
         """
         with trio.move_on_after(READ_SECONDS):
             try:
@@ -69,9 +68,9 @@ class Reloading:
     """Handles SIGHUP.
 
     Args:
-        prepare: prepares all changes. Raises BadSetting: nothing is to change.
-        systemd: is notified.
-        stopping: once set, nothing changes any more.
+        prepare: reads the settings and prepares all changes. Raises BadSetting: no setting may change.
+        systemd: told when a reload begins and ends.
+        stopping: once set, no setting changes.
     """
 
     def __init__(self, prepare: Callable[[], Awaitable[list[Change]]], systemd: Systemd, stopping: trio.Event) -> None:
@@ -81,7 +80,7 @@ class Reloading:
         self._asked = trio.Event()
 
     def ask(self) -> None:
-        """Has the settings read again: there has been a SIGHUP."""
+        """Requests a reload: there has been a SIGHUP."""
         self._asked.set()
 
     async def run(self) -> None:

@@ -125,7 +125,7 @@ class SettingsReader:
                 self._add(f"{shown} = {raw} stands where a table belongs; right would be [{shown}]")
             elif place not in self._keys:
                 self._unknown(place, given)
-        for place, given in self._source.beaten:
+        for place, given in self._source.overridden:
             if place in self._keys:
                 with suppress(Misread):
                     self._check(self._keys[place], place, given)

@@ -1,7 +1,7 @@
-"""Where settings come from: a file, the environment, flags. Each becomes the same: place -> what was written there.
+"""Where settings come from: a file, the environment, flags. Each becomes a `Source`: key path -> raw value.
 
-Nothing is understood here but how each spells a place: a file has tables, the environment
-KAFKA_WIRETAP_CLUSTERS__MAIN__UPSTREAM, a flag its own name.
+Here only the spellings of a key path are understood: a file's tables, the variable
+KAFKA_WIRETAP_CLUSTERS__MAIN__UPSTREAM, a flag's name. What a value means is not.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from proxy.settings.file import read_file
 from proxy.terminal import printable
 
 PREFIX = "KAFKA_WIRETAP_"
-# names the file of settings, which can't say so itself
+# the variable that names the settings file; it is no setting
 CONFIG = PREFIX + "CONFIG"
-# no setting stands deeper in tables: clusters.main.tls.upstream.ca
+# names in the longest key path: clusters.main.tls.upstream.ca
 DEEPEST = 5
 # variables that Kubernetes sets in every pod beside a service called kafka-wiretap
 _KUBERNETES = re.compile(r"(.*_)?(SERVICE_(HOST|PORT.*)|PORT(_\d+_(TCP|UDP|SCTP).*)?)")
 
 
 class From(Enum):
-    """The kind of source that gave a value; a later one wins."""
+    """The kind of source that gave a value. Each kind wins over those above it."""
 
     DEFAULT = "default"
     FILE = "file"
@@ -39,7 +39,7 @@ class From(Enum):
 
 
 class Given(NamedTuple):
-    """A raw value and its origin: the file's path, the variable's name, the flag."""
+    """A raw value and its origin. `where`: the file's path, the variable's name or the flag."""
 
     raw: Any
     by: From
@@ -51,29 +51,29 @@ class Source:
     """The raw values of one source, or several.
 
     Args:
-        tables: those that are there, even with nothing in them.
-        beaten: what was given, too, and something else wins over.
-        wrong: a line for each thing that could not even be given.
+        tables: the key paths of all tables, also of empty ones.
+        overridden: values that lost to another source's value.
+        wrong: an error line for each flag that is misused.
     """
 
     given: dict[KeyPath, Given] = field(default_factory=dict)
     tables: frozenset[KeyPath] = frozenset()
-    beaten: tuple[tuple[KeyPath, Given], ...] = ()
+    overridden: tuple[tuple[KeyPath, Given], ...] = ()
     wrong: tuple[str, ...] = ()
 
     def over(self, other: Source) -> Source:
         """Both sources; this one's values win."""
-        beaten = ((place, given) for place, given in other.given.items() if place in self.given)
+        overridden = ((place, given) for place, given in other.given.items() if place in self.given)
         both = other.given | self.given, other.tables | self.tables
-        return Source(*both, (*other.beaten, *beaten), (*other.wrong, *self.wrong))
+        return Source(*both, (*other.overridden, *overridden), (*other.wrong, *self.wrong))
 
     @property
     def clusters(self) -> list[str]:
-        """The names of the clusters of which something is said, in their order."""
+        """The names of the clusters that have settings, in their order."""
         return self.below((CLUSTERS,))
 
     def below(self, place: KeyPath) -> list[str]:
-        """The names that stand in a table, of keys and of further tables, in their order."""
+        """The names of the keys and tables in a table, in their order."""
         return [*self._names.get(place, ())]
 
     @cached_property
@@ -96,7 +96,7 @@ def file_source(path: Path, *, again: bool = False) -> Source:
 
 
 def _leaves(place: KeyPath, table: Mapping[str, Any]) -> Iterator[tuple[KeyPath, Any]]:
-    """Everything that is no table, and tables that are empty or deeper than any setting stands."""
+    """All values, and the tables that are empty or deeper than any setting."""
     for name, value in table.items():
         if isinstance(value, dict) and value and len(place) < DEEPEST:
             yield from _leaves((*place, name), value)
@@ -105,7 +105,7 @@ def _leaves(place: KeyPath, table: Mapping[str, Any]) -> Iterator[tuple[KeyPath,
 
 
 def environment_source(environment: Mapping[str, str], clusters: list[str]) -> Source:
-    """The environment's source. `clusters`: their names in the file, which variables can't spell with a hyphen."""
+    """The environment's source. `clusters`: their names in the file; a variable has `_` for their hyphens."""
     # if two names are spelled alike, the first wins
     spelled = {_spelled(name): name for name in reversed(clusters)}
     given = {}
@@ -135,14 +135,14 @@ def variable_of(place: KeyPath) -> str:
 def flag_source(flags: Mapping[str, Any], below: Source) -> Source:
     """The flags' source; a cluster's flags set the only cluster of `below`, or `main`.
 
-    Wrong are a --node that names none, and flags of one cluster where there are several.
+    `wrong` tells each misused --node, and each flag of one cluster where there are several.
     """
-    said = {name: value for name, value in flags.items() if value not in (None, ())}
+    used = {name: value for name, value in flags.items() if value not in (None, ())}
     named = below.clusters
-    wrong = list(_speak_of_none(said, named)) if len(named) > 1 else []
+    wrong = list(_ambiguous_flags(used, named)) if len(named) > 1 else []
     cluster = named[0] if named else MAIN
     given: dict[KeyPath, Given] = {}
-    for name, value in said.items():
+    for name, value in used.items():
         place, flag = tuple(part or cluster for part in FLAGS[name]), flag_of(name)
         if None in FLAGS[name] and len(named) > 1:
             continue
@@ -155,8 +155,8 @@ def flag_source(flags: Mapping[str, Any], below: Source) -> Source:
     return Source(given, frozenset() if named else frozenset({(CLUSTERS, cluster)}), wrong=tuple(wrong))
 
 
-def _speak_of_none(said: Mapping[str, Any], clusters: list[str]) -> Iterator[str]:
-    for name in said:
+def _ambiguous_flags(used: Mapping[str, Any], clusters: list[str]) -> Iterator[str]:
+    for name in used:
         if None in FLAGS[name]:
             yield (
                 f"{flag_of(name)} speaks of one cluster, and there are {cut(', '.join(clusters))}; "
@@ -165,7 +165,7 @@ def _speak_of_none(said: Mapping[str, Any], clusters: list[str]) -> Iterator[str
 
 
 def _nodes(texts: tuple[str, ...]) -> tuple[dict[str, str], list[str]]:
-    """Each "N=HOST:PORT" by its number, and what is wrong with the others."""
+    """HOST:PORT by N, of each "N=HOST:PORT"; and the error lines."""
     nodes: dict[str, str] = {}
     wrong = []
     for text in texts:

@@ -1,7 +1,7 @@
 """One connection as the compactor sees it: its conversation, the frames still arriving, its facts.
 
-Notes on coming frames (masks, omissions) stand in queues in the order of the stream. Each note is looked at once, when
-its frame is complete, however many notes there are.
+Masks and omissions of coming frames stand in queues, in the order of the stream. Each is looked at once, when its frame
+is complete, however many there are.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from recorder.capture.columns import Peers, Spans
 from recorder.capture.frames import GAP_DAMAGE
 from recorder.capture.spool import short_name
 
-# equal to no client id: the length is below -1
+# no client id begins so: a length below -1
 _NO_CLIENT = b"\x80\x00"
-# a prefix of every frame: for a dialect without client ids
+# every frame begins so: for a dialect without client ids
 _NEVER_A_CLIENT = b""
-# offset of the client id's length in a request, behind the frame's length
+# offset of the client id's length in a request, not counting the frame's own length
 CLIENT_ID_AT = 8
 
 # start and stop, in offsets of the stream
@@ -35,7 +35,7 @@ Stretches = deque[tuple[int, int]]
 class ConnectionState:
     """`talk` is None while the record is broken off; `broken` then describes the break.
 
-    `facts` are empty if the connection's opening was lost. `next_entry`: the number of its next entry in the log.
+    `facts` are empty while the opening is unknown. `next_entry`: the number of the connection's next entry in the log.
     """
 
     __slots__ = (
@@ -60,7 +60,7 @@ class ConnectionState:
         "unreadable",
         "unwanted",
         "usual_client",
-        "usual_number",
+        "usual_client_number",
     )
 
     def __init__(self, connection: int, talk: Conversation | None, facts: dict[str, Any]) -> None:
@@ -70,18 +70,18 @@ class ConnectionState:
             name: short_name(fact) if isinstance(fact, str) else fact for name, fact in facts.items()
         }
         self.broken: dict[str, Any] | None = None
-        # while the record is broken off: the furthest offset seen in each stream; None if nothing was seen
+        # while the record is broken off: the furthest offset seen in each direction; None if none was seen
         self.reached: list[int] | None = None
         self.next_entry = 0
         self.sequence = 0
         # the client certificate's, until the broker accepts a login
         self.principal: str | None = self.facts.get("principal")
-        # client ids of requests in flight that are not the usual one of the connection, with their exchanges' numbers
+        # (exchange number, client id) of the requests in flight without the connection's usual client id
         self.clients: deque[tuple[int, str | None]] = deque()
         self.usual_client = _NO_CLIENT if self.dialect is Dialect.KAFKA else _NEVER_A_CLIENT
-        # indices into the range's shared tables
+        # indices into the range's tables of peers and of client ids
         self.peers = 0
-        self.usual_number = 0
+        self.usual_client_number = 0
         # per direction: the frame that is arriving, its kind, its first time; masked and omitted stretches of the
         # stream; True once the bytes can't be framed any more
         self.parts: list[bytearray | None] = [None, None]
@@ -90,9 +90,9 @@ class ConnectionState:
         self.masks: tuple[Stretches, Stretches] = (deque(), deque())
         self.omissions: tuple[Stretches, Stretches] = (deque(), deque())
         self.unreadable = [False, False]
-        # per direction: 1 if a frame was arriving where the record goes on; it is lost, and counted when its end comes
+        # per direction: 1 if the record resumes within a frame; that frame is lost, and counted at its end
         self.late = [0, 0]
-        # frames that become no rows: per direction, where they begin; and the exchanges whose responses become none
+        # frames that become no rows: per direction, their offsets; and the exchanges whose responses become no rows
         self.left_out: tuple[set[int], set[int]] = (set(), set())
         self.unwanted: deque[int] = deque()
         # requests that the proxy answers itself and has not answered yet
@@ -100,21 +100,21 @@ class ConnectionState:
 
     @classmethod
     def of_unknown(cls, connection: int, since_ns: int, *, is_new: bool) -> ConnectionState:
-        """A connection whose opening was lost. `is_new`: True if nothing of it can have been recorded before."""
+        """A connection whose opening is unknown. `is_new`: no earlier part of it can have been recorded."""
         track = cls(connection, None, {})
         track.broken = {"reason": GAP_DAMAGE, "since_ns": since_ns, "next_exchange": 0, "next_whole": 0}
         track.broken |= {"cut": None, "behind": 0 if is_new else None, "offsets": [0, 0] if is_new else None}
         return track
 
     def with_opening(self, facts: dict[str, Any]) -> ConnectionState:
-        """This connection with the facts of its opening, which was lost."""
+        """This connection with the facts of its opening, now known."""
         known = ConnectionState(self.connection, None, facts)
         known.broken, known.reached, known.next_entry = self.broken, self.reached, self.next_entry
         return known
 
     @property
     def limits(self) -> FrameLimits:
-        """The longest frames that the proxy lets through; the default for logs of format 1, which don't say."""
+        """The longest frames that the proxy lets through; the defaults for a log of format 1, which lacks them."""
         limits: tuple[int, int] | None = self.facts.get("limits")
         return DEFAULT_LIMITS if limits is None else FrameLimits(*limits)
 
@@ -142,7 +142,7 @@ class ConnectionState:
         return None if self.usual_client in (_NO_CLIENT, _NEVER_A_CLIENT) else _text(self.usual_client)
 
     def note_client(self, exchange: Exchange, frame: bytes) -> str | None:
-        """The client id of a request without the usual one, remembered for its response; None if it can't be read."""
+        """The client id of a request without the usual one, remembered for the response; None if unreadable."""
         length = int.from_bytes(frame[CLIENT_ID_AT : CLIENT_ID_AT + 2], "big", signed=True)
         raw = frame[CLIENT_ID_AT : CLIENT_ID_AT + 2 + max(length, 0)]
         client = _text(raw) if -1 <= length <= len(raw) - 2 else None
@@ -154,7 +154,7 @@ class ConnectionState:
         return client
 
     def hide_client(self, exchange: Exchange) -> None:
-        """Forgets the client id of the newest request: its bytes were masked."""
+        """Makes the newest request's client id unknown: its bytes were masked."""
         if self.clients and self.clients[-1][0] == exchange.number:
             self.clients.pop()
         self.clients.append((exchange.number, None))
@@ -162,7 +162,7 @@ class ConnectionState:
     def has_usual_client(self, number: int) -> bool:
         """True if the request of this exchange had the usual client id; otherwise `clients` begins with its client id.
 
-        Exchanges end in their order, so earlier ones are forgotten.
+        Exchanges end in order, so the client ids of earlier ones are forgotten.
         """
         clients = self.clients
         while clients and clients[0][0] < number:
@@ -175,7 +175,7 @@ class ConnectionState:
             self._answerable.append(exchange)
 
     def answered_by_proxy(self, correlation_id: int) -> Exchange:
-        """The request that the proxy has answered; the proxy answers in the order of the requests.
+        """The request with this id, which the proxy has answered. The proxy answers requests in their order.
 
         Raises:
             LookupError: no such request is known.
@@ -183,13 +183,13 @@ class ConnectionState:
         if self._answerable and self._answerable[0].correlation_id == correlation_id:
             return self._answerable.popleft()
         for exchange in self.talk.in_flight if self.talk is not None else ():
-            # an older program wrote the log, and did not know this version
+            # an older proxy wrote the log: it answered because it did not know this version
             if exchange.correlation_id == correlation_id and exchange.api_key == API_VERSIONS and not exchange.by_proxy:
                 return exchange
         raise LookupError(f"the proxy can't have answered {correlation_id}")
 
     def has_marks(self, direction: int) -> bool:
-        """True if a part of the arriving bytes was masked or left out."""
+        """True if bytes that are arriving are masked, omitted or left out."""
         gone = self.left_out[direction] or (direction and self.unwanted)
         return bool(self.masks[direction] or self.omissions[direction] or gone)
 
@@ -206,7 +206,7 @@ class ConnectionState:
         return gone
 
     def _is_unwanted(self, number: int) -> bool:
-        """Whether the request of this exchange was no row; asked once. Those before it were never answered."""
+        """True if the request of this exchange became no row; asked once. Earlier exchanges were never answered."""
         unwanted = self.unwanted
         while unwanted and unwanted[0] < number:
             unwanted.popleft()
@@ -224,16 +224,16 @@ class ConnectionState:
         talk = self.talk
         if talk is None:
             return
-        asking = talk.requests_side.open
-        whole = [_whole_until(side) for side in (talk.requests_side, talk.responses_side)]
+        open_request = talk.requests_side.open
+        whole = [_end_of_whole_frames(side) for side in (talk.requests_side, talk.responses_side)]
         self.broken = {
             "reason": reason,
             "since_ns": since_ns,
             "next_exchange": talk.next_exchange,
             "next_response": min((exchange.number for exchange in talk.unfinished), default=talk.next_exchange),
-            "next_whole": talk.next_exchange if asking is None else asking.number,
-            "cut": (asking.api or "") if asking is not None else None,
-            "cut_size": asking.request_size if asking is not None else 0,
+            "next_whole": talk.next_exchange if open_request is None else open_request.number,
+            "cut": (open_request.api or "") if open_request is not None else None,
+            "cut_size": open_request.request_size if open_request is not None else 0,
             "behind": sum(whole),
             "offsets": whole,
         }
@@ -247,23 +247,23 @@ class ConnectionState:
             spans.clear()
 
     def reach(self, direction: int, offset: int) -> None:
-        """Notes that a stream whose record has broken off has come to this offset."""
+        """Notes the furthest offset of a direction while the record is broken off."""
         if self.broken is None or self.broken["offsets"] is None:
             return
         self.reached = self.reached or [*self.broken["offsets"]]
         self.reached[direction] = max(self.reached[direction], offset)
 
-    def pass_late(self, direction: int) -> None:
-        """Counts the lost frame that was arriving in this direction, if there was one: its end has come."""
+    def count_lost_frame(self, direction: int) -> None:
+        """Counts the lost frame within which the record resumed, if there is one: its end has come."""
         self.sequence += self.late[direction]
         self.late[direction] = 0
 
     def resume(
         self, talk: Conversation, unwanted: Iterable[int] = (), arriving: tuple[bool, bool] = (False, False)
     ) -> None:
-        """Goes on with a restored conversation. The client ids of requests that were lost are unknown.
+        """Resumes the record with a restored conversation. Client ids of lost requests are unknown.
 
-        `arriving`: per direction, True if the state counts a frame already whose end is still to come.
+        `arriving`: per direction, True if `talk.sequence` already counts a frame whose end is still to come.
         """
         whole = 0 if self.broken is None else self.broken["next_whole"]
         self.clients.extend((exchange.number, None) for exchange in talk.in_flight if exchange.number >= whole)
@@ -319,7 +319,7 @@ class ConnectionState:
         track.parts = [None if at is None else bytearray(blob[at[0] : at[0] + at[1]]) for at in state["parts"]]
         track.kinds = [FrameKind(kind) for kind in state["kinds"]]
         track.first_ns, track.unreadable = [*state["first_ns"]], [*state["deaf"]]
-        # states of versions before `left_out` lack the key
+        # states of older versions lack the key
         track.left_out = (set(state.get("left_out", ([], []))[0]), set(state.get("left_out", ([], []))[1]))
         track.unwanted.extend(state.get("unwanted", ()))
         track.next_entry = state["next_entry"]
@@ -331,15 +331,15 @@ class ConnectionState:
         return track
 
 
-def _whole_until(side: Any) -> int:
-    """The stream offset behind the last whole frame."""
+def _end_of_whole_frames(side: Any) -> int:
+    """The stream offset where the last whole frame ends."""
     return int(side.begin if side.left else side.offset)
 
 
 def _is_answerable(exchange: Exchange) -> bool:
     """True if the proxy answers this request itself and has not answered it yet."""
-    newer = exchange.api_key == API_VERSIONS and exchange.opaque is OpaqueReason.UNKNOWN_VERSION
-    return newer and not exchange.by_proxy
+    is_newer = exchange.api_key == API_VERSIONS and exchange.opaque is OpaqueReason.UNKNOWN_VERSION
+    return is_newer and not exchange.by_proxy
 
 
 def _text(raw: bytes) -> str | None:
@@ -347,7 +347,7 @@ def _text(raw: bytes) -> str | None:
 
 
 def _cut_out(stretches: Stretches, start: int, stop: int) -> Spans:
-    """Removes the stretches up to `stop`; returns them as spans from `start` on, merged where they touch."""
+    """Removes the stretches up to `stop`; returns them as spans relative to `start`, merged where they touch."""
     found: Spans = []
     while stretches and stretches[0][0] < stop:
         first, last = stretches[0]
@@ -357,7 +357,7 @@ def _cut_out(stretches: Stretches, start: int, stop: int) -> Spans:
         elif begin < end:
             found.append((begin, end - begin))
         if last > stop:
-            # the next frame begins within it
+            # the next frame begins within this stretch
             break
         stretches.popleft()
     return found

@@ -56,7 +56,7 @@ class RowMaker:
     def describe(self, track: ConnectionState) -> None:
         """Enters the shared values of a connection's frames: at the start of a range, and after a change."""
         track.peers = self._shared.peers.number(track.described())
-        track.usual_number = self._shared.client_ids.number(track.usual_client_id)
+        track.usual_client_number = self._shared.client_ids.number(track.usual_client_id)
 
     def run(self, track: ConnectionState, direction: int, data: bytes, run: list[FrameSpan], mono_ns: int) -> None:
         """Adds rows for the common case: whole frames of exchanges at their places in `data`."""
@@ -80,7 +80,7 @@ class RowMaker:
             frame = data[start + 4 : stop]
             shape = shapes.get(exchange.route.word)
             if frame.startswith(usual, CLIENT_ID_AT):
-                client = track.usual_number
+                client = track.usual_client_number
             else:
                 client = self._unusual_client(track, exchange, frame)
                 usual = track.usual_client
@@ -116,7 +116,7 @@ class RowMaker:
             numbers += (
                 track.peers,
                 self._shape(exchange, c.BY_BROKER) if shape is None else shape,
-                self._client_of(track, exchange.number) if track.clients else track.usual_number,
+                self._client_of(track, exchange.number) if track.clients else track.usual_client_number,
                 sequence,
                 exchange.number,
                 mono_ns,
@@ -202,12 +202,12 @@ class RowMaker:
 
     def _unusual_client(self, track: ConnectionState, exchange: Exchange, frame: bytes) -> int:
         number = self._shared.client_ids.number(track.note_client(exchange, frame))
-        track.usual_number = self._shared.client_ids.number(track.usual_client_id)
+        track.usual_client_number = self._shared.client_ids.number(track.usual_client_id)
         return number
 
     def _client_of(self, track: ConnectionState, number: int) -> int:
         if track.has_usual_client(number):
-            return track.usual_number
+            return track.usual_client_number
         return self._shared.client_ids.number(track.clients[0][1])
 
 

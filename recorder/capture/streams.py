@@ -112,7 +112,7 @@ class Streams:
             return None
         seen = here - entry.offset
         if seen <= length:
-            track.pass_late(entry.direction)
+            track.count_lost_frame(entry.direction)
         return seen if seen < length else None
 
     def _pass_omitted(self, track: ConnectionState, talk: Conversation, side: Side, length: int, mono_ns: int) -> None:

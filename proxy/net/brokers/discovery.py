@@ -1,8 +1,8 @@
-"""Discovery of the cluster's nodes: the proxy's own query, at the start and when a client wants an unknown node.
+"""Discovery of the cluster's nodes by a query of the proxy's own. `upstreams` says when it is sent.
 
 The query is ApiVersions v0, then Metadata for no topics, on a connection of its own that is neither recorded nor
-counted. A broker before 0.10 closes the connection at ApiVersions: it is asked again, for Metadata alone. A broker that
-asks for a login never answers; then the proxy learns its nodes from the first client's responses.
+counted. A broker before 0.10 closes the connection at ApiVersions: a second connection asks for Metadata v0 alone. A
+broker that wants a login never answers; then the proxy learns its nodes from the first client's responses.
 
 The query comes back to the proxy where a broker's address leads to the proxy indirectly: by way of other proxies or a
 balancer. The proxy's listener recognises the query by its bytes, and answers it so that the sender recognises the loop.
@@ -25,50 +25,50 @@ from proxy.wire.framing import LENGTH, framed
 from proxy.wire.keys import API_VERSIONS, METADATA
 
 CLIENT_ID = "kafka-wiretap"
-# the answer to a query about no topics: a few bytes a node
+# Metadata without topics takes a few bytes a node; v0 lists all topics
 LONGEST_ANSWER = 1024 * 1024
 ANSWER_SECONDS = 5
-# INVALID_REQUEST: no broker answers so to a version that all of them know
+# INVALID_REQUEST: no broker answers ApiVersions v0 with it
 LOOP_ERROR = 42
-# correlation ids are int32; those below 0 are some brokers' own
-NUMBERS = 1 << 31
+# a correlation id is an int32; some brokers use the negative ones themselves
+CORRELATION_IDS = 1 << 31
 
 Dial = Callable[[], Awaitable[Stream]]
 
 
 class NotAnswered(PeerLost):
-    """The broker took the connection and did not tell its nodes; the message says why."""
+    """The broker accepted the connection, but told no nodes; the message says why."""
 
 
 class Closed(NotAnswered):
-    """The broker closed the connection at a request."""
+    """The broker closed the connection instead of answering a request."""
 
 
 class LeadsBackIndirectly(PeerLost):
-    """The query came back to the proxy: the address leads to it by way of others."""
+    """The query came back to the proxy: the address leads to the proxy by way of others."""
 
 
 class DiscoveredNodes(NamedTuple):
-    """A cluster's nodes as a broker tells them. `cluster_id`: None if the broker doesn't tell it (before 0.10.1)."""
+    """A cluster's nodes as a broker tells them. `cluster_id`: None from brokers before 0.10.1."""
 
     nodes: tuple[Node, ...]
     cluster_id: str | None
 
 
 class DiscoveryQuery:
-    """The first frame of a proxy's queries for one cluster, the same in all of the proxy's processes.
+    """The first frame of each query for one cluster: ApiVersions, equal in all processes of the proxy.
 
     Args:
-        seed: the proxy's, drawn at its start.
+        seed: a random number, drawn when the proxy starts.
 
-    `number`: the correlation id. `frame`: the frame, with its length. `loop_answer`: the proxy's own answer to it.
+    `frame`: the request, with its length. `loop_answer`: the proxy's own response to it.
     """
 
     def __init__(self, seed: int = 0, cluster: str = "") -> None:
-        self.number = (seed ^ crc32(cluster.encode())) % NUMBERS
-        self.frame = framed(catalog.encode_request(API_VERSIONS, 0, self.number, CLIENT_ID, {}))
+        self.correlation_id = (seed ^ crc32(cluster.encode())) % CORRELATION_IDS
+        self.frame = framed(catalog.encode_request(API_VERSIONS, 0, self.correlation_id, CLIENT_ID, {}))
         answer = {"error_code": LOOP_ERROR, "api_keys": []}
-        self.loop_answer = framed(catalog.encode_response(API_VERSIONS, 0, self.number, answer))
+        self.loop_answer = framed(catalog.encode_response(API_VERSIONS, 0, self.correlation_id, answer))
 
 
 async def ask_for_nodes(dial: Dial, query: DiscoveryQuery) -> DiscoveredNodes:
@@ -98,16 +98,18 @@ async def _ask(stream: Stream, dial_again: Dial, query: DiscoveryQuery) -> Disco
         except Closed:
             stream.close()
             stream = await dial_again()
-            return await _fetch_nodes(stream, 0, query.number)
+            return await _fetch_nodes(stream, 0, query.correlation_id)
         if versions == query.loop_answer[LENGTH.size :]:
             raise LeadsBackIndirectly(f"{stream.peer} leads back to this proxy by way of others")
-        return await _fetch_nodes(stream, _metadata_version(_decoded(versions, API_VERSIONS, 0)[1]), query.number)
+        return await _fetch_nodes(
+            stream, _metadata_version(_decoded(versions, API_VERSIONS, 0)[1]), query.correlation_id
+        )
     finally:
         stream.close()
 
 
-async def _fetch_nodes(stream: Stream, version: int, number: int) -> DiscoveredNodes:
-    request = catalog.encode_request(METADATA, version, number, CLIENT_ID, _metadata_fields(version))
+async def _fetch_nodes(stream: Stream, version: int, correlation_id: int) -> DiscoveredNodes:
+    request = catalog.encode_request(METADATA, version, correlation_id, CLIENT_ID, _metadata_fields(version))
     frame = await _exchange(stream, framed(request))
     return DiscoveredNodes(addresses.nodes_in(METADATA, version, frame), addresses.cluster_in(METADATA, version, frame))
 

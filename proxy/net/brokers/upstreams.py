@@ -5,7 +5,7 @@ the broker may have moved.
 
 An address that leads back to the proxy is not dialled on and on. One that leads straight to the proxy's own listeners
 is found by the first connection to it. One that leads to the proxy indirectly is found by the proxy's own query, which
-comes back. That query is sent at the start, and whenever the connections to an address have doubled.
+comes back. That query is sent at each discovery, and whenever the connections to an address have doubled.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from proxy.net.sockets.tls import LiveCredentials, towards_broker
 from proxy.schema.addresses import Address
 from proxy.wire.dialects import Dialect
 
-# pauses between queries that no broker answers, in seconds
+# pauses between discoveries that fail, in seconds
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
-# clients may ask for any node id: for so many seconds after an answer the cluster is not queried for an unknown one
-ANSWER_TTL = 1.0
+# clients may ask for any node id: for so many seconds after a client's query, no other client causes one
+CLIENT_QUERY_SECONDS = 1.0
 # seconds for which an address that was found to lead back is not dialled; its name may lead elsewhere later
 LOOP_TTL = 60.0
-# open connections to one address at which it is first checked for a loop, and again whenever they have doubled: so many
-# cost little, and most addresses never have them
+# open connections to an address at which it is first checked for a loop; checked again whenever they have doubled. So
+# many cost little, and most addresses never have them
 LOOP_CHECK_FROM = 128
 
 
@@ -64,25 +64,25 @@ class Upstreams:
         # addresses that lead straight to the proxy, and addresses that lead to it by way of others
         self._direct_loops: ExpiringSet[Address] = ExpiringSet(LOOP_TTL)
         self._indirect_loops: ExpiringSet[Address] = ExpiringSet(LOOP_TTL)
-        # address -> open connections; and how many there were when the address was last checked for a loop
+        # address -> open connections; address -> open connections when it was last checked for a loop
         self._open: Counter[str] = Counter()
-        self._asked_at: dict[str, int] = {}
-        # for nodes that clients ask for by number or name: with `sni` they may make up any
+        self._open_when_checked: dict[str, int] = {}
+        # for unknown nodes: with `sni`, clients may make up any node's name
         self._unknown_throttle = LogThrottle()
-        self._asking = trio.Lock()
-        self._asking_for_clients = trio.Lock()
+        self._query_lock = trio.Lock()
+        self._client_query_lock = trio.Lock()
         self._queries = 0
         self._answered = False
-        self._answered_at = -math.inf
+        self._client_query_at = -math.inf
         self._suspected = trio.Event()
-        self._reason = ""
+        self._logged_reason = ""
 
     async def connect(self, number: int, node_id: int | None, route: ClientRoute | None = None) -> Stream | Cause:
         """The broker connection for connection `number`, or why there is none.
 
         Args:
             node_id: None is bootstrap.
-            route: of the client's connection; None: the connection is the proxy's own.
+            route: the client's, for the PROXY protocol's header; None: the connection is the proxy's own.
         """
         try:
             if node_id is None or node_id == self._settings.node_map.own:
@@ -97,14 +97,14 @@ class Upstreams:
         return Cause.UPSTREAM_DOWN
 
     def opened(self, peer: str) -> bool:
-        """Counts a connection to this address. True if the address is due to be checked for a loop."""
+        """Counts a connection to this address (`Stream.peer`). True if the address is due for a loop check."""
         self._open[peer] += 1
         if self._settings.dialect is Dialect.KAFKA_07:
-            # its brokers understand no query
+            # a broker of 0.7 answers no query
             return False
-        is_check_due = self._open[peer] >= max(LOOP_CHECK_FROM, 2 * self._asked_at.get(peer, 0))
+        is_check_due = self._open[peer] >= max(LOOP_CHECK_FROM, 2 * self._open_when_checked.get(peer, 0))
         if is_check_due:
-            self._asked_at[peer] = self._open[peer]
+            self._open_when_checked[peer] = self._open[peer]
         return is_check_due
 
     def closed(self, peer: str) -> None:
@@ -112,10 +112,10 @@ class Upstreams:
         self._open[peer] -= 1
         if not self._open[peer]:
             del self._open[peer]
-            self._asked_at.pop(peer, None)
+            self._open_when_checked.pop(peer, None)
 
     async def check_for_loop(self, peer: str) -> None:
-        """Sends the proxy's own query to this address, to see whether it comes back."""
+        """Queries this address: a query that comes back to the proxy shows a loop."""
         try:
             await self._query_at(Address.parse(peer))
         except PeerLost as error:
@@ -134,42 +134,42 @@ class Upstreams:
         self._settings, self._credentials = settings, credentials
 
     def suspect(self) -> None:
-        """A broker could not be reached: queries for the nodes soon, because the broker may have moved."""
+        """Causes a discovery soon: a broker could not be reached, and may have moved."""
         self._suspected.set()
 
     async def keep_discovering(self) -> None:
-        """Queries for the nodes at the start, and after a broker could not be reached. Runs until cancelled."""
+        """Discovers the nodes at the start, and after a broker could not be reached. Runs until cancelled."""
         while True:
             self._suspected = trio.Event()
             pause = FIRST_PAUSE
-            while not await self.discover() and not self._is_needless():
+            while not await self.discover() and not self._knows_nodes():
                 await trio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
-            # clients that reconnect at once must not cause one query after the other
+            # clients that reconnect at once must not cause query after query
             await trio.sleep(FIRST_PAUSE)
             await self._suspected.wait()
 
     async def discover(self) -> bool:
-        """Learns the cluster's nodes from its brokers; returns whether they tell. Concurrent calls share one query."""
-        before = self._queries
-        async with self._asking:
-            if self._queries == before:
+        """Learns the cluster's nodes from its brokers. False: none told them. Concurrent calls share one query."""
+        queries_before = self._queries
+        async with self._query_lock:
+            if self._queries == queries_before:
                 self._answered = await self._discover_once()
                 self._queries += 1
             return self._answered
 
     async def discover_for_client(self) -> bool:
-        """As `discover`, for a client that wants an unknown node: at most once in `ANSWER_TTL` seconds."""
-        if not self._asking.locked() and trio.current_time() - self._answered_at < ANSWER_TTL:
+        """As `discover`, for a client's unknown node: queries at most once in `CLIENT_QUERY_SECONDS`."""
+        if not self._query_lock.locked() and trio.current_time() - self._client_query_at < CLIENT_QUERY_SECONDS:
             return self._answered
-        async with self._asking_for_clients:
-            if trio.current_time() - self._answered_at >= ANSWER_TTL:
+        async with self._client_query_lock:
+            if trio.current_time() - self._client_query_at >= CLIENT_QUERY_SECONDS:
                 self._answered = await self.discover()
-                self._answered_at = trio.current_time()
+                self._client_query_at = trio.current_time()
         return self._answered
 
-    def _is_needless(self) -> bool:
-        """True if the nodes are known anyway: clients' responses name them where brokers want a login."""
+    def _knows_nodes(self) -> bool:
+        """True if a broker takes connections and nodes are known: one that wants a login answers no query."""
         return self.reached and self._nodes.are_known
 
     async def _discover_once(self) -> bool:
@@ -180,14 +180,14 @@ class Upstreams:
             await self._nodes.ensure(found.nodes, found.cluster_id)
         except AllLost as lost:
             self.reached = any(isinstance(reason, NotAnswered) for reason in lost.reasons)
-            self._log_unknown(str(lost))
+            self._log_failure(str(lost))
         except OSError as error:
-            self._log_unknown(f"no listener can be had: {error.strerror}")
+            self._log_failure(f"no listener can be had: {error.strerror}")
         except Exception:
             # an answer that causes a fault must not end the proxy
             log(ERROR, "fault while the cluster was asked for its nodes", trace=True, cluster=self._settings.name)
         else:
-            self._reason = ""
+            self._logged_reason = ""
             return True
         return False
 
@@ -212,14 +212,14 @@ class Upstreams:
         broker.close()
         return True
 
-    def _log_unknown(self, reason: str) -> None:
-        """Logs why the nodes are not known: as a warning if the reason is new."""
-        level = DEBUG if reason == self._reason else WARNING
+    def _log_failure(self, reason: str) -> None:
+        """Logs why the nodes were not discovered: as a warning if the reason is new."""
+        level = DEBUG if reason == self._logged_reason else WARNING
         log(level, "the cluster's nodes are not known yet", cluster=self._settings.name, reason=reason)
-        self._reason = reason
+        self._logged_reason = reason
 
     async def _address_of(self, node_id: int) -> Address | None:
-        """The address of a node's broker. If it is not known, the cluster is queried, once."""
+        """The address of a node's broker, discovered if it is unknown; None: it is still unknown."""
         if self._nodes.upstream(node_id) is None:
             await self.discover_for_client()
         return self._nodes.upstream(node_id)
@@ -237,7 +237,7 @@ class Upstreams:
         if not self._leads_back(address):
             with suppress(LeadsBack):
                 return await self._dial_for_client(address, route)
-        # a sidecar's broker advertises a name of the proxy
+        # a sidecar's broker advertises the proxy's name
         return await self._dial_bootstrap(route)
 
     async def _dial_for_client(self, address: Address, route: ClientRoute | None) -> Stream:

@@ -1,4 +1,4 @@
-"""Tells the recorder of one connection, and has the connection's chunks wait for a recorder that is full."""
+"""Reports one connection to the recorder, and makes its chunks wait while the recorder is full."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from proxy.net.observer import Observer
 
 
 class Recording:
-    """One connection's side of the observer, which is None where nothing is recorded.
+    """Reports one connection to the observer. Observer and backpressure are None where nothing is recorded.
 
-    is_waiting: a chunk waits for the recorder; no peer is to blame that nothing moves.
+    is_waiting: a chunk waits for the recorder, so no peer is to blame for the silence.
     """
 
     __slots__ = ("_backpressure", "_connection", "is_waiting", "observer")
@@ -32,19 +32,19 @@ class Recording:
         return observer.full and self._backpressure is not None
 
     async def until_recorder_ready(self) -> None:
-        """Waits until the observer takes more: this is where a socket waits for a slow disk."""
+        """Waits until the observer takes more: here a socket waits for a slow disk."""
         assert self._backpressure is not None
         self.is_waiting = True
         await self._backpressure.wait()
         self.is_waiting = False
 
     def made(self, exchange: Exchange, frame: bytes, at_ns: int) -> None:
-        """The proxy itself answers this exchange with this frame."""
+        """Reports that the proxy itself answers this exchange with this frame."""
         if self.observer is not None:
             assert exchange.correlation_id is not None
             self.observer.made(self._connection, exchange.correlation_id, frame, at_ns)
 
     def half_closed(self, direction: Direction) -> None:
-        """The peer that sends in this direction has sent its end of stream."""
+        """Reports that the sender of this direction has sent its end of stream."""
         if self.observer is not None:
             self.observer.half_closed(self._connection, direction, time.monotonic_ns())

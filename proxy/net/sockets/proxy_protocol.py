@@ -25,18 +25,18 @@ _FIXED = struct.Struct(">12sBBH")
 _LONGEST_LINE = 107
 _SHORTEST_LINE = len(b"PROXY UNKNOWN\r\n")
 _VERSION, _LOCAL, _PROXY = 0x20, 0x20, 0x21
-_TCP_OVER_4, _TCP_OVER_6 = 0x11, 0x21
-# families whose addresses are of no use here, and their sizes: unspecified, UNIX sockets
-_NAMELESS = {0x00: 0, 0x31: 216, 0x32: 216}
-# datagrams are the same but for their transport
-_WITH_ADDRESSES = {
-    _TCP_OVER_4: struct.Struct(">4s4sHH"),
+_TCP4, _TCP6 = 0x11, 0x21
+# families without IP addresses, and their addresses' sizes: unspecified, UNIX sockets
+_WITHOUT_IP_ADDRESSES = {0x00: 0, 0x31: 216, 0x32: 216}
+# UDP (0x12, 0x22) has the layouts of TCP
+_IP_LAYOUTS = {
+    _TCP4: struct.Struct(">4s4sHH"),
     0x12: struct.Struct(">4s4sHH"),
-    _TCP_OVER_6: struct.Struct(">16s16sHH"),
+    _TCP6: struct.Struct(">16s16sHH"),
     0x22: struct.Struct(">16s16sHH"),
 }
 _LINE = re.compile(rb"PROXY (TCP[46]) ([0-9A-Fa-f:.]+) ([0-9A-Fa-f:.]+) (0|[1-9][0-9]{0,4}) (0|[1-9][0-9]{0,4})\r\n")
-_LINE_WITHOUT = re.compile(rb"PROXY UNKNOWN(?: [^\r\n]*)?\r\n")
+_UNKNOWN_LINE = re.compile(rb"PROXY UNKNOWN(?: [^\r\n]*)?\r\n")
 
 
 class Malformed(ValueError):
@@ -51,25 +51,25 @@ class ClientRoute(NamedTuple):
 
 
 class HeaderReader:
-    """Reads one header. `route`, once the header is whole: None if it names no client, as a health check's."""
+    """Reads one header. `route`: None until the header is whole, or if it names no client, as a health check's."""
 
     def __init__(self) -> None:
         self.route: ClientRoute | None = None
-        # bytes that surely belong to the header and are still to come; 0: the header is whole
+        # the number of further bytes that surely belong to the header; 0: the header is whole
         self.missing = _SHORTEST_LINE
         self._header = b""
 
     def feed(self, piece: bytes) -> None:
-        """The next bytes, at most `missing`. Raises Malformed."""
+        """Takes the next bytes, at most `missing`. Raises Malformed."""
         self._header += piece
         if self._header.startswith(SIGNATURE):
-            self._go_on_with_two()
+            self._continue_binary()
         elif SIGNATURE.startswith(self._header):
             self.missing = _FIXED.size - len(self._header)
         else:
-            self._go_on_with_one()
+            self._continue_line()
 
-    def _go_on_with_one(self) -> None:
+    def _continue_line(self) -> None:
         line = self._header
         if not line.startswith(b"PROXY "[: len(line)]):
             raise Malformed("the first bytes are those of no header")
@@ -79,7 +79,7 @@ class HeaderReader:
         elif b"\n" in line or len(line) + self.missing > _LONGEST_LINE:
             raise Malformed("a line that does not end where it must")
 
-    def _go_on_with_two(self) -> None:
+    def _continue_binary(self) -> None:
         size = _FIXED.size
         if len(self._header) >= _FIXED.size:
             size += _FIXED.unpack_from(self._header)[3]
@@ -89,7 +89,7 @@ class HeaderReader:
 
 
 def _read_line(line: bytes) -> ClientRoute | None:
-    if _LINE_WITHOUT.fullmatch(line):
+    if _UNKNOWN_LINE.fullmatch(line):
         return None
     found = _LINE.fullmatch(line)
     if found is None:
@@ -111,11 +111,11 @@ def _read_binary(header: bytes) -> ClientRoute | None:
         return None
     if command != _PROXY:
         raise Malformed(f"version and command {command:#x}")
-    layout = _WITH_ADDRESSES.get(family)
-    if size < (layout.size if layout else _NAMELESS.get(family, 0)):
+    layout = _IP_LAYOUTS.get(family)
+    if size < (layout.size if layout else _WITHOUT_IP_ADDRESSES.get(family, 0)):
         raise Malformed(f"{size} bytes are too few for family {family:#x}")
     if layout is None:
-        if family in _NAMELESS:
+        if family in _WITHOUT_IP_ADDRESSES:
             return None
         raise Malformed(f"family {family:#x}")
     client, listener, *ports = layout.unpack_from(header, _FIXED.size)
@@ -132,7 +132,7 @@ def header(version: ProxyHeader, route: ClientRoute | None) -> bytes:
 def _line(route: ClientRoute | None) -> bytes:
     if route is None:
         return b"PROXY UNKNOWN\r\n"
-    client, listener = _numbers(route)
+    client, listener = _ip_addresses(route)
     family = f"TCP{client.version}"
     return f"PROXY {family} {client} {listener} {route.client.port} {route.listener.port}\r\n".encode()
 
@@ -140,20 +140,20 @@ def _line(route: ClientRoute | None) -> bytes:
 def _binary(route: ClientRoute | None) -> bytes:
     if route is None:
         return _FIXED.pack(SIGNATURE, _LOCAL, 0, 0)
-    client, listener = _numbers(route)
-    family = _TCP_OVER_4 if client.version == 4 else _TCP_OVER_6
-    layout = _WITH_ADDRESSES[family]
+    client, listener = _ip_addresses(route)
+    family = _TCP4 if client.version == 4 else _TCP6
+    layout = _IP_LAYOUTS[family]
     addresses = layout.pack(client.packed, listener.packed, route.client.port, route.listener.port)
     return _FIXED.pack(SIGNATURE, _PROXY, family, layout.size) + addresses
 
 
-def _numbers(route: ClientRoute) -> tuple[IPv4Address | IPv6Address, IPv4Address | IPv6Address]:
-    """Both IP addresses in one family, without the interface (`%eth0`) of a link-local one."""
+def _ip_addresses(route: ClientRoute) -> tuple[IPv4Address | IPv6Address, IPv4Address | IPv6Address]:
+    """Both IP addresses, as IPv6 if either is; without the interface (`%eth0`) of a link-local one."""
     client, listener = (ip_address(address.host.partition("%")[0]) for address in route)
     if client.version == listener.version:
         return client, listener
-    return _as_six(client), _as_six(listener)
+    return _as_ipv6(client), _as_ipv6(listener)
 
 
-def _as_six(number: IPv4Address | IPv6Address) -> IPv6Address:
-    return number if isinstance(number, IPv6Address) else IPv6Address(f"::ffff:{number}")
+def _as_ipv6(address: IPv4Address | IPv6Address) -> IPv6Address:
+    return address if isinstance(address, IPv6Address) else IPv6Address(f"::ffff:{address}")

@@ -277,12 +277,12 @@ async def test_an_unknown_node_is_asked_for_once(make, broker):
 
 
 async def test_clients_that_think_of_nodes_do_not_make_the_proxy_ask_and_ask(make, broker, monkeypatch):
-    monkeypatch.setattr(upstream_rules, "ANSWER_TTL", 3600.0)
+    monkeypatch.setattr(upstream_rules, "CLIENT_QUERY_SECONDS", 3600.0)
     upstreams, _ = make(broker.address)
     for node_id in range(50, 80):
         assert await connected(upstreams, node_id) is Cause.UNKNOWN_NODE
     assert [key for key, _ in broker.asked].count(METADATA) == 1
-    monkeypatch.setattr(upstream_rules, "ANSWER_TTL", 0.0)
+    monkeypatch.setattr(upstream_rules, "CLIENT_QUERY_SECONDS", 0.0)
     assert await connected(upstreams, 50) is Cause.UNKNOWN_NODE
     assert [key for key, _ in broker.asked].count(METADATA) == 2
 
