@@ -31,7 +31,9 @@ def produces_and_consumes(bootstrap: str) -> None:
 def rebalances_a_group(bootstrap: str) -> None:
     """One member has all partitions, a second one takes half of them, leaves, and the first has all again."""
     topic, group = _create_topic(bootstrap, "rebalance", partitions=4), fresh("group")
-    member = partial(KafkaConsumer, topic, bootstrap_servers=bootstrap, group_id=group, heartbeat_interval_ms=300)
+    # the broker that a member asks first may not know the new topic yet: five minutes later it would be asked again
+    settings = {"heartbeat_interval_ms": 300, "metadata_max_age_ms": 1000}
+    member = partial(KafkaConsumer, topic, bootstrap_servers=bootstrap, group_id=group, **settings)
     first, second = member(), member()
     _poll_until([first], lambda: len(first.assignment()) == 4)
     _poll_until([first, second], lambda: len(first.assignment()) == len(second.assignment()) == 2)
