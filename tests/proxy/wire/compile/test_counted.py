@@ -17,7 +17,7 @@ from proxy.wire.compile import costs
 from proxy.wire.compile.costs import MOST_PER_BYTE, NEVER_TOO_LARGE
 from proxy.wire.compile.layout import FIXED, Slot, Struct, layout
 from proxy.wire.embedded import schemas
-from proxy.wire.errors import OverBudget, Truncated, WireError
+from proxy.wire.errors import Malformed, OverBudget, Truncated, WireError
 from proxy.wire.language import parse
 from proxy.wire.primitives import uvarint
 from tests.strategies import EVERY_MESSAGE, extremes, field_paths, messages, must_codec, values_of
@@ -63,11 +63,13 @@ def test_what_is_cut_or_damaged_is_told_as_the_quick_way_tells_it(
     damaged = bytearray(data or b"\0")
     damaged[at % len(damaged)] ^= 0xFF
     for wrong in (data[: at % (len(data) + 1)], bytes(damaged)):
-        assert outcome(codec, wrong, Budget()) == outcome(codec, wrong, None)
+        counted, quick = outcome(codec, wrong, Budget()), outcome(codec, wrong, None)
+        # a count that needs more bytes than there are is found at once; the quick way may meet other damage before
+        assert counted == quick or (counted is Truncated and quick in (Truncated, Malformed))
 
 
 def outcome(codec: Codec, data: bytes, budget: Budget | None) -> Any:
-    """The values; or the error's class, where a count that is cut may be found cut sooner."""
+    """The values, or the error's class."""
     try:
         return codec.decode(data, budget=budget)
     except WireError as error:
