@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from proxy.schema.flags import CLUSTERS, MAIN, flag_at
-from proxy.schema.toml import dotted, plain, toml
+from proxy.schema.flags import CLUSTERS, MAIN, as_flag, flag_at
+from proxy.schema.toml import dotted, toml
 
 # a key's place: ("clusters", "main", "limits", "hold")
 KeyPath = tuple[str, ...]
@@ -49,7 +49,7 @@ class Setting:
         place = self.place(cluster or MAIN)
         flag = flag_at(place)
         if flag is not None and self.value is not None and not in_file:
-            return f"{flag} {place[-1] + '=' if flag == '--node' else ''}{plain(self.value)}"
+            return as_flag(flag, place[-1], self.value)
         is_short = (is_short if self.is_short is None else self.is_short) or cluster is None
         key = self.key if is_short else dotted(place)
         return key if self.value is None else f"{key} = {toml(self.value)}"

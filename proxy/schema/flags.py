@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from proxy.schema.toml import plain
+
 # the cluster that flags speak of
 MAIN = "main"
 CLUSTERS, CAPTURE = "clusters", "capture"
@@ -29,6 +31,12 @@ FLAGS: dict[str, tuple[str | None, ...]] = {
 def flag_of(name: str) -> str:
     """A flag as it is typed."""
     return "--" + name.replace("_", "-")
+
+
+def as_flag(flag: str, key: str, value: object) -> str:
+    """A flag with a value, as it is typed. `key`: the table's entry that a flag such as --node sets."""
+    entry = f"{key}=" if flag == flag_of("node") else ""
+    return f"{flag} {entry}{plain(value)}"
 
 
 _FLAG_AT = {place: flag_of(name) for name, place in FLAGS.items()}

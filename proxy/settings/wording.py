@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from proxy.schema.faults import KeyPath
-from proxy.schema.flags import flag_at
+from proxy.schema.flags import as_flag, flag_at
 from proxy.schema.keys import Key
 from proxy.schema.kinds import MOST_SHOWN, cut, shown
 from proxy.schema.toml import dotted, plain, toml
@@ -82,8 +82,7 @@ def _as_given(place: KeyPath, key: Key, given: Given) -> str:
 
 def _example(place: KeyPath, key: Key, by: From, where: str) -> str:
     if by is From.FLAG:
-        node = f"{place[-1]}=" if where == "--node" else ""
-        return f"{where} {node}{plain(key.example)}"
+        return as_flag(where, place[-1], key.example)
     if by is From.ENVIRONMENT:
         return f"{where}={plain(key.example)}"
     below = key.place if key.each is None else (*key.place, place[-1])

@@ -171,6 +171,16 @@ class Relay:
         elif lost.vanished or isinstance(lost.__cause__, ConnectionResetError):
             self._ending.note_loss(Direction.RESPONSE, self._loss(lost))
 
+    def _send_now(self, stream: Stream, pieces: Sequence[bytes | memoryview]) -> Sequence[bytes | memoryview]:
+        """See `Stream.send_now`. Notes a loss at once: the other task may read an end of stream before this
+        one runs.
+        """
+        try:
+            return stream.send_now(pieces)
+        except PeerLost as lost:
+            self._note_loss(lost)
+            raise
+
     # requests
 
     async def _requests(self) -> None:
@@ -225,11 +235,7 @@ class Relay:
             self._broker.wake()
         pieces: Sequence[bytes | memoryview] = step.outgoing()
         if not waits:
-            try:
-                pieces = self._broker.send_now(pieces)
-            except PeerLost as lost:
-                self._note_loss(lost)
-                raise
+            pieces = self._send_now(self._broker, pieces)
             continues = step.cause is None and not step.rest and self._ending.state is OPEN
             if not pieces and continues and not self._is_owed_too_much():
                 self._account.request_sent(step, at_ns)
@@ -336,12 +342,7 @@ class Relay:
         self._account.answered = step.finished
         pieces: Sequence[bytes | memoryview] | None = None
         if (not step.marks or self._begin_rewriting(step)) and not waits:
-            try:
-                pieces = self._client.send_now(step.outgoing())
-            except PeerLost as lost:
-                # the other task may read an end of stream before this one runs
-                self._note_loss(lost)
-                raise
+            pieces = self._send_now(self._client, step.outgoing())
             if not pieces and step.cause is None and not step.rest:
                 self._response_passed(step, at_ns)
                 return None

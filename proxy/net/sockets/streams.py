@@ -244,17 +244,19 @@ def _take_whole_chunks(sock: socket.socket) -> None:
     trio limits it to 16 KiB beyond the peer's window (TCP_NOTSENT_LOWAT), for low latency; a chunk would then go out in
     pieces, each of which wakes the peer.
     """
-    with suppress(OSError, AttributeError):
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, 0)
+    _set_tcp_options(sock, TCP_NOTSENT_LOWAT=0)
 
 
 def _keep_alive(sock: socket.socket, after: float) -> None:
     """Has the kernel probe a peer's machine that is silent for `after` seconds; it is lost after as long again."""
     seconds = round(min(max(1.0, after), LONGEST_KEEPALIVE))
-    options = (("TCP_KEEPIDLE", seconds), ("TCP_KEEPINTVL", max(1, seconds // PROBES)), ("TCP_KEEPCNT", PROBES))
+    _set_tcp_options(sock, TCP_KEEPIDLE=seconds, TCP_KEEPINTVL=max(1, seconds // PROBES), TCP_KEEPCNT=PROBES)
+
+
+def _set_tcp_options(sock: socket.socket, **options: int) -> None:
+    """Sets options of TCP, by their names, as far as the system has them."""
     with suppress(OSError):
-        for option, value in options:
-            # not every system has these options
+        for option, value in options.items():
             if hasattr(socket, option):
                 sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 

@@ -81,7 +81,7 @@ class PublishedNodes(Nodes):
 
     Args:
         publish: called when the table has changed.
-        copies: see `Nodes`.
+        descriptors_each: see `Nodes`.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class ParentCluster:
     """A cluster's listeners and its nodes. The workers get every listener, and have all connections.
 
     Args:
-        copies: see `Nodes`.
+        descriptors_each: see `Nodes`.
     """
 
     def __init__(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
 import trio
@@ -101,3 +101,23 @@ def deaf(host: str = HOST, port: int = 0) -> Iterator[tuple[str, int]]:
         # it takes the only place
         first.connect(listener.getsockname())
         yield listener.getsockname()
+
+
+async def takes_turns(receive: Callable[[], Awaitable[object]], times: int) -> bool:
+    """True if another task runs between the calls of `receive`, though there is always something to be received."""
+    turns: list[str] = []
+
+    async def stream() -> None:
+        for _ in range(times):
+            await receive()
+            turns.append("stream")
+
+    async def somebody() -> None:
+        for _ in range(times):
+            await trio.lowlevel.checkpoint()
+            turns.append("somebody")
+
+    async with trio.open_nursery() as both:
+        both.start_soon(stream)
+        both.start_soon(somebody)
+    return "somebody" in turns[:3]

@@ -5,7 +5,7 @@ import logging
 import resource
 import socket
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,23 +29,16 @@ Make = Callable[..., Nodes]
 
 
 @pytest.fixture
-async def listeners() -> AsyncIterator[Listeners]:
-    listeners = Listeners()
-    yield listeners
-    listeners.close()
-
-
-@pytest.fixture
 def watcher() -> Watcher:
     return Watcher()
 
 
 @pytest.fixture
-def apply(listeners: Listeners, watcher: Watcher) -> Make:
-    def apply(chosen: ClusterSettings | None = None, known: dict[int, KnownNode] | None = None) -> Nodes:
+def make(listeners: Listeners, watcher: Watcher) -> Make:
+    def make(chosen: ClusterSettings | None = None, known: dict[int, KnownNode] | None = None) -> Nodes:
         return Nodes(chosen or settings(), listeners.serve, SavedState(known or {}), watcher)
 
-    return apply
+    return make
 
 
 async def restarted(nodes: Nodes, listeners: Listeners, state: Path, **others: Any) -> Nodes:
@@ -81,8 +74,8 @@ def free_base(count: int = 8) -> int:
     raise AssertionError("no free ports")
 
 
-async def test_a_node_is_listened_for_once_it_is_ensured(apply, listeners):
-    nodes = apply()
+async def test_a_node_is_listened_for_once_it_is_ensured(make, listeners):
+    nodes = make()
     await nodes.ensure([ONE, TWO])
     for number in (1, 2):
         assert nodes.advertised(number) == Address(HOST, listeners.ports[number])
@@ -90,15 +83,15 @@ async def test_a_node_is_listened_for_once_it_is_ensured(apply, listeners):
     assert nodes.upstream(1) == ONE.address
 
 
-async def test_a_node_seen_again_changes_nothing(apply, watcher):
-    nodes = apply()
+async def test_a_node_seen_again_changes_nothing(make, watcher):
+    nodes = make()
     await nodes.ensure([ONE])
     await nodes.ensure([ONE])
     assert len(watcher.seen("node")) == 1
 
 
-async def test_a_node_that_moved_keeps_its_listener_and_is_dialled_where_it_is_now(apply, listeners, watcher):
-    nodes = apply()
+async def test_a_node_that_moved_keeps_its_listener_and_is_dialled_where_it_is_now(make, listeners, watcher):
+    nodes = make()
     await nodes.ensure([ONE])
     before = nodes.advertised(1)
     await nodes.ensure([Node(1, "elsewhere.invalid", 9093)])
@@ -108,9 +101,9 @@ async def test_a_node_that_moved_keeps_its_listener_and_is_dialled_where_it_is_n
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations([ONE, TWO, THREE])))
-async def test_nodes_keep_their_ports_over_a_restart_in_any_order(order, apply, listeners, tmp_path):
+async def test_nodes_keep_their_ports_over_a_restart_in_any_order(order, make, listeners, tmp_path):
     state = tmp_path / "nodes.json"
-    nodes = apply(settings(state=state))
+    nodes = make(settings(state=state))
     await nodes.ensure([ONE, TWO, THREE])
     before = dict(listeners.ports)
     again = await restarted(nodes, listeners, state)
@@ -120,10 +113,10 @@ async def test_nodes_keep_their_ports_over_a_restart_in_any_order(order, apply, 
 
 
 async def test_another_cluster_in_the_old_ones_place_keeps_its_ports_and_nothing_else(
-    apply, listeners, tmp_path, caplog
+    make, listeners, tmp_path, caplog
 ):
     state = tmp_path / "nodes.json"
-    nodes = apply(settings(state=state))
+    nodes = make(settings(state=state))
     await nodes.ensure([ONE, TWO], "first")
     ports = dict(listeners.ports)
     again = await restarted(nodes, listeners, state)
@@ -139,9 +132,9 @@ async def test_another_cluster_in_the_old_ones_place_keeps_its_ports_and_nothing
     assert warning.keys == {"cluster": "main", "was": "first", "now": "second"}
 
 
-async def test_the_same_cluster_is_no_news_nor_one_that_does_not_say_its_id(apply, tmp_path, caplog):
+async def test_the_same_cluster_is_no_news_nor_one_that_does_not_say_its_id(make, tmp_path, caplog):
     state = tmp_path / "nodes.json"
-    nodes = apply(settings(state=state))
+    nodes = make(settings(state=state))
     await nodes.ensure([ONE])
     await nodes.ensure([ONE], "first")
     assert not nodes.needs_ensure([ONE], "first")
@@ -153,15 +146,15 @@ async def test_the_same_cluster_is_no_news_nor_one_that_does_not_say_its_id(appl
     assert "another cluster" not in caplog.text
 
 
-async def test_two_clusters_that_take_turns_are_said_once_each(apply, caplog):
-    nodes = apply()
+async def test_two_clusters_that_take_turns_are_said_once_each(make, caplog):
+    nodes = make()
     for cluster_id in ["first", "second"] * 5:
         await nodes.ensure([ONE], cluster_id)
     assert caplog.text.count("another cluster") == 2
 
 
-async def test_a_broker_that_makes_up_ever_new_clusters_fills_neither_the_log_nor_the_memory(apply, caplog):
-    nodes = apply()
+async def test_a_broker_that_makes_up_ever_new_clusters_fills_neither_the_log_nor_the_memory(make, caplog):
+    nodes = make()
     for number in range(100):
         await nodes.ensure([ONE], f"cluster-{number}")
     assert caplog.text.count("another cluster") == MAX_EVENTS
@@ -169,26 +162,26 @@ async def test_a_broker_that_makes_up_ever_new_clusters_fills_neither_the_log_no
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations([ONE, TWO, THREE])))
-async def test_nodes_have_the_ports_of_their_range_in_any_order(order, apply, listeners):
+async def test_nodes_have_the_ports_of_their_range_in_any_order(order, make, listeners):
     base = free_base()
-    nodes = apply(settings(base=base))
+    nodes = make(settings(base=base))
     for node in order:
         await nodes.ensure([node])
     assert listeners.ports == {number: base + number for number in (1, 2, 3)}
 
 
-async def test_the_state_keeps_only_ports_that_no_flag_gives(apply, tmp_path):
+async def test_the_state_keeps_only_ports_that_no_flag_gives(make, tmp_path):
     state = tmp_path / "nodes.json"
     base = free_base()
-    nodes = apply(settings(base=base, state=state, named={2: Address(HOST, 0)}))
+    nodes = make(settings(base=base, state=state, named={2: Address(HOST, 0)}))
     await nodes.ensure([ONE, TWO])
     known = (await kept(nodes, state)).nodes
     assert known[1] == KnownNode(ONE.address)
     assert known[2].port == nodes.advertised(2).port
 
 
-async def test_known_nodes_are_listened_for_at_the_start_and_told(apply, listeners, watcher):
-    nodes = apply(settings(named={5: Address(HOST, 0)}), {1: KnownNode(ONE.address)})
+async def test_known_nodes_are_listened_for_at_the_start_and_told(make, listeners, watcher):
+    nodes = make(settings(named={5: Address(HOST, 0)}), {1: KnownNode(ONE.address)})
     await listen(nodes)
     assert set(listeners.ports) == {1, 5}
     assert [event[1:3] for event in watcher.seen("node")] == [(5, "unknown"), (1, "up-1.invalid:9092")]
@@ -196,16 +189,16 @@ async def test_known_nodes_are_listened_for_at_the_start_and_told(apply, listene
     assert nodes.are_known
 
 
-async def test_a_named_node_is_known_only_when_somebody_told_where_it_is(apply):
-    nodes = apply(settings(named={5: Address(HOST, 0)}))
+async def test_a_named_node_is_known_only_when_somebody_told_where_it_is(make):
+    nodes = make(settings(named={5: Address(HOST, 0)}))
     await listen(nodes)
     assert not nodes.are_known
 
 
-async def test_a_usual_port_that_is_taken_gives_way_to_another_named_in_log_and_metric(apply, caplog):
+async def test_a_usual_port_that_is_taken_gives_way_to_another_named_in_log_and_metric(make, caplog):
     base = free_base()
     with bind(Address(HOST, base + 1)):
-        nodes = apply(settings(base=base))
+        nodes = make(settings(base=base))
         await nodes.ensure([ONE])
     assert nodes.advertised(1).port != base + 1
     (row,) = nodes.listeners()
@@ -216,7 +209,7 @@ async def test_a_usual_port_that_is_taken_gives_way_to_another_named_in_log_and_
     assert warning.keys == {"cluster": "main", "node": 1, "usual": base + 1, "port": nodes.advertised(1).port}
 
 
-async def test_a_port_picked_freely_is_no_other_nodes(apply, listeners, monkeypatch):
+async def test_a_port_picked_freely_is_no_other_nodes(make, listeners, monkeypatch):
     base = free_base()
     free = iter([base + 2, base + 3])
 
@@ -224,7 +217,7 @@ async def test_a_port_picked_freely_is_no_other_nodes(apply, listeners, monkeypa
         return bind(address if address.port else Address(address.host, next(free, 0)))
 
     monkeypatch.setattr("proxy.net.brokers.nodes.bind", first_those)
-    nodes = apply(settings(base=base))
+    nodes = make(settings(base=base))
     with bind(Address(HOST, base + 1)):
         await nodes.ensure([ONE])
     assert listeners.ports[1] not in range(base, base + 1000)
@@ -232,8 +225,8 @@ async def test_a_port_picked_freely_is_no_other_nodes(apply, listeners, monkeypa
     assert (listeners.ports[2], listeners.ports[3]) == (base + 2, base + 3)
 
 
-async def test_nodes_without_number_are_refused_before_one_is_listened_for(apply, listeners, monkeypatch):
-    nodes = apply()
+async def test_nodes_without_number_are_refused_before_one_is_listened_for(make, listeners, monkeypatch):
+    nodes = make()
     monkeypatch.setattr("proxy.net.brokers.nodes.resource.getrlimit", lambda which: (9, 9))
     await nodes.ensure([ONE, TWO])
     await nodes.ensure([Node(number, "up.invalid", 9092) for number in range(1, 5)])
@@ -246,8 +239,8 @@ async def test_nodes_without_number_are_refused_before_one_is_listened_for(apply
     assert sorted(listeners.ports) == [1, 2, 3, 4, 5, 6]
 
 
-async def test_the_metric_shows_each_node_with_its_listener(apply):
-    nodes = apply(settings(named={5: Address(HOST, 0)}))
+async def test_the_metric_shows_each_node_with_its_listener(make):
+    nodes = make(settings(named={5: Address(HOST, 0)}))
     await listen(nodes)
     await nodes.ensure([ONE])
     assert {(row.node_id, row.upstream, row.usual_port) for row in nodes.listeners()} == {
@@ -256,22 +249,22 @@ async def test_the_metric_shows_each_node_with_its_listener(apply):
     }
 
 
-async def test_clients_are_told_the_advertised_host_and_the_listeners_port(apply, listeners):
-    nodes = apply(settings(listen=Address("0.0.0.0", 0), advertise="proxy.example.org"))
+async def test_clients_are_told_the_advertised_host_and_the_listeners_port(make, listeners):
+    nodes = make(settings(listen=Address("0.0.0.0", 0), advertise="proxy.example.org"))
     await nodes.ensure([ONE])
     assert nodes.advertised(1) == Address("proxy.example.org", listeners.ports[1])
 
 
-async def test_a_named_node_that_cannot_be_listened_for_is_a_bad_setting(apply):
-    nodes = apply(settings(named={1: Address("192.0.2.1", 0)}))
+async def test_a_named_node_that_cannot_be_listened_for_is_a_bad_setting(make):
+    nodes = make(settings(named={1: Address("192.0.2.1", 0)}))
     with pytest.raises(BadSetting, match=r"--node 1=192.0.2.1:0 can't be listened on \(.*\); right would be"):
         nodes.listen_for_named()
 
 
 @pytest.mark.parametrize("node", [Node(1, "", 9092), Node(1, "up", -1), Node(1, "up", 70000), Node(1, "u p", 9092)])
-async def test_a_node_without_an_address_that_can_be_is_listened_for_and_unknown(node, apply, tmp_path):
+async def test_a_node_without_an_address_that_can_be_is_listened_for_and_unknown(node, make, tmp_path):
     state = tmp_path / "nodes.json"
-    nodes = apply(settings(state=state))
+    nodes = make(settings(state=state))
     await nodes.ensure([node])
     assert nodes.advertised(1).host == HOST
     assert nodes.upstream(1) is None
@@ -279,32 +272,32 @@ async def test_a_node_without_an_address_that_can_be_is_listened_for_and_unknown
     assert (await kept(nodes, state)).nodes[1].upstream is None
 
 
-async def test_a_node_with_an_id_below_0_does_not_spoil_the_state(apply, tmp_path):
+async def test_a_node_with_an_id_below_0_does_not_spoil_the_state(make, tmp_path):
     state = tmp_path / "nodes.json"
-    nodes = apply(settings(state=state))
+    nodes = make(settings(state=state))
     await nodes.ensure([Node(-1, "up", 9092), ONE])
     assert set((await kept(nodes, state)).nodes) == {1}
 
 
-async def test_a_state_that_cannot_be_written_is_said_and_harms_nobody(apply, caplog, tmp_path):
+async def test_a_state_that_cannot_be_written_is_said_and_harms_nobody(make, caplog, tmp_path):
     (tmp_path / "file").touch()
-    nodes = apply(settings(state=tmp_path / "file" / "nodes.json"))
+    nodes = make(settings(state=tmp_path / "file" / "nodes.json"))
     await nodes.ensure([ONE])
     assert nodes.upstream(1) == ONE.address
     await nodes.close_state()
     assert "state file can't be written" in caplog.text
 
 
-async def test_what_many_responses_name_at_once_is_kept(apply, tmp_path):
+async def test_what_many_responses_name_at_once_is_kept(make, tmp_path):
     state = tmp_path / "nodes.json"
-    nodes = apply(settings(state=state))
+    nodes = make(settings(state=state))
     async with trio.open_nursery() as nursery:
         for node in (ONE, TWO, THREE):
             nursery.start_soon(nodes.ensure, [node])
     assert set((await kept(nodes, state)).nodes) == {1, 2, 3}
 
 
-async def test_a_disk_that_hangs_keeps_nobody_from_a_new_node(apply, tmp_path, monkeypatch):
+async def test_a_disk_that_hangs_keeps_nobody_from_a_new_node(make, tmp_path, monkeypatch):
     go_on, written = threading.Event(), []
 
     def hangs(path: Path, state: SavedState) -> None:
@@ -312,7 +305,7 @@ async def test_a_disk_that_hangs_keeps_nobody_from_a_new_node(apply, tmp_path, m
         written.append(set(state.nodes))
 
     monkeypatch.setattr(writer, "write_state", hangs)
-    nodes = apply(settings(state=tmp_path / "nodes.json"))
+    nodes = make(settings(state=tmp_path / "nodes.json"))
     with trio.fail_after(PATIENCE / 2):
         await nodes.ensure([ONE])
         await nodes.ensure([TWO])
@@ -323,7 +316,7 @@ async def test_a_disk_that_hangs_keeps_nobody_from_a_new_node(apply, tmp_path, m
     assert written[-1] == {1, 2}
 
 
-async def test_others_have_their_turn_while_thousands_of_nodes_are_listened_for(apply, nursery):
+async def test_others_have_their_turn_while_thousands_of_nodes_are_listened_for(make, nursery):
     turns = 0
 
     async def other() -> None:
@@ -334,7 +327,7 @@ async def test_others_have_their_turn_while_thousands_of_nodes_are_listened_for(
 
     many = [Node(number, "up.invalid", 9092) for number in range(100)]
     nursery.start_soon(other)
-    nodes = apply(known={node.node_id: KnownNode(node.address) for node in many[:50]})
+    nodes = make(known={node.node_id: KnownNode(node.address) for node in many[:50]})
     await listen(nodes)
     assert turns > 40
     await nodes.ensure(many)
@@ -342,11 +335,9 @@ async def test_others_have_their_turn_while_thousands_of_nodes_are_listened_for(
     nursery.cancel_scope.cancel()
 
 
-async def test_known_nodes_beyond_half_of_the_files_are_said_and_not_listened_for(
-    apply, listeners, monkeypatch, caplog
-):
+async def test_known_nodes_beyond_half_of_the_files_are_said_and_not_listened_for(make, listeners, monkeypatch, caplog):
     monkeypatch.setattr("proxy.net.brokers.nodes.resource.getrlimit", lambda which: (9, 9))
-    nodes = apply(known={number: KnownNode(Address("up.invalid", 9092)) for number in range(1, 8)})
+    nodes = make(known={number: KnownNode(Address("up.invalid", 9092)) for number in range(1, 8)})
     await listen(nodes)
     assert sorted(listeners.ports) == [1, 2, 3, 4]
     assert caplog.text.count("known nodes can't be listened for") == 1
@@ -356,18 +347,18 @@ async def test_known_nodes_beyond_half_of_the_files_are_said_and_not_listened_fo
     assert sorted(listeners.ports) == [1, 2, 3, 4, 7]
 
 
-async def test_where_listeners_are_handed_on_each_may_be_open_more_than_once(apply, listeners, monkeypatch):
+async def test_where_listeners_are_handed_on_each_may_be_open_more_than_once(make, listeners, monkeypatch):
     monkeypatch.setattr("proxy.net.brokers.nodes.resource.getrlimit", lambda which: (24, 24))
-    nodes = apply()
+    nodes = make()
     nodes.descriptors_each = 3
     with pytest.raises(OSError, match="more nodes than 4"):
         await nodes.ensure([Node(number, "up.invalid", 9092) for number in range(5)])
     await nodes.ensure([Node(number, "up.invalid", 9092) for number in range(4)])
 
 
-async def test_a_sidecars_broker_that_advertises_the_proxy_is_the_one_it_was_started_for(apply):
+async def test_a_sidecars_broker_that_advertises_the_proxy_is_the_one_it_was_started_for(make):
     base = free_base()
-    nodes = apply(settings(base=base, advertise="kafka.example.org"))
+    nodes = make(settings(base=base, advertise="kafka.example.org"))
     await nodes.ensure([Node(1, "kafka.example.org", base + 1), Node(2, HOST, base + 2), THREE])
     assert nodes.upstream(1) == BROKER
     assert nodes.upstream(2) == BROKER
@@ -391,8 +382,8 @@ def one_port(**others: Any) -> ClusterSettings:
     )
 
 
-async def test_nothing_is_opened_for_another_proxys_node_and_its_name_is_told(apply, listeners, watcher):
-    nodes = apply(named(own_node=1))
+async def test_nothing_is_opened_for_another_proxys_node_and_its_name_is_told(make, listeners, watcher):
+    nodes = make(named(own_node=1))
     await nodes.ensure([TWO, THREE])
     assert not listeners.opened
     assert nodes.advertised(2) == Address("kafka-2.example.org", 9092)
@@ -400,8 +391,8 @@ async def test_nothing_is_opened_for_another_proxys_node_and_its_name_is_told(ap
     assert not watcher.seen("node")
 
 
-async def test_the_bootstrap_listener_stands_for_the_own_node(apply, listeners, watcher):
-    nodes = apply(named(own_node=1))
+async def test_the_bootstrap_listener_stands_for_the_own_node(make, listeners, watcher):
+    nodes = make(named(own_node=1))
     with bind(Address(HOST, 0)) as sock:
         nodes.add_bootstrap(sock, Address(HOST, 9092))
     await listen(nodes)
@@ -414,17 +405,17 @@ async def test_the_bootstrap_listener_stands_for_the_own_node(apply, listeners, 
     assert nodes.advertised(1) == Address("kafka-1.example.org", 9092)
 
 
-async def test_the_own_nodes_broker_is_the_upstream_whatever_the_cluster_says(apply):
-    nodes = apply(named(own_node=1))
+async def test_the_own_nodes_broker_is_the_upstream_whatever_the_cluster_says(make):
+    nodes = make(named(own_node=1))
     with bind(Address(HOST, 0)) as sock:
         nodes.add_bootstrap(sock, Address(HOST, 9092))
     await nodes.ensure([Node(1, "elsewhere.invalid", 1)])
     assert nodes.upstream(1) == BROKER
 
 
-async def test_a_named_node_is_listened_for_beside_the_own_one(apply, listeners):
+async def test_a_named_node_is_listened_for_beside_the_own_one(make, listeners):
     base = free_base()
-    nodes = apply(named(own_node=1, named={2: Address(HOST, base)}))
+    nodes = make(named(own_node=1, named={2: Address(HOST, base)}))
     await listen(nodes)
     await nodes.ensure([TWO])
     assert listeners.ports == {2: base}
@@ -432,49 +423,49 @@ async def test_a_named_node_is_listened_for_beside_the_own_one(apply, listeners)
     assert nodes.upstream(2) == TWO.address
 
 
-async def test_a_named_nodes_port_that_is_taken_is_a_bad_setting_as_its_name_leads_to_no_other(apply):
+async def test_a_named_nodes_port_that_is_taken_is_a_bad_setting_as_its_name_leads_to_no_other(make):
     with bind(Address(HOST, 0)) as sock:
         port = sock.getsockname()[1]
         with pytest.raises(BadSetting, match=f"--node 2={HOST}:{port} can't be listened on"):
-            apply(named(named={2: Address(HOST, port)})).listen_for_named()
+            make(named(named={2: Address(HOST, port)})).listen_for_named()
 
 
-async def test_a_node_whose_id_has_no_name_cannot_be_advertised(apply):
-    nodes = apply(settings(mapping=MappingKind.TEMPLATE, advertise="127.0.0.{node_id}:9092", own_node=1))
+async def test_a_node_whose_id_has_no_name_cannot_be_advertised(make):
+    nodes = make(settings(mapping=MappingKind.TEMPLATE, advertise="127.0.0.{node_id}:9092", own_node=1))
     await nodes.ensure([Node(256, "up.invalid", 9092)])
     with pytest.raises(OSError, match="node 256 has no place in"):
         nodes.advertised(256)
 
 
-async def test_known_nodes_of_other_proxies_stay_theirs_over_a_restart(apply, listeners, tmp_path):
+async def test_known_nodes_of_other_proxies_stay_theirs_over_a_restart(make, listeners, tmp_path):
     state = tmp_path / "nodes.json"
-    nodes = apply(named(own_node=1, state=state))
+    nodes = make(named(own_node=1, state=state))
     await nodes.ensure([ONE, TWO])
-    again = apply(named(own_node=1, state=state), dict((await kept(nodes, state)).nodes))
+    again = make(named(own_node=1, state=state), dict((await kept(nodes, state)).nodes))
     await listen(again)
     assert not listeners.opened
     assert again.upstream(2) == TWO.address
 
 
-async def test_a_broker_that_advertises_a_name_of_the_template_is_not_dialled_by_it(apply):
-    nodes = apply(named(own_node=1))
+async def test_a_broker_that_advertises_a_name_of_the_template_is_not_dialled_by_it(make):
+    nodes = make(named(own_node=1))
     with bind(Address(HOST, 0)) as sock:
         nodes.add_bootstrap(sock, Address(HOST, 9093))
         assert Address("kafka-1.example.org", 9092) in nodes.own
 
 
-async def test_a_node_that_has_no_name_is_not_listened_for_with_one_port_for_all(apply):
-    nodes = apply(one_port())
+async def test_a_node_that_has_no_name_is_not_listened_for_with_one_port_for_all(make):
+    nodes = make(one_port())
     with pytest.raises(OSError, match="node -7 has no place"):
         await nodes.ensure([Node(-7, "up.invalid", 9092)])
     assert nodes.listeners() == []
     await grown(nodes, one_port())
 
 
-async def test_with_one_port_for_all_nodes_none_is_opened_and_each_has_its_name(apply, listeners, watcher, tmp_path):
+async def test_with_one_port_for_all_nodes_none_is_opened_and_each_has_its_name(make, listeners, watcher, tmp_path):
     state = tmp_path / "nodes.json"
     chosen = one_port(state=state)
-    nodes = apply(chosen)
+    nodes = make(chosen)
     with bind(Address(HOST, 0)) as sock:
         nodes.add_bootstrap(sock, Address(HOST, 9092))
     await nodes.ensure([ONE, TWO])
@@ -488,7 +479,7 @@ async def test_with_one_port_for_all_nodes_none_is_opened_and_each_has_its_name(
     ]
     for own in ("kafka.example.org", "kafka-1.example.org", "kafka-2.example.org"):
         assert Address(own, 443) in nodes.own
-    again = apply(chosen, dict((await kept(nodes, state)).nodes))
+    again = make(chosen, dict((await kept(nodes, state)).nodes))
     await listen(again)
     assert [row.node_id for row in again.listeners()] == [1, 2]
 
@@ -520,8 +511,8 @@ async def grown(nodes: Nodes, chosen: ClusterSettings) -> None:
     (await nodes.prepared(chosen.node_map)).apply()
 
 
-async def test_a_listener_for_another_node_is_opened_while_it_runs(apply, listeners, watcher):
-    nodes = apply(settings(named={1: Address(HOST, 0)}))
+async def test_a_listener_for_another_node_is_opened_while_it_runs(make, listeners, watcher):
+    nodes = make(settings(named={1: Address(HOST, 0)}))
     await listen(nodes)
     await grown(nodes, settings(named={1: Address(HOST, 0), 7: Address(HOST, 0)}))
     assert listeners.opened.keys() == {1, 7}
@@ -530,8 +521,8 @@ async def test_a_listener_for_another_node_is_opened_while_it_runs(apply, listen
     assert nodes.advertised(7) == Address(HOST, listeners.ports[7])
 
 
-async def test_a_node_that_has_a_listener_keeps_it(apply, listeners):
-    nodes = apply()
+async def test_a_node_that_has_a_listener_keeps_it(make, listeners):
+    nodes = make()
     await nodes.ensure([ONE])
     before = nodes.advertised(1)
     await grown(nodes, settings(named={1: Address(HOST, 9)}))
@@ -539,8 +530,8 @@ async def test_a_node_that_has_a_listener_keeps_it(apply, listeners):
     assert listeners.opened.keys() == {1}
 
 
-async def test_what_clients_are_told_of_a_node_from_now_on_is_never_dialled(apply):
-    nodes = apply()
+async def test_what_clients_are_told_of_a_node_from_now_on_is_never_dialled(make):
+    nodes = make()
     await nodes.ensure([ONE])
     told = Address("kafka-1.example.org", 443)
     await grown(nodes, settings(advertised={1: told}))
@@ -548,8 +539,8 @@ async def test_what_clients_are_told_of_a_node_from_now_on_is_never_dialled(appl
     assert told in nodes.own
 
 
-async def test_a_listener_that_cannot_be_opened_while_it_runs_is_said_and_no_other_is_opened(apply, listeners):
-    nodes = apply()
+async def test_a_listener_that_cannot_be_opened_while_it_runs_is_said_and_no_other_is_opened(make, listeners):
+    nodes = make()
     named = {6: Address(HOST, 0), 7: Address("192.0.2.1", 9094)}
     with pytest.raises(BadSetting, match=r"--node 7=192.0.2.1:9094 can't be listened on"):
         await grown(nodes, settings(named=named))
@@ -557,14 +548,14 @@ async def test_a_listener_that_cannot_be_opened_while_it_runs_is_said_and_no_oth
     assert nodes.listeners() == []
 
 
-async def test_new_listeners_may_be_had_by_the_name_of_a_host_of_this_machine(apply, listeners):
-    nodes = apply()
+async def test_new_listeners_may_be_had_by_the_name_of_a_host_of_this_machine(make, listeners):
+    nodes = make()
     await grown(nodes, settings(named={7: Address("localhost", 0)}))
     assert nodes.advertised(7) == Address("localhost", listeners.ports[7])
 
 
-async def test_listeners_that_are_prepared_and_not_opened_are_closed_again(apply, listeners):
-    nodes = apply()
+async def test_listeners_that_are_prepared_and_not_opened_are_closed_again(make, listeners):
+    nodes = make()
     with socket.socket() as free:
         free.bind((HOST, 0))
         at = Address(*free.getsockname())
@@ -574,8 +565,8 @@ async def test_listeners_that_are_prepared_and_not_opened_are_closed_again(apply
     assert not listeners.opened
 
 
-async def test_a_node_that_turns_up_while_its_listener_is_prepared_keeps_the_one_that_it_got(apply, listeners, caplog):
-    nodes = apply()
+async def test_a_node_that_turns_up_while_its_listener_is_prepared_keeps_the_one_that_it_got(make, listeners, caplog):
+    nodes = make()
     change = await nodes.prepared(settings(named={1: Address(HOST, 0)}).node_map)
     await nodes.ensure([ONE])
     before = nodes.advertised(1)
@@ -584,8 +575,8 @@ async def test_a_node_that_turns_up_while_its_listener_is_prepared_keeps_the_one
     assert "node keeps the listener that it got meanwhile" in caplog.text
 
 
-async def test_places_that_are_taken_back_are_those_of_before_and_listeners_stay(apply, listeners):
-    nodes = apply()
+async def test_places_that_are_taken_back_are_those_of_before_and_listeners_stay(make, listeners):
+    nodes = make()
     told = Address("kafka-1.example.org", 443)
     await nodes.ensure([ONE])
     before = nodes.advertised(1)

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,7 @@ from proxy.wire.dialects import Dialect
 from proxy.wire.keys import API_VERSIONS, METADATA
 from tests.proxy.net.cluster import Broker
 from tests.proxy.net.peers import HOST, NOWHERE, deaf
-from tests.proxy.net.relays import Listeners, settings
+from tests.proxy.net.relays import settings
 
 # of this machine, which no comparison of texts takes for 127.0.0.1
 SPELLINGS = pytest.mark.parametrize("host", ["localhost", "127.1", "0.0.0.0", "0", "::ffff:127.0.0.1"])
@@ -40,13 +39,6 @@ ONE_PORT = {
     "tls": ListenerTls(Path("proxy.pem")),
 }
 SIDECAR = {"mapping": MappingKind.TEMPLATE, "advertise": "kafka-{node_id}:9092", "own_node": 3}
-
-
-@pytest.fixture
-async def listeners() -> AsyncIterator[Listeners]:
-    listeners = Listeners()
-    yield listeners
-    listeners.close()
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from trio.testing import wait_all_tasks_blocked
 from proxy.net.sockets.race import HEAD_START
 from proxy.net.sockets.streams import LeadsBack, PeerLost, Stream, accepted, dial
 from proxy.schema.addresses import Address
-from tests.proxy.net.peers import HOST, Peer, connected, deaf
+from tests.proxy.net.peers import HOST, Peer, connected, deaf, takes_turns
 
 MUCH = 1024 * 1024
 
@@ -181,23 +181,13 @@ async def test_who_is_woken_hears_of_that_before_what_was_put_back(ends):
 
 async def test_a_peer_that_always_has_data_leaves_others_their_turn():
     one, other = connected()
-    stream, turns = Stream(one, "peer"), []
+    stream = Stream(one, "peer")
 
     async def receive() -> None:
-        for _ in range(5):
-            other.send(b"x")
-            await stream.receive()
-            turns.append("stream")
+        other.send(b"x")
+        await stream.receive()
 
-    async def somebody() -> None:
-        for _ in range(5):
-            await trio.lowlevel.checkpoint()
-            turns.append("somebody")
-
-    async with trio.open_nursery() as both:
-        both.start_soon(receive)
-        both.start_soon(somebody)
-    assert "somebody" in turns[:3]
+    assert await takes_turns(receive, 5)
     stream.close()
     other.close()
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from trio.testing import wait_all_tasks_blocked
 
 from proxy.net.sockets.streams import RECEIVE_SIZE, Stream
-from tests.proxy.net.peers import PATIENCE
+from tests.proxy.net.peers import PATIENCE, takes_turns
 from tests.proxy.net.tls_peers import (
     Split,
 )
@@ -169,22 +169,7 @@ async def test_cancelled_receiving_goes_on(ends):
 async def test_each_receive_leaves_others_their_turn(ends):
     await ends.peer.say(b"x" * 100)
     await wait_all_tasks_blocked(0.01)
-    turns = []
-
-    async def receive() -> None:
-        for _ in range(50):
-            await ends.stream.receive(1)
-            turns.append("stream")
-
-    async def somebody() -> None:
-        for _ in range(50):
-            await trio.lowlevel.checkpoint()
-            turns.append("somebody")
-
-    async with trio.open_nursery() as both:
-        both.start_soon(receive)
-        both.start_soon(somebody)
-    assert "somebody" in turns[:3]
+    assert await takes_turns(lambda: ends.stream.receive(1), 50)
 
 
 # however the records are cut
