@@ -9,6 +9,8 @@ from typing import Any
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, NewPartitions, NewTopic
 
+from tests.brokers.metadata import ask_metadata
+from tests.brokers.waiting import wait_for
 from tests.clients.workloads import CODECS_AND_ACKS, LARGE_BYTES, LARGEST_REQUEST, PARTITIONS, PATIENCE, fresh, values
 
 # as kafka-python spells them
@@ -31,9 +33,7 @@ def produces_and_consumes(bootstrap: str) -> None:
 def rebalances_a_group(bootstrap: str) -> None:
     """One member has all partitions, a second one takes half of them, leaves, and the first has all again."""
     topic, group = _create_topic(bootstrap, "rebalance", partitions=4), fresh("group")
-    # the broker that a member asks first may not know the new topic yet: five minutes later it would be asked again
-    settings = {"heartbeat_interval_ms": 300, "metadata_max_age_ms": 1000}
-    member = partial(KafkaConsumer, topic, bootstrap_servers=bootstrap, group_id=group, **settings)
+    member = partial(KafkaConsumer, topic, bootstrap_servers=bootstrap, group_id=group, heartbeat_interval_ms=300)
     first, second = member(), member()
     _poll_until([first], lambda: len(first.assignment()) == 4)
     _poll_until([first, second], lambda: len(first.assignment()) == len(second.assignment()) == 2)
@@ -106,12 +106,20 @@ def moves_a_large_record(bootstrap: str) -> None:
 
 
 def _create_topic(bootstrap: str, name: str, partitions: int = 1, **config: str) -> str:
+    """A fresh topic that each broker knows: a group's leader that hears of none assigns nothing, and may stay so."""
     topic, admin = fresh(name), KafkaAdminClient(bootstrap_servers=bootstrap)
     try:
         admin.create_topics([NewTopic(topic, partitions, 1, topic_configs=config)])
+        for broker in admin.describe_cluster()["brokers"]:
+            wait_for(lambda broker=broker: _knows(broker, topic, partitions), f"{broker} to know {topic}")
     finally:
         admin.close()
     return topic
+
+
+def _knows(broker: dict[str, Any], topic: str, partitions: int) -> bool:
+    leaders = ask_metadata(broker["host"], broker["port"], [topic]).leaders.values()
+    return len(leaders) == partitions and min(leaders) >= 0
 
 
 def _produce(bootstrap: str, topic: str, sent: Iterable[bytes], partitions: int = 1, **settings: Any) -> None:
