@@ -1,0 +1,40 @@
+"""The names of both sides: recorded and target's topics, groups, transactions and instances.
+
+With `--prefix P` the target's name is P and the recorded one, Kafka's own `__…` excepted; else both are equal. Topic
+ids of the recording are known from its answers, before anything is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from recorder.replay.cluster import Cluster
+
+INTERNAL = "__"
+NO_ID = bytes(16)
+
+
+class Names:
+    """`recorded_ids`: topic id of the recording -> recorded name."""
+
+    def __init__(self, prefix: str, recorded_ids: Mapping[bytes, str], cluster: Cluster) -> None:
+        self.prefix = prefix
+        self._recorded_ids = recorded_ids
+        self._cluster = cluster
+
+    def target(self, recorded: str) -> str:
+        """The target's name for a recorded one."""
+        return recorded if recorded.startswith(INTERNAL) else self.prefix + recorded
+
+    def recorded(self, target: str) -> str:
+        """The recorded name for one of the target's."""
+        return target if target.startswith(INTERNAL) else target.removeprefix(self.prefix)
+
+    def topic(self, recorded: str | bytes) -> str | None:
+        """The recorded name of a topic that a recorded request names or whose id it quotes; None: an unknown id."""
+        return self._recorded_ids.get(recorded) if isinstance(recorded, bytes) else recorded
+
+    def target_id(self, recorded: bytes) -> bytes | None:
+        """The target's id of the topic with this recorded id; None where the target has no such topic."""
+        name = self._recorded_ids.get(recorded)
+        return None if name is None else self._cluster.topic_ids.get(self.target(name))

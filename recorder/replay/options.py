@@ -1,0 +1,57 @@
+"""What a replay is told to do: the values of the command's options, right once they exist."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fnmatch import fnmatchcase
+
+from proxy.wire.apis import api_name
+
+
+class Deletes(StrEnum):
+    """What may be deleted on the target."""
+
+    NOTHING = "none"
+    OWN = "own"  # what this replay made, or what --prefix names
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of `kafka-wiretap replay` that its rules know. Times in nanoseconds, sizes in bytes.
+
+    Attributes:
+        speed: how often faster than recorded; None: as fast as order allows (`max`).
+        only: patterns of API names; empty: all.
+        prefix: before names of topics, groups, transactions and instances; empty: unchanged.
+        nodes: recorded node id -> target node id, before the rule of ranks.
+        wait: how long anything is waited for; `drain`: how long the ends of logs are polled at the end.
+        memory: of waiting requests.
+        max_late: lateness at which the replay ends; None: never.
+        stop_after: mismatches at which the replay ends; None: never.
+    """
+
+    speed: float | None = 1.0
+    only: tuple[str, ...] = ()
+    read_only: bool = False
+    produce_only: bool = False
+    admin: bool = False
+    deletes: Deletes = Deletes.NOTHING
+    telemetry: bool = False
+    prefix: str = ""
+    fill: bool = False
+    shift_timestamps: bool = False
+    create_topics: bool = False
+    nodes: Mapping[int, int] = field(default_factory=dict)
+    wait: int = 60 * 10**9
+    drain: int = 10 * 10**9
+    memory: int = 256 << 20
+    max_late: int | None = None
+    stop_after: int | None = None
+
+    def chooses(self, api_key: int) -> bool:
+        """True unless `--only` leaves the API out."""
+        name = (api_name(api_key) or "").lower()
+        return not self.only or any(fnmatchcase(name, pattern.lower()) for pattern in self.only)

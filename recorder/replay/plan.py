@@ -1,0 +1,212 @@
+"""What a replay is asked for, and the values that its rooms hand to each other. No state, no rules.
+
+    exchange     a recorded exchange on its way to the target
+    withheld     not sent, for a reason of the table `Reason`; one partition of a request may be withheld alone
+    made         a request of the replay's own: shown, never compared
+    held         not yet: waits for something, `--wait` at most
+
+Times are nanoseconds: recorded ones of the play's common clock (`stream`), all others of the player's monotonic clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from proxy.wire import Codec, codec_of_response, decode_request, response_head
+from proxy.wire.errors import WireError
+
+Values = dict[str, Any]
+NANOSECONDS = 10**9
+
+
+class Reason(StrEnum):
+    """Why a request, or a partition of it, is withheld. The value stands in reports."""
+
+    NEVER = "never sent by a replay"
+    NEEDS_ADMIN = "changes the cluster (--admin)"
+    NEEDS_DELETES = "deletes (--deletes)"
+    NEEDS_TELEMETRY = "telemetry (--telemetry)"
+    READ_ONLY = "not among what --read-only sends"
+    PRODUCE_ONLY = "not among what --produce-only sends"
+    NOT_CHOSEN = "left out by --only"
+    MASKED = "has masked bytes"
+    CUT = "its body was not recorded"
+    NO_DATA = "its records were not recorded (--fill)"
+    OPAQUE = "can't be read"
+    OLD_DIALECT = "Kafka 0.7"
+    NO_TOPIC = "the target has no such topic"
+    NO_VERSION = "the target has no version of the API"
+    LOST_FIELD = "a field of it has no place in the target's version"
+    NO_CROSSING = "no rule leads to the target's version"
+    NO_PRODUCER = "its producer id was given by no answer"
+    NO_TRANSACTION = "its transaction failed on the target"
+    NO_MEMBER = "its member is not in the target's group"
+    NO_GENERATION = "its member has no generation on the target"
+    NO_LEADER = "the recorded leader sent no assignment"
+    NO_OFFSET = "its offset has no counterpart on the target"
+    NO_SESSION = "its session is not open on the target"
+    NOT_ACQUIRED = "its records were not acquired on the target"
+    NO_NODE = "no node of the target takes it"
+    NO_LOGIN = "no login for its principal (--login)"
+    GAVE_UP = "waited longer than --wait"
+    LOST = "the connection to the target was lost"
+    REPEATED = "repeats records that the target has taken"
+    ENDED = "the replay ended before it was due"
+
+
+class Origin(NamedTuple):
+    """Which exchange of the capture: as in its columns."""
+
+    session: str
+    connection: int
+    exchange: int
+
+
+class Peer(NamedTuple):
+    """Who consumes: a host and a client id. Two connections of one peer are one consumer."""
+
+    host: str
+    client_id: str | None
+
+
+class Dropped(NamedTuple):
+    """A partition that was left out of a request that is sent."""
+
+    topic: str | bytes
+    partition: int
+    reason: Reason
+
+
+@dataclass(eq=False)
+class Exchange:
+    """One recorded exchange.
+
+    Attributes:
+        frame, answer_frame: bytes as recorded, behind the length; None where there are none, or they may not be used.
+        first_ns, at_ns: first and last byte of the request; `answered_ns`: last byte of the answer, None if unanswered.
+        node: recorded node id, None while unknown.
+        dropped: partitions that were withheld while the rest is sent.
+    """
+
+    origin: Origin
+    api_key: int
+    version: int
+    frame: bytes | None
+    first_ns: int
+    at_ns: int
+    peer: Peer
+    node: int | None = None
+    principal: str | None = None
+    awaits: bool = True
+    answer_frame: bytes | None = None
+    answered_ns: int | None = None
+    dropped: list[Dropped] = field(default_factory=list)
+
+    @property
+    def connection(self) -> tuple[str, int]:
+        """The recorded connection."""
+        return self.origin.session, self.origin.connection
+
+    @cached_property
+    def request(self) -> Values:
+        """The recorded request's values: to read, never to change. Errors: WireError."""
+        return self.decoded()
+
+    def decoded(self) -> Values:
+        """The recorded request's values, to change. Errors: WireError."""
+        found = decode_request(self.frame or b"")
+        if not isinstance(found, tuple):
+            raise WireError(f"no message has api key {self.api_key} and version {self.version}")
+        return found[1]
+
+    @cached_property
+    def answer(self) -> Values | None:
+        """The recorded answer's values, to read; None where there is none or it can't be read."""
+        if self.answer_frame is None:
+            return None
+        try:
+            found: Codec | None = codec_of_response(self.answer_frame, self.api_key, self.version)
+            body = response_head(self.answer_frame, self.api_key, self.version).body
+            return found.decode(self.answer_frame, body)[0] if found else None
+        except WireError:
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class Withheld:
+    """Not sent. `what`: the value or field that is the cause, for people."""
+
+    reason: Reason
+    what: str = ""
+
+
+class ToLeader(NamedTuple):
+    """To the leader of a partition. `topic`: the target's name."""
+
+    topic: str
+    partition: int
+
+
+class ToCoordinator(NamedTuple):
+    """To a coordinator: of a group (kind 0), of transactions (1). `key`: the target's name."""
+
+    kind: int
+    key: str
+
+
+class ToNode(NamedTuple):
+    """To a node by the target's id; None: to any."""
+
+    node: int | None = None
+
+
+To = ToLeader | ToCoordinator | ToNode
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A request of the replay's own.
+
+    Attributes:
+        values: as the codec takes them, in the target's terms.
+        done: told the answer's values, or None when it is lost.
+        newest: the newest version that may be used; None: any that both sides know.
+        purpose: for people, in the report's list of what was made.
+    """
+
+    api_key: int
+    values: Values
+    to: To
+    purpose: str
+    done: Callable[[Values | None], None]
+    newest: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """These have to be answered before; then the same question is asked again."""
+
+    made: tuple[Made, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Not yet: asked again when anything was answered or time went by, `--wait` at most; then withheld for `reason`."""
+
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """To be sent once more, rewritten anew. `partitions`: only these (target's topic name or id, index); None: all."""
+
+    partitions: frozenset[tuple[str | bytes, int]] | None = None
+    needs: tuple[Made, ...] = ()
+
+
+Refusal = Withheld | Needs | Hold
+Offered = Mapping[int, range]
