@@ -76,6 +76,7 @@ def row_groups(
     where: Any = None,
     largest_body: int | None = None,
     allowance: Allowance | None = None,
+    only: int | None = None,
 ) -> Iterator[Any]:
     """A file's rows as Arrow tables in today's format, one for each row group that has wanted rows.
 
@@ -84,10 +85,26 @@ def row_groups(
         where: a pyarrow expression over any columns but `frame`.
         largest_body: larger bodies (bytes as stored) are null.
         allowance: pays for the memory of all wanted rows; each row group must fit while it is read. Default: a new one.
+        only: the number of the one row group that is read; None: all.
     Errors: UnknownFormatError for a file of a newer format, or without one; DamagedFileError; OverBudget.
     """
     with _errors_of(file):
-        yield from _row_groups(file, columns, where, largest_body, allowance or Allowance(READING, DEFAULT_BUDGET))
+        allowance = allowance or Allowance(READING, DEFAULT_BUDGET)
+        yield from _row_groups(file, columns, where, largest_body, allowance, only)
+
+
+def first_times(file: CaptureFile) -> list[int]:
+    """The smallest `mono_ns` of each row group, as the footer has it; where it has none, of all times the first."""
+    with _errors_of(file), opened(file.path) as parquet:
+        footer = parquet.metadata
+        return [_first_time(footer.row_group(at)) for at in range(footer.num_row_groups)]
+
+
+def _first_time(group: Any) -> int:
+    columns = (group.column(at) for at in range(group.num_columns))
+    statistics = next((column.statistics for column in columns if column.path_in_schema == c.MONO_NS), None)
+    known = statistics.min if statistics is not None and statistics.has_min_max else None
+    return known if isinstance(known, int) else -(1 << 63)
 
 
 class Bodies:
@@ -143,14 +160,19 @@ def _errors_of(file: CaptureFile) -> Iterator[None]:
 
 
 def _row_groups(
-    file: CaptureFile, columns: Sequence[str], where: Any, largest_body: int | None, allowance: Allowance
+    file: CaptureFile,
+    columns: Sequence[str],
+    where: Any,
+    largest_body: int | None,
+    allowance: Allowance,
+    only: int | None,
 ) -> Iterator[Any]:
     with file.path.open("rb") as raw, opened(file.path) as parquet:
         number = c.format_of(parquet.schema_arrow.metadata)
         if number == c.FORMAT:
             _check_columns(file.path, parquet.schema_arrow)
         present = parquet.schema_arrow.names
-        for at in range(parquet.num_row_groups):
+        for at in range(parquet.num_row_groups) if only is None else (only,):
             group = RowGroup(parquet, raw, at, allowance)
             heads = group.heads([name for name in present if name != c.FRAME])
             # from here on texts are UTF-8 and times are in a calendar's range

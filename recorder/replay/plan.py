@@ -89,6 +89,8 @@ class Exchange:
         frame, answer_frame: bytes as recorded, behind the length; None where there are none, or they may not be used.
         first_ns, at_ns: first and last byte of the request; `answered_ns`: last byte of the answer, None if unanswered.
         node: recorded node id, None while unknown.
+        fault: why its bytes can't be sent as they are; None: they can.
+        masked, omitted: spans (start, length) of the request as it arrived.
         dropped: partitions that were withheld while the rest is sent.
     """
 
@@ -102,6 +104,9 @@ class Exchange:
     node: int | None = None
     principal: str | None = None
     awaits: bool = True
+    fault: Reason | None = None
+    masked: tuple[tuple[int, int], ...] = ()
+    omitted: tuple[tuple[int, int], ...] = ()
     answer_frame: bytes | None = None
     answered_ns: int | None = None
     dropped: list[Dropped] = field(default_factory=list)

@@ -1,0 +1,142 @@
+"""What a request has to wait for: exchanges that the recording had answered before its first byte.
+
+Each exchange has keys. It *tells* some: once the recording has answered it, requests that *ask* for one of these keys
+wait until the target has answered it too, or until it is known that it never will. All edges point backwards in time,
+so the earliest request can always go.
+
+    told and asked by                                               key
+    all requests                                                    their connection
+    requests of a group                                             the group
+    InitProducerId and the requests of transactions                 the producer: its transactional id, its producer id
+    Produce and DeleteRecords                                       the partition
+    CreateTopics, DeleteTopics, CreatePartitions                    the topic, which all that name it ask for, and tell
+
+Produce asks for its producers and tells them to those requests only, so that two Produces of one producer to two
+partitions don't wait for each other. Membership requests of a group also leave in the recorded order, whether or not
+those before them have been answered: the target builds the same generations of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from proxy.wire import records
+from proxy.wire.errors import WireError
+from proxy.wire.keys import (
+    ADD_OFFSETS_TO_TXN,
+    ADD_PARTITIONS_TO_TXN,
+    CREATE_PARTITIONS,
+    CREATE_TOPICS,
+    DELETE_RECORDS,
+    DELETE_TOPICS,
+    END_TXN,
+    INIT_PRODUCER_ID,
+    PRODUCE,
+    TXN_OFFSET_COMMIT,
+)
+from recorder.replay.apis import GROUP_APIS, MEMBERSHIP
+from recorder.replay.plan import Exchange, Values
+
+Key = tuple[Hashable, ...]
+_PRODUCER = frozenset({INIT_PRODUCER_ID, ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, END_TXN, TXN_OFFSET_COMMIT})
+_TOPICS = frozenset({CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS})
+_PARTITIONS = frozenset({PRODUCE, DELETE_RECORDS})
+
+
+@dataclass(slots=True)
+class Keys:
+    """The keys of one exchange. `member_of`: the group whose membership requests leave in recorded order."""
+
+    asks: list[Key] = field(default_factory=list)
+    tells: list[Key] = field(default_factory=list)
+    member_of: str | None = None
+
+    def both(self, key: Key) -> None:
+        """Adds a key that is asked for and told."""
+        self.asks.append(key)
+        self.tells.append(key)
+
+
+def keys(exchange: Exchange, topic: Callable[[str | bytes], str | None]) -> Keys:
+    """The keys of an exchange.
+
+    Args:
+        topic: the recorded name of a topic, by its name or recorded id.
+    """
+    found = Keys()
+    found.both(("connection", *exchange.connection))
+    try:
+        values = exchange.request
+    except WireError:
+        return found
+    if exchange.api_key in GROUP_APIS:
+        _add_groups(found, exchange.api_key, values)
+    if exchange.api_key in _PRODUCER:
+        _add_producers(found, values)
+    if exchange.api_key in _PARTITIONS:
+        _add_partitions(found, exchange.api_key, values, topic)
+    if exchange.api_key in _TOPICS:
+        _add_topics(found, values, topic)
+    return found
+
+
+def _add_groups(found: Keys, api_key: int, values: Values) -> None:
+    names = [values.get("group_id"), *(group.get("group_id") for group in values.get("groups") or ())]
+    names += values.get("groups_names") or ()
+    for name in dict.fromkeys(names):
+        if isinstance(name, str):
+            found.both(("group", name))
+            if api_key in MEMBERSHIP:
+                found.member_of = name
+
+
+def _add_producers(found: Keys, values: Values) -> None:
+    transactions = values.get("transactions") or [values]
+    for transaction in transactions:
+        for name in ("transactional_id", "producer_id"):
+            value = transaction.get(name)
+            if value not in (None, "", -1):
+                found.both(("producer", value))
+                found.asks.append(("data of producer", value))
+
+
+def _add_partitions(found: Keys, api_key: int, values: Values, topic: Callable[[str | bytes], str | None]) -> None:
+    for entry, partition in _partitions(api_key, values):
+        found.both(("partition", topic(_named(entry)), partition.get("index", partition.get("partition_index"))))
+        found.asks.append(("topic", topic(_named(entry))))
+        for producer in producers(partition.get("records")):
+            found.asks.append(("producer", producer))
+            found.tells.append(("data of producer", producer))
+    if isinstance(values.get("transactional_id"), str):
+        found.asks.append(("producer", values["transactional_id"]))
+        found.tells.append(("data of producer", values["transactional_id"]))
+
+
+def _partitions(api_key: int, values: Values) -> Iterator[tuple[Values, Values]]:
+    topics, partitions = ("topic_data", "partition_data") if api_key == PRODUCE else ("topics", "partitions")
+    for entry in values.get(topics) or ():
+        for partition in entry.get(partitions) or ():
+            yield entry, partition
+
+
+def producers(data: bytes | None) -> set[int]:
+    """The producer ids of record batches; those that can't be read have none."""
+    try:
+        return {batch.producer_id for batch in records.batches(data or b"") if batch.producer_id >= 0}
+    except WireError:
+        return set()
+
+
+def _add_topics(found: Keys, values: Values, topic: Callable[[str | bytes], str | None]) -> None:
+    entries: list[Any] = [*(values.get("topics") or ()), *(values.get("topic_names") or ())]
+    for entry in entries:
+        name = topic(entry if isinstance(entry, str) else _named(entry))
+        found.both(("topic", name))
+
+
+def _named(entry: Values) -> str | bytes:
+    name = entry.get("name")
+    found: str | bytes = name if name is not None else entry.get("topic_id", b"")
+    return found
