@@ -140,6 +140,11 @@ class Exchange:
         except WireError:
             return None
 
+    def forget_values(self) -> None:
+        """Drops what was decoded: it is made again when it is asked for."""
+        for name in ("request", "answer"):
+            self.__dict__.pop(name, None)
+
 
 @dataclass(frozen=True, slots=True)
 class Withheld:

@@ -1,0 +1,605 @@
+"""Plays exchanges against a target, without sockets or a clock: happenings, answers and time in; actions out.
+
+    feed, end            what happened in the recording, in its order, and that nothing more did
+    opened, wrote,       what became of the actions
+    received, closed
+    wake                 time went by: `next_wake` says when to call
+    actions              connections to open, bytes to write, connections to close
+
+An exchange is an `Item` on the `Lane` of its recorded connection. The head of a lane's queue leaves when it is due, when
+everything that it waits for is settled (`order`), and when all rooms agree; then its values are routed, written in a
+version that the target has, and sent on the lane's channel to each node concerned. When the target and the recording
+have both answered, the rooms learn from the pair, the answers are compared, and those who waited are told.
+
+A room may need answers first (`Needs`: made requests), or hold an item back (`Hold`). Whatever is kept for longer than
+`--wait` is withheld. Nothing is ever guessed: what can't be translated is withheld with its reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum, auto
+
+from proxy.wire.errors import WireError
+from recorder.replay import retries, routing, versions
+from recorder.replay.apis import LONG_POLLS
+from recorder.replay.channels import Action, Channel, Out
+from recorder.replay.item import Item, Lane, State
+from recorder.replay.links import Links
+from recorder.replay.order import Key, keys
+from recorder.replay.outcome import Cause, Ending, Progress
+from recorder.replay.own import OwnRequests
+from recorder.replay.plan import Exchange, Hold, Made, Needs, Offered, Origin, Reason, Values, Withheld
+from recorder.replay.stream import Answered, Asked, Closed, Connection, Happening
+from recorder.replay.timers import Timers
+from recorder.replay.world import World
+
+# How far ahead of the play rows are read: a long poll should know its recorded answer when it is due.
+AHEAD_NS = 5 * 10**9
+# Memory of an item besides its bytes, and how often its bytes count: as they are, and as values.
+_ITEM, _TIMES = 2500, 2
+# Rounds of made requests for one exchange before it is given up: a target may never be content.
+_MAX_ROUNDS = 20
+# How long the end may take: aborting transactions, leaving groups.
+_FINISH_NS = 10 * 10**9
+# A request that leaves later than this counts as late.
+LATE_NS = 5 * 10**6
+
+
+class Phase(Enum):
+    """How far the replay is."""
+
+    PLAYING = auto()
+    DRAINING = auto()
+    FINISHING = auto()
+    FINISHED = auto()
+
+
+class Engine:
+    """One replay. `world`: its rooms; `now`: the player's clock, ns, at which the first row is due."""
+
+    def __init__(self, world: World, now: int) -> None:
+        self.world = world
+        self.phase = Phase.PLAYING
+        self.progress = Progress(span_ns=world.plan.last_ns - world.plan.first_ns)
+        self._start, self._first_ns, self._read_ns = now, world.plan.first_ns, world.plan.first_ns
+        self._is_read = False
+        self._timers = Timers()
+        self._links = Links(world.cluster, self._gone)
+        options = world.options
+        self._own = OwnRequests(
+            world.cluster, self._links, self._timers, options.wait, world.target_topics, world.count_made
+        )
+        self._lanes: dict[Connection, Lane] = {}
+        self._unanswered: dict[Origin, Item] = {}
+        self._told: dict[Key, dict[Item, None]] = {}
+        self._last_member: dict[str, Item] = {}
+        self._ready: dict[Lane, None] = {}
+        self._held: dict[Lane, None] = {}
+        self._news = False
+        self._memory = 0
+        self._tick_at: int | None = None
+
+    # what the player asks
+
+    def actions(self) -> list[Action]:
+        """What is to be done, in this order; each is given out once."""
+        return self._links.actions()
+
+    @property
+    def next_wake(self) -> int | None:
+        """When `wake` should be called at the latest; None: not before something else happens."""
+        return self._timers.next_at
+
+    @property
+    def finished(self) -> bool:
+        """True once nothing is left to be done."""
+        return self.phase is Phase.FINISHED
+
+    def wants(self, now: int) -> bool:
+        """True if rows should be fed: few wait, and those fed are not far ahead of the play."""
+        if self._is_read or self._is_full:
+            return False
+        return self.world.options.speed is None or self._due(self._read_ns) < now + AHEAD_NS
+
+    @property
+    def _is_full(self) -> bool:
+        return self._memory >= self.world.options.memory
+
+    # what happened in the recording
+
+    def feed(self, happening: Happening, now: int) -> None:
+        """The next of what happened."""
+        self._read_ns = happening.ns
+        if isinstance(happening, Asked):
+            self._ask(happening.exchange)
+        elif isinstance(happening, Answered):
+            self._answer(happening, now)
+        elif isinstance(happening, Closed):
+            self._close(self._lane(happening.connection), happening.ns, now)
+        self._run(now)
+
+    def end(self, now: int) -> None:
+        """Nothing more happened: what has no answer yet has none."""
+        self._is_read = True
+        for lane in [*self._lanes.values()]:
+            self._close(lane, self._read_ns, now)
+        self._run(now)
+
+    def _lane(self, connection: Connection) -> Lane:
+        found = self._lanes.get(connection)
+        if found is None:
+            found = self._lanes[connection] = Lane(connection)
+        return found
+
+    def _due(self, ns: int) -> int:
+        speed = self.world.options.speed
+        return self._start if speed is None else self._start + round((ns - self._first_ns) / speed)
+
+    def _ask(self, exchange: Exchange) -> None:
+        if not self.world.plan.plays(exchange):
+            return
+        lane = self._lane(exchange.connection)
+        size = _ITEM + _TIMES * len(exchange.frame or b"")
+        item = Item(exchange, keys(exchange, self.world.names.topic), lane, self._due(exchange.first_ns), size)
+        # the order has looked at the values; they are made again when it is sent
+        exchange.forget_values()
+        self._memory += size
+        self._unanswered[exchange.origin] = item
+        self._wait_for_others(item)
+        self.world.counts(exchange).recorded += 1
+        lane.queue.append(item)
+        self._ready[lane] = None
+
+    def _wait_for_others(self, item: Item) -> None:
+        """Counts what an item waits for, and has those tell it."""
+        first_ns, seen = item.exchange.first_ns, {item}
+        for key in item.keys.asks:
+            for other in self._told.get(key, ()):
+                if other not in seen and (other.exchange.answered_ns or 0) <= first_ns:
+                    seen.add(other)
+                    other.waiters.append(item)
+        item.waits = len(seen) - 1
+        if item.keys.member_of is not None:
+            before = self._last_member.get(item.keys.member_of)
+            if before is not None and before.state is State.QUEUED:
+                before.followers.append(item)
+                item.waits += 1
+            self._last_member[item.keys.member_of] = item
+
+    def _answer(self, answer: Answered, now: int) -> None:
+        item = self._unanswered.pop(answer.origin, None)
+        if item is not None:
+            item.exchange.answered_ns, item.exchange.answer_frame = answer.ns, answer.frame
+            grown = _TIMES * len(answer.frame or b"")
+            item.size += grown
+            self._memory += grown
+            self._know(item, now)
+
+    def _know(self, item: Item, now: int) -> None:
+        """The recorded answer was read, or there is none."""
+        item.is_known = True
+        if item.state is State.SETTLED:
+            # it was settled without its answer: what it took is no longer kept
+            self._memory -= item.size
+            item.size = 0
+            return
+        if item.exchange.answered_ns is not None:
+            for key in item.keys.tells:
+                self._told.setdefault(key, {})[item] = None
+        if item.state is State.ANSWERED:
+            self._complete(item, now)
+        self._ready[item.lane] = None
+
+    def _close(self, lane: Lane, ns: int, now: int) -> None:
+        if lane.closes_at is not None:
+            return
+        lane.closes_at = self._due(ns)
+        self._timers.at(lane.closes_at, lambda _: self._ready.__setitem__(lane, None))
+        for item in [*lane.queue, *lane.in_play]:
+            if not item.is_known:
+                self._unanswered.pop(item.exchange.origin, None)
+                self._know(item, now)
+        self._ready[lane] = None
+
+    # what became of the actions
+
+    def opened(self, channel: int, offered: Offered, now: int) -> None:
+        """A channel is open and logged in; its node has said which versions it has."""
+        lane = self._links.opened(channel, offered)
+        if lane is not None:
+            for node in [*lane.channels]:
+                self._own.opened(lane, node, now)
+            self._ready[lane] = None
+            self._news = True
+        self._run(now)
+
+    def wrote(self, channel: int, began: int, now: int) -> None:
+        """Everything sent on a channel so far is on its way; `began`: when the first byte of it left."""
+        self._links.wrote(channel, began, now)
+        self._run(now)
+
+    def received(self, channel: int, frame: bytes, now: int) -> None:
+        """A frame arrived. One that answers nothing ends its channel."""
+        self._links.received(channel, frame, now)
+        self._run(now)
+
+    def closed(self, channel: int, now: int) -> None:
+        """A channel is gone, or never came to be."""
+        lane = self._links.closed(channel, now)
+        if lane is not None:
+            self._ready[lane] = None
+            # its node may have gone for good: who leads its partitions now?
+            self._own.refresh(now)
+        self._run(now)
+
+    def _gone(self, lane: Lane, node: int) -> None:
+        if lane.connection is not None:
+            self.world.channel_closed(lane.connection, node)
+
+    def wake(self, now: int) -> None:
+        """Time went by."""
+        self._timers.run(now)
+        self._news = True
+        self._run(now)
+
+    def stop(self, ending: Ending, now: int) -> None:
+        """Ends the replay in order: what has not left is withheld, transactions are aborted, groups left."""
+        if self.phase is not Phase.PLAYING:
+            return
+        self.world.result.ending = ending
+        self._is_read = True
+        for lane in [*self._lanes.values()]:
+            for item in lane.queue:
+                self._withhold(item, Withheld(Reason.ENDED), now)
+            lane.queue.clear()
+            for item in [*lane.in_play]:
+                self._lose(item, now)
+        self._finish(now)
+        self._run(now)
+
+    # what leaves
+
+    def _run(self, now: int) -> None:
+        """Lets everything leave that may."""
+        self._tick(now)
+        while self._ready or (self._held and self._news):
+            if self._news:
+                self._news = False
+                self._ready.update(self._held)
+                self._held.clear()
+            ready, self._ready = self._ready, {}
+            for lane in ready:
+                self._advance(lane, now)
+        if self.phase is Phase.PLAYING and self._is_read and not self._lanes:
+            self._drain(now)
+
+    def _advance(self, lane: Lane, now: int) -> None:
+        while lane.queue:
+            item = lane.queue[0]
+            if item.state is State.QUEUED and not self._leaves(item, now):
+                return
+            lane.queue.popleft()
+        if lane.closes_at is None or now < lane.closes_at:
+            return
+        for item in [each for each in lane.in_play if each.exchange.answered_ns is None]:
+            # the recorded client did not wait for its answer
+            self._lose(item, now)
+        if not lane.in_play:
+            self._links.hang_up(lane)
+            if lane.connection is not None:
+                self._lanes.pop(lane.connection, None)
+                self.world.connection_closed(lane.connection)
+
+    def _leaves(self, item: Item, now: int) -> bool:
+        """True if the head of a lane has left, or never will."""
+        if now < item.due:
+            self._look_again(item.lane, item.due)
+            return False
+        if item.deadline is None:
+            item.deadline = now + self.world.options.wait
+        if now >= item.deadline:
+            self._withhold(item, Withheld(item.hold.reason if item.hold else Reason.GAVE_UP), now)
+            return True
+        if item.waits or item.needed or not self._may_poll(item, now):
+            self._look_again(item.lane, item.deadline)
+            return False
+        if item.ready_at is None:
+            item.ready_at = now
+        return self._send(item, now)
+
+    def _look_again(self, lane: Lane, when: int) -> None:
+        if lane.asked_at != when:
+            lane.asked_at = when
+            self._timers.at(when, lambda _: self._ready.__setitem__(lane, None))
+
+    def _may_poll(self, item: Item, now: int) -> bool:
+        """A long poll leaves once its recorded answer was read, unless that is too far ahead to be read."""
+        if item.is_known or item.exchange.api_key not in LONG_POLLS or self._is_read or self._is_full:
+            return True
+        return self.world.options.speed is not None and self._due(self._read_ns) >= now + AHEAD_NS
+
+    def _send(self, item: Item, now: int, only: frozenset[tuple[str | bytes, int]] | None = None) -> bool:
+        """Translates, routes and sends an item. False: not yet."""
+        exchange = item.exchange
+        exchange.dropped.clear()
+        refused: Withheld | Needs | Hold | None = self.world.refused(exchange)
+        try:
+            if refused is None:
+                values = exchange.decoded()
+                refused = self.world.translated(exchange, values, now)
+                if refused is None:
+                    return self._route(item, values, only, now)
+        except WireError as error:
+            refused = Withheld(Reason.OPAQUE, str(error))
+        return self._is_refused(item, refused, now)
+
+    def _is_refused(self, item: Item, refused: Withheld | Needs | Hold, now: int) -> bool:
+        if isinstance(refused, Hold):
+            item.hold = refused
+            self._held[item.lane] = None
+            self._look_again(item.lane, item.deadline or now)
+            return False
+        item.rounds += isinstance(refused, Needs)
+        if isinstance(refused, Withheld) or item.rounds > _MAX_ROUNDS:
+            self._withhold(item, refused if isinstance(refused, Withheld) else Withheld(Reason.GAVE_UP), now)
+            return True
+        self._need(item, refused.made, now)
+        return False
+
+    def _need(self, item: Item, needed: tuple[Made, ...], now: int) -> None:
+        def answered(_: int) -> None:
+            item.needed -= 1
+            self._ready[item.lane] = None
+            self._news = True
+
+        item.needed += len(needed)
+        for made in needed:
+            self._own.make(made, item.lane, item.exchange.principal, now, answered)
+
+    def _route(self, item: Item, values: Values, only: frozenset[tuple[str | bytes, int]] | None, now: int) -> bool:
+        exchange, world = item.exchange, self.world
+        wanted = values if only is None else routing.narrowed(exchange.api_key, values, only)
+        parts = world.parts(exchange, wanted, now)
+        if not isinstance(parts, list):
+            return self._is_refused(item, parts, now)
+        requests: list[tuple[Channel, int, Values]] = []
+        for part in parts:
+            channel = self._links.channel(item.lane, part.node, exchange.principal)
+            offered = world.cluster.offered.get(part.node)
+            if channel is None or offered is None:
+                return self._is_refused(item, Hold(Reason.NO_NODE), now)
+            version = versions.choose(exchange.api_key, exchange.version, offered.get(exchange.api_key))
+            if version is None:
+                return self._is_refused(item, Withheld(Reason.NO_VERSION), now)
+            written = world.written(exchange, part.node, version, part.values)
+            if isinstance(written, Withheld):
+                return self._is_refused(item, written, now)
+            requests += [(channel, version, one) for one in written]
+        self._leave(item, values, requests, now)
+        return True
+
+    def _leave(self, item: Item, values: Values, requests: list[tuple[Channel, int, Values]], now: int) -> None:
+        exchange = item.exchange
+        self.world.sent(exchange, values, now)
+        item.state, item.values, item.out, item.hold = State.LEFT, values, len(requests), None
+        item.lane.in_play[item] = None
+        if not item.has_left:
+            item.has_left = True
+            self.world.count_sent(exchange)
+            self.progress = self.progress._replace(sent=self.progress.sent + 1)
+        for channel, version, part in requests:
+            self._links.write(channel, self._out(item, channel.node, version, part))
+        for follower in item.followers:
+            self._release(follower, Cause.OTHER_ANSWERS)
+        item.followers.clear()
+
+    def _out(self, item: Item, node: int, version: int, part: Values) -> Out:
+        exchange = item.exchange
+
+        def answered(answer: Values | None, frame: bytes | None, now: int) -> None:
+            if item.state is State.LEFT:
+                self._part(item, node, version, part, answer, frame, now)
+
+        def leaves(began: int) -> None:
+            if item.left_at is None:
+                self._left(item, began)
+
+        client_id = exchange.peer.client_id
+        return Out(exchange.api_key, version, part, client_id, exchange.awaits, answered, leaves)
+
+    def _left(self, item: Item, began: int) -> None:
+        item.left_at = began
+        late = began - item.due if self.world.options.speed is not None else 0
+        ready = max(item.ready_at or item.due, item.due)
+        cause = item.cause if ready - item.due > began - ready else Cause.REPLAY
+        self.world.result.add_late(cause, late)
+        self.progress = self.progress._replace(
+            late=self.progress.late + (late > LATE_NS),
+            behind_ns=max(late, 0),
+            position_ns=item.exchange.at_ns - self._first_ns,
+        )
+        most = self.world.options.max_late
+        if most is not None and late > most:
+            self.stop(Ending.TOO_LATE, began)
+
+    # what comes back
+
+    def _part(
+        self,
+        item: Item,
+        node: int,
+        version: int,
+        part: Values,
+        answer: Values | None,
+        frame: bytes | None,
+        now: int,
+    ) -> None:
+        """A part of an item was answered, needs no answer, or has lost its connection."""
+        exchange = item.exchange
+        item.out -= 1
+        if answer is not None:
+            item.answers.append(self.world.read(exchange, node, version, part, answer))
+            item.frame, item.version = frame, version
+        elif exchange.awaits:
+            item.is_cut = True
+        if item.out:
+            return
+        if item.is_cut:
+            self._cut(item, now)
+        elif exchange.awaits:
+            self._answered(item, now)
+        else:
+            self._settle(item)
+
+    def _cut(self, item: Item, now: int) -> None:
+        """The connection broke before the answer: what may be sent twice goes again."""
+        item.is_cut = False
+        if self.world.may_repeat(item.exchange) and now < (item.deadline or 0):
+            self._retry(item, None, now)
+        else:
+            self.world.counts(item.exchange).lost += 1
+            self._lose(item, now)
+
+    def _answered(self, item: Item, now: int) -> None:
+        assert item.values is not None
+        answer = routing.joined(item.exchange.api_key, item.values, item.answers)
+        item.answers, item.answered_at = [answer], now
+        again = retries.passing(item.exchange, answer, self.world.has_new_topics)
+        if again and now < (item.deadline or 0):
+            self.world.moved(item.exchange, item.values, answer)
+            only = None if None in again else frozenset(where for where in again if where is not None)
+            self._own.refresh(now)
+            self._retry(item, only, now)
+            return
+        item.state = State.ANSWERED
+        if item.is_known:
+            self._complete(item, now)
+
+    def _retry(self, item: Item, only: frozenset[tuple[str | bytes, int]] | None, now: int) -> None:
+        """Sends an item once more after a pause, unless it is given up meanwhile. `only`: these partitions."""
+        item.pause = min(item.pause * 2, retries.LONGEST_PAUSE) or retries.FIRST_PAUSE
+        if only is None:
+            item.answers = []
+        self.world.counts(item.exchange).retried += 1
+        item.state = State.RETRYING
+        self._timers.at(now + item.pause, lambda at: self._again(item, only, at))
+
+    def _again(self, item: Item, only: frozenset[tuple[str | bytes, int]] | None, now: int) -> None:
+        if item.state is not State.RETRYING:
+            return
+        if now >= (item.deadline or 0):
+            self._lose(item, now)
+        elif item.needed or not self._send(item, now, only):
+            self._timers.at(now + (item.pause or retries.FIRST_PAUSE), lambda at: self._again(item, only, at))
+
+    def _complete(self, item: Item, now: int) -> None:
+        """Both sides have answered: the rooms learn, the answers are compared."""
+        assert item.values is not None
+        answer = item.answers[0]
+        again = self.world.answered(item.exchange, item.values, answer, now)
+        if again is not None and now < (item.deadline or 0):
+            self._need(item, again.needs, now)
+            self._retry(item, again.partitions, now)
+            return
+        self.world.compare(item, answer)
+        mismatches = self.world.result.differences
+        self.progress = self.progress._replace(answered=self.progress.answered + 1, mismatches=mismatches)
+        self._settle(item)
+        most = self.world.options.stop_after
+        if most is not None and mismatches > most:
+            self.stop(Ending.TOO_MANY, now)
+
+    def _withhold(self, item: Item, withheld: Withheld, now: int) -> None:
+        self.world.withhold(item.exchange, withheld)
+        self.progress = self.progress._replace(withheld=self.progress.withheld + 1)
+        self._lose(item, now)
+
+    def _lose(self, item: Item, now: int) -> None:
+        """No answer will come."""
+        self.world.lost(item.exchange, item.values)
+        self._settle(item)
+
+    def _settle(self, item: Item) -> None:
+        """Nobody waits for an item any more."""
+        item.state = State.SETTLED
+        self._news = True
+        self._ready[item.lane] = None
+        item.lane.in_play.pop(item, None)
+        if item.is_known:
+            self._memory -= item.size
+            for key in item.keys.tells:
+                self._untell(key, item)
+        for waiter in item.waiters:
+            self._release(waiter, Cause.OWN_ANSWERS if waiter.lane is item.lane else Cause.OTHER_ANSWERS)
+        for follower in item.followers:
+            self._release(follower, Cause.OTHER_ANSWERS)
+        if item.keys.member_of is not None:
+            if self._last_member.get(item.keys.member_of) is item:
+                del self._last_member[item.keys.member_of]
+            self._tick_at = 0
+        item.forget()
+
+    def _untell(self, key: Key, item: Item) -> None:
+        told = self._told.get(key)
+        if told is not None:
+            told.pop(item, None)
+            if not told:
+                del self._told[key]
+
+    def _release(self, item: Item, cause: Cause) -> None:
+        item.waits -= 1
+        item.cause = cause
+        if not item.waits:
+            self._ready[item.lane] = None
+
+    # what the replay does of its own
+
+    def _tick(self, now: int) -> None:
+        """Sends what is due of its own: heartbeats of silent members."""
+        if self._tick_at is None or now < self._tick_at:
+            return
+        made, self._tick_at = self.world.tick(now)
+        for each in made:
+            self._own.make(each, self._own.lane, None, now, self._ticked)
+        if self._tick_at is not None:
+            self._timers.at(self._tick_at, lambda _: None)
+
+    def _ticked(self, _: int) -> None:
+        self._news = True
+
+    def _drain(self, now: int) -> None:
+        """All is played: what consumers read in the recording and not yet from the target is polled for."""
+        self.phase = Phase.DRAINING
+        until = now + self.world.options.drain
+        self._timers.at(until, self._finish)
+        self._drain_more(until, now)
+
+    def _drain_more(self, until: int, now: int) -> None:
+        if self.phase is not Phase.DRAINING:
+            return
+        owed = self.world.owed() if now < until else []
+        if not owed:
+            self._finish(now)
+        for made in owed:
+            self._own.make(made, self._own.lane, None, now, lambda at: self._drained(until, at))
+
+    def _drained(self, until: int, now: int) -> None:
+        if not self._own.pending:
+            self._timers.at(now + retries.FIRST_PAUSE, lambda at: self._drain_more(until, at))
+
+    def _finish(self, now: int) -> None:
+        """Transactions are aborted, groups left."""
+        if self.phase in (Phase.FINISHING, Phase.FINISHED):
+            return
+        self.phase = Phase.FINISHING
+        left = self.world.finish()
+        for made in left:
+            self._own.make(made, self._own.lane, None, now, self._finished)
+        if not left:
+            self.phase = Phase.FINISHED
+        self._timers.at(now + _FINISH_NS, lambda _: setattr(self, "phase", Phase.FINISHED))
+
+    def _finished(self, _: int) -> None:
+        if self.phase is Phase.FINISHING and not self._own.pending:
+            self.phase = Phase.FINISHED

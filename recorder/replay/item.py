@@ -1,0 +1,88 @@
+"""An exchange in play, and the recorded connection that it is played for."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from recorder.replay.channels import Channel
+from recorder.replay.order import Keys
+from recorder.replay.outcome import Cause
+from recorder.replay.plan import Exchange, Hold, Values
+
+
+class State(Enum):
+    """How far an item is."""
+
+    QUEUED = auto()  # has not left
+    LEFT = auto()  # the target has it, or a part of it
+    RETRYING = auto()  # will be sent once more
+    ANSWERED = auto()  # by the target; the recording's answer is not read yet
+    SETTLED = auto()  # answered on both sides, withheld or lost: nobody waits for it any more
+
+
+@dataclass(eq=False, slots=True)
+class Item:
+    """One exchange in play.
+
+    Attributes:
+        due: when it should leave.
+        waits: exchanges that must be settled, or must have left, before it may leave.
+        cause: of the last of these: what made it late.
+        ready_at: since when nothing but the replay itself has kept it.
+        waiters: items that wait until this one is settled; `followers`: until it has left.
+        needed: made requests that are out for it.
+        hold: why a room holds it back; None: none does.
+        values: as they were sent, in the recorded version's shape.
+        answers: of its parts, each in the recorded version's shape; `frame`, `version`: of the last one, as it came.
+        out: parts in flight; `is_cut`: one of them has lost its connection.
+        is_known: the recorded answer was read, or will never come.
+        deadline: when it is given up; None: not yet asked for.
+    """
+
+    exchange: Exchange
+    keys: Keys
+    lane: Lane
+    due: int
+    size: int
+    state: State = State.QUEUED
+    waits: int = 0
+    cause: Cause = Cause.REPLAY
+    ready_at: int | None = None
+    waiters: list[Item] = field(default_factory=list)
+    followers: list[Item] = field(default_factory=list)
+    needed: int = 0
+    rounds: int = 0
+    hold: Hold | None = None
+    values: Values | None = None
+    answers: list[Values] = field(default_factory=list)
+    frame: bytes | None = None
+    version: int | None = None
+    out: int = 0
+    is_cut: bool = False
+    left_at: int | None = None
+    answered_at: int | None = None
+    is_known: bool = False
+    has_left: bool = False
+    deadline: int | None = None
+    pause: int = 0
+
+    def forget(self) -> None:
+        """Drops everything that only mattered on the way."""
+        self.exchange.frame = self.exchange.answer_frame = self.values = self.frame = None
+        self.exchange.forget_values()
+        self.answers, self.waiters, self.followers = [], [], []
+
+
+@dataclass(eq=False)
+class Lane:
+    """A recorded connection: its requests in order, and its connections to the target's nodes."""
+
+    connection: tuple[str, int] | None
+    principal: str | None = None
+    queue: deque[Item] = field(default_factory=deque)
+    channels: dict[int, Channel] = field(default_factory=dict)
+    in_play: dict[Item, None] = field(default_factory=dict)  # left, not settled
+    closes_at: int | None = None
+    asked_at: int | None = None  # when the head of the queue is looked at again
