@@ -9,6 +9,7 @@ row groups that overlap.
 from __future__ import annotations
 
 import heapq
+import json
 from collections.abc import Iterator, Sequence
 from itertools import count
 from pathlib import Path
@@ -74,11 +75,10 @@ class Answered(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """A connection. `facts`: as the capture's event has them, JSON."""
+    """A connection."""
 
     ns: int
     connection: Connection
-    facts: str | None
 
 
 class Closed(NamedTuple):
@@ -88,7 +88,15 @@ class Closed(NamedTuple):
     connection: Connection
 
 
-Happening = Asked | Answered | Opened | Closed
+class Node(NamedTuple):
+    """A node that the proxy found, by its recorded id, and where it dialled it."""
+
+    ns: int
+    node: int
+    address: str
+
+
+Happening = Asked | Answered | Opened | Closed | Node
 
 
 class _Group(NamedTuple):
@@ -169,11 +177,13 @@ class _Merge:
         return int(row[c.MONO_NS]) + self._ahead[row[c.SESSION]]
 
     def _event(self, row: Row) -> Happening | None:
+        if row[c.KIND] == c.EVENT_NODE:
+            return _node(self._time(row), row[c.DETAIL])
         if row[c.CONNECTION] is None:
             return None
         connection = row[c.SESSION], row[c.CONNECTION]
         if row[c.KIND] == c.EVENT_OPENED:
-            return Opened(self._time(row), connection, row[c.DETAIL])
+            return Opened(self._time(row), connection)
         return Closed(self._time(row), connection) if row[c.KIND] == c.EVENT_CLOSED else None
 
     def _frame(self, row: Row) -> Happening | None:
@@ -186,6 +196,15 @@ class _Merge:
         key, version = _number(row[c.API_KEY]), _number(row[c.API_VERSION])
         frame = None if fault_of(row) else row[c.FRAME]
         return Answered(self._time(row), origin, key, version, frame, row[c.MADE_BY] == c.BY_PROXY)
+
+
+def _node(ns: int, detail: str | None) -> Node | None:
+    try:
+        facts = json.loads(detail or "{}")
+    except ValueError:
+        return None
+    node, address = (facts.get("node_id"), facts.get("upstream")) if isinstance(facts, dict) else (None, None)
+    return Node(ns, node, address) if isinstance(node, int) and isinstance(address, str) else None
 
 
 def _ahead(file: CaptureFile) -> int:

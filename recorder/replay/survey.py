@@ -1,0 +1,281 @@
+"""The first pass over a capture: what a replay of it would need. Memory grows with names, not with frames.
+
+Names are found by the catalog's marks, with projections: nothing else of a frame is decoded.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from proxy.wire import codec, marked, response_head
+from proxy.wire.apis import api_name
+from proxy.wire.catalog import Codec, codec_of_response
+from proxy.wire.errors import WireError
+from proxy.wire.headers import request_head
+from proxy.wire.keys import (
+    ADD_OFFSETS_TO_TXN,
+    ADD_PARTITIONS_TO_TXN,
+    CONSUMER_GROUP_HEARTBEAT,
+    CREATE_TOPICS,
+    DESCRIBE_CLUSTER,
+    END_TXN,
+    FETCH,
+    INIT_PRODUCER_ID,
+    JOIN_GROUP,
+    LIST_OFFSETS,
+    METADATA,
+    OFFSET_COMMIT,
+    PRODUCE,
+    SHARE_GROUP_HEARTBEAT,
+    TXN_OFFSET_COMMIT,
+)
+from recorder.replay.outcome import Touched
+from recorder.replay.plan import Exchange, Withheld
+from recorder.replay.stream import Answered, Asked, Happening, Node, Opened
+
+# requests that change what the topics, groups and transactions that they name hold
+_WRITING = frozenset({PRODUCE, OFFSET_COMMIT, TXN_OFFSET_COMMIT, JOIN_GROUP, CONSUMER_GROUP_HEARTBEAT})
+_WRITING |= {SHARE_GROUP_HEARTBEAT, INIT_PRODUCER_ID, ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, END_TXN}
+# where a request has topics with the indices of their partitions
+_INDICES = {
+    PRODUCE: ("topic_data.name", "topic_data.topic_id", "topic_data.partition_data.index"),
+    FETCH: ("topics.topic", "topics.topic_id", "topics.partitions.partition"),
+    LIST_OFFSETS: ("topics.name", "topics.topic_id", "topics.partitions.partition_index"),
+}
+_OWN_TOPICS = frozenset({METADATA, CREATE_TOPICS})
+Name = str | bytes
+
+
+@dataclass(slots=True)
+class Found:
+    """A name in the recording: requests that name it, whether one of them writes."""
+
+    requests: int = 0
+    is_written: bool = False
+
+
+@dataclass(slots=True)
+class Survey:
+    """What a capture holds.
+
+    Attributes:
+        first_ns, last_ns: of the first and the last request, on the play's clock; `…wall_ns`: since 1970.
+        clusters: names in the settings; `cluster_ids`, `addresses`: what brokers said, what was dialled.
+        topics: recorded name -> partitions; a topic that only answers name has none.
+        used: topics that requests name, other than to ask for metadata or to create them.
+        topic_ids: recorded id -> recorded name.
+        first_offsets: (topic, partition) -> the first base offset that an answer to Produce gave.
+        nodes: recorded ids of nodes that requests went to, or that answers name.
+        sent, withheld: requests by API; by API and reason.
+    """
+
+    first_ns: int = 0
+    last_ns: int = 0
+    first_wall_ns: int = 0
+    last_wall_ns: int = 0
+    sessions: set[str] = field(default_factory=set)
+    clusters: set[str] = field(default_factory=set)
+    cluster_ids: set[str] = field(default_factory=set)
+    addresses: set[str] = field(default_factory=set)
+    topics: dict[str, int] = field(default_factory=dict)
+    used: dict[Name, Found] = field(default_factory=dict)
+    groups: dict[str, Found] = field(default_factory=dict)
+    transactions: dict[str, Found] = field(default_factory=dict)
+    topic_ids: dict[bytes, str] = field(default_factory=dict)
+    first_offsets: dict[tuple[str, int], int] = field(default_factory=dict)
+    nodes: set[int] = field(default_factory=set)
+    principals: set[str] = field(default_factory=set)
+    connections: int = 0
+    sent: Counter[str] = field(default_factory=Counter)
+    withheld: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    @property
+    def requests(self) -> int:
+        """Requests that were chosen."""
+        return self.sent.total() + self.withheld.total()
+
+    @property
+    def withheld_percent(self) -> float:
+        """Of all that were chosen."""
+        return 100 * self.withheld.total() / self.requests if self.requests else 0.0
+
+    def used_topics(self) -> dict[str, Found]:
+        """Topics that requests use, by recorded name; an id that no answer gave a name has none."""
+        named: dict[str, Found] = {}
+        for name, found in self.used.items():
+            known = self.topic_ids.get(name) if isinstance(name, bytes) else name
+            if known is not None:
+                both = named.setdefault(known, Found())
+                both.requests += found.requests
+                both.is_written |= found.is_written
+        return named
+
+    def touched(self, names: dict[str, Found], prefix: Callable[[str], str]) -> tuple[Touched, ...]:
+        """These names as the plan shows them."""
+        return tuple(Touched(prefix(name), one.requests, one.is_written) for name, one in sorted(names.items()))
+
+
+def survey(
+    rows: Iterable[Happening], plays: Callable[[Exchange], bool], refused: Callable[[Exchange], Withheld | None]
+) -> Survey:
+    """Looks through a capture once.
+
+    Args:
+        plays: False for exchanges that the options leave out.
+        refused: why an exchange is withheld whatever the target is.
+    """
+    found = Survey()
+    for row in rows:
+        if isinstance(row, Asked):
+            if plays(row.exchange):
+                _add_request(found, row, refused(row.exchange))
+        elif isinstance(row, Answered):
+            _add_answer(found, row)
+        elif isinstance(row, Node):
+            found.nodes.add(row.node)
+            found.addresses.add(row.address)
+        elif isinstance(row, Opened):
+            found.connections += 1
+    return found
+
+
+def _add_request(found: Survey, row: Asked, withheld: Withheld | None) -> None:
+    exchange = row.exchange
+    if not found.requests:
+        found.first_ns, found.first_wall_ns = exchange.first_ns, row.wall_ns
+    found.last_ns, found.last_wall_ns = exchange.at_ns, row.wall_ns
+    api = api_name(exchange.api_key) or f"api {exchange.api_key}"
+    found.sessions.add(exchange.origin.session)
+    if row.cluster:
+        found.clusters.add(row.cluster)
+    if exchange.node is not None and exchange.node >= 0:
+        found.nodes.add(exchange.node)
+    if withheld is not None:
+        found.withheld[api, withheld.reason.value] += 1
+        return
+    found.sent[api] += 1
+    if exchange.principal is not None:
+        found.principals.add(exchange.principal)
+    try:
+        _add_names(found, exchange)
+    except WireError:
+        return
+
+
+def _add_names(found: Survey, exchange: Exchange) -> None:
+    key, version, frame = exchange.api_key, exchange.version, exchange.frame or b""
+    is_written = key in _WRITING
+    names = _project("request", key, version, frame, request_head(frame).body)
+    for name in names["topic_name"] | names["topic_id"]:
+        if key not in _OWN_TOPICS and any(name.encode() if isinstance(name, str) else name):
+            _count(found.used, name, is_written)
+    for name in names["group_id"]:
+        _count(found.groups, name, is_written)
+    for name in names["transactional_id"]:
+        _count(found.transactions, name, is_written)
+    for name, index in _indices(key, version, frame, request_head(frame).body):
+        known = found.topic_ids.get(name) if isinstance(name, bytes) else name
+        if known:
+            found.topics[known] = max(found.topics.get(known, 0), index + 1)
+
+
+def _count(names: dict[Any, Found], name: Any, is_written: bool) -> None:
+    if name:
+        one = names.setdefault(name, Found())
+        one.requests += 1
+        one.is_written |= is_written
+
+
+def _add_answer(found: Survey, row: Answered) -> None:
+    if row.frame is None or row.api_key < 0:
+        return
+    try:
+        if row.api_key == METADATA:
+            _add_metadata(found, row.frame, row.version)
+        elif row.api_key == DESCRIBE_CLUSTER:
+            found.cluster_ids |= {_values(row)["cluster_id"]} - {""}
+        elif row.api_key == PRODUCE:
+            _add_offsets(found, row)
+        elif marked("response", row.api_key, row.version, "topic_id"):
+            _add_ids(found, _values(row))
+    except WireError:
+        return
+
+
+def _values(row: Answered) -> dict[str, Any]:
+    assert row.frame is not None
+    found = codec_of_response(row.frame, row.api_key, row.version)
+    return found.decode(row.frame, response_head(row.frame, row.api_key, row.version).body)[0] if found else {}
+
+
+def _add_metadata(found: Survey, frame: bytes, version: int) -> None:
+    reader = codec_of_response(frame, METADATA, version)
+    values = reader.decode(frame, response_head(frame, METADATA, version).body)[0] if reader else {}
+    if values.get("cluster_id"):
+        found.cluster_ids.add(values["cluster_id"])
+    found.nodes.update(broker["node_id"] for broker in values.get("brokers", ()))
+    for topic in values.get("topics", ()):
+        if not topic["error_code"] and topic["name"]:
+            found.topics[topic["name"]] = max(found.topics.get(topic["name"], 0), len(topic["partitions"]))
+            if any(topic.get("topic_id", b"")):
+                found.topic_ids[topic["topic_id"]] = topic["name"]
+
+
+def _add_offsets(found: Survey, row: Answered) -> None:
+    for topic in _values(row).get("responses", ()):
+        name = topic.get("name") or found.topic_ids.get(topic.get("topic_id", b""))
+        for partition in topic["partition_responses"]:
+            if name and not partition["error_code"] and partition["base_offset"] >= 0:
+                found.first_offsets.setdefault((name, partition["index"]), partition["base_offset"])
+
+
+def _add_ids(found: Survey, values: Any) -> None:
+    """The pairs of a topic's id and its name that stand in one struct, at any depth."""
+    if isinstance(values, list):
+        for each in values:
+            _add_ids(found, each)
+    elif isinstance(values, dict):
+        name = values.get("name") or values.get("topic_name")
+        if isinstance(name, str) and name and any(values.get("topic_id") or b""):
+            found.topic_ids[values["topic_id"]] = name
+        for each in values.values():
+            if isinstance(each, (list, dict)):
+                _add_ids(found, each)
+
+
+_MARKS = ("topic_name", "topic_id", "group_id", "transactional_id")
+
+
+@cache
+def _paths(kind: Any, key: int, version: int) -> tuple[Codec, dict[str, tuple[str, ...]]] | None:
+    found = codec(kind, key, version)
+    return None if found is None else (found, {mark: marked(kind, key, version, mark) for mark in _MARKS})
+
+
+def _project(kind: Any, key: int, version: int, frame: bytes, at: int) -> dict[str, set[Any]]:
+    """What is named in a frame, by mark."""
+    known = _paths(kind, key, version)
+    names: dict[str, set[Any]] = {mark: set() for mark in _MARKS}
+    if known is not None:
+        reader, marks = known
+        paths = tuple(path for each in marks.values() for path in each)
+        spans = reader.project(paths)(frame, at) if paths else {}
+        for mark, each in marks.items():
+            names[mark] = {value for path in each for value, _, _ in spans.get(path, ()) if value}
+    return names
+
+
+def _indices(key: int, version: int, frame: bytes, at: int) -> Iterator[tuple[Name, int]]:
+    """Each topic (by name or id) with the index of each of its partitions."""
+    reader = codec("request", key, version)
+    if key not in _INDICES or reader is None:
+        return
+    *topics, index = _INDICES[key]
+    spans = reader.project(_INDICES[key])(frame, at)
+    starts = sorted((start, value) for path in topics for value, start, _ in spans.get(path, ()))
+    for value, start, _ in spans.get(index, ()):
+        yield [name for where, name in starts if where < start][-1], value
