@@ -17,7 +17,6 @@ A room may need answers first (`Needs`: made requests), or hold an item back (`H
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import Enum, auto
 
 from proxy.wire.errors import WireError

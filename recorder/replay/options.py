@@ -24,6 +24,7 @@ class Options:
 
     Attributes:
         speed: how often faster than recorded; None: as fast as order allows (`max`).
+        onto_recorded, fence, create_topics: what a replay refuses else (`prepare`).
         only: patterns of API names; empty: all.
         prefix: before names of topics, groups, transactions and instances; empty: unchanged.
         nodes: recorded node id -> target node id, before the rule of ranks.
@@ -44,6 +45,8 @@ class Options:
     fill: bool = False
     shift_timestamps: bool = False
     create_topics: bool = False
+    onto_recorded: bool = False
+    fence: bool = False
     nodes: Mapping[int, int] = field(default_factory=dict)
     wait: int = 60 * 10**9
     drain: int = 10 * 10**9

@@ -1,0 +1,132 @@
+"""Answers the questions of `prepare`: one connection a node, one request at a time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import trio
+
+from proxy.wire import decode_response, encode_request
+from proxy.wire.errors import WireError
+from proxy.wire.keys import FIND_COORDINATOR
+from recorder.replay.cluster import Cluster
+from recorder.replay.own import CLIENT_ID, newest
+from recorder.replay.plan import Made, ToCoordinator, ToLeader, Values
+from recorder.replay.player.dial import Connection, NotReached, Target, dial
+from recorder.replay.prepare import Script
+from recorder.replay.retries import FIRST_PAUSE, is_passing
+
+# a node that is not known yet: whichever of the addresses given answers
+_BOOTSTRAP = None
+
+
+class Asker:
+    """Connections to the target's nodes, and the cluster as their answers tell it. `wait`: ns for errors that pass."""
+
+    def __init__(self, target: Target, cluster: Cluster, wait: int) -> None:
+        self._target, self._cluster, self._wait = target, cluster, wait
+        self._connections: dict[int | None, Connection] = {}
+
+    async def run(self, script: Script) -> None:
+        """Runs a script to its end. Errors: NotReached where no address of the target answers."""
+        await self._connect(_BOOTSTRAP)
+        answer: Values | None = None
+        while True:
+            try:
+                made = script.send(answer)
+            except StopIteration:
+                return
+            answer = await self._answer(made)
+
+    async def look_at_all(self) -> None:
+        """Asks each node what it offers."""
+        for node in self._cluster.nodes:
+            await self._connect(node)
+
+    async def _answer(self, made: Made) -> Values | None:
+        until = time.monotonic_ns() + self._wait
+        while True:
+            node = await self._node(made)
+            answer = None if node is None and not isinstance(made.to, tuple) else await self._ask(made, node)
+            if answer is not None and not is_passing(made.api_key, answer):
+                return answer
+            if time.monotonic_ns() >= until:
+                return answer
+            if isinstance(made.to, ToCoordinator):
+                self._cluster.coordinators.pop((made.to.kind, made.to.key), None)
+            await trio.sleep(FIRST_PAUSE / 10**9)
+
+    async def _node(self, made: Made) -> int | None:
+        to = made.to
+        if isinstance(to, ToLeader):
+            return self._cluster.leaders.get((to.topic, to.partition))
+        if not isinstance(to, ToCoordinator):
+            return to.node
+        if (to.kind, to.key) not in self._cluster.coordinators:
+            values = {"key": to.key, "key_type": to.kind, "coordinator_keys": [to.key]}
+            answer = await self._write(FIND_COORDINATOR, values, self._cluster.any_node(), None)
+            if answer is not None:
+                self._cluster.learn_coordinator(to.kind, to.key, answer)
+        return self._cluster.coordinators.get((to.kind, to.key), -1)
+
+    async def _ask(self, made: Made, node: int | None) -> Values | None:
+        return await self._write(made.api_key, made.values, node, made.newest)
+
+    async def _write(self, api_key: int, values: Values, node: int | None, limit: int | None) -> Values | None:
+        try:
+            connection = await self._connect(node)
+            if connection is None:
+                return None
+            offered = self._cluster.offered.get(-1 if node is None else node, {})
+            version = newest(api_key, offered, limit)
+            if version is None:
+                return None
+            frame = encode_request(api_key, version, correlation_id=1, client_id=CLIENT_ID, values=values)
+            decoded = decode_response(await connection.ask(frame), api_key, version)
+            return decoded[1] if isinstance(decoded, tuple) else None
+        except (NotReached, WireError, trio.BrokenResourceError):
+            if node is not None:
+                broken = self._connections.pop(node, None)
+                if broken is not None:
+                    await broken.aclose()
+            return None
+
+    async def _connect(self, node: int | None) -> Connection | None:
+        if node in self._connections:
+            return self._connections[node]
+        if node is not None:
+            address = self._cluster.nodes.get(node)
+            return None if address is None else await self._dial(node, *address)
+        refusals: list[str] = []
+        for host, port in self._target.bootstrap:
+            try:
+                return await self._dial(None, host, port)
+            except NotReached as error:
+                refusals.append(str(error))
+        raise NotReached("; ".join(refusals))
+
+    async def _dial(self, node: int | None, host: str, port: int) -> Connection:
+        connection, said, _ = await dial(self._target, host, port, None)
+        self._connections[node] = connection
+        self._cluster.offered[-1 if node is None else node] = said.offered
+        self._cluster.features.update(said.features)
+        return connection
+
+    async def close(self) -> None:
+        """Closes all connections."""
+        for connection in self._connections.values():
+            await connection.aclose()
+        self._cluster.offered.pop(-1, None)
+
+
+@asynccontextmanager
+async def asking(target: Target, cluster: Cluster, wait: int) -> AsyncIterator[Asker]:
+    """An Asker whose connections are closed in the end."""
+    asker = Asker(target, cluster, wait)
+    try:
+        yield asker
+    finally:
+        with trio.CancelScope(shield=True):
+            await asker.close()

@@ -1,0 +1,228 @@
+"""A connection to the target that is ready for requests: dialled, over TLS if asked for, its versions known, logged in.
+
+Bytes leave at once where the socket takes them; only the rest waits for a task. So a request costs no switch of tasks.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import trio
+
+from proxy.wire import decode_response, encode_request
+from proxy.wire.errors import WireError
+from proxy.wire.framing import framed
+from proxy.wire.keys import API_VERSIONS
+from recorder.replay.login import Credentials, Login, LoginFailed
+from recorder.replay.own import CLIENT_ID
+from recorder.replay.plan import Offered
+
+READ = 256 << 10
+# the largest answer that is taken: Kafka's own clients have the same limit
+LARGEST = 0x7FFFFFFF
+_VERSIONS_NEWEST, _VERSIONS_OLDEST = 3, 0
+_UNSUPPORTED_VERSION = 35
+CONNECT_SECONDS = 20
+
+
+class NotReached(Exception):
+    """A node of the target can't be used. The text says why, and names the address."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """How the target is reached.
+
+    Attributes:
+        bootstrap: addresses as given.
+        tls: makes a context, and the name that certificates must have (None: the host that is dialled).
+        logins: principal -> credentials; under None those of everybody else.
+    """
+
+    bootstrap: tuple[tuple[str, int], ...]
+    tls: tuple[ssl.SSLContext, str | None] | None = None
+    logins: Mapping[str | None, Credentials] = field(default_factory=dict)
+
+    def credentials(self, principal: str | None) -> Credentials | None:
+        """Whose login a connection uses; None: none."""
+        return self.logins.get(principal, self.logins.get(None))
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a node says of itself when it is dialled."""
+
+    offered: Offered
+    features: Mapping[str, int]
+
+
+class Frames:
+    """Cuts a stream of bytes into frames."""
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """The frames that are whole now. Errors: WireError for a length that no frame has."""
+        rest = self._rest
+        rest += data
+        at = 0
+        while len(rest) - at >= 4:
+            size = int.from_bytes(rest[at : at + 4], "big", signed=True)
+            if not 0 <= size <= LARGEST:
+                raise WireError(f"a frame of {size} bytes")
+            if len(rest) - at - 4 < size:
+                break
+            yield bytes(rest[at + 4 : at + 4 + size])
+            at += 4 + size
+        del rest[:at]
+
+
+class Connection:
+    """An open connection. `write` never waits; `run` writes what is left, and reads.
+
+    `sent`: told when everything written so far has left, and when the first byte of it did.
+    """
+
+    def __init__(self, stream: trio.abc.Stream, plain: socket.socket | None) -> None:
+        self._stream, self._plain = stream, plain
+        self._frames = Frames()
+        self._out = bytearray()
+        self._more = trio.Event()
+        self._is_closing = False
+        self.began: int | None = None
+
+    def write(self, data: bytes) -> bool:
+        """Writes, or keeps what the socket does not take. True if all of it has left."""
+        if not self._out and self._plain is not None:
+            try:
+                taken = self._plain.send(data)
+            except BlockingIOError:
+                taken = 0
+            except OSError:
+                # the reader finds out as well, and says so
+                return False
+            if taken == len(data):
+                return True
+            data = data[taken:]
+        self._out += data
+        self._more.set()
+        return False
+
+    def close(self) -> None:
+        """Ends the connection when everything has left."""
+        self._is_closing = True
+        self._more.set()
+
+    async def run_writer(self, drained: Callable[[], None]) -> None:
+        """Writes what is left, until the end. Errors: trio.BrokenResourceError."""
+        while not self._is_closing or self._out:
+            await self._more.wait()
+            self._more = trio.Event() if not self._is_closing else self._more
+            while self._out:
+                data, self._out = self._out, bytearray()
+                await self._stream.send_all(data)
+            drained()
+        await self._stream.aclose()
+
+    async def ask(self, frame: bytes) -> bytes:
+        """Sends a frame and reads the next one: before the reader runs. Errors: NotReached."""
+        await self._stream.send_all(framed(frame))
+        return await self.next_frame()
+
+    async def next_frame(self) -> bytes:
+        """The next frame. Errors: NotReached."""
+        while True:
+            for frame in self._frames.feed(b""):
+                return frame
+            data = await self._stream.receive_some(READ)
+            if not data:
+                raise NotReached("closed the connection")
+            for frame in self._frames.feed(bytes(data)):
+                return frame
+
+    async def chunks(self) -> list[bytes] | None:
+        """The frames of the next chunk; None at the end. Errors: trio's; WireError."""
+        data = await self._stream.receive_some(READ)
+        return [*self._frames.feed(bytes(data))] if data else None
+
+    async def aclose(self) -> None:
+        """Closes at once."""
+        await trio.aclose_forcefully(self._stream)
+
+
+async def dial(target: Target, host: str, port: int, principal: str | None) -> tuple[Connection, Said, Login | None]:
+    """A connection that is ready. Errors: NotReached."""
+    with trio.move_on_after(CONNECT_SECONDS):
+        try:
+            connection = await _connect(target, host, port)
+        except (OSError, ssl.SSLError, trio.BrokenResourceError) as error:
+            raise NotReached(f"{host}:{port}: {_why(error)}") from error
+        try:
+            said = await _versions(connection)
+            login = await _log_in(connection, target.credentials(principal), said)
+            return connection, said, login
+        except (WireError, LoginFailed, NotReached, trio.BrokenResourceError, OSError) as error:
+            await connection.aclose()
+            raise NotReached(f"{host}:{port}: {_why(error)}") from error
+        except BaseException:
+            await connection.aclose()
+            raise
+    raise NotReached(f"{host}:{port}: no answer within {CONNECT_SECONDS} s")
+
+
+def _why(error: BaseException) -> str:
+    return str(error.__cause__ or error) or type(error).__name__
+
+
+async def _connect(target: Target, host: str, port: int) -> Connection:
+    plain = await trio.open_tcp_stream(host, port)
+    plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if target.tls is None:
+        stream, raw = _unwrapped(plain)
+        return Connection(stream, raw)
+    context, name = target.tls
+    stream = trio.SSLStream(plain, context, server_hostname=name or host, https_compatible=True)
+    try:
+        await stream.do_handshake()
+    except BaseException:
+        await trio.aclose_forcefully(plain)
+        raise
+    return Connection(stream, None)
+
+
+def _unwrapped(plain: trio.SocketStream) -> tuple[trio.SocketStream, socket.socket]:
+    """The stream over a socket that is also written to directly, which trio's own object does not allow."""
+    raw = socket.socket(fileno=socket.dup(plain.socket.fileno()))
+    raw.setblocking(False)
+    return plain, raw
+
+
+async def _versions(connection: Connection) -> Said:
+    """What the node offers. A broker that knows no ApiVersions (before 0.10) closes: nothing is known of it."""
+    values = {"client_software_name": CLIENT_ID, "client_software_version": "1"}
+    for version in (_VERSIONS_NEWEST, _VERSIONS_OLDEST):
+        frame = encode_request(API_VERSIONS, version, correlation_id=0, client_id=CLIENT_ID, values=values)
+        answer = await connection.ask(frame)
+        decoded = decode_response(answer, API_VERSIONS, version)
+        if not isinstance(decoded, tuple):
+            raise NotReached("its answer to ApiVersions can't be read")
+        found = decoded[1]
+        if found["error_code"] != _UNSUPPORTED_VERSION:
+            break
+    offered = {each["api_key"]: range(each["min_version"], each["max_version"] + 1) for each in found["api_keys"]}
+    features = {each["name"]: each["max_version_level"] for each in found.get("finalized_features") or ()}
+    return Said(offered, features)
+
+
+async def _log_in(connection: Connection, credentials: Credentials | None, said: Said) -> Login | None:
+    if credentials is None:
+        return None
+    login = Login(credentials, said.offered)
+    frame = login.next(None)
+    while frame is not None:
+        frame = login.next(await connection.ask(frame))
+    return login

@@ -1,0 +1,225 @@
+"""What a replay must know of its target before it begins, and what it refuses: a script of requests and answers.
+
+The script is a generator: it yields made requests and is sent the values of their answers, None where there is none.
+The order of its questions: nodes and topics; topics to be made; the ends of logs; groups and transactions of the target
+that the replay would disturb. Nothing is written but topics, and those only with `--create-topics`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from typing import Any
+
+from proxy.wire.keys import (
+    CREATE_PARTITIONS,
+    CREATE_TOPICS,
+    DESCRIBE_GROUPS,
+    DESCRIBE_TRANSACTIONS,
+    LIST_OFFSETS,
+    METADATA,
+    OFFSET_FETCH,
+)
+from recorder.replay.cluster import GROUP, TRANSACTION, Cluster
+from recorder.replay.names import Names
+from recorder.replay.options import Options
+from recorder.replay.plan import Made, To, ToCoordinator, ToLeader, ToNode, Values
+from recorder.replay.survey import Survey
+
+Script = Generator[Made, Values | None, Any]
+# timestamps of ListOffsets that mean the first offset and the next one
+EARLIEST, LATEST = -2, -1
+# The target may take a moment to tell all brokers of new topics.
+_TRIES = 200
+PURPOSE = "to know the target"
+CREATION = "topics created"
+
+
+@dataclass(slots=True)
+class Prepared:
+    """What the script found.
+
+    Attributes:
+        refusals: why the replay may not begin, in sentences that say what would be right.
+        notes: what people should know before they say yes.
+        starts, ends: (target topic, partition) -> first and next offset of its log.
+        created: topics that were made, by the target's name.
+    """
+
+    refusals: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    starts: dict[tuple[str, int], int] = field(default_factory=dict)
+    ends: dict[tuple[str, int], int] = field(default_factory=dict)
+    created: list[str] = field(default_factory=list)
+
+
+class Preparation:
+    """One run of the script. `may_write`: False for `--dry-run`, which creates nothing."""
+
+    def __init__(self, survey: Survey, names: Names, cluster: Cluster, options: Options, *, may_write: bool) -> None:
+        self._survey, self._names, self._cluster, self._options = survey, names, cluster, options
+        self._may_write = may_write
+        self.found = Prepared()
+
+    def run(self) -> Script:
+        """The whole script. Each `yield` is a question."""
+        yield from self._metadata()
+        self._check_cluster()
+        yield from self._topics()
+        for where in sorted(self._partitions()):
+            yield from self._ends(where)
+        yield from self._groups()
+        yield from self._transactions()
+
+    def _ask(self, api_key: int, values: Values, to: To, purpose: str = PURPOSE) -> Script:
+        answer = yield Made(api_key, values, to, purpose, lambda _: None)
+        return answer
+
+    def _wanted(self) -> dict[str, int]:
+        """The target's names of topics that are used -> how many partitions they must have."""
+        topics = self._survey.topics
+        return {self._names.target(name): max(topics.get(name, 1), 1) for name in self._survey.used_topics()}
+
+    def _metadata(self, creates: bool = False) -> Script:
+        values = {"topics": [{"name": name} for name in sorted(self._wanted())], "allow_auto_topic_creation": creates}
+        answer = yield from self._ask(METADATA, values, ToNode())
+        if answer is not None:
+            self._cluster.learn_metadata(answer)
+
+    def _check_cluster(self) -> None:
+        recorded, options = self._survey, self._options
+        addresses = {f"{host}:{port}" for host, port in self._cluster.nodes.values()}
+        is_same = self._cluster.id in recorded.cluster_ids or (
+            not (self._cluster.id and recorded.cluster_ids) and addresses & recorded.addresses
+        )
+        if is_same and not options.onto_recorded:
+            what = f"cluster {self._cluster.id}" if self._cluster.id else "it has one of the recorded addresses"
+            self.found.refusals.append(
+                f"the target is the recorded cluster ({what}): right would be another cluster, or --onto-recorded"
+            )
+
+    def _topics(self) -> Script:
+        lacking = self._lacking()
+        if not lacking:
+            return
+        if not self._options.create_topics:
+            self.found.refusals += [self._sentence(name, count) for name, count in sorted(lacking.items())]
+            return
+        if not self._may_write:
+            self.found.notes.append(f"would create {len(lacking)} topics: {', '.join(sorted(lacking))}")
+            return
+        if self.found.refusals:
+            return
+        yield from self._create(lacking)
+        for _ in range(_TRIES):
+            yield from self._metadata(creates=not self._creates_topics())
+            if not self._lacking():
+                self.found.created = sorted(lacking)
+                return
+        self.found.refusals += [self._sentence(name, count) for name, count in sorted(self._lacking().items())]
+
+    def _lacking(self) -> dict[str, int]:
+        leaders: dict[str, int] = defaultdict(int)
+        for (name, _), leader in self._cluster.leaders.items():
+            leaders[name] += leader >= 0
+        return {name: count for name, count in self._wanted().items() if leaders[name] < count}
+
+    def _sentence(self, name: str, count: int) -> str:
+        has = self._cluster.partitions(name)
+        lack = (
+            f"has {has} of the {count} partitions of topic {name}"
+            if has
+            else f"has no topic {name} ({count} partitions)"
+        )
+        return f"the target {lack}: right would be to make it, or --create-topics"
+
+    def _creates_topics(self) -> bool:
+        node = self._cluster.any_node()
+        return node is not None and CREATE_TOPICS in self._cluster.offered.get(node, {})
+
+    def _create(self, lacking: dict[str, int]) -> Script:
+        if not self._creates_topics():
+            # a broker without CreateTopics makes a topic when somebody asks for it
+            yield from self._metadata(creates=True)
+            return
+        to = ToNode(self._cluster.controller if self._cluster.controller in self._cluster.nodes else None)
+        new = {name: count for name, count in lacking.items() if not self._cluster.partitions(name)}
+        topics = [
+            {"name": name, "num_partitions": count, "replication_factor": -1 if self._has_defaults() else 1}
+            for name, count in sorted(new.items())
+        ]
+        if topics:
+            yield from self._ask(CREATE_TOPICS, {"topics": topics, "timeout_ms": 30_000}, to, CREATION)
+        grown = [{"name": name, "count": count} for name, count in sorted(lacking.items()) if name not in new]
+        if grown:
+            yield from self._ask(CREATE_PARTITIONS, {"topics": grown, "timeout_ms": 30_000}, to, CREATION)
+
+    def _has_defaults(self) -> bool:
+        """True if the target takes -1 for its default replication factor (2.4 and newer)."""
+        node = self._cluster.any_node()
+        has = self._cluster.offered.get(-1 if node is None else node, {}).get(CREATE_TOPICS)
+        return has is not None and has.stop > 4
+
+    def _partitions(self) -> list[tuple[str, int]]:
+        wanted = self._wanted()
+        return [where for where, leader in self._cluster.leaders.items() if where[0] in wanted and leader >= 0]
+
+    def _ends(self, where: tuple[str, int]) -> Script:
+        for stamp, known in ((EARLIEST, self.found.starts), (LATEST, self.found.ends)):
+            name, index = where
+            partition = {"partition_index": index, "timestamp": stamp, "max_num_offsets": 1, "current_leader_epoch": -1}
+            values = {"replica_id": -1, "topics": [{"name": name, "partitions": [partition]}]}
+            answer = yield from self._ask(LIST_OFFSETS, values, ToLeader(name, index))
+            for topic in (answer or {}).get("topics", ()):
+                for found in topic["partitions"]:
+                    offsets = found.get("old_style_offsets") or [found.get("offset", -1)]
+                    if not found["error_code"] and offsets[0] >= 0:
+                        known[where] = offsets[0]
+
+    def _groups(self) -> Script:
+        written = [name for name, found in self._survey.groups.items() if found.is_written]
+        if self._options.read_only or self._options.produce_only:
+            return
+        for group in sorted(map(self._names.target, written)):
+            to = ToCoordinator(GROUP, group)
+            answer = yield from self._ask(DESCRIBE_GROUPS, {"groups": [group]}, to)
+            for found in (answer or {}).get("groups", ()):
+                if found["members"] and not (self._options.prefix or self._options.fence):
+                    self.found.refusals.append(
+                        f"group {group} has members on the target: right would be to stop them, --prefix, or --fence"
+                    )
+            values = {"group_id": group, "topics": None, "groups": [{"group_id": group, "topics": None}]}
+            answer = yield from self._ask(OFFSET_FETCH, values, to)
+            if answer is not None and _has_offsets(answer):
+                self.found.notes.append(f"offsets of group {group} will be overwritten")
+
+    def _transactions(self) -> Script:
+        used = sorted(self._names.target(name) for name, found in self._survey.transactions.items() if found.is_written)
+        if not used or self._options.read_only or self._options.prefix:
+            return
+        node = self._cluster.any_node()
+        if node is None or DESCRIBE_TRANSACTIONS not in self._cluster.offered.get(node, {}):
+            self.found.notes.append(
+                f"the target can't tell whether somebody uses {len(used)} transactional ids: their producers are fenced"
+            )
+            return
+        for name in used:
+            values = {"transactional_ids": [name]}
+            answer = yield from self._ask(DESCRIBE_TRANSACTIONS, values, ToCoordinator(TRANSACTION, name))
+            for found in (answer or {}).get("transaction_states", ()):
+                if not found["error_code"] and not self._options.fence:
+                    self.found.refusals.append(
+                        f"transactional id {name} is known to the target, and its producer would be fenced: "
+                        "right would be --prefix or --fence"
+                    )
+
+
+def _has_offsets(answer: Values) -> bool:
+    groups = answer.get("groups") or [answer]
+    return any(
+        partition["committed_offset"] >= 0
+        for group in groups
+        for topic in group.get("topics") or ()
+        for partition in topic["partitions"]
+    )
