@@ -22,8 +22,8 @@ from proxy.wire.budget import DEFAULT_BUDGET
 from proxy.wire.kafka07 import RequestType
 from recorder.capture import frames as c
 from recorder.capture.session import is_name
-from recorder.inspect import moments
-from recorder.inspect.moments import Moment
+from recorder import moments
+from recorder.moments import Moment
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 # key, and dialect (None: any)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from recorder.inspect.moments import FIRST_NS, LAST_NS, Moment, read
+from recorder.moments import FIRST_NS, LAST_NS, Moment, read
 
 SECOND = 10**9
 # 2026-11-21T12:00:30 UTC

@@ -1,0 +1,29 @@
+"""Which exchanges of a capture are played: by time, client, connection, session and cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from recorder.replay.options import Options
+from recorder.replay.plan import Exchange
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Filters; all given ones must hold, an empty one passes everything. Times in ns since 1970."""
+
+    options: Options
+    connections: frozenset[int] = frozenset()
+    clients: tuple[str, ...] = ()  # a client id, or an address with or without its port
+    since_ns: int | None = None
+    until_ns: int | None = None
+
+    def plays(self, exchange: Exchange) -> bool:
+        """True for exchanges that are to be played, or withheld with a reason."""
+        return (
+            self.options.chooses(exchange.api_key)
+            and (not self.connections or exchange.origin.connection in self.connections)
+            and (not self.clients or exchange.peer.client_id in self.clients or exchange.peer.host in self.clients)
+            and (self.since_ns is None or exchange.at_ns >= self.since_ns)
+            and (self.until_ns is None or exchange.at_ns <= self.until_ns)
+        )

@@ -1,0 +1,307 @@
+"""`kafka-wiretap replay`: the options, the questions before anything is written, and what is shown at the end."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from proxy.command_line import text
+from proxy.schema.addresses import Address
+from proxy.schema.errors import Misread
+from proxy.schema.kinds import SIZE, TIMES
+from proxy.terminal import echo
+from recorder import moments
+from recorder.replay.choice import Choice
+from recorder.replay.options import Deletes, Options
+from recorder.replay.settings import BadReplaySettings, FileSettings, read_settings
+
+SECOND = 10**9
+MAX = "max"
+
+
+class Wrong(click.ClickException):
+    """A refusal: nothing was sent that writes."""
+
+    exit_code = 2
+
+
+class ReplayGroup(click.Group):
+    """`replay FOLDER …` plays; `replay show REPORT N` shows what a replay found."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in self.commands:
+            args = ["play", *args]
+        return super().resolve_command(ctx, args)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0] not in {*self.commands, *self.get_help_option_names(ctx)}:
+            args = ["play", *args]
+        return super().parse_args(ctx, args)
+
+
+def _speed(_context: click.Context, _option: click.Parameter, value: str) -> float | None:
+    if value == MAX:
+        return None
+    try:
+        speed = float(value)
+    except ValueError:
+        speed = 0.0
+    if not 0 < speed < float("inf"):
+        raise click.BadParameter(f"{value!r} is no speed; right would be 1, 0.5, 10 or max")
+    return speed
+
+
+def _addresses(_context: click.Context, _option: click.Parameter, value: str) -> tuple[tuple[str, int], ...]:
+    try:
+        found = [Address.parse(part) for part in value.split(",")]
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+    return tuple((address.host, address.port) for address in found)
+
+
+def _moment(_context: click.Context, _option: click.Parameter, value: str | None) -> moments.Moment | None:
+    try:
+        return None if value is None else moments.read(value)
+    except ValueError:
+        raise click.BadParameter(f"{value!r} is no time; right would be 2026-11-21T13:48, 13:48 or -5m") from None
+
+
+def _seconds(_context: click.Context, _option: click.Parameter, value: str | None) -> int | None:
+    if value is None:
+        return None
+    unit = next((unit for unit in sorted(TIMES, key=len, reverse=True) if value.endswith(unit)), "")
+    try:
+        return round(float(value.removesuffix(unit)) * TIMES.get(unit, 1) * SECOND)
+    except (ValueError, OverflowError):
+        raise click.BadParameter(f"{value!r} is no duration; right would be 500ms, 10s or 2m") from None
+
+
+def _size(_context: click.Context, _option: click.Parameter, value: str) -> int:
+    try:
+        found: int = SIZE.read(value)
+    except Misread as error:
+        raise click.BadParameter(f"{value!r} {error}; right would be 256MiB") from None
+    return found
+
+
+def _nodes(_context: click.Context, _option: click.Parameter, values: Sequence[str]) -> dict[int, int]:
+    pairs = [value.partition("=") for value in values]
+    if not all(recorded.isdigit() and target.isdigit() for recorded, _, target in pairs):
+        raise click.BadParameter("right would be --node 1=4: the recorded node's id and the target's")
+    return {int(recorded): int(target) for recorded, _, target in pairs}
+
+
+def _settings(_context: click.Context, _option: click.Parameter, value: Path | None) -> FileSettings:
+    try:
+        return FileSettings() if value is None else read_settings(value)
+    except BadReplaySettings as error:
+        raise Wrong(str(error)) from error
+
+
+def _apis(_context: click.Context, _option: click.Parameter, value: str | None) -> tuple[str, ...]:
+    return tuple(part.strip() for part in value.split(",") if part.strip()) if value else ()
+
+
+@click.group(cls=ReplayGroup, short_help="Play a capture against another cluster and compare the answers.")
+def replay() -> None:
+    """Play a capture against another cluster, in its time, and compare the answers.
+
+    \b
+    kafka-wiretap replay FOLDER --to HOST:PORT[,...]      plays (see `replay play --help` for its options)
+    kafka-wiretap replay show REPORT.json N               shows the N-th mismatch of a report
+    """
+
+
+@replay.command()
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False), metavar="FOLDER")
+@click.option(
+    "--to",
+    "bootstrap",
+    required=True,
+    callback=_addresses,
+    type=text,
+    metavar="HOST:PORT[,...]",
+    help="Brokers of the target.",
+)
+@click.option(
+    "--speed",
+    default="1",
+    show_default=True,
+    callback=_speed,
+    type=text,
+    metavar="N|max",
+    help="How much faster than recorded; max: as fast as the order of the recording allows.",
+)
+@click.option("--only", callback=_apis, type=text, metavar="API[,...]", help="Play these APIs only; * and ? work.")
+@click.option("--since", callback=_moment, type=text, metavar="TIME", help="Play what arrived from then on.")
+@click.option("--until", callback=_moment, type=text, metavar="TIME", help="Play what arrived until then.")
+@click.option("--client", "clients", multiple=True, type=text, help="Play this client id, or address. Repeatable.")
+@click.option("--connection", "connections", multiple=True, type=click.IntRange(0), help="Repeatable.")
+@click.option("--session", "sessions", multiple=True, type=text, help="A session, or how its name begins. Repeatable.")
+@click.option("--cluster", type=text, help="Of a capture of several clusters, this one.")
+@click.option("--read-only", is_flag=True, help="Only what reads, lists or describes.")
+@click.option("--produce-only", is_flag=True, help="Only what produces.")
+@click.option("--admin", is_flag=True, help="Also what changes topics, settings, quotas and ACLs.")
+@click.option(
+    "--deletes",
+    type=click.Choice([each.value for each in Deletes]),
+    default=Deletes.NOTHING.value,
+    show_default=True,
+    help="own: what this replay made or --prefix names; all: anything.",
+)
+@click.option("--telemetry", is_flag=True, help="Also what clients push of their own metrics.")
+@click.option("--prefix", default="", type=text, help="Before names of topics, groups, transactions and instances.")
+@click.option("--create-topics", is_flag=True, help="Make the topics that the target lacks.")
+@click.option("--fill", is_flag=True, help="Make up records that were not recorded: same count and size.")
+@click.option("--timestamps", type=click.Choice(["keep", "shift"]), default="keep", show_default=True)
+@click.option(
+    "--node",
+    "nodes",
+    multiple=True,
+    callback=_nodes,
+    type=text,
+    metavar="I=J",
+    help="Recorded node I is the target's node J. Repeatable.",
+)
+@click.option(
+    "--settings",
+    callback=_settings,
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="TOML with [logins], [tls] and [nodes] (docs/replay.md).",
+)
+@click.option(
+    "--wait",
+    default="60s",
+    show_default=True,
+    callback=_seconds,
+    type=text,
+    metavar="TIME",
+    help="How long a request waits for anything before it is withheld.",
+)
+@click.option(
+    "--drain",
+    default="10s",
+    show_default=True,
+    callback=_seconds,
+    type=text,
+    metavar="TIME",
+    help="How long the ends of logs are polled for records that were read in the recording.",
+)
+@click.option(
+    "--memory",
+    default="256MiB",
+    show_default=True,
+    callback=_size,
+    type=text,
+    metavar="SIZE",
+    help="Of requests that wait.",
+)
+@click.option("--max-late", callback=_seconds, type=text, metavar="TIME", help="End when a request leaves later.")
+@click.option("--stop-after", type=click.IntRange(0), metavar="N", help="End after more than N mismatches.")
+@click.option(
+    "--max-mismatches", type=click.IntRange(0), default=0, show_default=True, metavar="N", help="Exit code 1 above."
+)
+@click.option(
+    "--partial",
+    default=1.0,
+    show_default=True,
+    type=click.FloatRange(0, 100),
+    metavar="PERCENT",
+    help="How much may be withheld: more is refused (exit code 2), or found at the end (1).",
+)
+@click.option("--onto-recorded", is_flag=True, help="The target may be the recorded cluster itself.")
+@click.option("--fence", is_flag=True, help="Groups with members and producers in use may be disturbed.")
+@click.option("--dry-run", is_flag=True, help="Show what would be sent and withheld, and end.")
+@click.option("--yes", is_flag=True, help="Don't ask before anything is written.")
+@click.option(
+    "--report",
+    "report",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write a report: .json or .html.",
+)
+def play(folder: Path, **given: Any) -> None:
+    """Play the capture in FOLDER against the brokers of --to, in recorded time, and compare their answers.
+
+    Topic ids, producers, groups, sessions and offsets are the target's own, learned from its answers. What lacks a
+    value is withheld with its reason, never guessed. Exit code 0: as recorded; 1: mismatched, withheld or interrupted;
+    2: refused.
+
+    \b
+    To look first:       kafka-wiretap replay capture --to test:9092 --dry-run
+    As fast as it goes:  kafka-wiretap replay capture --to test:9092 --speed max --yes --report replay.html
+    Beside other work:   kafka-wiretap replay capture --to test:9092 --prefix replay- --create-topics
+    """
+    from recorder.ready import ready
+    from recorder.replay.run import Job, run
+
+    file: FileSettings = given["settings"]
+    options = _options(given, file)
+    notes = ready(folder)
+    for note in notes:
+        echo(f"note: {note}", err=True)
+    job = Job(
+        folder=folder,
+        bootstrap=given["bootstrap"],
+        options=options,
+        choice=_choice(folder, options, given),
+        sessions=given["sessions"],
+        cluster=given["cluster"],
+        file=file,
+        dry_run=given["dry_run"],
+        yes=given["yes"],
+        report=given["report"],
+        partial=given["partial"],
+        max_mismatches=given["max_mismatches"],
+    )
+    sys.exit(run(job))
+
+
+def _options(given: dict[str, Any], file: FileSettings) -> Options:
+    if given["read_only"] and given["produce_only"]:
+        raise Wrong("--read-only and --produce-only leave nothing together: right would be one of them")
+    names = ("speed", "only", "read_only", "produce_only", "admin", "telemetry", "prefix", "create_topics", "fill")
+    more = ("wait", "drain", "memory", "max_late", "stop_after", "onto_recorded", "fence")
+    return Options(
+        **{name: given[name] for name in (*names, *more)},
+        deletes=Deletes(given["deletes"]),
+        shift_timestamps=given["timestamps"] == "shift",
+        nodes=file.nodes | given["nodes"],
+    )
+
+
+def _choice(folder: Path, options: Options, given: dict[str, Any]) -> Choice:
+    from recorder.replay.stream import last_ns
+
+    found = Choice(options, frozenset(given["connections"]), given["clients"])
+    since, until = given["since"], given["until"]
+    return replace(
+        found,
+        since_ns=None if since is None else since.resolved(lambda: last_ns(folder)),
+        until_ns=None if until is None else until.resolved(lambda: last_ns(folder)),
+    )
+
+
+@replay.command()
+@click.argument("report", type=click.Path(path_type=Path, dir_okay=False), metavar="REPORT")
+@click.argument("number", type=click.IntRange(1), metavar="N")
+def show(report: Path, number: int) -> None:
+    """Show the N-th mismatch of REPORT (JSON or HTML): the request, and both answers side by side."""
+    from recorder.replay.report import NoReport, read
+    from recorder.replay.show import shown
+
+    try:
+        shown(read(report), number)
+    except NoReport as error:
+        raise Wrong(str(error)) from error
+
+
+COMMANDS: dict[str, click.Command] = {"replay": replay}

@@ -1,0 +1,211 @@
+"""A replay from its first look at the capture to its exit code."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import click
+import trio
+
+from proxy.terminal import echo
+from proxy.wire.errors import OverBudget
+from recorder.capture.frames import DamagedFileError, UnknownFormatError
+from recorder.replay import report, summary
+from recorder.replay.choice import Choice
+from recorder.replay.cluster import Cluster
+from recorder.replay.names import Names
+from recorder.replay.options import Options
+from recorder.replay.outcome import Ending, Plan, Progress, Result, Source
+from recorder.replay.outcome import Target as Reached
+from recorder.replay.player.asking import asking
+from recorder.replay.player.conductor import Conductor
+from recorder.replay.player.dial import NotReached, Target
+from recorder.replay.player.target import target_of
+from recorder.replay.prepare import Preparation, Prepared
+from recorder.replay.settings import FileSettings
+from recorder.replay.stream import Asked, Happening, happenings
+from recorder.replay.survey import Survey, survey
+from recorder.replay.world import World, refused_anywhere
+from recorder.terminal import console
+
+_PROGRESS_SECONDS = 0.25
+
+
+class Refused(click.ClickException):
+    """Nothing was written: the replay may not begin."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is to be played, where to, and what is made of it."""
+
+    folder: Path
+    bootstrap: tuple[tuple[str, int], ...]
+    options: Options
+    choice: Choice
+    sessions: tuple[str, ...] = ()
+    cluster: str | None = None
+    file: FileSettings = field(default_factory=FileSettings)
+    dry_run: bool = False
+    yes: bool = False
+    report: Path | None = None
+    partial: float = 1.0
+    max_mismatches: int = 0
+
+    def rows(self) -> Iterator[Happening]:
+        """What happened in the capture, as far as sessions and cluster choose it."""
+        for row in happenings(self.folder, self.sessions):
+            if self.cluster is None or not isinstance(row, Asked) or row.cluster == self.cluster:
+                yield row
+
+
+def run(job: Job) -> int:
+    """Plays; the exit code. Errors: ClickException with the line that the user reads."""
+    screen = console(stderr=True)
+    try:
+        with screen.status("reading the capture ..."):
+            surveyed = survey(job.rows(), job.choice.plays, lambda exchange: refused_anywhere(exchange, job.options))
+    except (DamagedFileError, UnknownFormatError, OverBudget) as error:
+        raise Refused(str(error)) from error
+    _check(job, surveyed)
+    return trio.run(_run, job, surveyed)
+
+
+def _check(job: Job, found: Survey) -> None:
+    if not found.requests:
+        raise Refused(f"{job.folder} has no request that the filters leave: right would be fewer of them")
+    if len(found.clusters) > 1 and job.cluster is None:
+        names = ", ".join(sorted(found.clusters))
+        raise Refused(f"{job.folder} is of several clusters ({names}): right would be --cluster with one of them")
+    if found.withheld_percent > job.partial and not job.dry_run:
+        raise Refused(
+            f"{found.withheld_percent:.1f} % of the requests can't be played, more than --partial {job.partial:g} allows: "
+            f"--dry-run shows why, right would be --partial {min(found.withheld_percent // 1 + 1, 100):.0f}"
+        )
+
+
+async def _run(job: Job, surveyed: Survey) -> int:
+    target = target_of(job.bootstrap, job.file)
+    cluster = Cluster()
+    names = Names(job.options.prefix, surveyed.topic_ids, cluster)
+    preparation = Preparation(surveyed, names, cluster, job.options, may_write=not job.dry_run and job.yes)
+    try:
+        await _prepare(job, preparation, target, cluster)
+        if not job.dry_run and not job.yes and not preparation.found.refusals:
+            _ask(job, surveyed, preparation.found, cluster)
+            preparation = Preparation(surveyed, names, cluster, job.options, may_write=True)
+            await _prepare(job, preparation, target, cluster)
+    except NotReached as error:
+        raise Refused(f"the target can't be reached: {error}") from error
+    found = preparation.found
+    if job.dry_run:
+        _show_plan(job, surveyed, found, cluster, names)
+        return 2 if found.refusals else 0
+    if found.refusals:
+        raise Refused("; ".join(found.refusals))
+    world = World(job.options, job.choice, surveyed, cluster, names, found, _result(job, surveyed, cluster))
+    await _play(job, world, target)
+    return _told(job, world.result)
+
+
+async def _prepare(job: Job, preparation: Preparation, target: Target, cluster: Cluster) -> None:
+    with console(stderr=True).status("looking at the target ..."):
+        async with asking(target, cluster, job.options.wait) as asker:
+            await asker.run(preparation.run())
+            await asker.look_at_all()
+
+
+def _ask(job: Job, surveyed: Survey, found: Prepared, cluster: Cluster) -> None:
+    writes = [name for name, one in surveyed.used_topics().items() if one.is_written]
+    writes += [name for name, one in surveyed.groups.items() if one.is_written]
+    if job.options.read_only or not writes:
+        return
+    for note in found.notes:
+        echo(f"note: {note}", err=True)
+    where = cluster.id or ", ".join(f"{host}:{port}" for host, port in job.bootstrap)
+    if not sys.stdin.isatty():
+        raise Refused(f"the replay writes to {where}, and nobody is there to ask: right would be --yes")
+    click.confirm(
+        f"The replay writes to cluster {where} ({len(writes)} topics and groups). Go on?", abort=True, err=True
+    )
+
+
+def _result(job: Job, surveyed: Survey, cluster: Cluster) -> Result:
+    return Result(
+        _source(job, surveyed),
+        _reached(job, cluster),
+        job.options.words(),
+        started_at_ns=time.time_ns(),
+        max_mismatches=job.max_mismatches,
+        partial=job.partial,
+    )
+
+
+def _source(job: Job, surveyed: Survey) -> Source:
+    return Source(str(job.folder), tuple(sorted(surveyed.sessions)), surveyed.first_wall_ns, surveyed.last_wall_ns)
+
+
+def _reached(job: Job, cluster: Cluster) -> Reached:
+    asked = ",".join(f"{host}:{port}" for host, port in job.bootstrap)
+    return Reached(asked, cluster.id, {node: f"{host}:{port}" for node, (host, port) in sorted(cluster.nodes.items())})
+
+
+def _show_plan(job: Job, surveyed: Survey, found: Prepared, cluster: Cluster, names: Names) -> None:
+    plan = Plan(_source(job, surveyed), _reached(job, cluster), job.options.words())
+    plan.sent.update({(api, None): count for api, count in surveyed.sent.items()})
+    plan.withheld.update(surveyed.withheld)
+    plan.topics = surveyed.touched(surveyed.used_topics(), names.target)
+    plan.groups = surveyed.touched(surveyed.groups, names.target)
+    plan.transactions = surveyed.touched(surveyed.transactions, names.target)
+    screen = console()
+    for part in summary.plan(plan, screen.width):
+        screen.print(part)
+    for line in (*(f"note: {note}" for note in found.notes), *(f"refused: {line}" for line in found.refusals)):
+        echo(line)
+
+
+async def _play(job: Job, world: World, target: Target) -> None:
+    conductor = Conductor(world, target, job.rows())
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_listen, conductor)
+        nursery.start_soon(_show_progress, conductor)
+        await conductor.run()
+        nursery.cancel_scope.cancel()
+    world.close(conductor.engine.progress, time.time_ns())
+
+
+async def _listen(conductor: Conductor) -> None:
+    """Ctrl-C ends the replay in order; once more, at once."""
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async for _ in signals:
+            conductor.stop(Ending.INTERRUPTED)
+            break
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async for _ in signals:
+            raise KeyboardInterrupt
+
+
+async def _show_progress(conductor: Conductor) -> None:
+    from recorder.replay.live import Live
+
+    with Live(console(stderr=True)) as live:
+        while True:
+            progress: Progress = conductor.engine.progress
+            live.update(progress)
+            await trio.sleep(_PROGRESS_SECONDS)
+
+
+def _told(job: Job, result: Result) -> int:
+    screen = console()
+    for part in summary.summary(result, screen.width, str(job.report) if job.report else None):
+        screen.print(part)
+    if job.report is not None:
+        report.write(result, job.report)
+    return result.exit_code

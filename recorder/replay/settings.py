@@ -1,0 +1,59 @@
+"""The settings file of a replay, for what has many entries: logins, TLS, nodes. Everything else is an option.
+
+[nodes]                     # recorded id = target id
+1 = 4
+
+[tls]                       # the keys of the proxy's tls.upstream
+ca = "/etc/wiretap/brokers-ca.pem"
+
+[logins."User:alice"]       # and [logins.default], for everybody else
+mechanism = "SCRAM-SHA-512"
+username = "alice"
+password_file = "/run/secrets/alice"
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+_SECTIONS = ("logins", "nodes", "tls")
+
+
+class BadReplaySettings(ValueError):
+    """The settings file can't be used. The text names the key, and what would be right."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileSettings:
+    """What the file says. `tls`, `logins`: tables as they stand there, for the rooms that know them."""
+
+    nodes: dict[int, int] = field(default_factory=dict)
+    tls: dict[str, Any] | None = None
+    logins: dict[str, Any] = field(default_factory=dict)
+
+
+def read_settings(path: Path) -> FileSettings:
+    """Reads the file. Errors: BadReplaySettings."""
+    try:
+        found = tomllib.loads(path.read_text())
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise BadReplaySettings(f"{path} can't be read: {error}") from error
+    unknown = sorted(found.keys() - {*_SECTIONS})
+    if unknown:
+        raise BadReplaySettings(f"{path} has [{unknown[0]}]: right would be one of {', '.join(_SECTIONS)}")
+    for name, section in found.items():
+        if not isinstance(section, dict):
+            raise BadReplaySettings(f"{path}: {name} is no section: right would be [{name}]")
+    return FileSettings(_nodes(path, found.get("nodes", {})), found.get("tls"), found.get("logins", {}))
+
+
+def _nodes(path: Path, section: dict[str, Any]) -> dict[int, int]:
+    nodes: dict[int, int] = {}
+    for name, value in section.items():
+        if not name.isdigit() or not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            raise BadReplaySettings(f"{path}: nodes.{name} is no pair of node ids: right would be 1 = 4")
+        nodes[int(name)] = value
+    return nodes
