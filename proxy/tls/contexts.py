@@ -117,7 +117,7 @@ def _sides(
     prefix = f"clusters.{name}.tls"
     return Sides(
         _load_side(tls, lambda settings: _listener_context(settings, node_map), prefix, lines),
-        _load_side(upstream_tls, _upstream_context, f"{prefix}.upstream", lines),
+        _load_side(upstream_tls, upstream_context, f"{prefix}.upstream", lines),
     )
 
 
@@ -166,7 +166,8 @@ def _listener_context(settings: ListenerTls, node_map: NodeMap) -> ssl.SSLContex
     return context
 
 
-def _upstream_context(settings: UpstreamTls) -> ssl.SSLContext:
+def upstream_context(settings: UpstreamTls) -> ssl.SSLContext:
+    """A context towards brokers. Blocks. Errors: BadCertificate."""
     context = _context(ssl.PROTOCOL_TLS_CLIENT, settings.minimum)
     context.check_hostname = not settings.any_host
     if settings.ca is not None:

@@ -6,9 +6,9 @@
     wake                 time went by: `next_wake` says when to call
     actions              connections to open, bytes to write, connections to close
 
-An exchange is an `Item` on the `Lane` of its recorded connection. The head of a lane's queue leaves when it is due, when
-everything that it waits for is settled (`order`), and when all rooms agree; then its values are routed, written in a
-version that the target has, and sent on the lane's channel to each node concerned. When the target and the recording
+An exchange is an `Item` on the `Lane` of its recorded connection. The head of a lane's queue leaves when it is due,
+when everything that it waits for is settled (`order`), and when all rooms agree; then its values are routed, written in
+a version that the target has, and sent on the lane's channel to each node concerned. When the target and the recording
 have both answered, the rooms learn from the pair, the answers are compared, and those who waited are told.
 
 A room may need answers first (`Needs`: made requests), or hold an item back (`Hold`). Whatever is kept for longer than
@@ -20,15 +20,27 @@ from __future__ import annotations
 from enum import Enum, auto
 
 from proxy.wire.errors import WireError
-from recorder.replay import retries, routing, versions
+from recorder.replay import retries, routing
 from recorder.replay.apis import LONG_POLLS
-from recorder.replay.channels import Action, Channel, Out
-from recorder.replay.item import Item, Lane, State
+from recorder.replay.channels import Action, Out
+from recorder.replay.item import Item, Lane, Piece, State
 from recorder.replay.links import Links
 from recorder.replay.order import Key, keys
 from recorder.replay.outcome import Cause, Ending, Progress
 from recorder.replay.own import OwnRequests
-from recorder.replay.plan import Exchange, Hold, Made, Needs, Offered, Origin, Reason, Values, Withheld
+from recorder.replay.plan import (
+    AnsweredBefore,
+    Exchange,
+    Hold,
+    Made,
+    Needs,
+    Offered,
+    Origin,
+    Reason,
+    Refusal,
+    Values,
+    Withheld,
+)
 from recorder.replay.stream import Answered, Asked, Closed, Connection, Happening
 from recorder.replay.timers import Timers
 from recorder.replay.world import World
@@ -322,29 +334,32 @@ class Engine:
         """Translates, routes and sends an item. False: not yet."""
         exchange = item.exchange
         exchange.dropped.clear()
-        refused: Withheld | Needs | Hold | None = self.world.refused(exchange)
+        refused: Refusal | None = self.world.refused(exchange)
         try:
             if refused is None:
                 values = exchange.decoded()
                 refused = self.world.translated(exchange, values, now)
                 if refused is None:
                     return self._route(item, values, only, now)
+                if isinstance(refused, AnsweredBefore):
+                    self._take_before(item, values, refused.answer, now)
+                    return True
         except WireError as error:
             refused = Withheld(Reason.OPAQUE, str(error))
         return self._is_refused(item, refused, now)
 
-    def _is_refused(self, item: Item, refused: Withheld | Needs | Hold, now: int) -> bool:
+    def _is_refused(self, item: Item, refused: Refusal, now: int) -> bool:
         if isinstance(refused, Hold):
             item.hold = refused
             self._held[item.lane] = None
             self._look_again(item.lane, item.deadline or now)
             return False
-        item.rounds += isinstance(refused, Needs)
-        if isinstance(refused, Withheld) or item.rounds > _MAX_ROUNDS:
-            self._withhold(item, refused if isinstance(refused, Withheld) else Withheld(Reason.GAVE_UP), now)
-            return True
-        self._need(item, refused.made, now)
-        return False
+        if isinstance(refused, Needs) and item.rounds < _MAX_ROUNDS:
+            item.rounds += 1
+            self._need(item, refused.made, now)
+            return False
+        self._withhold(item, refused if isinstance(refused, Withheld) else Withheld(Reason.GAVE_UP), now)
+        return True
 
     def _need(self, item: Item, needed: tuple[Made, ...], now: int) -> None:
         def answered(_: int) -> None:
@@ -362,50 +377,58 @@ class Engine:
         parts = world.parts(exchange, wanted, now)
         if not isinstance(parts, list):
             return self._is_refused(item, parts, now)
-        requests: list[tuple[Channel, int, Values]] = []
+        pieces: list[Piece] = []
         for part in parts:
             channel = self._links.channel(item.lane, part.node, exchange.principal)
-            offered = world.cluster.offered.get(part.node)
-            if channel is None or offered is None:
+            if channel is None or part.node not in world.cluster.offered:
                 return self._is_refused(item, Hold(Reason.NO_NODE), now)
-            version = versions.choose(exchange.api_key, exchange.version, offered.get(exchange.api_key))
-            if version is None:
-                return self._is_refused(item, Withheld(Reason.NO_VERSION), now)
-            written = world.written(exchange, part.node, version, part.values)
-            if isinstance(written, Withheld):
-                return self._is_refused(item, written, now)
-            requests += [(channel, version, one) for one in written]
-        self._leave(item, values, requests, now)
+            piece = world.written(exchange, channel, part.values)
+            if isinstance(piece, Withheld):
+                return self._is_refused(item, piece, now)
+            pieces.append(piece)
+        self._leave(item, values, pieces, now)
         return True
 
-    def _leave(self, item: Item, values: Values, requests: list[tuple[Channel, int, Values]], now: int) -> None:
-        exchange = item.exchange
-        self.world.sent(exchange, values, now)
-        item.state, item.values, item.out, item.hold = State.LEFT, values, len(requests), None
+    def _leave(self, item: Item, values: Values, pieces: list[Piece], now: int) -> None:
+        self.world.sent(item.exchange, values, now)
+        item.state, item.values, item.hold = State.LEFT, values, None
+        item.pieces, item.out = pieces, len(pieces)
         item.lane.in_play[item] = None
+        self._has_left(item)
+        for piece in pieces:
+            for request in piece.requests:
+                self._links.write(piece.channel, self._out(item, piece, request))
+
+    def _has_left(self, item: Item) -> None:
         if not item.has_left:
             item.has_left = True
-            self.world.count_sent(exchange)
+            self.world.count_sent(item.exchange)
             self.progress = self.progress._replace(sent=self.progress.sent + 1)
-        for channel, version, part in requests:
-            self._links.write(channel, self._out(item, channel.node, version, part))
         for follower in item.followers:
             self._release(follower, Cause.OTHER_ANSWERS)
         item.followers.clear()
 
-    def _out(self, item: Item, node: int, version: int, part: Values) -> Out:
+    def _take_before(self, item: Item, values: Values, answer: Values, now: int) -> None:
+        """The target has answered an item before it was sent: it is not sent any more."""
+        item.values, item.answers, item.answered_at, item.state = values, [answer], now, State.ANSWERED
+        item.lane.in_play[item] = None
+        self._has_left(item)
+        if item.is_known:
+            self._complete(item, now)
+
+    def _out(self, item: Item, piece: Piece, request: Values) -> Out:
         exchange = item.exchange
 
         def answered(answer: Values | None, frame: bytes | None, now: int) -> None:
-            if item.state is State.LEFT:
-                self._part(item, node, version, part, answer, frame, now)
+            if item.state is State.LEFT and piece in item.pieces:
+                self._part(item, piece, answer, frame, now)
 
         def leaves(began: int) -> None:
             if item.left_at is None:
                 self._left(item, began)
 
         client_id = exchange.peer.client_id
-        return Out(exchange.api_key, version, part, client_id, exchange.awaits, answered, leaves)
+        return Out(exchange.api_key, piece.version, request, client_id, exchange.awaits, answered, leaves)
 
     def _left(self, item: Item, began: int) -> None:
         item.left_at = began
@@ -424,24 +447,18 @@ class Engine:
 
     # what comes back
 
-    def _part(
-        self,
-        item: Item,
-        node: int,
-        version: int,
-        part: Values,
-        answer: Values | None,
-        frame: bytes | None,
-        now: int,
-    ) -> None:
-        """A part of an item was answered, needs no answer, or has lost its connection."""
+    def _part(self, item: Item, piece: Piece, answer: Values | None, frame: bytes | None, now: int) -> None:
+        """A request of an item was answered, needs no answer, or has lost its connection."""
         exchange = item.exchange
+        if answer is None:
+            item.is_cut |= exchange.awaits
+            piece.missing -= 1
+        elif piece.take(answer):
+            item.answers.append(self.world.read(exchange, piece))
+            item.frame, item.version = frame, piece.version
+        if piece.missing:
+            return
         item.out -= 1
-        if answer is not None:
-            item.answers.append(self.world.read(exchange, node, version, part, answer))
-            item.frame, item.version = frame, version
-        elif exchange.awaits:
-            item.is_cut = True
         if item.out:
             return
         if item.is_cut:

@@ -23,6 +23,32 @@ class State(Enum):
 
 
 @dataclass(eq=False, slots=True)
+class Piece:
+    """What of an item goes to one node: one request, or several where the target's version takes less in each.
+
+    Attributes:
+        part: the values for this node, in the recorded version's shape; `requests`: in that of `version`.
+        missing: answers that have not come; `answers`: those that have, in the order of their requests.
+    """
+
+    channel: Channel
+    version: int
+    part: Values
+    requests: list[Values]
+    missing: int = 0
+    answers: list[Values] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.missing = len(self.requests)
+
+    def take(self, answer: Values) -> bool:
+        """An answer has come; True with the last one. One connection answers in the order of the requests."""
+        self.answers.append(answer)
+        self.missing -= 1
+        return not self.missing
+
+
+@dataclass(eq=False, slots=True)
 class Item:
     """One exchange in play.
 
@@ -59,6 +85,7 @@ class Item:
     answers: list[Values] = field(default_factory=list)
     frame: bytes | None = None
     version: int | None = None
+    pieces: list[Piece] = field(default_factory=list)
     out: int = 0
     is_cut: bool = False
     left_at: int | None = None
@@ -72,7 +99,7 @@ class Item:
         """Drops everything that only mattered on the way."""
         self.exchange.frame = self.exchange.answer_frame = self.values = self.frame = None
         self.exchange.forget_values()
-        self.answers, self.waiters, self.followers = [], [], []
+        self.answers, self.pieces, self.waiters, self.followers = [], [], [], []
 
 
 @dataclass(eq=False)

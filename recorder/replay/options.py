@@ -58,3 +58,23 @@ class Options:
         """True unless `--only` leaves the API out."""
         name = (api_name(api_key) or "").lower()
         return not self.only or any(fnmatchcase(name, pattern.lower()) for pattern in self.only)
+
+    def words(self) -> tuple[str, ...]:
+        """The options that are not the default ones, as they would be typed."""
+        given = [f"--speed {self.speed:g}" if self.speed is not None else "--speed max"]
+        given += [f"--only {','.join(self.only)}"] if self.only else []
+        given += [f"--prefix {self.prefix}"] if self.prefix else []
+        given += [f"--deletes {self.deletes.value}"] if self.deletes is not Deletes.NOTHING else []
+        given += ["--timestamps shift"] if self.shift_timestamps else []
+        given += [f"--node {recorded}={target}" for recorded, target in sorted(self.nodes.items())]
+        switches = (
+            "read_only",
+            "produce_only",
+            "admin",
+            "telemetry",
+            "fill",
+            "create_topics",
+            "onto_recorded",
+            "fence",
+        )
+        return (*given, *(f"--{name.replace('_', '-')}" for name in switches if getattr(self, name)))

@@ -1,4 +1,4 @@
-"""Requests that the replay makes itself: to the leaders, coordinators and nodes that they need, until they are answered.
+"""Requests that the replay makes itself: to the leaders, coordinators and nodes that they need, until answered.
 
 What is not known is asked for first: a coordinator with FindCoordinator, a leader with Metadata. Errors that pass are
 asked again about until `--wait` is over; after that, and when the connection is lost twice, there is no answer.
@@ -7,7 +7,7 @@ asked again about until `--wait` is over; after that, and when the connection is
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from proxy.wire.apis import versions as catalog_versions
 from proxy.wire.errors import WireError
@@ -36,7 +36,6 @@ class _Asked:
     done: Done
     until: int
     pause: int = 0
-    waiting: list[None] = field(default_factory=list)
 
 
 class OwnRequests:

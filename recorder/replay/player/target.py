@@ -1,19 +1,36 @@
-"""The target as settings name it: addresses, TLS by the proxy's own keys, logins."""
+"""The target as settings name it: addresses, TLS by the keys of the proxy's `tls.upstream`, logins."""
 
 from __future__ import annotations
 
 import ssl
-from pathlib import Path
+from typing import Any
 
+from proxy.config.tls import UpstreamTls
+from proxy.schema.errors import Misread
+from proxy.schema.keys import keys_of
+from proxy.tls.contexts import BadCertificate, upstream_context
 from recorder.replay.logins import credentials_of
 from recorder.replay.player.dial import Target
-from recorder.replay.settings import FileSettings
+from recorder.replay.settings import BadReplaySettings, FileSettings
 
 
 def target_of(bootstrap: tuple[tuple[str, int], ...], file: FileSettings) -> Target:
     """How the target is reached. Errors: BadReplaySettings."""
-    return Target(bootstrap, _tls(file), credentials_of(file.logins))
+    return Target(bootstrap, None if file.tls is None else _tls(file.tls), credentials_of(file.logins))
 
 
-def _tls(file: FileSettings) -> tuple[ssl.SSLContext, str | None] | None:
-    return None
+def _tls(section: dict[str, Any]) -> tuple[ssl.SSLContext, str | None] | None:
+    known = {place[0]: each for place, each in keys_of(UpstreamTls).items()}
+    values: dict[str, Any] = {}
+    for name, raw in section.items():
+        if name not in known:
+            raise BadReplaySettings(f"tls.{name} is no setting: right would be one of {', '.join(known)}")
+        try:
+            values[known[name].field] = known[name].key.kind.read(raw)
+        except Misread as error:
+            raise BadReplaySettings(f"tls.{name} {error}; right would be {known[name].key.example}") from error
+    settings = UpstreamTls(**values)
+    try:
+        return (upstream_context(settings), settings.server_name) if settings.on else None
+    except BadCertificate as error:
+        raise BadReplaySettings(f"tls.{error}") from error
