@@ -9,7 +9,7 @@ so the earliest request can always go.
     requests of a group                                             the group
     InitProducerId and the requests of transactions                 the producer: its transactional id, its producer id
     Produce and DeleteRecords                                       the partition
-    CreateTopics, DeleteTopics, CreatePartitions                    the topic, which all that name it ask for, and tell
+    CreateTopics, DeleteTopics, CreatePartitions                    the topic; with what reads or writes it, either way
 
 Produce asks for its producers and tells them to those requests only, so that two Produces of one producer to two
 partitions don't wait for each other. Membership requests of a group also leave in the recorded order, whether or not
@@ -32,8 +32,13 @@ from proxy.wire.keys import (
     DELETE_RECORDS,
     DELETE_TOPICS,
     END_TXN,
+    FETCH,
     INIT_PRODUCER_ID,
+    LIST_OFFSETS,
+    METADATA,
+    OFFSET_COMMIT,
     PRODUCE,
+    SHARE_FETCH,
     TXN_OFFSET_COMMIT,
 )
 from recorder.replay.apis import GROUP_APIS, MEMBERSHIP
@@ -42,6 +47,7 @@ from recorder.replay.plan import Exchange, Values
 Key = tuple[Hashable, ...]
 _PRODUCER = frozenset({INIT_PRODUCER_ID, ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, END_TXN, TXN_OFFSET_COMMIT})
 _TOPICS = frozenset({CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS})
+_READING = frozenset({FETCH, LIST_OFFSETS, OFFSET_COMMIT, METADATA, SHARE_FETCH})
 _PARTITIONS = frozenset({PRODUCE, DELETE_RECORDS})
 
 
@@ -79,6 +85,9 @@ def keys(exchange: Exchange, topic: Callable[[str | bytes], str | None]) -> Keys
         _add_partitions(found, exchange.api_key, values, topic)
     if exchange.api_key in _TOPICS:
         _add_topics(found, values, topic)
+    if exchange.api_key in _READING:
+        for entry in values.get("topics") or ():
+            _use_topic(found, topic(_named(entry)))
     return found
 
 
@@ -105,7 +114,7 @@ def _add_producers(found: Keys, values: Values) -> None:
 def _add_partitions(found: Keys, api_key: int, values: Values, topic: Callable[[str | bytes], str | None]) -> None:
     for entry, partition in _partitions(api_key, values):
         found.both(("partition", topic(_named(entry)), partition.get("index", partition.get("partition_index"))))
-        found.asks.append(("topic", topic(_named(entry))))
+        _use_topic(found, topic(_named(entry)))
         for producer in producers(partition.get("records")):
             found.asks.append(("producer", producer))
             found.tells.append(("data of producer", producer))
@@ -134,9 +143,15 @@ def _add_topics(found: Keys, values: Values, topic: Callable[[str | bytes], str 
     for entry in entries:
         name = topic(entry if isinstance(entry, str) else _named(entry))
         found.both(("topic", name))
+        found.asks.append(("use of topic", name))
+
+
+def _use_topic(found: Keys, name: str | None) -> None:
+    found.asks.append(("topic", name))
+    found.tells.append(("use of topic", name))
 
 
 def _named(entry: Values) -> str | bytes:
-    name = entry.get("name")
-    found: str | bytes = name if name is not None else entry.get("topic_id", b"")
+    name = entry.get("name") or entry.get("topic")
+    found: str | bytes = name if name else entry.get("topic_id", b"")
     return found

@@ -1,0 +1,62 @@
+"""Captures made by hand, row by row: what a test needs of one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from proxy.wire import apis, catalog
+from recorder.capture.frames import events_schema, frames_schema
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+NOON_NS = int(NOON.timestamp()) * 10**9
+SESSION = "20261121T120000Z-abc"
+Row = dict[str, Any]
+
+
+def row(ns: int, connection: int, sequence: int, frame: bytes, **other: Any) -> Row:
+    """A frame whose last byte arrived `ns` behind noon; the session's own clock began at noon."""
+    facts = {"session": SESSION, "cluster": "main", "connection": connection, "sequence": sequence, "dialect": "kafka"}
+    facts |= {"kind": "request", "made_by": "client", "at": NOON, "at_ns": NOON_NS + ns, "mono_ns": ns}
+    facts |= {"first_mono_ns": ns, "node": 1, "awaits": True, "exchange": sequence // 2, "correlation_id": 7}
+    facts |= dict.fromkeys(("masked", "omitted", "note", "principal", "listener"))
+    facts |= {"client": f"127.0.0.1:5000{connection}", "client_id": "app", "size": len(frame), "stored": len(frame)}
+    return facts | {"frame": frame} | other
+
+
+def request(ns: int, connection: int, number: int, key: int, version: int, values: Row, **other: Any) -> Row:
+    """The request of an exchange of that number."""
+    frame = catalog.encode_request(key, version, 7, "app", values)
+    return row(ns, connection, 2 * number, frame, **_api(key, version), **other)
+
+
+def response(ns: int, connection: int, number: int, key: int, version: int, values: Row, **other: Any) -> Row:
+    """The answer of an exchange of that number."""
+    frame = catalog.encode_response(key, version, 7, values)
+    told = {"kind": "response", "made_by": "broker", "awaits": None, "request_size": 20}
+    return row(ns, connection, 2 * number + 1, frame, **(told | _api(key, version) | other))
+
+
+def event(ns: int, connection: int | None, kind: str, **other: Any) -> Row:
+    facts = {"session": SESSION, "cluster": "main", "connection": connection, "kind": kind, "mono_ns": ns}
+    return facts | {"at": NOON, "at_ns": NOON_NS + ns} | other
+
+
+def _api(key: int, version: int) -> Row:
+    return {"api_key": key, "api": apis.api_name(key), "api_version": version}
+
+
+def write(folder: Path, frames: Sequence[Row], events: Sequence[Row] = (), group: int = 3) -> Path:
+    """A capture of these rows, a file for each session, `group` rows in a row group."""
+    for kind, rows, schema in (("frames", frames, frames_schema()), ("events", events, events_schema())):
+        place = folder / kind / "date=2026-11-21" / "hour=12"
+        place.mkdir(parents=True, exist_ok=True)
+        for session in sorted({each["session"] for each in rows}):
+            table = pa.Table.from_pylist([each for each in rows if each["session"] == session], schema)
+            pq.write_table(table, place / f"{session}-1-1.parquet", row_group_size=group)
+    return folder

@@ -1,0 +1,111 @@
+"""What a request asks for and tells: the rules of `order`, one by one."""
+
+from typing import Any
+
+from proxy.wire import encode_request, records
+from proxy.wire.keys import (
+    CREATE_TOPICS,
+    DELETE_RECORDS,
+    DELETE_TOPICS,
+    END_TXN,
+    FETCH,
+    HEARTBEAT,
+    INIT_PRODUCER_ID,
+    JOIN_GROUP,
+    METADATA,
+    PRODUCE,
+    TXN_OFFSET_COMMIT,
+)
+from recorder.replay.order import Keys, keys
+from recorder.replay.plan import Exchange, Origin, Peer
+
+TOPIC_ID = bytes(range(16))
+
+
+def _keys(key: int, version: int, values: dict[str, Any], connection: int = 1) -> Keys:
+    frame = encode_request(key, version, correlation_id=1, client_id="app", values=values)
+    exchange = Exchange(Origin("s", connection, 0), key, version, frame, 0, 0, Peer("h", "app"))
+    return keys(exchange, lambda name: "orders" if name == TOPIC_ID else name if isinstance(name, str) else None)
+
+
+def _waits(later: Keys, earlier: Keys) -> bool:
+    return bool({*later.asks} & {*earlier.tells})
+
+
+def _produce(topic: str = "orders", partition: int = 0, producer: int = -1, **other: Any) -> Keys:
+    data = records.with_producer(records.write_batch([records.Record(0, value=b"v")]), producer, 0, 0)
+    partitions = [{"index": partition, "records": data}]
+    values = {"topic_data": [{"name": topic, "partition_data": partitions}], "acks": -1, "timeout_ms": 1}
+    return _keys(PRODUCE, 9, values | other.pop("values", {}), other.pop("connection", 1))
+
+
+def test_requests_of_a_connection_wait_for_each_other() -> None:
+    one, two, other = (_keys(METADATA, 12, {"topics": None}, connection) for connection in (1, 1, 2))
+    assert _waits(two, one)
+    assert not _waits(other, one)
+
+
+def test_requests_of_a_group_wait_for_each_other_on_any_connection() -> None:
+    join = _keys(JOIN_GROUP, 5, {"group_id": "g"}, 1)
+    beat, other = (_keys(HEARTBEAT, 4, {"group_id": group}, 2) for group in ("g", "h"))
+    assert _waits(beat, join) and not _waits(other, join)
+
+
+def test_only_membership_requests_keep_their_order_of_leaving() -> None:
+    assert _keys(JOIN_GROUP, 5, {"group_id": "g"}).member_of == "g"
+    assert _keys(HEARTBEAT, 4, {"group_id": "g"}).member_of is None
+
+
+def test_produces_of_one_producer_wait_only_in_one_partition() -> None:
+    first = _produce(partition=0, producer=7, connection=1)
+    assert _waits(_produce(partition=0, producer=7, connection=2), first)
+    assert not _waits(_produce(partition=1, producer=7, connection=2), first)
+
+
+def test_a_produce_waits_for_its_producer_id_and_ending_waits_for_it() -> None:
+    produce = _produce(producer=7, connection=2)
+    ends = _keys(END_TXN, 3, {"transactional_id": "t", "producer_id": 7, "producer_epoch": 0}, 1)
+    assert _waits(produce, ends) and _waits(ends, produce)
+
+
+def test_a_transaction_is_known_by_its_transactional_id_too() -> None:
+    init = _keys(INIT_PRODUCER_ID, 3, {"transactional_id": "t", "transaction_timeout_ms": 1}, 1)
+    produce = _produce(producer=7, connection=2, values={"transactional_id": "t"})
+    commit = _keys(TXN_OFFSET_COMMIT, 3, {"transactional_id": "t", "group_id": "g", "producer_id": 7}, 3)
+    assert _waits(produce, init) and _waits(commit, init)
+
+
+def test_an_init_without_a_transactional_id_holds_nobody_elses_up() -> None:
+    one, two = (_keys(INIT_PRODUCER_ID, 3, {"transactional_id": None}, connection) for connection in (1, 2))
+    assert not _waits(two, one)
+
+
+def test_deleted_records_wait_for_those_produced() -> None:
+    topics = [{"name": "orders", "partitions": [{"partition_index": 0, "offset": 5}]}]
+    delete = _keys(DELETE_RECORDS, 1, {"topics": topics}, 2)
+    assert _waits(delete, _produce(connection=1))
+    assert not _waits(delete, _produce(partition=1, connection=1))
+
+
+def test_a_topic_is_one_whether_it_is_named_or_quoted_by_its_id() -> None:
+    by_id = _keys(PRODUCE, 13, {"topic_data": [{"topic_id": TOPIC_ID, "partition_data": [{"index": 0}]}]}, 2)
+    assert _waits(by_id, _produce(connection=1))
+
+
+def test_what_names_a_topic_waits_until_it_is_made() -> None:
+    made = _keys(CREATE_TOPICS, 5, {"topics": [{"name": "orders"}, {"name": "other"}]}, 1)
+    fetch = _keys(FETCH, 11, {"topics": [{"topic": "orders", "partitions": []}]}, 2)
+    assert _waits(_produce(connection=2), made)
+    assert _waits(fetch, made)
+    assert not _waits(_produce(topic="third", connection=2), made)
+
+
+def test_a_topic_is_deleted_behind_what_used_it() -> None:
+    deletes = _keys(DELETE_TOPICS, 3, {"topic_names": ["orders"]}, 2)
+    assert _waits(deletes, _produce(connection=1))
+    assert not _waits(_produce(connection=1), _produce(partition=1, connection=2))
+
+
+def test_a_request_that_can_not_be_read_waits_for_its_connection_alone() -> None:
+    exchange = Exchange(Origin("s", 1, 0), METADATA, 12, b"\x00", 0, 0, Peer("h", None))
+    assert keys(exchange, lambda _: None).asks == [("connection", "s", 1)]

@@ -1,0 +1,123 @@
+"""The stream: everything once, in the order of time, whatever the files' own order."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.wire.keys import HEARTBEAT, METADATA
+from recorder.replay.plan import Reason
+from recorder.replay.stream import Answered, Asked, Closed, Node, Opened, happenings, last_ns
+from tests.recorder.replay.captures import NOON_NS, SESSION, event, request, response, row, write
+
+OTHER = "20261121T120000Z-xyz"
+
+
+def test_an_exchange_is_told_with_its_connection_in_the_order_of_time(tmp_path: Path) -> None:
+    frames = [request(20, 1, 0, METADATA, 12, {"topics": None}), response(30, 1, 0, METADATA, 12, {})]
+    write(tmp_path, frames, [event(10, 1, "opened"), event(40, 1, "closed")])
+    found = [*happenings(tmp_path)]
+    assert [type(each) for each in found] == [Opened, Asked, Answered, Closed]
+    assert [each.ns - NOON_NS for each in found] == [10, 20, 30, 40]
+
+
+def test_a_connection_is_opened_before_its_frames_and_closed_behind_them_at_one_time(tmp_path: Path) -> None:
+    frames = [request(10, 1, 0, METADATA, 12, {"topics": None})]
+    write(tmp_path, frames, [event(10, 1, "opened"), event(10, 1, "closed")])
+    assert [type(each) for each in happenings(tmp_path)] == [Opened, Asked, Closed]
+
+
+def test_the_request_has_what_the_replay_needs(tmp_path: Path) -> None:
+    asked = request(20, 3, 4, METADATA, 12, {"topics": None}, node=2, principal="User:alice", first_mono_ns=15)
+    write(tmp_path, [asked])
+    (found,) = happenings(tmp_path)
+    assert isinstance(found, Asked)
+    exchange = found.exchange
+    assert exchange.origin == (SESSION, 3, 4)
+    assert (exchange.first_ns - NOON_NS, exchange.at_ns - NOON_NS) == (15, 20)
+    assert (exchange.node, exchange.principal, exchange.peer) == (2, "User:alice", ("127.0.0.1", "app"))
+    assert exchange.request == {**exchange.decoded()} and exchange.request["topics"] is None
+
+
+def test_sessions_share_a_time_line_even_where_a_wall_clock_was_set(tmp_path: Path) -> None:
+    """The second frame of the other session arrived an hour 'earlier' on the wall: its monotonic clock counts."""
+    hour = 3600 * 10**9
+    late = {"session": OTHER, "mono_ns": 1000, "first_mono_ns": 1000, "at_ns": NOON_NS + 15}
+    later = {"session": OTHER, "mono_ns": 1010, "first_mono_ns": 1010, "at_ns": NOON_NS + 25 - hour}
+    heartbeat = {"group_id": "g", "member_id": "m"}
+    write(
+        tmp_path,
+        [
+            request(10, 1, 0, HEARTBEAT, 4, heartbeat),
+            request(20, 1, 1, HEARTBEAT, 4, heartbeat),
+            request(30, 1, 2, HEARTBEAT, 4, heartbeat),
+            request(15, 1, 0, HEARTBEAT, 4, heartbeat, **late),
+            request(25, 1, 1, HEARTBEAT, 4, heartbeat, **later),
+        ],
+    )
+    assert [each.ns - NOON_NS for each in happenings(tmp_path)] == [10, 15, 20, 25, 30]
+
+
+@given(
+    times=st.lists(st.integers(0, 50), min_size=1, max_size=30),
+    sessions=st.integers(1, 3),
+    group=st.integers(1, 5),
+)
+def test_every_frame_comes_once_and_none_before_an_earlier_one(times: list[int], sessions: int, group: int) -> None:
+    names = [f"{SESSION}{number}" for number in range(sessions)]
+    rows = [
+        request(ns, 1, at, METADATA, 12, {"topics": None}, session=names[at % sessions]) for at, ns in enumerate(times)
+    ]
+    with TemporaryDirectory() as folder:
+        found = [each for each in happenings(write(Path(folder), rows, group=group)) if isinstance(each, Asked)]
+    assert [each.ns for each in found] == sorted(each.ns for each in found)
+    wanted = sorted((NOON_NS + ns, names[at % sessions], at) for at, ns in enumerate(times))
+    assert sorted((each.ns, each.exchange.origin.session, each.exchange.origin.exchange) for each in found) == wanted
+
+
+def test_frames_that_can_not_be_sent_say_why(tmp_path: Path) -> None:
+    frame = {"api_key": METADATA, "api_version": 12}
+    blank = [{"start": 0, "length": 4}]
+    reasons = {
+        Reason.MASKED: row(1, 1, 0, b"x" * 20, masked=blank, **frame),
+        Reason.CUT: row(2, 1, 2, b"x" * 20, omitted=blank, **frame),
+        Reason.OPAQUE: row(3, 1, 4, b"x" * 20, note="unknown_api", **frame),
+        Reason.OLD_DIALECT: row(4, 1, 6, b"x" * 20, **(frame | {"dialect": "kafka-0.7"})),
+    }
+    write(tmp_path, [*reasons.values(), row(5, 1, 8, b"", **frame) | {"frame": None}])
+    found = [each.exchange.fault for each in happenings(tmp_path) if isinstance(each, Asked)]
+    assert found == [*reasons, Reason.CUT]
+
+
+def test_an_answer_with_masked_bytes_is_known_to_have_come_and_not_used(tmp_path: Path) -> None:
+    answer = response(20, 1, 0, METADATA, 12, {}, masked=[{"start": 0, "length": 4}])
+    write(tmp_path, [request(10, 1, 0, METADATA, 12, {"topics": None}), answer])
+    _, found = happenings(tmp_path)
+    assert isinstance(found, Answered) and found.frame is None
+
+
+def test_tokens_and_bytes_of_no_frame_are_no_exchange(tmp_path: Path) -> None:
+    write(tmp_path, [row(1, 1, 0, b"token", kind="token", exchange=None)])
+    assert [*happenings(tmp_path)] == []
+
+
+def test_nodes_are_told_with_the_address_that_was_dialled(tmp_path: Path) -> None:
+    detail = '{"node_id": 2, "upstream": "b2:9092"}'
+    frames = [request(20, 1, 0, METADATA, 12, {"topics": None})]
+    write(tmp_path, frames, [event(5, None, "node", detail=detail), event(6, None, "node", detail="[]")])
+    first, _ = happenings(tmp_path)
+    assert isinstance(first, Node) and (first.node, first.address) == (2, "b2:9092")
+
+
+def test_only_sessions_that_are_wanted_are_read(tmp_path: Path) -> None:
+    rows = [request(1, 1, 0, METADATA, 12, {}, session=name) for name in (SESSION, OTHER)]
+    write(tmp_path, rows)
+    assert [each.exchange.origin.session for each in happenings(tmp_path, [OTHER[:-1]]) if isinstance(each, Asked)] == [
+        OTHER
+    ]
+
+
+def test_the_last_time_is_that_of_the_last_frame(tmp_path: Path) -> None:
+    write(tmp_path, [request(ns, 1, ns, METADATA, 12, {}) for ns in (3, 9, 5)])
+    assert last_ns(tmp_path) == NOON_NS + 9
