@@ -1,0 +1,328 @@
+"""Everything that the engine asks about one replay: the rooms of its state, put together.
+
+    refused      why an exchange is withheld whatever the target says (`apis`, `deletes`)
+    translated   recorded values -> the target's, by each translator in turn; names and ids last
+    parts        which node takes what (`routing`)
+    written      in which version (`versions`)
+    read         an answer back in the recorded version's shape
+    answered     what the target's answer and the recorded one tell together
+    compare      the verdict, and the records that consumers read
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Protocol
+
+from proxy.wire.apis import api_name
+from proxy.wire.errors import WireError
+from proxy.wire.keys import CREATE_PARTITIONS, CREATE_TOPICS, DELETE_TOPICS, FETCH, PRODUCE, SHARE_FETCH
+from recorder.replay import apis, deletes, kept, order, retries, routing, versions
+from recorder.replay.channels import Channel
+from recorder.replay.choice import Choice
+from recorder.replay.cluster import Cluster
+from recorder.replay.compare import verdict
+from recorder.replay.groups import Groups
+from recorder.replay.item import Item, Piece
+from recorder.replay.mapping import Pairs, What
+from recorder.replay.names import Names
+from recorder.replay.nodes import Nodes
+from recorder.replay.offsets import Offsets
+from recorder.replay.options import Options
+from recorder.replay.outcome import ApiCounts, Latency, Progress, Result
+from recorder.replay.plan import Again, Exchange, Made, Reason, Refusal, Values, Withheld
+from recorder.replay.prepare import Prepared
+from recorder.replay.producers import Producers
+from recorder.replay.recode import Topics
+from recorder.replay.records import Streams
+from recorder.replay.sessions import FetchSessions, ShareSessions
+from recorder.replay.survey import Survey
+from recorder.replay.translate_names import NamesTranslator
+
+MILLISECOND = 10**6
+_POLLS = frozenset({FETCH, SHARE_FETCH})
+_CHANGES_TOPICS = frozenset({CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS})
+
+
+class Translator(Protocol):
+    """A room of state: recorded values -> the target's. See `plan` for what it may answer."""
+
+    def request(self, exchange: Exchange, values: Values, now: int) -> Refusal | None: ...
+    def sent(self, exchange: Exchange, values: Values, now: int) -> None: ...
+    def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> Again | None: ...
+    def lost(self, exchange: Exchange, values: Values | None) -> None: ...
+
+
+def refused_anywhere(exchange: Exchange, options: Options) -> Withheld | None:
+    """Why an exchange is withheld whatever the target is; None: it may be sent."""
+    if exchange.fault is not None and not _is_made_without(exchange):
+        return Withheld(exchange.fault)
+    reason = apis.refusal(exchange, options)
+    return None if reason is None else Withheld(reason)
+
+
+def _is_made_without(exchange: Exchange) -> bool:
+    """True for a CreateTopics whose masked settings are left out: the topics are made without them."""
+    return exchange.fault is Reason.MASKED and exchange.api_key == CREATE_TOPICS
+
+
+def is_regenerated(exchange: Exchange) -> bool:
+    """True for what each connection of the replay does anew: logins, and asking for versions."""
+    return apis.treatment(exchange.api_key) is apis.Treatment.REGENERATED
+
+
+class Played:
+    """Which exchanges are played, and when the first and the last of them were, on the play's clock."""
+
+    def __init__(self, survey: Survey, choice: Choice) -> None:
+        self.first_ns, self.last_ns = survey.first_ns, survey.last_ns
+        self._choice = choice
+
+    def plays(self, exchange: Exchange) -> bool:
+        """True for exchanges that are sent, or withheld with a reason."""
+        return self._choice.plays(exchange) and not is_regenerated(exchange)
+
+
+class World:
+    """The rooms of one replay. `result`: what it finds is counted there."""
+
+    def __init__(
+        self,
+        options: Options,
+        choice: Choice,
+        survey: Survey,
+        cluster: Cluster,
+        names: Names,
+        prepared: Prepared,
+        result: Result,
+    ) -> None:
+        self.options, self.cluster, self.names, self.result = options, cluster, names, result
+        self.plan = Played(survey, choice)
+        self.has_new_topics = bool(prepared.created)
+        self._topics = survey.used_topics()
+        self._nodes = Nodes(survey.nodes, options.nodes)
+        self._made: set[deletes.Thing] = set()
+        self._pairs = Pairs()
+        self._crossing = Topics(cluster.topic_ids.get, cluster.topic_names.get)
+        self._groups = Groups(self._pairs, names, options)
+        self._producers = Producers(names, cluster, self._pairs, options, self.chosen)
+        self._offsets = Offsets(names, cluster, options, survey.first_offsets, prepared.starts, prepared.ends)
+        self._fetches = FetchSessions(names, cluster)
+        self._shares = ShareSessions(names, cluster)
+        self._names = NamesTranslator(names, cluster, self._pairs)
+        self._translators: tuple[Translator, ...] = (
+            self._groups,
+            self._producers,
+            self._offsets,
+            self._fetches,
+            self._shares,
+            self._names,
+        )
+        self.streams = Streams(names)
+
+    # before a request leaves
+
+    def refused(self, exchange: Exchange) -> Withheld | None:
+        """Why an exchange is withheld, by its head, its values and what it deletes. Errors: WireError."""
+        found = refused_anywhere(exchange, self.options)
+        if found is not None:
+            return found
+        values = exchange.request
+        reason = apis.refusal_of_values(exchange, values, self.names.topic)
+        reason = reason or deletes.refusal_of_deletes(exchange, values, self.options, self.names.topic, self._made)
+        return None if reason is None else Withheld(reason)
+
+    def due(self, exchange: Exchange) -> None:
+        """A request of a group should leave now, whatever it waits for."""
+        self._groups.due(exchange)
+
+    def translated(self, exchange: Exchange, values: Values, now: int) -> Refusal | None:
+        """Writes the target's values into a recorded request; what speaks against it, if anything does."""
+        if exchange.fault is Reason.MASKED:
+            for topic in values.get("topics", ()):
+                topic["configs"] = []
+        for translator in self._translators:
+            refused = translator.request(exchange, values, now)
+            if refused is not None:
+                return refused
+        if exchange.api_key in _POLLS:
+            values["max_wait_ms"] = self._patience(exchange, values["max_wait_ms"])
+        return None
+
+    def _patience(self, exchange: Exchange, recorded_ms: int) -> int:
+        """How long a poll may wait: as recorded while records are owed, else as long as it did."""
+        if self.streams.owes(exchange) or exchange.answered_ns is None:
+            return recorded_ms
+        if self.options.speed is None:
+            return 0
+        took = (exchange.answered_ns - exchange.at_ns) / self.options.speed / MILLISECOND
+        return min(recorded_ms, round(took))
+
+    def parts(self, exchange: Exchange, values: Values, now: int) -> list[routing.Part] | Refusal:
+        """Which node takes which part of a request."""
+        return routing.parts(exchange, values, self.cluster, self._nodes)
+
+    def written(self, exchange: Exchange, channel: Channel, part: Values) -> Piece | Withheld:
+        """A part as its node takes it."""
+        version = self.version(exchange, channel.node)
+        if version is None:
+            return Withheld(Reason.NO_VERSION)
+        part = self._fetches.for_node(exchange, channel.node, part)
+        part = self._shares.for_node(exchange, channel.node, part)
+        found = versions.request(exchange.api_key, exchange.version, version, part, self._crossing)
+        if isinstance(found, Withheld):
+            return found
+        return Piece(channel, version, part, found if isinstance(found, list) else [found])
+
+    def version(self, exchange: Exchange, node: int) -> int | None:
+        """The version in which a request goes to a node; None: it has none that will do."""
+        offered = self.cluster.offered[node].get(exchange.api_key)
+        return versions.choose(exchange.api_key, exchange.version, offered, newest=self._newest(exchange.api_key))
+
+    def chosen(self, api_key: int, recorded: int) -> int | None:
+        """The version that any node of the target would be sent."""
+        node = self.cluster.any_node()
+        offered = self.cluster.offered.get(-1 if node is None else node, {}).get(api_key)
+        return versions.choose(api_key, recorded, offered, newest=self._newest(api_key))
+
+    def _newest(self, api_key: int) -> int | None:
+        if self.cluster.features.get("transaction.version", 0) >= 2:
+            return None
+        return versions.newest_of_transactions_v1(api_key)
+
+    def sent(self, exchange: Exchange, values: Values, now: int) -> None:
+        """A request leaves now."""
+        for translator in self._translators:
+            translator.sent(exchange, values, now)
+
+    def may_repeat(self, exchange: Exchange) -> bool:
+        """True for a request that may be sent twice: reads, and batches that the target knows by their producer."""
+        if exchange.api_key != PRODUCE:
+            return exchange.api_key in retries.REPEATABLE
+        try:
+            partitions = [each for topic in exchange.request["topic_data"] for each in topic["partition_data"]]
+        except WireError:
+            return False
+        return all(order.producers(each.get("records")) for each in partitions)
+
+    # what comes back
+
+    def read(self, exchange: Exchange, piece: Piece) -> Values:
+        """The answer to a part, in the recorded version's shape and the target's terms."""
+        found = versions.response(
+            exchange.api_key, piece.version, exchange.version, piece.answers, self._crossing, piece.part
+        )
+        found = self._fetches.answered_by(exchange, piece.channel.node, piece.part, found)
+        return self._shares.answered_by(exchange, piece.channel.node, piece.part, found)
+
+    def moved(self, exchange: Exchange, values: Values, answer: Values) -> None:
+        """Coordinators that say that they are none are asked for again."""
+        codes = set(routing.errors(exchange.api_key, answer).values())
+        if codes & retries.COORDINATOR:
+            self.cluster.coordinators.clear()
+
+    def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> Again | None:
+        """Both sides have answered: what is learned, and whether it has to be sent again."""
+        for translator in self._translators:
+            again = translator.answered(exchange, values, answer, now)
+            if again is not None:
+                return again
+        if exchange.api_key in _CHANGES_TOPICS:
+            self._made |= deletes.made_by(exchange.api_key, values, answer, self.names.recorded)
+            self.has_new_topics = True
+        return None
+
+    def lost(self, exchange: Exchange, values: Values | None) -> None:
+        """No answer will come."""
+        for translator in self._translators:
+            translator.lost(exchange, values)
+
+    def channel_closed(self, connection: tuple[str, int], node: int) -> None:
+        """A channel has ended: its sessions are gone."""
+        self._fetches.channel_closed(connection, node)
+        self._shares.channel_closed(connection, node)
+
+    def connection_closed(self, connection: tuple[str, int]) -> None:
+        """A recorded connection has ended, and all that was played of it."""
+        self._groups.closed(connection)
+        self._fetches.closed(connection)
+        self._shares.closed(connection)
+
+    # what is found
+
+    def compare(self, item: Item, answer: Values) -> None:
+        """Compares the answers to an exchange, and counts."""
+        exchange = item.exchange
+        counts = self.counts(exchange)
+        counts.answered += 1
+        found = verdict(
+            exchange.api_key, exchange.version, exchange.answer, answer, self, dropped=exchange.dropped
+        )
+        if exchange.api_key in _POLLS:
+            self.streams.add(exchange, answer)
+        if found.kind.is_mismatch:
+            self.result.add_mismatch(_api(exchange), kept.mismatch(item, found))
+        self._count_latency(item)
+
+    def expected(self, what: What, scope: Hashable, recorded: Hashable) -> Hashable | None:
+        """The target's value for a recorded one; None: no answer gave it."""
+        for room in (self._groups, self._offsets, self._names):
+            found = room.expected(what, scope, recorded)
+            if found is not None:
+                return found
+        return None
+
+    def _count_latency(self, item: Item) -> None:
+        exchange = item.exchange
+        if exchange.answered_ns is None or item.answered_at is None or item.left_at is None:
+            return
+        apart = "waits" if exchange.api_key in apis.WAITING else ""
+        found = self.result.latency.setdefault((_api(exchange), apart), Latency())
+        found.recorded.add(exchange.answered_ns - exchange.at_ns)
+        found.replayed.add(item.answered_at - item.left_at)
+
+    def counts(self, exchange: Exchange) -> ApiCounts:
+        """The counts of an exchange's API."""
+        return self.result.api(_api(exchange))
+
+    def count_sent(self, exchange: Exchange) -> None:
+        """A request has left for the first time."""
+        counts = self.counts(exchange)
+        counts.sent += 1
+        for dropped in exchange.dropped:
+            counts.partitions[dropped.reason.value] += 1
+
+    def count_made(self, purpose: str) -> None:
+        """The replay makes a request of its own."""
+        self.result.made[purpose] += 1
+
+    def withhold(self, exchange: Exchange, withheld: Withheld) -> None:
+        """A request is not sent."""
+        self.counts(exchange).withheld[withheld.reason.value] += 1
+
+    # what the replay does of its own
+
+    def target_topics(self) -> list[str]:
+        """The target's names of the topics that are used."""
+        return [self.names.target(name) for name in self._topics]
+
+    def tick(self, now: int) -> tuple[list[Made], int | None]:
+        """Requests of its own that are due, and when to ask next."""
+        return self._groups.tick(now)
+
+    def owed(self) -> list[Made]:
+        """Fetches of what consumers have read in the recording and not yet from the target."""
+        return self.streams.owed()
+
+    def finish(self) -> list[Made]:
+        """What leaves the target in order: transactions aborted, groups left."""
+        return [*self._producers.finish(), *self._groups.finish()]
+
+    def close(self, progress: Progress, ended_at_ns: int) -> None:
+        """The replay has ended: the last counts."""
+        self.result.ended_at_ns, self.result.position_ns = ended_at_ns, progress.position_ns
+        self.result.streams = self.streams.found()
+
+
+def _api(exchange: Exchange) -> str:
+    return api_name(exchange.api_key) or f"api {exchange.api_key}"
