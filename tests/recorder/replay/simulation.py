@@ -1,0 +1,208 @@
+"""An engine played in virtual time: recorded exchanges in, a target made of functions, what was sent out.
+
+    Recording    happenings, written exchange by exchange
+    Simulation   opens channels, answers requests after their delay, lets time jump to whatever comes next
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Any, NamedTuple
+
+from proxy.wire import apis, decode_request, encode_request, encode_response, request_head
+from recorder.replay.channels import Close, Open, Send
+from recorder.replay.choice import Choice
+from recorder.replay.cluster import Cluster
+from recorder.replay.engine import Engine
+from recorder.replay.names import Names
+from recorder.replay.options import Options
+from recorder.replay.outcome import Ending, Result, Source, Target
+from recorder.replay.plan import Exchange, Origin, Peer
+from recorder.replay.prepare import Prepared
+from recorder.replay.stream import Answered, Asked, Closed, Happening, Opened
+from recorder.replay.survey import survey
+from recorder.replay.world import World, refused_anywhere
+
+MS = 10**6
+Values = dict[str, Any]
+EVERYTHING = {key: range(apis.versions(key).start, apis.versions(key).stop) for key in apis.api_keys()}
+
+
+class Recording:
+    """What happened, in the order in which it is told; times in ms."""
+
+    def __init__(self) -> None:
+        self.happenings: list[Happening] = []
+        self._numbers: dict[int, count[int]] = defaultdict(count)
+
+    def asks(self, at: float, connection: int, key: int, version: int, values: Values, **other: Any) -> Exchange:
+        """A request; its connection's name is its client id."""
+        origin = Origin("s", connection, next(self._numbers[connection]))
+        client_id = f"connection-{connection}"
+        frame = encode_request(key, version, correlation_id=1, client_id=client_id, values=values)
+        ns = round(at * MS)
+        exchange = Exchange(origin, key, version, frame, ns, ns, Peer("10.0.0.1", client_id), node=1)
+        exchange = replace(exchange, **other)
+        self.happenings.append(Asked(ns, exchange, ns, "main"))
+        return exchange
+
+    def answers(self, at: float, exchange: Exchange, values: Values) -> None:
+        """The answer to an exchange."""
+        frame = encode_response(exchange.api_key, exchange.version, 1, values)
+        told = Answered(round(at * MS), exchange.origin, exchange.api_key, exchange.version, frame, False)
+        self.happenings.append(told)
+
+    def exchanges(self, at: float, connection: int, key: int, version: int, asked: Values, told: Values) -> Exchange:
+        """A request that is answered a millisecond later."""
+        exchange = self.asks(at, connection, key, version, asked)
+        self.answers(at + 1, exchange, told)
+        return exchange
+
+    def opens(self, at: float, connection: int) -> None:
+        self.happenings.append(Opened(round(at * MS), ("s", connection)))
+
+    def closes(self, at: float, connection: int) -> None:
+        self.happenings.append(Closed(round(at * MS), ("s", connection)))
+
+
+class Got(NamedTuple):
+    """A request that the target got."""
+
+    at: float  # ms
+    channel: int
+    node: int
+    key: int
+    version: int
+    client_id: str | None
+    values: Values
+
+
+@dataclass
+class Simulation:
+    """`answer`: what the target answers (None: nothing), `delay`: after how many ms; `nodes`: those that refuse."""
+
+    recording: Recording
+    answer: Callable[[Got], Values | None]
+    options: Options = field(default_factory=Options)
+    delay: Callable[[Got], float] = lambda _: 1.0
+    cluster: Cluster = field(default_factory=lambda: one_node())
+    prepared: Prepared = field(default_factory=Prepared)
+    refuses: Callable[[Open], bool] = lambda _: False
+
+    def __post_init__(self) -> None:
+        self.got: list[Got] = []
+        self.now = 0
+        self._events: list[tuple[int, int, Callable[[], None]]] = []
+        self._tickets = count()
+        self._nodes: dict[int, int] = {}
+        choice = Choice(self.options)
+        rows = deque(self.recording.happenings)
+        found = survey(rows, choice.plays, lambda exchange: refused_anywhere(exchange, self.options))
+        names = Names(self.options.prefix, found.topic_ids, self.cluster)
+        result = Result(Source("capture"), Target("target"))
+        self.world = World(self.options, choice, found, self.cluster, names, self.prepared, result)
+        self.engine = Engine(self.world, 0)
+        self._rows = rows
+
+    def run(self, until: float = float("inf")) -> Result:
+        """Plays until the engine has finished, or virtual time is up (ms)."""
+        while not self.engine.finished and self.now <= until * MS:
+            self._feed()
+            self._do()
+            if not self._step():
+                break
+        return self.world.result
+
+    def stop(self, ending: Ending = Ending.INTERRUPTED) -> None:
+        self.engine.stop(ending, self.now)
+
+    def at(self, when: float, do: Callable[[], None]) -> None:
+        """Does something at a time, in ms."""
+        heapq.heappush(self._events, (round(when * MS), next(self._tickets), do))
+
+    def cut(self, channel: int) -> None:
+        self.engine.closed(channel, self.now)
+
+    def _feed(self) -> None:
+        while self.engine.wants(self.now):
+            if not self._rows:
+                self.engine.end(self.now)
+                return
+            self.engine.feed(self._rows.popleft(), self.now)
+
+    def _step(self) -> bool:
+        """Lets time jump to what comes next. False: nothing does."""
+        wake = self.engine.next_wake
+        first = self._events[0][0] if self._events else None
+        if wake is None and first is None:
+            return False
+        if first is not None and (wake is None or first <= wake):
+            self.now = max(first, self.now)
+            heapq.heappop(self._events)[2]()
+        else:
+            self.now = max(wake or 0, self.now)
+        self.engine.wake(self.now)
+        return True
+
+    def _do(self) -> None:
+        while actions := self.engine.actions():
+            for action in actions:
+                if isinstance(action, Open):
+                    self._open(action)
+                elif isinstance(action, Send):
+                    self._send(action)
+                elif isinstance(action, Close):
+                    self._nodes.pop(action.channel, None)
+
+    def _open(self, action: Open) -> None:
+        if self.refuses(action):
+            self.at(self.now / MS + 1, lambda: self.engine.closed(action.channel, self.now))
+            return
+        self._nodes[action.channel] = action.node
+        offered = self.cluster.offered.get(action.node, EVERYTHING)
+        self.at(self.now / MS, lambda: self.engine.opened(action.channel, offered, self.now))
+
+    def _send(self, action: Send) -> None:
+        self.engine.wrote(action.channel, self.now, self.now)
+        for frame in _frames(action.data):
+            head = request_head(frame)
+            decoded = decode_request(frame)
+            assert isinstance(decoded, tuple)
+            got = Got(
+                self.now / MS,
+                action.channel,
+                self._nodes[action.channel],
+                head.api_key,
+                head.api_version,
+                head.client_id,
+                decoded[1],
+            )
+            self.got.append(got)
+            values = self.answer(got)
+            if values is not None:
+                answer = encode_response(head.api_key, head.api_version, head.correlation_id, values)
+                self.at(self.now / MS + self.delay(got), lambda answer=answer: self._receive(action.channel, answer))
+
+    def _receive(self, channel: int, frame: bytes) -> None:
+        if channel in self._nodes:
+            self.engine.received(channel, frame, self.now)
+
+
+def _frames(data: bytes) -> Iterable[bytes]:
+    at = 0
+    while at < len(data):
+        size = int.from_bytes(data[at : at + 4], "big")
+        yield data[at + 4 : at + 4 + size]
+        at += 4 + size
+
+
+def one_node(*topics: tuple[str, int], node: int = 1) -> Cluster:
+    """A target of one node that leads and coordinates everything. `topics`: names with their partitions."""
+    cluster = Cluster("target", node, {node: ("127.0.0.1", 9092)}, offered={node: EVERYTHING})
+    for name, partitions in topics:
+        cluster.leaders.update({(name, index): node for index in range(partitions)})
+    return cluster
