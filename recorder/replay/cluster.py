@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from recorder.replay.plan import Offered
+from proxy.wire.error_codes import UNKNOWN_TOPIC_OR_PARTITION
+from recorder.replay.plan import Offered, Values
 
 GROUP, TRANSACTION, SHARE = range(3)
 
@@ -20,6 +21,8 @@ class Cluster:
         topic_ids, topic_names: one the inverse of the other; empty before 2.8.
         coordinators: (kind, key) -> node id; kinds are GROUP, TRANSACTION, SHARE.
         offered: node id -> api key -> versions; `features`: name -> finalized level.
+        leader_epochs: of each partition; -1: the target's Metadata has none.
+        absent: topics that the target said it lacks; one that has leaders was made since.
     """
 
     id: str | None = None
@@ -31,6 +34,9 @@ class Cluster:
     coordinators: dict[tuple[int, str], int] = field(default_factory=dict)
     offered: dict[int, Offered] = field(default_factory=dict)
     features: dict[str, int] = field(default_factory=dict)
+    leader_epochs: dict[tuple[str, int], int] = field(default_factory=dict)
+    racks: dict[int, str | None] = field(default_factory=dict)
+    absent: set[str] = field(default_factory=set)
 
     def partitions(self, topic: str) -> int:
         """How many partitions a topic has; 0: there is none of that name."""
@@ -39,3 +45,34 @@ class Cluster:
     def name_topic(self, name: str, topic_id: bytes) -> None:
         """Both ways between a name and an id."""
         self.topic_ids[name], self.topic_names[topic_id] = topic_id, name
+
+    def any_node(self) -> int | None:
+        """A node that may answer what any can: the first of those whose versions are known, else of all."""
+        return next(iter(sorted(self.offered.keys() & self.nodes.keys())), next(iter(sorted(self.nodes)), None))
+
+    def learn_metadata(self, answer: Values) -> None:
+        """What an answer to Metadata says of nodes and topics. Topics that it does not name stay as they are known."""
+        nodes = {each["node_id"]: (each["host"], each["port"]) for each in answer["brokers"]}
+        self.nodes = nodes or self.nodes
+        self.id = answer.get("cluster_id") or self.id
+        self.controller = answer.get("controller_id", self.controller)
+        for topic in answer["topics"]:
+            if not topic["error_code"] and topic["name"] is not None:
+                self._learn_topic(topic["name"], topic)
+            elif topic["error_code"] == UNKNOWN_TOPIC_OR_PARTITION and topic["name"] is not None:
+                self.absent.add(topic["name"])
+
+    def _learn_topic(self, name: str, topic: Values) -> None:
+        if any(topic.get("topic_id", b"")):
+            self.name_topic(name, topic["topic_id"])
+        for partition in topic["partitions"]:
+            where = name, partition["partition_index"]
+            self.leaders[where] = partition["leader_id"]
+            self.leader_epochs[where] = partition.get("leader_epoch", -1)
+
+    def learn_coordinator(self, kind: int, key: str, answer: Values) -> None:
+        """What an answer to FindCoordinator says of one key; an error leaves it unknown."""
+        found = next((each for each in answer.get("coordinators", ()) if each["key"] == key), answer)
+        if not found.get("error_code") and found.get("host"):
+            self.coordinators[kind, key] = found["node_id"]
+            self.nodes.setdefault(found["node_id"], (found["host"], found["port"]))
