@@ -14,8 +14,8 @@ from recorder.replay.layout import Elements, Level, Where, body
 from recorder.replay.plan import Values
 
 _THROTTLE = "throttle_time_ms"
-_MERGED = frozenset({Level.TOPIC})
-_TAKEN = frozenset({Level.PARTITION, Level.GROUP, Level.TRANSACTION})
+# each of these is one thing, however many answers name it
+_ONE = frozenset({Level.TOPIC, Level.PARTITION, Level.GROUP, Level.TRANSACTION})
 # arrays of nodes' addresses, which each node tells: known by their ids
 _NODES = "node_endpoints"
 
@@ -75,14 +75,14 @@ def _united(
 
 
 def _merged(same: Sequence[Any], inner: Elements, around: Where | None, places: dict[Where | None, int]) -> Any:
-    if len(same) == 1 or not isinstance(same[0], dict):
+    if not isinstance(same[0], dict):
         return same[0]
     return same[0] | _arrays(same, inner, inner.where(same[0], around), places)
 
 
 def _identity(array: str, inner: Elements, element: Any, place: int) -> Hashable:
     """What makes two elements of several answers one; their place where they are never one."""
-    if inner.level in _MERGED | _TAKEN or array == _NODES or not isinstance(element, dict):
+    if inner.level in _ONE or array == _NODES or not isinstance(element, dict):
         name: Hashable = inner.name(element)
         return name
     return place, None
