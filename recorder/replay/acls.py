@@ -31,7 +31,7 @@ def prefix_rule(
 ) -> None:
     """Changes the name in a rule or a filter. `target`: the target's name for a recorded one."""
     name = rule[name_field]
-    if name is None or rule[type_field] not in PREFIXED_TYPES or target("") == "":
+    if name is None or rule[type_field] not in PREFIXED_TYPES:
         return
     if name == ALL and rule.get(pattern_field) != MATCH:
         rule[name_field], rule[pattern_field] = target(""), PREFIXED
