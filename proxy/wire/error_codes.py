@@ -152,6 +152,8 @@ TABLE = """
  136 CONTROLLER_ID_NOT_REGISTERED
 """
 
+# the answer to a request for a topic that is not there, or not yet known
+UNKNOWN_TOPIC_OR_PARTITION = 3
 # the answer to an ApiVersions request of a version that the broker lacks; version 0's body follows (KIP-511)
 UNSUPPORTED_VERSION = 35
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from proxy.wire.error_codes import UNKNOWN_TOPIC_OR_PARTITION
 from recorder.replay.plan import Offered, Values
 
 GROUP, TRANSACTION, SHARE = range(3)
@@ -20,6 +21,8 @@ class Cluster:
         topic_ids, topic_names: one the inverse of the other; empty before 2.8.
         coordinators: (kind, key) -> node id; kinds are GROUP, TRANSACTION, SHARE.
         offered: node id -> api key -> versions; `features`: name -> finalized level.
+        leader_epochs: of each partition; -1: the target's Metadata has none.
+        absent: topics that the target said it lacks; one that has leaders was made since.
     """
 
     id: str | None = None
@@ -33,6 +36,7 @@ class Cluster:
     features: dict[str, int] = field(default_factory=dict)
     leader_epochs: dict[tuple[str, int], int] = field(default_factory=dict)
     racks: dict[int, str | None] = field(default_factory=dict)
+    absent: set[str] = field(default_factory=set)
 
     def partitions(self, topic: str) -> int:
         """How many partitions a topic has; 0: there is none of that name."""
@@ -55,6 +59,8 @@ class Cluster:
         for topic in answer["topics"]:
             if not topic["error_code"] and topic["name"] is not None:
                 self._learn_topic(topic["name"], topic)
+            elif topic["error_code"] == UNKNOWN_TOPIC_OR_PARTITION and topic["name"] is not None:
+                self.absent.add(topic["name"])
 
     def _learn_topic(self, name: str, topic: Values) -> None:
         if any(topic.get("topic_id", b"")):

@@ -47,6 +47,7 @@ class Reason(StrEnum):
     NO_MEMBER = "its member is not in the target's group"
     NO_GENERATION = "its member has no generation on the target"
     NO_LEADER = "the recorded leader sent no assignment"
+    NO_EPOCH = "the target tells no leader epoch of its partition"
     NO_OFFSET = "its offset has no counterpart on the target"
     NO_SESSION = "its session is not open on the target"
     NOT_ACQUIRED = "its records were not acquired on the target"

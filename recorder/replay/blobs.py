@@ -1,0 +1,63 @@
+"""Topic names in the blobs that members of a classic group hand to each other, at any depth.
+
+A blob is changed only where reading and writing it again gives the same bytes: what isn't fully understood stays as it
+is. Bytes behind the known fields, as newer versions have them, stay too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from proxy.wire.embedded import Embedded, codec, decode_field, message
+from proxy.wire.embedded.blobs import layout_version
+from proxy.wire.embedded.fields import HOLDERS
+from proxy.wire.errors import WireError
+from proxy.wire.language import Field
+from recorder.replay.plan import Values
+
+Rename = Callable[[str], str]
+# messages whose bytes begin with a version that is not theirs
+_BEHIND_VERSION = frozenset({"ConsumerProtocolSubscription", "ConsumerProtocolAssignment"})
+
+
+def renamed(
+    holder: str, path: str, data: bytes, rename: Rename, protocol_type: str | None, protocol: str | None
+) -> bytes:
+    """A blob with its topics renamed; the same bytes where it has none, or can't be read.
+
+    Args:
+        holder, path: the message and the field that hold it, such as "JoinGroupRequest", "protocols.metadata".
+        protocol_type, protocol: of the group; None where the message doesn't tell.
+    """
+    found = decode_field(holder, path, data, protocol_type=protocol_type, protocol=protocol)
+    if found is None or _written(found) != data:
+        return data
+    schema = message(found.name)
+    _rename(found.values, schema.fields if schema else (), rename)
+    for inner in HOLDERS:
+        blob = found.values.get(inner.path) if inner.message == found.name else None
+        if isinstance(blob, bytes):
+            found.values[inner.path] = renamed(found.name, inner.path, blob, rename, protocol_type, protocol)
+    return _written(found) or data
+
+
+def _written(found: Embedded) -> bytes | None:
+    written = codec(found.name, layout_version(found.name, found.version))
+    if written is None:
+        return None
+    version = found.version.to_bytes(2, "big", signed=True) if found.name in _BEHIND_VERSION else b""
+    try:
+        return version + written.encode(found.values) + found.rest
+    except WireError:
+        return None
+
+
+def _rename(values: Values, fields: Sequence[Field], rename: Rename) -> None:
+    for field in fields:
+        found: Any = values.get(field.name)
+        if "topic_name" in field.marks and found is not None:
+            values[field.name] = [*map(rename, found)] if field.is_array else rename(found)
+        elif field.fields and found is not None:
+            for each in found if field.is_array else [found]:
+                _rename(each, field.fields, rename)

@@ -1,0 +1,202 @@
+"""Where topics, partitions, groups and transactions stand in messages: to divide, narrow and judge decoded values.
+
+Known from the catalog's marks, for all versions at once: decoded values show by themselves which fields they have. An
+element of an array is told apart by its name or id; a partition by its index and the topic around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from functools import lru_cache
+from typing import Any, TypeVar
+
+from proxy.wire import apis as catalog
+from proxy.wire.apis import MessageKind
+from proxy.wire.catalog import CACHE_SIZE
+from proxy.wire.error_codes import is_error_code
+from proxy.wire.language import Field
+from recorder.replay.plan import Values
+
+# A topic by its name or id, or a group or the like; and a partition of it, or WHOLE.
+Where = tuple[Hashable, int]
+WHOLE = -1
+Home = TypeVar("Home", bound=Hashable)
+
+
+class Level(Enum):
+    """What the elements of an array are."""
+
+    TOPIC = auto()
+    PARTITION = auto()
+    GROUP = auto()
+    TRANSACTION = auto()
+    OTHER = auto()
+
+
+# names of fields with a partition's index, and of arrays of such indexes
+_INDEXES = frozenset({"partition_index", "partition", "index", "partition_id"})
+_LISTS = frozenset({"partitions", "partition_indexes"})
+_LEVELS = {
+    "topic_name": Level.TOPIC,
+    "topic_id": Level.TOPIC,
+    "group_id": Level.GROUP,
+    "transactional_id": Level.TRANSACTION,
+}
+# fields that tell other elements apart
+_OTHER_NAMES = ("key", "resource_name", "user", "member_id", "node_id")
+# tells why a response has no settings in it, not that its topic was refused
+_NO_REFUSAL = "topic_config_error_code"
+
+
+@dataclass(frozen=True, slots=True)
+class Elements:
+    """The elements of an array, or a message's body.
+
+    Attributes:
+        names: fields that name an element, in order of preference; () where the element itself is its name.
+        codes: fields with its error codes.
+        arrays: the arrays in it.
+        levels: what stands in it, at any depth, itself included.
+    """
+
+    level: Level
+    names: tuple[str, ...]
+    codes: tuple[str, ...]
+    arrays: Mapping[str, Elements]
+    levels: frozenset[Level]
+
+    def name(self, element: Any) -> Any:
+        """What tells an element apart; None where nothing does."""
+        if not isinstance(element, dict):
+            return element
+        return next((element[name] for name in self.names if element.get(name) is not None), None)
+
+    def where(self, element: Any, around: Where | None) -> Where | None:
+        """Where an element stands; `around`: where the element stands that holds it."""
+        name = self.name(element)
+        if self.level is not Level.PARTITION:
+            return around if name is None else (name, WHOLE)
+        return around and (around[0], name)
+
+
+@lru_cache(CACHE_SIZE)
+def body(kind: MessageKind, api_key: int) -> Elements:
+    """The body of a request or a response, in all versions. Nothing is in that of an unknown API."""
+    found = catalog.message(kind, api_key)
+    return _elements(found.fields if found else (), Level.OTHER, ())
+
+
+def _elements(fields: Sequence[Field], level: Level, names: tuple[str, ...]) -> Elements:
+    arrays = {field.name: _array(field) for field in fields if field.is_array}
+    codes = tuple(field.name for field in fields if is_error_code(field.name) and field.name != _NO_REFUSAL)
+    levels = frozenset({level}).union(*(inner.levels for inner in arrays.values()))
+    return Elements(level, names, codes, arrays, levels)
+
+
+def _array(field: Field) -> Elements:
+    if not field.fields:
+        return _elements((), _level_of_plain(field), ())
+    level = _level(field.fields)
+    return _elements(field.fields, level, _names(field.fields, level))
+
+
+def _level_of_plain(field: Field) -> Level:
+    if field.name in _LISTS:
+        return Level.PARTITION
+    return next((level for mark, level in _LEVELS.items() if mark in field.marks), Level.OTHER)
+
+
+def _level(fields: Sequence[Field]) -> Level:
+    marks = {mark for field in fields if not field.is_array for mark in field.marks}
+    marked = next((level for mark, level in _LEVELS.items() if mark in marks), None)
+    indexed = any(field.name in _INDEXES and not field.is_array for field in fields)
+    return marked or (Level.PARTITION if indexed else Level.OTHER)
+
+
+def _names(fields: Sequence[Field], level: Level) -> tuple[str, ...]:
+    """Topics are rather called by their names than by their ids, where a version has both."""
+    plain = [field for field in fields if not field.is_array and not field.fields]
+    if level is Level.PARTITION:
+        return tuple(field.name for field in plain if field.name in _INDEXES)
+    if level is Level.OTHER:
+        return tuple(name for name in _OTHER_NAMES if any(field.name == name for field in plain))
+    marks = [mark for mark, of in _LEVELS.items() if of is level]
+    return tuple(field.name for mark in marks for field in plain if mark in field.marks)
+
+
+def divided(api_key: int, values: Values, level: Level, home: Callable[[Hashable, int], Home]) -> dict[Home, Values]:
+    """A request's values for each home, in the order in which the homes first come; {} where nothing has a home.
+
+    What stands beside the arrays with elements of that level is in all of them.
+
+    Args:
+        level: whose elements have homes.
+        home: of a partition, by its topic and index; of anything else by its name and WHOLE.
+    """
+    return _divided(values, body("request", api_key), level, home, None)
+
+
+def _divided(
+    values: Values, elements: Elements, level: Level, home: Callable[[Hashable, int], Home], around: Where | None
+) -> dict[Home, Values]:
+    arrays = {name: inner for name, inner in elements.arrays.items() if level in inner.levels and values.get(name)}
+    shares: dict[str, dict[Home, list[Any]]] = {name: {} for name in arrays}
+    for name, inner in arrays.items():
+        for element in values[name]:
+            where = inner.where(element, around)
+            if inner.level is level and where is not None:
+                shares[name].setdefault(home(*where), []).append(element)
+            elif inner.level is not level:
+                for one, piece in _divided(element, inner, level, home, where).items():
+                    shares[name].setdefault(one, []).append(piece)
+    homes = dict.fromkeys(one for share in shares.values() for one in share)
+    return {one: values | {name: share.get(one, []) for name, share in shares.items()} for one in homes}
+
+
+def narrowed(api_key: int, values: Values, wanted: Collection[Where]) -> Values:
+    """A request's values with these alone: partitions by topic and index, all else by name and WHOLE."""
+    return _narrowed(values, body("request", api_key), wanted, None)
+
+
+_NAMED = frozenset({Level.TOPIC, Level.PARTITION, Level.GROUP, Level.TRANSACTION})
+
+
+def _narrowed(values: Values, elements: Elements, wanted: Collection[Where], around: Where | None) -> Values:
+    kept: Values = {}
+    for name, inner in elements.arrays.items():
+        if values.get(name) and inner.levels & _NAMED:
+            kept[name] = [*_kept(values[name], inner, wanted, around)]
+    return values | kept
+
+
+def _kept(found: Iterable[Any], inner: Elements, wanted: Collection[Where], around: Where | None) -> Iterable[Any]:
+    for element in found:
+        where = inner.where(element, around)
+        if where in wanted:
+            yield element
+        elif isinstance(element, dict) and inner.levels & _NAMED - {inner.level}:
+            piece = _narrowed(element, inner, wanted, where)
+            if any(piece.get(name) for name, deeper in inner.arrays.items() if deeper.levels & _NAMED):
+                yield piece
+
+
+def errors(api_key: int, answer: Values) -> dict[Where | None, int]:
+    """The error codes of a response that are not 0: of partitions, of what is named, of the whole (None).
+
+    An element that nothing names counts for what it stands in; the first of several codes counts.
+    """
+    found: dict[Where | None, int] = {}
+    _find_errors(answer, body("response", api_key), None, found)
+    return found
+
+
+def _find_errors(values: Values, elements: Elements, where: Where | None, found: dict[Where | None, int]) -> None:
+    code = next((values[name] for name in elements.codes if values.get(name)), 0)
+    if code:
+        found.setdefault(where, code)
+    for name, inner in elements.arrays.items():
+        for element in values.get(name) or ():
+            if isinstance(element, dict):
+                _find_errors(element, inner, inner.where(element, where), found)

@@ -1,0 +1,59 @@
+"""Which nodes of the target stand for a recorded one.
+
+By rank of id: of R recorded nodes, node i stands for target node i mod T; where the target has more, for all j with
+j mod R = i. `--node` overrides this for single nodes. So every target node stands for a recorded one, and the other way
+round, whatever the two clusters' sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from recorder.replay.cluster import Cluster
+
+
+class Nodes:
+    """`recorded`: the ids of the recording's nodes; `chosen`: recorded id -> target's id, before the rule of ranks."""
+
+    def __init__(self, recorded: Iterable[int], chosen: Mapping[int, int]) -> None:
+        self._ranks = {node: rank for rank, node in enumerate(sorted({*recorded}))}
+        self._chosen = chosen
+
+    def knows(self, recorded: int) -> bool:
+        """True for a node of the recording."""
+        return recorded in self._ranks or recorded in self._chosen
+
+    def stand_ins(self, recorded: int | None, cluster: Cluster) -> tuple[int, ...]:
+        """The target's nodes for a recorded one; () where the target lacks the chosen one, or has no nodes yet.
+
+        A node that the recording does not know (None, or an id that only a request names) has the target's first.
+        """
+        targets = sorted(cluster.nodes)
+        if recorded is not None and recorded in self._chosen:
+            chosen = self._chosen[recorded]
+            return (chosen,) if chosen in cluster.nodes else ()
+        if recorded not in self._ranks:
+            return tuple(targets[:1])
+        rank, recorded_nodes = self._ranks[recorded], len(self._ranks)
+        if len(targets) <= recorded_nodes:
+            return (targets[rank % len(targets)],) if targets else ()
+        return tuple(targets[rank::recorded_nodes])
+
+    def replicas(self, recorded: Iterable[int], cluster: Cluster) -> list[int]:
+        """The target's nodes for a partition's replicas: as many as recorded, or as the target has.
+
+        Where two recorded replicas have one stand-in, the next node of the target takes the second's place: all
+        partitions of a topic must have the same number of replicas.
+        """
+        wanted = [*dict.fromkeys(recorded)]
+        found = dict.fromkeys(node for each in wanted for node in self._replica(each, cluster))
+        targets = sorted(cluster.nodes)
+        start = targets.index(next(iter(found))) if found and next(iter(found)) in targets else 0
+        for node in targets[start:] + targets[:start]:
+            if len(found) >= len(wanted):
+                break
+            found.setdefault(node)
+        return [*found]
+
+    def _replica(self, recorded: int, cluster: Cluster) -> tuple[int, ...]:
+        return self.stand_ins(recorded, cluster)[:1] if self.knows(recorded) else (recorded,)
