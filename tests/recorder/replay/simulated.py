@@ -22,6 +22,7 @@ Place = tuple[str, int]
 TOPIC_IDS = {"a": b"A" * 16, "b": b"B" * 16}
 TARGET_IDS = {"a": b"x" * 16, "b": b"y" * 16}
 LAST_BATCHES = 5
+PEER = Peer("host", "client")
 
 
 @dataclass
@@ -235,7 +236,7 @@ def exchange(
     answer: Values | None,
     *,
     connection: int = 1,
-    peer: Peer = Peer("host", "client"),
+    peer: Peer = PEER,
     node: int | None = None,
     awaits: bool = True,
 ) -> Exchange:
@@ -246,7 +247,7 @@ def exchange(
         answered = wire.encode_response(api_key, version, correlation_id=number, values=answer)
     origin = Origin("s", connection, number)
     found = Exchange(origin, api_key, version, frame, number, number, peer, node, awaits=awaits)
-    found.answer_frame = answered
+    found.answer_frame, found.answered_ns = answered, None if answered is None else number
     return found
 
 
