@@ -67,3 +67,7 @@ class Pairs:
     def target(self, what: What, recorded: Hashable, scope: Hashable = None) -> object | None:
         """The target's value, None while no answer gave it."""
         return self._pairs.get((what, scope), {}).get(recorded)
+
+    def forget(self, what: What, recorded: Hashable, scope: Hashable = None) -> None:
+        """Drops a pair that nothing can quote any more."""
+        self._pairs.get((what, scope), {}).pop(recorded, None)

@@ -34,6 +34,11 @@ class Names:
         """The recorded name of a topic that a recorded request names or whose id it quotes; None: an unknown id."""
         return self._recorded_ids.get(recorded) if isinstance(recorded, bytes) else recorded
 
+    def recorded_topic(self, target: str | bytes) -> str | None:
+        """The recorded name of a topic that an answer of the target names, or whose id it quotes; None: unknown id."""
+        name = self._cluster.topic_names.get(target) if isinstance(target, bytes) else target
+        return None if name is None else self.recorded(name)
+
     def target_id(self, recorded: bytes) -> bytes | None:
         """The target's id of the topic with this recorded id; None where the target has no such topic."""
         name = self._recorded_ids.get(recorded)

@@ -1,0 +1,115 @@
+"""The partitions that a request names and an answer tells of: where they stand in the values of each API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from proxy.wire.keys import (
+    ADD_PARTITIONS_TO_TXN,
+    DELETE_RECORDS,
+    FETCH,
+    LIST_OFFSETS,
+    OFFSET_COMMIT,
+    PRODUCE,
+    SHARE_ACKNOWLEDGE,
+    SHARE_FETCH,
+    TXN_OFFSET_COMMIT,
+)
+from recorder.replay.plan import Dropped, Exchange, Reason, Values
+
+Topic = str | bytes
+Place = tuple[str, int]
+
+
+class _Where(NamedTuple):
+    topics: str
+    partitions: str
+    index_field: str
+    error: str = "error_code"
+
+
+_REQUESTS = {
+    PRODUCE: _Where("topic_data", "partition_data", "index"),
+    FETCH: _Where("topics", "partitions", "partition"),
+    LIST_OFFSETS: _Where("topics", "partitions", "partition_index"),
+    OFFSET_COMMIT: _Where("topics", "partitions", "partition_index"),
+    DELETE_RECORDS: _Where("topics", "partitions", "partition_index"),
+    TXN_OFFSET_COMMIT: _Where("topics", "partitions", "partition_index"),
+    SHARE_FETCH: _Where("topics", "partitions", "partition_index"),
+    SHARE_ACKNOWLEDGE: _Where("topics", "partitions", "partition_index"),
+}
+_ANSWERS = _REQUESTS | {
+    PRODUCE: _Where("responses", "partition_responses", "index"),
+    FETCH: _Where("responses", "partitions", "partition_index"),
+    ADD_PARTITIONS_TO_TXN: _Where(
+        "results_by_topic_v3_and_below", "results_by_partition", "partition_index", "partition_error_code"
+    ),
+    SHARE_FETCH: _Where("responses", "partitions", "partition_index"),
+    SHARE_ACKNOWLEDGE: _Where("responses", "partitions", "partition_index"),
+}
+
+
+class Asked(NamedTuple):
+    """A partition of a request or answer. `topic`: its name or id, as there."""
+
+    topic: Topic
+    partition: int
+    values: Values
+
+
+def topic_of(entry: Values) -> Topic:
+    """The name of a topic, or its id in versions that have no name there."""
+    for field in ("name", "topic", "topic_id"):
+        found = entry.get(field)
+        if found is not None:
+            return found  # type: ignore[no-any-return]
+    return b""
+
+
+def asked(api_key: int, values: Values) -> Iterator[Asked]:
+    """The partitions of a request."""
+    return _all(_REQUESTS[api_key], values)
+
+
+def told(api_key: int, values: Values) -> Iterator[Asked]:
+    """The partitions of an answer."""
+    return _all(_ANSWERS[api_key], values)
+
+
+def _all(where: _Where, values: Values) -> Iterator[Asked]:
+    for entry in values.get(where.topics) or ():
+        topic = topic_of(entry)
+        for partition in entry.get(where.partitions) or ():
+            yield Asked(topic, partition[where.index_field], partition)
+
+
+def errors(api_key: int, answer: Values | None, name: Callable[[Topic], str | None]) -> dict[Place, int]:
+    """The error of each partition of an answer, by recorded topic name. `name`: of a topic as the answer names it."""
+    field = _ANSWERS[api_key].error
+    found = ((name(each.topic), each) for each in told(api_key, answer or {}))
+    return {(topic, each.partition): each.values[field] for topic, each in found if topic is not None}
+
+
+def drop(exchange: Exchange, values: Values, reason: Callable[[Asked], Reason | None]) -> bool:
+    """Leaves partitions out of a request, and topics without any left. False: none is left of those there were."""
+    where = _REQUESTS[exchange.api_key]
+    topics = values.get(where.topics) or []
+    for entry in topics:
+        entry[where.partitions] = [
+            each for each in entry[where.partitions] if not _drops(exchange, where, entry, each, reason)
+        ]
+    kept = [entry for entry in topics if entry[where.partitions]]
+    if len(kept) < len(topics):
+        values[where.topics] = kept
+    return bool(kept) or not topics
+
+
+def _drops(
+    exchange: Exchange, where: _Where, entry: Values, partition: Values, reason: Callable[[Asked], Reason | None]
+) -> bool:
+    each = Asked(topic_of(entry), partition[where.index_field], partition)
+    found = reason(each)
+    if found is not None:
+        exchange.dropped.append(Dropped(each.topic, each.partition, found))
+    return found is not None

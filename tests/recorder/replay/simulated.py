@@ -1,0 +1,259 @@
+"""A small Kafka for tests of what a replay carries over: producers, transactions, fetch sessions, by their rules.
+
+One broker of any id: leader of all partitions, coordinator of all transactions. What it assigns (producer ids, session
+ids, offsets) begins where the test says, so two of them differ in every value. It is strict: a first sequence is 0
+(KIP-890), a partition joins a transaction of v1 by AddPartitionsToTxn alone, an EndTxn of v1 has something to end.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from proxy import wire
+from proxy.wire import records
+from recorder.replay.cluster import Cluster
+from recorder.replay.names import Names
+from recorder.replay.plan import Exchange, Origin, Peer, Values
+
+Place = tuple[str, int]
+TOPIC_IDS = {"a": b"A" * 16, "b": b"B" * 16}
+TARGET_IDS = {"a": b"x" * 16, "b": b"y" * 16}
+LAST_BATCHES = 5
+PEER = Peer("host", "client")
+
+
+@dataclass
+class Written:
+    """A producer in a partition: its epoch, and its last batches as (first, last sequence) -> base offset."""
+
+    epoch: int
+    following: int = 0
+    last: dict[tuple[int, int], int] = field(default_factory=dict)
+
+
+@dataclass
+class Transaction:
+    """A transactional id."""
+
+    pair: tuple[int, int]
+    partitions: set[Place] = field(default_factory=set)
+    groups: set[str] = field(default_factory=set)
+    ended_with: bool | None = None
+
+
+@dataclass
+class Session:
+    """A fetch session: the next epoch and the partitions with what was asked of them."""
+
+    epoch: int
+    partitions: dict[tuple[Any, int], Values] = field(default_factory=dict)
+
+
+@dataclass
+class Broker:
+    """One Kafka of one node. `log`: base offset and bytes of batches, with those that were aborted."""
+
+    ids: Callable[[int], int] = lambda number: number
+    first_offset: int = 0
+    has_v2: bool = True
+    largest: int = 1 << 20
+    log: dict[Place, list[tuple[int, bytes]]] = field(default_factory=lambda: defaultdict(list))
+    ends: dict[Place, int] = field(default_factory=dict)
+    written: dict[tuple[Place, int], Written] = field(default_factory=dict)
+    transactions: dict[str, Transaction] = field(default_factory=dict)
+    sessions: dict[int, Session] = field(default_factory=dict)
+    session_ids: Callable[[int], int] = lambda number: number
+    given: int = 0
+    opened: int = 0
+
+    def answer(self, api_key: int, version: int, values: Values) -> Values:
+        """The answer's values."""
+        found = getattr(self, f"_{wire.api_name(api_key)}".lower())(version, values)
+        return {"throttle_time_ms": 0, **found}
+
+    def end(self, place: Place) -> int:
+        """The offset of the next record."""
+        return self.ends.get(place, self.first_offset)
+
+    # producers
+
+    def _initproducerid(self, version: int, values: Values) -> Values:
+        name = values["transactional_id"]
+        known = self.transactions.get(name)
+        quoted = values.get("producer_id", -1), values.get("producer_epoch", -1)
+        if known is not None and quoted not in ((-1, -1), known.pair):
+            return {"error_code": 90, "producer_id": -1, "producer_epoch": -1}
+        if known is None:
+            pair = self.ids(self.given), 0
+            self.given += 1
+        else:
+            pair = known.pair[0], known.pair[1] + 1
+        if name is not None:
+            self.transactions[name] = Transaction(pair)
+        return {"error_code": 0, "producer_id": pair[0], "producer_epoch": pair[1]}
+
+    def _addpartitionstotxn(self, version: int, values: Values) -> Values:
+        found = self.transactions.get(values["v3_and_below_transactional_id"])
+        pair = values["v3_and_below_producer_id"], values["v3_and_below_producer_epoch"]
+        code = 0 if found and found.pair == pair else 47
+        results = []
+        for topic in values["v3_and_below_topics"]:
+            if found and not code:
+                found.partitions |= {(topic["name"], index) for index in topic["partitions"]}
+            told = [{"partition_index": index, "partition_error_code": code} for index in topic["partitions"]]
+            results.append({"name": topic["name"], "results_by_partition": told})
+        return {"results_by_topic_v3_and_below": results}
+
+    def _addoffsetstotxn(self, version: int, values: Values) -> Values:
+        found = self.transactions.get(values["transactional_id"])
+        if not found or found.pair != (values["producer_id"], values["producer_epoch"]):
+            return {"error_code": 47}
+        found.groups.add(values["group_id"])
+        return {"error_code": 0}
+
+    def _txnoffsetcommit(self, version: int, values: Values) -> Values:
+        found = self.transactions.get(values["transactional_id"])
+        code = 0
+        if not found or found.pair != (values["producer_id"], values["producer_epoch"]):
+            code = 47
+        elif version >= 5 and self.has_v2:
+            found.groups.add(values["group_id"])
+        elif values["group_id"] not in found.groups:
+            code = 48
+        topics = [
+            {
+                "name": topic["name"],
+                "partitions": [
+                    {"partition_index": each["partition_index"], "error_code": code} for each in topic["partitions"]
+                ],
+            }
+            for topic in values["topics"]
+        ]
+        return {"topics": topics}
+
+    def _endtxn(self, version: int, values: Values) -> Values:
+        found = self.transactions.get(values["transactional_id"])
+        none = {"producer_id": -1, "producer_epoch": -1} if version >= 5 else {}
+        if not found or found.pair != (values["producer_id"], values["producer_epoch"]):
+            return {"error_code": 47, **none}
+        is_v2 = version >= 5 and self.has_v2
+        if not found.partitions and not found.groups and not is_v2 and found.ended_with is not values["committed"]:
+            return {"error_code": 48, **none}
+        for place in found.partitions:
+            self.ends[place] = self.end(place) + 1
+        found.partitions.clear()
+        found.groups.clear()
+        found.ended_with = values["committed"]
+        if is_v2:
+            found.pair = found.pair[0], found.pair[1] + 1
+            return {"error_code": 0, "producer_id": found.pair[0], "producer_epoch": found.pair[1]}
+        return {"error_code": 0, **none}
+
+    def _produce(self, version: int, values: Values) -> Values:
+        topics = []
+        for topic in values["topic_data"]:
+            told = []
+            for each in topic["partition_data"]:
+                place = topic["name"], each["index"]
+                code, base = self._append(version, values.get("transactional_id"), place, each["records"])
+                told.append({"index": each["index"], "error_code": code, "base_offset": base})
+            topics.append({"name": topic["name"], "partition_responses": told})
+        return {"responses": topics}
+
+    def _append(self, version: int, transactional_id: str | None, place: Place, data: bytes) -> tuple[int, int]:
+        (batch,) = records.batches(data)
+        records.verify(data, batch)
+        if len(data) > self.largest:
+            return 10, -1
+        if batch.producer_id < 0:
+            return 0, self._write(place, data, batch.count or 0)
+        if transactional_id is not None:
+            code = self._joined(version, transactional_id, place, batch)
+            if code:
+                return code, -1
+        written = self.written.setdefault((place, batch.producer_id), Written(batch.producer_epoch))
+        if batch.producer_epoch < written.epoch:
+            return 47, -1
+        if batch.producer_epoch > written.epoch:
+            written = self.written[place, batch.producer_id] = Written(batch.producer_epoch)
+        numbers = batch.base_sequence, batch.base_sequence + (batch.count or 0) - 1
+        if numbers in written.last:
+            return 0, written.last[numbers]
+        if batch.base_sequence != written.following:
+            return 45, -1
+        written.following = numbers[1] + 1
+        written.last[numbers] = self._write(place, data, batch.count or 0)
+        while len(written.last) > LAST_BATCHES:
+            del written.last[next(iter(written.last))]
+        return 0, written.last[numbers]
+
+    def _joined(self, version: int, transactional_id: str, place: Place, batch: records.Batch) -> int:
+        found = self.transactions.get(transactional_id)
+        if found is None or found.pair != (batch.producer_id, batch.producer_epoch):
+            return 47
+        if version >= 12 and self.has_v2:
+            found.partitions.add(place)
+        return 0 if place in found.partitions else 48
+
+    def _write(self, place: Place, data: bytes, count: int) -> int:
+        base = self.end(place)
+        self.log[place].append((base, data))
+        self.ends[place] = base + count
+        return base
+
+
+def names(prefix: str = "", cluster: Cluster | None = None) -> Names:
+    """Names of both sides, with the topics a and b."""
+    found = cluster or Cluster()
+    for name, topic_id in TARGET_IDS.items():
+        found.name_topic(prefix + name, topic_id)
+    return Names(prefix, {topic_id: name for name, topic_id in TOPIC_IDS.items()}, found)
+
+
+_NAMES = {"name", "group_id", "transactional_id", "v3_and_below_transactional_id"}
+
+
+def prefixed(values: Any, prefix: str) -> Any:
+    """A request as the names' translator leaves it, which is the last."""
+    if isinstance(values, list):
+        return [prefixed(each, prefix) for each in values]
+    if not isinstance(values, dict):
+        return values
+    return {
+        key: prefix + value if key in _NAMES and isinstance(value, str) else prefixed(value, prefix)
+        for key, value in values.items()
+    }
+
+
+def exchange(
+    number: int,
+    api_key: int,
+    version: int,
+    values: Values,
+    answer: Values | None,
+    *,
+    connection: int = 1,
+    peer: Peer = PEER,
+    node: int | None = None,
+    awaits: bool = True,
+) -> Exchange:
+    """A recorded exchange, through the wire."""
+    frame = wire.encode_request(api_key, version, correlation_id=number, client_id="client", values=values)
+    answered = None
+    if answer is not None:
+        answered = wire.encode_response(api_key, version, correlation_id=number, values=answer)
+    origin = Origin("s", connection, number)
+    found = Exchange(origin, api_key, version, frame, number, number, peer, node, awaits=awaits)
+    found.answer_frame, found.answered_ns = answered, None if answered is None else number
+    return found
+
+
+def passed(api_key: int, version: int, answer: Values) -> Values:
+    """An answer as it comes off the wire."""
+    data = wire.encode_response(api_key, version, correlation_id=1, values=answer)
+    found = wire.decode_response(data, api_key, version)
+    assert isinstance(found, tuple)
+    return found[1]
