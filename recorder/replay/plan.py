@@ -213,5 +213,17 @@ class Again:
     needs: tuple[Made, ...] = ()
 
 
-Refusal = Withheld | Needs | Hold
+@dataclass(frozen=True, slots=True)
+class AnsweredBefore:
+    """Not sent: an earlier answer of the target is this request's answer too.
+
+    Attributes:
+        answer: in the recorded version's shape and the target's terms. Taken as if it had come now, by `answered` and
+            the comparison.
+    """
+
+    answer: Values
+
+
+Refusal = Withheld | Needs | Hold | AnsweredBefore
 Offered = Mapping[int, range]
