@@ -20,6 +20,7 @@ class Names:
     def __init__(self, prefix: str, recorded_ids: Mapping[bytes, str], cluster: Cluster) -> None:
         self.prefix = prefix
         self._recorded_ids = recorded_ids
+        self._ids_of_names = {name: topic_id for topic_id, name in recorded_ids.items()}
         self._cluster = cluster
 
     def target(self, recorded: str) -> str:
@@ -43,3 +44,8 @@ class Names:
         """The target's id of the topic with this recorded id; None where the target has no such topic."""
         name = self._recorded_ids.get(recorded)
         return None if name is None else self._cluster.topic_ids.get(self.target(name))
+
+    def recorded_id(self, target: bytes) -> bytes | None:
+        """A recorded id of the topic with this id on the target; None where the recording has no such topic."""
+        name = self._cluster.topic_names.get(target)
+        return None if name is None else self._ids_of_names.get(self.recorded(name))

@@ -1,0 +1,52 @@
+"""Assignments of classic groups: the recorded leader's, with the member ids of the target.
+
+Blobs of consumers name topics alone. Those of Connect's workers also name the leader's member id (KIP-415); it is
+replaced, and the bytes behind the fields stay. A blob that can't be read stays as it is: members alone read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from proxy.wire import embedded
+from proxy.wire.errors import WireError
+from recorder.replay.plan import Values
+
+CONNECT = "connect"
+_CONNECT_ASSIGNMENT = "ConnectAssignment"
+_NEWEST_CONNECT = embedded.versions(_CONNECT_ASSIGNMENT)[-1]
+
+Identify = Callable[[str], str | None]
+
+
+def mapped(assignments: list[Values], protocol_type: str | None, identify: Identify) -> list[Values]:
+    """The assignments of those members that the target has.
+
+    Args:
+        identify: the target's id of a recorded member; None: it has none.
+    """
+    found = ((identify(entry["member_id"]), entry) for entry in assignments)
+    return [
+        {**entry, "member_id": member, "assignment": _blob(entry["assignment"], protocol_type, identify)}
+        for member, entry in found
+        if member is not None
+    ]
+
+
+def _blob(blob: bytes, protocol_type: str | None, identify: Identify) -> bytes:
+    return with_leader(blob, identify) if protocol_type == CONNECT else blob
+
+
+def with_leader(blob: bytes, identify: Identify) -> bytes:
+    """A Connect assignment with the target's id of its leader."""
+    try:
+        found = embedded.decode_blob(_CONNECT_ASSIGNMENT, blob)
+        leader = identify(found.values["leader"]) if isinstance(found, embedded.Embedded) else None
+        if leader is None or not isinstance(found, embedded.Embedded):
+            return blob
+        layout = min(found.version, _NEWEST_CONNECT)
+        body = embedded.encode_blob(_CONNECT_ASSIGNMENT, layout, found.values | {"leader": leader})
+    except WireError:
+        return blob
+    # a version newer than the catalog's keeps its number
+    return blob[:2] + body[2:] + found.rest

@@ -1,0 +1,299 @@
+"""The members of the recorded groups, as the target has them. State alone: the rules stand in the rooms that use it.
+
+Groups and members are keyed by their recorded names and ids. A member is *present* while the target counts it among
+its group's, *settled* while it may send what quotes its generation. Three things make it unsettled, each of them mended
+by requests of the replay's own (`mending`):
+
+    stale       the target refused its id or its generation, unlike the recording: it joins again
+    unsynced    it joined by a made request, and has its assignment yet to ask for
+    leaving     the recording lost it: it leaves, so that the target's group goes on without it
+
+Memory grows with groups and members, and by two assignments a group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from proxy.wire.keys import JOIN_GROUP
+from recorder.replay.mapping import Pairs, What
+from recorder.replay.names import Names
+from recorder.replay.options import Options
+from recorder.replay.plan import Again, Exchange, Hold, Reason, Values, Withheld
+
+# error codes of Kafka that say something of a member
+ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS, MEMBER_ID_REQUIRED = 22, 25, 27, 79
+FENCED_MEMBER_EPOCH, STALE_MEMBER_EPOCH = 110, 113
+# a member that is late may need the generation before the last one; at `max`, what is read ahead is kept as well
+KEPT_GENERATIONS, MOST_GENERATIONS = 2, 10_000
+# how often one exchange is sent again: each time mends what the last answer told; a group that refuses always is broken
+MOST_MENDS = 4
+INT32_MAX = 2**31 - 1
+
+# of the recording: a generation and its leader. A group that was deleted begins with 1 again, its leader is another one
+Generation = tuple[int, str]
+Kept = TypeVar("Kept")
+
+
+@dataclass(eq=False)
+class Member:
+    """A member of a recorded group.
+
+    Attributes:
+        id: recorded; `target`: the target's, "" while unknown.
+        api_key: of the request that it joined with.
+        recorded, current: the last generation, or member epoch, of the recording and of the target.
+        recorded_leader: the leader of the recorded generation.
+        synced: the last recorded generation whose assignment it asked for.
+        join: the values of its last join, in the target's terms; `protocols`: those of that join as recorded.
+        answer: the target's last successful answer to a join.
+        recorded_told: the recording told it to rejoin (error 27) since it last joined; `told`: the target did.
+        asks: when it began to ask the target whether to rejoin; None: it doesn't.
+        refreshes: it asks the target for its present epoch.
+        owned: what the target assigned and the member has not yet confirmed, by field.
+        flying: requests of it that are on their way; `made`: one of the replay's own is.
+        gave_up: it could not be mended in time.
+        open: its recorded connection is.
+        heard: when it last sent anything; `pace`: the longest silence, 0: any; `pause`: of what is asked repeatedly.
+    """
+
+    id: str
+    api_key: int
+    target: str = ""
+    present: bool = False
+    stale: bool = False
+    unsynced: bool = False
+    leaving: bool = False
+    recorded: int = 0
+    current: int | None = None
+    recorded_leader: str = ""
+    synced: int = 0
+    join: Values | None = None
+    protocols: list[Values] = field(default_factory=list)
+    answer: Values = field(default_factory=dict)
+    recorded_told: bool = False
+    told: bool = False
+    asks: int | None = None
+    refreshes: bool = False
+    owned: Values | None = None
+    endpoint_epoch: int | None = None
+    flying: int = 0
+    made: bool = False
+    gave_up: bool = False
+    connection: tuple[str, int] | None = None
+    open: bool = True
+    heard: int = 0
+    pace: int = 0
+    pause: int = 0
+    again_at: int = 0
+
+    @property
+    def settled(self) -> bool:
+        """True while it may send what quotes its generation."""
+        return not (self.stale or self.unsynced or self.leaving or self.refreshes)
+
+    @property
+    def classic(self) -> bool:
+        """True for a member that joined by JoinGroup."""
+        return self.api_key == JOIN_GROUP
+
+    def gone(self) -> None:
+        """The target has it no more."""
+        self.present = self.leaving = self.told = self.unsynced = self.refreshes = False
+        self.owned = None
+
+
+@dataclass(eq=False)
+class Group:
+    """A recorded group.
+
+    Attributes:
+        joins: JoinGroups on their way -> the recorded id that their member has or gets.
+        leaves: LeaveGroups on their way.
+        generation, leader: the target's last, by its id; `assigned`: the last generation that has its assignment.
+        left_at: the generation that a member last left.
+        mending: a rebalance that the recording lacks is under way: all members take part.
+        rosters, assignments: of the recording: a generation's member ids, and what its leader sent.
+        touched: something happened to it since it was last asked what it sends; `wake`: when it next has to send.
+    """
+
+    name: str
+    members: dict[str, Member] = field(default_factory=dict)
+    joins: dict[Exchange, str | None] = field(default_factory=dict)
+    leaves: set[Exchange] = field(default_factory=set)
+    generation: int = 0
+    leader: str = ""
+    assigned: int = 0
+    left_at: int = -1
+    mending: bool = False
+    rosters: dict[Generation, frozenset[str]] = field(default_factory=dict)
+    assignments: dict[Generation, list[Values]] = field(default_factory=dict)
+    touched: bool = True
+    wake: int | None = None
+
+    def present(self) -> Iterator[Member]:
+        """The members that the target counts among this group's."""
+        return (member for member in self.members.values() if member.present)
+
+    def keep(self, kept: dict[Generation, Kept], generation: Generation, value: Kept) -> None:
+        """Keeps what the recording says of a generation."""
+        kept[generation] = value
+        if len(kept) > MOST_GENERATIONS:
+            del kept[next(iter(kept))]
+
+    def reach(self, generation: Generation) -> None:
+        """A member is in this recorded generation: what was said of those long before is forgotten."""
+        for kept in (self.rosters, self.assignments):
+            known = list(kept)
+            old = known.index(generation) - KEPT_GENERATIONS if generation in kept else 0
+            for one in known[: max(old, 0)]:
+                del kept[one]
+
+    @property
+    def empty(self) -> bool:
+        """True while the target's group has no member, as far as is known."""
+        return not self.joins and not any(True for _ in self.present())
+
+    def elected(self, member: Member) -> bool:
+        """True for the leader that the target elected for its present generation."""
+        return bool(member.target) and member.target == self.leader and member.current == self.generation
+
+    def changed_since(self, member: Member) -> bool:
+        """True if somebody joined or left since this member joined, so that the target has to rebalance."""
+        if member.current is None or self.leaves or self.left_at >= member.current:
+            return True
+        if any(one.stale for one in self.members.values() if one is not member):
+            return True
+        joined = (one.current for one in self.present() if one.current is not None)
+        return bool(self.joins) or any(generation > member.current for generation in joined)
+
+
+class Memberships:
+    """All groups of one replay, and what is common to their rules."""
+
+    def __init__(self, pairs: Pairs, names: Names, options: Options) -> None:
+        self.pairs, self.names, self.options = pairs, names, options
+        self.groups: dict[str, Group] = {}
+        self.now = 0
+        self.touched = False
+        self._mends: dict[Exchange, int] = {}
+        self._flying: dict[Exchange, tuple[Group, Member | None]] = {}
+        self._held: dict[Exchange, Member] = {}
+
+    def group(self, name: str) -> Group:
+        """The group of this recorded name."""
+        found = self.groups.setdefault(name, Group(name))
+        self.touch(found)
+        return found
+
+    def touch(self, group: Group) -> None:
+        """Something happened to a group: it may have something to send."""
+        self.touched = group.touched = True
+
+    def member(self, group: Group, recorded: str, api_key: int = JOIN_GROUP) -> Member:
+        """The member of this recorded id, absent when it is new."""
+        found = group.members.get(recorded)
+        if found is None:
+            found = group.members[recorded] = Member(recorded, api_key)
+        found.api_key = api_key
+        return found
+
+    def known(self, name: str | None, recorded: str | None) -> Member | None:
+        """The member of these recorded names if an answer of the target gave its id."""
+        group = self.groups.get(name or "")
+        member = group.members.get(recorded or "") if group else None
+        return member if member and member.target else None
+
+    # -- pairs -----------------------------------------------------------------------------------------------------
+
+    def identify(self, group: Group, member: Member, target: str) -> None:
+        """The target's id of a member."""
+        member.target = target
+        self.pairs.learn(What.MEMBER, member.id, target, group.name)
+
+    def advance(self, group: Group, member: Member, recorded: int | None, current: int) -> None:
+        """The member's generation or epoch, both ways. `recorded`: None where the recording tells none."""
+        what = What.GENERATION if member.classic else What.MEMBER_EPOCH
+        member.current = current
+        if recorded is not None and recorded > 0:
+            member.recorded = recorded
+            self.pairs.learn(what, recorded, current, (group.name, member.id))
+
+    def generation(self, group: Group, member: Member, recorded: int) -> int | None:
+        """The target's last generation or epoch for the recorded last, else the pair. 0 and below: unchanged."""
+        if recorded <= 0:
+            return recorded
+        if recorded == member.recorded:
+            return member.current
+        what = What.GENERATION if member.classic else What.MEMBER_EPOCH
+        found = self.pairs.target(what, recorded, (group.name, member.id))
+        return found if isinstance(found, int) else None
+
+    # -- exchanges on their way -------------------------------------------------------------------------------------
+
+    def leaves_now(self, exchange: Exchange, group: Group, member: Member | None) -> None:
+        """A request of a member is sent."""
+        self._held.pop(exchange, None)
+        self._flying[exchange] = group, member
+        if member:
+            member.flying += 1
+            member.heard, member.connection, member.open = self.now, exchange.connection, True
+
+    def landed(self, exchange: Exchange) -> tuple[Group, Member | None] | None:
+        """Answered or lost. Returns whose it was; None if it had not left."""
+        found = self._flying.pop(exchange, None)
+        if found and found[1]:
+            found[1].flying -= 1
+        return found
+
+    def forget(self, exchange: Exchange) -> None:
+        """The exchange is over."""
+        self._mends.pop(exchange, None)
+        held = self._held.pop(exchange, None)
+        if held:
+            held.gave_up = True
+
+    def unsettled(self, exchange: Exchange, member: Member) -> Hold | Withheld | None:
+        """Holds what an unsettled member sends, until it is mended; None for a settled one."""
+        if member.settled:
+            return None
+        if member.gave_up:
+            return Withheld(Reason.NO_GENERATION, member.id)
+        self._held[exchange] = member
+        return Hold(Reason.NO_GENERATION)
+
+    def mend(self, exchange: Exchange, group: Group, member: Member, error: int) -> Again | None:
+        """After a refusal unlike the recording: the member joins again, and its request is sent again."""
+        if exchange.answer is None or not self.may_mend(exchange):
+            return None
+        refused(member, error)
+        group.mending = True
+        return Again()
+
+    def may_mend(self, exchange: Exchange) -> bool:
+        """True unless this exchange was mended too often."""
+        self._mends[exchange] = self._mends.get(exchange, 0) + 1
+        return self._mends[exchange] <= MOST_MENDS
+
+    def stretched(self, values: Values) -> None:
+        """Rebalance timeouts grow with the time between requests, where the replay is slower than the recording."""
+        timeout, speed = values.get("rebalance_timeout_ms", -1), self.options.speed
+        if speed is not None and speed < 1 and timeout > 0:
+            values["rebalance_timeout_ms"] = min(int(timeout / speed), INT32_MAX)
+
+
+def error_of(answer: Values | None) -> int | None:
+    """The error code of a whole answer; None where there is no answer."""
+    return None if answer is None else answer.get("error_code", 0)
+
+
+def refused(member: Member, error: int) -> None:
+    """The target refused a member, unlike the recording: what has to be mended."""
+    if error == STALE_MEMBER_EPOCH:
+        member.refreshes = True
+        return
+    member.stale = True
+    if error == UNKNOWN_MEMBER_ID:
+        member.gone()

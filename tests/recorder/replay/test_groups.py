@@ -1,0 +1,87 @@
+"""The translator of groups, played against simulated coordinators in virtual time."""
+
+from __future__ import annotations
+
+from itertools import count
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from proxy.wire.keys import JOIN_GROUP
+from recorder.replay.mapping import What
+from tests.recorder.replay.group_clients import GROUP, Capture, ClassicClient
+from tests.recorder.replay.group_coordinator import SECOND, Clock, Coordinator
+from tests.recorder.replay.group_player import Player
+
+# after the last thing that a member does: session timeouts and rebalances are over
+CALM = 60 * SECOND
+LONGEST = 40
+
+ACTIONS = st.lists(
+    st.tuples(
+        st.integers(0, 3),
+        st.sampled_from(["start", "start", "leave", "crash", "hang", "rejoin"]),
+        st.integers(0, LONGEST * 10),
+    ),
+    min_size=1,
+    max_size=7,
+)
+
+
+def record(actions, *, seed: int = 0, static: int = 0, join_version: int = 5) -> tuple[Capture, Coordinator]:
+    """A history: clients that start, leave, crash or hang at their times (in tenths of a second)."""
+    clock = Clock()
+    ids = (f"recorded-{n}" for n in count())
+    coordinator = Coordinator(clock, ids)
+    capture = Capture(clock, coordinator.handle, Random(seed))
+    clients = [
+        ClassicClient(capture, n, instance=f"i{n}" if n < static else None, join_version=join_version) for n in range(4)
+    ]
+    does = {"hang": lambda client: client.crash(close=False)}
+    for number, action, tenths in actions:
+        act = does.get(action, lambda client, action=action: getattr(client, action)())
+        clock.at(tenths * SECOND // 10, lambda client=clients[number], act=act: act(client))
+    clock.run(LONGEST * SECOND + CALM)
+    return capture, coordinator
+
+
+def play(capture: Capture, *, elect=min, speed: float | None = 1.0, versions=None) -> tuple[Player, Coordinator]:
+    """The same history against a cluster that gives other ids, and elects another leader."""
+    clock = Clock()
+    ids = (f"target-{97 * n % 1009:03d}" for n in count(1))
+    coordinator = Coordinator(clock, ids, elect)
+    player = Player(clock, coordinator.handle, capture.exchanges, capture.closed, speed, versions=versions or {})
+    player.run(rest=0)
+    return player, coordinator
+
+
+def assigned(coordinator: Coordinator, identify=lambda member: member) -> dict[str | None, bytes]:
+    group = coordinator.groups.get(GROUP)
+    return {identify(member): found.assignment for member, found in group.members.items()} if group else {}
+
+
+def expected(player: Player, coordinator: Coordinator) -> dict[object, bytes]:
+    """The recorded members and what they were assigned, in the target's terms."""
+    return assigned(coordinator, lambda member: player.groups.expected(What.MEMBER, GROUP, member))
+
+
+@pytest.mark.parametrize("speed", [1.0, None], ids=["1x", "max"])
+@pytest.mark.parametrize("elect", [min, max, lambda ids: ids[0], lambda ids: ids[-1]], ids=["min", "max", "first", "last"])
+def test_two_members_that_come_one_after_the_other_have_their_recorded_assignments(speed, elect):
+    capture, source = record([(0, "start", 0), (1, "start", 100)])
+    player, target = play(capture, speed=speed, elect=elect)
+    assert assigned(target) == expected(player, source)
+    assert len(assigned(target)) == 2
+    assert player.withheld == []
+
+
+@settings(max_examples=60, deadline=None)
+@given(ACTIONS, st.integers(0, 5), st.sampled_from([min, max]), st.sampled_from([1.0, None]), st.integers(0, 2), st.sampled_from([2, 5, 9]))
+def test_any_history_ends_with_the_recorded_members_and_assignments(actions, seed, elect, speed, static, version):
+    capture, source = record(actions, seed=seed, static=static, join_version=version)
+    player, target = play(capture, elect=elect, speed=speed)
+    assert assigned(target) == expected(player, source)
+    player.finish()
+    assert assigned(target) == {}
