@@ -21,7 +21,9 @@ FIXED_TYPES = ("bool", "int8", "int16", "uint16", "int32", "uint32", "int64", "f
 SIZED_TYPES = ("string", "bytes", "records")
 MASKED = ("secret", "sensitive")  # in captures: credentials; config values, among which may be credentials
 NAMING = ("address", "node_id", "topic_name", "topic_id", "group_id", "producer_id", "transactional_id")
-MARKS = frozenset(MASKED + NAMING)
+# The value may be lost where a version has no such field; a value of any other field only if it is the default.
+IGNORABLE = "ignorable"
+MARKS = frozenset((*MASKED, *NAMING, IGNORABLE))
 # Projections ask for the tag buffer by the one name, dicts keep unknown tags under the other.
 RESERVED_NAMES = frozenset(["tags", "_tags"])
 

@@ -21,11 +21,11 @@ def test_every_message_shows_the_fields_of_its_version_and_no_others() -> None:
 
 def test_a_field_has_its_type_default_tag_and_marks() -> None:
     lines = [line.split() for line in schema.as_text(must_codec("response", 3, 12).message, 12)]
-    assert ["rack", "string?", "null", "v1"] in lines
+    assert ["rack", "string?", "null", "v1", "ignorable"] in lines
     assert ["node_id", "int32", "node_id"] in lines
-    assert ["controller_id", "int32", "-1", "v1", "node_id"] in lines
+    assert ["controller_id", "int32", "-1", "v1", "ignorable", "node_id"] in lines
     tagged = [line.split() for line in schema.as_text(must_codec("response", 18, 3).message, 3)]
-    assert ["zk_migration_ready", "bool", "3", "v3"] in tagged
+    assert ["zk_migration_ready", "bool", "3", "v3", "ignorable"] in tagged
 
 
 def test_null_is_told_by_version() -> None:

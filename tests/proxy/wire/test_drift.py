@@ -220,6 +220,23 @@ def test_marks_are_kafkas_entity_types() -> None:
     assert marked_as(frozenset(ENTITIES.values())) == kafkas | ALSO_MARKED
 
 
+def test_what_may_be_lost_in_another_version_is_what_the_newest_release_with_the_field_says() -> None:
+    """Topics' names became ignorable when ids came beside them: older releases still say otherwise."""
+    kafkas: dict[tuple[str, str, range], bool] = {}
+    for release in RELEASES:
+        for message, definition, version in every_version(release):
+            versions = {path: field.versions for path, field in our_fields(message.fields) if version in field.versions}
+            for path, field in walk(definition, version):
+                kafkas[message.name, path, versions[path]] = field.get("ignorable", False)
+    ours = {
+        (our_message(kind, key).name, path, field.versions): "ignorable" in field.marks
+        for key in apis.api_keys()
+        for kind in KINDS
+        for path, field in our_fields(our_message(kind, key).fields)
+    }
+    assert ours == kafkas
+
+
 def test_every_uuid_of_a_topic_is_marked() -> None:
     for key in apis.api_keys():
         for kind in KINDS:

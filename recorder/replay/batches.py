@@ -1,0 +1,225 @@
+"""What becomes of the records of a Produce request: other producers, other times, another format.
+
+Most of a batch stays as it was recorded: of magic 2 only fields of the header change, the checksum is computed anew,
+and the compressed block is not touched. Message sets of magic 0 and 1 become one batch of magic 2 where the target's
+version of Produce wants that; the way back would lose headers and producers, and is never taken.
+
+All functions take bytes of strangers: they raise WireError and nothing else. Those that unfold or make records take a
+`Budget`, by default one of DEFAULT_LIMIT.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import zip_longest
+from struct import Struct
+from typing import NamedTuple
+
+from proxy.wire import Budget
+from proxy.wire.errors import Malformed, Truncated
+from proxy.wire.primitives import Buffer
+from proxy.wire.records import (
+    DEFAULT_LIMIT,
+    Batch,
+    Compression,
+    Record,
+    batches,
+    partial,
+    read,
+    read_batch,
+    with_producer,
+    write_batch,
+    write_message_set,
+)
+from proxy.wire.records.batch import BATCH_CRC_FROM, BATCH_HEAD, LOG_OVERHEAD, NO_TIMESTAMP, header
+from proxy.wire.records.checksums import crc32c
+
+CRC = Struct(">I")
+CRC_AT = 17
+TIMES = Struct(">qq")
+TIMES_AT = 27
+SIZE = Struct(">i")
+SIZE_AT = 8
+INT64 = range(-(1 << 63), 1 << 63)
+# the memory of a record of ours while its batch is written
+RECORD_COST = 400
+
+
+class Numbering(NamedTuple):
+    """Whose batch it is, and the number of its first record there; -1 for a batch without a producer."""
+
+    producer_id: int
+    epoch: int
+    base_sequence: int
+
+
+def producers_of(records: Buffer) -> list[tuple[int, int, int, int]]:
+    """(producer id, epoch, base sequence, number of records) of each batch, in their order.
+
+    A message of magic 0 or 1 counts as a batch without a producer; of a wrapper's records the number is 0.
+
+    Errors: Malformed, Truncated.
+    """
+    return [(one.producer_id, one.producer_epoch, one.base_sequence, one.count or 0) for one in _all(records)]
+
+
+def codecs_of(records: Buffer) -> set[Compression]:
+    """The codecs of the batches. Errors: Malformed."""
+    return {batch.codec for batch in _all(records)}
+
+
+def magics_of(records: Buffer) -> set[int]:
+    """The formats of the batches: 0, 1, 2. Errors: Malformed."""
+    return {batch.magic for batch in _all(records)}
+
+
+def _all(records: Buffer) -> list[Batch]:
+    """All batches. A producer sends whole ones. Errors: Malformed, Truncated."""
+    if cut := partial(records):
+        raise Truncated(f"{cut} bytes that are no whole batch", api="records")
+    return list(batches(records))
+
+
+def renumbered(records: bytes, numberings: Iterable[Numbering]) -> bytes:
+    """The batches as other producers send them: one numbering for each. Batches that have theirs already stay as is.
+
+    Errors: Malformed, also for other numbers of batches and numberings, and for a message that is to have a producer.
+    """
+    pieces = []
+    for batch, wanted in zip_longest(_all(records), numberings):
+        if batch is None or wanted is None:
+            raise Malformed("not as many batches as producers", api="records")
+        pieces.append(_renumbered(records, batch, wanted))
+    return b"".join(pieces)
+
+
+def _renumbered(records: bytes, batch: Batch, wanted: Numbering) -> bytes:
+    one = records[batch.start : batch.end]
+    if (batch.producer_id, batch.producer_epoch, batch.base_sequence) == tuple(wanted):
+        return one
+    return with_producer(one, *wanted)
+
+
+def shifted(records: bytes, by: int, *, budget: Budget | None = None) -> bytes:
+    """The records `by` ms later; those without a time stay without.
+
+    Batches keep their blocks; a wrapper of magic 1, whose times are inside, is written anew.
+
+    Errors: Malformed, OverBudget.
+    """
+    budget = budget or Budget(DEFAULT_LIMIT)
+    return b"".join(_shifted(records, batch, by, budget) for batch in _all(records)) if by else records
+
+
+def _shifted(records: bytes, batch: Batch, by: int, budget: Budget) -> bytes:
+    one = records[batch.start : batch.end]
+    if batch.magic == 2:
+        return _with_times(one, _later(batch.base_timestamp, by), _later(batch.max_timestamp, by))
+    if batch.magic == 0:
+        return one
+    inside = _paid(read_batch(records, batch, budget=budget), budget)
+    moved = [record._replace(timestamp=_later(record.timestamp, by)) for record in inside]
+    return write_message_set(moved, magic=1, codec=batch.codec, timestamp_type=batch.timestamp_type)
+
+
+def _paid(records: Iterator[Record], budget: Budget) -> Iterator[Record]:
+    """The records, which are all held at once."""
+    for record in records:
+        budget.values.take(RECORD_COST)
+        yield record
+
+
+def _later(timestamp: int, by: int) -> int:
+    if timestamp == NO_TIMESTAMP:
+        return timestamp
+    if timestamp + by not in INT64:
+        raise Malformed("a time beyond 64 bits", api="records")
+    return timestamp + by
+
+
+def _with_times(batch: bytes, base: int, largest: int) -> bytes:
+    out = bytearray(batch)
+    TIMES.pack_into(out, TIMES_AT, base, largest)
+    CRC.pack_into(out, CRC_AT, crc32c(memoryview(out)[BATCH_CRC_FROM:]))
+    return bytes(out)
+
+
+def as_batch(records: bytes, *, budget: Budget | None = None) -> bytes:
+    """Message sets of magic 0 and 1 as one batch of magic 2, of the first one's codec; a batch of magic 2 as it is.
+
+    Offsets count from 0, as a producer's. What had no time still has none.
+
+    Errors: Malformed (also for both formats side by side), OverBudget.
+    """
+    found = _all(records)
+    magics = {batch.magic for batch in found}
+    if not magics or magics == {2}:
+        return records
+    if 2 in magics:
+        raise Malformed("batches and messages side by side", api="records")
+    budget = budget or Budget(DEFAULT_LIMIT)
+    plain = _paid(read(records, budget=budget), budget)
+    numbered = [record._replace(offset=place) for place, record in enumerate(plain)]
+    return write_batch(numbered, codec=found[0].codec)
+
+
+def filled(headers: bytes, *, budget: Budget | None = None) -> bytes:
+    """Batches of magic 2 of which nothing but the headers was kept, with records made up: as many, and as large.
+
+    `headers`: one behind the other. The records are not compressed, but together as large as the compressed ones, to
+    within a few bytes, or as small as so many records can be. Each has a key, because compacted topics ask for one.
+
+    Errors: Malformed, Truncated, OverBudget.
+    """
+    budget = budget or Budget(DEFAULT_LIMIT)
+    return b"".join(_filled(headers, start, budget) for start in range(0, len(headers), BATCH_HEAD.size))
+
+
+def _filled(headers: bytes, start: int, budget: Budget) -> bytes:
+    kept = headers[start : start + BATCH_HEAD.size]
+    if len(kept) < BATCH_HEAD.size:
+        raise Truncated("a header that is cut off", api="records")
+    batch = header(kept, 0, len(kept))
+    size = SIZE.unpack_from(kept, SIZE_AT)[0] + LOG_OVERHEAD - BATCH_HEAD.size
+    if batch.magic != 2 or batch.count is None or size < 0 or batch.base_offset is None:
+        raise Malformed("no header of a batch of magic 2", api="records")
+    budget.unfolded.take(max(size, batch.count * SMALLEST))
+    budget.values.take(batch.count * RECORD_COST)
+    return write_batch(
+        list(_made(batch, batch.base_offset, batch.count, size)),
+        base_offset=batch.base_offset,
+        last_offset=batch.last_offset,
+        max_timestamp=batch.max_timestamp,
+        transactional=batch.transactional,
+        producer_id=batch.producer_id,
+        producer_epoch=batch.producer_epoch,
+        base_sequence=batch.base_sequence,
+    )
+
+
+# length, attributes, time, offset, key's length, a key of one byte, value's length, number of headers
+SMALLEST = 8
+
+
+def _made(batch: Batch, base_offset: int, count: int, size: int) -> Iterator[Record]:
+    """So many records, of `size` bytes together."""
+    left = size
+    for place in range(count):
+        key, most = b"%d" % place, left // (count - place)
+        value = max(0, most - _record_size(place, key, 0))
+        # lengths take up to four bytes more than those of nothing
+        while value and _record_size(place, key, value) > most:
+            value -= 1
+        left -= _record_size(place, key, value)
+        yield Record(base_offset + place, batch.base_timestamp, key, bytes(value))
+
+
+def _record_size(place: int, key: bytes, value: int) -> int:
+    """The bytes of a record without headers, whose time is that of its batch."""
+    body = 3 + _varint_size(place) + _varint_size(len(key)) + len(key) + _varint_size(value) + value
+    return _varint_size(body) + body
+
+
+def _varint_size(value: int) -> int:
+    """The bytes of a zigzag varint of a number that is not negative."""
+    return max(1, ((value << 1).bit_length() + 6) // 7)

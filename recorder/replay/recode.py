@@ -1,0 +1,226 @@
+"""A message's values in one version -> its values in another one, field by field, by the catalog.
+
+A field that the other version lacks must hold its default or be `ignorable`, as in Kafka's own encoder: else it is
+lost. A field that only the other version has gets its default, unless a translator has set it already. A topic that
+one version names and the other one identifies changes from name to id, or back, by the target's topics. What a change
+of version means beyond its fields stands in `crossings`.
+
+A plan of what changes is made once for each message and pair of versions. Requests and answers differ in one thing:
+a request that would lose something raises `Loss`; an answer is only compared, so what is lost of it is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeVar
+
+from proxy.wire.apis import MessageKind
+from proxy.wire.catalog import must
+from proxy.wire.compile.layout import Slot, Struct, layout
+from proxy.wire.language import IGNORABLE
+from recorder.replay.names import NO_ID
+from recorder.replay.plan import Reason, Values, Withheld
+
+# more than the pairs of versions of one play: it has one version of each API on either side of most connections
+PLANS = 1024
+TAGS = "_tags"
+_T = TypeVar("_T")
+
+
+class Topics(NamedTuple):
+    """The target's topics: its id of a name, its name of an id. None: it has no such topic, or its ids are unknown."""
+
+    topic_id: Callable[[str], bytes | None]
+    topic_name: Callable[[bytes], str | None]
+
+
+class Loss(Exception):
+    """The request can't be said in the other version."""
+
+    def __init__(self, withheld: Withheld) -> None:
+        super().__init__(withheld)
+        self.withheld = withheld
+
+
+class Kept(NamedTuple):
+    """A field that both versions have; `inner` is the plan of its structs."""
+
+    name: str
+    before: Slot
+    after: Slot
+    inner: Plan | None
+
+
+class Named(NamedTuple):
+    """How the two versions say which topic is meant: the names of the fields, None where a version has none."""
+
+    name_before: str | None
+    id_before: str | None
+    name_after: str | None
+    id_after: str | None
+
+
+class Plan(NamedTuple):
+    """What becomes of a struct's fields.
+
+    Attributes:
+        lost: those that are lost unless they hold their default, by tag or by place.
+        new: those that only the later version has.
+        tags: the numbers of known tags there; None where it has no tag buffer.
+    """
+
+    kept: tuple[Kept, ...]
+    lost: tuple[Slot, ...]
+    new: tuple[Slot, ...]
+    topic: Named | None
+    tags: frozenset[int] | None
+
+
+def recoded(kind: MessageKind, api_key: int, before: int, after: int, values: Values, topics: Topics) -> Values:
+    """The values of version `before` as those of version `after`.
+
+    Errors: Loss, for a request that loses a field's value or names a topic that the target lacks.
+    """
+    return values if before == after else completed(kind, api_key, before, after, values, topics)
+
+
+def completed(kind: MessageKind, api_key: int, before: int, after: int, values: Values, topics: Topics) -> Values:
+    """As `recoded`, with every field of the later version and no other, even where both versions are the same."""
+    return _Recoding(kind == "request", topics).struct(_plan(kind, api_key, before, after), values, "")
+
+
+@lru_cache(PLANS)
+def _plan(kind: MessageKind, api_key: int, before: int, after: int) -> Plan:
+    old, new = (layout(must(kind, api_key, version).message, version) for version in (before, after))
+    return _struct_plan(old, new, new.flexible)
+
+
+def _struct_plan(old: Struct, new: Struct, flexible: bool) -> Plan:
+    before, after = ({slot.name: slot for slot in struct} for struct in (old, new))
+    topic = _named(before, after)
+    renamed = {topic.name_before, topic.id_before} if topic else set()
+    return Plan(
+        tuple(_kept(before[name], slot, flexible) for name, slot in after.items() if name in before),
+        tuple(
+            slot
+            for name, slot in before.items()
+            if name not in after and name not in renamed and IGNORABLE not in slot.field.marks
+        ),
+        tuple(slot for name, slot in after.items() if name not in before),
+        topic,
+        frozenset(slot.tag for slot in new.tagged if slot.tag is not None) if flexible else None,
+    )
+
+
+def _kept(before: Slot, after: Slot, flexible: bool) -> Kept:
+    inner = _struct_plan(before.struct, after.struct, flexible) if before.struct and after.struct else None
+    return Kept(after.name, before, after, inner)
+
+
+def _named(before: Mapping[str, Slot], after: Mapping[str, Slot]) -> Named | None:
+    """The fields that say which topic is meant, where the two versions say it in different ways."""
+    found = Named(
+        _only(before, "topic_name"), _only(before, "topic_id"), _only(after, "topic_name"), _only(after, "topic_id")
+    )
+    says_both = (found.name_before or found.name_after) and (found.id_before or found.id_after)
+    return found if says_both and not (found[:2] == found[2:] and _same_nulls(before, after, found)) else None
+
+
+def _only(slots: Mapping[str, Slot], mark: str) -> str | None:
+    """The field with this mark; None unless there is one alone, and it is no array."""
+    found = [name for name, slot in slots.items() if mark in slot.field.marks and not slot.array]
+    return found[0] if len(found) == 1 else None
+
+
+def _same_nulls(before: Mapping[str, Slot], after: Mapping[str, Slot], topic: Named) -> bool:
+    return not topic.name_after or before[topic.name_after].nullable == after[topic.name_after].nullable
+
+
+def is_default(slot: Slot, value: Any) -> bool:
+    """True for the value of a field that is not there; a struct may lack fields that hold theirs."""
+    if slot.struct and not slot.array and isinstance(value, Mapping):
+        return all(is_default(inner, value[inner.name]) for inner in slot.struct if inner.name in value)
+    return bool(value == slot.default)
+
+
+class _Recoding:
+    """One message on its way to another version. `strict`: what would be lost raises Loss."""
+
+    def __init__(self, strict: bool, topics: Topics) -> None:
+        self._strict, self._topics = strict, topics
+
+    def struct(self, plan: Plan, values: Mapping[str, Any], path: str) -> Values:
+        if self._strict:
+            self._check_losses(plan, values, path)
+        found: Values = {}
+        for kept in plan.kept:
+            found[kept.name] = self._kept(kept, values, path) if kept.name in values else kept.before.default
+        for slot in plan.new:
+            found[slot.name] = values.get(slot.name, slot.default)
+        if plan.topic:
+            found.update(self._topic(plan.topic, plan, values, path))
+        if TAGS in values and (unknown := self._unknown_tags(plan, values[TAGS], path)):
+            found[TAGS] = unknown
+        return found
+
+    def _check_losses(self, plan: Plan, values: Mapping[str, Any], path: str) -> None:
+        for slot in plan.lost:
+            if slot.name in values and not is_default(slot, values[slot.name]):
+                raise _lost(path + slot.name)
+
+    def _kept(self, kept: Kept, values: Mapping[str, Any], path: str) -> Any:
+        value = values[kept.name]
+        if value is None:
+            return self._null(kept, path)
+        if kept.inner is None:
+            return value
+        if kept.after.array:
+            return [self.struct(kept.inner, one, f"{path}{kept.name}.") for one in value]
+        return self.struct(kept.inner, value, f"{path}{kept.name}.")
+
+    def _null(self, kept: Kept, path: str) -> Any:
+        """Null, or the default where the later version has no null."""
+        if kept.after.nullable or not self._strict:
+            return None if kept.after.nullable else kept.after.default
+        if "topic_name" in kept.after.field.marks:
+            return None  # `_topic` looks for an id
+        raise _lost(path + kept.name)
+
+    def _topic(self, topic: Named, plan: Plan, values: Mapping[str, Any], path: str) -> Iterator[tuple[str, Any]]:
+        """The fields of the later version that say which topic is meant."""
+        name = values.get(topic.name_before) if topic.name_before else None
+        topic_id = values.get(topic.id_before, NO_ID) if topic.id_before else NO_ID
+        if topic.name_after and name is None and not _may_be_null(plan, topic.name_after):
+            yield topic.name_after, self._name(topic_id, path + topic.name_after)
+        # a request that names its topics may ask by name
+        if topic.id_after and not topic.id_before and not (self._strict and topic.name_after):
+            yield topic.id_after, self._id(name)
+
+    def _name(self, topic_id: bytes, path: str) -> str:
+        if topic_id == NO_ID and self._strict:
+            raise _lost(path)
+        return self._must(self._topics.topic_name(topic_id), topic_id.hex()) or ""
+
+    def _id(self, name: str | None) -> bytes:
+        return self._must(self._topics.topic_id(name or ""), name or "") or NO_ID
+
+    def _must(self, found: _T | None, what: str) -> _T | None:
+        if found is None and self._strict:
+            raise Loss(Withheld(Reason.NO_TOPIC, what))
+        return found
+
+    def _unknown_tags(self, plan: Plan, tags: Mapping[int, bytes], path: str) -> dict[int, bytes]:
+        """The tagged fields that the catalog doesn't know, where the later version has room for them."""
+        known = tags.keys() if plan.tags is None else plan.tags & tags.keys()
+        if known and self._strict:
+            raise _lost(f"{path}{TAGS}")
+        return {tag: data for tag, data in tags.items() if tag not in known}
+
+
+def _may_be_null(plan: Plan, name: str) -> bool:
+    return any(kept.name == name and kept.after.nullable for kept in plan.kept)
+
+
+def _lost(path: str) -> Loss:
+    return Loss(Withheld(Reason.LOST_FIELD, path))
