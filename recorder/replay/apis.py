@@ -1,0 +1,311 @@
+"""What a replay does with each API: sent or not, where to, with whom it shares an order. Rules are tables of keys.
+
+`refusal` tells from the head of a request and the options whether it may be sent. `refusal_of_values` tells what only
+the decoded request shows. Both are asked before anything is translated, so names and ids are the recorded ones.
+
+Every API of the catalog has a treatment. One that the catalog lacks, or that a vendor added, is never sent: what it
+would do to the target is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from enum import Enum, auto
+
+from proxy.wire.apis import known
+from proxy.wire.keys import (
+    ADD_OFFSETS_TO_TXN,
+    ADD_PARTITIONS_TO_TXN,
+    ADD_RAFT_VOTER,
+    ALLOCATE_PRODUCER_IDS,
+    ALTER_CLIENT_QUOTAS,
+    ALTER_CONFIGS,
+    ALTER_PARTITION,
+    ALTER_PARTITION_REASSIGNMENTS,
+    ALTER_REPLICA_LOG_DIRS,
+    ALTER_SHARE_GROUP_OFFSETS,
+    ALTER_USER_SCRAM_CREDENTIALS,
+    API_VERSIONS,
+    ASSIGN_REPLICAS_TO_DIRS,
+    BEGIN_QUORUM_EPOCH,
+    BROKER_HEARTBEAT,
+    BROKER_REGISTRATION,
+    CONSUMER_GROUP_DESCRIBE,
+    CONSUMER_GROUP_HEARTBEAT,
+    CONTROLLED_SHUTDOWN,
+    CONTROLLER_REGISTRATION,
+    CREATE_ACLS,
+    CREATE_DELEGATION_TOKEN,
+    CREATE_PARTITIONS,
+    CREATE_TOPICS,
+    DELETE_ACLS,
+    DELETE_GROUPS,
+    DELETE_RECORDS,
+    DELETE_SHARE_GROUP_OFFSETS,
+    DELETE_SHARE_GROUP_STATE,
+    DELETE_TOPICS,
+    DESCRIBE_ACLS,
+    DESCRIBE_CLIENT_QUOTAS,
+    DESCRIBE_CLUSTER,
+    DESCRIBE_CONFIGS,
+    DESCRIBE_DELEGATION_TOKEN,
+    DESCRIBE_GROUPS,
+    DESCRIBE_LOG_DIRS,
+    DESCRIBE_PRODUCERS,
+    DESCRIBE_QUORUM,
+    DESCRIBE_SHARE_GROUP_OFFSETS,
+    DESCRIBE_TOPIC_PARTITIONS,
+    DESCRIBE_TRANSACTIONS,
+    DESCRIBE_USER_SCRAM_CREDENTIALS,
+    ELECT_LEADERS,
+    END_QUORUM_EPOCH,
+    END_TXN,
+    ENVELOPE,
+    EXPIRE_DELEGATION_TOKEN,
+    FETCH,
+    FETCH_SNAPSHOT,
+    FIND_COORDINATOR,
+    GET_TELEMETRY_SUBSCRIPTIONS,
+    HEARTBEAT,
+    INCREMENTAL_ALTER_CONFIGS,
+    INIT_PRODUCER_ID,
+    INITIALIZE_SHARE_GROUP_STATE,
+    JOIN_GROUP,
+    LEADER_AND_ISR,
+    LEAVE_GROUP,
+    LIST_CONFIG_RESOURCES,
+    LIST_GROUPS,
+    LIST_OFFSETS,
+    LIST_PARTITION_REASSIGNMENTS,
+    LIST_TRANSACTIONS,
+    METADATA,
+    OFFSET_COMMIT,
+    OFFSET_DELETE,
+    OFFSET_FETCH,
+    OFFSET_FOR_LEADER_EPOCH,
+    PRODUCE,
+    PUSH_TELEMETRY,
+    READ_SHARE_GROUP_STATE,
+    READ_SHARE_GROUP_STATE_SUMMARY,
+    REMOVE_RAFT_VOTER,
+    RENEW_DELEGATION_TOKEN,
+    SASL_AUTHENTICATE,
+    SASL_HANDSHAKE,
+    SHARE_ACKNOWLEDGE,
+    SHARE_FETCH,
+    SHARE_GROUP_DESCRIBE,
+    SHARE_GROUP_HEARTBEAT,
+    STOP_REPLICA,
+    STREAMS_GROUP_DESCRIBE,
+    STREAMS_GROUP_HEARTBEAT,
+    STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE,
+    SYNC_GROUP,
+    TXN_OFFSET_COMMIT,
+    UNREGISTER_BROKER,
+    UNREGISTER_CONTROLLER,
+    UPDATE_FEATURES,
+    UPDATE_METADATA,
+    UPDATE_RAFT_VOTER,
+    VOTE,
+    WRITE_SHARE_GROUP_STATE,
+    WRITE_TXN_MARKERS,
+)
+from recorder.replay.cluster import SHARE
+from recorder.replay.names import INTERNAL
+from recorder.replay.options import Deletes, Options
+from recorder.replay.plan import Exchange, Reason, Values
+
+
+class Treatment(Enum):
+    """What happens to the requests of an API."""
+
+    NEVER = auto()  # brokers' own, irreversible, or with secrets that the capture lacks
+    ADMIN = auto()  # sent with --admin
+    DELETES = auto()  # sent with --deletes
+    TELEMETRY = auto()  # sent with --telemetry
+    REGENERATED = auto()  # made anew by the replay: logins and versions are each connection's own
+    SENT = auto()
+
+
+class Destination(Enum):
+    """Which node of the target takes a request."""
+
+    LEADER = auto()  # of each partition
+    GROUP = auto()  # the coordinator of each group
+    TRANSACTION = auto()  # the coordinator of each transactional id
+    CONTROLLER = auto()
+    UNITED = auto()  # all nodes that stand for the recorded one; their answers are united
+    MAPPED = auto()  # one node that stands for the recorded one
+
+
+_TREATMENTS = {
+    Treatment.NEVER: (
+        *(LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA, CONTROLLED_SHUTDOWN, WRITE_TXN_MARKERS),
+        *(ALTER_REPLICA_LOG_DIRS, CREATE_DELEGATION_TOKEN, RENEW_DELEGATION_TOKEN, EXPIRE_DELEGATION_TOKEN),
+        *(DESCRIBE_DELEGATION_TOKEN, ALTER_USER_SCRAM_CREDENTIALS, VOTE, BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH),
+        *(ALTER_PARTITION, UPDATE_FEATURES, ENVELOPE, FETCH_SNAPSHOT, BROKER_REGISTRATION, BROKER_HEARTBEAT),
+        *(UNREGISTER_BROKER, ALLOCATE_PRODUCER_IDS, CONTROLLER_REGISTRATION, ASSIGN_REPLICAS_TO_DIRS),
+        *(ADD_RAFT_VOTER, REMOVE_RAFT_VOTER, UPDATE_RAFT_VOTER, INITIALIZE_SHARE_GROUP_STATE),
+        *(READ_SHARE_GROUP_STATE, WRITE_SHARE_GROUP_STATE, DELETE_SHARE_GROUP_STATE),
+        *(READ_SHARE_GROUP_STATE_SUMMARY, UNREGISTER_CONTROLLER),
+    ),
+    Treatment.ADMIN: (
+        *(CREATE_TOPICS, CREATE_ACLS, ALTER_CONFIGS, CREATE_PARTITIONS, ELECT_LEADERS, INCREMENTAL_ALTER_CONFIGS),
+        *(ALTER_PARTITION_REASSIGNMENTS, ALTER_CLIENT_QUOTAS, ALTER_SHARE_GROUP_OFFSETS),
+    ),
+    Treatment.DELETES: (
+        *(DELETE_TOPICS, DELETE_RECORDS, DELETE_ACLS, DELETE_GROUPS, OFFSET_DELETE, DELETE_SHARE_GROUP_OFFSETS),
+    ),
+    Treatment.TELEMETRY: (GET_TELEMETRY_SUBSCRIPTIONS, PUSH_TELEMETRY),
+    Treatment.REGENERATED: (SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE),
+    Treatment.SENT: (
+        *(PRODUCE, FETCH, LIST_OFFSETS, METADATA, OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, JOIN_GROUP),
+        *(HEARTBEAT, LEAVE_GROUP, SYNC_GROUP, DESCRIBE_GROUPS, LIST_GROUPS, INIT_PRODUCER_ID),
+        *(OFFSET_FOR_LEADER_EPOCH, ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, END_TXN, TXN_OFFSET_COMMIT),
+        *(DESCRIBE_ACLS, DESCRIBE_CONFIGS, DESCRIBE_LOG_DIRS, LIST_PARTITION_REASSIGNMENTS),
+        *(DESCRIBE_CLIENT_QUOTAS, DESCRIBE_USER_SCRAM_CREDENTIALS, DESCRIBE_QUORUM, DESCRIBE_CLUSTER),
+        *(DESCRIBE_PRODUCERS, DESCRIBE_TRANSACTIONS, LIST_TRANSACTIONS, CONSUMER_GROUP_HEARTBEAT),
+        *(CONSUMER_GROUP_DESCRIBE, LIST_CONFIG_RESOURCES, DESCRIBE_TOPIC_PARTITIONS, SHARE_GROUP_HEARTBEAT),
+        *(SHARE_GROUP_DESCRIBE, SHARE_FETCH, SHARE_ACKNOWLEDGE, STREAMS_GROUP_HEARTBEAT, STREAMS_GROUP_DESCRIBE),
+        *(DESCRIBE_SHARE_GROUP_OFFSETS, STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE),
+    ),
+}
+TREATMENTS = {api_key: treatment for treatment, api_keys in _TREATMENTS.items() for api_key in api_keys}
+
+_DESTINATIONS = {
+    Destination.LEADER: (
+        *(PRODUCE, FETCH, LIST_OFFSETS, DELETE_RECORDS, OFFSET_FOR_LEADER_EPOCH, DESCRIBE_PRODUCERS),
+        *(SHARE_FETCH, SHARE_ACKNOWLEDGE),
+    ),
+    Destination.GROUP: (
+        *(OFFSET_COMMIT, OFFSET_FETCH, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP, DESCRIBE_GROUPS),
+        *(TXN_OFFSET_COMMIT, DELETE_GROUPS, OFFSET_DELETE, CONSUMER_GROUP_HEARTBEAT, CONSUMER_GROUP_DESCRIBE),
+        *(SHARE_GROUP_HEARTBEAT, SHARE_GROUP_DESCRIBE, STREAMS_GROUP_HEARTBEAT, STREAMS_GROUP_DESCRIBE),
+        *(DESCRIBE_SHARE_GROUP_OFFSETS, ALTER_SHARE_GROUP_OFFSETS, DELETE_SHARE_GROUP_OFFSETS),
+        *(STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE,),
+    ),
+    # an InitProducerId without a transactional id goes to the mapped node
+    Destination.TRANSACTION: (
+        *(INIT_PRODUCER_ID, ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, END_TXN, DESCRIBE_TRANSACTIONS),
+    ),
+    Destination.CONTROLLER: (
+        *(CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS, ELECT_LEADERS, ALTER_PARTITION_REASSIGNMENTS),
+        *(LIST_PARTITION_REASSIGNMENTS,),
+    ),
+    # DescribeConfigs and the two that alter them go there too with the settings of brokers
+    Destination.UNITED: (LIST_GROUPS, DESCRIBE_LOG_DIRS, LIST_TRANSACTIONS),
+}
+DESTINATIONS = {api_key: to for to, api_keys in _DESTINATIONS.items() for api_key in api_keys}
+# APIs whose resources may be brokers
+CONFIG_APIS = frozenset({DESCRIBE_CONFIGS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS})
+
+# What --read-only leaves: consumers' reads, and what lists or describes.
+READ_ONLY = frozenset(
+    {
+        *(FETCH, LIST_OFFSETS, METADATA, OFFSET_FETCH, FIND_COORDINATOR, OFFSET_FOR_LEADER_EPOCH, DESCRIBE_GROUPS),
+        *(LIST_GROUPS, DESCRIBE_ACLS, DESCRIBE_CONFIGS, DESCRIBE_LOG_DIRS, LIST_PARTITION_REASSIGNMENTS),
+        *(DESCRIBE_CLIENT_QUOTAS, DESCRIBE_USER_SCRAM_CREDENTIALS, DESCRIBE_QUORUM, DESCRIBE_CLUSTER),
+        *(DESCRIBE_PRODUCERS, DESCRIBE_TRANSACTIONS, LIST_TRANSACTIONS, CONSUMER_GROUP_DESCRIBE),
+        *(LIST_CONFIG_RESOURCES, DESCRIBE_TOPIC_PARTITIONS, SHARE_GROUP_DESCRIBE, STREAMS_GROUP_DESCRIBE),
+        *(DESCRIBE_SHARE_GROUP_OFFSETS,),
+    }
+)
+PRODUCE_ONLY = frozenset({PRODUCE, METADATA, INIT_PRODUCER_ID, ADD_PARTITIONS_TO_TXN, END_TXN})
+
+# Requests of one group wait for each other's answers.
+GROUP_APIS = frozenset(
+    {
+        *(OFFSET_COMMIT, OFFSET_FETCH, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP, TXN_OFFSET_COMMIT),
+        *(DELETE_GROUPS, OFFSET_DELETE, CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT, STREAMS_GROUP_HEARTBEAT),
+    }
+)
+# Those by which members join and leave: they leave in recorded order. A classic Heartbeat only tells that one is there.
+MEMBERSHIP = frozenset(
+    {
+        *(JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP),
+        *(CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT, STREAMS_GROUP_HEARTBEAT),
+    }
+)
+# Requests of one producer wait for each other's answers.
+PRODUCER_APIS = frozenset(
+    {PRODUCE, INIT_PRODUCER_ID, ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, END_TXN, TXN_OFFSET_COMMIT}
+)
+# Requests that say how long the broker may wait for records. (Joins and syncs wait for other members, in any case.)
+LONG_POLLS = frozenset({FETCH, SHARE_FETCH})
+
+# The oldest version that may be sent: Metadata before version 4 creates the topics that it asks about.
+LEAST_VERSIONS = {METADATA: 4}
+
+
+def treatment(api_key: int) -> Treatment:
+    """What happens to requests of that API."""
+    return TREATMENTS.get(api_key, Treatment.NEVER)
+
+
+def destination(api_key: int) -> Destination:
+    """Which node of the target takes requests of that API."""
+    return DESTINATIONS.get(api_key, Destination.MAPPED)
+
+
+def refusal(exchange: Exchange, options: Options) -> Reason | None:
+    """Why a request may not be sent, by its head alone; None: nothing there forbids it.
+
+    A regenerated request is not refused: ask `treatment` first.
+    """
+    how = treatment(exchange.api_key)
+    if how is Treatment.NEVER or _is_brokers_own(exchange):
+        return Reason.NEVER
+    if not known(exchange.api_key, exchange.version):
+        return Reason.OPAQUE
+    if how is Treatment.REGENERATED:
+        return None
+    return _not_chosen(exchange.api_key, options) or _not_allowed(how, options)
+
+
+def _is_brokers_own(exchange: Exchange) -> bool:
+    """From version 4 on, AddPartitionsToTxn is what brokers send to transaction coordinators (KIP-890)."""
+    return exchange.api_key == ADD_PARTITIONS_TO_TXN and exchange.version >= 4
+
+
+def _not_chosen(api_key: int, options: Options) -> Reason | None:
+    if not options.chooses(api_key):
+        return Reason.NOT_CHOSEN
+    if options.read_only and api_key not in READ_ONLY:
+        return Reason.READ_ONLY
+    return Reason.PRODUCE_ONLY if options.produce_only and api_key not in PRODUCE_ONLY else None
+
+
+def _not_allowed(how: Treatment, options: Options) -> Reason | None:
+    if how is Treatment.ADMIN and not options.admin:
+        return Reason.NEEDS_ADMIN
+    if how is Treatment.DELETES and options.deletes is Deletes.NOTHING:
+        return Reason.NEEDS_DELETES
+    return Reason.NEEDS_TELEMETRY if how is Treatment.TELEMETRY and not options.telemetry else None
+
+
+def refusal_of_values(exchange: Exchange, values: Values, topic: Callable[[str | bytes], str | None]) -> Reason | None:
+    """Why a request may not be sent, by what it says; None: nothing there forbids it. Deletes: `deletes.is_own`.
+
+    Args:
+        values: the decoded request, in recorded terms.
+        topic: the recorded name of a topic, by its name or recorded id (`Names.topic`).
+    """
+    if exchange.api_key == FIND_COORDINATOR and values.get("key_type") == SHARE:
+        return Reason.NEVER
+    if any(replica >= 0 for replica in _replicas(values)):
+        return Reason.NEVER
+    if exchange.api_key == PRODUCE and any(_is_internal(entry, topic) for entry in values["topic_data"]):
+        return Reason.NEVER
+    return None
+
+
+def _replicas(values: Values) -> Iterator[int]:
+    """The replica ids that a request gives as its sender's: below 0, it is a consumer."""
+    for holder in (values, values.get("replica_state")):
+        if holder and "replica_id" in holder:
+            yield holder["replica_id"]
+
+
+def _is_internal(entry: Values, topic: Callable[[str | bytes], str | None]) -> bool:
+    name = topic(entry["name"] if "name" in entry else entry["topic_id"])
+    return name is not None and name.startswith(INTERNAL)
