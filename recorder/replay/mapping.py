@@ -11,16 +11,47 @@ from enum import StrEnum
 
 
 class What(StrEnum):
-    """The kinds of values that a cluster assigns."""
+    """The kinds of values that a cluster assigns, that name something in it, or that count what it has."""
 
     TOPIC_ID = "topic id"
+    TOPIC_NAME = "topic name"
+    TOPIC_PATTERN = "pattern of topic names"
+    GROUP = "group id"
+    TRANSACTION = "transactional id"
+    TRANSACTION_PATTERN = "pattern of transactional ids"
+    COORDINATOR_KEY = "coordinator key"
+    RESOURCE = "resource name"
     PRODUCER = "producer"  # id and epoch, one value
+    PRODUCER_EPOCH = "producer epoch"
+    RECORDS = "record batches"  # offsets, times, producers and their sequences
+    SEQUENCE = "sequence"
     MEMBER = "member id"
+    INSTANCE = "group instance id"
     GENERATION = "generation"
     MEMBER_EPOCH = "member epoch"
+    MEMBER_METADATA = "member metadata"
+    ASSIGNMENT = "assignment"
+    OWNED = "owned partitions"
+    PROTOCOL = "group protocol"
+    GROUP_LEADER = "group leader"
+    ENDPOINT_EPOCH = "endpoint epoch"
+    FETCH_SESSION = "fetch session"
+    FETCH_SESSION_EPOCH = "fetch session epoch"
+    SHARE_SESSION_EPOCH = "share session epoch"
+    ACQUIRED = "acquired offsets"
+    OFFSET = "offset"
+    LOG_BOUND = "log bound"
+    TASK_OFFSET = "task offset"
+    LEADER_EPOCH = "leader epoch"
+    TIMESTAMP = "timestamp"
     CURSOR = "page cursor"
     CLIENT_INSTANCE = "client instance id"
     SUBSCRIPTION = "telemetry subscription"
+    CLUSTER = "cluster id"
+    NODE = "node id"
+    ADDRESS = "node address"
+    RACK = "rack"
+    REPLICA = "replica state"
 
 
 class Pairs:
