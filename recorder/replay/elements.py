@@ -108,10 +108,10 @@ def same_name(element: Values, fields: Fields, name: Name) -> Name | None:
 
 
 def ways(api_key: int, path: str) -> Ways:
-    """How the elements of the array at a path ("topics.partitions") are named. Errors: KeyError for one without a row."""
+    """How the elements of the array at a path ("topics.partitions") are named; one without a row is met by place."""
     array = path.rpartition(".")[2]
     of_api = OF_API.get((api_key, array))
-    return OF_ARRAY[array] if of_api is None else of_api
+    return OF_ARRAY.get(array, BY_PLACE) if of_api is None else of_api
 
 
 def matched(
@@ -144,9 +144,9 @@ def matched(
     return found
 
 
-def name_of(api_key: int, path: str, element: Values) -> Name | None:
+def named_by(row: Ways, element: Values) -> Name | None:
     """The values that name an element; None where its place does, or where it lacks all names."""
-    fields = _fields(ways(api_key, path), element)
+    fields = _fields(row, element)
     return None if fields is None else _values(element, fields)
 
 

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from proxy.wire import apis
 from proxy.wire.apis import MessageKind
 from proxy.wire.language import Field
+from recorder.replay.apis import Treatment, treatment
 
-# brokers' own, irreversible ones, and those whose secrets are masked
-NEVER = {4, 5, 6, 7, 27, 34, 38, 39, 40, 41, *range(51, 55), *range(56, 60), 62, 63, 64, 67, 70, 73, *range(80, 88), 94}
-SENT = [key for key in apis.api_keys() if key not in NEVER]
+SENT = [key for key in apis.api_keys() if treatment(key) is not Treatment.NEVER]
 
 
 def fields_of(kind: MessageKind, key: int) -> list[tuple[str, Field]]:

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from proxy.wire import apis
-from recorder.replay.elements import BY_PLACE, OF_API, OF_ARRAY, matched, name_of, ways
+from recorder.replay.elements import BY_PLACE, OF_API, OF_ARRAY, matched, named_by, ways
 from tests.recorder.replay.sent import SENT, fields_of
 
 ARRAYS = [
@@ -24,6 +24,7 @@ def test_every_array_of_structs_of_an_api_that_is_sent_has_a_row() -> None:
         row = ways(key, path)
         for version in set(apis.versions(key)) & set(field.versions):
             present = {inner.name for inner in field.fields if version in inner.versions}
+            assert path.rpartition(".")[2] in OF_ARRAY or row is OF_API[key, path.rpartition(".")[2]]
             assert row == BY_PLACE or any(set(way) <= present for way in row), (key, kind, path, version)
 
 
@@ -79,5 +80,5 @@ def test_shuffled_elements_meet_those_of_their_names(seed: int) -> None:
 
 def test_a_members_name_is_its_id_and_of_a_static_one_its_instance_too() -> None:
     leaving = {"member_id": "", "group_instance_id": "i", "error_code": 0}
-    assert name_of(13, "members", leaving) == ("", "i")
-    assert name_of(11, "members", {"member_id": "m", "group_instance_id": None}) == ("m",)
+    assert named_by(ways(13, "members"), leaving) == ("", "i")
+    assert named_by(ways(11, "members"), {"member_id": "m", "group_instance_id": None}) == ("m",)
