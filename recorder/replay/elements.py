@@ -1,0 +1,187 @@
+"""How the elements of an array of structs are met: by what names them, never by their place.
+
+Brokers answer in any order, and a request that was split is answered in parts. So each array has a row here: the fields
+that name its elements, in one of several ways where versions differ (topics by name, later by id). An element is named
+by the first way whose fields it has and whose first value isn't null. Where nothing names the elements, the order is
+that of the request, and they are met by place.
+
+An array's row is found by its own name, the last of its path; `OF_API` has those that mean something else in one API.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from recorder.replay.plan import Values
+
+Name = tuple[Hashable, ...]
+# Fields that name an element together.
+Fields = tuple[str, ...]
+Ways = tuple[Fields, ...]
+
+TOPIC: Ways = (("name",), ("topic_name",), ("topic",), ("topic_id",))
+PARTITION: Ways = (("partition_index",), ("partition",), ("partition_id",), ("index",))
+RESOURCE: Ways = (("resource_type", "resource_name"), ("resource_name",))
+MEMBER: Ways = (("member_id",),)
+GROUP: Ways = (("group_id",),)
+NAME: Ways = (("name",),)
+KEY: Ways = (("key",),)
+NODE: Ways = (("node_id",), ("broker_id",), ("replica_id",))
+TASK: Ways = (("subtopology_id", "partition"), ("subtopology_id",))
+TRANSACTION: Ways = (("transactional_id",),)
+ACL = ("principal", "host", "operation", "permission_type")
+ACL_OF_RESOURCE: Ways = (
+    ("resource_type", "resource_name", "pattern_type", *ACL),
+    ("resource_type", "resource_name", *ACL),
+)
+# Nothing names them: answers come in the order of the request.
+BY_PLACE: Ways = ()
+
+_ROWS: tuple[tuple[Ways, str], ...] = (
+    # named by   arrays
+    (TOPIC, "topics topic_data topic_results topic_partitions forgotten_topics_data responses"),
+    (TOPIC, "v3_and_below_topics results_by_topic_v3_and_below replica_election_results"),
+    (TOPIC, "active_partitions standby_partitions state_changelog_topics repartition_source_topics"),
+    (PARTITION, "partitions partition_data partition_responses partition_result results_by_partition"),
+    (GROUP, "groups"),
+    (MEMBER, "members"),
+    (RESOURCE, "resources config_resources"),
+    (NAME, "configs protocols listeners nodes supported_features finalized_features users"),
+    (KEY, "coordinators values ops topic_configs client_tags"),
+    (NODE, "brokers node_endpoints current_voters observers"),
+    (TASK, "subtopologies active_tasks standby_tasks warmup_tasks task_offsets task_end_offsets"),
+    (TRANSACTION, "transactions transaction_states results_by_transaction"),
+    ((ACL,), "acls"),
+    (ACL_OF_RESOURCE, "matching_acls"),
+    ((("api_key",),), "api_keys"),
+    ((("name", "source"),), "synonyms"),
+    ((("entity_type",),), "entity components"),
+    ((("entity",),), "entries"),
+    ((("mechanism",),), "credential_infos"),
+    ((("batch_index",),), "record_errors"),
+    ((("producer_id",),), "active_producers"),
+    ((("producer_id", "first_offset"),), "aborted_transactions"),
+    ((("status_code",),), "status"),
+    ((("user_endpoint",),), "partitions_by_user_endpoint"),
+    ((("source",),), "global_stores"),
+    ((("first_offset",),), "acknowledgement_batches acquired_records"),
+    (BY_PLACE, "filter_results filters creations copartition_groups"),
+)
+OF_ARRAY: dict[str, Ways] = {array: ways for ways, arrays in _ROWS for array in arrays.split()}
+
+# api key, array -> its row where it differs
+OF_API: dict[tuple[int, str], Ways] = {
+    (13, "members"): (("member_id", "group_instance_id"),),
+    (14, "assignments"): MEMBER,
+    (19, "assignments"): PARTITION,
+    (29, "resources"): (("resource_type", "resource_name", "pattern_type"), ("resource_type", "resource_name")),
+    (30, "results"): BY_PLACE,
+    (32, "results"): RESOURCE,
+    (33, "responses"): RESOURCE,
+    (35, "results"): (("log_dir",),),
+    (37, "assignments"): BY_PLACE,
+    (37, "results"): TOPIC,
+    (42, "results"): GROUP,
+    (44, "responses"): RESOURCE,
+    (50, "results"): (("user",),),
+    (55, "nodes"): NODE,
+}
+
+
+class Matched(NamedTuple):
+    """The elements of both sides: those that are met, and those that only one side has.
+
+    `unknown`: recorded ones whose target's name isn't known, so that it can't be said which element they meet.
+    """
+
+    pairs: list[tuple[Values, Values]]
+    only_recorded: list[Values]
+    only_target: list[Values]
+    unknown: list[Values]
+
+
+def same_name(element: Values, fields: Fields, name: Name) -> Name | None:
+    """The target's name of an element whose name is the same on both sides."""
+    return name
+
+
+def ways(api_key: int, path: str) -> Ways:
+    """How the elements of the array at a path ("topics.partitions") are named; one without a row is met by place."""
+    array = path.rpartition(".")[2]
+    of_api = OF_API.get((api_key, array))
+    return OF_ARRAY.get(array, BY_PLACE) if of_api is None else of_api
+
+
+def matched(
+    api_key: int,
+    path: str,
+    recorded: Sequence[Values],
+    target: Sequence[Values],
+    named: Callable[[Values, Fields, Name], Name | None] = same_name,
+) -> Matched:
+    """The elements of the array at `path` ("topics.partitions") that meet, in recorded order.
+
+    Elements of one name meet in the order in which they stand.
+
+    Args: named: a recorded element, the fields that name it and their values -> the target's values; None: unknown.
+    """
+    found = Matched([], [], [], [])
+    row = ways(api_key, path)
+    if not row:
+        return _by_place(recorded, target)
+    waiting = _by_name(row, target)
+    for element in recorded:
+        name = _mapped(row, element, named)
+        if name is None:
+            found.unknown.append(element)
+        elif waiting[name]:
+            found.pairs.append((element, waiting[name].popleft()))
+        else:
+            found.only_recorded.append(element)
+    found.only_target.extend(element for queue in waiting.values() for element in queue)
+    return found
+
+
+def named_by(row: Ways, element: Values) -> Name | None:
+    """The values that name an element; None where its place does, or where it lacks all names."""
+    fields = _fields(row, element)
+    return None if fields is None else _values(element, fields)
+
+
+def _fields(row: Ways, element: Values) -> Fields | None:
+    """The first way that names this element."""
+    return next((way for way in row if element.get(way[0]) is not None and all(one in element for one in way)), None)
+
+
+def _values(element: Values, fields: Fields) -> Name:
+    return tuple(frozen(element[field]) for field in fields)
+
+
+def _mapped(row: Ways, element: Values, named: Callable[[Values, Fields, Name], Name | None]) -> Name | None:
+    fields = _fields(row, element)
+    # all elements without a name are alike
+    return () if fields is None else named(element, fields, _values(element, fields))
+
+
+def _by_name(row: Ways, elements: Iterable[Values]) -> defaultdict[Name, deque[Values]]:
+    named: defaultdict[Name, deque[Values]] = defaultdict(deque)
+    for element in elements:
+        named[_mapped(row, element, same_name) or ()].append(element)
+    return named
+
+
+def _by_place(recorded: Sequence[Values], target: Sequence[Values]) -> Matched:
+    common = min(len(recorded), len(target))
+    return Matched(list(zip(recorded, target, strict=False)), list(recorded[common:]), list(target[common:]), [])
+
+
+def frozen(value: Any) -> Hashable:
+    """A value that may be a key: structs and arrays within it become tuples, in an order of their own."""
+    if isinstance(value, dict):
+        return tuple(sorted(((name, frozen(inner)) for name, inner in value.items()), key=repr))
+    if isinstance(value, list):
+        return tuple(sorted((frozen(inner) for inner in value), key=repr))
+    hashable: Hashable = value
+    return hashable

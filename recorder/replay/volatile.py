@@ -1,0 +1,179 @@
+"""Which fields of an answer a replay compares, and how: the table "Comparison" as data.
+
+Two clusters that do the same never answer in the same words. A field is
+
+    left out      the target's own affair: times, addresses, sizes, epochs, log bounds
+    mapped        assigned by the cluster: equal if it is the target's value for the recorded one
+    structure     there or not, errors within it; its value and how many elements there are don't matter
+    union         assignments: any member may have any part; the group's members together must have the same
+    elected       what only the elected member of a group is told: compared where both sides elected the same one
+    equal         all the rest
+
+One rule decides for each field, the first of: its own row (`ROWS`, by API and path, with all below it), a row of its
+name (`NAMES`) or of one of its marks (`MARKS`), the API's (`STRUCTURE_ONLY`), else it must be equal.
+Error codes are fields as well; where they differ, nothing else of their struct is compared.
+Fetched records aren't compared answer by answer (`records`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from functools import lru_cache
+from types import MappingProxyType
+
+from proxy.wire import apis
+from proxy.wire.language import Field
+
+# An entry for each response in each version: more than there are.
+MOST_RESPONSES = 1024
+
+
+class How(StrEnum):
+    """How a field is compared."""
+
+    LEFT_OUT = "left out"
+    MAPPED = "mapped"
+    STRUCTURE = "structure only"
+    UNION = "the group's union"
+    ELECTED = "of the elected member"
+    EQUAL = "equal"
+
+
+# What a listing of one node holds depends on how many nodes there are; the others describe nodes and their disks.
+# Metadata, FindCoordinator, ListGroups, DescribeLogDirs, DescribeQuorum, DescribeCluster, ListTransactions,
+# DescribeTopicPartitions
+STRUCTURE_ONLY = frozenset({3, 10, 16, 35, 55, 60, 66, 75})
+
+NAMES: Mapping[How, tuple[str, ...]] = {
+    How.LEFT_OUT: (
+        # throttling
+        "throttle_time_ms",
+        # messages for people
+        *("error_message", "batch_index_error_message", "acknowledge_error_message", "status_detail", "documentation"),
+        # addresses: of brokers by their mark; of clients as the broker saw them
+        *("client_host", "node_endpoints"),
+        # racks
+        *("rack", "rack_id"),
+        # times
+        *("log_append_time_ms", "timestamp", "last_timestamp", "last_fetch_timestamp", "last_caught_up_timestamp"),
+        "transaction_start_time_ms",
+        # intervals
+        *("heartbeat_interval_ms", "push_interval_ms", "acquisition_lock_timeout_ms", "task_offset_interval_ms"),
+        "session_lifetime_ms",
+        # session and cluster ids; node ids by their mark
+        *("session_id", "cluster_id"),
+        # epochs but producers'
+        *("leader_epoch", "committed_leader_epoch", "coordinator_epoch", "group_epoch", "assignment_epoch"),
+        *("topology_epoch", "endpoint_information_epoch", "finalized_features_epoch", "current_leader"),
+        *("diverging_epoch", "snapshot_id"),
+        # watermarks, last stable offsets, log starts and ends
+        *("high_watermark", "low_watermark", "last_stable_offset", "log_start_offset", "log_end_offset"),
+        # lags
+        *("lag", "offset_lag", "acceptable_recovery_lag", "acceptable_recovery_lag_legacy"),
+        # sizes
+        *("partition_size", "total_bytes", "usable_bytes", "telemetry_max_bytes"),
+        # directories
+        *("log_dir", "replica_directory_id"),
+        # sinks to as many nodes as the target has
+        "replication_factor",
+        # numbered anew by the replay
+        "last_sequence",
+        # depends on how the log is cut into answers
+        *("records", "aborted_transactions", "acquired_records"),
+    ),
+    How.MAPPED: (
+        *("member_id", "group_instance_id", "instance_id", "generation_id", "resource_name"),
+        "subscribed_topic_regex",
+        *("producer_epoch", "ongoing_txn_producer_epoch", "base_offset", "offset", "old_style_offsets"),
+        *("committed_offset", "start_offset", "current_txn_start_offset", "client_instance_id", "subscription_id"),
+    ),
+}
+MARKS: Mapping[How, tuple[str, ...]] = {
+    How.LEFT_OUT: ("node_id", "address"),
+    How.MAPPED: ("topic_name", "topic_id", "group_id", "producer_id", "transactional_id"),
+}
+
+# api key, path -> how; holds for all below the path as well
+ROWS: Mapping[tuple[int, str], How] = {
+    # the coordinator's key: a group's or a transaction's
+    (10, "coordinators.key"): How.MAPPED,
+    # whoever the target elects
+    (11, "leader"): How.LEFT_OUT,
+    (11, "members"): How.ELECTED,
+    (11, "skip_assignment"): How.ELECTED,
+    # asked for the present epoch, so the end is the log's
+    (23, "topics.partitions.end_offset"): How.LEFT_OUT,
+    # a broker's settings stand behind a topic's
+    (32, "results.configs.synonyms"): How.LEFT_OUT,
+    # what members are told
+    (68, "assignment"): How.UNION,
+    (68, "member_epoch"): How.MAPPED,
+    (76, "assignment"): How.UNION,
+    (76, "member_epoch"): How.MAPPED,
+    (88, "member_epoch"): How.MAPPED,
+    (88, "active_tasks"): How.UNION,
+    (88, "standby_tasks"): How.UNION,
+    (88, "warmup_tasks"): How.UNION,
+    # as members were told before
+    (88, "partitions_by_user_endpoint"): How.LEFT_OUT,
+    # asked of whichever member comes first
+    (88, "topology_description_required"): How.LEFT_OUT,
+    # what describes members
+    (69, "groups.members.assignment"): How.UNION,
+    (69, "groups.members.member_epoch"): How.LEFT_OUT,
+    (69, "groups.members.target_assignment"): How.UNION,
+    (77, "groups.members.assignment"): How.UNION,
+    (77, "groups.members.member_epoch"): How.LEFT_OUT,
+    (89, "groups.members.assignment"): How.UNION,
+    (89, "groups.members.member_epoch"): How.LEFT_OUT,
+    (89, "groups.members.target_assignment"): How.UNION,
+    (89, "groups.topology.epoch"): How.LEFT_OUT,
+    # as the member said it
+    (89, "groups.members.task_offsets.offset"): How.EQUAL,
+    (89, "groups.members.task_end_offsets.offset"): How.EQUAL,
+    # a client's own address, as its heartbeats said
+    (89, "groups.members.user_endpoint"): How.EQUAL,
+    # where paging stopped
+    (75, "next_cursor"): How.LEFT_OUT,
+}
+
+
+@lru_cache(MOST_RESPONSES)
+def rules(api_key: int, version: int) -> Mapping[str, How]:
+    """How each field of this response is compared, by path; empty for an API that the catalog lacks."""
+    response = apis.message("response", api_key)
+    return MappingProxyType(dict(_rules(api_key, version, response.fields, "", None))) if response else {}
+
+
+def _rules(
+    api_key: int, version: int, fields: tuple[Field, ...], above: str, inherited: How | None
+) -> Iterator[tuple[str, How]]:
+    for field in fields:
+        if version in field.versions:
+            path = above + field.name
+            how = inherited or rule(api_key, path, field)
+            yield path, how
+            # a struct is compared field by field unless something was said of all of it
+            passed_on = how if inherited or _holds_below(api_key, path, how) else None
+            yield from _rules(api_key, version, field.fields, path + ".", passed_on)
+
+
+def _holds_below(api_key: int, path: str, how: How) -> bool:
+    return how is How.LEFT_OUT or how is How.UNION or ((api_key, path) in ROWS and how is How.EQUAL)
+
+
+def rule(api_key: int, path: str, field: Field) -> How:
+    """The rule of one field, whatever stands above it."""
+    of_path = ROWS.get((api_key, path))
+    if of_path is not None:
+        return of_path
+    for how in named(field):
+        return how
+    return How.STRUCTURE if api_key in STRUCTURE_ONLY else How.EQUAL
+
+
+def named(field: Field) -> set[How]:
+    """What rows of names and marks say of a field: one thing, or nothing."""
+    of_name = {how for how, names in NAMES.items() if field.name in names}
+    return of_name | {how for how, marks in MARKS.items() if field.marks & set(marks)}
