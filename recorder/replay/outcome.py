@@ -1,0 +1,293 @@
+"""What a replay did, as values that the engine counts into and every form of the report reads. No rules of a replay.
+
+    Plan       what a replay would do, before anything is sent (`--dry-run`)
+    Progress   how far it is, for the line that is shown meanwhile
+    Result     what it did
+
+Times are nanoseconds; those named `…_at_ns` since 1970. Names of topics are the recording's.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from recorder.replay.durations import Durations
+from recorder.replay.plan import Origin
+
+# Mismatches that are kept with their frames; all are counted.
+MOST_MISMATCHES = 100
+
+
+class Cause(StrEnum):
+    """Why a request left later than it was due. The value stands in reports."""
+
+    OWN_ANSWERS = "answers on its connection"
+    OTHER_ANSWERS = "answers that others wait for"
+    FULL_SOCKET = "the target read slowly"
+    REPLAY = "the replay itself"
+
+
+class Ending(StrEnum):
+    """Why a replay ended. The value stands in reports."""
+
+    WHOLE = "played to its end"
+    INTERRUPTED = "interrupted"
+    TOO_LATE = "later than --max-late"
+    TOO_MANY = "more mismatches than --stop-after"
+    NO_TARGET = "the target was lost"
+
+
+class Verdict(StrEnum):
+    """What a replay found. The value stands in reports."""
+
+    EQUAL = "as recorded"
+    TOLERATED = "mismatches, as many as --max-mismatches allows"
+    MISMATCHED = "mismatched"
+    WITHHELD = "more withheld than --partial allows"
+    UNFINISHED = "unfinished"
+
+
+class Target(NamedTuple):
+    """The cluster that was played to. `asked`: as given to --to; `nodes`: id -> host:port."""
+
+    asked: str
+    cluster_id: str | None = None
+    nodes: Mapping[int, str] = {}
+
+
+class Source(NamedTuple):
+    """What was played: times of its first and last request in the recording."""
+
+    capture: str
+    sessions: tuple[str, ...] = ()
+    first_at_ns: int = 0
+    last_at_ns: int = 0
+
+
+class Touched(NamedTuple):
+    """A topic, group or transactional id that a replay touches: the target's name, and requests that name it.
+
+    `is_written`: records are produced, offsets committed, transactions begun; else it is only read.
+    """
+
+    name: str
+    requests: int
+    is_written: bool = False
+
+
+@dataclass(slots=True)
+class Plan:
+    """What a replay would do.
+
+    Attributes:
+        options: in words, one each.
+        sent: requests by API and target node; None: a node that is known only then (a coordinator).
+        withheld: requests by API and reason; `partitions`: parts of requests that are sent without them, by reason.
+        made: topics that would be created, and the like: the replay's own requests by purpose.
+    """
+
+    source: Source
+    target: Target
+    options: tuple[str, ...] = ()
+    sent: Counter[tuple[str, int | None]] = field(default_factory=Counter)
+    withheld: Counter[tuple[str, str]] = field(default_factory=Counter)
+    partitions: Counter[str] = field(default_factory=Counter)
+    made: Counter[str] = field(default_factory=Counter)
+    topics: tuple[Touched, ...] = ()
+    groups: tuple[Touched, ...] = ()
+    transactions: tuple[Touched, ...] = ()
+
+
+class Progress(NamedTuple):
+    """How far a replay is. `late`: requests that left later than due; `behind_ns`: how much the last one was.
+
+    `position_ns`: of the last request that left, since the first one, as recorded; `span_ns`: of the last of all.
+    """
+
+    sent: int = 0
+    answered: int = 0
+    late: int = 0
+    behind_ns: int = 0
+    withheld: int = 0
+    mismatches: int = 0
+    position_ns: int = 0
+    span_ns: int = 0
+
+
+@dataclass(slots=True)
+class ApiCounts:
+    """Requests of one API. `recorded` is what was chosen: sent, withheld, and what a replay that ended left over.
+
+    Attributes:
+        answered: of those sent; `lost`: whose connection broke; `retried`: sent once more, not counted in `sent`.
+        withheld: by reason; `partitions`: parts withheld of requests that were sent, by reason.
+        mismatches: answers that differ, by kind as the comparison names it. One answer counts once.
+    """
+
+    recorded: int = 0
+    sent: int = 0
+    answered: int = 0
+    lost: int = 0
+    retried: int = 0
+    withheld: Counter[str] = field(default_factory=Counter)
+    partitions: Counter[str] = field(default_factory=Counter)
+    mismatches: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(slots=True)
+class Latency:
+    """Last byte of the request to first byte of the answer: recorded, and replayed, of the exchanges that have both."""
+
+    recorded: Durations = field(default_factory=Durations)
+    replayed: Durations = field(default_factory=Durations)
+
+
+@dataclass(slots=True)
+class Stream:
+    """Records that a consumer fetched of one partition. `reordered` ones are equal, but of other order.
+
+    `missing`: the target's log ended before them; `unread`: it did not, but the replay did.
+    """
+
+    consumer: str
+    topic: str
+    partition: int
+    equal: int = 0
+    missing: int = 0
+    extra: int = 0
+    reordered: int = 0
+    unread: int = 0
+
+    @property
+    def differs(self) -> bool:
+        """True if records differ that both sides read."""
+        return bool(self.missing or self.extra or self.reordered)
+
+
+class Difference(NamedTuple):
+    """One value that differs, both sides for people ("" if absent); `path`: `topics[0].partitions[3].error_code`."""
+
+    path: str
+    recorded: str
+    replayed: str
+
+
+class Frame(NamedTuple):
+    """The first bytes of a frame, without secrets; `size`: of all."""
+
+    octets: bytes
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """An exchange whose answers differ.
+
+    Attributes:
+        at_ns: of the request in the recording, since 1970.
+        version: of the request and of the recorded answer; `target_version`: of the replayed answer's frame.
+        request: as recorded; `recorded`, `replayed`: the answers, None where there is none.
+    """
+
+    origin: Origin
+    api_key: int
+    version: int
+    kind: str
+    differences: tuple[Difference, ...] = ()
+    at_ns: int = 0
+    client: str = ""
+    target_version: int | None = None
+    request: Frame | None = None
+    recorded: Frame | None = None
+    replayed: Frame | None = None
+
+
+@dataclass(slots=True)
+class Result:
+    """What a replay did.
+
+    Attributes:
+        options: in words, one each.
+        started_at_ns, ended_at_ns: of the replay; `position_ns`: how far in the recording it came.
+        apis: by name; `made`: the replay's own requests by purpose; `lateness`: of late and of punctual requests.
+        latency: by API and by what sets some of its exchanges apart ("" for the rest; "empty polls").
+        mismatches: the first `MOST_MISMATCHES`.
+        max_mismatches: --max-mismatches; `partial`: --partial, in percent.
+    """
+
+    source: Source
+    target: Target
+    options: tuple[str, ...] = ()
+    started_at_ns: int = 0
+    ended_at_ns: int = 0
+    position_ns: int = 0
+    ending: Ending = Ending.WHOLE
+    apis: dict[str, ApiCounts] = field(default_factory=dict)
+    made: Counter[str] = field(default_factory=Counter)
+    lateness: dict[Cause, Durations] = field(default_factory=dict)
+    latency: dict[tuple[str, str], Latency] = field(default_factory=dict)
+    streams: list[Stream] = field(default_factory=list)
+    mismatches: list[Mismatch] = field(default_factory=list)
+    max_mismatches: int = 0
+    partial: float = 1.0
+
+    def api(self, name: str) -> ApiCounts:
+        """The counts of an API, made when they are first asked for."""
+        return self.apis.setdefault(name, ApiCounts())
+
+    def add_mismatch(self, api: str, mismatch: Mismatch) -> None:
+        """Counts an answer that differs, and keeps it while there are few."""
+        self.api(api).mismatches[mismatch.kind] += 1
+        if len(self.mismatches) < MOST_MISMATCHES:
+            self.mismatches.append(mismatch)
+
+    def add_late(self, cause: Cause, late_ns: int) -> None:
+        """Counts how late a request left, punctual ones (0) as well."""
+        self.lateness.setdefault(cause, Durations()).add(late_ns)
+
+    @property
+    def totals(self) -> ApiCounts:
+        """The sums over all APIs."""
+        sums = ApiCounts()
+        for one in self.apis.values():
+            for name in ("recorded", "sent", "answered", "lost", "retried"):
+                setattr(sums, name, getattr(sums, name) + getattr(one, name))
+            sums.withheld += one.withheld
+            sums.partitions += one.partitions
+            sums.mismatches += one.mismatches
+        return sums
+
+    @property
+    def differences(self) -> int:
+        """Answers that differ, and streams of records that do: what --max-mismatches counts."""
+        return self.totals.mismatches.total() + sum(1 for _ in self.differing_streams())
+
+    def differing_streams(self) -> Iterator[Stream]:
+        """Streams of records that differ."""
+        return (stream for stream in self.streams if stream.differs)
+
+    @property
+    def withheld_percent(self) -> float:
+        """Requests that were withheld, of all that were recorded."""
+        totals = self.totals
+        return 100 * totals.withheld.total() / totals.recorded if totals.recorded else 0.0
+
+    @property
+    def verdict(self) -> Verdict:
+        """What was found; an ending before its time weighs most."""
+        if self.ending is not Ending.WHOLE:
+            return Verdict.UNFINISHED
+        if self.differences > self.max_mismatches:
+            return Verdict.MISMATCHED
+        if self.withheld_percent > self.partial:
+            return Verdict.WITHHELD
+        return Verdict.TOLERATED if self.differences else Verdict.EQUAL
+
+    @property
+    def exit_code(self) -> int:
+        """Of the command, for whatever runs it."""
+        return 0 if self.verdict in (Verdict.EQUAL, Verdict.TOLERATED) else 1
