@@ -7,7 +7,6 @@ of an API that may hold some, is not kept.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from proxy.wire import catalog
@@ -16,13 +15,13 @@ from proxy.wire.errors import WireError
 from proxy.wire.framing import LENGTH
 from recorder.replay.outcome import Difference, Frame, Mismatch
 from recorder.replay.plan import Exchange
+from recorder.replay.words import field_of
 
 # Bytes of each frame: most answers are shorter, and a hundred mismatches with three frames each stay under 10 MB.
 MOST_BYTES = 32 << 10
 # Differences of one exchange, and letters of a value.
 MOST_DIFFERENCES, MOST_LETTERS = 20, 200
 HIDDEN = "masked"
-_INDEX = re.compile(r"\[[^\]]*\]")
 
 
 def mismatch(
@@ -53,11 +52,6 @@ def mismatch(
         recorded=_frame(exchange.answer_frame, "response", key, version),
         replayed=_frame(answer, "response", key, replayed_in),
     )
-
-
-def field_of(path: str) -> str:
-    """The field that a difference is in, without the elements of arrays: `topics.partitions.error_code`."""
-    return _INDEX.sub("", path)
 
 
 def _short(found: Difference, secret: set[str]) -> Difference:

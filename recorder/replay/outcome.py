@@ -44,9 +44,10 @@ class Verdict(StrEnum):
     """What a replay found. The value stands in reports."""
 
     EQUAL = "as recorded"
-    TOLERATED = "mismatches, as many as --max-mismatches allows"
+    TOLERATED = "mismatched, as far as allowed"
     MISMATCHED = "mismatched"
-    WITHHELD = "more withheld than --partial allows"
+    WITHHELD = "too much withheld"
+    NOTHING = "nothing sent"
     UNFINISHED = "unfinished"
 
 
@@ -320,6 +321,8 @@ class Result:
             return Verdict.MISMATCHED
         if self.withheld_percent > self.partial:
             return Verdict.WITHHELD
+        if not self.totals.sent:
+            return Verdict.NOTHING
         return Verdict.TOLERATED if self.differences else Verdict.EQUAL
 
     @property
