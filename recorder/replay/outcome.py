@@ -109,6 +109,12 @@ class Plan:
     groups: tuple[Touched, ...] = ()
     transactions: tuple[Touched, ...] = ()
 
+    @property
+    def withheld_percent(self) -> float:
+        """Requests that would be withheld, of all that are chosen."""
+        withheld = self.withheld.total()
+        return 100 * withheld / (withheld + self.sent.total()) if withheld else 0.0
+
 
 class Progress(NamedTuple):
     """How far a replay is. `late`: requests that left later than due; `behind_ns`: how much the last one was.

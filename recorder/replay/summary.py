@@ -73,18 +73,18 @@ def summary(result: Result, width: int, report: str | None = None) -> Iterator[R
 
 
 def _head(result: Result) -> Iterator[RenderableType]:
-    facts = facts_table(result.source, result.target, words.took(result), result.options)
+    facts = facts_table("replayed", result.source, result.target, words.took(result), result.options)
     line = Text(str(result.verdict), style=STYLES.get(result.verdict, _BAD))
     facts.add_row("verdict", line.append(f": {words.verdict(result)}", style="default"))
     yield facts
 
 
-def facts_table(source: Source, target: Target, at: str, options: Sequence[str]) -> Table:
-    """What is played where, when and how."""
+def facts_table(what: str, source: Source, target: Target, at: str, options: Sequence[str]) -> Table:
+    """What is played (`what`: the verb) where, when and how."""
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
-    facts = {"replayed": words.source(source), "to": words.target(target), "at": at, "with": ", ".join(options)}
+    facts = {what: words.source(source), "to": words.target(target), "at": at, "with": ", ".join(options)}
     for name, said in facts.items():
         if said:
             table.add_row(name, cell(said))

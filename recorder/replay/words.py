@@ -5,10 +5,22 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Hashable, Iterable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from recorder.replay.outcome import Ending, Mismatch, Result, Source, Stream, Target, Verdict
+from recorder.replay.outcome import (
+    Difference,
+    Ending,
+    Mismatch,
+    Plan,
+    Progress,
+    Result,
+    Source,
+    Stream,
+    Target,
+    Verdict,
+)
 from recorder.terminal import count
 
 _SECOND = 10**9
@@ -166,6 +178,31 @@ def first_difference(found: Mismatch) -> str:
         return ""
     first, *others = found.differences
     more = len(others) + found.more
-    field = f"{field_of(first.path)}: " if first.path else ""
-    sides = f"{first.recorded or 'nothing'} → {first.replayed or 'nothing'}"
-    return field + sides + (f" (and {count(more)} more)" if more else "")
+    return difference(replace(first, path=field_of(first.path))) + (f" (and {count(more)} more)" if more else "")
+
+
+def difference(found: Difference) -> str:
+    """Where a value differs, and both sides."""
+    where = f"{found.path}: " if found.path else ""
+    return f"{where}{found.recorded or 'nothing'} → {found.replayed or 'nothing'}"
+
+
+def planned(plan: Plan) -> str:
+    """How much would be sent, and how much would not."""
+    sent, withheld = plan.sent.total(), plan.withheld.total()
+    kept = f"; {count(withheld)} ({percent(plan.withheld_percent)}) would be withheld" if withheld else ""
+    return f"Nothing was sent. {count(sent, 'request')} would be{kept}."
+
+
+def progress(now: Progress) -> str:
+    """How far a replay is, in one line."""
+    late = f"{count(now.late)} late" + (f" (now {duration(now.behind_ns)})" if now.behind_ns > 0 else "")
+    return (
+        f"{count(now.sent)} sent, {count(now.answered)} answered, {late}, {count(now.withheld)} withheld, "
+        f"{count(now.mismatches)} {'differs' if now.mismatches == 1 else 'differ'}"
+    )
+
+
+def position(now: Progress) -> str:
+    """How far in the recording a replay is."""
+    return f"{duration(now.position_ns) or '0 s'} of {duration(now.span_ns) or '0 s'}"
