@@ -162,10 +162,14 @@ class ApiCounts:
 
 @dataclass(slots=True)
 class Latency:
-    """Last byte of the request to first byte of the answer: recorded, and replayed, of the exchanges that have both."""
+    """Last byte of the request to first byte of the answer: recorded, and replayed, of the exchanges that have both.
+
+    `is_apart`: they wait on purpose (empty polls), and say nothing of how fast either side is.
+    """
 
     recorded: Durations = field(default_factory=Durations)
     replayed: Durations = field(default_factory=Durations)
+    is_apart: bool = False
 
 
 @dataclass(slots=True)
@@ -291,7 +295,7 @@ class Result:
 
     def add_latency(self, api: str, recorded_ns: int, replayed_ns: int, apart: str = "") -> None:
         """Counts both latencies of an exchange. `apart`: why it says nothing of the rest: "empty polls"."""
-        latency = self.latency.setdefault(f"{api}, {apart}" if apart else api, Latency())
+        latency = self.latency.setdefault(f"{api}, {apart}" if apart else api, Latency(is_apart=bool(apart)))
         latency.recorded.add(recorded_ns)
         latency.replayed.add(replayed_ns)
 

@@ -185,11 +185,10 @@ def _made(result: Result, width: int) -> RenderableType | None:
 
 
 def _mismatches(result: Result, width: int) -> RenderableType | None:
-    groups, of = words.alike(result.mismatches), result.totals.mismatches.total()
-    kinds = ", ".join(f"{printable(kind)} {count(number)}" for kind, number in result.totals.mismatches.most_common())
-    first = f", of them the first {len(result.mismatches)}" if of > len(result.mismatches) else ""
+    groups = words.alike(result.mismatches)
+    title = f"Answers that differ ({printable(words.kinds(result))}), {words.kept(result)}"
     rows = [_mismatch(group) for group in groups[:MOST_LISTED]]
-    return fitted(f"Answers that differ ({kinds}){first}", _MISMATCHES, rows, width) if rows else None
+    return fitted(title, _MISMATCHES, rows, width) if rows else None
 
 
 def _mismatch(group: words.Alike) -> list[Cell]:

@@ -167,6 +167,17 @@ def alike(mismatches: Iterable[Mismatch]) -> list[Alike]:
     return list(groups.values())
 
 
+def kinds(result: Result) -> str:
+    """How many answers differ in what."""
+    return ", ".join(f"{kind} {count(number)}" for kind, number in result.totals.mismatches.most_common())
+
+
+def kept(result: Result) -> str:
+    """How many of the mismatches have been kept, if not all were."""
+    kept, of = len(result.mismatches), result.totals.mismatches.total()
+    return f"the first {count(kept)} of {count(of)}" if kept < of else f"all {count(of)}"
+
+
 def field_of(path: str) -> str:
     """The field that a difference is in, without the elements of arrays: `topics.partitions.error_code`."""
     return _INDEX.sub("", path)
