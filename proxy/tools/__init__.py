@@ -3,6 +3,7 @@
     names.py     an api or an error as people type it -> its number; the nearest name for one that is none
     packed.py    record batches and the records in them, opened
     tree.py      decoded values -> a tree in which ids are text, records are open, and secrets are named as such
+    body.py      a frame's bytes -> that tree, or why there is none
     kafka07.py   the same of what Kafka 0.7 says
     plain.py     that tree as lines or as what JSON can hold
     listing.py   the catalog as a table: for the terminal, as JSON, as the page docs/apis.md

@@ -9,7 +9,7 @@ from __future__ import annotations
 from codecs import getincrementaldecoder
 from collections.abc import Iterator, Mapping
 from io import StringIO
-from typing import Any
+from typing import Any, NamedTuple
 
 from proxy.terminal import is_visible, printable, quoted
 from proxy.tools.tree import Masked
@@ -21,36 +21,48 @@ _CONSTANTS = {None: "null", True: "true", False: "false"}
 _WORDS = ("", "masked", *_CONSTANTS.values())
 
 
+class Line(NamedTuple):
+    """A line, and the fields whose value it shows, outermost first; elements of an array share their array's."""
+
+    text: str
+    path: tuple[str, ...]
+
+
 def as_lines(values: Mapping[str, Any], depth: int, most: int) -> Iterator[str]:
     """One line a value, structs indented, elements of arrays dashed; of each value of bytes `most` are shown."""
+    return (line.text for line in lines(values, depth, most))
+
+
+def lines(values: Mapping[str, Any], depth: int, most: int, path: tuple[str, ...] = ()) -> Iterator[Line]:
+    """`as_lines`, and the path of each."""
     for name, value in values.items():
-        yield from _named(printable(name), value, depth, most)
+        yield from _named(printable(name), value, depth, most, (*path, name))
 
 
-def _named(name: str, value: Any, depth: int, most: int) -> Iterator[str]:
+def _named(name: str, value: Any, depth: int, most: int, path: tuple[str, ...]) -> Iterator[Line]:
     indent = INDENT * depth
     if isinstance(value, dict) and value:
-        yield f"{indent}{name}:"
-        yield from as_lines(value, depth + 1, most)
+        yield Line(f"{indent}{name}:", path)
+        yield from lines(value, depth + 1, most, path)
     elif isinstance(value, list) and any(isinstance(one, dict) for one in value):
-        yield f"{indent}{name}:"
+        yield Line(f"{indent}{name}:", path)
         for one in value:
-            yield from _item(one, depth + 1, most)
+            yield from _item(one, depth + 1, most, path)
     else:
-        yield f"{indent}{name}: {_scalar(name, value, most)}"
+        yield Line(f"{indent}{name}: {_scalar(name, value, most)}", path)
 
 
-def _item(value: Any, depth: int, most: int) -> Iterator[str]:
+def _item(value: Any, depth: int, most: int, path: tuple[str, ...]) -> Iterator[Line]:
     """An element of an array that holds structs, and maybe others: its first line carries the dash."""
     if not isinstance(value, dict):
-        yield f"{INDENT * depth}- {_scalar('', value, most)}"
+        yield Line(f"{INDENT * depth}- {_scalar('', value, most)}", path)
         return
     dash = True
-    for line in as_lines(value, depth + 1, most):
-        yield f"{INDENT * depth}- {line[len(INDENT) * (depth + 1) :]}" if dash else line
+    for line in lines(value, depth + 1, most, path):
+        yield line._replace(text=f"{INDENT * depth}- {line.text[len(INDENT) * (depth + 1) :]}") if dash else line
         dash = False
     if dash:
-        yield f"{INDENT * depth}- {{}}"
+        yield Line(f"{INDENT * depth}- {{}}", path)
 
 
 def _scalar(name: str, value: Any, most: int) -> str:

@@ -6,29 +6,18 @@ one. An undecodable body is a result with its reason, not an error.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
-
+from proxy.tools.body import Body
+from proxy.tools.body import body as decoded
 from proxy.tools.kafka07 import request_tree, response_tree
-from proxy.tools.tree import Shown, message_tree
-from proxy.wire import catalog, kafka07
+from proxy.tools.tree import Shown
+from proxy.wire import kafka07
 from proxy.wire.apis import MessageKind
 from proxy.wire.budget import Budget
-from proxy.wire.errors import OverBudget, WireError, in_bytes
-from proxy.wire.headers import request_head, response_head
+from proxy.wire.errors import WireError
 from recorder.capture import frames as c
 from recorder.capture.reader import Row
 
 _FETCHES = (kafka07.RequestType.FETCH, kafka07.RequestType.MULTIFETCH)
-
-
-@dataclass(frozen=True, slots=True)
-class Body:
-    """`values` as a tree of dicts, lists, numbers, text, bytes and Masked; or None, and `why`."""
-
-    values: dict[str, Any] | None
-    why: str = ""
 
 
 def body(row: Row, records: int = 10, request_row: Row | None = None, *, budget: Budget | None = None) -> Body:
@@ -47,7 +36,8 @@ def body(row: Row, records: int = 10, request_row: Row | None = None, *, budget:
         return _decoded_07(frame, kind, key, records, request_row, budget)
     if key is None or version is None or row[c.DIALECT] != c.KAFKA:
         return Body(None, f"{row[c.API] or 'api unknown'} can't be decoded")
-    return _decoded(frame, kind, key, version, row[c.MASKED] or [], Shown(bool(row[c.MASKED]), records, budget))
+    masked_from = row[c.MASKED][0]["start"] if row[c.MASKED] else None
+    return decoded(frame, kind, key, version, Shown(bool(row[c.MASKED]), records, budget), masked_from=masked_from)
 
 
 def needs_request(row: Row) -> bool:
@@ -80,22 +70,3 @@ def _request_07(row: Row | None) -> kafka07.Request | kafka07.UnknownRequest | N
         return kafka07.decode_request(row[c.FRAME])
     except WireError:
         return None
-
-
-def _decoded(
-    frame: bytes, kind: MessageKind, key: int, version: int, masked: Sequence[Mapping[str, int]], shown: Shown
-) -> Body:
-    codec = catalog.codec(kind, key, version) if kind == c.REQUEST else catalog.codec_of_response(frame, key, version)
-    if codec is None:
-        return Body(None, f"api {key} version {version} is not in the catalog")
-    try:
-        start = request_head(frame).body if kind == c.REQUEST else response_head(frame, key, version).body
-        if masked and masked[0]["start"] <= start:
-            return Body(None, "masked whole: it may hold a secret")
-        values, end = codec.decode(frame, start, budget=shown.budget)
-        why = f"{in_bytes(len(frame) - end)} more behind its end" if end < len(frame) else ""
-    except OverBudget as error:
-        values, why = error.values or {}, f"not decoded to its end: {error}"
-    except WireError as error:
-        return Body(None, f"can't be decoded: {error}")
-    return Body(message_tree(codec.message, codec.version, values, shown), why)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from proxy.terminal import printable
+from proxy.tools.body import Body
 from proxy.tools.plain import INDENT, as_lines
 from proxy.wire.budget import DEFAULT_BUDGET, Budget
 from proxy.wire.errors import in_bytes
@@ -19,7 +20,7 @@ from recorder.capture.outcome import Outcome
 from recorder.capture.reader import Row
 from recorder.capture.reading import Reading, read_row
 from recorder.inspect import connection
-from recorder.inspect.body import Body, body, needs_request
+from recorder.inspect.body import body, needs_request
 from recorder.inspect.exchanges import Pair, pairs
 from recorder.inspect.lines import (
     api_name,

@@ -1,0 +1,40 @@
+"""One frame's body as a tree: a body that can't be decoded is a result with its reason, not an error."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from proxy.tools.tree import Shown, message_tree
+from proxy.wire import catalog
+from proxy.wire.apis import MessageKind
+from proxy.wire.errors import OverBudget, WireError, in_bytes
+from proxy.wire.headers import request_head, response_head
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """`values` as a tree of dicts, lists, numbers, text, bytes and Masked; or None, and `why`."""
+
+    values: dict[str, Any] | None
+    why: str = ""
+
+
+def body(
+    frame: bytes, kind: MessageKind, key: int, version: int, shown: Shown, *, masked_from: int | None = None
+) -> Body:
+    """Decodes a frame without its length. `masked_from`: where its masked bytes begin."""
+    codec = catalog.codec(kind, key, version) if kind == "request" else catalog.codec_of_response(frame, key, version)
+    if codec is None:
+        return Body(None, f"api {key} version {version} is not in the catalog")
+    try:
+        start = request_head(frame).body if kind == "request" else response_head(frame, key, version).body
+        if masked_from is not None and masked_from <= start:
+            return Body(None, "masked whole: it may hold a secret")
+        values, end = codec.decode(frame, start, budget=shown.budget)
+        why = f"{in_bytes(len(frame) - end)} more behind its end" if end < len(frame) else ""
+    except OverBudget as error:
+        values, why = error.values or {}, f"not decoded to its end: {error}"
+    except WireError as error:
+        return Body(None, f"can't be decoded: {error}")
+    return Body(message_tree(codec.message, codec.version, values, shown), why)

@@ -1,0 +1,89 @@
+"""What a report keeps of an exchange whose answers differ: frames and texts that are short, and hold no secret.
+
+The capture has masked its own frames; what the target answers was never masked. A field that a capture may not keep is
+blanked with zeros here too, and shown as masked by whatever decodes it. An answer that can't be searched for secrets,
+of an API that may hold some, is not kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from proxy.wire import catalog
+from proxy.wire.apis import MessageKind, api_name
+from proxy.wire.errors import WireError
+from proxy.wire.framing import LENGTH
+from recorder.replay.outcome import Difference, Frame, Mismatch
+from recorder.replay.plan import Exchange
+from recorder.replay.words import field_of
+
+# Bytes of each frame: most answers are shorter, and a hundred mismatches with three frames each stay under 10 MB.
+MOST_BYTES = 32 << 10
+# Differences of one exchange, and letters of a value.
+MOST_DIFFERENCES, MOST_LETTERS = 20, 200
+HIDDEN = "masked"
+
+
+def mismatch(
+    exchange: Exchange,
+    kind: str,
+    differences: Sequence[Difference],
+    answer: bytes | None,
+    *,
+    at_ns: int = 0,
+    target_version: int | None = None,
+) -> Mismatch:
+    """What a report keeps. `answer`: the target's, in `target_version` (None: the recorded one), or None."""
+    key, version = exchange.api_key, exchange.version
+    replayed_in = version if target_version is None else target_version
+    secret = {*catalog.secrets("response", key, version), *catalog.secrets("response", key, replayed_in)}
+    return Mismatch(
+        *exchange.origin,
+        api=api_name(key) or f"api {key}",
+        api_key=key,
+        version=version,
+        kind=kind,
+        at_ns=at_ns,
+        client=f"{exchange.peer.host} {exchange.peer.client_id or ''}".strip(),
+        target_version=replayed_in,
+        differences=tuple(_short(one, secret) for one in differences[:MOST_DIFFERENCES]),
+        more=max(len(differences) - MOST_DIFFERENCES, 0),
+        request=_frame(exchange.frame, "request", key, version),
+        recorded=_frame(exchange.answer_frame, "response", key, version),
+        replayed=_frame(answer, "response", key, replayed_in),
+    )
+
+
+def _short(found: Difference, secret: set[str]) -> Difference:
+    if field_of(found.path) in secret:
+        return Difference(found.path, found.recorded and HIDDEN, found.replayed and HIDDEN)
+    return Difference(found.path, _cut(found.recorded), _cut(found.replayed))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MOST_LETTERS else f"{text[:MOST_LETTERS]} ..."
+
+
+def _frame(frame: bytes | None, kind: MessageKind, key: int, version: int) -> Frame | None:
+    if frame is None:
+        return None
+    return Frame(_without_secrets(frame, kind, key, version)[:MOST_BYTES], len(frame))
+
+
+def _without_secrets(frame: bytes, kind: MessageKind, key: int, version: int) -> bytes:
+    """The frame with zeros for what a capture may not keep; nothing of one that may hold secrets and can't be read."""
+    if not catalog.may_hold_secrets(kind, key):
+        return frame
+    codec = catalog.codec(kind, key, version) if kind == "request" else catalog.codec_of_response(frame, key, version)
+    if codec is None:
+        return b""
+    search = codec.search()
+    try:
+        search.feed(LENGTH.pack(len(frame)) + frame)
+        spans = search.found()
+    except WireError:
+        return b""
+    clean = bytearray(frame)
+    for start, stop in spans:
+        clean[start - LENGTH.size : stop - LENGTH.size] = bytes(stop - start)
+    return bytes(clean)

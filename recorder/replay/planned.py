@@ -1,0 +1,78 @@
+"""The plan of a replay on a terminal (`--dry-run`): what would go where, what is withheld, what is touched."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from recorder.replay import words
+from recorder.replay.outcome import Plan, Touched
+from recorder.replay.summary import facts_table, withheld_table
+from recorder.terminal import Cell, Column, count, fitted
+
+# Names of each kind that are listed.
+MOST_NAMES = 50
+# Of a plan's requests: those whose node only an answer tells.
+LATER = "later"
+_TOUCHED = (Column("name", least=20), Column("requests", True), Column("is"))
+_MADE = (Column("requests", True), Column("made by the replay itself"))
+
+
+def planned(plan: Plan, width: int) -> Iterator[RenderableType]:
+    """Everything, a blank line between parts."""
+    yield facts_table("would play", plan.source, plan.target, "", plan.options)
+    yield Text()
+    yield Text(words.planned(plan), style="bold")
+    for table in _tables(plan, width):
+        yield Text()
+        yield table
+
+
+def _tables(plan: Plan, width: int) -> Iterator[RenderableType]:
+    if plan.sent:
+        yield _sent(plan, width)
+    if withheld := withheld_table(plan.withheld, plan.partitions, width):
+        yield withheld
+    if plan.made:
+        rows = [[count(number), purpose] for purpose, number in plan.made.most_common()]
+        yield fitted("Not of the recording", _MADE, rows, width)
+    for title, touched in (("topic", plan.topics), ("group", plan.groups), ("transactional id", plan.transactions)):
+        if touched:
+            yield _touched(title, touched, width)
+
+
+def _sent(plan: Plan, width: int) -> RenderableType:
+    """Requests by API, a column for each target node; those of the last nodes are left out first."""
+    nodes = sorted(plan.target.nodes.keys() | {node for _, node in plan.sent if node is not None})
+    later = [None] if any(node is None for _, node in plan.sent) else []
+    columns = [Column("API", style="cyan", least=18), Column("requests", True)]
+    columns += [Column(f"node {node}", True, rank=at) for at, node in enumerate(nodes, 2)]
+    columns += [Column(LATER, True, rank=1) for _ in later]
+    apis = Counter[str]()
+    for (api, _), number in plan.sent.items():
+        apis[api] += number
+    rows: list[list[Cell]] = []
+    for api, number in apis.most_common():
+        rows.append([api, count(number), *(_or_dash(plan.sent[api, node]) for node in (*nodes, *later))])
+    return fitted("What would be sent where", columns, rows, width)
+
+
+def _or_dash(number: int) -> str:
+    return count(number) if number else "-"
+
+
+def _touched(what: str, touched: Sequence[Touched], width: int) -> RenderableType:
+    """Names that are written first."""
+    written = sum(one.is_written for one in touched)
+    title = f"{count(len(touched), what)}, {count(written)} written"
+    listed = sorted(touched, key=lambda one: (not one.is_written, -one.requests, one.name))[:MOST_NAMES]
+    rows = [[one.name, count(one.requests), _use(one)] for one in listed]
+    more = f", the first {MOST_NAMES} of them" if len(touched) > MOST_NAMES else ""
+    return fitted(f"Touches {title}{more}", _TOUCHED, rows, width)
+
+
+def _use(touched: Touched) -> Cell:
+    return Text("written", style="bold yellow") if touched.is_written else "read"

@@ -1,0 +1,124 @@
+"""A replay's result as JSON, and back: stable keys, their units in their names, nothing that a capture may not keep.
+
+    key                   what
+    format, version       "kafka-wiretap replay report", 1; a later version keeps these keys and adds others
+    verdict, exit_code    what was found (`outcome.Verdict`), and what the command ended with
+    differences           answers that differ and streams of records that do: what --max-mismatches counts
+    withheld_percent      of the requests that were recorded
+    totals                sums of `apis`
+    source, target        what was played where; options: in words
+    started_at_ns, ...    times since 1970; position_ns: how far in the recording; ending: why it ended there
+    apis                  by name: recorded, sent, answered, lost, retried; withheld, partitions, mismatches by reason
+    made                  the replay's own requests by purpose
+    late, lateness        how late requests left; by cause, what each has added: durations
+    latency               by API: durations recorded and replayed
+    streams               records by consumer, topic, partition: equal, missing, extra, reordered, unread
+    mismatches            the first ones: where, what differs, both answers and the request as base64
+
+Durations are count, p50_ns, p95_ns, p99_ns, most_ns and bins: pairs of least nanoseconds and count. A reader of later
+versions ignores keys that it doesn't know. An HTML report holds the same JSON, so both are read in one way.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from recorder.replay.durations import Durations
+from recorder.replay.outcome import Result
+
+FORMAT, VERSION = "kafka-wiretap replay report", 1
+# What an HTML report has around its JSON.
+OPENING, CLOSING = '<script type="application/json" id="report">', "</script>"
+# Ten times what a hundred mismatches with the longest frames take.
+MOST_READ = 128 << 20
+_PERCENTILES = (("p50_ns", 0.5), ("p95_ns", 0.95), ("p99_ns", 0.99))
+
+
+class NoReport(ValueError):
+    """A file is no report of a replay. The text says which file, and why."""
+
+
+def as_json(result: Result) -> str:
+    """The report, indented, with a line feed at its end."""
+    return msgspec.json.format(msgspec.json.encode(_tree(result)), indent=1).decode() + "\n"
+
+
+def as_script(result: Result) -> str:
+    """The report as one line that may stand in HTML between `OPENING` and `CLOSING`: nothing in it ends a script."""
+    line = msgspec.json.encode(_tree(result)).decode()
+    return line.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def _tree(result: Result) -> dict[str, Any]:
+    """`result`, behind what is worked out of it."""
+    found: dict[str, Any] = msgspec.to_builtins(result, str_keys=True, enc_hook=_encoded)
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "verdict": result.verdict.value,
+        "exit_code": result.exit_code,
+        "differences": result.differences,
+        "withheld_percent": result.withheld_percent,
+        "totals": msgspec.to_builtins(result.totals),
+        **found,
+    }
+
+
+def read(path: Path) -> Result:
+    """The result in a report, JSON or HTML. Errors: NoReport; OSError."""
+    with path.open("rb") as file:
+        data = file.read(MOST_READ + 1)
+    if len(data) > MOST_READ:
+        raise NoReport(f"{path}: longer than any report of a replay ({MOST_READ >> 20} MiB)")
+    try:
+        return of_json(_inside(data))
+    except NoReport as error:
+        raise NoReport(f"{path}: {error}") from None
+
+
+def _inside(data: bytes) -> bytes:
+    """The JSON in an HTML report; JSON as it is."""
+    if data.lstrip()[:1] != b"<":
+        return data
+    _, opening, behind = data.partition(OPENING.encode())
+    json, closing, _ = behind.partition(CLOSING.encode())
+    if not opening or not closing:
+        raise NoReport("a page without the report of a replay")
+    return json
+
+
+def of_json(data: bytes | str) -> Result:
+    """The result that `as_json` wrote. Errors: NoReport."""
+    try:
+        tree = msgspec.json.decode(data)
+        if not isinstance(tree, dict) or tree.get("format") != FORMAT:
+            raise NoReport("no report of `kafka-wiretap replay`")
+        if tree.get("version") != VERSION:
+            raise NoReport(f"version {str(tree.get('version'))[:20]} of the report; known is {VERSION}")
+        return msgspec.convert(tree, Result, str_keys=True, dec_hook=_decoded)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise NoReport(f"no whole report of `kafka-wiretap replay`: {error}") from None
+
+
+def _encoded(found: object) -> Any:
+    if not isinstance(found, Durations):
+        raise NotImplementedError(f"{type(found).__name__} has no form in JSON")
+    percentiles = {name: found.quantile(share) for name, share in _PERCENTILES}
+    return {"count": found.count, **percentiles, "most_ns": found.most_ns, "bins": [*found.in_order()]}
+
+
+class _Durations(msgspec.Struct):
+    most_ns: int
+    bins: list[tuple[int, int]]
+
+
+def _decoded(wanted: Any, found: Any) -> Any:
+    if wanted is Durations:
+        read = msgspec.convert(found, _Durations)
+        return Durations(dict(read.bins), read.most_ns)
+    # the only other type that msgspec doesn't know
+    return Counter(msgspec.convert(found, dict[str, int]))

@@ -1,0 +1,219 @@
+"""What a replay's result is in words, for every form of the report: no form says it in words of its own."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Hashable, Iterable
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from recorder.replay.outcome import (
+    Difference,
+    Ending,
+    Mismatch,
+    Plan,
+    Progress,
+    Result,
+    Source,
+    Stream,
+    Target,
+    Verdict,
+)
+from recorder.terminal import count
+
+_SECOND = 10**9
+_LONGER = (("h", 3600 * _SECOND), ("min", 60 * _SECOND), ("s", _SECOND))
+_INDEX = re.compile(r"\[[^\]]*\]")
+_SHORTER = (("ms", 10**6), ("µs", 10**3), ("ns", 1))
+
+
+def duration(nanoseconds: int | None) -> str:
+    """Up to three digits and a unit; from a minute on the two largest units: "1 h 5 min"."""
+    if nanoseconds is None:
+        return ""
+    if nanoseconds >= 60 * _SECOND:
+        return _long(nanoseconds)
+    for unit, size in (_LONGER[-1], *_SHORTER):
+        if nanoseconds >= size:
+            return f"{_digits(nanoseconds / size)} {unit}"
+    return "0"
+
+
+def _long(nanoseconds: int) -> str:
+    parts, left = [], round(nanoseconds, -9)
+    for unit, size in _LONGER:
+        number, left = divmod(left, size)
+        parts += [f"{number:,} {unit}".replace(",", " ")] if number else []
+    return " ".join(parts[:2])
+
+
+def _digits(value: float) -> str:
+    return (
+        f"{value:.0f}"
+        if value >= 99.95
+        else f"{value:.3g}"
+        if value >= 9.995
+        else f"{value:.2f}".rstrip("0").rstrip(".")
+    )
+
+
+def moment(at_ns: int) -> str:
+    """Nanoseconds since 1970 as UTC, to the second; a report that others wrote may hold any number."""
+    try:
+        return f"{datetime.fromtimestamp(at_ns // _SECOND, UTC):%Y-%m-%d %H:%M:%S}"
+    except (OverflowError, ValueError, OSError):
+        return f"{at_ns} ns"
+
+
+def percent(share: float) -> str:
+    """A share in percent: up to two digits behind the point, and never 0 for what there is."""
+    return "less than 0.01 %" if 0 < share < 0.01 else f"{share:.2f}".rstrip("0").rstrip(".") + " %"
+
+
+def source(played: Source) -> str:
+    """What was played."""
+    sessions = count(len(played.sessions), "session")
+    return f"{played.capture} ({sessions}, {moment(played.first_at_ns)} UTC, {duration(played.span_ns) or '0 s'})"
+
+
+def target(to: Target) -> str:
+    """Where it was played to."""
+    cluster = f", cluster {to.cluster_id}" if to.cluster_id else ""
+    return f"{to.asked} ({count(len(to.nodes), 'node')}{cluster})"
+
+
+def took(result: Result) -> str:
+    """When, how long, and how far."""
+    lasted = duration(result.ended_at_ns - result.started_at_ns) or "0 s"
+    far = "" if result.ending is Ending.WHOLE else f", {reached(result)} of the recording"
+    return f"{moment(result.started_at_ns)} UTC, in {lasted}{far}; {result.ending}"
+
+
+def reached(result: Result) -> str:
+    """How far in the recording a replay came."""
+    span = result.source.span_ns
+    return "100 %" if span <= 0 else f"{min(100 * max(result.position_ns, 0) // span, 100)} %"
+
+
+def verdict(result: Result) -> str:
+    """What was found, and of how much, in a sentence."""
+    answered = count(result.totals.answered, "answer")
+    found = {
+        Verdict.EQUAL: f"{answered} and {streams_total(result)} are as recorded",
+        Verdict.TOLERATED: f"{differing(result)}; --max-mismatches allows {count(result.max_mismatches)}",
+        Verdict.MISMATCHED: f"{differing(result)}; --max-mismatches allows {count(result.max_mismatches)}",
+        Verdict.WITHHELD: f"{percent(result.withheld_percent)} of the requests were withheld; "
+        f"--partial allows {percent(result.partial)}",
+        Verdict.NOTHING: "no request of the recording was sent",
+        Verdict.UNFINISHED: f"{result.ending}; {differing(result)}",
+    }
+    return found[result.verdict]
+
+
+def differing(result: Result) -> str:
+    """How many answers and streams differ."""
+    answers, streams = result.totals.mismatches.total(), sum(1 for _ in result.differing_streams())
+    told = f"{count(answers)} of {count(result.totals.answered, 'answer')} {'differs' if answers == 1 else 'differ'}"
+    return told + (f", and {count(streams)} of {count(len(result.streams), 'stream')} of records" if streams else "")
+
+
+def streams_total(result: Result) -> str:
+    """How many records in how many streams are equal."""
+    return f"{count(sum(one.equal for one in result.streams), 'record')} in {count(len(result.streams), 'stream')}"
+
+
+def stream(found: Stream) -> str:
+    """How records of a stream differ."""
+    parts = [
+        (found.missing, "missing"),
+        (found.extra, "extra"),
+        (found.reordered, "reordered"),
+        (found.unread, "unread"),
+    ]
+    return ", ".join(f"{count(number)} {what}" for number, what in parts if number)
+
+
+def exchange_id(found: Mismatch) -> str:
+    """What `inspect show` takes."""
+    return f"{found.session}/{found.connection}/e{found.exchange}"
+
+
+def command(result: Result, number: int, report: str | None) -> str:
+    """The command that shows both answers of mismatch `number`; without a report's file, the recorded one alone."""
+    if report is not None:
+        return shlex.join(["kafka-wiretap", "replay", "show", report, str(number)])
+    found = result.mismatches[number - 1]
+    return shlex.join(["kafka-wiretap", "inspect", "show", result.source.capture, exchange_id(found)])
+
+
+class Alike(NamedTuple):
+    """Mismatches of one API and kind whose first differences are alike. `number`: of the first one."""
+
+    number: int
+    found: Mismatch
+    times: int
+
+
+def alike(mismatches: Iterable[Mismatch]) -> list[Alike]:
+    """Mismatches in groups, in the order of their first ones: a target that is set up otherwise differs in one way."""
+    groups: dict[Hashable, Alike] = {}
+    for number, found in enumerate(mismatches, 1):
+        first = found.differences[0] if found.differences else None
+        key = found.api, found.kind, first and (field_of(first.path), first.recorded, first.replayed)
+        group = groups.get(key, Alike(number, found, 0))
+        groups[key] = group._replace(times=group.times + 1)
+    return list(groups.values())
+
+
+def kinds(result: Result) -> str:
+    """How many answers differ in what."""
+    return ", ".join(f"{kind} {count(number)}" for kind, number in result.totals.mismatches.most_common())
+
+
+def kept(result: Result) -> str:
+    """How many of the mismatches have been kept, if not all were."""
+    kept, of = len(result.mismatches), result.totals.mismatches.total()
+    return f"the first {count(kept)} of {count(of)}" if kept < of else f"all {count(of)}"
+
+
+def field_of(path: str) -> str:
+    """The field that a difference is in, without the elements of arrays: `topics.partitions.error_code`."""
+    return _INDEX.sub("", path)
+
+
+def first_difference(found: Mismatch) -> str:
+    """The field of the first value that differs, both sides, and how many further ones there are."""
+    if not found.differences:
+        return ""
+    first, *others = found.differences
+    more = len(others) + found.more
+    return difference(replace(first, path=field_of(first.path))) + (f" (and {count(more)} more)" if more else "")
+
+
+def difference(found: Difference) -> str:
+    """Where a value differs, and both sides."""
+    where = f"{found.path}: " if found.path else ""
+    return f"{where}{found.recorded or 'nothing'} → {found.replayed or 'nothing'}"
+
+
+def planned(plan: Plan) -> str:
+    """How much would be sent, and how much would not."""
+    sent, withheld = plan.sent.total(), plan.withheld.total()
+    kept = f"; {count(withheld)} ({percent(plan.withheld_percent)}) would be withheld" if withheld else ""
+    return f"Nothing was sent. {count(sent, 'request')} would be{kept}."
+
+
+def progress(now: Progress) -> str:
+    """How far a replay is, in one line."""
+    late = f"{count(now.late)} late" + (f" (now {duration(now.behind_ns)})" if now.behind_ns > 0 else "")
+    return (
+        f"{count(now.sent)} sent, {count(now.answered)} answered, {late}, {count(now.withheld)} withheld, "
+        f"{count(now.mismatches)} {'differs' if now.mismatches == 1 else 'differ'}"
+    )
+
+
+def position(now: Progress) -> str:
+    """How far in the recording a replay is."""
+    return f"{duration(now.position_ns) or '0 s'} of {duration(now.span_ns) or '0 s'}"

@@ -1,0 +1,54 @@
+"""The file of a report: JSON or HTML, by the ending of its name. It replaces an earlier one whole, or not at all."""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+from proxy.terminal import printable
+from recorder.replay.outcome import Result
+from recorder.replay.report import as_json
+from recorder.terminal import pip_install
+
+JSON, HTML = ".json", ".html"
+# What HTML takes beside what is always there.
+_NEEDED = ("jinja2", "altair", "vl_convert")
+
+
+class CantReport(ValueError):
+    """A report can't be written to a file of this name, or without an extra. The text says what would be right."""
+
+
+def check(path: Path) -> None:
+    """Says before a replay what would keep its report from being written. Errors: CantReport."""
+    if path.suffix.lower() not in (JSON, HTML):
+        raise CantReport(f"{printable(path)}: a report's name ends with {JSON} or {HTML}")
+    if path.is_dir() or not os.access(path.parent, os.W_OK):
+        raise CantReport(f"{printable(path)} can't be written: no file, or no folder that may be written to")
+    if path.suffix.lower() == HTML and any(find_spec(name) is None for name in _NEEDED):
+        raise CantReport(f"a report in HTML needs more packages: {pip_install('report')}")
+
+
+def write(result: Result, path: Path) -> None:
+    """Writes the report. Errors: OSError; CantReport as for `check`."""
+    check(path)
+    text = _html(result, path) if path.suffix.lower() == HTML else as_json(result)
+    with NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+        temporary = Path(file.name)
+        try:
+            file.write(text)
+            file.close()
+            temporary.chmod(0o644)
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+
+
+def _html(result: Result, path: Path) -> str:
+    # packages of an extra
+    from recorder.report.replay import html
+
+    return html(result, str(path))

@@ -1,0 +1,127 @@
+"""A replay's result as one HTML page: the verdict, then counts, latency, lateness, what was withheld, what differs.
+
+The page holds the JSON report too, so that `replay show PAGE N` needs no other file.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from markupsafe import Markup
+
+from recorder.replay import report, words
+from recorder.replay.durations import Durations
+from recorder.replay.outcome import Latency, Result, Verdict
+from recorder.report import plots
+from recorder.report.page import page
+from recorder.terminal import count, milliseconds
+
+# Rows of a table of names that others have made up.
+MOST_ROWS = 200
+PERCENTILES = (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))
+_TONES = {Verdict.EQUAL: "good", Verdict.TOLERATED: "warn"}
+
+
+class Figure(NamedTuple):
+    """A number that stands large at the head of the page. `tone`, of what is beside it: good, warn, bad, or ""."""
+
+    name: str
+    number: str
+    beside: str = ""
+    tone: str = ""
+
+
+def html(result: Result, path: str) -> str:
+    """The page. `path`: the file that it is written to, which commands in it name."""
+    groups = words.alike(result.mismatches)
+    return page(
+        "replay.html",
+        title=f"Replay: {result.verdict}",
+        result=result,
+        words=words,
+        count=count,
+        ms=_ms,
+        percentiles=PERCENTILES,
+        tone=_TONES.get(result.verdict, "bad"),
+        figures=[*_figures(result)],
+        apis=sorted(result.apis.items(), key=lambda item: (-item[1].recorded, item[0]))[:MOST_ROWS],
+        latency=_busiest(result)[:MOST_ROWS],
+        latency_plots=latency_plots(result),
+        lateness=sorted(result.lateness.items(), key=lambda item: -item[1].most_ns),
+        withheld=[*_withheld(result)],
+        streams=[one for one in result.streams if one.differs or one.unread][:MOST_ROWS],
+        groups=groups,
+        commands=[words.command(result, group.number, path) for group in groups],
+        script=Markup(f"{report.OPENING}{report.as_script(result)}{report.CLOSING}"),
+    )
+
+
+def _figures(result: Result) -> Iterator[Figure]:
+    totals, streams = result.totals, result.streams
+    differ, unlike = totals.mismatches.total(), sum(1 for _ in result.differing_streams())
+    yield Figure("sent", count(totals.sent), f"of {count(totals.recorded)} recorded")
+    beside = f"{count(totals.lost)} lost" if totals.lost else ""
+    yield Figure("answered", count(totals.answered), beside, _bad(totals.lost))
+    yield Figure("answers differ", count(differ), words.kinds(result), _bad(differ))
+    withheld = totals.withheld.total()
+    beside = words.percent(result.withheld_percent) if withheld else ""
+    yield Figure("withheld", count(withheld), beside, "warn")
+    if streams:
+        equal = sum(one.equal for one in streams)
+        beside = f"{count(unlike)} of {count(len(streams), 'stream')} differ" if unlike else "in all streams"
+        yield Figure("records equal", count(equal), beside, _bad(unlike))
+    if result.late.count:
+        beside = f"most {words.duration(result.late.most_ns)}"
+        yield Figure("late at p99", words.duration(result.late.quantile(0.99)), beside)
+
+
+def _bad(number: int) -> str:
+    return "bad" if number else "good"
+
+
+def _busiest(result: Result) -> list[tuple[str, Latency]]:
+    """The latency of most answers first, what is apart last."""
+    return sorted(result.latency.items(), key=lambda item: (item[1].is_apart, -item[1].replayed.count, item[0]))
+
+
+def latency_plots(result: Result) -> list[Markup]:
+    """A drawing for each percentile, all over one domain. What is apart is a hundred times slower, and left out."""
+    rows = [(label, both) for label, both in _busiest(result) if not both.is_apart][: plots.MOST_ROWS]
+    of_percentile = {name: _pairs(rows, share) for name, share in PERCENTILES}
+    values = [value for pairs in of_percentile.values() for pair in pairs for value in pair[1:]]
+    if not values:
+        return []
+    domain = plots.domain(values)
+    drawn = {name: pairs for name, pairs in of_percentile.items() if pairs}
+    return [plots.svg(plots.dumbbells(name, pairs, domain), said(name, pairs)) for name, pairs in drawn.items()]
+
+
+def _pairs(rows: list[tuple[str, Latency]], share: float) -> list[plots.Pair]:
+    """A logarithmic axis has no place for 0, which no answer takes."""
+    pairs = [plots.Pair(label, _at(share, both.recorded), _at(share, both.replayed)) for label, both in rows]
+    return [pair for pair in pairs if pair.recorded_ms and pair.replayed_ms]
+
+
+def said(percentile: str, pairs: list[plots.Pair]) -> str:
+    """What a plot shows, in words."""
+    each = (f"{pair.label} {milliseconds(pair.recorded_ms)} to {milliseconds(pair.replayed_ms)} ms" for pair in pairs)
+    return f"{percentile} of the latency, recorded and replayed: {', '.join(each)}"
+
+
+def _at(share: float, found: Durations) -> float:
+    return (found.quantile(share) or 0) / 1e6
+
+
+def _ms(nanoseconds: int | None) -> str:
+    return milliseconds(None if nanoseconds is None else nanoseconds / 1e6)
+
+
+def _withheld(result: Result) -> Iterator[tuple[str, int, int, str]]:
+    """Reason, requests, parts of requests, and the APIs of the requests."""
+    totals = result.totals
+    for reason, _ in (totals.withheld + totals.partitions).most_common(MOST_ROWS):
+        apis = Counter({api: counts.withheld[reason] for api, counts in result.apis.items() if counts.withheld[reason]})
+        named = ", ".join(f"{api} {count(number)}" for api, number in apis.most_common())
+        yield reason, totals.withheld[reason], totals.partitions[reason], named
