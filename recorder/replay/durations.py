@@ -1,36 +1,19 @@
 """Many durations in little memory: counts in bins whose width grows with the duration, as HdrHistogram does it.
 
-<<<<<<< HEAD
-A power of two is parted into `PARTS` bins of one width, so a quantile is at most 1/PARTS above the true one. Two
-`Durations` with equal bins and maximum are equal: a report keeps no more than that.
-=======
 A power of two is parted into `PARTS` bins of one width, so a quantile is at most 1/PARTS above the true one. A report
 keeps the bins and the longest duration, no more.
->>>>>>> w/report
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-<<<<<<< HEAD
-from dataclasses import dataclass, field
-=======
->>>>>>> w/report
 
 # 3 % is less than what two runs of one replay differ by.
 PARTS = 32
 _BITS = PARTS.bit_length()
 
 
-<<<<<<< HEAD
-@dataclass(slots=True)
-class Durations:
-    """`bins`: the least nanoseconds of a bin -> how many durations are in it; `most_ns`: the longest of all."""
-
-    bins: Counter[int] = field(default_factory=Counter)
-    most_ns: int = 0
-=======
 class Durations:
     """`bins`: the least nanoseconds of a bin -> how many durations are in it; `most_ns`: the longest of all.
 
@@ -52,7 +35,6 @@ class Durations:
         return f"Durations({dict(self.in_order())}, {self.most_ns})"
 
     __hash__ = None  # type: ignore[assignment]  # it changes
->>>>>>> w/report
 
     def add(self, duration_ns: int) -> None:
         """Counts one; a negative duration (the clocks of two threads) counts as none."""
@@ -87,19 +69,6 @@ def durations(each_ns: Iterable[int]) -> Durations:
     return made
 
 
-<<<<<<< HEAD
-def of_bins(bins: Mapping[int, int], most_ns: int) -> Durations:
-    """Durations as a report keeps them. Errors: ValueError for what no `Durations` holds."""
-    if (
-        any(_least(least) != least or count < 1 for least, count in bins.items() if least >= 0)
-        or min(bins, default=0) < 0
-    ):
-        raise ValueError("these are no bins of durations")
-    return Durations(Counter(bins), most_ns)
-
-
-=======
->>>>>>> w/report
 def _least(duration_ns: int) -> int:
     return duration_ns - duration_ns % _width(duration_ns)
 

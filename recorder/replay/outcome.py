@@ -16,10 +16,6 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from recorder.replay.durations import Durations
-<<<<<<< HEAD
-from recorder.replay.plan import Origin
-=======
->>>>>>> w/report
 
 # Mismatches that are kept with their frames; all are counted.
 MOST_MISMATCHES = 100
@@ -48,15 +44,6 @@ class Verdict(StrEnum):
     """What a replay found. The value stands in reports."""
 
     EQUAL = "as recorded"
-<<<<<<< HEAD
-    TOLERATED = "mismatches, as many as --max-mismatches allows"
-    MISMATCHED = "mismatched"
-    WITHHELD = "more withheld than --partial allows"
-    UNFINISHED = "unfinished"
-
-
-class Target(NamedTuple):
-=======
     TOLERATED = "mismatched, as far as allowed"
     MISMATCHED = "mismatched"
     WITHHELD = "too much withheld"
@@ -66,36 +53,22 @@ class Target(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Target:
->>>>>>> w/report
     """The cluster that was played to. `asked`: as given to --to; `nodes`: id -> host:port."""
 
     asked: str
     cluster_id: str | None = None
-<<<<<<< HEAD
-    nodes: Mapping[int, str] = {}
-
-
-class Source(NamedTuple):
-    """What was played: times of its first and last request in the recording."""
-=======
     nodes: dict[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
     """What was played: the capture's folder, its sessions, the times of the first and the last request chosen."""
->>>>>>> w/report
 
     capture: str
     sessions: tuple[str, ...] = ()
     first_at_ns: int = 0
     last_at_ns: int = 0
 
-<<<<<<< HEAD
-
-class Touched(NamedTuple):
-    """A topic, group or transactional id that a replay touches: the target's name, and requests that name it.
-=======
     @property
     def span_ns(self) -> int:
         """First to last request, as recorded."""
@@ -105,7 +78,6 @@ class Touched(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Touched:
     """A topic, group or transactional id that a replay touches: the target's name, and the requests that name it.
->>>>>>> w/report
 
     `is_written`: records are produced, offsets committed, transactions begun; else it is only read.
     """
@@ -137,15 +109,12 @@ class Plan:
     groups: tuple[Touched, ...] = ()
     transactions: tuple[Touched, ...] = ()
 
-<<<<<<< HEAD
-=======
     @property
     def withheld_percent(self) -> float:
         """Requests that would be withheld, of all that are chosen."""
         withheld = self.withheld.total()
         return 100 * withheld / (withheld + self.sent.total()) if withheld else 0.0
 
->>>>>>> w/report
 
 class Progress(NamedTuple):
     """How far a replay is. `late`: requests that left later than due; `behind_ns`: how much the last one was.
@@ -182,15 +151,6 @@ class ApiCounts:
     partitions: Counter[str] = field(default_factory=Counter)
     mismatches: Counter[str] = field(default_factory=Counter)
 
-<<<<<<< HEAD
-
-@dataclass(slots=True)
-class Latency:
-    """Last byte of the request to first byte of the answer: recorded, and replayed, of the exchanges that have both."""
-
-    recorded: Durations = field(default_factory=Durations)
-    replayed: Durations = field(default_factory=Durations)
-=======
     def add(self, other: ApiCounts) -> None:
         """Adds the counts of another API."""
         for name in ("recorded", "sent", "answered", "lost", "retried"):
@@ -210,7 +170,6 @@ class Latency:
     recorded: Durations = field(default_factory=Durations)
     replayed: Durations = field(default_factory=Durations)
     is_apart: bool = False
->>>>>>> w/report
 
 
 @dataclass(slots=True)
@@ -235,12 +194,8 @@ class Stream:
         return bool(self.missing or self.extra or self.reordered)
 
 
-<<<<<<< HEAD
-class Difference(NamedTuple):
-=======
 @dataclass(frozen=True, slots=True)
 class Difference:
->>>>>>> w/report
     """One value that differs, both sides for people ("" if absent); `path`: `topics[0].partitions[3].error_code`."""
 
     path: str
@@ -248,13 +203,6 @@ class Difference:
     replayed: str
 
 
-<<<<<<< HEAD
-class Frame(NamedTuple):
-    """The first bytes of a frame, without secrets; `size`: of all."""
-
-    octets: bytes
-    size: int
-=======
 @dataclass(frozen=True, slots=True)
 class Frame:
     """The first bytes of a frame, without its length and without secrets; `size_bytes`: of all of it."""
@@ -266,29 +214,10 @@ class Frame:
     def is_cut(self) -> bool:
         """True if bytes of the end are not there."""
         return len(self.octets) < self.size_bytes
->>>>>>> w/report
 
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-<<<<<<< HEAD
-    """An exchange whose answers differ.
-
-    Attributes:
-        at_ns: of the request in the recording, since 1970.
-        version: of the request and of the recorded answer; `target_version`: of the replayed answer's frame.
-        request: as recorded; `recorded`, `replayed`: the answers, None where there is none.
-    """
-
-    origin: Origin
-    api_key: int
-    version: int
-    kind: str
-    differences: tuple[Difference, ...] = ()
-    at_ns: int = 0
-    client: str = ""
-    target_version: int | None = None
-=======
     """An exchange whose answers differ: `kept.mismatch` makes it.
 
     Attributes:
@@ -311,7 +240,6 @@ class Mismatch:
     target_version: int | None = None
     differences: tuple[Difference, ...] = ()
     more: int = 0
->>>>>>> w/report
     request: Frame | None = None
     recorded: Frame | None = None
     replayed: Frame | None = None
@@ -324,14 +252,9 @@ class Result:
     Attributes:
         options: in words, one each.
         started_at_ns, ended_at_ns: of the replay; `position_ns`: how far in the recording it came.
-<<<<<<< HEAD
-        apis: by name; `made`: the replay's own requests by purpose; `lateness`: of late and of punctual requests.
-        latency: by API and by what sets some of its exchanges apart ("" for the rest; "empty polls").
-=======
         apis: by name; `made`: the replay's own requests by purpose.
         late: how late each request left, punctual ones with 0; `lateness`: what each cause added to late ones.
         latency: by API; what is apart of it (empty polls) behind a comma.
->>>>>>> w/report
         mismatches: the first `MOST_MISMATCHES`.
         max_mismatches: --max-mismatches; `partial`: --partial, in percent.
     """
@@ -345,14 +268,9 @@ class Result:
     ending: Ending = Ending.WHOLE
     apis: dict[str, ApiCounts] = field(default_factory=dict)
     made: Counter[str] = field(default_factory=Counter)
-<<<<<<< HEAD
-    lateness: dict[Cause, Durations] = field(default_factory=dict)
-    latency: dict[tuple[str, str], Latency] = field(default_factory=dict)
-=======
     late: Durations = field(default_factory=Durations)
     lateness: dict[Cause, Durations] = field(default_factory=dict)
     latency: dict[str, Latency] = field(default_factory=dict)
->>>>>>> w/report
     streams: list[Stream] = field(default_factory=list)
     mismatches: list[Mismatch] = field(default_factory=list)
     max_mismatches: int = 0
@@ -362,17 +280,6 @@ class Result:
         """The counts of an API, made when they are first asked for."""
         return self.apis.setdefault(name, ApiCounts())
 
-<<<<<<< HEAD
-    def add_mismatch(self, api: str, mismatch: Mismatch) -> None:
-        """Counts an answer that differs, and keeps it while there are few."""
-        self.api(api).mismatches[mismatch.kind] += 1
-        if len(self.mismatches) < MOST_MISMATCHES:
-            self.mismatches.append(mismatch)
-
-    def add_late(self, cause: Cause, late_ns: int) -> None:
-        """Counts how late a request left, punctual ones (0) as well."""
-        self.lateness.setdefault(cause, Durations()).add(late_ns)
-=======
     def add_mismatch(self, mismatch: Mismatch) -> None:
         """Counts an answer that differs, and keeps it while there are few."""
         self.api(mismatch.api).mismatches[mismatch.kind] += 1
@@ -391,22 +298,13 @@ class Result:
         latency = self.latency.setdefault(f"{api}, {apart}" if apart else api, Latency(is_apart=bool(apart)))
         latency.recorded.add(recorded_ns)
         latency.replayed.add(replayed_ns)
->>>>>>> w/report
 
     @property
     def totals(self) -> ApiCounts:
         """The sums over all APIs."""
         sums = ApiCounts()
         for one in self.apis.values():
-<<<<<<< HEAD
-            for name in ("recorded", "sent", "answered", "lost", "retried"):
-                setattr(sums, name, getattr(sums, name) + getattr(one, name))
-            sums.withheld += one.withheld
-            sums.partitions += one.partitions
-            sums.mismatches += one.mismatches
-=======
             sums.add(one)
->>>>>>> w/report
         return sums
 
     @property
@@ -433,11 +331,8 @@ class Result:
             return Verdict.MISMATCHED
         if self.withheld_percent > self.partial:
             return Verdict.WITHHELD
-<<<<<<< HEAD
-=======
         if not self.totals.sent:
             return Verdict.NOTHING
->>>>>>> w/report
         return Verdict.TOLERATED if self.differences else Verdict.EQUAL
 
     @property
