@@ -233,6 +233,9 @@ PRODUCER_APIS = frozenset(
 # Requests that say how long the broker may wait for records. (Joins and syncs wait for other members, in any case.)
 LONG_POLLS = frozenset({FETCH, SHARE_FETCH})
 
+# Answers that wait on purpose: for records, or for other members. Their latency says nothing of the target's speed.
+WAITING = LONG_POLLS | {JOIN_GROUP, SYNC_GROUP}
+
 # The oldest version that may be sent: Metadata before version 4 creates the topics that it asks about.
 LEAST_VERSIONS = {METADATA: 4}
 

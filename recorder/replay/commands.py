@@ -241,7 +241,7 @@ def play(folder: Path, **given: Any) -> None:
     Beside other work:   kafka-wiretap replay capture --to test:9092 --prefix replay- --create-topics
     """
     from recorder.ready import ready
-    from recorder.replay.run import Job, run
+    from recorder.replay.player.run import Job, run
 
     file: FileSettings = given["settings"]
     options = _options(given, file)

@@ -21,7 +21,7 @@ from enum import Enum, auto
 
 from proxy.wire.errors import WireError
 from recorder.replay import retries, routing
-from recorder.replay.apis import LONG_POLLS
+from recorder.replay.apis import GROUP_APIS, LONG_POLLS
 from recorder.replay.channels import Action, Out
 from recorder.replay.item import Item, Lane, Piece, State
 from recorder.replay.links import Links
@@ -159,6 +159,8 @@ class Engine:
         self._unanswered[exchange.origin] = item
         self._wait_for_others(item)
         self.world.counts(exchange).recorded += 1
+        if exchange.api_key in GROUP_APIS:
+            self._timers.at(item.due, lambda _: self.world.due(exchange))
         lane.queue.append(item)
         self._ready[lane] = None
 
@@ -434,8 +436,7 @@ class Engine:
         item.left_at = began
         late = began - item.due if self.world.options.speed is not None else 0
         ready = max(item.ready_at or item.due, item.due)
-        cause = item.cause if ready - item.due > began - ready else Cause.REPLAY
-        self.world.result.add_late(cause, late)
+        self.world.result.add_late(late, {item.cause: ready - item.due, Cause.REPLAY: began - ready} if late else {})
         self.progress = self.progress._replace(
             late=self.progress.late + (late > LATE_NS),
             behind_ns=max(late, 0),

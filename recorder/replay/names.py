@@ -49,3 +49,7 @@ class Names:
         """A recorded id of the topic with this id on the target; None where the recording has no such topic."""
         name = self._cluster.topic_names.get(target)
         return None if name is None else self._ids_of_names.get(self.recorded(name))
+
+    def of(self, place: tuple[str, int]) -> tuple[str, int]:
+        """A partition of the target's by the recorded name of its topic."""
+        return self.recorded(place[0]), place[1]

@@ -45,6 +45,7 @@ class Prepared:
         notes: what people should know before they say yes.
         starts, ends: (target topic, partition) -> first and next offset of its log.
         created: topics that were made, by the target's name.
+        shift_ms: how much later than its recording the replay began.
     """
 
     refusals: list[str] = field(default_factory=list)
@@ -52,6 +53,7 @@ class Prepared:
     starts: dict[tuple[str, int], int] = field(default_factory=dict)
     ends: dict[tuple[str, int], int] = field(default_factory=dict)
     created: list[str] = field(default_factory=list)
+    shift_ms: int = 0
 
 
 class Preparation:

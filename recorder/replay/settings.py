@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-_SECTIONS = ("logins", "nodes", "tls")
+_SECTIONS = ("login", "nodes", "tls")
 
 
 class BadReplaySettings(ValueError):
@@ -28,11 +28,12 @@ class BadReplaySettings(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class FileSettings:
-    """What the file says. `tls`, `logins`: tables as they stand there, for the rooms that know them."""
+    """What the file says. `tls`, `logins`: tables as they stand there, for the rooms that know them; `folder`: its own."""
 
     nodes: dict[int, int] = field(default_factory=dict)
     tls: dict[str, Any] | None = None
     logins: dict[str, Any] = field(default_factory=dict)
+    folder: Path = Path()
 
 
 def read_settings(path: Path) -> FileSettings:
@@ -47,7 +48,7 @@ def read_settings(path: Path) -> FileSettings:
     for name, section in found.items():
         if not isinstance(section, dict):
             raise BadReplaySettings(f"{path}: {name} is no section: right would be [{name}]")
-    return FileSettings(_nodes(path, found.get("nodes", {})), found.get("tls"), found.get("logins", {}))
+    return FileSettings(_nodes(path, found.get("nodes", {})), found.get("tls"), found.get("login", {}), path.parent)
 
 
 def _nodes(path: Path, section: dict[str, Any]) -> dict[int, int]:

@@ -1,17 +1,16 @@
 """Everything that the engine asks about one replay: the rooms of its state, put together.
 
-    refused      why an exchange is withheld whatever the target says (`apis`, `deletes`)
-    translated   recorded values -> the target's, by each translator in turn; names and ids last
-    parts        which node takes what (`routing`)
-    written      in which version (`versions`)
-    read         an answer back in the recorded version's shape
-    answered     what the target's answer and the recorded one tell together
-    compare      the verdict, and the records that consumers read
+refused      why an exchange is withheld whatever the target says (`apis`, `deletes`)
+translated   recorded values -> the target's, by each translator in turn; names and ids last
+parts        which node takes what (`routing`)
+written      in which version (`versions`)
+read         an answer back in the recorded version's shape
+answered     what the target's answer and the recorded one tell together
+compare      the verdict, and the records that consumers read
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from typing import Protocol
 
 from proxy.wire.apis import api_name
@@ -22,20 +21,21 @@ from recorder.replay.channels import Channel
 from recorder.replay.choice import Choice
 from recorder.replay.cluster import Cluster
 from recorder.replay.compare import verdict
+from recorder.replay.expectations import Expectations
+from recorder.replay.fetched import Fetched
 from recorder.replay.groups import Groups
 from recorder.replay.item import Item, Piece
-from recorder.replay.mapping import Pairs, What
+from recorder.replay.mapping import Pairs
 from recorder.replay.names import Names
 from recorder.replay.nodes import Nodes
 from recorder.replay.offsets import Offsets
 from recorder.replay.options import Options
-from recorder.replay.outcome import ApiCounts, Latency, Progress, Result
+from recorder.replay.outcome import ApiCounts, Progress, Result
 from recorder.replay.plan import Again, Exchange, Made, Reason, Refusal, Values, Withheld
 from recorder.replay.prepare import Prepared
 from recorder.replay.producers import Producers
 from recorder.replay.recode import Topics
-from recorder.replay.records import Streams
-from recorder.replay.sessions import FetchSessions, ShareSessions
+from recorder.replay.sessions import FetchSessions
 from recorder.replay.survey import Survey
 from recorder.replay.translate_names import NamesTranslator
 
@@ -106,19 +106,22 @@ class World:
         self._crossing = Topics(cluster.topic_ids.get, cluster.topic_names.get)
         self._groups = Groups(self._pairs, names, options)
         self._producers = Producers(names, cluster, self._pairs, options, self.chosen)
-        self._offsets = Offsets(names, cluster, options, survey.first_offsets, prepared.starts, prepared.ends)
-        self._fetches = FetchSessions(names, cluster)
-        self._shares = ShareSessions(names, cluster)
-        self._names = NamesTranslator(names, cluster, self._pairs)
+        starts, ends = (
+            {names.of(place): at for place, at in each.items()} for each in (prepared.starts, prepared.ends)
+        )
+        shift_ms = prepared.shift_ms if options.shift_timestamps else 0
+        self._offsets = Offsets(names, starts, ends, survey.first_offsets, shift_ms)
+        self._fetches = FetchSessions(self.chosen)
+        self._fetched = Fetched(names, cluster, compares_times=not options.shift_timestamps)
+        # sessions name all their partitions before offsets are moved; names and ids come last
         self._translators: tuple[Translator, ...] = (
             self._groups,
             self._producers,
-            self._offsets,
             self._fetches,
-            self._shares,
-            self._names,
+            self._fetched,
+            self._offsets,
+            NamesTranslator(names, cluster, self._pairs),
         )
-        self.streams = Streams(names)
 
     # before a request leaves
 
@@ -129,7 +132,9 @@ class World:
             return found
         values = exchange.request
         reason = apis.refusal_of_values(exchange, values, self.names.topic)
-        reason = reason or deletes.refusal_of_deletes(exchange, values, self.options, self.names.topic, self._made)
+        reason = reason or deletes.refusal_of_deletes(
+            exchange.api_key, values, self.options, self.names.topic, self._made
+        )
         return None if reason is None else Withheld(reason)
 
     def due(self, exchange: Exchange) -> None:
@@ -151,7 +156,7 @@ class World:
 
     def _patience(self, exchange: Exchange, recorded_ms: int) -> int:
         """How long a poll may wait: as recorded while records are owed, else as long as it did."""
-        if self.streams.owes(exchange) or exchange.answered_ns is None:
+        if self._fetched.owes(exchange) or exchange.answered_ns is None:
             return recorded_ms
         if self.options.speed is None:
             return 0
@@ -168,7 +173,6 @@ class World:
         if version is None:
             return Withheld(Reason.NO_VERSION)
         part = self._fetches.for_node(exchange, channel.node, part)
-        part = self._shares.for_node(exchange, channel.node, part)
         found = versions.request(exchange.api_key, exchange.version, version, part, self._crossing)
         if isinstance(found, Withheld):
             return found
@@ -212,8 +216,7 @@ class World:
         found = versions.response(
             exchange.api_key, piece.version, exchange.version, piece.answers, self._crossing, piece.part
         )
-        found = self._fetches.answered_by(exchange, piece.channel.node, piece.part, found)
-        return self._shares.answered_by(exchange, piece.channel.node, piece.part, found)
+        return self._fetches.answered_by(exchange, piece.channel.node, piece.part, found)
 
     def moved(self, exchange: Exchange, values: Values, answer: Values) -> None:
         """Coordinators that say that they are none are asked for again."""
@@ -239,14 +242,12 @@ class World:
 
     def channel_closed(self, connection: tuple[str, int], node: int) -> None:
         """A channel has ended: its sessions are gone."""
-        self._fetches.channel_closed(connection, node)
-        self._shares.channel_closed(connection, node)
+        self._fetches.closed(connection, node)
 
     def connection_closed(self, connection: tuple[str, int]) -> None:
         """A recorded connection has ended, and all that was played of it."""
         self._groups.closed(connection)
         self._fetches.closed(connection)
-        self._shares.closed(connection)
 
     # what is found
 
@@ -255,31 +256,27 @@ class World:
         exchange = item.exchange
         counts = self.counts(exchange)
         counts.answered += 1
-        found = verdict(
-            exchange.api_key, exchange.version, exchange.answer, answer, self, dropped=exchange.dropped
-        )
-        if exchange.api_key in _POLLS:
-            self.streams.add(exchange, answer)
+        known = Expectations(self.names, self._pairs, self._offsets, exchange)
+        found = verdict(exchange.api_key, exchange.version, exchange.answer, answer, known, dropped=exchange.dropped)
         if found.kind.is_mismatch:
-            self.result.add_mismatch(_api(exchange), kept.mismatch(item, found))
+            self.result.add_mismatch(
+                kept.mismatch(
+                    exchange,
+                    found.kind.value,
+                    found.differences,
+                    item.frame,
+                    at_ns=exchange.at_ns,
+                    target_version=item.version,
+                )
+            )
         self._count_latency(item)
-
-    def expected(self, what: What, scope: Hashable, recorded: Hashable) -> Hashable | None:
-        """The target's value for a recorded one; None: no answer gave it."""
-        for room in (self._groups, self._offsets, self._names):
-            found = room.expected(what, scope, recorded)
-            if found is not None:
-                return found
-        return None
 
     def _count_latency(self, item: Item) -> None:
         exchange = item.exchange
-        if exchange.answered_ns is None or item.answered_at is None or item.left_at is None:
-            return
-        apart = "waits" if exchange.api_key in apis.WAITING else ""
-        found = self.result.latency.setdefault((_api(exchange), apart), Latency())
-        found.recorded.add(exchange.answered_ns - exchange.at_ns)
-        found.replayed.add(item.answered_at - item.left_at)
+        if exchange.answered_ns is not None and item.answered_at is not None and item.left_at is not None:
+            apart = "waiting" if exchange.api_key in apis.WAITING else ""
+            recorded = exchange.answered_ns - exchange.at_ns
+            self.result.add_latency(_api(exchange), recorded, item.answered_at - item.left_at, apart)
 
     def counts(self, exchange: Exchange) -> ApiCounts:
         """The counts of an exchange's API."""
@@ -312,7 +309,7 @@ class World:
 
     def owed(self) -> list[Made]:
         """Fetches of what consumers have read in the recording and not yet from the target."""
-        return self.streams.owed()
+        return self._fetched.owed()
 
     def finish(self) -> list[Made]:
         """What leaves the target in order: transactions aborted, groups left."""
@@ -321,7 +318,7 @@ class World:
     def close(self, progress: Progress, ended_at_ns: int) -> None:
         """The replay has ended: the last counts."""
         self.result.ended_at_ns, self.result.position_ns = ended_at_ns, progress.position_ns
-        self.result.streams = self.streams.found()
+        self.result.streams = self._fetched.found()
 
 
 def _api(exchange: Exchange) -> str:

@@ -8,15 +8,17 @@ from __future__ import annotations
 import socket
 import ssl
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import trio
 
+from proxy.schema.errors import BadSetting
 from proxy.wire import decode_response, encode_request
 from proxy.wire.errors import WireError
 from proxy.wire.framing import framed
 from proxy.wire.keys import API_VERSIONS
-from recorder.replay.login import Credentials, Login, LoginFailed
+from recorder.replay.login import Login
+from recorder.replay.logins import Logins
 from recorder.replay.own import CLIENT_ID
 from recorder.replay.plan import Offered
 
@@ -39,16 +41,12 @@ class Target:
     Attributes:
         bootstrap: addresses as given.
         tls: makes a context, and the name that certificates must have (None: the host that is dialled).
-        logins: principal -> credentials; under None those of everybody else.
+        logins: who logs in for whom; None: nobody does.
     """
 
     bootstrap: tuple[tuple[str, int], ...]
     tls: tuple[ssl.SSLContext, str | None] | None = None
-    logins: Mapping[str | None, Credentials] = field(default_factory=dict)
-
-    def credentials(self, principal: str | None) -> Credentials | None:
-        """Whose login a connection uses; None: none."""
-        return self.logins.get(principal, self.logins.get(None))
+    logins: Logins | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +128,11 @@ class Connection:
 
     async def ask(self, frame: bytes) -> bytes:
         """Sends a frame and reads the next one: before the reader runs. Errors: NotReached."""
-        await self._stream.send_all(framed(frame))
+        return await self.ask_raw(framed(frame))
+
+    async def ask_raw(self, data: bytes) -> bytes:
+        """The same for a frame with its length."""
+        await self._stream.send_all(data)
         return await self.next_frame()
 
     async def next_frame(self) -> bytes:
@@ -163,9 +165,9 @@ async def dial(target: Target, host: str, port: int, principal: str | None) -> t
             raise NotReached(f"{host}:{port}: {_why(error)}") from error
         try:
             said = await _versions(connection)
-            login = await _log_in(connection, target.credentials(principal), said)
+            login = await _log_in(connection, target.logins, principal, said)
             return connection, said, login
-        except (WireError, LoginFailed, NotReached, trio.BrokenResourceError, OSError) as error:
+        except (WireError, BadSetting, NotReached, trio.BrokenResourceError, OSError) as error:
             await connection.aclose()
             raise NotReached(f"{host}:{port}: {_why(error)}") from error
         except BaseException:
@@ -185,13 +187,13 @@ async def _connect(target: Target, host: str, port: int) -> Connection:
         stream, raw = _unwrapped(plain)
         return Connection(stream, raw)
     context, name = target.tls
-    stream = trio.SSLStream(plain, context, server_hostname=name or host, https_compatible=True)
+    secured = trio.SSLStream(plain, context, server_hostname=name or host, https_compatible=True)
     try:
-        await stream.do_handshake()
+        await secured.do_handshake()
     except BaseException:
         await trio.aclose_forcefully(plain)
         raise
-    return Connection(stream, None)
+    return Connection(secured, None)
 
 
 def _unwrapped(plain: trio.SocketStream) -> tuple[trio.SocketStream, socket.socket]:
@@ -218,11 +220,16 @@ async def _versions(connection: Connection) -> Said:
     return Said(offered, features)
 
 
-async def _log_in(connection: Connection, credentials: Credentials | None, said: Said) -> Login | None:
-    if credentials is None:
+async def _log_in(connection: Connection, logins: Logins | None, principal: str | None, said: Said) -> Login | None:
+    if logins is None:
         return None
-    login = Login(credentials, said.offered)
-    frame = login.next(None)
-    while frame is not None:
-        frame = login.next(await connection.ask(frame))
+    entry = logins.of(principal)
+    if entry is None:
+        raise NotReached(f"nobody is to log in for {principal or 'connections without a principal'}")
+    # the secret's file may be on a disk that hangs
+    credentials = await trio.to_thread.run_sync(entry.credentials, abandon_on_cancel=True)
+    login = Login(credentials, said.offered, client_id=CLIENT_ID)
+    data = login.next(None)
+    while data:
+        data = login.next(await connection.ask_raw(data))
     return login

@@ -9,14 +9,15 @@ from proxy.config.tls import UpstreamTls
 from proxy.schema.errors import Misread
 from proxy.schema.keys import keys_of
 from proxy.tls.contexts import BadCertificate, upstream_context
-from recorder.replay.logins import credentials_of
+from recorder.replay.logins import logins
 from recorder.replay.player.dial import Target
 from recorder.replay.settings import BadReplaySettings, FileSettings
 
 
 def target_of(bootstrap: tuple[tuple[str, int], ...], file: FileSettings) -> Target:
-    """How the target is reached. Errors: BadReplaySettings."""
-    return Target(bootstrap, None if file.tls is None else _tls(file.tls), credentials_of(file.logins))
+    """How the target is reached. Blocks. Errors: BadReplaySettings, BadSetting."""
+    found = logins({"login": file.logins}, file.folder) if file.logins else None
+    return Target(bootstrap, None if file.tls is None else _tls(file.tls), found)
 
 
 def _tls(section: dict[str, Any]) -> tuple[ssl.SSLContext, str | None] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,12 +15,14 @@ import trio
 from proxy.terminal import echo
 from proxy.wire.errors import OverBudget
 from recorder.capture.frames import DamagedFileError, UnknownFormatError
-from recorder.replay import report, summary
+from recorder.replay.live import LiveProgress
+from recorder.replay.planned import planned
+from recorder.replay.summary import summary
 from recorder.replay.choice import Choice
 from recorder.replay.cluster import Cluster
 from recorder.replay.names import Names
 from recorder.replay.options import Options
-from recorder.replay.outcome import Ending, Plan, Progress, Result, Source
+from recorder.replay.outcome import Ending, Plan, Result, Source
 from recorder.replay.outcome import Target as Reached
 from recorder.replay.player.asking import asking
 from recorder.replay.player.conductor import Conductor
@@ -33,7 +35,7 @@ from recorder.replay.survey import Survey, survey
 from recorder.replay.world import World, refused_anywhere
 from recorder.terminal import console
 
-_PROGRESS_SECONDS = 0.25
+SECOND = 10**9
 
 
 class Refused(click.ClickException):
@@ -56,6 +58,7 @@ class Job:
     dry_run: bool = False
     yes: bool = False
     report: Path | None = None
+    write: Callable[[Result, Path], None] = lambda result, path: None
     partial: float = 1.0
     max_mismatches: int = 0
 
@@ -86,7 +89,7 @@ def _check(job: Job, found: Survey) -> None:
         raise Refused(f"{job.folder} is of several clusters ({names}): right would be --cluster with one of them")
     if found.withheld_percent > job.partial and not job.dry_run:
         raise Refused(
-            f"{found.withheld_percent:.1f} % of the requests can't be played, more than --partial {job.partial:g} allows: "
+            f"{found.withheld_percent:.1f} % of the requests can't be played, --partial {job.partial:g} allows less: "
             f"--dry-run shows why, right would be --partial {min(found.withheld_percent // 1 + 1, 100):.0f}"
         )
 
@@ -165,7 +168,7 @@ def _show_plan(job: Job, surveyed: Survey, found: Prepared, cluster: Cluster, na
     plan.groups = surveyed.touched(surveyed.groups, names.target)
     plan.transactions = surveyed.touched(surveyed.transactions, names.target)
     screen = console()
-    for part in summary.plan(plan, screen.width):
+    for part in planned(plan, screen.width):
         screen.print(part)
     for line in (*(f"note: {note}" for note in found.notes), *(f"refused: {line}" for line in found.refusals)):
         echo(line)
@@ -193,19 +196,16 @@ async def _listen(conductor: Conductor) -> None:
 
 
 async def _show_progress(conductor: Conductor) -> None:
-    from recorder.replay.live import Live
-
-    with Live(console(stderr=True)) as live:
+    with LiveProgress(console(stderr=True)) as live:
         while True:
-            progress: Progress = conductor.engine.progress
-            live.update(progress)
-            await trio.sleep(_PROGRESS_SECONDS)
+            await trio.sleep(live.every_ns / SECOND)
+            live.show(conductor.engine.progress)
 
 
 def _told(job: Job, result: Result) -> int:
     screen = console()
-    for part in summary.summary(result, screen.width, str(job.report) if job.report else None):
+    for part in summary(result, screen.width, str(job.report) if job.report else None):
         screen.print(part)
     if job.report is not None:
-        report.write(result, job.report)
+        job.write(result, job.report)
     return result.exit_code

@@ -1,0 +1,149 @@
+"""Hands what consumers fetched to the streams of records, and asks for what they still lack at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from proxy.wire.keys import FETCH
+from recorder.replay import partitions
+from recorder.replay.cluster import Cluster
+from recorder.replay.names import NO_ID, Names
+from recorder.replay.outcome import Stream
+from recorder.replay.partitions import Place
+from recorder.replay.plan import Exchange, Made, Origin, Peer, ToLeader, Values
+from recorder.replay.records import Streams
+
+PURPOSE = "reads the rest of what the recording had read"
+_COMMITTED = 1
+# what Kafka's own consumers ask for at most
+_MAX_BYTES, _WAIT_MS = 50 << 20, 500
+
+
+class Fetched:
+    """The streams of one replay's consumers. `compares_times`: False where the replay moves timestamps."""
+
+    def __init__(self, names: Names, cluster: Cluster, *, compares_times: bool) -> None:
+        self._names, self._cluster = names, cluster
+        self._streams = Streams(compares_times=compares_times)
+        self._asked: dict[Origin, dict[Place, int]] = {}
+        self._isolation: dict[tuple[Peer, str, int], int] = {}
+
+    # the translator: it changes nothing
+
+    def request(self, exchange: Exchange, values: Values, now: int) -> None:
+        """Remembers which recorded offsets a Fetch asks for. `values`: all of its session, in recorded terms."""
+        if exchange.api_key == FETCH:
+            asked = ((self._names.topic(one.topic), one) for one in partitions.asked(FETCH, values))
+            self._asked[exchange.origin] = {
+                (name, one.partition): one.values["fetch_offset"] for name, one in asked if name is not None
+            }
+
+    def owes(self, exchange: Exchange) -> bool:
+        """True if the recording has given a consumer records that the target has not given yet, this answer's too."""
+        answer = exchange.answer or {}
+        if any(one.values.get("records") for one in partitions.told(FETCH, answer)):
+            return True
+        return any(self._streams.owed(exchange.peer, *place).records for place in self._asked.get(exchange.origin, ()))
+
+    def sent(self, exchange: Exchange, values: Values, now: int) -> None:
+        """Nothing moves when a request leaves."""
+
+    def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> None:
+        """Adds the records of both answers. `values`: as sent, whole."""
+        if exchange.api_key != FETCH:
+            return
+        recorded = self._asked.pop(exchange.origin, {})
+        for name, one in self._told(exchange.answer or {}, self._names.topic):
+            place = name, one.partition
+            data = one.values.get("records")
+            if data and place in recorded:
+                self._streams.add_recorded(exchange.peer, *place, data, recorded[place])
+        isolation = values.get("isolation_level", 0)
+        sent = {(name, one.partition): one.values["fetch_offset"] for name, one in self._asked_of_target(values)}
+        for name, one in self._told(answer, self._recorded):
+            place = name, one.partition
+            if place in sent and not one.values["error_code"]:
+                self._isolation[exchange.peer, name, one.partition] = isolation
+                end = _end(one.values, isolation)
+                self._streams.add_replayed(exchange.peer, *place, one.values.get("records") or b"", sent[place], end)
+
+    def lost(self, exchange: Exchange, values: Values | None) -> None:
+        """No answer will come: what the recording's answer holds is owed."""
+        recorded = self._asked.pop(exchange.origin, {})
+        for name, one in self._told(exchange.answer or {}, self._names.topic) if recorded else ():
+            place = name, one.partition
+            if one.values.get("records") and place in recorded:
+                self._streams.add_recorded(exchange.peer, *place, one.values["records"], recorded[place])
+
+    def _told(self, answer: Values, named: Any) -> Iterator[tuple[str, Any]]:
+        for one in partitions.told(FETCH, answer):
+            name = named(one.topic)
+            if name is not None:
+                yield name, one
+
+    def _asked_of_target(self, values: Values) -> Iterator[tuple[str, Any]]:
+        for one in partitions.asked(FETCH, values):
+            name = self._recorded(one.topic)
+            if name is not None:
+                yield name, one
+
+    def _recorded(self, topic: str | bytes) -> str | None:
+        """The recorded name of one of the target's topics."""
+        name = self._cluster.topic_names.get(topic) if isinstance(topic, bytes) else topic
+        return None if name is None else self._names.recorded(name)
+
+    def owed(self) -> list[Made]:
+        """Fetches of what is owed and may be there."""
+        return [self._more(peer, topic, partition, owed.at) for (peer, topic, partition), owed in self._unread()]
+
+    def _unread(self) -> Iterator[Any]:
+        return ((key, owed) for key, owed in self._streams.unread() if owed.at is not None)
+
+    def _more(self, peer: Peer, topic: str, partition: int, at: int) -> Made:
+        name = self._names.target(topic)
+        isolation = self._isolation.get((peer, topic, partition), 0)
+        wanted = {"partition": partition, "fetch_offset": at, "partition_max_bytes": _MAX_BYTES}
+        wanted |= {"current_leader_epoch": -1, "log_start_offset": -1}
+        values = {
+            "max_wait_ms": _WAIT_MS,
+            "min_bytes": 1,
+            "max_bytes": _MAX_BYTES,
+            "isolation_level": isolation,
+            "session_id": 0,
+            "session_epoch": -1,
+            "topics": [
+                {"topic": name, "topic_id": self._cluster.topic_ids.get(name, NO_ID), "partitions": [wanted]},
+            ],
+        }
+
+        def done(answer: Values | None) -> None:
+            for one in partitions.told(FETCH, answer or {}):
+                data, end = one.values.get("records") or b"", _end(one.values, isolation)
+                if not one.values["error_code"]:
+                    self._streams.add_replayed(peer, topic, partition, data, at, end)
+
+        return Made(FETCH, values, ToLeader(name, partition), PURPOSE, done)
+
+    def found(self) -> list[Stream]:
+        """What became of each stream."""
+        return [
+            Stream(
+                f"{one.consumer.host} {one.consumer.client_id or ''}".strip() if isinstance(one.consumer, Peer) else "",
+                one.topic,
+                one.partition,
+                equal=one.equal,
+                missing=one.missing,
+                extra=one.extra,
+                reordered=one.reordered,
+                unread=one.unread,
+            )
+            for one in self._streams.found()
+        ]
+
+
+def _end(partition: Values, isolation: int) -> int:
+    """The end of what a reader may see."""
+    stable: int = partition.get("last_stable_offset", -1)
+    high: int = partition["high_watermark"]
+    return stable if isolation == _COMMITTED and stable >= 0 else high
