@@ -83,6 +83,7 @@ class ClassicGroups:
         return self._quote(exchange, group, values)
 
     def _join(self, exchange: Exchange, group: Group, values: Values) -> Refusal | None:
+        self._rejoins.part(exchange, group)
         member = self._state.known(group.name, values["member_id"])
         if member:
             lost = self._lost(exchange, member)
@@ -242,7 +243,9 @@ class ClassicGroups:
         member.join, member.protocols = values, exchange.request["protocols"]
         member.recorded_told = member.gave_up = False
         member.unsynced = False
-        member.pace = values["session_timeout_ms"] * MILLISECOND // HEARTBEATS_A_SESSION
+        member.session = values["session_timeout_ms"] * MILLISECOND
+        member.pace = member.session // HEARTBEATS_A_SESSION
+        self._state.heard(exchange, member)
         self._state.advance(group, member, recorded["generation_id"] if recorded else None, answer["generation_id"])
         if recorded:
             member.recorded_leader = recorded["leader"]
@@ -274,9 +277,11 @@ class ClassicGroups:
             if error == UNKNOWN_MEMBER_ID:
                 member.gone()
             return None
-        if exchange.api_key == HEARTBEAT and error == REBALANCE_IN_PROGRESS and group.changed_since(member):
+        if exchange.api_key == HEARTBEAT and error == REBALANCE_IN_PROGRESS and not member.early:
             # the recording has this rebalance too, and told its member a moment later
-            return None
+            member.early = group.changed_since(member)
+            if member.early:
+                return None
         return self._state.mend(exchange, group, member, error)
 
     def _left(self, group: Group, values: Values) -> None:
@@ -309,7 +314,7 @@ def needs_assignment(group: Group, member: Member) -> bool:
 def joined(group: Group, member: Member, answer: Values) -> None:
     """The target took a member into a generation."""
     member.present, member.answer = True, answer
-    member.stale = member.told = member.leaving = False
+    member.stale = member.told = member.early = member.leaving = False
     member.asks = None
     if answer["generation_id"] >= group.generation:
         group.generation, group.leader = answer["generation_id"], answer["leader"]

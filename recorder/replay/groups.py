@@ -70,10 +70,7 @@ class Groups:
 
     def closed(self, connection: tuple[str, int]) -> None:
         """A recorded connection ended: its members fall silent, as they did."""
-        for group in self._state.groups.values():
-            self._state.touch(group)
-            for member in group.members.values():
-                member.open = member.open and member.connection != connection
+        self._state.close(connection)
 
     def tick(self, now: int) -> tuple[list[Made], int | None]:
         """Made requests that are due, and when to ask next."""

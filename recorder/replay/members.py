@@ -49,13 +49,15 @@ class Member:
         synced: the last recorded generation whose assignment it asked for.
         join: the values of its last join, in the target's terms; `protocols`: those of that join as recorded.
         answer: the target's last successful answer to a join.
-        recorded_told: the recording told it to rejoin (error 27) since it last joined; `told`: the target did.
+        recorded_told: the recording told it to rejoin (error 27) since it last joined; `told`: the target did; `early`:
+            in an answer in which the recording did not.
         asks: when it began to ask the target whether to rejoin; None: it doesn't.
         refreshes: it asks the target for its present epoch.
         owned: what the target assigned and the member has not yet confirmed, by field.
         flying: requests of it that are on their way; `made`: one of the replay's own is.
         gave_up: it could not be mended in time.
         open: its recorded connection is.
+        recorded_at: when the recording last heard of it; `session`: the silence after which it loses it, 0: unknown.
         heard: when it last sent anything; `pace`: the longest silence, 0: any; `pause`: of what is asked repeatedly.
     """
 
@@ -75,6 +77,7 @@ class Member:
     answer: Values = field(default_factory=dict)
     recorded_told: bool = False
     told: bool = False
+    early: bool = False
     asks: int | None = None
     refreshes: bool = False
     owned: Values | None = None
@@ -84,6 +87,8 @@ class Member:
     gave_up: bool = False
     connection: tuple[str, int] | None = None
     open: bool = True
+    recorded_at: int = 0
+    session: int = 0
     heard: int = 0
     pace: int = 0
     pause: int = 0
@@ -181,6 +186,8 @@ class Memberships:
         self._mends: dict[Exchange, int] = {}
         self._flying: dict[Exchange, tuple[Group, Member | None]] = {}
         self._held: dict[Exchange, Member] = {}
+        # connections that ended while a request was on its way
+        self._closed: set[tuple[str, int]] = set()
 
     def group(self, name: str) -> Group:
         """The group of this recorded name."""
@@ -239,7 +246,21 @@ class Memberships:
         self._flying[exchange] = group, member
         if member:
             member.flying += 1
-            member.heard, member.connection, member.open = self.now, exchange.connection, True
+            self.heard(exchange, member)
+
+    def heard(self, exchange: Exchange, member: Member) -> None:
+        """A recorded request of a member was sent."""
+        member.heard, member.recorded_at = self.now, exchange.at_ns
+        member.connection, member.open = exchange.connection, exchange.connection not in self._closed
+
+    def close(self, connection: tuple[str, int]) -> None:
+        """A recorded connection ended: its members fall silent, as they did."""
+        if any(exchange.connection == connection for exchange in self._flying):
+            self._closed.add(connection)
+        for group in self.groups.values():
+            self.touch(group)
+            for member in group.members.values():
+                member.open = member.open and member.connection != connection
 
     def landed(self, exchange: Exchange) -> tuple[Group, Member | None] | None:
         """Answered or lost. Returns whose it was; None if it had not left."""
@@ -251,6 +272,8 @@ class Memberships:
     def forget(self, exchange: Exchange) -> None:
         """The exchange is over."""
         self._mends.pop(exchange, None)
+        if self._closed and not any(flying.connection == exchange.connection for flying in self._flying):
+            self._closed.discard(exchange.connection)
         held = self._held.pop(exchange, None)
         if held:
             held.gave_up = True

@@ -157,6 +157,8 @@ class Mending:
         return self._make(group, member, SYNC_GROUP, values, "asks for its assignment", self._synced)
 
     def _heartbeat(self, group: Group, member: Member) -> Made | None:
+        if not member.present or member.current is None:
+            return None
         if not member.classic:
             values = {"member_epoch": member.current} | (member.owned or {})
             member.owned = None
@@ -222,6 +224,8 @@ class Mending:
 
     def _told(self, group: Group, member: Member, answer: Values) -> None:
         error = error_of(answer) or 0
+        # told twice, and no recorded rejoin came meanwhile: the recording has none
+        group.mending |= member.told and member.asks is None and error == REBALANCE_IN_PROGRESS
         member.told |= error == REBALANCE_IN_PROGRESS
         if error in LOST:
             refused(member, error)

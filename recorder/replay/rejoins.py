@@ -6,6 +6,7 @@ follows that the recording does not have. So a rejoin that the recording told it
     the member's state                       the rejoin leaves
     -------------------------------------------------------------------------------------------------------------------
     the target told it, too; or lost it      now
+    the recording had no new generation      never: nor has the target, whose own leader would start one
     the recording did not tell it            now; but see `_forces`
     somebody joined or left since            when the target tells it (made heartbeats ask), after 5 s at the latest
     else, the recording lost members         when those have left by made requests, and the target tells it
@@ -35,6 +36,8 @@ class Rejoins:
         """None: the JoinGroup of this member may leave now."""
         if member.told or member.stale or not member.present:
             return None
+        if self._changes_nothing(exchange, member):
+            return self._present(exchange, group, member)
         if not (member.recorded_told or self._forces(exchange, group, member)):
             return None
         if group.changed_since(member):
@@ -43,7 +46,8 @@ class Rejoins:
         for one in lost or ():
             one.leaving = True
         waits = self._asking(member) if lost or lost is None else None
-        return waits or self._settled(exchange, group, member)
+        starts_anew = group.elected(member) and group.assigned == member.current
+        return waits or (None if starts_anew else self._present(exchange, group, member))
 
     def _asking(self, member: Member) -> Hold | None:
         """Made heartbeats ask for this member from now on; None once they have asked for long."""
@@ -71,6 +75,14 @@ class Rejoins:
         answer = exchange.answer
         return answer is not None and not error_of(answer) and bool(answer["generation_id"] > member.recorded)
 
+    def part(self, exchange: Exchange, group: Group) -> None:
+        """Members that the recorded generation lacks leave, if the recording had lost them for their silence."""
+        roster, until = _roster(exchange, group), exchange.answered_ns
+        if roster is None or until is None:
+            return
+        for member in group.present():
+            member.leaving |= member.id not in roster and 0 < member.session <= until - member.recorded_at
+
     @staticmethod
     def _lost(exchange: Exchange, group: Group) -> list[Member] | None:
         """The members that the recorded generation lacks; None while nothing tells them.
@@ -78,17 +90,25 @@ class Rejoins:
         The recorded leader's answer has all members. Those whose connection ended are lost, whatever it says.
         """
         gone = [member for member in group.present() if not member.open]
-        answer = exchange.answer or {}
-        roster = group.rosters.get((answer.get("generation_id", -1), answer.get("leader", "")))
+        roster = _roster(exchange, group)
         if roster is None:
             return gone or None
         return [member for member in group.present() if member.id not in roster]
 
     @staticmethod
-    def _settled(exchange: Exchange, group: Group, member: Member) -> AnsweredBefore | None:
-        if not member.answer or (group.elected(member) and group.assigned == member.current):
-            return None
-        return AnsweredBefore(present_generation(exchange, group, member))
+    def _changes_nothing(exchange: Exchange, member: Member) -> bool:
+        answer = exchange.answer
+        return answer is not None and not error_of(answer) and bool(answer["generation_id"] == member.recorded)
+
+    @staticmethod
+    def _present(exchange: Exchange, group: Group, member: Member) -> AnsweredBefore | None:
+        return AnsweredBefore(present_generation(exchange, group, member)) if member.answer else None
+
+
+def _roster(exchange: Exchange, group: Group) -> frozenset[str] | None:
+    """The members of the recorded generation that a JoinGroup led to; None while nothing tells them."""
+    answer = exchange.answer or {}
+    return group.rosters.get((answer.get("generation_id", -1), answer.get("leader", "")))
 
 
 def present_generation(exchange: Exchange, group: Group, member: Member) -> Values:

@@ -95,10 +95,18 @@ class ClassicClient:
         self.life += 1
         self._join()
 
-    def crash(self, close: bool = True) -> None:
-        """Says nothing any more."""
-        if self.alive and close:
+    def crash(self) -> None:
+        """Says nothing any more, its connection ends."""
+        if self.alive:
             self.capture.close(self.connection)
+        self.alive = False
+        self.life += 1
+
+    def hang(self) -> None:
+        """Says nothing any more; its connection ends when it has long been lost."""
+        if self.alive:
+            connection = self.connection
+            self.capture.clock.after(40 * SECOND, lambda: self.capture.close(connection))
         self.alive = False
         self.life += 1
 

@@ -37,12 +37,10 @@ def record(actions, *, seed: int = 0, static: int = 0, join_version: int = 5) ->
     coordinator = Coordinator(clock, ids)
     capture = Capture(clock, coordinator.handle, Random(seed))
     clients = [
-        ClassicClient(capture, n, instance=f"i{n}" if n < static else None, join_version=join_version) for n in range(4)
+        ClassicClient(capture, n, instance=f"i{n}" if n < static and join_version >= 5 else None, join_version=join_version) for n in range(4)
     ]
-    does = {"hang": lambda client: client.crash(close=False)}
     for number, action, tenths in actions:
-        act = does.get(action, lambda client, action=action: getattr(client, action)())
-        clock.at(tenths * SECOND // 10, lambda client=clients[number], act=act: act(client))
+        clock.at(tenths * SECOND // 10, getattr(clients[number], action))
     clock.run(LONGEST * SECOND + CALM)
     return capture, coordinator
 
@@ -53,7 +51,7 @@ def play(capture: Capture, *, elect=min, speed: float | None = 1.0, versions=Non
     ids = (f"target-{97 * n % 1009:03d}" for n in count(1))
     coordinator = Coordinator(clock, ids, elect)
     player = Player(clock, coordinator.handle, capture.exchanges, capture.closed, speed, versions=versions or {})
-    player.run(rest=0)
+    player.run(rest=CALM)
     return player, coordinator
 
 
