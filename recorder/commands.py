@@ -24,6 +24,8 @@ from recorder.capture.frames import FRAMES_FOLDER
 from recorder.inspect.commands import inspect
 from recorder.missing import missing_table
 from recorder.ready import ready, troubles
+from recorder.replay.commands import Reports, replay
+from recorder.report import files
 from recorder.terminal import console, count, size
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
@@ -270,4 +272,11 @@ def demo(folder: Path | None) -> None:
     sys.exit(run(folder))
 
 
-COMMANDS: dict[str, click.Command] = {"analyze": analyze, "compact": compact, "demo": demo, "inspect": inspect}
+replay.context_settings["obj"] = Reports(files.check, files.write)
+COMMANDS: dict[str, click.Command] = {
+    "analyze": analyze,
+    "compact": compact,
+    "demo": demo,
+    "inspect": inspect,
+    "replay": replay,
+}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -15,13 +15,22 @@ from proxy.schema.addresses import Address
 from proxy.schema.errors import Misread
 from proxy.schema.kinds import SIZE, TIMES
 from proxy.terminal import echo
+from proxy.wire.budget import Budget
 from recorder import moments
 from recorder.replay.choice import Choice
 from recorder.replay.options import Deletes, Options
 from recorder.replay.settings import BadReplaySettings, FileSettings, read_settings
+from recorder.terminal import console
 
 SECOND = 10**9
 MAX = "max"
+
+
+class Reports(NamedTuple):
+    """How reports are written: by a room above this one. `check`: says before a replay what would keep it from that."""
+
+    check: Callable[[Path], None] = lambda path: None
+    write: Callable[[Any, Path], None] = lambda result, path: None
 
 
 class Wrong(click.ClickException):
@@ -245,6 +254,12 @@ def play(folder: Path, **given: Any) -> None:
 
     file: FileSettings = given["settings"]
     options = _options(given, file)
+    reports: Reports = click.get_current_context().find_object(Reports) or Reports()
+    if given["report"] is not None:
+        try:
+            reports.check(given["report"])
+        except ValueError as error:
+            raise Wrong(str(error)) from error
     notes = ready(folder)
     for note in notes:
         echo(f"note: {note}", err=True)
@@ -259,6 +274,7 @@ def play(folder: Path, **given: Any) -> None:
         dry_run=given["dry_run"],
         yes=given["yes"],
         report=given["report"],
+        write=reports.write,
         partial=given["partial"],
         max_mismatches=given["max_mismatches"],
     )
@@ -293,15 +309,23 @@ def _choice(folder: Path, options: Options, given: dict[str, Any]) -> Choice:
 @replay.command()
 @click.argument("report", type=click.Path(path_type=Path, dir_okay=False), metavar="REPORT")
 @click.argument("number", type=click.IntRange(1), metavar="N")
-def show(report: Path, number: int) -> None:
+@click.option(
+    "--budget",
+    default="256MiB",
+    show_default=True,
+    callback=_size,
+    type=text,
+    metavar="SIZE",
+    help="What the frames may unfold to, take as values, and be as text.",
+)
+def show(report: Path, number: int, budget: int) -> None:
     """Show the N-th mismatch of REPORT (JSON or HTML): the request, and both answers side by side."""
     from recorder.replay.report import NoReport, read
     from recorder.replay.show import shown
 
+    screen, left = console(), Budget(budget)
     try:
-        shown(read(report), number)
-    except NoReport as error:
+        for part in shown(read(report), number, screen.width, left):
+            screen.print(part)
+    except (NoReport, LookupError) as error:
         raise Wrong(str(error)) from error
-
-
-COMMANDS: dict[str, click.Command] = {"replay": replay}

@@ -22,6 +22,7 @@ from recorder.replay.elements import PARTITION, Fields, Matched, Name, frozen, m
 from recorder.replay.known import Known, is_nothing
 from recorder.replay.lines import Line, Lines, lines
 from recorder.replay.mapping import What
+from recorder.replay.outcome import Difference
 from recorder.replay.places import Place, around
 from recorder.replay.plan import Dropped, Values
 from recorder.replay.shown import shown
@@ -51,17 +52,6 @@ class Kind(StrEnum):
 
 
 _GRAVEST_FIRST = (Kind.ERROR, Kind.STRUCTURE, Kind.VALUE)
-
-
-class Difference(NamedTuple):
-    """One difference, both sides as text ("" for what isn't there); `path`: `topics[orders].partitions[3].error_code`.
-
-    Of a value that the cluster assigns, `recorded` also says what was expected of the target.
-    """
-
-    path: str
-    recorded: str
-    replayed: str
 
 
 class Verdict(NamedTuple):

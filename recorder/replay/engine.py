@@ -72,8 +72,8 @@ class Engine:
     def __init__(self, world: World, now: int) -> None:
         self.world = world
         self.phase = Phase.PLAYING
-        self.progress = Progress(span_ns=world.plan.last_ns - world.plan.first_ns)
-        self._start, self._first_ns, self._read_ns = now, world.plan.first_ns, world.plan.first_ns
+        self.progress = Progress(span_ns=world.last_ns - world.first_ns)
+        self._start, self._first_ns, self._read_ns = now, world.first_ns, world.first_ns
         self._is_read = False
         self._timers = Timers()
         self._links = Links(world.cluster, self._gone)
@@ -148,7 +148,7 @@ class Engine:
         return self._start if speed is None else self._start + round((ns - self._first_ns) / speed)
 
     def _ask(self, exchange: Exchange) -> None:
-        if not self.world.plan.plays(exchange):
+        if not self.world.plays(exchange):
             return
         lane = self._lane(exchange.connection)
         size = _ITEM + _TIMES * len(exchange.frame or b"")

@@ -16,6 +16,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from recorder.replay.durations import Durations
+from recorder.replay.plan import unplayable_percent
 
 # Mismatches that are kept with their frames; all are counted.
 MOST_MISMATCHES = 100
@@ -111,9 +112,11 @@ class Plan:
 
     @property
     def withheld_percent(self) -> float:
-        """Requests that would be withheld, of all that are chosen."""
-        withheld = self.withheld.total()
-        return 100 * withheld / (withheld + self.sent.total()) if withheld else 0.0
+        """Requests that can't be played, of all that the options choose."""
+        by_reason: Counter[str] = Counter()
+        for (_, reason), number in self.withheld.items():
+            by_reason[reason] += number
+        return unplayable_percent(by_reason, self.withheld.total() + self.sent.total())
 
 
 class Progress(NamedTuple):
@@ -318,9 +321,9 @@ class Result:
 
     @property
     def withheld_percent(self) -> float:
-        """Requests that were withheld, of all that were recorded."""
+        """Requests that could not be played, of all that the options chose."""
         totals = self.totals
-        return 100 * totals.withheld.total() / totals.recorded if totals.recorded else 0.0
+        return unplayable_percent(totals.withheld, totals.recorded)
 
     @property
     def verdict(self) -> Verdict:

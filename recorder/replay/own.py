@@ -1,7 +1,7 @@
 """Requests that the replay makes itself: to the leaders, coordinators and nodes that they need, until answered.
 
 What is not known is asked for first: a coordinator with FindCoordinator, a leader with Metadata. Errors that pass are
-asked again about until `--wait` is over; after that, and when the connection is lost twice, there is no answer.
+asked again about until `--wait` is over; after that, and when the connection is lost three times, there is no answer.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from recorder.replay.timers import Timers
 CLIENT_ID = "kafka-wiretap-replay"
 # the purposes of what is asked only to know where to ask
 ROUTING = "to learn where requests go"
+# How often a node may end the connection instead of answering: it does so again.
+MAX_CUTS = 3
 Done = Callable[[Values | None, int], None]
 
 
@@ -36,6 +38,7 @@ class _Asked:
     done: Done
     until: int
     pause: int = 0
+    cuts: int = 0
 
 
 class OwnRequests:
@@ -147,8 +150,9 @@ class OwnRequests:
             asked.done(None, now)
 
     def _answered(self, asked: _Asked, answer: Values | None, now: int) -> None:
+        asked.cuts += answer is None
         passing = answer is None or retries.is_passing(asked.made.api_key, answer)
-        if not passing or now >= asked.until:
+        if not passing or now >= asked.until or asked.cuts == MAX_CUTS:
             asked.done(answer, now)
             return
         if isinstance(asked.made.to, ToCoordinator):

@@ -59,6 +59,22 @@ class Reason(StrEnum):
     ENDED = "the replay ended before it was due"
 
 
+# What the options leave out, and what no replay sends: not counted by --partial.
+BY_CHOICE = frozenset(
+    {
+        *(Reason.NEVER, Reason.NEEDS_ADMIN, Reason.NEEDS_DELETES, Reason.NEEDS_TELEMETRY),
+        *(Reason.READ_ONLY, Reason.PRODUCE_ONLY, Reason.NOT_CHOSEN),
+    }
+)
+
+
+def unplayable_percent(withheld: Mapping[str, int], all_of_them: int) -> float:
+    """Requests that can't be played, of all that the options choose. `withheld`: by reason; `all_of_them`: with these."""
+    chosen = all_of_them - sum(count for reason, count in withheld.items() if reason in BY_CHOICE)
+    unplayable = sum(count for reason, count in withheld.items() if reason not in BY_CHOICE)
+    return 100 * unplayable / chosen if chosen else 0.0
+
+
 class Origin(NamedTuple):
     """Which exchange of the capture: as in its columns."""
 

@@ -34,7 +34,7 @@ from proxy.wire.keys import (
     TXN_OFFSET_COMMIT,
 )
 from recorder.replay.outcome import Touched
-from recorder.replay.plan import Exchange, Withheld
+from recorder.replay.plan import Exchange, Withheld, unplayable_percent
 from recorder.replay.stream import Answered, Asked, Happening, Node, Opened
 
 # requests that change what the topics, groups and transactions that they name hold
@@ -100,8 +100,11 @@ class Survey:
 
     @property
     def withheld_percent(self) -> float:
-        """Of all that were chosen."""
-        return 100 * self.withheld.total() / self.requests if self.requests else 0.0
+        """Requests that can't be played, of all that the options choose."""
+        by_reason: Counter[str] = Counter()
+        for (_, reason), count in self.withheld.items():
+            by_reason[reason] += count
+        return unplayable_percent(by_reason, self.requests)
 
     def used_topics(self) -> dict[str, Found]:
         """Topics that requests use, by recorded name; an id that no answer gave a name has none."""

@@ -11,6 +11,7 @@ compare      the verdict, and the records that consumers read
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from proxy.wire.apis import api_name
@@ -18,7 +19,6 @@ from proxy.wire.errors import WireError
 from proxy.wire.keys import CREATE_PARTITIONS, CREATE_TOPICS, DELETE_TOPICS, FETCH, PRODUCE, SHARE_FETCH
 from recorder.replay import apis, deletes, kept, order, retries, routing, versions
 from recorder.replay.channels import Channel
-from recorder.replay.choice import Choice
 from recorder.replay.cluster import Cluster
 from recorder.replay.compare import verdict
 from recorder.replay.expectations import Expectations
@@ -71,25 +71,18 @@ def is_regenerated(exchange: Exchange) -> bool:
     return apis.treatment(exchange.api_key) is apis.Treatment.REGENERATED
 
 
-class Played:
-    """Which exchanges are played, and when the first and the last of them were, on the play's clock."""
-
-    def __init__(self, survey: Survey, choice: Choice) -> None:
-        self.first_ns, self.last_ns = survey.first_ns, survey.last_ns
-        self._choice = choice
-
-    def plays(self, exchange: Exchange) -> bool:
-        """True for exchanges that are sent, or withheld with a reason."""
-        return self._choice.plays(exchange) and not is_regenerated(exchange)
-
-
 class World:
-    """The rooms of one replay. `result`: what it finds is counted there."""
+    """The rooms of one replay.
+
+    Args:
+        plays: False for exchanges that the options leave out, and for those that each connection does anew.
+        result: what is found is counted there.
+    """
 
     def __init__(
         self,
         options: Options,
-        choice: Choice,
+        plays: Callable[[Exchange], bool],
         survey: Survey,
         cluster: Cluster,
         names: Names,
@@ -97,7 +90,7 @@ class World:
         result: Result,
     ) -> None:
         self.options, self.cluster, self.names, self.result = options, cluster, names, result
-        self.plan = Played(survey, choice)
+        self.plays, self.first_ns, self.last_ns = plays, survey.first_ns, survey.last_ns
         self.has_new_topics = bool(prepared.created)
         self._topics = survey.used_topics()
         self._nodes = Nodes(survey.nodes, options.nodes)

@@ -12,7 +12,7 @@ from proxy.wire import decode_response, encode_request
 from proxy.wire.errors import WireError
 from proxy.wire.keys import FIND_COORDINATOR
 from recorder.replay.cluster import Cluster
-from recorder.replay.own import CLIENT_ID, newest
+from recorder.replay.own import CLIENT_ID, MAX_CUTS, newest
 from recorder.replay.plan import Made, ToCoordinator, ToLeader, Values
 from recorder.replay.player.dial import Connection, NotReached, Target, dial
 from recorder.replay.prepare import Script
@@ -20,6 +20,8 @@ from recorder.replay.retries import FIRST_PAUSE, is_passing
 
 # a node that is not known yet: whichever of the addresses given answers
 _BOOTSTRAP = None
+# the id under which its versions stand meanwhile, and of a coordinator that nobody names
+_UNKNOWN = -1
 
 
 class Asker:
@@ -46,17 +48,26 @@ class Asker:
             await self._connect(node)
 
     async def _answer(self, made: Made) -> Values | None:
-        until = time.monotonic_ns() + self._wait
+        """An answer without an error that passes, as long as there is time; None where there is none."""
+        until, cuts = time.monotonic_ns() + self._wait, 0
         while True:
             node = await self._node(made)
-            answer = None if node is None and not isinstance(made.to, tuple) else await self._ask(made, node)
+            if not self._can_ask(made, node):
+                return None
+            answer = await self._write(made.api_key, made.values, node, made.newest)
             if answer is not None and not is_passing(made.api_key, answer):
                 return answer
-            if time.monotonic_ns() >= until:
+            cuts += answer is None
+            if time.monotonic_ns() >= until or cuts == MAX_CUTS:
                 return answer
             if isinstance(made.to, ToCoordinator):
                 self._cluster.coordinators.pop((made.to.kind, made.to.key), None)
             await trio.sleep(FIRST_PAUSE / 10**9)
+
+    def _can_ask(self, made: Made, node: int | None) -> bool:
+        """False for an API that the target lacks: asking again would not help."""
+        offered = self._cluster.offered.get(_UNKNOWN if node is None else node)
+        return offered is None or newest(made.api_key, offered, made.newest) is not None
 
     async def _node(self, made: Made) -> int | None:
         to = made.to
@@ -69,28 +80,22 @@ class Asker:
             answer = await self._write(FIND_COORDINATOR, values, self._cluster.any_node(), None)
             if answer is not None:
                 self._cluster.learn_coordinator(to.kind, to.key, answer)
-        return self._cluster.coordinators.get((to.kind, to.key), -1)
-
-    async def _ask(self, made: Made, node: int | None) -> Values | None:
-        return await self._write(made.api_key, made.values, node, made.newest)
+        return self._cluster.coordinators.get((to.kind, to.key), _UNKNOWN)
 
     async def _write(self, api_key: int, values: Values, node: int | None, limit: int | None) -> Values | None:
         try:
             connection = await self._connect(node)
-            if connection is None:
-                return None
-            offered = self._cluster.offered.get(-1 if node is None else node, {})
+            offered = self._cluster.offered.get(_UNKNOWN if node is None else node, {})
             version = newest(api_key, offered, limit)
-            if version is None:
+            if connection is None or version is None:
                 return None
             frame = encode_request(api_key, version, correlation_id=1, client_id=CLIENT_ID, values=values)
             decoded = decode_response(await connection.ask(frame), api_key, version)
             return decoded[1] if isinstance(decoded, tuple) else None
         except (NotReached, WireError, trio.BrokenResourceError):
-            if node is not None:
-                broken = self._connections.pop(node, None)
-                if broken is not None:
-                    await broken.aclose()
+            broken = self._connections.pop(node, None)
+            if broken is not None:
+                await broken.aclose()
             return None
 
     async def _connect(self, node: int | None) -> Connection | None:
@@ -110,7 +115,7 @@ class Asker:
     async def _dial(self, node: int | None, host: str, port: int) -> Connection:
         connection, said, _ = await dial(self._target, host, port, None)
         self._connections[node] = connection
-        self._cluster.offered[-1 if node is None else node] = said.offered
+        self._cluster.offered[_UNKNOWN if node is None else node] = said.offered
         self._cluster.features.update(said.features)
         return connection
 
@@ -118,7 +123,7 @@ class Asker:
         """Closes all connections."""
         for connection in self._connections.values():
             await connection.aclose()
-        self._cluster.offered.pop(-1, None)
+        self._cluster.offered.pop(_UNKNOWN, None)
 
 
 @asynccontextmanager

@@ -160,7 +160,7 @@ class Conductor:
     async def _read(self, channel: int, connection: Connection) -> None:
         """Hands over each answer, until the connection ends or sends what is no answer."""
         try:
-            while (frames := await connection.chunks()) is not None:
+            while (frames := await connection.chunk()) is not None:
                 now = time.monotonic_ns()
                 for frame in frames:
                     self.engine.received(channel, frame, now)

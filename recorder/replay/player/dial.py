@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import trio
@@ -63,20 +63,21 @@ class Frames:
     def __init__(self) -> None:
         self._rest = bytearray()
 
-    def feed(self, data: bytes) -> Iterator[bytes]:
+    def feed(self, data: bytes) -> list[bytes]:
         """The frames that are whole now. Errors: WireError for a length that no frame has."""
         rest = self._rest
         rest += data
-        at = 0
+        found, at = [], 0
         while len(rest) - at >= 4:
             size = int.from_bytes(rest[at : at + 4], "big", signed=True)
             if not 0 <= size <= LARGEST:
                 raise WireError(f"a frame of {size} bytes")
             if len(rest) - at - 4 < size:
                 break
-            yield bytes(rest[at + 4 : at + 4 + size])
+            found.append(bytes(rest[at + 4 : at + 4 + size]))
             at += 4 + size
         del rest[:at]
+        return found
 
 
 class Connection:
@@ -88,6 +89,7 @@ class Connection:
     def __init__(self, stream: trio.abc.Stream, plain: socket.socket | None) -> None:
         self._stream, self._plain = stream, plain
         self._frames = Frames()
+        self._early: list[bytes] = []
         self._out = bytearray()
         self._more = trio.Event()
         self._is_closing = False
@@ -137,19 +139,20 @@ class Connection:
 
     async def next_frame(self) -> bytes:
         """The next frame. Errors: NotReached."""
-        while True:
-            for frame in self._frames.feed(b""):
-                return frame
+        while not self._early:
             data = await self._stream.receive_some(READ)
             if not data:
                 raise NotReached("closed the connection")
-            for frame in self._frames.feed(bytes(data)):
-                return frame
+            self._early += self._frames.feed(bytes(data))
+        return self._early.pop(0)
 
-    async def chunks(self) -> list[bytes] | None:
-        """The frames of the next chunk; None at the end. Errors: trio's; WireError."""
+    async def chunk(self) -> list[bytes] | None:
+        """The frames that have come; None at the end. Errors: trio's; WireError."""
+        if self._early:
+            frames, self._early = self._early, []
+            return frames
         data = await self._stream.receive_some(READ)
-        return [*self._frames.feed(bytes(data))] if data else None
+        return self._frames.feed(bytes(data)) if data else None
 
     async def aclose(self) -> None:
         """Closes at once."""

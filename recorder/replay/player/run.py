@@ -24,6 +24,7 @@ from recorder.replay.names import Names
 from recorder.replay.options import Options
 from recorder.replay.outcome import Ending, Plan, Result, Source
 from recorder.replay.outcome import Target as Reached
+from recorder.replay.plan import Exchange
 from recorder.replay.player.asking import asking
 from recorder.replay.player.conductor import Conductor
 from recorder.replay.player.dial import NotReached, Target
@@ -32,7 +33,7 @@ from recorder.replay.prepare import Preparation, Prepared
 from recorder.replay.settings import FileSettings
 from recorder.replay.stream import Asked, Happening, happenings
 from recorder.replay.survey import Survey, survey
-from recorder.replay.world import World, refused_anywhere
+from recorder.replay.world import World, is_regenerated, refused_anywhere
 from recorder.terminal import console
 
 SECOND = 10**9
@@ -69,12 +70,17 @@ class Job:
                 yield row
 
 
+    def plays(self, exchange: Exchange) -> bool:
+        """True for exchanges that are sent, or withheld with a reason."""
+        return self.choice.plays(exchange) and not is_regenerated(exchange)
+
+
 def run(job: Job) -> int:
     """Plays; the exit code. Errors: ClickException with the line that the user reads."""
     screen = console(stderr=True)
     try:
         with screen.status("reading the capture ..."):
-            surveyed = survey(job.rows(), job.choice.plays, lambda exchange: refused_anywhere(exchange, job.options))
+            surveyed = survey(job.rows(), job.plays, lambda exchange: refused_anywhere(exchange, job.options))
     except (DamagedFileError, UnknownFormatError, OverBudget) as error:
         raise Refused(str(error)) from error
     _check(job, surveyed)
@@ -113,7 +119,7 @@ async def _run(job: Job, surveyed: Survey) -> int:
         return 2 if found.refusals else 0
     if found.refusals:
         raise Refused("; ".join(found.refusals))
-    world = World(job.options, job.choice, surveyed, cluster, names, found, _result(job, surveyed, cluster))
+    world = World(job.options, job.plays, surveyed, cluster, names, found, _result(job, surveyed, cluster))
     await _play(job, world, target)
     return _told(job, world.result)
 

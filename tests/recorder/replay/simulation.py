@@ -104,7 +104,7 @@ class Simulation:
         found = survey(rows, choice.plays, lambda exchange: refused_anywhere(exchange, self.options))
         names = Names(self.options.prefix, found.topic_ids, self.cluster)
         result = Result(Source("capture"), Target("target"))
-        self.world = World(self.options, choice, found, self.cluster, names, self.prepared, result)
+        self.world = World(self.options, choice.plays, found, self.cluster, names, self.prepared, result)
         self.engine = Engine(self.world, 0)
         self._rows = rows
 
