@@ -183,7 +183,7 @@ class Engine:
     def _answer(self, answer: Answered, now: int) -> None:
         item = self._unanswered.pop(answer.origin, None)
         if item is not None:
-            item.exchange.answered_ns, item.exchange.answer_frame = answer.ns, answer.frame
+            item.exchange.take_answer(answer.ns, answer.frame)
             grown = _TIMES * len(answer.frame or b"")
             item.size += grown
             self._memory += grown
@@ -480,18 +480,34 @@ class Engine:
 
     def _answered(self, item: Item, now: int) -> None:
         assert item.values is not None
-        answer = routing.joined(item.exchange.api_key, item.values, item.answers)
-        item.answers, item.answered_at = [answer], now
-        again = retries.passing(item.exchange, answer, self.world.has_new_topics)
-        if again and now < (item.deadline or 0):
-            self.world.moved(item.exchange, item.values, answer)
-            only = None if None in again else frozenset(where for where in again if where is not None)
-            self._own.refresh(now)
-            self._retry(item, only, now)
-            return
-        item.state = State.ANSWERED
+        item.answers = [routing.joined(item.exchange.api_key, item.values, item.answers)]
+        item.answered_at, item.state = now, State.ANSWERED
         if item.is_known:
             self._complete(item, now)
+
+    def _complete(self, item: Item, now: int) -> None:
+        """Both sides have answered: the rooms learn, the answers are compared; or it is sent once more."""
+        assert item.values is not None
+        exchange, answer = item.exchange, item.answers[0]
+        if now < (item.deadline or 0):
+            passing = retries.passing(exchange, answer, self.world.has_new_topics)
+            if passing:
+                self.world.moved(exchange, item.values, answer)
+                self._own.refresh(now)
+                self._retry(item, None if None in passing else frozenset(each for each in passing if each), now)
+                return
+        again = self.world.answered(exchange, item.values, answer, now)
+        if again is not None and now < (item.deadline or 0):
+            self._need(item, again.needs, now)
+            self._retry(item, again.partitions, now)
+            return
+        self.world.compare(item, answer)
+        mismatches = self.world.result.differences
+        self.progress = self.progress._replace(answered=self.progress.answered + 1, mismatches=mismatches)
+        self._settle(item)
+        most = self.world.options.stop_after
+        if most is not None and mismatches > most:
+            self.stop(Ending.TOO_MANY, now)
 
     def _retry(self, item: Item, only: frozenset[tuple[str | bytes, int]] | None, now: int) -> None:
         """Sends an item once more after a pause, unless it is given up meanwhile. `only`: these partitions."""
@@ -509,23 +525,6 @@ class Engine:
             self._lose(item, now)
         elif item.needed or not self._send(item, now, only):
             self._timers.at(now + (item.pause or retries.FIRST_PAUSE), lambda at: self._again(item, only, at))
-
-    def _complete(self, item: Item, now: int) -> None:
-        """Both sides have answered: the rooms learn, the answers are compared."""
-        assert item.values is not None
-        answer = item.answers[0]
-        again = self.world.answered(item.exchange, item.values, answer, now)
-        if again is not None and now < (item.deadline or 0):
-            self._need(item, again.needs, now)
-            self._retry(item, again.partitions, now)
-            return
-        self.world.compare(item, answer)
-        mismatches = self.world.result.differences
-        self.progress = self.progress._replace(answered=self.progress.answered + 1, mismatches=mismatches)
-        self._settle(item)
-        most = self.world.options.stop_after
-        if most is not None and mismatches > most:
-            self.stop(Ending.TOO_MANY, now)
 
     def _withhold(self, item: Item, withheld: Withheld, now: int) -> None:
         self.world.withhold(item.exchange, withheld)

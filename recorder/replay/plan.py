@@ -157,6 +157,11 @@ class Exchange:
         except WireError:
             return None
 
+    def take_answer(self, ns: int, frame: bytes | None) -> None:
+        """The recorded answer was read; `frame` is None where its bytes can't be used."""
+        self.answered_ns, self.answer_frame = ns, frame
+        self.__dict__.pop("answer", None)
+
     def forget_values(self) -> None:
         """Drops what was decoded: it is made again when it is asked for."""
         for name in ("request", "answer"):
