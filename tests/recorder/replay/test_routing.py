@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proxy import wire
 from proxy.wire.keys import (
     ALTER_PARTITION_REASSIGNMENTS,
     CREATE_PARTITIONS,
@@ -32,6 +33,7 @@ from recorder.replay.nodes import Nodes
 from recorder.replay.plan import Needs, Reason, ToNode, Values, Withheld
 from recorder.replay.routing import Part, joined, parts
 from tests.recorder.replay.targets import SHAPES, Shape, asked, cluster, shapes, topic_id, wanted
+from tests.strategies import must_codec, values_of
 
 THREE = Nodes([1, 2, 3], {})
 
@@ -98,6 +100,31 @@ def test_split_and_join_are_identity_on_one_node(shape: Shape, partitions: list[
     answer = shape.answer(values)
     assert part.values is values
     assert joined(shape.api_key, values, [answer]) is answer
+
+
+@pytest.mark.parametrize("api_key", wire.api_keys())
+def test_any_answers_can_be_joined_and_written(api_key: int) -> None:
+    for version in wire.versions(api_key):
+        codec = must_codec("response", api_key, version)
+        values = values_of(must_codec("request", api_key, version), 1)
+        answers = [values_of(codec, seed) for seed in range(3)]
+        assert codec.encode(joined(api_key, values, answers))
+
+
+def test_the_first_error_of_the_whole_and_the_nodes_of_all_answers_are_told() -> None:
+    nodes = [{"node_id": id_, "host": "h", "port": 1} for id_ in (1, 2)]
+    answers = [{"error_code": code, "responses": [], "node_endpoints": nodes[code // 70 :]} for code in (0, 70, 71)]
+    answer = joined(FETCH, {"topics": []}, answers)
+    assert answer["error_code"] == 70
+    assert sorted(node["node_id"] for node in answer["node_endpoints"]) == [1, 2]
+
+
+def test_a_partition_that_two_nodes_answer_is_there_once() -> None:
+    def answer(code: int) -> Values:
+        return {"responses": [{"name": "a", "partition_responses": [{"index": 0, "error_code": code}]}]}
+
+    values = {"topic_data": [{"name": "a", "partition_data": [{"index": 0}]}]}
+    assert joined(PRODUCE, values, [answer(0), answer(6)]) == answer(0)
 
 
 def test_what_a_fetch_forgets_goes_to_the_leaders_too() -> None:
