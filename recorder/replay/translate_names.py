@@ -131,9 +131,8 @@ class NamesTranslator:
         if exchange.api_key != OFFSET_FOR_LEADER_EPOCH:
             return None
         kept = [topic for topic in values["topics"] if self._put_epoch(exchange, topic)]
-        is_withheld = not kept and bool(exchange.dropped)
-        values["topics"] = kept
-        return Withheld(Reason.NO_EPOCH) if is_withheld else None
+        had_topics, values["topics"] = bool(values["topics"]), kept
+        return Withheld(Reason.NO_EPOCH) if had_topics and not kept else None
 
     def _put_epoch(self, exchange: Exchange, topic: Values) -> bool:
         """False for a topic of which no partition is left."""

@@ -14,6 +14,7 @@ from proxy.wire.keys import (
     DELETE_GROUPS,
     DESCRIBE_CONFIGS,
     FETCH,
+    FIND_COORDINATOR,
     JOIN_GROUP,
     METADATA,
     OFFSET_COMMIT,
@@ -51,7 +52,8 @@ def test_errors_are_of_partitions_of_topics_of_groups_and_of_the_whole() -> None
     assert errors(CREATE_TOPICS, {"topics": [{"name": "a", "error_code": 36}]}) == {("a", WHOLE): 36}
     assert errors(DELETE_GROUPS, {"results": [{"group_id": "g", "error_code": 69}]}) == {("g", WHOLE): 69}
     results = [{"resource_type": 2, "resource_name": "a", "error_code": 3}]
-    assert errors(DESCRIBE_CONFIGS, {"results": results}) == {("a", WHOLE): 3}
+    assert errors(DESCRIBE_CONFIGS, {"results": results}) == {None: 3}
+    assert errors(FIND_COORDINATOR, {"coordinators": [{"key": "g", "error_code": 15}]}) == {None: 15}
 
 
 def test_an_element_that_nothing_names_counts_for_the_whole_and_its_first_code_counts() -> None:
