@@ -226,18 +226,11 @@ MEMBERSHIP = frozenset(
         *(CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT, STREAMS_GROUP_HEARTBEAT),
     }
 )
-# Requests of one producer wait for each other's answers.
-PRODUCER_APIS = frozenset(
-    {PRODUCE, INIT_PRODUCER_ID, ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, END_TXN, TXN_OFFSET_COMMIT}
-)
 # Requests that say how long the broker may wait for records. (Joins and syncs wait for other members, in any case.)
 LONG_POLLS = frozenset({FETCH, SHARE_FETCH})
 
 # Answers that wait on purpose: for records, or for other members. Their latency says nothing of the target's speed.
 WAITING = LONG_POLLS | {JOIN_GROUP, SYNC_GROUP}
-
-# The oldest version that may be sent: Metadata before version 4 creates the topics that it asks about.
-LEAST_VERSIONS = {METADATA: 4}
 
 
 def treatment(api_key: int) -> Treatment:
@@ -287,7 +280,7 @@ def _not_allowed(how: Treatment, options: Options) -> Reason | None:
 
 
 def refusal_of_values(exchange: Exchange, values: Values, topic: Callable[[str | bytes], str | None]) -> Reason | None:
-    """Why a request may not be sent, by what it says; None: nothing there forbids it. Deletes: `deletes.is_own`.
+    """Why a request may not be sent, by what it says; None: nothing there forbids it. What it deletes: `deletes`.
 
     Args:
         values: the decoded request, in recorded terms.

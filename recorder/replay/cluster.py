@@ -22,7 +22,7 @@ class Cluster:
         coordinators: (kind, key) -> node id; kinds are GROUP, TRANSACTION, SHARE.
         offered: node id -> api key -> versions; `features`: name -> finalized level.
         leader_epochs: of each partition; -1: the target's Metadata has none.
-        absent: topics that the target said it lacks; one that has leaders was made since.
+        absent: topics that the target said it lacks, and that count only while no leaders of them are known.
     """
 
     id: str | None = None

@@ -1,8 +1,9 @@
 """Answers to the parts of one request, put together: as one node would have answered.
 
 Elements are met by what names them, never by their place, and come in the order of the request. Topics are merged;
-partitions, groups and transactions are taken from the first answer that has them, for each was asked of one node alone.
-Anything else is what several nodes say of themselves: all of it stays. One answer stays as it is.
+partitions, groups and transactions are taken from the last answer that has them: each was asked of one node alone, and
+is asked again where that node could not tell. Anything else is what several nodes say of themselves: all of it stays.
+One answer stays as it is.
 """
 
 from __future__ import annotations
@@ -23,14 +24,15 @@ _NODES = "node_endpoints"
 def joined(api_key: int, values: Values, answers: Sequence[Values]) -> Values:
     """The answer to a request from the answers to its parts; `values`: the whole request as it was routed.
 
-    The first answer with an error gives the code of the whole; the longest throttling counts.
+    The first answer with an error gives the code of the whole; the longest throttling counts. `answers`: at least one,
+    later ones behind those that they replace.
     """
     if len(answers) == 1:
         return answers[0]
     response = body("response", api_key)
     places: dict[Where | None, int] = {}
     _count_places(values, body("request", api_key), None, places)
-    first = next((each for each in answers if any(each.get(code) for code in response.codes)), answers[0])
+    first = next((each for each in answers if any(each.get(code) for code in response.codes)), answers[-1])
     longest = {_THROTTLE: max(each[_THROTTLE] for each in answers)} if _THROTTLE in first else {}
     return first | longest | _arrays(answers, response, None, places)
 
@@ -69,20 +71,24 @@ def _united(
     if inner.level is Level.TOPIC:
         united = [_merged(same, inner, around, places) for same in by_name.values()]
     else:
-        united = [same[0] for same in by_name.values()]
+        united = [same[-1] for same in by_name.values()]
     unknown = len(places)
     return sorted(united, key=lambda element: places.get(inner.where(element, around), unknown))
 
 
 def _merged(same: Sequence[Any], inner: Elements, around: Where | None, places: dict[Where | None, int]) -> Any:
-    if not isinstance(same[0], dict):
-        return same[0]
-    return same[0] | _arrays(same, inner, inner.where(same[0], around), places)
+    last = same[-1]
+    if not isinstance(last, dict):
+        return last
+    return last | _arrays(same, inner, inner.where(last, around), places)
 
 
 def _identity(array: str, inner: Elements, element: Any, place: int) -> Hashable:
     """What makes two elements of several answers one; their place where they are never one."""
-    if inner.level in _ONE or array == _NODES or not isinstance(element, dict):
+    if not isinstance(element, dict):
+        plain: Hashable = element
+        return plain
+    if inner.level in _ONE:
         name: Hashable = inner.name(element)
         return name
-    return place, None
+    return element["node_id"] if array == _NODES else (place, None)

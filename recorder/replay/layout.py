@@ -19,8 +19,8 @@ from proxy.wire.error_codes import is_error_code
 from proxy.wire.language import Field
 from recorder.replay.plan import Values
 
-# A topic by its name or id, or a group or the like; and a partition of it, or WHOLE.
-Where = tuple[Hashable, int]
+# A topic by its name or id, a group, or a transactional id; and a partition of it, or WHOLE.
+Where = tuple[str | bytes, int]
 WHOLE = -1
 Home = TypeVar("Home", bound=Hashable)
 
@@ -44,8 +44,6 @@ _LEVELS = {
     "group_id": Level.GROUP,
     "transactional_id": Level.TRANSACTION,
 }
-# fields that tell other elements apart
-_OTHER_NAMES = ("key", "resource_name", "user", "member_id", "node_id")
 # tells why a response has no settings in it, not that its topic was refused
 _NO_REFUSAL = "topic_config_error_code"
 
@@ -70,15 +68,15 @@ class Elements:
     def name(self, element: Any) -> Any:
         """What tells an element apart; None where nothing does."""
         if not isinstance(element, dict):
-            return element
+            return element if self.level is not Level.OTHER else None
         return next((element[name] for name in self.names if element.get(name) is not None), None)
 
     def where(self, element: Any, around: Where | None) -> Where | None:
         """Where an element stands; `around`: where the element stands that holds it."""
         name = self.name(element)
-        if self.level is not Level.PARTITION:
-            return around if name is None else (name, WHOLE)
-        return around and (around[0], name)
+        if self.level is Level.PARTITION:
+            return around and (around[0], name)
+        return around if name is None else (name, WHOLE)
 
 
 @lru_cache(CACHE_SIZE)
@@ -120,13 +118,11 @@ def _names(fields: Sequence[Field], level: Level) -> tuple[str, ...]:
     plain = [field for field in fields if not field.is_array and not field.fields]
     if level is Level.PARTITION:
         return tuple(field.name for field in plain if field.name in _INDEXES)
-    if level is Level.OTHER:
-        return tuple(name for name in _OTHER_NAMES if any(field.name == name for field in plain))
     marks = [mark for mark, of in _LEVELS.items() if of is level]
     return tuple(field.name for mark in marks for field in plain if mark in field.marks)
 
 
-def divided(api_key: int, values: Values, level: Level, home: Callable[[Hashable, int], Home]) -> dict[Home, Values]:
+def divided(api_key: int, values: Values, level: Level, home: Callable[[str | bytes, int], Home]) -> dict[Home, Values]:
     """A request's values for each home, in the order in which the homes first come; {} where nothing has a home.
 
     What stands beside the arrays with elements of that level is in all of them.
@@ -139,7 +135,7 @@ def divided(api_key: int, values: Values, level: Level, home: Callable[[Hashable
 
 
 def _divided(
-    values: Values, elements: Elements, level: Level, home: Callable[[Hashable, int], Home], around: Where | None
+    values: Values, elements: Elements, level: Level, home: Callable[[str | bytes, int], Home], around: Where | None
 ) -> dict[Home, Values]:
     arrays = {name: inner for name, inner in elements.arrays.items() if level in inner.levels and values.get(name)}
     shares: dict[str, dict[Home, list[Any]]] = {name: {} for name in arrays}
@@ -185,7 +181,7 @@ def _kept(found: Iterable[Any], inner: Elements, wanted: Collection[Where], arou
 def errors(api_key: int, answer: Values) -> dict[Where | None, int]:
     """The error codes of a response that are not 0: of partitions, of what is named, of the whole (None).
 
-    An element that nothing names counts for what it stands in; the first of several codes counts.
+    Elements of other kinds (settings, coordinators, members) count for the whole; the first of several codes counts.
     """
     found: dict[Where | None, int] = {}
     _find_errors(answer, body("response", api_key), None, found)

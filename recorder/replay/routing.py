@@ -11,7 +11,7 @@ Metadata or FindCoordinator as made requests. A partition that the target lacks 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from proxy.wire.keys import (
@@ -90,29 +90,28 @@ def _by_leader(router: _Router) -> list[Part] | Needs:
         return _to_mapped(router)
     unknown: dict[str, None] = {}
 
-    def home(topic: Hashable, partition: int) -> int:
+    def home(topic: str | bytes, partition: int) -> int:
         name = router.cluster.topic_names.get(topic) if isinstance(topic, bytes) else topic
-        leader = router.cluster.leaders.get((str(name), partition))
+        leader = None if name is None else router.cluster.leaders.get((name, partition))
         if leader is not None and leader >= 0:
             return leader
-        if _is_asked_about(router, name, leader):
-            unknown[str(name)] = None
+        if name is not None and _is_asked_about(router, name, leader):
+            unknown[name] = None
         return router.mapped[0]
 
     found = _divided(router, Level.PARTITION, home)
     return Needs((_ask_for_leaders([*unknown], router.cluster),)) if unknown else found
 
 
-def _is_asked_about(router: _Router, topic: Hashable, leader: int | None) -> bool:
+def _is_asked_about(router: _Router, topic: str, leader: int | None) -> bool:
     """True for a topic that nothing is known of. Another's partition that is not there, or has no leader, is an error
     that the mapped node tells; only where nobody would hear of it is the leader asked for."""
     if leader is not None:
         return router.exchange.api_key == PRODUCE and not router.exchange.awaits
-    cluster = router.cluster
-    return isinstance(topic, str) and (topic, 0) not in cluster.leaders and topic not in cluster.absent
+    return (topic, 0) not in router.cluster.leaders and topic not in router.cluster.absent
 
 
-def _divided(router: _Router, level: Level, home: Callable[[Hashable, int], int]) -> list[Part]:
+def _divided(router: _Router, level: Level, home: Callable[[str | bytes, int], int]) -> list[Part]:
     shares = divided(router.exchange.api_key, router.values, level, home)
     if len(shares) == 1:
         return [Part(node, router.values) for node in shares]
@@ -132,7 +131,7 @@ def _by_coordinator(router: _Router, level: Level, kind: int, field: str) -> lis
     """`field`: holds the one key of a request; a request without it has many, or none."""
     unknown: dict[str, None] = {}
 
-    def home(key: Hashable, _: int = 0) -> int:
+    def home(key: str | bytes | None, _: int = 0) -> int:
         if not key:
             return router.mapped[0]
         found = router.cluster.coordinators.get((kind, str(key)))
@@ -144,7 +143,7 @@ def _by_coordinator(router: _Router, level: Level, kind: int, field: str) -> lis
         found = [Part(home(router.values[field]), router.values)]
     else:
         found = _divided(router, level, home)
-    return Needs(tuple(_ask_for_coordinator(kind, key, router.cluster) for key in unknown)) if unknown else found
+    return Needs(tuple(_ask_for_coordinator(kind, key, router) for key in unknown)) if unknown else found
 
 
 def _by_resource(router: _Router) -> list[Part] | Withheld:
@@ -193,13 +192,15 @@ def _ask_for_leaders(topics: list[str], cluster: Cluster) -> Made:
     return Made(METADATA, values, ToNode(), PURPOSE, learn)
 
 
-def _ask_for_coordinator(kind: int, key: str, cluster: Cluster) -> Made:
-    """One key for each request: versions before 4 take no more."""
+def _ask_for_coordinator(kind: int, key: str, router: _Router) -> Made:
+    """One key for each request: versions before 4 take no more. Where the target refuses to tell, the mapped node
+    refuses the request itself, as the recorded one may have."""
     values = {"key": key, "key_type": kind, "coordinator_keys": [key]}
 
     def learn(answer: Values | None) -> None:
         if answer is not None:
-            cluster.learn_coordinator(kind, key, answer)
+            router.cluster.learn_coordinator(kind, key, answer)
+            router.cluster.coordinators.setdefault((kind, key), router.mapped[0])
 
     return Made(FIND_COORDINATOR, values, ToNode(), PURPOSE, learn)
 

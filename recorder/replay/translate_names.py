@@ -130,22 +130,23 @@ class NamesTranslator:
         """OffsetForLeaderEpoch asks for the present epoch. Of a topic not known yet, routing asks first."""
         if exchange.api_key != OFFSET_FOR_LEADER_EPOCH:
             return None
-        for topic in values["topics"]:
-            name = self._names.target(topic["topic"])
-            for partition in topic["partitions"]:
-                partition["leader_epoch"] = self._cluster.leader_epochs.get((name, partition["partition"]), NO_EPOCH)
-            if (name, 0) in self._cluster.leaders:
-                topic["partitions"] = [each for each in topic["partitions"] if self._has_epoch(exchange, topic, each)]
-        values["topics"] = [topic for topic in values["topics"] if topic["partitions"]]
-        is_empty = exchange.dropped and not values["topics"]
-        return Withheld(Reason.NO_EPOCH) if is_empty else None
+        kept = [topic for topic in values["topics"] if self._put_epoch(exchange, topic)]
+        had_topics, values["topics"] = bool(values["topics"]), kept
+        return Withheld(Reason.NO_EPOCH) if had_topics and not kept else None
 
-    def _has_epoch(self, exchange: Exchange, topic: Values, partition: Values) -> bool:
-        where = self._names.target(topic["topic"]), partition["partition"]
-        if where in self._cluster.leaders and partition["leader_epoch"] < 0:
-            exchange.dropped.append(Dropped(topic["topic"], partition["partition"], Reason.NO_EPOCH))
-            return False
-        return True
+    def _put_epoch(self, exchange: Exchange, topic: Values) -> bool:
+        """False for a topic of which no partition is left."""
+        name, kept = self._names.target(topic["topic"]), []
+        for partition in topic["partitions"]:
+            where = name, partition["partition"]
+            partition["leader_epoch"] = self._cluster.leader_epochs.get(where, NO_EPOCH)
+            if where in self._cluster.leaders and partition["leader_epoch"] < 0:
+                exchange.dropped.append(Dropped(topic["topic"], where[1], Reason.NO_EPOCH))
+            else:
+                kept.append(partition)
+        is_left = bool(kept) or not topic["partitions"]
+        topic["partitions"] = kept
+        return is_left
 
     # topic ids
 

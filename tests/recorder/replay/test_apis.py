@@ -59,15 +59,15 @@ def test_an_api_has_one_treatment_and_one_destination() -> None:
 
 
 def test_tables_name_nothing_that_is_never_sent() -> None:
-    tables = (apis.READ_ONLY, apis.PRODUCE_ONLY, apis.GROUP_APIS, apis.MEMBERSHIP, apis.PRODUCER_APIS, apis.LONG_POLLS)
-    named = {*apis.DESTINATIONS, *apis.LEAST_VERSIONS, *apis.CONFIG_APIS}.union(*tables)
+    tables = (apis.READ_ONLY, apis.PRODUCE_ONLY, apis.GROUP_APIS, apis.MEMBERSHIP, apis.WAITING, apis.CONFIG_APIS)
+    named = set(apis.DESTINATIONS).union(*tables)
     unsent = {key for key in named if treatment(key) in (Treatment.NEVER, Treatment.REGENERATED)}
     assert unsent == set()
 
 
 def test_what_changes_or_deletes_is_not_read_only() -> None:
     assert {treatment(key) for key in apis.READ_ONLY} == {Treatment.SENT}
-    assert apis.READ_ONLY.isdisjoint(apis.MEMBERSHIP | apis.PRODUCER_APIS)
+    assert apis.READ_ONLY.isdisjoint(apis.MEMBERSHIP | {PRODUCE})
 
 
 def test_long_polls_that_wait_for_records_are_among_the_wires() -> None:
@@ -121,12 +121,6 @@ def test_only_leaves_out_what_its_patterns_dont_name() -> None:
 def test_logins_and_versions_are_made_anew_whatever_is_chosen(api_key: int) -> None:
     assert refusal(asked(api_key), Options(only=("produce",), read_only=True)) is None
     assert treatment(api_key) is Treatment.REGENERATED
-
-
-def test_metadata_that_creates_topics_is_not_sent_in_its_version() -> None:
-    message = wire.codec("request", METADATA, apis.LEAST_VERSIONS[METADATA])
-    assert message
-    assert "allow_auto_topic_creation" in message.decode(message.encode({"topics": []}))[0]
 
 
 def test_the_coordinator_of_share_state_is_asked_for_by_brokers_alone() -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proxy import wire
 from proxy.wire.keys import (
     ALTER_PARTITION_REASSIGNMENTS,
     CREATE_PARTITIONS,
@@ -32,6 +33,7 @@ from recorder.replay.nodes import Nodes
 from recorder.replay.plan import Needs, Reason, ToNode, Values, Withheld
 from recorder.replay.routing import Part, joined, parts
 from tests.recorder.replay.targets import SHAPES, Shape, asked, cluster, shapes, topic_id, wanted
+from tests.strategies import must_codec, values_of
 
 THREE = Nodes([1, 2, 3], {})
 
@@ -100,6 +102,36 @@ def test_split_and_join_are_identity_on_one_node(shape: Shape, partitions: list[
     assert joined(shape.api_key, values, [answer]) is answer
 
 
+@pytest.mark.parametrize("api_key", wire.api_keys())
+def test_any_answers_can_be_joined_and_written(api_key: int) -> None:
+    for version in wire.versions(api_key):
+        codec = must_codec("response", api_key, version)
+        values = values_of(must_codec("request", api_key, version), 1)
+        answers = [values_of(codec, seed) for seed in range(3)]
+        assert codec.encode(joined(api_key, values, answers))
+
+
+def test_the_first_error_of_the_whole_and_the_nodes_of_all_answers_are_told() -> None:
+    nodes = [{"node_id": id_, "host": "h", "port": 1} for id_ in (1, 2)]
+    answers = [{"error_code": code, "responses": [], "node_endpoints": nodes[code // 70 :]} for code in (0, 70, 71)]
+    answer = joined(FETCH, {"topics": []}, answers)
+    assert answer["error_code"] == 70
+    assert sorted(node["node_id"] for node in answer["node_endpoints"]) == [1, 2]
+
+
+def test_a_partition_that_is_asked_about_again_is_there_once_as_it_was_answered_last() -> None:
+    def answer(code: int) -> Values:
+        return {"responses": [{"name": "a", "partition_responses": [{"index": 0, "error_code": code}]}]}
+
+    values = {"topic_data": [{"name": "a", "partition_data": [{"index": 0}]}]}
+    assert joined(PRODUCE, values, [answer(6), answer(0)]) == answer(0)
+
+
+def test_a_topic_that_is_asked_for_again_is_as_it_was_answered_last() -> None:
+    answers = [{"topics": [{"name": "a", "error_code": code, "configs": None}]} for code in (41, 0)]
+    assert joined(CREATE_TOPICS, {"topics": [{"name": "a"}]}, answers) == answers[1]
+
+
 def test_what_a_fetch_forgets_goes_to_the_leaders_too() -> None:
     forgotten = [{"topic_id": topic_id("a"), "partitions": [0, 1]}]
     found = routed(FETCH, {"topics": [], "forgotten_topics_data": forgotten}, cluster(2))
@@ -163,6 +195,13 @@ def test_a_groups_request_goes_to_its_coordinator_which_is_asked_for_first() -> 
     assert made.values == {"key": "g", "key_type": GROUP, "coordinator_keys": ["g"]}
     made.done({"coordinators": [{"key": "g", "node_id": 12, "host": "h", "port": 1, "error_code": 0}]})
     assert routed(OFFSET_COMMIT, values, target) == [Part(12, values)]
+
+
+def test_a_group_whose_coordinator_is_not_told_goes_to_the_mapped_node_which_refuses_it_itself() -> None:
+    target, values = cluster(3), {"group_id": "g", "topics": []}
+    [made] = needed(OFFSET_COMMIT, values, target).made
+    made.done({"coordinators": [{"key": "g", "node_id": -1, "host": "", "port": -1, "error_code": 30}]})
+    assert routed(OFFSET_COMMIT, values, target, node=1) == [Part(10, values)]
 
 
 def test_groups_of_several_coordinators_are_split_and_each_unknown_one_is_asked_for() -> None:
