@@ -87,10 +87,12 @@ def test_each_batch_has_its_own_producer_and_only_those_that_differ_change(
     assert producers_of(found) == [(*OLD, len(records)), (*wanted, len(records))]
 
 
-def test_a_damaged_batch_whose_producer_stays_keeps_its_damage() -> None:
+def test_a_damaged_batch_gets_no_checksum_that_hides_the_damage() -> None:
     data = bytearray(aiokafkas(Compression.NONE, plain_records(3)))
     data[-1] ^= 255
     assert renumbered(bytes(data), [OLD]) == data
+    assert renumbered(bytes(data), [Numbering(1, 2, 3)]) == data
+    assert shifted(bytes(data), 5) == data
 
 
 def test_batches_and_producers_come_in_equal_numbers() -> None:
