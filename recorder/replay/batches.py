@@ -42,6 +42,8 @@ TIMES_AT = 27
 SIZE = Struct(">i")
 SIZE_AT = 8
 INT64 = range(-(1 << 63), 1 << 63)
+# the memory of what is made of a batch, which may be a message of 26 bytes
+BATCH_COST = 200
 # the memory of a record of ours while its batch is written
 RECORD_COST = 400
 
@@ -59,26 +61,32 @@ def producers_of(records: Buffer) -> list[tuple[int, int, int, int]]:
 
     A message of magic 0 or 1 counts as a batch without a producer; of a wrapper's records the number is 0.
 
-    Errors: Malformed, Truncated.
+    Errors: Malformed, Truncated, OverBudget.
     """
     return [(one.producer_id, one.producer_epoch, one.base_sequence, one.count or 0) for one in _all(records)]
 
 
 def codecs_of(records: Buffer) -> set[Compression]:
-    """The codecs of the batches. Errors: Malformed."""
+    """The codecs of the batches. Errors: as `producers_of`."""
     return {batch.codec for batch in _all(records)}
 
 
 def magics_of(records: Buffer) -> set[int]:
-    """The formats of the batches: 0, 1, 2. Errors: Malformed."""
+    """The formats of the batches: 0, 1, 2. Errors: as `producers_of`."""
     return {batch.magic for batch in _all(records)}
 
 
-def _all(records: Buffer) -> list[Batch]:
-    """All batches. A producer sends whole ones. Errors: Malformed, Truncated."""
+def _all(records: Buffer, budget: Budget | None = None) -> Iterator[Batch]:
+    """All batches, paid for as if they were kept; a producer sends whole ones.
+
+    Errors: Malformed, Truncated, OverBudget.
+    """
     if cut := partial(records):
         raise Truncated(f"{cut} bytes that are no whole batch", api="records")
-    return list(batches(records))
+    budget = budget or Budget(DEFAULT_LIMIT)
+    for batch in batches(records):
+        budget.values.take(BATCH_COST)
+        yield batch
 
 
 def renumbered(records: bytes, numberings: Iterable[Numbering]) -> bytes:
@@ -120,7 +128,7 @@ def shifted(records: bytes, by: int, *, budget: Budget | None = None) -> bytes:
     Errors: Malformed, OverBudget.
     """
     budget = budget or Budget(DEFAULT_LIMIT)
-    return b"".join(_shifted(records, batch, by, budget) for batch in _all(records)) if by else records
+    return b"".join(_shifted(records, batch, by, budget) for batch in _all(records, budget)) if by else records
 
 
 def _shifted(records: bytes, batch: Batch, by: int, budget: Budget) -> bytes:
@@ -165,16 +173,16 @@ def as_batch(records: bytes, *, budget: Budget | None = None) -> bytes:
 
     Errors: Malformed (also for both formats side by side), OverBudget.
     """
-    found = _all(records)
-    magics = {batch.magic for batch in found}
+    magics = magics_of(records)
     if not magics or magics == {2}:
         return records
     if 2 in magics:
         raise Malformed("batches and messages side by side", api="records")
     budget = budget or Budget(DEFAULT_LIMIT)
+    first = next(batches(records))
     plain = _paid(read(records, budget=budget), budget)
     numbered = [record._replace(offset=place) for place, record in enumerate(plain)]
-    return write_batch(numbered, codec=found[0].codec)
+    return write_batch(numbered, codec=first.codec)
 
 
 def filled(headers: bytes, *, budget: Budget | None = None) -> bytes:
