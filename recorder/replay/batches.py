@@ -27,6 +27,7 @@ from proxy.wire.records import (
     partial,
     read,
     read_batch,
+    verify,
     with_producer,
     write_batch,
     write_message_set,
@@ -41,6 +42,8 @@ TIMES_AT = 27
 SIZE = Struct(">i")
 SIZE_AT = 8
 INT64 = range(-(1 << 63), 1 << 63)
+# the memory of what is made of a batch, which may be a message of 26 bytes
+BATCH_COST = 200
 # the memory of a record of ours while its batch is written
 RECORD_COST = 400
 
@@ -58,30 +61,38 @@ def producers_of(records: Buffer) -> list[tuple[int, int, int, int]]:
 
     A message of magic 0 or 1 counts as a batch without a producer; of a wrapper's records the number is 0.
 
-    Errors: Malformed, Truncated.
+    Errors: Malformed, Truncated, OverBudget.
     """
     return [(one.producer_id, one.producer_epoch, one.base_sequence, one.count or 0) for one in _all(records)]
 
 
 def codecs_of(records: Buffer) -> set[Compression]:
-    """The codecs of the batches. Errors: Malformed."""
+    """The codecs of the batches. Errors: as `producers_of`."""
     return {batch.codec for batch in _all(records)}
 
 
 def magics_of(records: Buffer) -> set[int]:
-    """The formats of the batches: 0, 1, 2. Errors: Malformed."""
+    """The formats of the batches: 0, 1, 2. Errors: as `producers_of`."""
     return {batch.magic for batch in _all(records)}
 
 
-def _all(records: Buffer) -> list[Batch]:
-    """All batches. A producer sends whole ones. Errors: Malformed, Truncated."""
+def _all(records: Buffer, budget: Budget | None = None) -> Iterator[Batch]:
+    """All batches, paid for as if they were kept; a producer sends whole ones.
+
+    Errors: Malformed, Truncated, OverBudget.
+    """
     if cut := partial(records):
         raise Truncated(f"{cut} bytes that are no whole batch", api="records")
-    return list(batches(records))
+    budget = budget or Budget(DEFAULT_LIMIT)
+    for batch in batches(records):
+        budget.values.take(BATCH_COST)
+        yield batch
 
 
 def renumbered(records: bytes, numberings: Iterable[Numbering]) -> bytes:
-    """The batches as other producers send them: one numbering for each. Batches that have theirs already stay as is.
+    """The batches as other producers send them: one numbering for each.
+
+    Batches that have theirs already stay as is, and those whose checksum is wrong: the target is to refuse them too.
 
     Errors: Malformed, also for other numbers of batches and numberings, and for a message that is to have a producer.
     """
@@ -95,24 +106,35 @@ def renumbered(records: bytes, numberings: Iterable[Numbering]) -> bytes:
 
 def _renumbered(records: bytes, batch: Batch, wanted: Numbering) -> bytes:
     one = records[batch.start : batch.end]
-    if (batch.producer_id, batch.producer_epoch, batch.base_sequence) == tuple(wanted):
-        return one
-    return with_producer(one, *wanted)
+    is_theirs = (batch.producer_id, batch.producer_epoch, batch.base_sequence) == tuple(wanted)
+    return one if is_theirs or _is_damaged(records, batch) else with_producer(one, *wanted)
+
+
+def _is_damaged(records: bytes, batch: Batch) -> bool:
+    """True if the batch's checksum is wrong. A new one would hide that, and the target take what it has to refuse."""
+    try:
+        verify(records, batch)
+    except Malformed:
+        return True
+    return False
 
 
 def shifted(records: bytes, by: int, *, budget: Budget | None = None) -> bytes:
     """The records `by` ms later; those without a time stay without.
 
-    Batches keep their blocks; a wrapper of magic 1, whose times are inside, is written anew.
+    Batches keep their blocks; a wrapper of magic 1, whose times are inside, is written anew. A batch whose checksum is
+    wrong stays as is.
 
     Errors: Malformed, OverBudget.
     """
     budget = budget or Budget(DEFAULT_LIMIT)
-    return b"".join(_shifted(records, batch, by, budget) for batch in _all(records)) if by else records
+    return b"".join(_shifted(records, batch, by, budget) for batch in _all(records, budget)) if by else records
 
 
 def _shifted(records: bytes, batch: Batch, by: int, budget: Budget) -> bytes:
     one = records[batch.start : batch.end]
+    if _is_damaged(records, batch):
+        return one
     if batch.magic == 2:
         return _with_times(one, _later(batch.base_timestamp, by), _later(batch.max_timestamp, by))
     if batch.magic == 0:
@@ -151,16 +173,16 @@ def as_batch(records: bytes, *, budget: Budget | None = None) -> bytes:
 
     Errors: Malformed (also for both formats side by side), OverBudget.
     """
-    found = _all(records)
-    magics = {batch.magic for batch in found}
+    magics = magics_of(records)
     if not magics or magics == {2}:
         return records
     if 2 in magics:
         raise Malformed("batches and messages side by side", api="records")
     budget = budget or Budget(DEFAULT_LIMIT)
+    first = next(batches(records))
     plain = _paid(read(records, budget=budget), budget)
     numbered = [record._replace(offset=place) for place, record in enumerate(plain)]
-    return write_batch(numbered, codec=found[0].codec)
+    return write_batch(numbered, codec=first.codec)
 
 
 def filled(headers: bytes, *, budget: Budget | None = None) -> bytes:
@@ -202,20 +224,25 @@ SMALLEST = 8
 
 
 def _made(batch: Batch, base_offset: int, count: int, size: int) -> Iterator[Record]:
-    """So many records, of `size` bytes together."""
-    left = size
+    """So many records, of `size` bytes together: each takes what it must, and a like share of the rest."""
+    spare = max(0, size - sum(_record_size(place, 0) for place in range(count)))
     for place in range(count):
-        key, most = b"%d" % place, left // (count - place)
-        value = max(0, most - _record_size(place, key, 0))
-        # lengths take up to four bytes more than those of nothing
-        while value and _record_size(place, key, value) > most:
+        least, share = _record_size(place, 0), spare // (count - place)
+        value = share
+        # longer lengths take up to four bytes more each
+        while value and _record_size(place, value) > least + share:
             value -= 1
-        left -= _record_size(place, key, value)
-        yield Record(base_offset + place, batch.base_timestamp, key, bytes(value))
+        spare -= _record_size(place, value) - least
+        yield Record(base_offset + place, batch.base_timestamp, _key(place), bytes(value))
 
 
-def _record_size(place: int, key: bytes, value: int) -> int:
+def _key(place: int) -> bytes:
+    return b"%d" % place
+
+
+def _record_size(place: int, value: int) -> int:
     """The bytes of a record without headers, whose time is that of its batch."""
+    key = _key(place)
     body = 3 + _varint_size(place) + _varint_size(len(key)) + len(key) + _varint_size(value) + value
     return _varint_size(body) + body
 

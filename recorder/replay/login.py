@@ -28,6 +28,7 @@ from proxy.wire.errors import WireError
 from proxy.wire.framing import framed
 from proxy.wire.keys import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from recorder.replay.plan import Offered, Values
+from recorder.replay.versions import choose
 
 PLAIN, SCRAM_256, SCRAM_512, OAUTHBEARER = "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"
 MECHANISMS = (PLAIN, SCRAM_256, SCRAM_512, OAUTHBEARER)
@@ -39,6 +40,7 @@ MOST_ITERATIONS = 1 << 17
 # As Kafka's clients: a session is renewed when 85 % of it have passed.
 RENEWED_AT_PERCENT = 85
 NS_PER_MS = 10**6
+NEWEST_AUTHENTICATE = 2
 BEARER_END = b"\x01"
 
 Tokens = Generator[bytes, bytes, None]
@@ -93,9 +95,8 @@ class Login:
         self._mechanism = credentials.mechanism
         self._tokens = _tokens(credentials, token_urlsafe(24) if nonce is None else nonce)
         self._client_id, self._correlation_id = client_id, first_correlation_id - 1
-        found = offered.get(SASL_AUTHENTICATE)
         # None: bare tokens
-        self._authenticate = min(2, found[-1]) if found else None
+        self._authenticate = choose(SASL_AUTHENTICATE, NEWEST_AUTHENTICATE, offered.get(SASL_AUTHENTICATE))
         self._answered: Callable[[bytes], bytes] = self._shaken
         self.is_done = False
         self.renew_after_ns: int | None = None

@@ -155,7 +155,7 @@ class _Recoding:
             self._check_losses(plan, values, path)
         found: Values = {}
         for kept in plan.kept:
-            found[kept.name] = self._kept(kept, values, path) if kept.name in values else kept.before.default
+            found[kept.name] = self._kept(kept, values, path) if kept.name in values else kept.after.default
         for slot in plan.new:
             found[slot.name] = values.get(slot.name, slot.default)
         if plan.topic:

@@ -208,6 +208,12 @@ def test_a_target_that_offers_older_versions_gets_them() -> None:
     assert server.versions == [(17, 1), (36, 0)]
 
 
+@pytest.mark.parametrize("odd", [range(-7, -1), range(5, 9), range(0), range(-(1 << 15), 1 << 15)], ids=str)
+def test_a_target_that_offers_odd_versions_is_no_harm(odd: range) -> None:
+    data = Login(CREDENTIALS["PLAIN"], {17: range(2), 36: odd}).next(None)
+    assert data[4:8] == (b"\0\x11\0\1" if 2 in odd else b"\0\x11\0\0")
+
+
 def test_a_session_that_ends_is_renewed_before() -> None:
     server = Server(CREDENTIALS["PLAIN"], NEW, lifetime=2000)
     login = Login(CREDENTIALS["PLAIN"], NEW)
