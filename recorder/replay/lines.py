@@ -40,8 +40,8 @@ class Line:
 
     @property
     def is_compared(self) -> bool:
-        """True for what is compared field by field."""
-        return not self.is_error and self.how not in (How.LEFT_OUT, How.UNION)
+        """True for what is compared by itself. A producer's epoch is compared with its id."""
+        return not self.is_error and self.how not in (How.LEFT_OUT, How.UNION) and self.what is not What.PRODUCER_EPOCH
 
     @property
     def whats(self) -> dict[str, What]:
