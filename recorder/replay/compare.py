@@ -18,6 +18,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from proxy.wire.embedded import expand
+from proxy.wire.keys import DESCRIBE_GROUPS, JOIN_GROUP, SYNC_GROUP
 from recorder.replay.elements import PARTITION, Fields, Matched, Name, frozen, matched
 from recorder.replay.known import Known, is_nothing
 from recorder.replay.lines import Line, Lines, lines
@@ -33,6 +34,8 @@ from recorder.replay.volatile import How
 
 # An answer that differs everywhere is known by its first differences; a report shows few lines of each.
 MOST_DIFFERENCES = 20
+# whose answers hold what members of classic groups tell each other
+_WITH_BLOBS = frozenset({JOIN_GROUP, SYNC_GROUP, DESCRIBE_GROUPS})
 
 
 class Kind(StrEnum):
@@ -82,8 +85,9 @@ def verdict(
     if replayed is None:
         return Verdict(Kind.UNANSWERED)
     comparison = _Comparison(api_key, known, frozenset((one.topic, one.partition) for one in dropped))
-    both = (expand("response", api_key, values) for values in (recorded, replayed))
-    comparison.struct(lines(api_key, version), Place(), *both)
+    if api_key in _WITH_BLOBS:
+        recorded, replayed = (expand("response", api_key, values) for values in (recorded, replayed))
+    comparison.struct(lines(api_key, version), Place(), recorded, replayed)
     return comparison.verdict
 
 
@@ -169,10 +173,8 @@ class _Comparison:
             self._one_sided(line, place, found)
 
     def _met(self, line: Line, place: Place, here: list[Values], there: list[Values]) -> Matched:
-        whats = line.whats
-
         def named(element: Values, fields: Fields, name: Name) -> Name | None:
-            return expected_name(self._known, whats, element, fields, name, around(place.around, line, element))
+            return expected_name(self._known, line.whats, element, fields, name, around(place.around, line, element))
 
         return matched(self._api_key, line.path, here, there, named)
 

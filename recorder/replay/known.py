@@ -10,7 +10,8 @@
     OFFSET                                     topic and partition    number
     RESOURCE                                   resource type          text
 
-Scopes are in recorded terms. The group is None where the answer doesn't name it: then it is the request's. A topic is
+Scopes are in recorded terms. Resource types are the API's: those of access rules are numbered otherwise than those of
+settings. The group is None where the answer doesn't name it: then it is the request's. A topic is
 what the answer says: its name, or its id.
 """
 
@@ -37,14 +38,6 @@ class Unknown:
     def expected(self, what: What, scope: Hashable, recorded: Hashable) -> Hashable | None:
         """None."""
         return None
-
-
-class Unchanged:
-    """Everything is the same on both sides."""
-
-    def expected(self, what: What, scope: Hashable, recorded: Hashable) -> Hashable | None:
-        """The recorded value."""
-        return recorded
 
 
 def is_nothing(value: object) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -13,6 +14,9 @@ from recorder.replay.elements import Ways, ways
 from recorder.replay.mapping import What
 from recorder.replay.volatile import MOST_RESPONSES, How, rules
 
+# what isn't compared field by field
+_NOT_ALONE = (How.LEFT_OUT, How.UNION)
+
 
 @dataclass(frozen=True, slots=True)
 class Line:
@@ -21,8 +25,9 @@ class Line:
     Attributes:
         what: what of the cluster it holds; None for all that means the same on both sides.
         named: how the elements of an array of structs are named; None: it is no such array.
-        inner: the fields of a struct.
-        whats: name -> what, of the inner fields.
+        inner: the fields of a struct; `whats`: what these hold, by name.
+        is_error: an error code.
+        is_compared: by itself; errors come before all others, a producer's epoch with its id.
     """
 
     name: str
@@ -31,22 +36,10 @@ class Line:
     what: What | None
     named: Ways | None
     is_secret: bool
+    is_error: bool
+    is_compared: bool
     inner: tuple[Line, ...]
-
-    @property
-    def is_error(self) -> bool:
-        """True for an error code."""
-        return is_error_code(self.name)
-
-    @property
-    def is_compared(self) -> bool:
-        """True for what is compared field by field."""
-        return not self.is_error and self.how not in (How.LEFT_OUT, How.UNION)
-
-    @property
-    def whats(self) -> dict[str, What]:
-        """What the fields of an element hold."""
-        return {line.name: line.what for line in self.inner if line.what}
+    whats: Mapping[str, What]
 
 
 Lines = tuple[Line, ...]
@@ -72,14 +65,19 @@ class _Response:
         return tuple(self._line(field, above + field.name) for field in of if self._version in field.versions)
 
     def _line(self, field: Field, path: str) -> Line:
-        state = self._state.get(path)
-        is_array = bool(field.fields) and field.is_array
+        how, state = self._rules[path], self._state.get(path)
+        what = state.what if state else None
+        is_array, is_error = bool(field.fields) and field.is_array, is_error_code(field.name)
+        inner = self.lines(field.fields, path + ".")
         return Line(
-            field.name,
-            path,
-            self._rules[path],
-            state.what if state else None,
-            ways(self._api_key, path) if is_array else None,
-            path in self._secrets,
-            self.lines(field.fields, path + "."),
+            name=field.name,
+            path=path,
+            how=how,
+            what=what,
+            named=ways(self._api_key, path) if is_array else None,
+            is_secret=path in self._secrets,
+            is_error=is_error,
+            is_compared=not is_error and how not in _NOT_ALONE and what is not What.PRODUCER_EPOCH,
+            inner=inner,
+            whats={line.name: line.what for line in inner if line.what},
         )

@@ -30,7 +30,7 @@ from proxy.wire.records import Batch, Record, TimestampType
 from recorder.replay.digests import content, with_time
 from recorder.replay.matching import NO_PRODUCER, Matching, Side
 
-# about 120 MB
+# about 140 MB
 MOST_WAITING = 1_000_000
 # Ten times what Kafka's clients fetch at most by default (50 MiB): no answer of real records comes near.
 MOST_UNFOLDED = 512 << 20

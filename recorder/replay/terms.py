@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,7 +60,7 @@ def with_epoch(struct: Values, field: str) -> Any:
 
 
 def expected_name(
-    known: Known, whats: dict[str, What], element: Values, fields: Fields, name: Name, around: Around
+    known: Known, whats: Mapping[str, What], element: Values, fields: Fields, name: Name, around: Around
 ) -> Name | None:
     """The name of a recorded element as the target names it; None: unknown. `whats`: what the element's fields hold."""
     found = []

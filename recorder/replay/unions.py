@@ -29,7 +29,7 @@ def given(assignment: Values | None) -> Given:
 
 def _given(assignment: Values) -> Iterator[tuple[Hashable, ...]]:
     for entry in assignment.get("topic_partitions") or ():
-        topic = entry.get("topic_name") or entry["topic_id"]
+        topic = entry.get("topic_name") or entry.get("topic_id")
         yield from ((topic, partition) for partition in entry["partitions"])
     for tasks in _TASKS:
         for entry in assignment.get(tasks) or ():
