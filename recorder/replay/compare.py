@@ -113,6 +113,8 @@ class _Comparison:
         for line in common:
             if line.is_compared and (line.how is not How.ELECTED or self._elected_the_same(place, recorded, target)):
                 self._field(line, place, recorded, target)
+            for field in line.unions:
+                self._union(line.name, field, place, recorded, target)
 
     def _errors_differ(self, common: list[Line], place: Place, recorded: Values, target: Values) -> bool:
         differing = [line for line in common if line.is_error and recorded[line.name] != target[line.name]]
@@ -146,7 +148,7 @@ class _Comparison:
             return
         if isinstance(here, dict):  # a blob that was expanded
             here = expected_blob(self._known, here, place.around)
-        if here is not None and frozen(here) != frozen(there) and here == here:  # NaN differs from itself
+        if here is not None and frozen(here) != frozen(there):
             self._differs(Kind.VALUE, place.text(line.name), shown(here), shown(there))
 
     def _mapped(self, line: Line, place: Place, recorded: Values, target: Values) -> None:
@@ -168,7 +170,6 @@ class _Comparison:
             inside = place.at(line, number, one, self._api_key)
             if not self._is_dropped(inside.around):
                 self.struct(line.inner, inside, one, other)
-                self._unions(line, inside, one, other)
         if line.how is not How.STRUCTURE and not place.is_brokers:
             self._one_sided(line, place, found)
 
@@ -203,15 +204,13 @@ class _Comparison:
     def _is_dropped(self, where: Around) -> bool:
         return bool(self._dropped) and (where.topic, where.partition) in self._dropped
 
-    def _unions(self, line: Line, inside: Place, recorded: Values, target: Values) -> None:
+    def _union(self, members: str, field: str, place: Place, recorded: Values, target: Values) -> None:
         """Compares what a described group's members have to read, all together."""
-        for members in (one for one in line.inner if one.named is not None):
-            for field in (one.name for one in members.inner if one.how is How.UNION):
-                here, there = (together(group.get(members.name) or (), field) for group in (recorded, target))
-                wanted = self._given_here(here)
-                if wanted is not None and wanted != there:
-                    path = inside.text(f"{members.name}.{field}")
-                    self._differs(Kind.VALUE, path, _parts(wanted - there), _parts(there - wanted))
+        here, there = (together(group[members] or (), field) for group in (recorded, target))
+        wanted = self._given_here(here)
+        if wanted is not None and wanted != there:
+            path = place.text(f"{members}.{field}")
+            self._differs(Kind.VALUE, path, _parts(wanted - there), _parts(there - wanted))
 
     def _given_here(self, given: Given) -> Given | None:
         """What members were given, with the target's topics; None if one of these is unknown."""

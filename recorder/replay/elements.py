@@ -183,5 +183,6 @@ def frozen(value: Any) -> Hashable:
         return tuple(sorted(((name, frozen(inner)) for name, inner in value.items()), key=repr))
     if isinstance(value, list):
         return tuple(sorted((frozen(inner) for inner in value), key=repr))
-    hashable: Hashable = value
+    # NaN differs from itself
+    hashable: Hashable = value if value == value else "NaN"
     return hashable

@@ -12,10 +12,11 @@ from proxy.wire.language import Field
 from recorder.replay import fields
 from recorder.replay.elements import Ways, ways
 from recorder.replay.mapping import What
-from recorder.replay.volatile import MOST_RESPONSES, How, rules
+from recorder.replay.volatile import MOST_RESPONSES, ROWS, How, rules
 
 # what isn't compared field by field
 _NOT_ALONE = (How.LEFT_OUT, How.UNION)
+_UNIONS = frozenset(row for row, how in ROWS.items() if how is How.UNION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,7 @@ class Line:
         named: how the elements of an array of structs are named; None: it is no such array.
         inner: the fields of a struct; `whats`: what these hold, by name.
         is_error: an error code.
+        unions: what of the members of an array is compared for all of them together.
         is_compared: by itself; errors come before all others, a producer's epoch with its id.
     """
 
@@ -40,6 +42,7 @@ class Line:
     is_compared: bool
     inner: tuple[Line, ...]
     whats: Mapping[str, What]
+    unions: tuple[str, ...]
 
 
 Lines = tuple[Line, ...]
@@ -80,4 +83,5 @@ class _Response:
             is_compared=not is_error and how not in _NOT_ALONE and what is not What.PRODUCER_EPOCH,
             inner=inner,
             whats={line.name: line.what for line in inner if line.what},
+            unions=tuple(line.name for line in inner if is_array and (self._api_key, line.path) in _UNIONS),
         )

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from proxy.wire import apis, embedded
 from proxy.wire.keys import (
     CONSUMER_GROUP_DESCRIBE,
+    DESCRIBE_CLIENT_QUOTAS,
     DESCRIBE_CONFIGS,
     FETCH,
     HEARTBEAT,
@@ -190,7 +191,9 @@ def test_an_error_that_differs_is_found_and_nothing_else_of_its_struct(
     struct[name] = 42 if was != 42 else 10
     kind, differences = verdict(*response, recorded, replayed, Unchanged())
     assert kind is Kind.ERROR
-    assert [(one.path.rpartition(".")[2], *one[1:]) for one in differences] == [(name, str(was), str(struct[name]))]
+    (difference,) = differences
+    assert difference.path.endswith(name)
+    assert (difference.recorded, difference.replayed) == (str(was), str(struct[name]))
 
 
 def metadata(**topic: Any) -> Values:
@@ -373,7 +376,8 @@ def test_what_differs_is_bounded_in_number_and_in_size() -> None:
         partition["error_code"] = 3
     found = verdict(OFFSET_COMMIT, 2, recorded, replayed, Unchanged())
     assert len(found.differences) == MOST_DIFFERENCES
-    assert all(len(text) <= 2 * MOST_CHARACTERS for one in found.differences for text in one)
+    texts = [text for one in found.differences for text in (one.path, one.recorded, one.replayed)]
+    assert all(len(text) <= MOST_CHARACTERS for text in texts)
 
 
 @given(response=responses, seeds=st.tuples(seeds, seeds))
@@ -383,3 +387,19 @@ def test_any_two_answers_have_a_verdict_that_can_be_sent_to_another_process(
     found = verdict(*response, *(a_response(*response, seed) for seed in seeds), Unknown())
     assert pickle.loads(pickle.dumps(found)) == found
     assert pickle.loads(pickle.dumps(verdict)) is verdict
+
+
+def test_what_is_no_number_is_equal_to_its_like_alone() -> None:
+    def quotas(value: float) -> Values:
+        entity = [{"entity_type": "user", "entity_name": "u"}]
+        return {"error_code": 0, "entries": [{"entity": entity, "values": [{"key": "rate", "value": value}]}]}
+
+    no_number = float("nan")
+    assert verdict(DESCRIBE_CLIENT_QUOTAS, 0, quotas(no_number), quotas(float("nan")), Unknown()).kind is Kind.SAME
+    assert verdict(DESCRIBE_CLIENT_QUOTAS, 0, quotas(no_number), quotas(1.0), Unknown()).kind is Kind.VALUE
+
+
+def test_a_group_that_one_side_could_not_describe_has_an_error_alone() -> None:
+    refused = {"groups": [{"error_code": 69, "group_id": "g", "members": []}]}
+    found = verdict(CONSUMER_GROUP_DESCRIBE, 0, described([0, 1]), refused, Unchanged())
+    assert [one.path for one in found.differences] == ["groups[g].error_code"]

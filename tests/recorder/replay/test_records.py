@@ -45,7 +45,7 @@ def answers(random: Random, records: list[Record]) -> Iterator[tuple[bytes, int]
     at = log[0][0] if log else 0
     while log:
         count = random.randint(1, len(log))
-        tail = log[count][2][: random.randint(0, 70)] if len(log) > count else b""
+        tail = log[count][2][: random.randint(0, 60)] if len(log) > count else b""
         yield b"".join(batch for *_, batch in log[:count]) + tail, at
         at = log[count - 1][1]
         log = log[count:]
