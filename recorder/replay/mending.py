@@ -114,8 +114,15 @@ class Mending:
         return not member.settled or member.asks is not None or taken_along
 
     def _made(self, group: Group, member: Member) -> Made | None:
+        if not (member.open or member.leaving):
+            # the target loses it in its session timeout; what its client sends on a new connection is mended then
+            member.stale = member.unsynced = member.refreshes = False
+            return None
         if member.leaving or (member.stale and member.present and not member.classic):
             return self._departure(group, member)
+        if member.id in group.joins.values():
+            # Kafka answers only the last JoinGroup of a member
+            return None
         if member.stale or (group.mending and member.told and member.present and not member.flying):
             return self._join(group, member)
         if member.unsynced:
@@ -141,7 +148,7 @@ class Mending:
             return self._make(group, member, member.api_key, values, "joins again", self._beaten)
         member.stale = True
         group.mending = True
-        values = member.join | {"member_id": member.target}
+        values = member.join | {"member_id": member.joins_as}
         return self._make(group, member, JOIN_GROUP, values, "joins again", self._joined)
 
     def _sync(self, group: Group, member: Member) -> Made | None:
@@ -191,7 +198,8 @@ class Mending:
                 learn(group, member, answer)
 
         to = ToCoordinator(GROUP, name)
-        return Made(api_key, values | {"group_id": name}, to, f"{member.id} {purpose}", done)
+        lane = (group.name, member.id)
+        return Made(api_key, values | {"group_id": name}, to, f"{member.id} {purpose}", done, lane=lane)
 
     # -- the answers ------------------------------------------------------------------------------------------------
 
@@ -206,7 +214,7 @@ class Mending:
             self._state.identify(group, member, answer["member_id"])
             self._soon(member)
         elif error == UNKNOWN_MEMBER_ID:
-            member.gone()
+            refused(member, error)
         elif not error and member.stale:
             self._state.identify(group, member, answer["member_id"])
             joined(group, member, answer)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from proxy import wire
+from proxy.wire.keys import CONSUMER_GROUP_HEARTBEAT, HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
 from recorder.replay.cluster import Cluster
 from recorder.replay.groups import Groups
 from recorder.replay.mapping import Pairs
@@ -19,6 +20,7 @@ from recorder.replay.plan import Again, AnsweredBefore, Exchange, Hold, Made, Re
 from tests.recorder.replay.group_clients import like_recorded
 from tests.recorder.replay.group_coordinator import MILLISECOND, SECOND, Clock
 
+MEMBERSHIP = frozenset({JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP, CONSUMER_GROUP_HEARTBEAT})
 WAIT = 60 * SECOND
 POLL = 20 * MILLISECOND
 
@@ -41,6 +43,12 @@ class Playing:
     flying: bool = False
     done: bool = False
     held: int | None = None
+
+
+def syncs(other: Playing, exchange: Exchange) -> bool:
+    """A SyncGroup on its way may wait for the SyncGroup of whoever the target elected."""
+    elsewhere = other.exchange.connection != exchange.connection
+    return other.flying and elsewhere and other.exchange.api_key == SYNC_GROUP and exchange.api_key in MEMBERSHIP
 
 
 @dataclass
@@ -132,7 +140,7 @@ class Player:
     @staticmethod
     def _precedes(other: Playing, exchange: Exchange) -> bool:
         answered = other.exchange.answered_ns
-        if not other.done and answered is not None and answered <= exchange.first_ns:
+        if not other.done and answered is not None and answered <= exchange.first_ns and not syncs(other, exchange):
             return True
         return not other.left and not other.done
 

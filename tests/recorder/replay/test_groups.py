@@ -37,7 +37,10 @@ def record(actions, *, seed: int = 0, static: int = 0, join_version: int = 5) ->
     coordinator = Coordinator(clock, ids)
     capture = Capture(clock, coordinator.handle, Random(seed))
     clients = [
-        ClassicClient(capture, n, instance=f"i{n}" if n < static and join_version >= 5 else None, join_version=join_version) for n in range(4)
+        ClassicClient(
+            capture, n, instance=f"i{n}" if n < static and join_version >= 5 else None, join_version=join_version
+        )
+        for n in range(4)
     ]
     for number, action, tenths in actions:
         clock.at(tenths * SECOND // 10, getattr(clients[number], action))
@@ -66,7 +69,9 @@ def expected(player: Player, coordinator: Coordinator) -> dict[object, bytes]:
 
 
 @pytest.mark.parametrize("speed", [1.0, None], ids=["1x", "max"])
-@pytest.mark.parametrize("elect", [min, max, lambda ids: ids[0], lambda ids: ids[-1]], ids=["min", "max", "first", "last"])
+@pytest.mark.parametrize(
+    "elect", [min, max, lambda ids: ids[0], lambda ids: ids[-1]], ids=["min", "max", "first", "last"]
+)
 def test_two_members_that_come_one_after_the_other_have_their_recorded_assignments(speed, elect):
     capture, source = record([(0, "start", 0), (1, "start", 100)])
     player, target = play(capture, speed=speed, elect=elect)
@@ -76,7 +81,14 @@ def test_two_members_that_come_one_after_the_other_have_their_recorded_assignmen
 
 
 @settings(max_examples=60, deadline=None)
-@given(ACTIONS, st.integers(0, 5), st.sampled_from([min, max]), st.sampled_from([1.0, None]), st.integers(0, 2), st.sampled_from([2, 5, 9]))
+@given(
+    ACTIONS,
+    st.integers(0, 5),
+    st.sampled_from([min, max]),
+    st.sampled_from([1.0, None]),
+    st.integers(0, 2),
+    st.sampled_from([2, 5, 9]),
+)
 def test_any_history_ends_with_the_recorded_members_and_assignments(actions, seed, elect, speed, static, version):
     capture, source = record(actions, seed=seed, static=static, join_version=version)
     player, target = play(capture, elect=elect, speed=speed)
