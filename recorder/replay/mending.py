@@ -173,12 +173,11 @@ class Mending:
         return self._make(group, member, HEARTBEAT, self._quoted(member), "keeps its membership", self._told)
 
     def _beat(self, group: Group, member: Member, values: Values, purpose: str, learn: Callable[..., None]) -> Made:
-        common = {
-            "member_id": member.target,
-            "instance_id": (member.join or {}).get("instance_id"),
-            "endpoint_information_epoch": member.endpoint_epoch or 0,
-            "rebalance_timeout_ms": -1,
-        }
+        common: Values = {"member_id": member.target}
+        if member.join and "instance_id" in member.join:
+            common["instance_id"] = member.join["instance_id"]
+        if member.endpoint_epoch is not None:
+            common["endpoint_information_epoch"] = member.endpoint_epoch
         return self._make(group, member, member.api_key, common | values, purpose, learn)
 
     @staticmethod
