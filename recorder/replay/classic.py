@@ -90,7 +90,7 @@ class ClassicGroups:
             refusal = self._expelled(exchange, member) if lost else self._rejoins.refusal(exchange, group, member)
             if refusal:
                 return refusal
-        values["member_id"] = self._given.get(exchange) or (member.target if member else "")
+        values["member_id"] = self._given.get(exchange) or (member.joins_as if member else "")
         self._state.stretched(values)
         return None
 
@@ -146,7 +146,7 @@ class ClassicGroups:
                 values[name] = member.answer[name]
         values["assignments"] = []
         if not needs_assignment(group, member):
-            return None
+            return self._elected_elsewhere(exchange, group, member)
         recorded = exchange.request["generation_id"], member.recorded_leader
         if recorded not in group.assignments:
             # in the recording, the generation ended without one
@@ -155,6 +155,22 @@ class ClassicGroups:
         if self._awaits_members(group, recorded):
             return Hold(Reason.NO_LEADER)
         values["assignments"] = self.assigned(group, member, recorded)
+        return None
+
+    @staticmethod
+    def _elected_elsewhere(exchange: Exchange, group: Group, member: Member) -> Refusal | None:
+        """A follower's SyncGroup waits on the target for the elected leader's.
+
+        Where the target made one generation of two recorded ones, its leader may be a member of the second one alone:
+        that one's SyncGroup leaves after this member's next join, and this one would wait for ever.
+        """
+        if group.assigned == member.current or group.elected(member) or member.current != group.generation:
+            return None
+        leader = next((one for one in group.members.values() if one.target == group.leader), None)
+        if (leader.id in group.joins.values()) if leader else group.joins:
+            return Hold(Reason.NO_LEADER)
+        if leader and leader.recorded != exchange.request["generation_id"]:
+            return Withheld(Reason.NO_LEADER)
         return None
 
     @staticmethod
@@ -195,10 +211,18 @@ class ClassicGroups:
     def lost(self, exchange: Exchange) -> None:
         """No answer will come. A member whose join is lost may or may not have joined: it joins again."""
         group = self._state.group(exchange.request["group_id"])
+        self._hear(exchange, group)
         if exchange in group.joins and (member := group.members.get(group.joins[exchange] or "")):
             member.stale = member.present
         self.landed(exchange)
         self._given.pop(exchange, None)
+
+    @staticmethod
+    def _hear(exchange: Exchange, group: Group) -> None:
+        """The recording told a member to rejoin, whether or not its request could be sent."""
+        member = group.members.get(exchange.request.get("member_id", ""))
+        if member and exchange.api_key != JOIN_GROUP:
+            member.recorded_told |= error_of(exchange.answer) == REBALANCE_IN_PROGRESS
 
     def answered(self, exchange: Exchange, values: Values, answer: Values) -> Again | None:
         """Learns pairs; sends the request again where a refusal can be mended."""
@@ -257,7 +281,7 @@ class ClassicGroups:
             return None
         if error_of(answer) == UNKNOWN_MEMBER_ID:
             member.gone()
-            member.target = ""
+            member.joins_as = ""
         mended = error_of(answer) in REFUSALS and self._state.may_mend(exchange)
         return Again() if mended else None
 
@@ -267,7 +291,7 @@ class ClassicGroups:
         if member is None:
             return None
         error, recorded_error = error_of(answer), error_of(exchange.answer)
-        member.recorded_told |= recorded_error == REBALANCE_IN_PROGRESS
+        self._hear(exchange, group)
         member.told |= error == REBALANCE_IN_PROGRESS
         if not error:
             if exchange.api_key == SYNC_GROUP:
@@ -316,6 +340,8 @@ def joined(group: Group, member: Member, answer: Values) -> None:
     member.present, member.answer = True, answer
     member.stale = member.told = member.early = member.leaving = False
     member.asks = None
+    # an own JoinGroup that was on its way is answered no more
+    member.made = False
     if answer["generation_id"] >= group.generation:
         group.generation, group.leader = answer["generation_id"], answer["leader"]
 

@@ -42,7 +42,7 @@ class Member:
     """A member of a recorded group.
 
     Attributes:
-        id: recorded; `target`: the target's, "" while unknown.
+        id: recorded; `target`: the target's, "" while unknown; `joins_as`: the one to join with.
         api_key: of the request that it joined with.
         recorded, current: the last generation, or member epoch, of the recording and of the target.
         recorded_leader: the leader of the recorded generation.
@@ -64,6 +64,7 @@ class Member:
     id: str
     api_key: int
     target: str = ""
+    joins_as: str = ""
     present: bool = False
     stale: bool = False
     unsynced: bool = False
@@ -217,7 +218,7 @@ class Memberships:
 
     def identify(self, group: Group, member: Member, target: str) -> None:
         """The target's id of a member."""
-        member.target = target
+        member.target = member.joins_as = target
         self.pairs.learn(What.MEMBER, member.id, target, group.name)
 
     def advance(self, group: Group, member: Member, recorded: int | None, current: int) -> None:
@@ -320,3 +321,4 @@ def refused(member: Member, error: int) -> None:
     member.stale = True
     if error == UNKNOWN_MEMBER_ID:
         member.gone()
+        member.joins_as = ""

@@ -114,8 +114,15 @@ class Mending:
         return not member.settled or member.asks is not None or taken_along
 
     def _made(self, group: Group, member: Member) -> Made | None:
+        if not (member.open or member.leaving):
+            # the target loses it in its session timeout; what its client sends on a new connection is mended then
+            member.stale = member.unsynced = member.refreshes = False
+            return None
         if member.leaving or (member.stale and member.present and not member.classic):
             return self._departure(group, member)
+        if member.id in group.joins.values():
+            # Kafka answers only the last JoinGroup of a member
+            return None
         if member.stale or (group.mending and member.told and member.present and not member.flying):
             return self._join(group, member)
         if member.unsynced:
@@ -141,7 +148,7 @@ class Mending:
             return self._make(group, member, member.api_key, values, "joins again", self._beaten)
         member.stale = True
         group.mending = True
-        values = member.join | {"member_id": member.target}
+        values = member.join | {"member_id": member.joins_as}
         return self._make(group, member, JOIN_GROUP, values, "joins again", self._joined)
 
     def _sync(self, group: Group, member: Member) -> Made | None:
@@ -166,12 +173,11 @@ class Mending:
         return self._make(group, member, HEARTBEAT, self._quoted(member), "keeps its membership", self._told)
 
     def _beat(self, group: Group, member: Member, values: Values, purpose: str, learn: Callable[..., None]) -> Made:
-        common = {
-            "member_id": member.target,
-            "instance_id": (member.join or {}).get("instance_id"),
-            "endpoint_information_epoch": member.endpoint_epoch or 0,
-            "rebalance_timeout_ms": -1,
-        }
+        common: Values = {"member_id": member.target}
+        if member.join and "instance_id" in member.join:
+            common["instance_id"] = member.join["instance_id"]
+        if member.endpoint_epoch is not None:
+            common["endpoint_information_epoch"] = member.endpoint_epoch
         return self._make(group, member, member.api_key, common | values, purpose, learn)
 
     @staticmethod
@@ -191,7 +197,8 @@ class Mending:
                 learn(group, member, answer)
 
         to = ToCoordinator(GROUP, name)
-        return Made(api_key, values | {"group_id": name}, to, f"{member.id} {purpose}", done)
+        lane = (group.name, member.id)
+        return Made(api_key, values | {"group_id": name}, to, f"{member.id} {purpose}", done, lane=lane)
 
     # -- the answers ------------------------------------------------------------------------------------------------
 
@@ -206,7 +213,7 @@ class Mending:
             self._state.identify(group, member, answer["member_id"])
             self._soon(member)
         elif error == UNKNOWN_MEMBER_ID:
-            member.gone()
+            refused(member, error)
         elif not error and member.stale:
             self._state.identify(group, member, answer["member_id"])
             joined(group, member, answer)

@@ -132,6 +132,7 @@ class ModernGroups:
         recorded = exchange.answer if error_of(exchange.answer) == 0 else None
         if values["member_epoch"] == JOIN:
             member.join, member.gave_up = values, False
+        self._state.heard(exchange, member)
         beaten(member, answer)
         self._state.advance(group, member, recorded["member_epoch"] if recorded else None, answer["member_epoch"])
 

@@ -10,7 +10,7 @@ Times are nanoseconds: recorded ones of the play's common clock (`stream`), all 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -207,6 +207,8 @@ class Made:
         values: as the codec takes them, in the target's terms.
         done: told the answer's values, or None when it is lost.
         newest: the newest version that may be used; None: any that both sides know.
+        lane: requests of one lane share a connection that no other lane has: Kafka reads nothing from it until it
+            has answered, and the answer of a JoinGroup waits for other members.
         purpose: for people, in the report's list of what was made.
     """
 
@@ -216,6 +218,7 @@ class Made:
     purpose: str
     done: Callable[[Values | None], None]
     newest: int | None = None
+    lane: Hashable = None
 
 
 @dataclass(frozen=True, slots=True)

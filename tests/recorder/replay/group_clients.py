@@ -35,7 +35,9 @@ class Capture:
 
     def ask(self, connection: int, api_key: int, version: int, values: Values, done: Callable[[Values], None]) -> None:
         """Sends a request, records it, and its answer once there is one."""
-        exchange = recorded(api_key, version, values, at=self.clock.now, connection=connection, number=len(self.exchanges))
+        exchange = recorded(
+            api_key, version, values, at=self.clock.now, connection=connection, number=len(self.exchanges)
+        )
         self.exchanges.append(exchange)
 
         def answered(answer: Values) -> None:
@@ -51,7 +53,9 @@ class Capture:
         return self.random.randint(1, 4) * MILLISECOND
 
 
-def recorded(api_key: int, version: int, values: Values, *, at: int = 0, connection: int = 1, number: int = 0) -> Exchange:
+def recorded(
+    api_key: int, version: int, values: Values, *, at: int = 0, connection: int = 1, number: int = 0
+) -> Exchange:
     """A recorded exchange without an answer."""
     frame = wire.encode_request(api_key, version, correlation_id=number, client_id="c", values=values)
     origin, peer = Origin("s", connection, number), Peer("h", "c")
@@ -113,7 +117,11 @@ class ClassicClient:
     def leave(self) -> None:
         if not self.alive or not self.id:
             return
-        values = {"group_id": GROUP, "member_id": self.id, "members": [{"member_id": self.id, "group_instance_id": self.instance}]}
+        values = {
+            "group_id": GROUP,
+            "member_id": self.id,
+            "members": [{"member_id": self.id, "group_instance_id": self.instance}],
+        }
         self._ask(LEAVE_GROUP, 4, values, lambda answer: None)
         self.crash()
 
@@ -124,7 +132,9 @@ class ClassicClient:
 
     def _ask(self, api_key: int, version: int, values: Values, done: Callable[[Values], None]) -> None:
         life = self.life
-        self.capture.ask(self.connection, api_key, version, values, lambda answer: done(answer) if self.life == life else None)
+        self.capture.ask(
+            self.connection, api_key, version, values, lambda answer: done(answer) if self.life == life else None
+        )
 
     def _join(self) -> None:
         self.beats = 0
@@ -275,4 +285,7 @@ class ConsumerClient:
 
 def lines_of(capture: Capture) -> list[Any]:
     """For people, when a test fails."""
-    return [(e.first_ns / SECOND, e.origin.connection, e.api_key, e.request.get("member_id"), e.answer) for e in capture.exchanges]
+    return [
+        (e.first_ns / SECOND, e.origin.connection, e.api_key, e.request.get("member_id"), e.answer)
+        for e in capture.exchanges
+    ]

@@ -89,7 +89,9 @@ class ClassicGroup:
 class Coordinator:
     """Classic groups. `handle` takes a request, `answer` is called with the values of its answer."""
 
-    def __init__(self, clock: Clock, ids: Iterator[str], elect: Callable[[list[str]], str] = lambda ids: ids[0]) -> None:
+    def __init__(
+        self, clock: Clock, ids: Iterator[str], elect: Callable[[list[str]], str] = lambda ids: ids[0]
+    ) -> None:
         self.clock, self.ids, self.elect = clock, ids, elect
         self.groups: dict[str, ClassicGroup] = {}
         self.offsets: dict[tuple[str, str, int], int] = {}
@@ -359,7 +361,9 @@ class Coordinator:
 
     def _commit(self, group: ClassicGroup, values: Values, answer: Answer) -> None:
         anonymous = values["generation_id_or_member_epoch"] < 0 and group.state == "empty"
-        error = 0 if anonymous else self._quoted(group, values | {"generation_id": values["generation_id_or_member_epoch"]})
+        error = (
+            0 if anonymous else self._quoted(group, values | {"generation_id": values["generation_id_or_member_epoch"]})
+        )
         error = error or (27 if group.state == "completing" else 0)
         partitions = [{"partition_index": 0, "error_code": error}]
         answer({"topics": [{"name": topic["name"], "partitions": partitions} for topic in values["topics"]]})
@@ -406,7 +410,9 @@ class ConsumerCoordinator:
     `topics`: topic id by name, and how many partitions each has.
     """
 
-    def __init__(self, clock: Clock, ids: Iterator[str], topics: dict[str, bytes], rank: Callable[[str], Any], first: int = 0) -> None:
+    def __init__(
+        self, clock: Clock, ids: Iterator[str], topics: dict[str, bytes], rank: Callable[[str], Any], first: int = 0
+    ) -> None:
         self.clock, self.ids, self.topics, self.rank = clock, ids, topics, rank
         self.epoch = first
         self.members: dict[str, Consumer] = {}
@@ -465,7 +471,9 @@ class ConsumerCoordinator:
         if member.assigned - target:
             member.pending, member.assigned = member.assigned - target, member.assigned & target
             return
-        taken = {one for other in self.members.values() if other is not member for one in other.assigned | other.pending}
+        taken = {
+            one for other in self.members.values() if other is not member for one in other.assigned | other.pending
+        }
         member.assigned |= target - taken
         if member.epoch != self.epoch:
             member.previous, member.epoch = member.epoch, self.epoch

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from proxy import wire
+from proxy.wire.keys import CONSUMER_GROUP_HEARTBEAT, HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
 from recorder.replay.cluster import Cluster
 from recorder.replay.groups import Groups
 from recorder.replay.mapping import Pairs
@@ -19,6 +20,7 @@ from recorder.replay.plan import Again, AnsweredBefore, Exchange, Hold, Made, Re
 from tests.recorder.replay.group_clients import like_recorded
 from tests.recorder.replay.group_coordinator import MILLISECOND, SECOND, Clock
 
+MEMBERSHIP = frozenset({JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP, CONSUMER_GROUP_HEARTBEAT})
 WAIT = 60 * SECOND
 POLL = 20 * MILLISECOND
 
@@ -41,6 +43,12 @@ class Playing:
     flying: bool = False
     done: bool = False
     held: int | None = None
+
+
+def syncs(other: Playing, exchange: Exchange) -> bool:
+    """A SyncGroup on its way may wait for the SyncGroup of whoever the target elected."""
+    elsewhere = other.exchange.connection != exchange.connection
+    return other.flying and elsewhere and other.exchange.api_key == SYNC_GROUP and exchange.api_key in MEMBERSHIP
 
 
 @dataclass
@@ -113,10 +121,27 @@ class Player:
 
     def _close(self) -> None:
         while self._ends and self._ends[0][0] <= self.clock.now and not self._before(self._ends[0][1]):
-            self.groups.closed(self._ends.pop(0)[2])
+            self._end(self._ends.pop(0)[2])
+
+    def _end(self, connection: tuple[str, int]) -> None:
+        """What the recorded connection's end left unanswered is not waited for."""
+        for playing in self.waiting:
+            exchange = playing.exchange
+            if playing.flying and exchange.connection == connection and exchange.answered_ns is None:
+                playing.done, playing.flying = True, False
+                self.groups.lost(exchange, None)
+        self.groups.closed(connection)
 
     def _before(self, recorded_at: int) -> bool:
-        return any(playing.exchange.first_ns < recorded_at and not playing.done for playing in self.waiting)
+        """True while the engine has to send, or to hear, what the recording had before that time."""
+        return any(
+            playing.exchange.first_ns <= recorded_at and not (playing.done or self._unanswered(playing))
+            for playing in self.waiting
+        )
+
+    @staticmethod
+    def _unanswered(playing: Playing) -> bool:
+        return playing.flying and playing.exchange.answered_ns is None
 
     def _may_be_asked(self, playing: Playing) -> bool:
         if playing.due > self.clock.now or playing.done or playing.flying:
@@ -132,7 +157,7 @@ class Player:
     @staticmethod
     def _precedes(other: Playing, exchange: Exchange) -> bool:
         answered = other.exchange.answered_ns
-        if not other.done and answered is not None and answered <= exchange.first_ns:
+        if not other.done and answered is not None and answered <= exchange.first_ns and not syncs(other, exchange):
             return True
         return not other.left and not other.done
 
@@ -163,16 +188,27 @@ class Player:
     def _send(self, playing: Playing, values: Values) -> None:
         exchange = playing.exchange
         playing.left = playing.flying = True
+        self._translate_names(values)
         self.groups.sent(exchange, values, self.clock.now)
         self._ask(exchange.api_key, exchange.version, values, lambda answer: self._arrived(playing, values, answer))
+
+    def _translate_names(self, values: Values) -> None:
+        """As the translator of names does, which runs last."""
+        for entry in values.get("topic_partitions") or ():
+            entry["topic_id"] = self.names.target_id(entry["topic_id"])
 
     def _ask(self, api_key: int, version: int, values: Values, done: Callable[[Values], None]) -> None:
         version = self.versions.get(api_key, version)
         read = through_codec(api_key, version, values)
-        back = lambda answer: self.clock.after(MILLISECOND, lambda: done(answer))  # noqa: E731
-        self.clock.after(MILLISECOND, lambda: self.handle(api_key, version, read, back))
+
+        def answered(answer: Values) -> None:
+            self.clock.after(MILLISECOND, lambda: done(answer))
+
+        self.clock.after(MILLISECOND, lambda: self.handle(api_key, version, read, answered))
 
     def _arrived(self, playing: Playing, values: Values, answer: Values) -> None:
+        if playing.done:
+            return
         playing.flying = False
         self._answered(playing, values, like_recorded(playing.exchange, answer))
         self.pump()

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.wire.keys import JOIN_GROUP
+from recorder.replay.cluster import Cluster
 from recorder.replay.mapping import What
-from tests.recorder.replay.group_clients import GROUP, Capture, ClassicClient
-from tests.recorder.replay.group_coordinator import SECOND, Clock, Coordinator
+from recorder.replay.names import Names
+from tests.recorder.replay.group_clients import GROUP, Capture, ClassicClient, ConsumerClient
+from tests.recorder.replay.group_coordinator import SECOND, Clock, ConsumerCoordinator, Coordinator
 from tests.recorder.replay.group_player import Player
 
 # after the last thing that a member does: session timeouts and rebalances are over
@@ -37,7 +38,10 @@ def record(actions, *, seed: int = 0, static: int = 0, join_version: int = 5) ->
     coordinator = Coordinator(clock, ids)
     capture = Capture(clock, coordinator.handle, Random(seed))
     clients = [
-        ClassicClient(capture, n, instance=f"i{n}" if n < static and join_version >= 5 else None, join_version=join_version) for n in range(4)
+        ClassicClient(
+            capture, n, instance=f"i{n}" if n < static and join_version >= 5 else None, join_version=join_version
+        )
+        for n in range(4)
     ]
     for number, action, tenths in actions:
         clock.at(tenths * SECOND // 10, getattr(clients[number], action))
@@ -66,7 +70,9 @@ def expected(player: Player, coordinator: Coordinator) -> dict[object, bytes]:
 
 
 @pytest.mark.parametrize("speed", [1.0, None], ids=["1x", "max"])
-@pytest.mark.parametrize("elect", [min, max, lambda ids: ids[0], lambda ids: ids[-1]], ids=["min", "max", "first", "last"])
+@pytest.mark.parametrize(
+    "elect", [min, max, lambda ids: ids[0], lambda ids: ids[-1]], ids=["min", "max", "first", "last"]
+)
 def test_two_members_that_come_one_after_the_other_have_their_recorded_assignments(speed, elect):
     capture, source = record([(0, "start", 0), (1, "start", 100)])
     player, target = play(capture, speed=speed, elect=elect)
@@ -76,10 +82,71 @@ def test_two_members_that_come_one_after_the_other_have_their_recorded_assignmen
 
 
 @settings(max_examples=60, deadline=None)
-@given(ACTIONS, st.integers(0, 5), st.sampled_from([min, max]), st.sampled_from([1.0, None]), st.integers(0, 2), st.sampled_from([2, 5, 9]))
+@given(
+    ACTIONS,
+    st.integers(0, 5),
+    st.sampled_from([min, max]),
+    st.sampled_from([1.0, None]),
+    st.integers(0, 2),
+    st.sampled_from([2, 5, 9]),
+)
 def test_any_history_ends_with_the_recorded_members_and_assignments(actions, seed, elect, speed, static, version):
     capture, source = record(actions, seed=seed, static=static, join_version=version)
     player, target = play(capture, elect=elect, speed=speed)
     assert assigned(target) == expected(player, source)
     player.finish()
     assert assigned(target) == {}
+
+
+TOPICS = ["a", "b"]
+
+
+def record_consumers(actions, *, seed: int, version: int) -> tuple[Capture, ConsumerCoordinator]:
+    clock = Clock()
+    ids = (f"recorded-{n}" for n in count())
+    coordinator = ConsumerCoordinator(clock, ids, {name: name.encode() * 16 for name in TOPICS}, rank=str)
+    capture = Capture(clock, coordinator.handle, Random(seed))
+    clients = [ConsumerClient(capture, n, TOPICS[n % 2 :], version=version) for n in range(4)]
+    for number, action, tenths in actions:
+        clock.at(tenths * SECOND // 10, getattr(clients[number], action))
+    clock.run(LONGEST * SECOND + 2 * CALM)
+    return capture, coordinator
+
+
+def play_consumers(capture: Capture, *, speed: float | None) -> tuple[Player, ConsumerCoordinator]:
+    """Against a cluster with other topic ids and epochs, which assigns the other way round."""
+    clock = Clock()
+    ids = (f"target-{97 * n % 1009:03d}" for n in count(1))
+    topics = {name: name.upper().encode() * 16 for name in TOPICS}
+    cluster = Cluster()
+    for name, topic_id in topics.items():
+        cluster.name_topic(name, topic_id)
+    names = Names("", {name.encode() * 16: name for name in TOPICS}, cluster)
+    coordinator = ConsumerCoordinator(clock, ids, topics, rank=lambda member: str(member)[::-1], first=40)
+    player = Player(clock, coordinator.handle, capture.exchanges, capture.closed, speed, names)
+    player.run(rest=2 * CALM)
+    return player, coordinator
+
+
+MODERN = st.lists(
+    st.tuples(st.integers(0, 3), st.sampled_from(["start", "start", "leave", "crash"]), st.integers(0, LONGEST * 10)),
+    min_size=1,
+    max_size=7,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(MODERN, st.integers(0, 5), st.sampled_from([1.0, None]), st.sampled_from([0, 1]))
+def test_any_history_of_a_consumer_group_ends_with_the_recorded_members_settled(actions, seed, speed, version):
+    capture, source = record_consumers(actions, seed=seed, version=version)
+    player, target = play_consumers(capture, speed=speed)
+    found = {player.groups.expected(What.MEMBER, GROUP, member) for member in source.members}
+    assert set(target.members) == found
+    assert not player.withheld
+    assert {one for member in target.members.values() for one in member.assigned} == {
+        one for member in source.members.values() for one in member.assigned
+    }
+    for member in target.members.values():
+        assert (member.assigned, member.pending, member.epoch) == (target.target()[member.id], set(), target.epoch)
+    player.finish()
+    assert target.members == {}
