@@ -11,7 +11,7 @@
 A consumer is a peer, its host and client id. Where two connections of a peer read one partition, each is a consumer:
 a connection continues what it read itself, and another's only if it has read nothing of the partition.
 
-Places are recorded topic names with partitions. Times of ListOffsets move by `shift_ms`.
+Places are recorded topic names with partitions. Times of ListOffsets and of records move by `shift_ms`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import NamedTuple
 from proxy.wire import WireError, records
 from proxy.wire.keys import DELETE_RECORDS, FETCH, LIST_OFFSETS, OFFSET_COMMIT, PRODUCE, TXN_OFFSET_COMMIT
 from recorder.replay import partitions
+from recorder.replay.batches import shifted
 from recorder.replay.differences import Differences
 from recorder.replay.names import Names
 from recorder.replay.partitions import Asked, Place
@@ -51,12 +52,12 @@ class _Moved(NamedTuple):
 
 
 class Offsets:
-    """The translator of offsets.
+    """The translator of offsets; behind that of producers, which has to see the recorded bytes.
 
     Args:
         starts, ends: the target's log of each partition when the replay began, by recorded topic name.
         first: the first base offset that the recording has of a partition, by recorded topic name.
-        shift_ms: what ListOffsets' times move by.
+        shift_ms: what times of ListOffsets and of records move by.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class Offsets:
             TXN_OFFSET_COMMIT: self._commit,
             DELETE_RECORDS: self._delete,
             LIST_OFFSETS: self._shift,
+            PRODUCE: self._shift_records,
         }
         self._answers: dict[int, Callable[[Exchange, Values, Values], None]] = {
             FETCH: self._fetched,
@@ -179,6 +181,12 @@ class Offsets:
         for each in partitions.asked(LIST_OFFSETS, values):
             if each.values["timestamp"] >= 0:
                 each.values["timestamp"] += self._shift_ms
+        return None
+
+    def _shift_records(self, exchange: Exchange, values: Values) -> Refusal | None:
+        for each in partitions.asked(PRODUCE, values) if self._shift_ms else ():
+            if each.values["records"]:
+                each.values["records"] = shifted(each.values["records"], self._shift_ms)
         return None
 
     def _continued(self, exchange: Exchange, place: Place, offset: int) -> int | None:

@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 from proxy.wire import Malformed, records
 from proxy.wire.keys import PRODUCE
-from proxy.wire.records import with_producer
 from recorder.replay import partitions
+from recorder.replay.batches import Numbering, renumbered
 from recorder.replay.names import Names
 from recorder.replay.partitions import Asked, Place, Topic
 from recorder.replay.plan import Again, Exchange, Hold, Origin, Reason, Refusal, Values, Withheld
@@ -98,6 +98,10 @@ class Produces:
             return Hold(Reason.GAVE_UP)
         return self._write(exchange, values, flight, found, now)
 
+    def pairs(self, exchange: Exchange) -> dict[Place, Pair]:
+        """The target's pair of each partition, as the last translation has it."""
+        return {place: each.pair for place, each in self._flights[exchange.origin].written.items()}
+
     def sent(self, exchange: Exchange, values: Values) -> None:
         """The numbers count from now on."""
         flight = self._flights[exchange.origin]
@@ -164,7 +168,7 @@ class Produces:
             raise Malformed("batches of several producers for one partition", api="Produce")
         (recorded,) = pairs
         identity = tuple((batch.crc, batch.base_sequence, batch.end - batch.start) for batch in batches)
-        count = sum(batch.last_offset - (batch.base_offset or 0) + 1 for batch in batches)
+        count = sum(map(_length, batches))
         producer = transactional or self._known.of_id(recorded[0])
         return _Numbered(asked, (topic, asked.partition), recorded, Batches(identity, count), producer)
 
@@ -181,7 +185,7 @@ class Produces:
                 flight.repeated.add(each.place)
             else:
                 flight.written[each.place] = _Sent(each, pair, base)
-                each.asked.values["records"] = _renumbered(each.asked.values["records"], pair, base)
+                each.asked.values["records"] = _written(each.asked.values["records"], pair, base)
         return None if self._without_repeats(exchange, values, flight) else Withheld(Reason.REPEATED)
 
     def _without_repeats(self, exchange: Exchange, values: Values, flight: _Flight) -> bool:
@@ -234,14 +238,15 @@ class Produces:
         return [key for key in found if (self._names.recorded_topic(key[0]), key[1]) in places]
 
 
-def _renumbered(data: bytes, pair: Pair, base: int) -> bytes:
-    """The batches of a partition from another pair, numbered from `base`; those that have them already as they are."""
-    pieces, end = [], 0
+def _written(data: bytes, pair: Pair, base: int) -> bytes:
+    """The batches of a partition from another pair, numbered from `base`."""
+    numberings = []
     for batch in records.batches(data):
-        piece = data[batch.start : batch.end]
-        if (batch.producer_id, batch.producer_epoch, batch.base_sequence) != (*pair, base):
-            piece = with_producer(piece, *pair, base)
-        pieces.append(piece)
-        base = (base + batch.last_offset - (batch.base_offset or 0) + 1) & LARGEST
-        end = batch.end
-    return b"".join((*pieces, data[end:]))
+        numberings.append(Numbering(*pair, base))
+        base = (base + _length(batch)) & LARGEST
+    return renumbered(data, numberings)
+
+
+def _length(batch: records.Batch) -> int:
+    """How many numbers a batch takes: one for each offset, as brokers count."""
+    return batch.last_offset - (batch.base_offset or 0) + 1

@@ -14,9 +14,11 @@ own numbers (`sequences`, by `produce`). Transactions:
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
+from proxy.wire import WireError
 from proxy.wire.keys import (
     ADD_OFFSETS_TO_TXN,
     ADD_PARTITIONS_TO_TXN,
@@ -93,10 +95,10 @@ class Producers:
         """No answer will come. The EndTxn of a failed transaction is withheld: with it the transaction is over."""
         if exchange.api_key == PRODUCE:
             self._produces.lost(exchange)
-        producer = self._producer_of(exchange) if exchange.api_key == END_TXN else None
-        if producer is not None:
-            producer.failed = None
-            self._produces.end(producer)
+        elif exchange.api_key == END_TXN:
+            # one that can't be read ends nobody's transaction
+            with suppress(WireError):
+                self._over(self._producer_of(exchange))
 
     def finish(self) -> list[Made]:
         """EndTxn for each transaction that is open on the target."""
@@ -117,9 +119,9 @@ class Producers:
         refused = self._produces.request(exchange, values, now, producer)
         if refused is not None or self._known.is_v2(PRODUCE, exchange.version):
             return refused
-        places = [(self._names.topic(each.topic), each.partition) for each in partitions.asked(PRODUCE, values)]
-        missing = sorted({(topic, index) for topic, index in places if topic is not None} - producer.partitions)
-        return self._join(producer, missing, now) if missing else None
+        pairs = self._produces.pairs(exchange)
+        missing = sorted(pairs.keys() - producer.partitions)
+        return self._join(producer, pairs[missing[0]], missing, now) if missing else None
 
     def _init(self, exchange: Exchange, values: Values, now: int) -> Refusal | None:
         producer = self._producer(values["transactional_id"])
@@ -179,8 +181,7 @@ class Producers:
             values[f"{prefix}producer_id"], values[f"{prefix}producer_epoch"] = found
         return found
 
-    def _join(self, producer: Producer, places: list[Place], now: int) -> Refusal:
-        pair = next(reversed(producer.pairs.values()))
+    def _join(self, producer: Producer, pair: Pair, places: list[Place], now: int) -> Refusal:
         topics: dict[str, list[int]] = {}
         for topic, index in places:
             topics.setdefault(self._names.target(topic), []).append(index)
@@ -230,8 +231,7 @@ class Producers:
         producer, recorded = self._checked(exchange, answer), exchange.answer
         if producer is None:
             return
-        self._produces.end(producer)
-        producer.failed = None
+        self._over(producer)
         if answer["error_code"]:
             return
         producer.end(exchange.request["committed"])
@@ -240,6 +240,12 @@ class Producers:
             given = pair_of(answer)
             # a target without transactions v2 gives none: its pair stays
             self._known.learn(producer, pair_of(recorded), quoted if given == NO_PAIR else given)
+
+    def _over(self, producer: Producer | None) -> None:
+        """The recording is done with a transaction."""
+        if producer is not None:
+            producer.failed = None
+            self._produces.end(producer)
 
     def _checked(self, exchange: Exchange, answer: Values) -> Producer | None:
         """The producer, whose transaction has failed if the target alone fences it."""

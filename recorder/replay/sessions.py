@@ -211,10 +211,11 @@ class FetchSessions:
             self._keep(("begun", exchange.connection), named)
             return dict(named)
         table = self._table(exchange, values["session_id"])
+        table.update(named)
+        # as brokers do it: what is named and forgotten is forgotten
         for topic in values["forgotten_topics_data"]:
             for index in topic["partitions"]:
                 table.pop((topic_of(topic), index), None)
-        table.update(named)
         for key, partition in _with_data(exchange, named).items():
             table.setdefault(key, partition)
         return dict(table)

@@ -8,7 +8,7 @@ ids, offsets) begins where the test says, so two of them differ in every value. 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,6 +66,8 @@ class Broker:
     transactions: dict[str, Transaction] = field(default_factory=dict)
     sessions: dict[int, Session] = field(default_factory=dict)
     session_ids: Callable[[int], int] = lambda number: number
+    topics: dict[Any, str] = field(default_factory=dict)
+    has_sessions: bool = True
     given: int = 0
     opened: int = 0
 
@@ -198,6 +200,60 @@ class Broker:
             found.partitions.add(place)
         return 0 if place in found.partitions else 48
 
+    # fetches
+
+    def _fetch(self, version: int, values: Values) -> Values:
+        session, epoch = values["session_id"], values["session_epoch"]
+        asked = {(_topic(entry), each["partition"]): each for entry in values["topics"] for each in entry["partitions"]}
+        if epoch < 0:
+            self.sessions.pop(session, None)
+            return self._fetched(0, asked, asked)
+        if epoch == 0:
+            self.sessions.pop(session, None)
+            self.opened += 1
+            given = self.session_ids(self.opened) if self.has_sessions else 0
+            if given:
+                self.sessions[given] = Session(1, asked)
+            return self._fetched(given, asked, asked)
+        found = self.sessions.get(session)
+        if found is None or found.epoch != epoch:
+            return {"error_code": 70 if found is None else 71, "session_id": 0, "responses": []}
+        found.epoch += 1
+        found.partitions |= asked
+        for entry in values["forgotten_topics_data"]:
+            for index in entry["partitions"]:
+                del found.partitions[_topic(entry), index]
+        return self._fetched(session, found.partitions, ())
+
+    def _fetched(self, session: int, asked: dict[tuple[Any, int], Values], named: Container[Any]) -> Values:
+        told: dict[Any, list[Values]] = defaultdict(list)
+        for (topic, index), each in asked.items():
+            found = self._read(self.topics.get(topic, topic), index, each["fetch_offset"])
+            if found["records"] or found["error_code"] or (topic, index) in named:
+                told[topic].append(found)
+        field = {bytes: "topic_id", str: "topic"}
+        responses = [{field[type(topic)]: topic, "partitions": each} for topic, each in told.items()]
+        return {"error_code": 0, "session_id": session, "responses": responses}
+
+    def _read(self, topic: str, index: int, offset: int) -> Values:
+        """At most two batches from an offset on."""
+        end = self.end((topic, index))
+        later = [
+            records.with_base_offset(data, base)
+            for base, data in self.log[topic, index]
+            if base + next(iter(records.batches(data))).last_offset >= offset
+        ]
+        return {
+            "partition_index": index,
+            "error_code": 0 if self.first_offset <= offset <= end else 1,
+            "high_watermark": end,
+            "last_stable_offset": end,
+            "log_start_offset": self.first_offset,
+            "aborted_transactions": None,
+            "preferred_read_replica": -1,
+            "records": b"".join(later[:2]),
+        }
+
     def _write(self, place: Place, data: bytes, count: int) -> int:
         base = self.end(place)
         self.log[place].append((base, data))
@@ -211,6 +267,10 @@ def names(prefix: str = "", cluster: Cluster | None = None) -> Names:
     for name, topic_id in TARGET_IDS.items():
         found.name_topic(prefix + name, topic_id)
     return Names(prefix, {topic_id: name for name, topic_id in TOPIC_IDS.items()}, found)
+
+
+def _topic(entry: Values) -> Any:
+    return entry.get("topic", entry.get("topic_id"))
 
 
 _NAMES = {"name", "group_id", "transactional_id", "v3_and_below_transactional_id"}

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from proxy.wire.keys import DELETE_RECORDS, FETCH, LIST_OFFSETS, OFFSET_COMMIT, PRODUCE, TXN_OFFSET_COMMIT
-from proxy.wire.records import Record, write_batch
+from proxy.wire.records import Record, read, write_batch
 from recorder.replay.cluster import Cluster
 from recorder.replay.offsets import Offsets, Position
 from recorder.replay.plan import Exchange, Peer, Reason, Values, Withheld
@@ -206,6 +206,17 @@ def test_times_move_and_special_ones_stay(recorded: int, target: int) -> None:
     values = each.decoded()
     offsets(shift_ms=500).request(each, values, 0)
     assert values["topics"][0]["partitions"][0]["timestamp"] == target
+
+
+@pytest.mark.parametrize("shift_ms", [0, 500])
+def test_the_times_of_records_move_as_those_that_are_asked_for(shift_ms: int) -> None:
+    entry = {"index": 0, "records": batch(0, 2)}
+    topic = {"name": "a", "partition_data": [entry]}
+    each = exchange(1, PRODUCE, 7, {"transactional_id": None, "acks": 1, "timeout_ms": 1, "topic_data": [topic]}, None)
+    values = each.decoded()
+    offsets(shift_ms=shift_ms).request(each, values, 0)
+    data = values["topic_data"][0]["partition_data"][0]["records"]
+    assert [record.timestamp for record in read(data)] == [5 + shift_ms] * 2
 
 
 def commit(number: int, offset: int, api_key: int) -> Exchange:
