@@ -28,7 +28,7 @@ from typing import Any
 
 import msgspec
 
-from recorder.replay.durations import Durations
+from recorder.replay.durations import PERCENTILES, Durations
 from recorder.replay.outcome import Result
 
 FORMAT, VERSION = "kafka-wiretap replay report", 1
@@ -36,7 +36,6 @@ FORMAT, VERSION = "kafka-wiretap replay report", 1
 OPENING, CLOSING = '<script type="application/json" id="report">', "</script>"
 # Ten times what a hundred mismatches with the longest frames take.
 MOST_READ = 128 << 20
-_PERCENTILES = (("p50_ns", 0.5), ("p95_ns", 0.95), ("p99_ns", 0.99))
 
 
 class NoReport(ValueError):
@@ -111,7 +110,7 @@ def of_json(data: bytes | str) -> Result:
 def _encoded(found: object) -> Any:
     if not isinstance(found, Durations):
         raise NotImplementedError(f"{type(found).__name__} has no form in JSON")
-    percentiles = {name: found.quantile(share) for name, share in _PERCENTILES}
+    percentiles = {f"{name}_ns": found.quantile(share) for name, share in PERCENTILES}
     return {"count": found.count, **percentiles, "most_ns": found.most_ns, "bins": [*found.in_order()]}
 
 
