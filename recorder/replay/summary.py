@@ -55,7 +55,7 @@ _MISMATCHES = (
     Column("alike", True),
     Column("first exchange", rank=3, least=30),
     Column("API", style="cyan", least=18),
-    Column("differs in", rank=2),
+    Column("differs", rank=2),
     Column("first difference", rank=1, least=20),
 )
 

@@ -27,8 +27,8 @@ from recorder.terminal import count
 _SECOND = 10**9
 _LONGER = (("h", 3600 * _SECOND), ("min", 60 * _SECOND), ("s", _SECOND))
 _SHORTER = (("ms", 10**6), ("µs", 10**3), ("ns", 1))
-# the element of an array, in a difference's path
-_INDEX = re.compile(r"\[[^\]]*\]")
+# the element of an array, in a difference's path; brackets may stand in its name
+_ELEMENT = re.compile(r"\[.*?\](?=\.|$)")
 
 
 def duration(nanoseconds: int | None) -> str:
@@ -188,7 +188,7 @@ def kept(result: Result) -> str:
 
 def field_of(path: str) -> str:
     """The field that a difference is in, without the elements of arrays: `topics.partitions.error_code`."""
-    return _INDEX.sub("", path)
+    return _ELEMENT.sub("", path)
 
 
 def first_difference(found: Mismatch) -> str:

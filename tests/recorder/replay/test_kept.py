@@ -32,7 +32,18 @@ def test_the_targets_answer_is_kept_without_secrets() -> None:
 
 
 def test_a_difference_of_a_secret_says_only_that_there_is_one() -> None:
-    assert results.secret_mismatch().differences == (Difference("results[0].configs[0].value", "masked", "masked"),)
+    assert results.secret_mismatch().differences == (
+        Difference("results[2 orders].configs[sasl.jaas.config].value", "masked", "masked"),
+    )
+
+
+@pytest.mark.parametrize(
+    "name", ["a", "a.b", "a]b", "a].b[c", "[", ""], ids=["plain", "dot", "end", "both", "begin", "no"]
+)
+def test_a_secret_is_hidden_whatever_its_element_is_called(name: str) -> None:
+    told = Difference(f"results[2 {name}].configs[{name}].value", "hunter2", "")
+    (found,) = kept.mismatch(exchange(results.DESCRIBE_CONFIGS), "value", [told], None).differences
+    assert found == Difference(told.path, "masked", "")
 
 
 @pytest.mark.parametrize("answer", [b"", b"\0\0\0\1", b"\0\0\0\1" + b"hunter2" * 9], ids=["empty", "cut", "nonsense"])

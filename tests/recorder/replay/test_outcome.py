@@ -54,7 +54,7 @@ def test_all_mismatches_are_counted_and_the_first_ones_kept() -> None:
     result = Result(results.SOURCE, results.TARGET)
     for at in range(MOST_MISMATCHES + 5):
         result.add_mismatch(results.commit_mismatch(at))
-    assert result.apis["OffsetCommit"].mismatches == {"errors": MOST_MISMATCHES + 5}
+    assert result.apis["OffsetCommit"].mismatches == {"error": MOST_MISMATCHES + 5}
     assert [one.exchange for one in result.mismatches] == list(range(8, 8 + MOST_MISMATCHES))
 
 

@@ -34,7 +34,7 @@ def test_a_replay_in_order_has_no_tables_of_what_went_wrong() -> None:
 
 def test_mismatches_that_are_alike_stand_once() -> None:
     lines = [line.split() for line in of(results.different()).splitlines()]
-    listed = [line for line in lines if "OffsetCommit" in line and "errors" in line]
+    listed = [line for line in lines if "OffsetCommit" in line and "error" in line]
     assert [line[:2] for line in listed] == [["1", "99"]]
 
 

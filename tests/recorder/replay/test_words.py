@@ -54,9 +54,14 @@ def test_a_duration_of_any_sign_has_words(number: int) -> None:
 def test_mismatches_are_alike_whatever_their_element() -> None:
     first = results.commit_mismatch()
     other = replace(first, differences=(replace(first.differences[0], path="topics[7].partitions[2].error_code"),))
-    unlike = replace(first, differences=(replace(first.differences[0], replayed="3 UNKNOWN_TOPIC_OR_PARTITION"),))
+    unlike = replace(first, differences=(replace(first.differences[0], replayed="3"),))
     found = words.alike([first, unlike, other])
     assert [(one.number, one.times) for one in found] == [(1, 2), (2, 1)]
+
+
+@pytest.mark.parametrize("name", ["0", "a.b", "a]b", "[]"], ids=["number", "dot", "end", "both"])
+def test_a_field_is_the_same_whatever_its_element_is_called(name: str) -> None:
+    assert words.field_of(f"topics[{name}].partitions[3].error_code") == "topics.partitions.error_code"
 
 
 def test_a_command_can_be_typed_whatever_the_files_name_is() -> None:
