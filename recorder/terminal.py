@@ -53,20 +53,22 @@ Cell = str | Text
 
 
 def fitted(title: str, columns: Sequence[Column], rows: Sequence[Sequence[Cell]], width: int) -> Table:
-    """A table of at most `width` letters; columns left out are named below it."""
+    """A table of at most `width` letters; columns left out are named below it. `title`: printable, never markup."""
     shown = list(range(len(columns)))
     cells = [[_cell(value, column.style) for value, column in zip(row, columns, strict=True)] for row in rows]
     while _needed(columns, cells, shown) > width and (rank := max(columns[at].rank for at in shown)):
         shown.remove(max(at for at in shown if columns[at].rank == rank))
     left_out = [column.title for at, column in enumerate(columns) if at not in shown]
-    table = Table(title=title, title_justify="left", title_style="bold", header_style="dim", box=None, pad_edge=False)
+    table = Table(
+        title=Text(title), title_justify="left", title_style="bold", header_style="dim", box=None, pad_edge=False
+    )
     table.padding = (0, 1, 0, 0)
     for at in shown:
         _add_column(table, columns[at])
     for row in cells:
         table.add_row(*(row[at] for at in shown))
     if left_out:
-        table.caption, table.caption_justify = f"no room here for: {', '.join(left_out)}", "left"
+        table.caption, table.caption_justify = Text(f"no room here for: {', '.join(left_out)}"), "left"
     return table
 
 

@@ -24,17 +24,22 @@ def body(
     frame: bytes, kind: MessageKind, key: int, version: int, shown: Shown, *, masked_from: int | None = None
 ) -> Body:
     """Decodes a frame without its length. `masked_from`: where its masked bytes begin."""
+    try:
+        return _body(frame, kind, key, version, shown, masked_from)
+    except WireError as error:
+        return Body(None, f"can't be decoded: {error}")
+
+
+def _body(frame: bytes, kind: MessageKind, key: int, version: int, shown: Shown, masked_from: int | None) -> Body:
     codec = catalog.codec(kind, key, version) if kind == "request" else catalog.codec_of_response(frame, key, version)
     if codec is None:
         return Body(None, f"api {key} version {version} is not in the catalog")
+    start = request_head(frame).body if kind == "request" else response_head(frame, key, version).body
+    if masked_from is not None and masked_from <= start:
+        return Body(None, "masked whole: it may hold a secret")
     try:
-        start = request_head(frame).body if kind == "request" else response_head(frame, key, version).body
-        if masked_from is not None and masked_from <= start:
-            return Body(None, "masked whole: it may hold a secret")
         values, end = codec.decode(frame, start, budget=shown.budget)
         why = f"{in_bytes(len(frame) - end)} more behind its end" if end < len(frame) else ""
     except OverBudget as error:
         values, why = error.values or {}, f"not decoded to its end: {error}"
-    except WireError as error:
-        return Body(None, f"can't be decoded: {error}")
     return Body(message_tree(codec.message, codec.version, values, shown), why)

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 # 3 % is less than what two runs of one replay differ by.
 PARTS = 32
+# What a report tells of durations.
+PERCENTILES = (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))
 _BITS = PARTS.bit_length()
 
 

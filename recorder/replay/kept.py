@@ -15,7 +15,6 @@ from proxy.wire.errors import WireError
 from proxy.wire.framing import LENGTH
 from recorder.replay.outcome import Difference, Frame, Mismatch
 from recorder.replay.plan import Exchange
-from recorder.replay.words import field_of
 
 # Bytes of each frame: most answers are shorter, and a hundred mismatches with three frames each stay under 10 MB.
 MOST_BYTES = 32 << 10
@@ -36,7 +35,7 @@ def mismatch(
     """What a report keeps. `answer`: the target's, in `target_version` (None: the recorded one), or None."""
     key, version = exchange.api_key, exchange.version
     replayed_in = version if target_version is None else target_version
-    secret = {*catalog.secrets("response", key, version), *catalog.secrets("response", key, replayed_in)}
+    secrets = {*catalog.secrets("response", key, version), *catalog.secrets("response", key, replayed_in)}
     return Mismatch(
         *exchange.origin,
         api=api_name(key) or f"api {key}",
@@ -46,7 +45,7 @@ def mismatch(
         at_ns=at_ns,
         client=f"{exchange.peer.host} {exchange.peer.client_id or ''}".strip(),
         target_version=replayed_in,
-        differences=tuple(_short(one, secret) for one in differences[:MOST_DIFFERENCES]),
+        differences=tuple(_short(one, secrets) for one in differences[:MOST_DIFFERENCES]),
         more=max(len(differences) - MOST_DIFFERENCES, 0),
         request=_frame(exchange.frame, "request", key, version),
         recorded=_frame(exchange.answer_frame, "response", key, version),
@@ -54,10 +53,15 @@ def mismatch(
     )
 
 
-def _short(found: Difference, secret: set[str]) -> Difference:
-    if field_of(found.path) in secret:
+def _short(found: Difference, secrets: set[str]) -> Difference:
+    # elements are named by others, so that dots and brackets stand anywhere in a path but in its last name
+    if _last_name(found.path) in map(_last_name, secrets):
         return Difference(found.path, found.recorded and HIDDEN, found.replayed and HIDDEN)
     return Difference(found.path, _cut(found.recorded), _cut(found.replayed))
+
+
+def _last_name(path: str) -> str:
+    return path.rpartition(".")[2]
 
 
 def _cut(text: str) -> str:

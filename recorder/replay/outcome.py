@@ -313,7 +313,9 @@ class Result:
     @property
     def differences(self) -> int:
         """Answers that differ, and streams of records that do: what --max-mismatches counts."""
-        return self.totals.mismatches.total() + sum(1 for _ in self.differing_streams())
+        # asked for after each answer: no sums of all the other counts
+        answers = sum(one.mismatches.total() for one in self.apis.values())
+        return answers + sum(1 for _ in self.differing_streams())
 
     def differing_streams(self) -> Iterator[Stream]:
         """Streams of records that differ."""

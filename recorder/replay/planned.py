@@ -10,7 +10,7 @@ from rich.text import Text
 
 from recorder.replay import words
 from recorder.replay.outcome import Plan, Touched
-from recorder.replay.summary import facts_table, withheld_table
+from recorder.replay.summary import facts_table, made_table, withheld_table
 from recorder.terminal import Cell, Column, count, fitted
 
 # Names of each kind that are listed.
@@ -18,7 +18,6 @@ MOST_NAMES = 50
 # Of a plan's requests: those whose node only an answer tells.
 LATER = "later"
 _TOUCHED = (Column("name", least=20), Column("requests", True), Column("is"))
-_MADE = (Column("requests", True), Column("made by the replay itself"))
 
 
 def planned(plan: Plan, width: int) -> Iterator[RenderableType]:
@@ -36,9 +35,8 @@ def _tables(plan: Plan, width: int) -> Iterator[RenderableType]:
         yield _sent(plan, width)
     if withheld := withheld_table(plan.withheld, plan.partitions, width):
         yield withheld
-    if plan.made:
-        rows = [[count(number), purpose] for purpose, number in plan.made.most_common()]
-        yield fitted("Not of the recording", _MADE, rows, width)
+    if made := made_table(plan.made, width):
+        yield made
     for title, touched in (("topic", plan.topics), ("group", plan.groups), ("transactional id", plan.transactions)):
         if touched:
             yield _touched(title, touched, width)

@@ -21,13 +21,14 @@ versions ignores keys that it doesn't know. An HTML report holds the same JSON, 
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from recorder.replay.durations import Durations
+from recorder.replay.durations import PERCENTILES, Durations
 from recorder.replay.outcome import Result
 
 FORMAT, VERSION = "kafka-wiretap replay report", 1
@@ -35,7 +36,6 @@ FORMAT, VERSION = "kafka-wiretap replay report", 1
 OPENING, CLOSING = '<script type="application/json" id="report">', "</script>"
 # Ten times what a hundred mismatches with the longest frames take.
 MOST_READ = 128 << 20
-_PERCENTILES = (("p50_ns", 0.5), ("p95_ns", 0.95), ("p99_ns", 0.99))
 
 
 class NoReport(ValueError):
@@ -43,13 +43,13 @@ class NoReport(ValueError):
 
 
 def as_json(result: Result) -> str:
-    """The report, indented, with a line feed at its end."""
-    return msgspec.json.format(msgspec.json.encode(_tree(result)), indent=1).decode() + "\n"
+    """The report, indented, with a line feed at its end: ASCII, since a folder's name need not be UTF-8."""
+    return json.dumps(_tree(result), indent=1) + "\n"
 
 
 def as_script(result: Result) -> str:
     """The report as one line that may stand in HTML between `OPENING` and `CLOSING`: nothing in it ends a script."""
-    line = msgspec.json.encode(_tree(result)).decode()
+    line = json.dumps(_tree(result), separators=(",", ":"))
     return line.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
@@ -85,29 +85,32 @@ def _inside(data: bytes) -> bytes:
     if data.lstrip()[:1] != b"<":
         return data
     _, opening, behind = data.partition(OPENING.encode())
-    json, closing, _ = behind.partition(CLOSING.encode())
+    told, closing, _ = behind.partition(CLOSING.encode())
     if not opening or not closing:
         raise NoReport("a page without the report of a replay")
-    return json
+    return told
 
 
 def of_json(data: bytes | str) -> Result:
     """The result that `as_json` wrote. Errors: NoReport."""
     try:
-        tree = msgspec.json.decode(data)
-        if not isinstance(tree, dict) or tree.get("format") != FORMAT:
-            raise NoReport("no report of `kafka-wiretap replay`")
-        if tree.get("version") != VERSION:
-            raise NoReport(f"version {str(tree.get('version'))[:20]} of the report; known is {VERSION}")
+        tree = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise NoReport(f"no JSON: {error}") from None
+    if not isinstance(tree, dict) or tree.get("format") != FORMAT:
+        raise NoReport("no report of `kafka-wiretap replay`")
+    if tree.get("version") != VERSION:
+        raise NoReport(f"version {str(tree.get('version'))[:20]} of the report; known is {VERSION}")
+    try:
         return msgspec.convert(tree, Result, str_keys=True, dec_hook=_decoded)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise NoReport(f"no whole report of `kafka-wiretap replay`: {error}") from None
 
 
 def _encoded(found: object) -> Any:
     if not isinstance(found, Durations):
         raise NotImplementedError(f"{type(found).__name__} has no form in JSON")
-    percentiles = {name: found.quantile(share) for name, share in _PERCENTILES}
+    percentiles = {f"{name}_ns": found.quantile(share) for name, share in PERCENTILES}
     return {"count": found.count, **percentiles, "most_ns": found.most_ns, "bins": [*found.in_order()]}
 
 

@@ -11,9 +11,9 @@ from rich.text import Text
 
 from proxy.terminal import harmless, printable
 from recorder.replay import words
-from recorder.replay.durations import Durations
+from recorder.replay.durations import PERCENTILES, Durations
 from recorder.replay.outcome import ApiCounts, Result, Source, Target, Verdict
-from recorder.terminal import Cell, Column, cell, count, fitted, milliseconds
+from recorder.terminal import Cell, Column, cell, count, fitted
 
 # Mismatches and streams that are listed here; a report has more.
 MOST_LISTED = 10
@@ -55,7 +55,7 @@ _MISMATCHES = (
     Column("alike", True),
     Column("first exchange", rank=3, least=30),
     Column("API", style="cyan", least=18),
-    Column("differs in", rank=2),
+    Column("differs", rank=2),
     Column("first difference", rank=1, least=20),
 )
 
@@ -141,8 +141,8 @@ def _latency(result: Result, width: int) -> RenderableType | None:
     rows = []
     for label, both in busiest:
         values: list[Cell] = []
-        for share in (0.5, 0.95, 0.99):
-            values += [_ms(both.recorded.quantile(share)), _slower(both.recorded, both.replayed, share)]
+        for _, share in PERCENTILES:
+            values += [words.milliseconds(both.recorded.quantile(share)), _slower(both.recorded, both.replayed, share)]
         rows.append([label, count(both.replayed.count), *values])
     return fitted("Latency in ms: recorded, and now", _LATENCY, rows, width) if rows else None
 
@@ -150,22 +150,23 @@ def _latency(result: Result, width: int) -> RenderableType | None:
 def _slower(recorded: Durations, replayed: Durations, share: float) -> Cell:
     """The replayed quantile, marked where it is more than twice the recorded one."""
     before, now = recorded.quantile(share), replayed.quantile(share)
-    return cell(_ms(now), "yellow" if now and before is not None and now > 2 * before else "")
-
-
-def _ms(nanoseconds: int | None) -> str:
-    return milliseconds(None if nanoseconds is None else nanoseconds / 1e6)
+    return cell(words.milliseconds(now), "yellow" if now and before is not None and now > 2 * before else "")
 
 
 def _lateness(result: Result, width: int) -> RenderableType | None:
     causes = sorted(result.lateness.items(), key=lambda item: -item[1].most_ns)
-    rows = [_late("every request, punctual ones too", result.late)] if result.late.count else []
+    rows = [_late("every request, punctual ones too", result.late)]
     rows += [_late(f"of it: {cause}", found) for cause, found in causes]
-    return fitted("How late requests left, in ms", _LATENESS, rows, width) if rows else None
+    return fitted("How late requests left, in ms", _LATENESS, rows, width) if result.late.count else None
 
 
 def _late(what: str, found: Durations) -> Sequence[Cell]:
-    return [what, count(found.count), *(_ms(found.quantile(share)) for share in (0.5, 0.95, 0.99)), _ms(found.most_ns)]
+    return [
+        what,
+        count(found.count),
+        *(words.milliseconds(found.quantile(share)) for _, share in PERCENTILES),
+        words.milliseconds(found.most_ns),
+    ]
 
 
 def _streams(result: Result, width: int) -> RenderableType | None:
@@ -180,7 +181,12 @@ def _streams(result: Result, width: int) -> RenderableType | None:
 
 
 def _made(result: Result, width: int) -> RenderableType | None:
-    rows = [[count(number), purpose] for purpose, number in result.made.most_common()]
+    return made_table(result.made, width)
+
+
+def made_table(made: Counter[str], width: int) -> RenderableType | None:
+    """The replay's own requests by purpose; None where there are none."""
+    rows = [[count(number), purpose] for purpose, number in made.most_common()]
     return fitted("Not of the recording", _MADE, rows, width) if rows else None
 
 
@@ -201,4 +207,4 @@ def _command(result: Result, report: str | None) -> Iterator[Text]:
     what = "Both answers of no. 1" if report else "No. 1 as recorded (--report FILE keeps both answers)"
     yield Text(f"{what}:")
     # a command is copied: nothing stands before or behind it
-    yield Text(harmless(words.command(result, 1, report)), style="bold", overflow="fold", no_wrap=False)
+    yield Text(harmless(words.command(result, 1, report)), style="bold")

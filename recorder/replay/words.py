@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from recorder import terminal
 from recorder.replay.outcome import (
     Difference,
     Ending,
@@ -25,8 +26,9 @@ from recorder.terminal import count
 
 _SECOND = 10**9
 _LONGER = (("h", 3600 * _SECOND), ("min", 60 * _SECOND), ("s", _SECOND))
-_INDEX = re.compile(r"\[[^\]]*\]")
 _SHORTER = (("ms", 10**6), ("µs", 10**3), ("ns", 1))
+# the element of an array, in a difference's path; brackets may stand in its name
+_ELEMENT = re.compile(r"\[.*?\](?=\.|$)")
 
 
 def duration(nanoseconds: int | None) -> str:
@@ -50,13 +52,14 @@ def _long(nanoseconds: int) -> str:
 
 
 def _digits(value: float) -> str:
-    return (
-        f"{value:.0f}"
-        if value >= 99.95
-        else f"{value:.3g}"
-        if value >= 9.995
-        else f"{value:.2f}".rstrip("0").rstrip(".")
-    )
+    if value >= 99.95:
+        return f"{value:.0f}"
+    return f"{value:.1f}".removesuffix(".0") if value >= 9.995 else f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def milliseconds(nanoseconds: int | None) -> str:
+    """Milliseconds without their unit, for columns that have it."""
+    return terminal.milliseconds(None if nanoseconds is None else nanoseconds / 1e6)
 
 
 def moment(at_ns: int) -> str:
@@ -99,9 +102,8 @@ def reached(result: Result) -> str:
 
 def verdict(result: Result) -> str:
     """What was found, and of how much, in a sentence."""
-    answered = count(result.totals.answered, "answer")
     found = {
-        Verdict.EQUAL: f"{answered} and {streams_total(result)} are as recorded",
+        Verdict.EQUAL: f"{equal(result)} are as recorded",
         Verdict.TOLERATED: f"{differing(result)}; --max-mismatches allows {count(result.max_mismatches)}",
         Verdict.MISMATCHED: f"{differing(result)}; --max-mismatches allows {count(result.max_mismatches)}",
         Verdict.WITHHELD: f"{percent(result.withheld_percent)} of the requests were withheld; "
@@ -110,6 +112,12 @@ def verdict(result: Result) -> str:
         Verdict.UNFINISHED: f"{result.ending}; {differing(result)}",
     }
     return found[result.verdict]
+
+
+def equal(result: Result) -> str:
+    """How many answers are equal, and how many records."""
+    answers = count(result.totals.answered - result.totals.mismatches.total(), "answer")
+    return f"{answers} and {streams_total(result)}" if result.streams else answers
 
 
 def differing(result: Result) -> str:
@@ -180,7 +188,7 @@ def kept(result: Result) -> str:
 
 def field_of(path: str) -> str:
     """The field that a difference is in, without the elements of arrays: `topics.partitions.error_code`."""
-    return _INDEX.sub("", path)
+    return _ELEMENT.sub("", path)
 
 
 def first_difference(found: Mismatch) -> str:

@@ -65,7 +65,7 @@ def dumbbells(title: str, pairs: Sequence[Pair], domain: tuple[float, float]) ->
         base.mark_point(color=RECORDED, filled=False, strokeWidth=2, size=60, opacity=1).encode(x=x),
         base.mark_point(color=REPLAYED, filled=True, size=60, opacity=1).encode(x=alt.X("replayed:Q", title="ms")),
     )
-    return _dressed(chart.properties(title=title, width=WIDTH, height=ROW_HEIGHT * len(shown)))
+    return _dressed(chart.properties(title=_label(title), width=WIDTH, height=ROW_HEIGHT * len(shown)))
 
 
 def _dressed(chart: alt.LayerChart | alt.FacetChart) -> Spec:
@@ -108,5 +108,6 @@ def svg(spec: Spec, summary: str) -> Markup:
 
 
 def _label(label: str) -> str:
+    """Printable, and not too long: what XML has no character for ends the whole process that draws it."""
     shown = printable(label)
     return shown if len(shown) <= _LONGEST_LABEL else f"{shown[:_LONGEST_LABEL]}…"

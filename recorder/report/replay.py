@@ -12,7 +12,7 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from recorder.replay import report, words
-from recorder.replay.durations import Durations
+from recorder.replay.durations import PERCENTILES, Durations
 from recorder.replay.outcome import Latency, Result, Verdict
 from recorder.report import plots
 from recorder.report.page import page
@@ -20,7 +20,6 @@ from recorder.terminal import count, milliseconds
 
 # Rows of a table of names that others have made up.
 MOST_ROWS = 200
-PERCENTILES = (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))
 _TONES = {Verdict.EQUAL: "good", Verdict.TOLERATED: "warn"}
 
 
@@ -42,7 +41,7 @@ def html(result: Result, path: str) -> str:
         result=result,
         words=words,
         count=count,
-        ms=_ms,
+        ms=words.milliseconds,
         percentiles=PERCENTILES,
         tone=_TONES.get(result.verdict, "bad"),
         figures=[*_figures(result)],
@@ -112,10 +111,6 @@ def said(percentile: str, pairs: list[plots.Pair]) -> str:
 
 def _at(share: float, found: Durations) -> float:
     return (found.quantile(share) or 0) / 1e6
-
-
-def _ms(nanoseconds: int | None) -> str:
-    return milliseconds(None if nanoseconds is None else nanoseconds / 1e6)
 
 
 def _withheld(result: Result) -> Iterator[tuple[str, int, int, str]]:

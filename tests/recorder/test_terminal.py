@@ -48,6 +48,15 @@ def test_what_others_wrote_is_no_markup_and_printable() -> None:
     assert paper.getvalue().splitlines()[-1].split() == ["[/red]\\u001b[2J", "[bold]"]
 
 
+def test_a_title_is_no_markup() -> None:
+    made = fitted(
+        "found [/red] in it", [Column("name"), Column("[/left out]", True, rank=1)], [["x" * 10, "1" * 10]], 12
+    )
+    paper = StringIO()
+    Console(file=paper, width=PIPE_WIDTH).print(made)
+    assert "found [/red] in it" in " ".join(paper.getvalue().split())
+
+
 def test_a_table_in_a_pipe_is_as_wide_as_it_needs() -> None:
     assert console().width == PIPE_WIDTH
 

@@ -74,8 +74,8 @@ def different() -> Result:
     produce.partitions = Counter({Reason.NO_TOPIC: 96})
     fetch.sent = fetch.answered = 96_298
     fetch.withheld = Counter({Reason.NO_TOPIC: 12})
-    commit.mismatches = Counter({"errors": 118, "values": 4})
-    produce.mismatches = Counter({"errors": 3})
+    commit.mismatches = Counter({"error": 118, "value": 4})
+    produce.mismatches = Counter({"error": 3})
     result.apis["AlterConfigs"] = ApiCounts(recorded=6, withheld=Counter({Reason.NEEDS_ADMIN: 6}))
     result.mismatches = [*_commits(9), produce_mismatch(), *_commits(90)]
     result.streams += [
@@ -149,9 +149,9 @@ def commit_mismatch(at: int = 0) -> Mismatch:
         Peer("10.0.3.17", "orders-app"),
         answer_frame=encode_response(OFFSET_COMMIT, 6, at, ok),
     )
-    difference = Difference("topics[0].partitions[0].error_code", "0", "22 ILLEGAL_GENERATION")
+    difference = Difference("topics[orders].partitions[0].error_code", "0", "22")
     answer = encode_response(OFFSET_COMMIT, 6, at, refused | {"throttle_time_ms": 5})
-    return kept.mismatch(exchange, "errors", [difference], answer, at_ns=START + at * SECOND)
+    return kept.mismatch(exchange, "error", [difference], answer, at_ns=START + at * SECOND)
 
 
 def produce_mismatch() -> Mismatch:
@@ -166,7 +166,7 @@ def produce_mismatch() -> Mismatch:
         Peer("10.0.3.20", "billing"),
         answer_frame=encode_response(PRODUCE, 9, 1, {"responses": []}),
     )
-    return kept.mismatch(exchange, "answered", [Difference("", "an answer", "")], None, at_ns=START)
+    return kept.mismatch(exchange, "unanswered", [], None, at_ns=START)
 
 
 def secret_mismatch() -> Mismatch:
@@ -187,8 +187,8 @@ def secret_mismatch() -> Mismatch:
         Peer("10.0.3.21", "admin"),
         answer_frame=answer("\0" * len(SECRET)),
     )
-    difference = Difference("results[0].configs[0].value", "\0" * len(SECRET), SECRET)
-    return kept.mismatch(exchange, "values", [difference], answer(SECRET))
+    difference = Difference("results[2 orders].configs[sasl.jaas.config].value", "\0" * len(SECRET), SECRET)
+    return kept.mismatch(exchange, "value", [difference], answer(SECRET))
 
 
 def plan() -> Plan:

@@ -1,0 +1,49 @@
+"""A frame's body as a tree, and what is said where there is none."""
+
+from __future__ import annotations
+
+import pytest
+
+from proxy.tools.body import Body, body
+from proxy.tools.tree import Shown
+from proxy.wire.apis import KINDS, MessageKind
+from proxy.wire.budget import Budget
+from proxy.wire.catalog import encode_request, encode_response
+
+METADATA = 3
+REQUEST = encode_request(METADATA, 1, 1, "app", {"topics": [{"name": "orders"}]})
+RESPONSE = encode_response(METADATA, 1, 1, {"controller_id": 7})
+
+
+def of(frame: bytes, kind: MessageKind = "request", version: int = 1, masked_from: int | None = None) -> Body:
+    return body(frame, kind, METADATA, version, Shown(budget=Budget()), masked_from=masked_from)
+
+
+def test_both_kinds_of_frames_have_a_tree() -> None:
+    assert of(REQUEST) == Body({"topics": [{"name": "orders"}]})
+    assert (of(RESPONSE, "response").values or {})["controller_id"] == 7
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("version", [-1, 99, 1 << 15, 1 << 70], ids=["negative", "unknown", "int32", "huge"])
+def test_a_version_that_no_message_has_is_a_reason(kind: MessageKind, version: int) -> None:
+    assert of(REQUEST, kind, version).values is None
+    assert of(REQUEST, kind, version).why
+
+
+def test_bytes_that_are_cut_are_a_reason() -> None:
+    assert of(REQUEST[:-3]).why.startswith("can't be decoded: ")
+
+
+def test_bytes_behind_the_end_are_named_beside_the_values() -> None:
+    assert of(REQUEST + b"xy") == Body({"topics": [{"name": "orders"}]}, "2 bytes more behind its end")
+
+
+def test_a_frame_that_is_masked_from_its_head_on_is_not_decoded() -> None:
+    assert of(REQUEST, masked_from=8).why == "masked whole: it may hold a secret"
+
+
+def test_what_exceeds_its_budget_is_shown_as_far_as_it_goes() -> None:
+    found = body(REQUEST, "request", METADATA, 1, Shown(budget=Budget(1)))
+    assert found.values is not None
+    assert found.why.startswith("not decoded to its end: ")

@@ -1,0 +1,29 @@
+"""What rich draws, as text; and what must hold of it on every terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from io import StringIO
+from typing import Any
+
+from rich.cells import cell_len
+from rich.console import Console, RenderableType
+
+from tests.hostile_text import obeyed
+
+WIDTHS = (60, 100, 160)
+
+
+def drawn(parts: Iterable[RenderableType], width: int, *, terminal: bool = False) -> str:
+    paper = StringIO()
+    colours: dict[str, Any] = {"color_system": "standard" if terminal else None}
+    console = Console(file=paper, width=width, highlight=False, force_terminal=terminal, **colours)
+    for part in parts:
+        console.print(part)
+    return paper.getvalue()
+
+
+def check(text: str, width: int) -> None:
+    """No line is wider than the terminal, and nothing in it gives orders."""
+    assert max(cell_len(line) for line in text.splitlines()) <= width
+    assert obeyed(text) == []

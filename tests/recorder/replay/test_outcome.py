@@ -1,0 +1,65 @@
+"""What a result says of itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from recorder.replay.outcome import MOST_MISMATCHES, Cause, Ending, Result, Stream, Verdict
+from tests.recorder.replay import results
+
+
+def test_a_replay_in_which_nothing_differs_ends_with_0() -> None:
+    assert (results.equal().verdict, results.equal().exit_code) == (Verdict.EQUAL, 0)
+
+
+def test_answers_and_streams_that_differ_are_counted_together() -> None:
+    # 122 of OffsetCommit, 3 of Produce, 2 streams
+    assert results.different().differences == 127
+
+
+@pytest.mark.parametrize(
+    ("allowed", "verdict", "exit_code"), [(126, Verdict.MISMATCHED, 1), (127, Verdict.TOLERATED, 0)]
+)
+def test_as_many_mismatches_as_allowed_end_with_0(allowed: int, verdict: Verdict, exit_code: int) -> None:
+    result = results.different()
+    result.max_mismatches = allowed
+    assert (result.verdict, result.exit_code) == (verdict, exit_code)
+
+
+def test_an_unread_record_is_no_mismatch() -> None:
+    assert not Stream("a", "t", 0, equal=1, unread=5).differs
+
+
+def test_more_withheld_than_allowed_ends_with_1() -> None:
+    result = results.equal()
+    counts = result.apis["Fetch"]
+    counts.sent, counts.withheld = 0, Counter({"the target has no such topic": counts.recorded})
+    assert (result.verdict, result.exit_code) == (Verdict.WITHHELD, 1)
+
+
+def test_a_replay_that_ended_early_is_unfinished_whatever_it_found() -> None:
+    result = results.equal()
+    result.ending = Ending.TOO_LATE
+    assert (result.verdict, result.exit_code) == (Verdict.UNFINISHED, 1)
+
+
+def test_a_replay_that_sent_nothing_has_found_nothing() -> None:
+    result = Result(results.SOURCE, results.TARGET)
+    assert (result.verdict, result.exit_code) == (Verdict.NOTHING, 1)
+
+
+def test_all_mismatches_are_counted_and_the_first_ones_kept() -> None:
+    result = Result(results.SOURCE, results.TARGET)
+    for at in range(MOST_MISMATCHES + 5):
+        result.add_mismatch(results.commit_mismatch(at))
+    assert result.apis["OffsetCommit"].mismatches == {"error": MOST_MISMATCHES + 5}
+    assert [one.exchange for one in result.mismatches] == list(range(8, 8 + MOST_MISMATCHES))
+
+
+def test_a_punctual_request_is_counted_under_no_cause() -> None:
+    result = Result(results.SOURCE, results.TARGET)
+    result.add_late(0, {Cause.REPLAY: 0})
+    result.add_late(7, {Cause.REPLAY: 7})
+    assert (result.late.count, result.lateness[Cause.REPLAY].count) == (2, 1)

@@ -1,0 +1,82 @@
+"""The page of a replay."""
+
+from __future__ import annotations
+
+import pytest
+
+from recorder.replay.outcome import Result
+from recorder.replay.report import CLOSING, OPENING, of_json
+from recorder.report.replay import html
+from tests import hostile_text
+from tests.recorder.replay import results
+from tests.recorder.report.pages import Page, fetched, obeyed
+
+NAMES = ["equal", "different", "interrupted", "hostile"]
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def each(request: pytest.FixtureRequest) -> str:
+    """The page of one of the results."""
+    return html(getattr(results, request.param)(), "report.html")
+
+
+@pytest.fixture(scope="module")
+def different() -> Page:
+    return Page(html(results.different(), "my report.html"))
+
+
+def test_it_fetches_nothing_and_runs_nothing(each: str) -> None:
+    assert (fetched(each), obeyed(each)) == ([], [])
+
+
+def test_what_is_opened_is_closed(each: str) -> None:
+    found = Page(each)
+    assert (found.unclosed, found.astray) == ([], [])
+
+
+def test_hostile_names_are_shown_as_text() -> None:
+    found = html(results.hostile(), "report.html")
+    assert "<img src=http://evil.example/x" in Page(found).text
+    assert Page(found).named("img") == []
+    assert hostile_text.obeyed(found) == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_holds_the_report(name: str) -> None:
+    result: Result = getattr(results, name)()
+    inside = html(result, "report.html").partition(OPENING)[2].partition(CLOSING)[0]
+    assert of_json(inside) == result
+
+
+def test_the_verdict_stands_first(different: Page) -> None:
+    said = "kafka-wiretap replay Mismatched 125 of 298 277 answers differ, and 2 of 9 streams of records"
+    assert said in different.words
+
+
+def test_each_kind_of_mismatch_has_the_command_that_shows_it(different: Page) -> None:
+    assert "kafka-wiretap replay show 'my report.html' 1 " in different.words
+    assert "kafka-wiretap replay show 'my report.html' 10 " in different.words
+    assert different.words.count("kafka-wiretap replay show 'my report.html'") == 2
+
+
+def test_every_table_that_has_something_to_tell_is_there(different: Page) -> None:
+    titles = ["Requests by API", "Answers that differ", "Records read", "Withheld", "Latency", "How late requests left"]
+    places = [different.words.index(title) for title in [*titles, "Not of the recording"]]
+    assert places == sorted(places)
+
+
+def test_a_replay_in_order_has_no_tables_of_what_went_wrong() -> None:
+    words = Page(html(results.equal(), "report.html")).words
+    assert "Answers that differ" not in words
+    assert "parts of others" not in words
+
+
+def test_a_plot_a_percentile_says_what_it_shows(different: Page) -> None:
+    labels = [one["aria-label"] or "" for one in different.named("svg")]
+    assert [label.split()[0] for label in labels] == ["p50", "p95", "p99"]
+    assert all("Produce" in label and "empty polls" not in label for label in labels)
+
+
+def test_a_replay_of_nothing_has_a_page() -> None:
+    words = Page(html(Result(results.SOURCE, results.TARGET), "report.html")).words
+    assert "no request of the recording was sent" in words
