@@ -50,6 +50,10 @@ class Cluster:
         """A node that may answer what any can: the first of those whose versions are known, else of all."""
         return next(iter(sorted(self.offered.keys() & self.nodes.keys())), next(iter(sorted(self.nodes)), None))
 
+    def any_offered(self) -> Offered:
+        """The versions of a node: all of a cluster offer nearly the same."""
+        return next(iter(self.offered.values()), {})
+
     def learn_metadata(self, answer: Values) -> None:
         """What an answer to Metadata says of nodes and topics. Topics that it does not name stay as they are known."""
         nodes = {each["node_id"]: (each["host"], each["port"]) for each in answer["brokers"]}

@@ -1,6 +1,7 @@
 """What a replay must know of its target before it begins, and what it refuses: a script of requests and answers.
 
-The script is a generator: it yields made requests and is sent the values of their answers, None where there is none.
+The script is a generator: it yields made requests and is sent the values of their answers, None where there is none;
+None, for a pause.
 The order of its questions: nodes and topics; topics to be made; the ends of logs; groups and transactions of the target
 that the replay would disturb. Nothing is written but topics, and those only with `--create-topics`.
 """
@@ -27,7 +28,8 @@ from recorder.replay.options import Options
 from recorder.replay.plan import Made, To, ToCoordinator, ToLeader, ToNode, Values
 from recorder.replay.survey import Survey
 
-Script = Generator[Made, Values | None, Any]
+# None: a pause
+Script = Generator[Made | None, Values | None, Any]
 # timestamps of ListOffsets that mean the first offset and the next one
 EARLIEST, LATEST = -2, -1
 # The target may take a moment to tell all brokers of new topics.
@@ -119,6 +121,7 @@ class Preparation:
             if not self._lacking():
                 self.found.created = sorted(lacking)
                 return
+            yield None
         self.found.refusals += [self._sentence(name, count) for name, count in sorted(self._lacking().items())]
 
     def _lacking(self) -> dict[str, int]:
@@ -137,8 +140,7 @@ class Preparation:
         return f"the target {lack}: right would be to make it, or --create-topics"
 
     def _creates_topics(self) -> bool:
-        node = self._cluster.any_node()
-        return node is not None and CREATE_TOPICS in self._cluster.offered.get(node, {})
+        return CREATE_TOPICS in self._cluster.any_offered()
 
     def _create(self, lacking: dict[str, int]) -> Script:
         if not self._creates_topics():
@@ -159,8 +161,7 @@ class Preparation:
 
     def _has_defaults(self) -> bool:
         """True if the target takes -1 for its default replication factor (2.4 and newer)."""
-        node = self._cluster.any_node()
-        has = self._cluster.offered.get(-1 if node is None else node, {}).get(CREATE_TOPICS)
+        has = self._cluster.any_offered().get(CREATE_TOPICS)
         return has is not None and has.stop > 4
 
     def _partitions(self) -> list[tuple[str, int]]:
@@ -200,8 +201,7 @@ class Preparation:
         used = sorted(self._names.target(name) for name, found in self._survey.transactions.items() if found.is_written)
         if not used or self._options.read_only or self._options.prefix:
             return
-        node = self._cluster.any_node()
-        if node is None or DESCRIBE_TRANSACTIONS not in self._cluster.offered.get(node, {}):
+        if DESCRIBE_TRANSACTIONS not in self._cluster.any_offered():
             self.found.notes.append(
                 f"the target can't tell whether somebody uses {len(used)} transactional ids: their producers are fenced"
             )

@@ -44,7 +44,7 @@ _WRITING |= {SHARE_GROUP_HEARTBEAT, INIT_PRODUCER_ID, ADD_PARTITIONS_TO_TXN, ADD
 _INDICES = {
     PRODUCE: ("topic_data.name", "topic_data.topic_id", "topic_data.partition_data.index"),
     FETCH: ("topics.topic", "topics.topic_id", "topics.partitions.partition"),
-    LIST_OFFSETS: ("topics.name", "topics.topic_id", "topics.partitions.partition_index"),
+    LIST_OFFSETS: ("topics.name", "topics.partitions.partition_index"),
 }
 _OWN_TOPICS = frozenset({METADATA, CREATE_TOPICS})
 Name = str | bytes
@@ -268,8 +268,12 @@ def _project(kind: Any, key: int, version: int, frame: bytes, at: int) -> dict[s
         paths = tuple(path for each in marks.values() for path in each)
         spans = reader.project(paths)(frame, at) if paths else {}
         for mark, each in marks.items():
-            names[mark] = {value for path in each for value, _, _ in spans.get(path, ()) if value}
+            names[mark] = {name for path in each for value, _, _ in spans.get(path, ()) for name in _each(value) if name}
     return names
+
+
+def _each(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 def _indices(key: int, version: int, frame: bytes, at: int) -> Iterator[tuple[Name, int]]:

@@ -40,7 +40,9 @@ class Asker:
                 made = script.send(answer)
             except StopIteration:
                 return
-            answer = await self._answer(made)
+            if made is None:
+                await trio.sleep(FIRST_PAUSE / 10**9)
+            answer = None if made is None else await self._answer(made)
 
     async def look_at_all(self) -> None:
         """Asks each node what it offers."""
