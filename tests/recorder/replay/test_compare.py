@@ -17,6 +17,7 @@ from proxy.wire.keys import (
     CONSUMER_GROUP_DESCRIBE,
     DESCRIBE_CLIENT_QUOTAS,
     DESCRIBE_CONFIGS,
+    DESCRIBE_GROUPS,
     FETCH,
     HEARTBEAT,
     INIT_PRODUCER_ID,
@@ -403,3 +404,22 @@ def test_a_group_that_one_side_could_not_describe_has_an_error_alone() -> None:
     refused = {"groups": [{"error_code": 69, "group_id": "g", "members": []}]}
     found = verdict(CONSUMER_GROUP_DESCRIBE, 0, described([0, 1]), refused, Unchanged())
     assert [one.path for one in found.differences] == ["groups[g].error_code"]
+
+
+def test_a_resource_is_met_by_its_name_on_the_target_which_its_type_decides() -> None:
+    known = Pairs({(What.RESOURCE, 2, "r"): "p-r", (What.RESOURCE, 32, "r"): "r"})
+    moved = configs(2)
+    moved["results"][0]["resource_name"] = "p-r"
+    assert verdict(DESCRIBE_CONFIGS, 4, configs(2), moved, known).kind is Kind.SAME
+    assert verdict(DESCRIBE_CONFIGS, 4, configs(2), configs(2), known).kind is Kind.STRUCTURE
+
+
+def test_a_member_is_met_by_its_id_in_its_own_group() -> None:
+    def group(member: str, client: str) -> Values:
+        members = [{"member_id": member, "client_id": client, "member_metadata": b"", "member_assignment": b""}]
+        return {"groups": [{"error_code": 0, "group_id": "g", "members": members}]}
+
+    known = Pairs({(What.GROUP, None, "g"): "g", (What.MEMBER, "g", "m1"): "m7"})
+    assert verdict(DESCRIBE_GROUPS, 1, group("m1", "c"), group("m7", "c"), known).kind is Kind.SAME
+    assert verdict(DESCRIBE_GROUPS, 1, group("m1", "c"), group("m7", "d"), known).kind is Kind.VALUE
+    assert verdict(DESCRIBE_GROUPS, 1, group("m1", "c"), group("m1", "c"), known).kind is Kind.STRUCTURE

@@ -246,3 +246,19 @@ def test_a_batch_that_unfolds_to_too_much_is_unreadable(monkeypatch: pytest.Monk
     monkeypatch.setattr("recorder.replay.records.MOST_UNFOLDED", 1 << 16)
     bomb = write_batch([Record(0, value=bytes(1 << 20))], codec=Compression.GZIP)
     assert compared(bomb, bomb).unreadable == (1, 1)
+
+
+def test_a_marker_that_one_side_alone_has_is_no_record() -> None:
+    of = {"producer_id": 7, "producer_epoch": 0, "coordinator_epoch": 0}
+    marker = end_marker_batch(ControlType.ABORT, offset=1, timestamp=1000, **of)
+    it = compared(batch_of("a") + marker, batch_of("a"), log_end=1)
+    assert (it.equal, it.missing, it.unread) == (1, 0, 0)
+
+
+def test_records_that_waited_for_their_time_meet_once_times_do_not_count() -> None:
+    streams = Streams()
+    streams.add_recorded(ME, "t", 0, batch_of("a", "b"), 0)
+    streams.add_replayed(ME, "t", 0, write_batch([Record(0, 2000, None, b"a")]), 0)
+    assert streams.owed(ME, "t", 0).records == 2
+    streams.add_replayed(ME, "t", 0, log_append(batch_of("b", first=1)), 1, 2)
+    assert (found(streams).equal, found(streams).missing) == (2, 0)
