@@ -107,14 +107,14 @@ def _text(line: Line | None) -> str:
 
 
 def _mark(found: Mismatch, left: Line | None, right: Line | None) -> str:
-    """Judged: a difference is in the line's field, or around it; not all differences may be known."""
+    """Judged: a difference is in the line's field, or around it; not all may be known, or there is but one answer."""
     sides = [side for side in (left, right) if side]
     if left and right and left.text == right.text:
         masked = {words.field_of(one.path) for one in found.differences if one.recorded == one.replayed}
         return JUDGED if ".".join(left.path) in masked else SAME
     judged = {words.field_of(one.path) for one in found.differences}
     fields = {".".join(side.path[:depth]) for side in sides for depth in range(len(side.path) + 1)}
-    return JUDGED if found.more or judged & fields else LEFT_OUT
+    return JUDGED if found.more or not judged or judged & fields else LEFT_OUT
 
 
 def _lines(frame: Frame | None, kind: MessageKind, key: int, version: int, budget: Budget) -> list[Line]:

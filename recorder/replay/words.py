@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from proxy.wire.error_codes import is_error_code, kafka_error
 from recorder import terminal
 from recorder.replay.outcome import (
     Difference,
@@ -27,6 +28,8 @@ from recorder.terminal import count
 _SECOND = 10**9
 _LONGER = (("h", 3600 * _SECOND), ("min", 60 * _SECOND), ("s", _SECOND))
 _SHORTER = (("ms", 10**6), ("µs", 10**3), ("ns", 1))
+# the code of an error
+_CODE = re.compile(r"-1|[1-9][0-9]{0,4}")
 # the element of an array, in a difference's path; brackets may stand in its name
 _ELEMENT = re.compile(r"\[.*?\](?=\.|$)")
 
@@ -203,7 +206,13 @@ def first_difference(found: Mismatch) -> str:
 def difference(found: Difference) -> str:
     """Where a value differs, and both sides."""
     where = f"{found.path}: " if found.path else ""
-    return f"{where}{found.recorded or 'nothing'} → {found.replayed or 'nothing'}"
+    return f"{where}{_side(found.path, found.recorded)} → {_side(found.path, found.replayed)}"
+
+
+def _side(path: str, value: str) -> str:
+    """A value; the code of an error with its name."""
+    is_code = is_error_code(path.rpartition(".")[2]) and _CODE.fullmatch(value)
+    return f"{value} {kafka_error(int(value)).name}" if is_code else value or "nothing"
 
 
 def planned(plan: Plan) -> str:

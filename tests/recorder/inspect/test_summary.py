@@ -70,7 +70,7 @@ def test_tables_that_would_be_empty_are_left_out(tmp_path: Path, written: Write,
     written(tmp_path, "frames", [make_request(0, 1, 0, 1, 12)])
     missing, *others = as_tables(summarize(tmp_path), 100)
     assert str(missing).startswith("Nothing is missing: ")
-    assert [table.title for table in others] == ["Sessions", "Frames by API"]
+    assert [str(table.title) for table in others] == ["Sessions", "Frames by API"]
 
 
 def at_80_columns(found: Summary) -> list[str]:

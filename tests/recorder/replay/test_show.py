@@ -70,8 +70,9 @@ def test_it_fits_and_gives_a_terminal_no_orders(at: int, width: int) -> None:
     check(drawn(shown(results.hostile(), at + 1, width, Budget()), width), width)
 
 
-def test_an_answer_that_never_came_is_said() -> None:
+def test_an_answer_that_never_came_is_said_and_differs_as_a_whole() -> None:
     assert "(none)" in of(results.produce_mismatch())
+    assert {row.mark for row in aligned(results.produce_mismatch(), Budget())} == {JUDGED}
 
 
 def test_an_answer_that_was_not_kept_is_said() -> None:

@@ -81,5 +81,19 @@ def test_a_missing_side_is_said() -> None:
     assert words.difference(Difference("topics[0]", "", "orders")) == "topics[0]: nothing → orders"
 
 
+@pytest.mark.parametrize(
+    ("path", "sides", "told"),
+    [
+        ("topics[0].error_code", ("0", "22"), "0 → 22 ILLEGAL_GENERATION"),
+        ("error_code", ("-1", ""), "-1 UNKNOWN_SERVER_ERROR → nothing"),
+        ("error_code", ("null", "99999"), "null → 99999 ERROR_99999"),
+        ("topics[0].partition_index", ("1", "2"), "1 → 2"),
+    ],
+    ids=["code", "unknown", "no code", "other field"],
+)
+def test_the_code_of_an_error_has_its_name(path: str, sides: tuple[str, str], told: str) -> None:
+    assert words.difference(Difference(path, *sides)) == f"{path}: {told}"
+
+
 def test_a_streams_differences_are_counted() -> None:
     assert words.stream(Stream("c", "t", 0, missing=1, unread=2000)) == "1 missing, 2 000 unread"
