@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from proxy.wire.keys import DESCRIBE_CONFIGS, FIND_COORDINATOR, LEAVE_GROUP, LIST_OFFSETS
-from recorder.replay.crossings import OFFSET_FETCH
+from proxy.wire.keys import DESCRIBE_CONFIGS, FIND_COORDINATOR, LEAVE_GROUP, LIST_OFFSETS, OFFSET_FETCH
 from recorder.replay.plan import Values
 
 # the answers to the parts, and what was asked, in the recorded version's form -> one answer

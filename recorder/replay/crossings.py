@@ -16,13 +16,16 @@ from typing import Any, NamedTuple
 
 from proxy.wire.keys import (
     CREATE_TOPICS,
+    DELETE_TOPICS,
     END_TXN,
     FETCH,
     FIND_COORDINATOR,
     JOIN_GROUP,
     LEAVE_GROUP,
+    LIST_CONFIG_RESOURCES,
     LIST_OFFSETS,
     METADATA,
+    OFFSET_FETCH,
     PRODUCE,
     SYNC_GROUP,
     TXN_OFFSET_COMMIT,
@@ -32,10 +35,6 @@ from recorder.replay import batches
 from recorder.replay.names import NO_ID
 from recorder.replay.plan import Reason, Values, Withheld
 from recorder.replay.recode import Loss, Topics
-
-OFFSET_FETCH = 9
-DELETE_TOPICS = 20
-LIST_CONFIG_RESOURCES = 74
 
 Step = Callable[[Values, Topics], list[Values]]
 CLIENT_METRICS = 16

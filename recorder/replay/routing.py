@@ -104,8 +104,11 @@ def _by_leader(router: _Router) -> list[Part] | Needs:
 
 
 def _is_asked_about(router: _Router, topic: str, leader: int | None) -> bool:
-    """True for a topic that nothing is known of. Another's partition that is not there, or has no leader, is an error
-    that the mapped node tells; only where nobody would hear of it is the leader asked for."""
+    """True for a topic that nothing is known of.
+
+    A partition that a known topic lacks, or that has no leader, is an error that the mapped node tells. Only where
+    nobody would hear of the error, with acks 0, is the leader asked for.
+    """
     if leader is not None:
         return router.exchange.api_key == PRODUCE and not router.exchange.awaits
     return (topic, 0) not in router.cluster.leaders and topic not in router.cluster.absent
@@ -193,8 +196,10 @@ def _ask_for_leaders(topics: list[str], cluster: Cluster) -> Made:
 
 
 def _ask_for_coordinator(kind: int, key: str, router: _Router) -> Made:
-    """One key for each request: versions before 4 take no more. Where the target refuses to tell, the mapped node
-    refuses the request itself, as the recorded one may have."""
+    """One key for each request: versions before 4 take no more.
+
+    Where the target refuses to tell, the mapped node gets the request, and refuses it as the recorded one may have.
+    """
     values = {"key": key, "key_type": kind, "coordinator_keys": [key]}
 
     def learn(answer: Values | None) -> None:

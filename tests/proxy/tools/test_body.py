@@ -9,8 +9,8 @@ from proxy.tools.tree import Shown
 from proxy.wire.apis import KINDS, MessageKind
 from proxy.wire.budget import Budget
 from proxy.wire.catalog import encode_request, encode_response
+from proxy.wire.keys import METADATA
 
-METADATA = 3
 REQUEST = encode_request(METADATA, 1, 1, "app", {"topics": [{"name": "orders"}]})
 RESPONSE = encode_response(METADATA, 1, 1, {"controller_id": 7})
 

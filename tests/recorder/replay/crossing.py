@@ -6,18 +6,31 @@ import pytest
 
 from proxy.wire import apis
 from proxy.wire.catalog import Codec
+from proxy.wire.keys import (
+    ADD_PARTITIONS_TO_TXN,
+    DELETE_TOPICS,
+    END_TXN,
+    FIND_COORDINATOR,
+    LEAVE_GROUP,
+    OFFSET_FETCH,
+    SYNC_GROUP,
+    TXN_OFFSET_COMMIT,
+)
 from proxy.wire.records import Record, write_batch, write_message_set
 from recorder.replay.plan import Values, Withheld
 from recorder.replay.versions import Topics, request
 from tests.strategies import must_codec
 
-PRODUCE, FETCH, LIST_OFFSETS, METADATA, OFFSET_FETCH, FIND_COORDINATOR, JOIN_GROUP = 0, 1, 2, 3, 9, 10, 11
-LEAVE_GROUP, SYNC_GROUP, CREATE_TOPICS, DELETE_TOPICS, ADD_PARTITIONS, END_TXN, TXN_COMMIT = 13, 14, 19, 20, 24, 26, 28
-DESCRIBE_CONFIGS, CONSUMER_HEARTBEAT, LIST_RESOURCES = 32, 68, 74
 # boundaries where a request is laid out anew: they have tests of their own
-LAID_OUT_ANEW = {(OFFSET_FETCH, 7), (FIND_COORDINATOR, 3), (LEAVE_GROUP, 2), (DELETE_TOPICS, 5), (ADD_PARTITIONS, 3)}
+LAID_OUT_ANEW = {
+    (OFFSET_FETCH, 7),
+    (FIND_COORDINATOR, 3),
+    (LEAVE_GROUP, 2),
+    (DELETE_TOPICS, 5),
+    (ADD_PARTITIONS_TO_TXN, 3),
+}
 # ways up that no request takes
-NEVER_UP = {(SYNC_GROUP, 4), (END_TXN, 4), (TXN_COMMIT, 4)}
+NEVER_UP = {(SYNC_GROUP, 4), (END_TXN, 4), (TXN_OFFSET_COMMIT, 4)}
 NO_ID = bytes(16)
 every_api = pytest.mark.parametrize("key", apis.api_keys())
 

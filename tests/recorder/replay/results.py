@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import replace
 
 from proxy.wire.catalog import encode_request, encode_response
-from proxy.wire.keys import PRODUCE
+from proxy.wire.keys import DESCRIBE_CONFIGS, OFFSET_COMMIT, PRODUCE
 from recorder.replay import kept
 from recorder.replay.durations import durations
 from recorder.replay.outcome import (
@@ -28,7 +28,6 @@ from recorder.replay.plan import Exchange, Origin, Peer, Reason
 from tests.hostile_text import TEXT
 
 SECOND = 10**9
-OFFSET_COMMIT, DESCRIBE_CONFIGS = 8, 32
 # 2026-11-20 13:05:00 UTC
 START = 1_795_179_900 * SECOND
 SESSION = "20261120T130500-7f3a"

@@ -4,19 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from proxy.wire.keys import DESCRIBE_CONFIGS, END_TXN, FIND_COORDINATOR, LEAVE_GROUP, LIST_OFFSETS, OFFSET_FETCH
 from recorder.replay.versions import (
     response,
 )
-from tests.recorder.replay.crossing import (
-    DESCRIBE_CONFIGS,
-    END_TXN,
-    FIND_COORDINATOR,
-    LEAVE_GROUP,
-    LIST_OFFSETS,
-    NO_TOPICS,
-    OFFSET_FETCH,
-    through,
-)
+from tests.recorder.replay.crossing import NO_TOPICS, through
 from tests.strategies import must_codec, values_of
 
 

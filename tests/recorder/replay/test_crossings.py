@@ -4,37 +4,28 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.wire.records import Compression, Record, write_batch, write_message_set
-from recorder.replay.plan import Reason, Values, Withheld
-from recorder.replay.versions import (
-    response,
-)
-from tests.recorder.replay.crossing import (
+from proxy.wire.keys import (
     CREATE_TOPICS,
     DELETE_TOPICS,
     END_TXN,
     FETCH,
     FIND_COORDINATOR,
-    ID,
     JOIN_GROUP,
     LEAVE_GROUP,
+    LIST_CONFIG_RESOURCES,
     LIST_OFFSETS,
-    LIST_RESOURCES,
-    LOGS,
     METADATA,
-    NAME,
-    NO_ID,
-    NO_TOPICS,
     OFFSET_FETCH,
     PRODUCE,
     SYNC_GROUP,
-    TXN_COMMIT,
-    parts,
-    produced,
-    sent,
-    through,
-    withheld,
+    TXN_OFFSET_COMMIT,
 )
+from proxy.wire.records import Compression, Record, write_batch, write_message_set
+from recorder.replay.plan import Reason, Values, Withheld
+from recorder.replay.versions import (
+    response,
+)
+from tests.recorder.replay.crossing import ID, LOGS, NAME, NO_ID, NO_TOPICS, parts, produced, sent, through, withheld
 from tests.strategies import must_codec
 
 
@@ -62,7 +53,7 @@ def test_transactional_requests_never_go_up_to_transactions_v2() -> None:
     values = {"transactional_id": "tx", "topic_data": []}
     assert withheld(PRODUCE, 11, 12, values).reason is Reason.NO_CROSSING
     assert sent(PRODUCE, 11, 12, {"transactional_id": None})
-    assert withheld(TXN_COMMIT, 4, 5, {}).reason is Reason.NO_CROSSING
+    assert withheld(TXN_OFFSET_COMMIT, 4, 5, {}).reason is Reason.NO_CROSSING
     assert withheld(END_TXN, 4, 5, {}).reason is Reason.NO_CROSSING
 
 
@@ -229,6 +220,6 @@ def test_a_synced_member_of_an_old_version_says_no_protocol_type() -> None:
 
 
 def test_resources_of_version_0_are_those_of_clients_metrics() -> None:
-    assert sent(LIST_RESOURCES, 0, 1, {})["resource_types"] == [16]
-    assert sent(LIST_RESOURCES, 1, 0, {"resource_types": [16]}) == {}
-    assert withheld(LIST_RESOURCES, 1, 0, {"resource_types": []}).reason is Reason.NO_CROSSING
+    assert sent(LIST_CONFIG_RESOURCES, 0, 1, {})["resource_types"] == [16]
+    assert sent(LIST_CONFIG_RESOURCES, 1, 0, {"resource_types": [16]}) == {}
+    assert withheld(LIST_CONFIG_RESOURCES, 1, 0, {"resource_types": []}).reason is Reason.NO_CROSSING

@@ -6,12 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from proxy.wire.keys import METADATA
 from recorder.replay import kept
 from recorder.replay.outcome import Difference, Mismatch
 from recorder.replay.plan import Exchange, Origin, Peer
 from tests.recorder.replay import results
-
-METADATA = 3
 
 
 def exchange(api_key: int, version: int = 1) -> Exchange:

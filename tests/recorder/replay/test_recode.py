@@ -9,26 +9,21 @@ import pytest
 
 from proxy.wire import apis
 from proxy.wire.compile.layout import Slot, Struct, layout
+from proxy.wire.keys import CONSUMER_GROUP_HEARTBEAT, FETCH, METADATA, OFFSET_FETCH, PRODUCE, TXN_OFFSET_COMMIT
 from recorder.replay.plan import Reason, Values, Withheld
 from recorder.replay.versions import (
     request,
     response,
 )
 from tests.recorder.replay.crossing import (
-    CONSUMER_HEARTBEAT,
     EVERY_TOPIC,
-    FETCH,
     ID,
     LAID_OUT_ANEW,
     LOGS,
-    METADATA,
     NAME,
     NEVER_UP,
     NO_ID,
     NO_TOPICS,
-    OFFSET_FETCH,
-    PRODUCE,
-    TXN_COMMIT,
     crosses,
     every_api,
     sent,
@@ -88,7 +83,7 @@ TOPIC_PATHS = [
     (PRODUCE, 12, "topic_data", "responses", "name"),
     (FETCH, 12, "topics", "responses", "topic"),
     (8, 9, "topics", "topics", "name"),
-    (TXN_COMMIT, 5, "topics", "topics", "name"),
+    (TXN_OFFSET_COMMIT, 5, "topics", "topics", "name"),
 ]
 
 
@@ -130,5 +125,5 @@ def test_an_answer_without_ids_tells_them_by_the_targets_topics() -> None:
 
 
 def test_a_regex_has_no_place_in_consumer_group_heartbeat_0() -> None:
-    found = withheld(CONSUMER_HEARTBEAT, 1, 0, {"subscribed_topic_regex": "a.*"})
+    found = withheld(CONSUMER_GROUP_HEARTBEAT, 1, 0, {"subscribed_topic_regex": "a.*"})
     assert found == Withheld(Reason.LOST_FIELD, "subscribed_topic_regex")

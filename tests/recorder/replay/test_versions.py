@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from proxy.wire import apis
 from proxy.wire.compile.layout import Slot, Struct, layout
+from proxy.wire.keys import END_TXN, FETCH, LIST_CONFIG_RESOURCES, METADATA, PRODUCE, TXN_OFFSET_COMMIT
 from recorder.replay.plan import Values
 from recorder.replay.versions import (
     choose,
@@ -19,17 +20,11 @@ from recorder.replay.versions import (
     response,
 )
 from tests.recorder.replay.crossing import (
-    END_TXN,
     EVERY_TOPIC,
-    FETCH,
     LAID_OUT_ANEW,
-    LIST_RESOURCES,
-    METADATA,
     NEVER_UP,
     NO_ID,
     NO_TOPICS,
-    PRODUCE,
-    TXN_COMMIT,
     Bijection,
     crosses,
     every_api,
@@ -70,7 +65,7 @@ def tame(key: int, version: int, other: int, seed: int) -> Values:
                 partition["records"] = produced(version, place)
     if key == METADATA and version > 0:
         values["topics"] = [asked_for(topic) for topic in values["topics"] or ()] or None
-    if key == LIST_RESOURCES and other == 0:
+    if key == LIST_CONFIG_RESOURCES and other == 0:
         values["resource_types"] = [16]
     return values
 
@@ -175,7 +170,7 @@ def test_an_answer_of_the_recorded_version_is_itself(key: int) -> None:
 
 def test_transactional_requests_go_down_and_the_flag_says_what_they_need() -> None:
     assert sent(PRODUCE, 13, 11, {"transactional_id": "tx", "topic_data": []})["transactional_id"] == "tx"
-    for key, first in ((PRODUCE, 12), (TXN_COMMIT, 5), (END_TXN, 5)):
+    for key, first in ((PRODUCE, 12), (TXN_OFFSET_COMMIT, 5), (END_TXN, 5)):
         assert needs_transactions_v1(key, first, first - 1)
         assert not needs_transactions_v1(key, first - 1, first - 1)
         assert not needs_transactions_v1(key, first + 1, first)
