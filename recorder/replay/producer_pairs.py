@@ -73,8 +73,6 @@ class ProducerPairs:
         """
         if producer.failed == recorded:
             return Withheld(Reason.NO_TRANSACTION)
-        # with another pair of transactions v2 the next one begins
-        producer.failed = None
         found = producer.pairs.get(recorded) or self._derived(producer, recorded, stays)
         if found is not None:
             return found

@@ -236,10 +236,8 @@ class Producers:
             return
         producer.end(exchange.request["committed"])
         if recorded is not None and not recorded["error_code"]:
-            quoted = producer.pairs.get(pair_of(exchange.request), NO_PAIR)
-            given = pair_of(answer)
             # a target without transactions v2 gives none: its pair stays
-            self._known.learn(producer, pair_of(recorded), quoted if given == NO_PAIR else given)
+            self._known.learn(producer, pair_of(recorded), pair_of(answer))
 
     def _over(self, producer: Producer | None) -> None:
         """The recording is done with a transaction."""

@@ -532,6 +532,24 @@ def test_a_duplicate_counts_as_taken() -> None:
     target.errors[first.origin] = [46]
     target.play(first)
     assert target.play(recorded_produce(2, batch(b"1", pair=PAIR, sequence=0))) is None
+    following = target.leave(recorded_produce(3, batch(b"2", pair=PAIR, sequence=1)))
+    assert following is not None
+    (sent,) = records.batches(following["topic_data"][0]["partition_data"][0]["records"])
+    assert sent.base_sequence == 1
+
+
+def test_a_retry_of_what_the_target_took_from_a_former_pair_is_not_sent() -> None:
+    target = Target(Broker(other))
+    target.play(recorded_init(0, PAIR))
+    first = batch(b"1", pair=PAIR, sequence=0)
+    target.play(recorded_produce(1, first))
+    refused = recorded_produce(2, batch(b"2", pair=PAIR, sequence=1))
+    target.errors[refused.origin] = [59]
+    target.play(refused)
+    retry = recorded_produce(3, first)
+    assert target.play(retry) is None
+    assert target.withheld[retry.origin].reason is Reason.REPEATED
+    assert log(target) == [b"1", b"2"]
 
 
 def test_a_bumped_epoch_that_no_answer_gave_is_as_far_above_the_targets() -> None:
@@ -568,6 +586,7 @@ def test_without_answers_batches_count_as_they_are_sent() -> None:
         target.broker.answer(PRODUCE, 9, sent)
     assert [number for _, _, number in sequences(target)] == [0, 1, 2]
     assert not target.producers._produces._flights
+    assert not target.producers._known.of_id(PAIR[0]).sequences[A0]._flying
 
 
 def joined(number: int, pair: tuple[int, int], name: str = "t") -> Exchange:
