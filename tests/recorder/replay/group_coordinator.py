@@ -1,4 +1,4 @@
-"""A group coordinator by Kafka's rules, in virtual time: classic groups (KIP-62, 345, 394) and consumer groups (KIP-848).
+"""A group coordinator by Kafka's rules, in virtual time: classic groups (KIP-345, 394), consumer groups (KIP-848).
 
 Written after Kafka's `GroupMetadataManager`, `ClassicGroup` and `CurrentAssignmentBuilder`. `ids` makes its member ids,
 `elect` chooses the leader of a classic group among those that joined. An answer is a call of the given function, maybe

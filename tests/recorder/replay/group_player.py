@@ -101,7 +101,9 @@ class Player:
         self._close()
         moved = True
         while moved:
-            moved = any([self._advance(playing) for playing in list(self.waiting) if self._may_be_asked(playing)])
+            moved = False
+            for playing in list(self.waiting):
+                moved |= self._may_be_asked(playing) and self._advance(playing)
             self.waiting = [playing for playing in self.waiting if not playing.done]
             self._close()
         made, wake = self.groups.tick(self.clock.now)

@@ -1,0 +1,100 @@
+"""One exchange after the other through the translator of groups, without a coordinator."""
+
+from __future__ import annotations
+
+from recorder.replay.cluster import Cluster
+from recorder.replay.groups import Groups
+from recorder.replay.mapping import Pairs
+from recorder.replay.names import Names
+from recorder.replay.options import Options
+from recorder.replay.plan import Again, Exchange, Made, Refusal, Values
+from tests.recorder.replay.group_clients import answer_to, like_recorded, recorded
+
+GROUP = "g"
+JOIN = {
+    "group_id": GROUP,
+    "session_timeout_ms": 9000,
+    "rebalance_timeout_ms": 60_000,
+    "member_id": "",
+    "protocol_type": "consumer",
+    "protocols": [{"name": "range", "metadata": b"m"}],
+}
+
+
+def joined(member: str, generation: int, leader: str, *others: str) -> Values:
+    members = [{"member_id": one, "metadata": b"m"} for one in (member, *others)] if leader == member else []
+    return {
+        "error_code": 0,
+        "generation_id": generation,
+        "protocol_type": "consumer",
+        "protocol_name": "range",
+        "leader": leader,
+        "member_id": member,
+        "members": members,
+    }
+
+
+def refused(error: int, member: str = "") -> Values:
+    return joined(member, -1, "") | {"error_code": error, "members": []}
+
+
+class Script:
+    """What the engine does for one exchange at a time. `now` moves by hand."""
+
+    def __init__(
+        self, *, speed: float | None = 1.0, prefix: str = "", topics: dict[bytes, bytes] | None = None
+    ) -> None:
+        """`topics`: the target's topic id for a recorded one."""
+        cluster, names = Cluster(), {}
+        for number, (source, target) in enumerate((topics or {}).items()):
+            names[source] = f"topic-{number}"
+            cluster.name_topic(prefix + names[source], target)
+        self.groups = Groups(Pairs(), Names(prefix, names, cluster), Options(speed=speed, prefix=prefix))
+        self.now = 0
+
+    def asked(self, exchange: Exchange) -> tuple[Refusal | None, Values]:
+        values = exchange.decoded()
+        return self.groups.request(exchange, values, self.now), values
+
+    def send(
+        self, api_key: int, version: int, values: Values, answer: Values | None, connection: int = 1
+    ) -> tuple[Exchange, Values]:
+        """Sends a request whose recorded answer is given; returns the values that left."""
+        exchange = recorded(api_key, version, values, connection=connection)
+        if answer is not None:
+            answer_to(exchange, answer)
+        self.groups.due(exchange)
+        refusal, sent = self.asked(exchange)
+        assert refusal is None, refusal
+        self.groups.sent(exchange, sent, self.now)
+        return exchange, sent
+
+    def answer(self, exchange: Exchange, sent: Values, answer: Values) -> Again | None:
+        return self.groups.answered(exchange, sent, like_recorded(exchange, answer), self.now)
+
+    def pass_by(
+        self, api_key: int, version: int, values: Values, answer: Values, target: Values, connection: int = 1
+    ) -> Values:
+        """A request with its recorded and its target's answer; returns the values that left."""
+        exchange, sent = self.send(api_key, version, values, answer, connection)
+        assert self.answer(exchange, sent, target) is None
+        return sent
+
+    def join(
+        self,
+        member: str,
+        target: str,
+        *,
+        generation: int = 1,
+        on_target: int = 7,
+        leader: str = "",
+        elected: str = "",
+        connection: int = 1,
+    ) -> None:
+        """A member of version 5 that has its id: recorded and target's."""
+        self.pass_by(11, 5, JOIN, refused(79, member), refused(79, target), connection)
+        answer, found = joined(member, generation, leader or member), joined(target, on_target, elected or target)
+        self.pass_by(11, 5, JOIN | {"member_id": member}, answer, found, connection)
+
+    def made(self) -> list[Made]:
+        return self.groups.tick(self.now)[0]

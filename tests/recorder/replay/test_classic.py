@@ -1,0 +1,162 @@
+"""Requests of classic groups in the target's terms: each rule alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from proxy.wire.keys import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
+from recorder.replay.plan import Again, Hold, Reason, Withheld
+from tests.recorder.replay.group_clients import answer_to, recorded
+from tests.recorder.replay.group_script import GROUP, JOIN, Script, joined, refused
+
+OK = {"error_code": 0}
+
+
+def quoting(member: str, generation: int) -> dict[str, object]:
+    return {"group_id": GROUP, "member_id": member, "generation_id": generation}
+
+
+def sync(member: str, generation: int, *assigned: str) -> dict[str, object]:
+    assignments = [{"member_id": one, "assignment": one.encode()} for one in assigned]
+    return quoting(member, generation) | {"assignments": assignments}
+
+
+def test_a_member_joins_with_the_id_that_the_targets_error_79_gave():
+    script = Script()
+    script.pass_by(JOIN_GROUP, 5, JOIN, refused(79, "r"), refused(79, "t"))
+    assert script.send(JOIN_GROUP, 5, JOIN | {"member_id": "r"}, joined("r", 1, "r"))[1]["member_id"] == "t"
+
+
+def test_a_join_whose_member_the_target_does_not_know_joins_with_no_id_and_follows_error_79():
+    script = Script()
+    exchange, sent = script.send(JOIN_GROUP, 5, JOIN | {"member_id": "r"}, joined("r", 4, "r"))
+    assert sent["member_id"] == ""
+    assert script.answer(exchange, sent, refused(79, "t")) == Again()
+    assert script.asked(exchange)[1]["member_id"] == "t"
+
+
+def test_a_join_that_the_recording_took_at_once_follows_the_targets_error_79():
+    script = Script()
+    exchange, sent = script.send(JOIN_GROUP, 2, JOIN, joined("r", 1, "r"))
+    assert script.answer(exchange, sent, refused(79, "t")) == Again()
+    assert script.asked(exchange)[1]["member_id"] == "t"
+
+
+@pytest.mark.parametrize(
+    ("api_key", "version", "values"),
+    [
+        (HEARTBEAT, 3, quoting("r", 1)),
+        (SYNC_GROUP, 3, sync("r", 1)),
+        (LEAVE_GROUP, 1, {"group_id": GROUP, "member_id": "r"}),
+    ],
+    ids=["heartbeat", "sync", "leave"],
+)
+def test_what_quotes_an_unknown_member_is_withheld(api_key, version, values):
+    refusal, _ = Script().asked(recorded(api_key, version, values))
+    assert isinstance(refusal, Withheld)
+    assert refusal.reason is Reason.NO_MEMBER
+
+
+def test_the_last_recorded_generation_is_the_targets_last_and_older_ones_are_their_pairs():
+    script = Script()
+    script.join("r", "t", generation=1, on_target=7)
+    script.pass_by(JOIN_GROUP, 5, JOIN | {"member_id": "r"}, joined("r", 2, "r"), joined("t", 11, "t"))
+    assert script.send(HEARTBEAT, 3, quoting("r", 1), {"error_code": 22})[1]["generation_id"] == 7
+    assert script.send(HEARTBEAT, 3, quoting("r", 2), OK)[1]["generation_id"] == 11
+
+
+@pytest.mark.parametrize("generation", [0, -1])
+def test_generations_of_0_and_below_are_unchanged(generation):
+    script = Script()
+    script.join("r", "t")
+    assert script.send(HEARTBEAT, 3, quoting("r", generation), OK)[1]["generation_id"] == generation
+
+
+def test_a_generation_that_no_answer_gave_is_withheld():
+    script = Script()
+    script.join("r", "t")
+    assert script.asked(recorded(HEARTBEAT, 3, quoting("r", 9)))[0] == Withheld(Reason.NO_GENERATION, "generation 9")
+
+
+def two_members(elected: str) -> Script:
+    """r1 leads in the recording; the target elected the member given."""
+    script = Script()
+    for number in (1, 2):
+        values = JOIN | {"member_id": ""}
+        script.pass_by(JOIN_GROUP, 5, values, refused(79, f"r{number}"), refused(79, f"t{number}"), number)
+    for number in (1, 2):
+        others = [f"r{2 if number == 1 else 1}"] if number == 1 else []
+        answer = joined(f"r{number}", 1, "r1", *others)
+        script.pass_by(
+            JOIN_GROUP, 5, JOIN | {"member_id": f"r{number}"}, answer, joined(f"t{number}", 7, elected), number
+        )
+    return script
+
+
+def test_the_recorded_leaders_assignments_are_sent_with_the_targets_member_ids():
+    script = two_members("t1")
+    _, sent = script.send(SYNC_GROUP, 3, sync("r1", 1, "r1", "r2"), {"error_code": 0, "assignment": b"r1"})
+    assert sent["assignments"] == [{"member_id": "t1", "assignment": b"r1"}, {"member_id": "t2", "assignment": b"r2"}]
+
+
+def test_the_elected_members_sync_waits_until_the_recorded_leaders_is_due():
+    script = two_members("t2")
+    elected = answer_to(recorded(SYNC_GROUP, 3, sync("r2", 1), connection=2), {"error_code": 0, "assignment": b"r2"})
+    assert script.asked(elected)[0] == Hold(Reason.NO_LEADER)
+    script.groups.due(recorded(SYNC_GROUP, 3, sync("r1", 1, "r1", "r2")))
+    refusal, sent = script.asked(elected)
+    assert refusal is None
+    assert [one["member_id"] for one in sent["assignments"]] == ["t1", "t2"]
+    assert script.groups.leader(GROUP) == "r2"
+
+
+def test_the_recorded_leader_sends_no_assignments_where_another_was_elected():
+    script = two_members("t2")
+    assert script.send(SYNC_GROUP, 3, sync("r1", 1, "r1", "r2"), OK | {"assignment": b"r1"})[1]["assignments"] == []
+
+
+def test_without_the_recorded_leaders_assignments_the_elected_members_sync_is_not_sent():
+    script = two_members("t2")
+    ended = answer_to(recorded(SYNC_GROUP, 3, sync("r2", 1), connection=2), {"error_code": 27, "assignment": b""})
+    assert script.asked(ended)[0] == Withheld(Reason.NO_LEADER)
+
+
+def test_members_that_leave_leave_by_the_targets_ids_and_static_ones_by_their_instance():
+    script = Script()
+    script.join("r", "t")
+    members = [
+        {"member_id": "r", "group_instance_id": None},
+        {"member_id": "unknown", "group_instance_id": None},
+        {"member_id": "", "group_instance_id": "i"},
+    ]
+    _, sent = script.send(LEAVE_GROUP, 4, {"group_id": GROUP, "members": members}, OK | {"members": []})
+    assert [(one["member_id"], one["group_instance_id"]) for one in sent["members"]] == [("t", None), ("", "i")]
+
+
+@pytest.mark.parametrize("error", [22, 25, 27])
+def test_a_member_that_the_target_refuses_joins_again_and_its_request_is_sent_again(error):
+    script = Script()
+    script.join("r", "t")
+    exchange, sent = script.send(HEARTBEAT, 3, quoting("r", 1), OK)
+    assert script.answer(exchange, sent, {"error_code": error}) == Again()
+    assert script.asked(exchange)[0] == Hold(Reason.NO_GENERATION)
+    (made,) = script.made()
+    assert (made.api_key, made.values["member_id"]) == (JOIN_GROUP, "" if error == 25 else "t")
+    made.done(joined("t", 9, "t"))
+    assert script.asked(exchange)[1]["generation_id"] == 9
+
+
+def test_an_exchange_is_not_mended_for_ever():
+    script = Script()
+    script.join("r", "t")
+    again = 0
+    exchange, sent = script.send(HEARTBEAT, 3, quoting("r", 1), OK)
+    while script.answer(exchange, sent, {"error_code": 22}) is not None:
+        again += 1
+    assert 0 < again < 10
+
+
+@pytest.mark.parametrize(("speed", "timeout"), [(0.5, 120_000), (1.0, 60_000), (None, 60_000), (1e-9, 2**31 - 1)])
+def test_rebalance_timeouts_are_stretched_below_1x(speed, timeout):
+    _, sent = Script(speed=speed).send(JOIN_GROUP, 5, JOIN, refused(79, "r"))
+    assert sent["rebalance_timeout_ms"] == timeout

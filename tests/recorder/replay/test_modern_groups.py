@@ -1,0 +1,99 @@
+"""Heartbeats of consumer, share and streams groups: each rule alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from proxy.wire.keys import CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT, STREAMS_GROUP_HEARTBEAT
+from recorder.replay.plan import Again, Hold, Reason, Withheld
+from tests.recorder.replay.group_clients import recorded
+from tests.recorder.replay.group_script import GROUP, Script
+
+RECORDED, TARGET = b"r" * 16, b"t" * 16
+
+
+def beat(member: str, epoch: int, **more: object) -> dict[str, object]:
+    return {"group_id": GROUP, "member_id": member, "member_epoch": epoch} | more
+
+
+def answer(member: str, epoch: int, error: int = 0, **more: object) -> dict[str, object]:
+    return {"error_code": error, "member_id": member, "member_epoch": epoch, "heartbeat_interval_ms": 5000} | more
+
+
+def test_a_client_made_member_id_is_unchanged_and_its_epoch_the_targets():
+    script = Script()
+    script.pass_by(
+        CONSUMER_GROUP_HEARTBEAT, 1, beat("own", 0, rebalance_timeout_ms=1), answer("own", 3), answer("own", 40)
+    )
+    _, sent = script.send(CONSUMER_GROUP_HEARTBEAT, 1, beat("own", 3), answer("own", 3))
+    assert (sent["member_id"], sent["member_epoch"]) == ("own", 40)
+
+
+def test_version_0_is_given_its_member_id_by_the_target():
+    script = Script()
+    script.pass_by(CONSUMER_GROUP_HEARTBEAT, 0, beat("", 0), answer("r", 3), answer("t", 40))
+    assert script.send(CONSUMER_GROUP_HEARTBEAT, 0, beat("r", 3), answer("r", 3))[1]["member_id"] == "t"
+
+
+@pytest.mark.parametrize(("version", "reason"), [(0, Reason.NO_MEMBER), (1, Reason.NO_GENERATION)], ids=["v0", "v1"])
+def test_a_member_that_has_not_joined_the_targets_group_is_withheld(version, reason):
+    assert Script().asked(recorded(68, version, beat("r", 3)))[0] == Withheld(reason, "r")
+
+
+def test_what_an_answer_assigned_is_owned_once():
+    script = Script(topics={RECORDED: TARGET})
+    given = {"topic_partitions": [{"topic_id": TARGET, "partitions": [4]}]}
+    own = [{"topic_id": RECORDED, "partitions": [0]}]
+    joins = beat("m", 0, topic_partitions=own)
+    sent = script.pass_by(CONSUMER_GROUP_HEARTBEAT, 1, joins, answer("m", 1), answer("m", 9, assignment=given))
+    assert sent["topic_partitions"] == []
+    again = beat("m", 1, topic_partitions=own)
+    sent = script.pass_by(CONSUMER_GROUP_HEARTBEAT, 1, again, answer("m", 1), answer("m", 9))
+    assert sent["topic_partitions"] == [{"topic_id": RECORDED, "partitions": [4]}]
+    assert script.pass_by(68, 1, again, answer("m", 1), answer("m", 9))["topic_partitions"] is None
+
+
+def test_topics_that_the_recording_lacks_are_not_owned():
+    script = Script()
+    given = {"topic_partitions": [{"topic_id": TARGET, "partitions": [4]}]}
+    script.pass_by(CONSUMER_GROUP_HEARTBEAT, 1, beat("m", 0), answer("m", 1), answer("m", 9, assignment=given))
+    assert script.asked(recorded(68, 1, beat("m", 1)))[1]["topic_partitions"] == []
+
+
+def test_a_share_groups_member_has_the_targets_epoch():
+    script = Script()
+    script.pass_by(SHARE_GROUP_HEARTBEAT, 1, beat("m", 0), answer("m", 1), answer("m", 9))
+    assert script.asked(recorded(SHARE_GROUP_HEARTBEAT, 1, beat("m", 1)))[1]["member_epoch"] == 9
+
+
+def test_a_streams_groups_member_has_the_targets_tasks_and_endpoint_epoch():
+    script = Script()
+    tasks = [{"subtopology_id": "s", "partitions": [2]}]
+    first = answer("m", 9, active_tasks=tasks, endpoint_information_epoch=5)
+    script.pass_by(STREAMS_GROUP_HEARTBEAT, 0, beat("m", 0), answer("m", 1), first)
+    values = beat("m", 1, active_tasks=[{"subtopology_id": "s", "partitions": [0]}], endpoint_information_epoch=1)
+    sent = script.pass_by(
+        STREAMS_GROUP_HEARTBEAT, 0, values, answer("m", 1), answer("m", 9, endpoint_information_epoch=5)
+    )
+    assert (sent["active_tasks"], sent["standby_tasks"], sent["endpoint_information_epoch"]) == (tasks, [], 5)
+    assert script.asked(recorded(88, 0, values))[1]["active_tasks"] is None
+
+
+@pytest.mark.parametrize(("epoch", "reason"), [(-1, Reason.NO_MEMBER), (-2, Reason.NO_MEMBER)])
+def test_an_unknown_members_departure_is_withheld(epoch, reason):
+    assert Script().asked(recorded(68, 1, beat("m", epoch)))[0] == Withheld(reason, "m")
+
+
+@pytest.mark.parametrize(("error", "made"), [(25, [0]), (110, [-1, 0])], ids=["unknown", "fenced"])
+def test_a_fenced_member_joins_again_and_its_heartbeat_is_sent_again(error, made):
+    script = Script()
+    script.pass_by(CONSUMER_GROUP_HEARTBEAT, 1, beat("m", 0), answer("m", 1), answer("m", 9))
+    exchange, sent = script.send(CONSUMER_GROUP_HEARTBEAT, 1, beat("m", 1), answer("m", 1))
+    assert script.answer(exchange, sent, answer("m", 0, error)) == Again()
+    assert script.asked(exchange)[0] == Hold(Reason.NO_GENERATION)
+    for epoch in made:
+        script.now += 10**9
+        (one,) = script.made()
+        assert one.values["member_epoch"] == epoch
+        one.done(answer("m", 12 + epoch))
+    assert script.asked(exchange)[1]["member_epoch"] == 12

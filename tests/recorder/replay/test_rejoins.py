@@ -1,0 +1,116 @@
+"""When a member may join again: each row of the table alone."""
+
+from __future__ import annotations
+
+from proxy.wire.keys import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP
+from recorder.replay.plan import AnsweredBefore, Exchange, Hold
+from tests.recorder.replay.group_clients import answer_to, recorded
+from tests.recorder.replay.group_script import GROUP, JOIN, Script, joined, refused
+
+SECOND = 10**9
+
+
+def beat(script: Script, member: str, source: int, target: int) -> None:
+    """A heartbeat of generation 1 with the recorded and the target's error."""
+    values = {"group_id": GROUP, "member_id": member, "generation_id": 1}
+    script.pass_by(HEARTBEAT, 3, values, {"error_code": source}, {"error_code": target})
+
+
+def rejoin(generation: int, *others: str) -> Exchange:
+    exchange = recorded(JOIN_GROUP, 5, JOIN | {"member_id": "r"})
+    return answer_to(exchange, joined("r", generation, "r", *others), 60 * SECOND)
+
+
+def test_a_rejoin_that_the_target_told_leaves():
+    script = Script()
+    script.join("r", "t")
+    beat(script, "r", 27, 27)
+    assert script.asked(rejoin(2))[0] is None
+
+
+def test_a_rejoin_waits_until_the_target_tells_its_member_where_another_joins():
+    script = Script()
+    script.join("r", "t")
+    script.send(JOIN_GROUP, 2, JOIN, joined("new", 2, "r"), connection=2)
+    beat(script, "r", 27, 0)
+    assert isinstance(script.asked(rejoin(2, "new"))[0], Hold)
+    (asks,) = script.made()
+    assert asks.api_key == HEARTBEAT
+    asks.done({"error_code": 27})
+    assert script.asked(rejoin(2, "new"))[0] is None
+
+
+def test_a_rejoin_waits_for_5_seconds_at_most():
+    script = Script()
+    script.join("r", "t")
+    script.send(JOIN_GROUP, 2, JOIN, joined("new", 2, "r"), connection=2)
+    beat(script, "r", 27, 0)
+    exchange = rejoin(2, "new")
+    assert isinstance(script.asked(exchange)[0], Hold)
+    script.now = 5 * SECOND - 1
+    assert isinstance(script.asked(exchange)[0], Hold)
+    script.now = 5 * SECOND
+    assert script.asked(exchange)[0] is None
+
+
+def test_members_that_the_recording_lost_leave_before_the_others_rejoin():
+    script = Script()
+    script.join("r", "t")
+    script.join("lost", "t2", elected="t", connection=2)
+    beat(script, "r", 27, 0)
+    exchange = rejoin(2)
+    assert isinstance(script.asked(exchange)[0], Hold)
+    left = [made for made in script.made() if made.api_key == LEAVE_GROUP]
+    assert [made.values["members"][0]["member_id"] for made in left] == ["t2"]
+    left[0].done({"error_code": 0})
+    assert isinstance(script.asked(exchange)[0], Hold)
+
+
+def test_where_nobody_joined_left_or_was_lost_the_present_generation_is_the_answer():
+    script = Script()
+    script.join("r", "t", elected="t9", on_target=8)
+    beat(script, "r", 27, 0)
+    exchange = rejoin(2)
+    refusal, values = script.asked(exchange)
+    assert isinstance(refusal, AnsweredBefore)
+    assert (refusal.answer["generation_id"], refusal.answer["member_id"], refusal.answer["members"]) == (8, "t", [])
+    assert script.groups.answered(exchange, values, refusal.answer, 0) is None
+    assert (
+        script.asked(recorded(HEARTBEAT, 3, {"group_id": GROUP, "member_id": "r", "generation_id": 2}))[1][
+            "generation_id"
+        ]
+        == 8
+    )
+
+
+def test_a_rejoin_that_gave_no_new_generation_is_answered_by_the_present_one():
+    script = Script()
+    script.join("r", "t")
+    assert isinstance(script.asked(rejoin(1))[0], AnsweredBefore)
+
+
+def test_a_member_that_the_recording_does_not_know_any_more_leaves_before_it_hears_so():
+    script = Script()
+    script.join("r", "t")
+    values = {"group_id": GROUP, "member_id": "r", "generation_id": 1}
+    exchange = answer_to(recorded(HEARTBEAT, 3, values), {"error_code": 25})
+    assert isinstance(script.asked(exchange)[0], Hold)
+    (leaves,) = script.made()
+    assert leaves.api_key == LEAVE_GROUP
+    leaves.done({"error_code": 0})
+    refusal, sent = script.asked(exchange)
+    assert refusal is None
+    assert sent["member_id"] == "t"
+
+
+def test_a_member_whose_recorded_id_no_answer_told_leaves():
+    script = Script()
+    exchange, sent = script.send(JOIN_GROUP, 2, JOIN, None)
+    script.answer(exchange, sent, joined("t", 1, "t"))
+    assert [made.api_key for made in script.made()] == [LEAVE_GROUP]
+
+
+def test_an_error_that_the_recording_had_too_is_not_mended():
+    script = Script()
+    script.pass_by(JOIN_GROUP, 5, JOIN, refused(24), refused(24))
+    assert script.made() == []
