@@ -95,12 +95,9 @@ class Fetched:
 
     def owed(self) -> list[Made]:
         """Fetches of what is owed and may be there."""
-        return [self._more(peer, topic, partition, owed.at) for (peer, topic, partition), owed in self._unread()]
+        return [self._more(*key, owed.at) for key, owed in self._streams.owing() if owed.at is not None]
 
-    def _unread(self) -> Iterator[Any]:
-        return ((key, owed) for key, owed in self._streams.unread() if owed.at is not None)
-
-    def _more(self, peer: Peer, topic: str, partition: int, at: int) -> Made:
+    def _more(self, peer: Any, topic: str, partition: int, at: int) -> Made:
         name = self._names.target(topic)
         isolation = self._isolation.get((peer, topic, partition), 0)
         wanted = {"partition": partition, "fetch_offset": at, "partition_max_bytes": _MAX_BYTES}

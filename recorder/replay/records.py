@@ -99,10 +99,10 @@ class Streams:
         stream = self._streams.get((consumer, topic, partition))
         return stream.owed if stream else NOTHING_OWED
 
-    def unread(self) -> Iterator[tuple[Key, Owed]]:
-        """The streams whose end has to be polled: records are owed, and the target's log may have them."""
+    def owing(self) -> Iterator[tuple[Key, Owed]]:
+        """The streams whose end has to be polled: records are owed, and the target's log may get them yet."""
         for key, stream in self._streams.items():
-            if stream.owed.records and not stream.is_at_end:
+            if stream.owed.records:
                 yield key, stream.owed
 
     def found(self) -> Iterator[Found]:

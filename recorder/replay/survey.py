@@ -268,7 +268,9 @@ def _project(kind: Any, key: int, version: int, frame: bytes, at: int) -> dict[s
         paths = tuple(path for each in marks.values() for path in each)
         spans = reader.project(paths)(frame, at) if paths else {}
         for mark, each in marks.items():
-            names[mark] = {name for path in each for value, _, _ in spans.get(path, ()) for name in _each(value) if name}
+            names[mark] = {
+                name for path in each for value, _, _ in spans.get(path, ()) for name in _each(value) if name
+            }
     return names
 
 

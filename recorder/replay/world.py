@@ -25,6 +25,7 @@ from recorder.replay.expectations import Expectations
 from recorder.replay.fetched import Fetched
 from recorder.replay.groups import Groups
 from recorder.replay.item import Item, Piece
+from recorder.replay.latency import apart
 from recorder.replay.mapping import Pairs
 from recorder.replay.names import Names
 from recorder.replay.nodes import Nodes
@@ -262,14 +263,14 @@ class World:
                     target_version=item.version,
                 )
             )
-        self._count_latency(item)
+        self._count_latency(item, answer)
 
-    def _count_latency(self, item: Item) -> None:
+    def _count_latency(self, item: Item, answer: Values) -> None:
         exchange = item.exchange
         if exchange.answered_ns is not None and item.answered_at is not None and item.left_at is not None:
-            apart = "waiting" if exchange.api_key in apis.WAITING else ""
             recorded = exchange.answered_ns - exchange.at_ns
-            self.result.add_latency(_api(exchange), recorded, item.answered_at - item.left_at, apart)
+            why = apart(exchange.api_key, exchange.answer, answer)
+            self.result.add_latency(_api(exchange), recorded, item.answered_at - item.left_at, why)
 
     def counts(self, exchange: Exchange) -> ApiCounts:
         """The counts of an exchange's API."""

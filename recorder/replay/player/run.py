@@ -69,7 +69,6 @@ class Job:
             if self.cluster is None or not isinstance(row, Asked) or row.cluster == self.cluster:
                 yield row
 
-
     def plays(self, exchange: Exchange) -> bool:
         """True for exchanges that are sent, or withheld with a reason."""
         return self.choice.plays(exchange) and not is_regenerated(exchange)
