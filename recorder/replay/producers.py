@@ -98,7 +98,7 @@ class Producers:
         elif exchange.api_key == END_TXN:
             # one that can't be read ends nobody's transaction
             with suppress(WireError):
-                self._over(self._producer_of(exchange))
+                self._end_lost(self._producer_of(exchange), has_left=values is not None)
 
     def finish(self) -> list[Made]:
         """EndTxn for each transaction that is open on the target."""
@@ -239,6 +239,13 @@ class Producers:
             # a target without transactions v2 gives none: its pair stays
             self._known.learn(producer, pair_of(recorded), pair_of(answer))
 
+    def _end_lost(self, producer: Producer | None, *, has_left: bool) -> None:
+        self._over(producer)
+        if producer is not None and has_left:
+            # the target may have ended it: what comes next joins once more, which does no harm
+            producer.partitions.clear()
+            producer.groups.clear()
+
     def _over(self, producer: Producer | None) -> None:
         """The recording is done with a transaction."""
         if producer is not None:
@@ -248,13 +255,9 @@ class Producers:
     def _checked(self, exchange: Exchange, answer: Values) -> Producer | None:
         """The producer, whose transaction has failed if the target alone fences it."""
         producer = self._producer_of(exchange)
-        if (
-            producer is not None
-            and _codes(exchange, answer) & _FATAL
-            and not _codes(exchange, exchange.answer) & _FATAL
-        ):
-            recorded = _quoted(exchange)
-            self._known.fail(producer, recorded)
+        ours, theirs = (_codes(exchange, each) & _FATAL for each in (answer, exchange.answer))
+        if producer is not None and ours and not theirs:
+            self._known.fail(producer, _quoted(exchange))
         return producer
 
     def _joined(

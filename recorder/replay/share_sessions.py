@@ -84,7 +84,7 @@ class ShareSessions:
         self._names = names
         self._tables: OrderedDict[tuple[Member, Connection], Table] = OrderedDict()
         self._acquired: OrderedDict[tuple[Member, str, int], Acquired] = OrderedDict()
-        self._own: dict[tuple[Member, int], _Own] = {}
+        self._own: dict[Member, dict[int, _Own]] = {}
         self._flights: dict[Origin, _Flight] = {}
 
     # the translator
@@ -141,25 +141,27 @@ class ShareSessions:
 
     def nodes(self, member: Member) -> list[int]:
         """The nodes with which a recorded member (group, member id) has sessions."""
-        return [node for known, node in self._own if known == member]
+        return [*self._own.get(member, ())]
 
     def carrier(self, exchange: Exchange, node: int) -> Connection:
         """The recorded connection by whose connection to a node a request goes there."""
         flight = self._flights.get(exchange.origin)
-        own = self._own.get((flight.member, node)) if flight else None
+        own = self._own.get(flight.member, {}).get(node) if flight else None
         return own.carrier if own else exchange.connection
 
     def closed(self, connection: Connection, node: int | None = None) -> None:
         """The connection to a node, or all of a recorded connection's, are gone, and the sessions that they carried."""
-        for key in [key for key, own in self._own.items() if own.carrier == connection and node in (None, key[1])]:
-            del self._own[key]
+        for member, owns in [*self._own.items()]:
+            for at, own in [*owns.items()]:
+                if own.carrier == connection and node in (None, at):
+                    self._put(member, at, None)
 
     def for_node(self, exchange: Exchange, node: int, values: Values) -> Values:
         """The part of a translated request that goes to a node, as a request of the session with it."""
         flight = self._flights.get(exchange.origin)
         if flight is None:
             return values
-        own = self._own.get((flight.member, node)) or _Own(exchange.connection)
+        own = self._own.get(flight.member, {}).get(node) or _Own(exchange.connection)
         by = {connection: set(found) for connection, found in own.by.items()}
         if flight.closes:
             by.pop(exchange.connection, None)
@@ -272,10 +274,12 @@ class ShareSessions:
         return found
 
     def _put(self, member: Member, node: int, own: _Own | None) -> None:
-        if own is None:
-            self._own.pop((member, node), None)
-        else:
-            self._own[member, node] = own
+        owns = self._own.setdefault(member, {})
+        owns.pop(node, None)
+        if own is not None:
+            owns[node] = own
+        if not owns:
+            del self._own[member]
 
 
 def _changes(values: Values, epoch: int, before: set[Key], wanted: set[Key]) -> Values:

@@ -680,6 +680,19 @@ def test_an_empty_end_is_not_sent_to_a_target_without_transactions_v2() -> None:
     assert sequences(target) == [(other(0), 0, 0)]
 
 
+def test_behind_an_end_whose_answer_was_lost_partitions_join_once_more() -> None:
+    target = Target(Broker(other, has_v2=False), V1)
+    target.play(recorded_init(0, PAIR, "t"))
+    target.play(recorded_produce(1, batch(b"1", pair=PAIR, sequence=0), name="t", version=12))
+    ends = recorded_end(2, PAIR, "t")
+    values = target.leave(ends)
+    assert values is not None
+    target.broker.answer(END_TXN, 4, values)
+    target.producers.lost(ends, values)
+    target.play(recorded_produce(3, batch(b"2", pair=PAIR, sequence=1), name="t", version=12))
+    assert log(target) == [b"1", b"2"]
+
+
 def test_at_the_end_open_transactions_are_aborted() -> None:
     target = Target(Broker(other), options=Options(prefix="p-"))
     target.play(recorded_init(0, PAIR, "t"))
