@@ -121,7 +121,7 @@ class ClassicGroups:
 
     def _expelled(self, exchange: Exchange, member: Member) -> Refusal | None:
         """Holds what a lost member sends until the target's group has lost it as well."""
-        member.leaving = member.present
+        member.leaving, member.expelled = member.present, True
         return self._state.unsettled(exchange, member) if member.leaving else None
 
     def _leave(self, group: Group, values: Values) -> Withheld | None:
@@ -266,7 +266,7 @@ class ClassicGroups:
         joined(group, member, answer)
         member.join, member.protocols = values, exchange.request["protocols"]
         member.recorded_told = member.gave_up = False
-        member.unsynced = False
+        member.unsynced = member.expelled = False
         member.session = values["session_timeout_ms"] * MILLISECOND
         member.pace = member.session // HEARTBEATS_A_SESSION
         self._state.heard(exchange, member)
@@ -297,7 +297,7 @@ class ClassicGroups:
             if exchange.api_key == SYNC_GROUP:
                 synced(group, member, exchange.request["generation_id"])
             return None
-        if error == recorded_error or error not in REFUSALS:
+        if error == recorded_error or error not in REFUSALS or member.expelled:
             if error == UNKNOWN_MEMBER_ID:
                 member.gone()
             return None

@@ -55,6 +55,8 @@ class Member:
         refreshes: it asks the target for its present epoch.
         owned: what the target assigned and the member has not yet confirmed, by field.
         flying: requests of it that are on their way; `made`: one of the replay's own is.
+        fading: the recording is about to lose it; it is kept alive no more.
+        expelled: it left because the recording lost it.
         gave_up: it could not be mended in time.
         open: its recorded connection is.
         recorded_at: when the recording last heard of it; `session`: the silence after which it loses it, 0: unknown.
@@ -85,6 +87,8 @@ class Member:
     endpoint_epoch: int | None = None
     flying: int = 0
     made: bool = False
+    fading: bool = False
+    expelled: bool = False
     gave_up: bool = False
     connection: tuple[str, int] | None = None
     open: bool = True
@@ -251,7 +255,7 @@ class Memberships:
 
     def heard(self, exchange: Exchange, member: Member) -> None:
         """A recorded request of a member was sent."""
-        member.heard, member.recorded_at = self.now, exchange.at_ns
+        member.heard, member.recorded_at, member.fading = self.now, exchange.at_ns, False
         member.connection, member.open = exchange.connection, exchange.connection not in self._closed
 
     def close(self, connection: tuple[str, int]) -> None:

@@ -106,11 +106,16 @@ class Mending:
 
     @staticmethod
     def _may_be_silent(member: Member) -> bool:
-        return member.present and member.open and member.settled and not member.flying and member.pace > 0
+        return (
+            member.present
+            and member.open
+            and member.settled
+            and not (member.flying or member.fading or not member.pace)
+        )
 
     @staticmethod
     def _urgent(group: Group, member: Member) -> bool:
-        taken_along = group.mending and member.present and not member.flying
+        taken_along = group.mending and member.present and not (member.flying or member.fading)
         return not member.settled or member.asks is not None or taken_along
 
     def _made(self, group: Group, member: Member) -> Made | None:

@@ -76,12 +76,11 @@ class Rejoins:
         return answer is not None and not error_of(answer) and bool(answer["generation_id"] > member.recorded)
 
     def part(self, exchange: Exchange, group: Group) -> None:
-        """Members that the recorded generation lacks leave, if the recording had lost them for their silence."""
-        roster, until = _roster(exchange, group), exchange.answered_ns
-        if roster is None or until is None:
-            return
+        """Members that the recorded generation lacks are kept alive no more, and leave if they were silent for long."""
+        roster = _roster(exchange, group)
         for member in group.present():
-            member.leaving |= member.id not in roster and 0 < member.session <= until - member.recorded_at
+            member.fading |= roster is not None and member.id not in roster
+            member.leaving |= member.fading and 0 < member.session <= exchange.first_ns - member.recorded_at
 
     @staticmethod
     def _lost(exchange: Exchange, group: Group) -> list[Member] | None:
