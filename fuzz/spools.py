@@ -57,7 +57,7 @@ CLOCK_NS = 1_700_000_000 * 10**9
 PLACE = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 # one script of so many, and none longer: an input takes some 20 ms
-SPARSE, MOST_BYTES = 5, 1500
+SPARSE, MAX_BYTES = 5, 1500
 
 
 class Record(NamedTuple):
@@ -206,7 +206,7 @@ def inputs() -> Iterator[Input]:
     """The entries that a tap writes for scripts: complete, with gaps, over several segments, with a state between."""
     for number, one in enumerate([*scripts.inputs()][SPARSE - 1 :: SPARSE]):
         options, chunks = unpacked(one.data)
-        if sum(len(chunk) for _, chunk in chunks) < MOST_BYTES:
+        if sum(len(chunk) for _, chunk in chunks) < MAX_BYTES:
             items = list(_recorded(options, chunks, gap=number % 3 == 1, bodies=number % 4 < 3))
             records = list(_in_segments(items, is_parted=number % 4 > 0))
             if number % 5 == 0:

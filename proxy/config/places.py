@@ -18,7 +18,7 @@ from proxy.schema.flags import MAIN
 from proxy.wire.dialects import Dialect
 
 # the most clashes reported for one cluster: if all clusters claimed the same ports, each would be named to each
-MOST_CLASHES = 5
+MAX_CLASHES = 5
 
 
 class HostPorts(NamedTuple):
@@ -77,7 +77,7 @@ def wrong_demands(demands: Iterable[Demand]) -> Iterator[Fault]:
     """A fault for each pair of clusters that claim the same state file, or the same port for any of their nodes."""
     ground, states = Ground(), dict[Path, str]()
     for one in demands:
-        for other in ground.take(one)[:MOST_CLASHES]:
+        for other in ground.take(one)[:MAX_CLASHES]:
             wrong = f"clusters.{one.name} and clusters.{other.name} both want {_clash(other, one)}"
             yield Fault(wrong + _why(other, one), _advice(other, one))
         if one.state is not None and (other_name := states.setdefault(one.state, one.name)) != one.name:

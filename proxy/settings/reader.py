@@ -25,7 +25,7 @@ from proxy.settings import wording
 from proxy.settings.sources import From, Given, Source
 
 # letters of a name that are compared with those of names that there are
-MOST_COMPARED = 64
+MAX_COMPARED = 64
 # longer lines are cut: names and values may be of any length
 LONGEST_LINE = 1000
 
@@ -257,4 +257,4 @@ def _stand_in(known: Known) -> Any:
 @lru_cache(maxsize=1024)
 def _nearest(name: str, names: tuple[str, ...]) -> str | None:
     """The one of these names that is most like it, if any is."""
-    return next(iter(get_close_matches(name[:MOST_COMPARED], names, n=1, cutoff=0.5)), None)
+    return next(iter(get_close_matches(name[:MAX_COMPARED], names, n=1, cutoff=0.5)), None)

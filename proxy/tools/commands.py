@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 # the longest response that a proxy lets pass by default
-MOST_READ = 1 << 30
+MAX_READ = 1 << 30
 RECORDS_HELP = "Of each field of record batches, show so many records."
 
 
@@ -327,9 +327,9 @@ def _read(file: Path | None) -> bytes:
     if file is None and sys.stdin.isatty():
         click.echo("reading a frame, raw or as hex; Ctrl-D ends it", err=True)
     with nullcontext(sys.stdin.buffer) if file is None else file.open("rb") as source:
-        data = source.read(MOST_READ + 1)
-    if len(data) > MOST_READ:
-        raise click.ClickException(f"more than {MOST_READ >> 20} MiB: nothing longer is read")
+        data = source.read(MAX_READ + 1)
+    if len(data) > MAX_READ:
+        raise click.ClickException(f"more than {MAX_READ >> 20} MiB: nothing longer is read")
     return data
 
 

@@ -31,7 +31,7 @@ from recorder.capture.ledger import Ledger, Missed
 from recorder.capture.outcome import DIED, ENDED
 from recorder.capture.roll import Totals
 from recorder.capture.rows import RowMaker, Sink
-from recorder.capture.spool import MOST_OPEN, NO_CONNECTION, NUMBERS, Entry, EntryKind, size_of
+from recorder.capture.spool import MAX_OPEN, NO_CONNECTION, NUMBERS, Entry, EntryKind, size_of
 from recorder.capture.streams import Streams
 from recorder.capture.unknown_connections import UnknownConnections
 
@@ -143,7 +143,7 @@ class Assembly:
                 del self.tracks[connection]
 
     def _add_unknown(self, connection: int) -> None:
-        if len(self.tracks) + len(self.unknown) >= MOST_OPEN:
+        if len(self.tracks) + len(self.unknown) >= MAX_OPEN:
             raise SenselessEntryError("more connections than any proxy has")
         is_new = self._ledger.closed is not None
         self.unknown.meet(connection, 0, self._streams.since_ns, is_new=is_new)

@@ -17,7 +17,7 @@ BLOCK = 4096
 # bytes of one read or write at most
 BUFFER = 4 * 1024 * 1024
 # buffers of one call at most
-MOST_PIECES = 512
+MAX_PIECES = 512
 # seconds that one group may keep the queue waiting; bytes of a trial write that measures the disk's speed; and how many
 # groups avoid a disk that was too slow before the next trial
 LONGEST, TRIAL, TRY_AGAIN = 0.1, 1024 * 1024, 64
@@ -95,7 +95,7 @@ def _portions(pieces: Sequence[bytes], first: int) -> Iterator[list[bytes | memo
     room = first
     for piece in pieces:
         rest = memoryview(piece)
-        while len(rest) >= room or len(portion) == MOST_PIECES:
+        while len(rest) >= room or len(portion) == MAX_PIECES:
             yield [*portion, rest[:room]]
             portion, rest, room = [], rest[room:], BUFFER - BLOCK
         portion.append(rest)

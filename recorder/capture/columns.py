@@ -17,15 +17,15 @@ import pyarrow.compute as pc
 from recorder.capture import frames as c
 
 # bytes of frames in a row group at most, so that a reader's memory is bounded; a larger frame is a row group of its own
-MOST_BYTES = 64 * 1024 * 1024
+MAX_BYTES = 64 * 1024 * 1024
 # rows in a row group at most: their numbers take some 300 bytes a row while they wait here
-MOST_ROWS = 100_000
+MAX_ROWS = 100_000
 # bytes of names in a row group at most: long names make for fewer rows
-MOST_NAMES = 128 * 1024 * 1024
+MAX_NAMES = 128 * 1024 * 1024
 # masked and omitted spans in a row group at most, as a hundred bytes each while they wait here
-MOST_SPANS = 500_000
+MAX_SPANS = 500_000
 # rows of events in a row group at most: each takes a kilobyte while it waits here
-MOST_EVENTS = 20_000
+MAX_EVENTS = 20_000
 
 Spans = list[tuple[int, int]]
 
@@ -129,8 +129,8 @@ class FrameRows:
         """True if a frame of this size fits into this row group."""
         rows, shared = len(self), self.shared
         names = rows * (shared.peers.widest + shared.client_ids.widest)
-        is_small = rows < MOST_ROWS and names <= MOST_NAMES and self._spans <= MOST_SPANS
-        return not rows or (is_small and len(self.body) + size <= MOST_BYTES)
+        is_small = rows < MAX_ROWS and names <= MAX_NAMES and self._spans <= MAX_SPANS
+        return not rows or (is_small and len(self.body) + size <= MAX_BYTES)
 
     def correct(self, name: str, value: Any) -> None:
         """Changes a number of the newest row."""
@@ -195,7 +195,7 @@ class EventRows:
     @property
     def is_full(self) -> bool:
         """True if the next event needs another row group."""
-        return len(self) >= MOST_EVENTS or self._details >= MOST_BYTES
+        return len(self) >= MAX_EVENTS or self._details >= MAX_BYTES
 
     def add(
         self,

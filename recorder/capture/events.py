@@ -15,7 +15,7 @@ from recorder.capture.gap import lost_by_api
 from recorder.capture.ledger import Missed
 
 # open exchanges that the row of a closed connection names; further ones are only counted
-MOST_NAMED = 1000
+MAX_NAMED = 1000
 
 
 class EventSink(Protocol):
@@ -56,7 +56,7 @@ class Events:
         """`frames`, `size`: of the whole connection, lost or not; None if unknown."""
         named = [
             {"exchange": exchange.number, "api": exchange.api, "correlation_id": exchange.correlation_id}
-            for exchange in islice(open_exchanges, MOST_NAMED)
+            for exchange in islice(open_exchanges, MAX_NAMED)
         ]
         detail = {"open": len(open_exchanges), "exchanges": named}
         self._add(c.EVENT_CLOSED, track, mono_ns, detail, cause=cause, frames=frames, size=size)

@@ -1,6 +1,6 @@
 """Reads rows out of a capture, a row group at a time, whatever format number their files have.
 
-A row group has bounded bytes (`columns.MOST_BYTES`) and a larger frame is a row group of its own, so memory is bounded
+A row group has bounded bytes (`columns.MAX_BYTES`) and a larger frame is a row group of its own, so memory is bounded
 by the larger of the two. A file of another program need not keep to these bounds, so an allowance limits the memory of
 each file. Bodies are read only on request, and not at all in row groups in which every body is above the caller's
 limit.
@@ -40,7 +40,7 @@ GROUP, ROW = "_group", "_row"
 # the activity that an allowance's error names
 READING = "reading"
 # rows in the order of arrival alternate between two row groups at most
-MOST_GROUPS = 2
+MAX_GROUPS = 2
 
 
 class CaptureFile(NamedTuple):
@@ -114,7 +114,7 @@ class Bodies:
         group = row[GROUP]
         column = self._columns.pop(group, None)
         if column is None:
-            if len(self._columns) == MOST_GROUPS:
+            if len(self._columns) == MAX_GROUPS:
                 self._forget_oldest()
             column = self._read(group)
         self._columns[group] = column

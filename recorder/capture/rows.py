@@ -18,7 +18,7 @@ from recorder.capture.storage import HOUR_NS
 # set in a route's word (32 bits) to tell the response's shape from the request's
 _RESPONSE = 1 << 32
 # peers may send any api and version; the shapes of so many routes are remembered
-MOST_SHAPES = 4096
+MAX_SHAPES = 4096
 
 
 class Sink(Protocol):
@@ -196,7 +196,7 @@ class RowMaker:
         kind = c.REQUEST if made_by == c.BY_CLIENT else c.RESPONSE
         shape = Shape(kind, made_by, exchange.api_key, exchange.api, exchange.api_version)
         number = self._shared.shapes.number(shape)
-        if made_by != c.BY_PROXY and len(self._shapes) < MOST_SHAPES:
+        if made_by != c.BY_PROXY and len(self._shapes) < MAX_SHAPES:
             self._shapes[exchange.route.word | (_RESPONSE if made_by == c.BY_BROKER else 0)] = number
         return number
 

@@ -23,7 +23,7 @@ FULL, HEAD = "full", "head"
 # the name of APIs that the catalog doesn't know, as in the metrics
 OTHER = "other"
 # peers choose client ids and principals: so many results are cached, for names of at most this length
-MOST_REMEMBERED, LONGEST_REMEMBERED = 4096, 256
+MAX_REMEMBERED, LONGEST_REMEMBERED = 4096, 256
 _NOT = "!"
 
 
@@ -164,7 +164,7 @@ class Patterns:
         answer = self._cache.get(name)
         if answer is None:
             answer = self._match(name.lower() if self._lower else name)
-            if len(self._cache) < MOST_REMEMBERED and len(name) <= LONGEST_REMEMBERED:
+            if len(self._cache) < MAX_REMEMBERED and len(name) <= LONGEST_REMEMBERED:
                 self._cache[name] = answer
         return answer
 

@@ -35,9 +35,9 @@ from recorder.capture.spool import NO_CONNECTION, OF_STREAMS, EntryKind, Item
 from recorder.capture.writer import ENTRY_COST, Log, Writer
 
 # bytes of facts that are recorded beyond the queue's limit; a disk that fails for hours must not fill the memory
-MOST_FACTS_WAITING = 8 * 1024 * 1024
+MAX_FACTS_WAITING = 8 * 1024 * 1024
 # requests in flight that a checkpoint names: with more, the connection's checkpoint waits for a quieter moment
-MOST_SAVED = 1000
+MAX_SAVED = 1000
 
 _BYTES = int(EntryKind.BYTES)
 # a limit that is always exceeded
@@ -68,7 +68,7 @@ class Tap:
         self._queued = 0
         self._waits = settings.when_full is WhenFull.WAIT
         self._limit = sys.maxsize if self._waits else settings.queue
-        self._facts_limit = settings.queue + MOST_FACTS_WAITING
+        self._facts_limit = settings.queue + MAX_FACTS_WAITING
         self._dropped = 0
         self._gaps = 0
         # connections that were opened and closed without an entry in the log
@@ -267,7 +267,7 @@ class Tap:
     def _put_checkpoint(self, recorder: ConnectionRecorder, at_ns: int) -> None:
         """Writes a checkpoint, by which a reader that has lost an earlier part of the log goes on."""
         talk = recorder.talk
-        state = talk.boundary_state() if recorder.settled and len(talk.in_flight) <= MOST_SAVED else None
+        state = talk.boundary_state() if recorder.settled and len(talk.in_flight) <= MAX_SAVED else None
         if state is None:
             # its next chunk may leave it at a boundary
             return

@@ -21,4 +21,4 @@ def detail(event: Mapping[str, Any]) -> dict[str, Any]:
 def numbers(told: Any) -> dict[str, int]:
     """The members of a JSON object that are counts; {} for any other value."""
     members = told.items() if isinstance(told, dict) else ()
-    return {name: value for name, value in members if type(value) is int and 0 <= value <= c.MOST_COUNTED}
+    return {name: value for name, value in members if type(value) is int and 0 <= value <= c.MAX_COUNTED}

@@ -40,7 +40,7 @@ Tree = dict[str, Any]
 Found = TypeVar("Found")
 _WIDTH = 16
 # sessions that the error for an ambiguous id names
-MOST_SESSIONS = 20
+MAX_SESSIONS = 20
 
 
 class Form(NamedTuple):
@@ -99,7 +99,7 @@ def _of_one_session(found: Iterable[dict[str, Any]], asked: Shown, folder: Path,
     sessions: dict[str, None] = {}
     for row in found:
         sessions[row[c.SESSION]] = None
-        if len(sessions) > MOST_SESSIONS:
+        if len(sessions) > MAX_SESSIONS:
             break
         if len(sessions) == 1:
             yield row
@@ -111,7 +111,7 @@ def _check_one(sessions: Sequence[str], asked: Shown, folder: Path, what: str) -
     if not sessions:
         raise LookupError(f"no {what} {printable(asked)} in {printable(folder)}")
     if len(sessions) > 1:
-        named = ", ".join(map(printable, sessions[:MOST_SESSIONS])) + (", ..." if len(sessions) > MOST_SESSIONS else "")
+        named = ", ".join(map(printable, sessions[:MAX_SESSIONS])) + (", ..." if len(sessions) > MAX_SESSIONS else "")
         raise LookupError(f"{printable(asked)} is in several sessions: put one before it ({named})")
 
 

@@ -116,7 +116,7 @@ def test_a_file_that_is_damaged_is_named(talks: list[Talk], tmp_path: Path, dama
 
 
 def test_a_row_group_is_read_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(columns, "MOST_ROWS", 3)
+    monkeypatch.setattr(columns, "MAX_ROWS", 3)
     rng = random.Random(5)
     talk = traffic.cut(rng, traffic.talk(rng, 0, 10), 10)
     tap = open_tap(tmp_path, RecordSettings())
