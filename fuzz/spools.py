@@ -176,13 +176,19 @@ def session(data: bytes) -> None:
 
 
 def _rows_can_be_read(folder: Path) -> None:
-    for row in reader.rows(folder):
+    for row in _rows(folder, c.FRAMES_FOLDER, reader.ALL):
         must(row[c.STORED] == len(row[c.FRAME]), "a row has the bytes that it says it has")
         left_out = sum(span["length"] for span in row[c.OMITTED] or ())
         must(row[c.SIZE] == row[c.STORED] + left_out, f"what a row lacks was left out: {row}")
-    for event in reader.rows(folder, [name for name, _ in c.EVENT_COLUMNS], kind=c.EVENTS_FOLDER):
+    for event in _rows(folder, c.EVENTS_FOLDER, [name for name, _ in c.EVENT_COLUMNS]):
         must(isinstance(json.loads(event[c.DETAIL]), dict), "what an event tells is JSON")
         must((event[c.FRAMES] or 0) >= 0 and (event[c.BYTES] or 0) >= 0, f"no gap is below nothing: {event}")
+
+
+def _rows(folder: Path, kind: str, columns: Sequence[str]) -> Iterator[reader.Row]:
+    for file in reader.files(folder, kind):
+        for table in reader.row_groups(file, columns):
+            yield from table.to_pylist()
 
 
 @contextmanager

@@ -52,9 +52,17 @@ class Arriving(NamedTuple):
         return [FrameSpan(self.kind, self.exchange, self.begin - step.offset, self.left)] if self.left else []
 
 
-def cut_requests(talk: Conversation, chunk: bytes, at_ns: int, arriving: FrameKind) -> tuple[Step, list[FrameSpan]]:
-    """The frames that a chunk from the client touches. `arriving`: the kind of the frame that is half there, if any."""
-    before = Arriving.now(talk, 0, arriving)
+def cut(
+    talk: Conversation, direction: int, chunk: bytes, at_ns: int, arriving: FrameKind
+) -> tuple[Step, list[FrameSpan]]:
+    """The frames that a chunk touches, and the proxy's own answers that went out with a chunk from the broker.
+
+    `arriving`: the kind of the frame that is half there, if any.
+    """
+    before = Arriving.now(talk, direction, arriving)
+    if direction:
+        step = talk.responses(chunk, at_ns)
+        return step, responses_in(talk, step, before)
     step = talk.requests(chunk, at_ns)
     return step, requests_in(talk, step, before)
 
@@ -76,13 +84,6 @@ def requests_in(talk: Conversation, step: Step, before: Arriving) -> list[FrameS
             at += 4 + exchange.request_size
             found.append(FrameSpan(FrameKind.REQUEST, exchange, start, at))
     return found
-
-
-def cut_responses(talk: Conversation, chunk: bytes, at_ns: int, arriving: FrameKind) -> tuple[Step, list[FrameSpan]]:
-    """The frames that a chunk from the broker touches, and the proxy's own answers that went out with them."""
-    before = Arriving.now(talk, 1, arriving)
-    step = talk.responses(chunk, at_ns)
-    return step, responses_in(talk, step, before)
 
 
 def responses_in(talk: Conversation, step: Step, before: Arriving) -> list[FrameSpan]:

@@ -2,8 +2,7 @@
 
 A row group has bounded bytes (`columns.MAX_BYTES`) and a larger frame is a row group of its own, so memory is bounded
 by the larger of the two. A file of another program need not keep to these bounds, so an allowance limits the memory of
-each file. Bodies are read only on request, and not at all in row groups in which every body is above the caller's
-limit.
+each file. Bodies are read only on request.
 """
 
 from __future__ import annotations
@@ -74,7 +73,6 @@ def row_groups(
     columns: Sequence[str] = ALL,
     *,
     where: Any = None,
-    largest_body: int | None = None,
     allowance: Allowance | None = None,
 ) -> Iterator[Any]:
     """A file's rows as Arrow tables in today's format, one for each row group that has wanted rows.
@@ -82,12 +80,11 @@ def row_groups(
     Args:
         columns: of the schema; GROUP and ROW too.
         where: a pyarrow expression over any columns but `frame`.
-        largest_body: larger bodies (bytes as stored) are null.
         allowance: pays for the memory of all wanted rows; each row group must fit while it is read. Default: a new one.
     Errors: UnknownFormatError for a file of a newer format, or without one; DamagedFileError; OverBudget.
     """
     with _errors_of(file):
-        yield from _row_groups(file, columns, where, largest_body, allowance or Allowance(READING, DEFAULT_BUDGET))
+        yield from _row_groups(file, columns, where, allowance or Allowance(READING, DEFAULT_BUDGET))
 
 
 class Bodies:
@@ -142,9 +139,7 @@ def _errors_of(file: CaptureFile) -> Iterator[None]:
         raise DamagedFileError(f"{file.path} can't be read: {reason}") from error
 
 
-def _row_groups(
-    file: CaptureFile, columns: Sequence[str], where: Any, largest_body: int | None, allowance: Allowance
-) -> Iterator[Any]:
+def _row_groups(file: CaptureFile, columns: Sequence[str], where: Any, allowance: Allowance) -> Iterator[Any]:
     with file.path.open("rb") as raw, opened(file.path) as parquet:
         number = c.format_of(parquet.schema_arrow.metadata)
         if number == c.FORMAT:
@@ -162,39 +157,12 @@ def _row_groups(
                 continue
             heads = heads.take(rows)
             if c.FRAME in columns and c.FRAME in present:
-                heads = heads.append_column(c.FRAME, _bodies(group, heads, rows, largest_body))
+                heads = heads.append_column(c.FRAME, group.bodies(rows))
             table = c.upgraded(heads, number)
             places = {GROUP: pa.repeat(pa.scalar(at, pa.int64()), len(rows)), ROW: rows}
             for name in places.keys() & {*columns}:
                 table = table.append_column(name, places[name])
             yield group.keep(table.select(list(columns)))
-
-
-def rows(
-    folder: Path,
-    columns: Sequence[str] = ALL,
-    *,
-    kind: str = c.FRAMES_FOLDER,
-    where: Any = None,
-    largest_body: int | None = None,
-    most: int = DEFAULT_BUDGET,
-) -> Iterator[Row]:
-    """Rows of `frames` or `events` as dicts, session by session, in the order of the log."""
-    for file in files(folder, kind):
-        allowance = Allowance(READING, most)
-        for table in row_groups(file, columns, where=where, largest_body=largest_body, allowance=allowance):
-            yield from table.to_pylist()
-
-
-def frame(folder: Path, session: str, connection: int, sequence: int) -> Row | None:
-    """The row with these numbers, with its body; None if the capture lacks it."""
-    where = (pc.field(c.CONNECTION) == connection) & (pc.field(c.SEQUENCE) == sequence)
-    of_session = (file for file in files(folder) if file.session == session)
-    for file in of_session:
-        for table in row_groups(file, where=where):
-            found: Row = table.to_pylist()[0]
-            return found
-    return None
 
 
 def _published(capture: Folder, kind: str) -> Iterator[tuple[str, str, Path]]:
@@ -255,12 +223,3 @@ def _wanted(heads: Any, where: Any) -> Any:
     """The indices of the wanted rows."""
     numbered = heads.append_column(ROW, pa.array(range(len(heads)), pa.int64()))
     return (numbered if where is None else numbered.filter(where)).column(ROW)
-
-
-def _bodies(group: RowGroup, heads: Any, rows: Any, largest: int | None) -> Any:
-    if largest is None:
-        return group.bodies(rows)
-    small = pc.less_equal(heads.column(c.STORED), largest)
-    if not pc.any(small).as_py():
-        return pa.nulls(len(heads), pa.binary())
-    return pc.if_else(small, group.bodies(rows), None)

@@ -21,7 +21,7 @@ _RESPONSE = 1 << 32
 MAX_SHAPES = 4096
 
 
-class Sink(Protocol):
+class RowSink(Protocol):
     """The destination of rows: the files of a range."""
 
     shared: SharedTables
@@ -36,7 +36,7 @@ class Sink(Protocol):
 class RowMaker:
     """Makes rows for one range. `frames` and `bytes` count them."""
 
-    def __init__(self, sink: Sink, clock_ns: int) -> None:
+    def __init__(self, sink: RowSink, clock_ns: int) -> None:
         self.frames = 0
         self.bytes = 0
         self._shared = sink.shared
