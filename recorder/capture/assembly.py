@@ -132,7 +132,9 @@ class Assembly:
         """Takes an entry of a connection without a track: the entry is its opening, or the opening is lost."""
         connection = entry.connection
         if connection not in self.unknown:
-            self._add_unknown(connection)
+            if len(self.tracks) + len(self.unknown) >= MAX_OPEN:
+                raise SenselessEntryError("more connections than any proxy has")
+            self.unknown.meet(connection, 0, self._streams.since_ns, is_new=self._ledger.closed is not None)
         track = self.tracks[connection] = self.unknown.take(connection)
         track.next_entry = (entry.number + (entry.kind != EntryKind.CHECKPOINT)) % NUMBERS
         self.last_mono_ns = entry.mono_ns
@@ -141,12 +143,6 @@ class Assembly:
         finally:
             if self.tracks.get(connection) is track and self.unknown.keep(track):
                 del self.tracks[connection]
-
-    def _add_unknown(self, connection: int) -> None:
-        if len(self.tracks) + len(self.unknown) >= MAX_OPEN:
-            raise SenselessEntryError("more connections than any proxy has")
-        is_new = self._ledger.closed is not None
-        self.unknown.meet(connection, 0, self._streams.since_ns, is_new=is_new)
 
     def damage(self) -> None:
         """Notes that entries are missing here. In a log without numbers any connection may have lost some."""

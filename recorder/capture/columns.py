@@ -7,7 +7,6 @@ other in a buffer that the binary column uses as it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -156,7 +155,7 @@ class FrameRows:
         stored = _replaced(number["size"], self._stored)
         at_ns = pc.add(pa.array(number["mono_ns"], pa.int64()), self.clock_ns)
         columns: dict[str, Any] = {
-            c.SESSION: _constant(self.session, rows),
+            c.SESSION: pa.repeat(pa.scalar(self.session, pa.string()), rows),
             c.AT: pc.cast(pc.cast(at_ns, pa.timestamp("ns", tz="UTC")), schema.field(c.AT).type, safe=False),
             c.AT_NS: at_ns,
             c.STORED: pa.array(stored, pa.int32()),
@@ -232,10 +231,6 @@ def _width(value: Any) -> int:
     return len(value) if isinstance(value, str) else 0
 
 
-def _constant(value: str | None, rows: int) -> Any:
-    return pa.repeat(pa.scalar(value, pa.string()), rows)
-
-
 def _taken(values: list[Any], index: list[int], kind: Any) -> Any:
     return pc.take(pa.array(values, kind), pa.array(index, pa.int32()))
 
@@ -260,8 +255,7 @@ def _sparse(rare: dict[int, Any], rows: int, kind: Any) -> Any:
         return pa.nulls(rows, kind)
     if pa.types.is_list(kind):
         return _spans(rare, rows, kind)
-    get: Callable[[int], Any] = rare.get
-    return pa.array([get(row) for row in range(rows)], kind)
+    return pa.array([rare.get(row) for row in range(rows)], kind)
 
 
 def _spans(rare: dict[int, Spans], rows: int, kind: Any) -> Any:

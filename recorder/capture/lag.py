@@ -112,15 +112,12 @@ class Reports:
         with self._lock:
             if self._done.is_set():
                 self._done.clear()
-                self._begin_to_read()
+                try:
+                    start_thread(self._read, "compactor's report")
+                except NoThread:
+                    self._done.set()
         self._done.wait(REPORT_SECONDS)
         return self._newest
-
-    def _begin_to_read(self) -> None:
-        try:
-            start_thread(self._read, "compactor's report")
-        except NoThread:
-            self._done.set()
 
     def _read(self) -> None:
         try:

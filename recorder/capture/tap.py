@@ -242,7 +242,8 @@ class Tap:
 
     def _look_twice(self, connection: int, direction: Direction, chunk: bytes, at_ns: int, step: Step) -> None:
         if self._writer.segment != self._segment:
-            self._begin_segment()
+            self._segment = self._writer.segment
+            self._special.update(self._recorders)
         recorder = self._recorders.get(connection)
         if recorder is None:
             self._count_left_out(*self._unrecorded[connection].more(len(chunk)))
@@ -259,10 +260,6 @@ class Tap:
             self._special.discard(connection)
         else:
             self._special.add(connection)
-
-    def _begin_segment(self) -> None:
-        self._segment = self._writer.segment
-        self._special.update(self._recorders)
 
     def _put_checkpoint(self, recorder: ConnectionRecorder, at_ns: int) -> None:
         """Writes a checkpoint, by which a reader that has lost an earlier part of the log goes on."""
@@ -328,7 +325,8 @@ class Tap:
     def _go_on_in_gap(self, recorder: ConnectionRecorder, gap: Gap, size: int, at_ns: int, step: Step) -> None:
         gap.saw(step.finished, step.one_way)
         self._dropped += size
-        if step.cause is None and self._has_room:
+        has_room = not self._writer.ended and self._waiting <= self._settings.queue // 2
+        if step.cause is None and has_room:
             state = recorder.talk.boundary_state()
             if state is not None:
                 self._end_gap(recorder, gap, state, at_ns)
@@ -370,11 +368,6 @@ class Tap:
     @property
     def _waiting(self) -> int:
         return self._queued - self._writer.written
-
-    @property
-    def _has_room(self) -> bool:
-        """True if connections whose record has broken off may go on."""
-        return not self._writer.ended and self._waiting <= self._settings.queue // 2
 
     def _put_all(self, items: list[Item]) -> None:
         for item in items:
