@@ -220,13 +220,19 @@ def _run_proxy(loaded: Loaded, config: Path | None, said: dict[str, Any]) -> int
 
 
 def _run_claimed(claims: StateClaims, capture: CaptureSettings | None, reload: Callable[[], ReloadedSettings]) -> int:
-    from proxy import net
-
     settings = claims.settings
-    if settings.workers > 1:
-        return _run_workers(claims, capture, reload)
-    observer, child = wiring.recorder(capture, settings)
-    return net.run(settings, observer, child, _say_ready, reload, claims.release)
+    if settings.workers == 1:
+        from proxy import net
+
+        observer, child = wiring.recorder(capture, settings)
+        return net.run(settings, observer, child, _say_ready, reload, claims.release)
+    from proxy.net.workers import run_workers
+
+    if capture is not None:
+        wiring.check_folder(capture.folder)
+    # each worker records on its own, with its part of the limits
+    recording = wiring.share(capture, settings.workers)
+    return run_workers(settings, wiring.WORKER, recording, _say_ready, reload, claims.release)
 
 
 def _reloading(loaded: Loaded, config: Path | None, said: dict[str, Any]) -> Callable[[], ReloadedSettings]:
@@ -259,16 +265,6 @@ def _say_changes(now: Loaded, again: Reloaded) -> None:
             log(INFO, "a setting changes at once", key=dotted(one.place))
     for place in again.waiting:
         log(WARNING, "a setting changes with the next start only", key=dotted(place), reason=why_it_waits(place))
-
-
-def _run_workers(claims: StateClaims, capture: CaptureSettings | None, reload: Callable[[], ReloadedSettings]) -> int:
-    """Each records on its own, with its part."""
-    from proxy.net.workers import run_workers
-
-    if capture is not None:
-        wiring.check_folder(capture.folder)
-    recording = wiring.share(capture, claims.settings.workers)
-    return run_workers(claims.settings, wiring.WORKER, recording, _say_ready, reload, claims.release)
 
 
 def _say_ready(listening: Mapping[str, Address], metrics: Address | None) -> None:

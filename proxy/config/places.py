@@ -78,8 +78,7 @@ def wrong_demands(demands: Iterable[Demand]) -> Iterator[Fault]:
     ground, states = Ground(), dict[Path, str]()
     for one in demands:
         for other in ground.take(one)[:MAX_CLASHES]:
-            wrong = f"clusters.{one.name} and clusters.{other.name} both want {_clash(other, one)}"
-            yield Fault(wrong + _why(other, one), _advice(other, one))
+            yield _overlap(other, one)
         if one.state is not None and (other_name := states.setdefault(one.state, one.name)) != one.name:
             yield Fault(
                 f"clusters.{one.name}.state {one.state} is the file of clusters.{other_name} too",
@@ -148,6 +147,18 @@ class _Ports:
             self._taken.insert(at, (ports, owner))
 
 
+def _overlap(one: Demand, other: Demand) -> Fault:
+    wrong = f"clusters.{other.name} and clusters.{one.name} both want {_clash(one, other)}"
+    if not (one.is_one_port and other.is_one_port):
+        right = f"ports of its own for each: clusters.{other.name} behind port {one.last_port}, or less node_count"
+        return Fault(wrong, right)
+    listen = Address(other.places[0].host, one.last_port % 65535 + 1)
+    return Fault(
+        f"{wrong}; one TLS port is one cluster's, and names don't tell two apart",
+        f'another port for each: clusters.{other.name}.listen = "{listen}"',
+    )
+
+
 def _clash(one: Demand, other: Demand) -> str:
     """The first ports that both want, as they are said."""
     for here in one.places:
@@ -157,22 +168,6 @@ def _clash(one: Demand, other: Demand) -> str:
                 ports = f"port {both.start}" if len(both) == 1 else f"ports {both.start} to {both.stop - 1}"
                 return f"{ports} of {there.host}"
     raise AssertionError("the ground is taken by nobody else")
-
-
-def _why(one: Demand, other: Demand) -> str:
-    return "; one TLS port is one cluster's, and names don't tell two apart" if _are_alike(one, other) else ""
-
-
-def _advice(one: Demand, other: Demand) -> str:
-    if _are_alike(one, other):
-        listen = Address(other.places[0].host, one.last_port % 65535 + 1)
-        return f'another port for each: clusters.{other.name}.listen = "{listen}"'
-    return f"ports of its own for each: clusters.{other.name} behind port {one.last_port}, or less node_count"
-
-
-def _are_alike(one: Demand, other: Demand) -> bool:
-    """True if each of the two has a single TLS port."""
-    return one.is_one_port and other.is_one_port
 
 
 def default_state_file(

@@ -110,7 +110,9 @@ def read(
     again: bool = False,
 ) -> Reading:
     """As `load`, but returns the errors of settings, too. Raises BadSetting if the file can't be read."""
-    source = _source(file, flags, environment, again=again)
+    source = file_source(file, again=again) if file is not None else Source()
+    source = environment_source(environment, source.clusters).over(source)
+    source = source if flags is None else flag_source(flags, source).over(source)
     reader = SettingsReader(source, in_file=file is not None)
     found = _sections(reader, source)
     secured = [ClusterTls(name, _spoken(listener), _spoken(upstream)) for name, listener, upstream in found.sides]
@@ -122,15 +124,6 @@ def read(
     return Reading(reader.wrong, loaded, secured)
 
 
-def _source(
-    file: Path | None, flags: Mapping[str, Any] | None, environment: Mapping[str, str], *, again: bool
-) -> Source:
-    """All of them together."""
-    source = file_source(file, again=again) if file is not None else Source()
-    source = environment_source(environment, source.clusters).over(source)
-    return source if flags is None else flag_source(flags, source).over(source)
-
-
 def _sections(reader: SettingsReader, source: Source) -> _Sections:
     """Everything that was given, read; what is wrong with it, the reader has noted."""
     values = reader.values(ProxySettings)
@@ -138,7 +131,8 @@ def _sections(reader: SettingsReader, source: Source) -> _Sections:
     sides = [_secured(reader, source, name) for name in source.clusters]
     clusters = [_cluster(reader, *side) for side in sides]
     capture = _capture(reader, source)
-    reader.finish([(CAPTURE,), (CLUSTERS,), *_tls_tables(source)])
+    tls = [(CLUSTERS, name, TLS) for name in source.clusters]
+    reader.finish([(CAPTURE,), (CLUSTERS,), *tls, *((*side, UPSTREAM) for side in tls)])
     reader.say(*_wrong_selection(source, capture.right if capture is not None else {}))
     return _Sections({**values, "log": log}, sides, clusters, capture)
 
@@ -182,11 +176,6 @@ def _is_said(source: Source, section: KeyPath, but: str = "") -> bool:
     """True if a source has the section, even an empty one, or anything in it outside of its table `but`."""
     names = source.below(section)
     return bool({*names} - {but}) or (not names and (section in source.tables or section in source.given))
-
-
-def _tls_tables(source: Source) -> Iterator[KeyPath]:
-    for name in source.clusters:
-        yield from ((CLUSTERS, name, TLS), (CLUSTERS, name, TLS, UPSTREAM))
 
 
 def _capture(reader: SettingsReader, source: Source) -> Section | None:

@@ -16,7 +16,7 @@ from proxy.terminal import echo
 from proxy.tools import arguments, completions
 from proxy.tools.output import budget_option, end, print_json
 from proxy.wire import apis, catalog, embedded
-from proxy.wire.apis import MessageKind
+from proxy.wire.apis import KINDS, MessageKind
 from proxy.wire.dialects import Dialect
 from proxy.wire.embedded.logs import LOGS
 from proxy.wire.errors import WireError
@@ -139,7 +139,7 @@ def show(
     if isinstance(name, str):
         found = [_embedded(name, version)]
     else:
-        asked = _kinds(requests, responses) or (kind and (kind,)) or _KINDS
+        asked = _kinds(requests, responses) or (kind and (kind,)) or KINDS
         found = [_codec(one, name, version) for one in asked]
     for number, codec in enumerate(found):
         if number:
@@ -181,12 +181,9 @@ def _check_show(function: str | None, paths: tuple[str, ...], as_json: bool) -> 
         raise click.UsageError("--source or --json, not both")
 
 
-_KINDS: tuple[MessageKind, ...] = ("request", "response")
-
-
 def _kinds(requests: bool, responses: bool) -> tuple[MessageKind, ...]:
     """The chosen kinds; both if neither or both options are set."""
-    return tuple(kind for kind, is_asked in zip(_KINDS, (requests, responses), strict=True) if is_asked)
+    return tuple(kind for kind, is_asked in zip(KINDS, (requests, responses), strict=True) if is_asked)
 
 
 def _codec(kind: MessageKind, key: int, version: int | None) -> catalog.Codec:

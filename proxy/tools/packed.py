@@ -37,7 +37,8 @@ def opened_records(data: bytes, most: int, sides: Sides, budget: Budget) -> list
             for record in islice(records.read_batch(data, batch, budget=budget), most):
                 budget.values.take(RECORD_COST + HEADER_COST * len(record.headers))
                 shown.append(_record(record, batch.control, sides))
-            told[-1] |= _not_shown(batch, len(shown))
+            more = (batch.count or 0) - len(shown)
+            told[-1] |= {"more_records": more} if more > 0 else {}
             most -= len(shown)
             at = batch.end
     except (WireError, ModuleNotFoundError) as error:
@@ -53,11 +54,6 @@ def _header(batch: Batch) -> dict[str, Any]:
     facts |= {"base_sequence": batch.base_sequence, "transactional": batch.transactional or None}
     facts |= {"control": batch.control or None, "crc": f"{batch.crc:08x}"}
     return {name: value for name, value in facts.items() if value is not None and value != -1}
-
-
-def _not_shown(batch: Batch, shown: int) -> dict[str, Any]:
-    more = (batch.count or 0) - shown
-    return {"more_records": more} if more > 0 else {}
 
 
 def _record(record: Record, control: bool, sides: Sides) -> dict[str, Any]:

@@ -15,7 +15,6 @@ from proxy.wire.compile.walker import walker
 from proxy.wire.language import Field, Message
 
 TITLES = ("field", "type", "default", "tag", "since", "marks")
-FUNCTIONS = ("decode", "encode", "project", "walk")
 
 
 def title(message: Message, version: int) -> str:
@@ -82,7 +81,7 @@ def _facts(field: Field) -> tuple[str, str, str, str]:
 
 
 def source(codec: Codec, function: str, paths: Sequence[str]) -> str:
-    """The text of one of FUNCTIONS, as it was written for this message and version.
+    """The text of one function (decode, encode, project or walk), as it was written for this message and version.
 
     `paths`: the fields that a projection asks for, or the one where a walk stops.
 

@@ -23,7 +23,7 @@ from prometheus_client.metrics_core import Metric as Family
 from proxy.config import ClusterSettings, ProxySettings
 from proxy.mapping.nodes import Node, NodeMap
 from proxy.metrics.admin import Probe
-from proxy.metrics.collector import ClusterNumbers, Gathered, WiretapCollector, process_registry, worker_families
+from proxy.metrics.collector import ClusterNumbers, cluster_families, process_registry, worker_families
 from proxy.net.blocking import open_process
 from proxy.net.brokers.nodes import Nodes
 from proxy.net.brokers.upstreams import Upstreams
@@ -293,14 +293,14 @@ class Parent(Proxy):
 
     def _registry(self) -> CollectorRegistry:
         self._token = trio.lowlevel.current_trio_token()
-        return process_registry(Gathered(self._gather))
+        return process_registry(self._gather)
 
     def _gather(self) -> Iterator[Family]:
         self._count_from_thread()
         totals = self._workers.totals
         numbers = [ClusterNumbers(one.name, totals.traffic(one.name), one.nodes.listeners) for one in self.clusters]
         recorded = totals.recorded()
-        yield from WiretapCollector(numbers, (lambda: recorded) if recorded else None).collect()
+        yield from cluster_families(numbers, (lambda: recorded) if recorded else None)
         yield from worker_families(len(self._workers.joined), self._workers.ends)
 
     def _make_heartbeat(self) -> Probe:

@@ -62,8 +62,8 @@ class Totals:
         return sums.recorded([worker.recorder for worker in parts.living], [parts.recorder])
 
 
-def _sum(traffic: Traffic | None, *told: sums.Told) -> Traffic:
+def _sum(traffic: Traffic | None, *told: sums.Numbers) -> Traffic:
     total = Traffic()
-    for numbers in (sums.told(traffic or Traffic()), *told):
+    for numbers in (sums.as_json(traffic or Traffic()), *told):
         sums.add(total, numbers)
     return total

@@ -237,4 +237,7 @@ class Worker(Proxy):
             ask, limiter = self._observer.counters, self._asking
             with trio.move_on_after(COUNTERS_SECONDS), suppress(NoThread):
                 self._recorder = dict(await in_thread(ask, limiter))
-        return {"clusters": {one.name: sums.told(one.traffic) for one in self.clusters}, "recorder": self._recorder}
+        return {
+            "clusters": {one.name: sums.as_json(one.traffic) for one in self.clusters},
+            "recorder": self._recorder,
+        }

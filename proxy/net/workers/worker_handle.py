@@ -37,7 +37,7 @@ class WorkerHandle:
         self.calls = calls
         self.process: WorkerProcess | None = None
         self.has_spoken = self.joined = False
-        self.clusters: Mapping[str, sums.Told] = {}
+        self.clusters: Mapping[str, sums.Numbers] = {}
         self.recorder: Mapping[str, float] = {}
         self.silent = 0.0
         self._unanswered: list[Answer] = []
