@@ -263,7 +263,7 @@ def tools(data: bytes) -> None:
     for answered, given in ((None, data), ((key, version), data[2:])):
         shown = Shown(mask=True, budget=wire.Budget(UNFOLDED))
         with suppress(wire.WireError):
-            for one in frames.told(frames.octets_of(given), frames.Asked(answered, shown)):
+            for one in frames.trees(frames.octets_of(given), frames.Asked(answered, shown)):
                 text = "".join(json_text.pieces(one, shown.budget.text))
                 must(harmless_lines(text) == text, "JSON holds nothing that a terminal obeys")
                 json.loads(text)

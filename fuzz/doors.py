@@ -63,7 +63,7 @@ def name(data: bytes) -> None:
     """A server name that a client asks for."""
     text = data.decode("latin-1")
     with suppress(ValueError):
-        node_id = NAMES.meant(None, text)
+        node_id = NAMES.requested_node(None, text)
         told = "boot.proxy.test" if node_id is None else NAMES.advertised(node_id, None).host
         same(text.lower(), told, "a name and whose it is")
 

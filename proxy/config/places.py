@@ -61,16 +61,16 @@ def demand_of(cluster: ClusterSettings) -> Demand:
 
 def demand(name: str, fields: Mapping[str, Any], unknown: Container[str] = ()) -> Demand:
     """The demand of a cluster with these fields. `unknown`: fields without a right value."""
-    said = {**_DEMANDING, **fields}
-    listen: Address | None = said["listen"]
-    single = [*([listen] if listen is not None else []), *said["nodes"].values()]
+    known = {**_DEMANDING, **fields}
+    listen: Address | None = known["listen"]
+    single = [*([listen] if listen is not None else []), *known["nodes"].values()]
     places = [HostPorts(address.host, range(address.port, address.port + 1)) for address in single if address.port]
-    has_range = said["mapping"] is MappingKind.PORTS and said["dialect"] is Dialect.KAFKA
+    has_range = known["mapping"] is MappingKind.PORTS and known["dialect"] is Dialect.KAFKA
     is_known = not any(field in unknown for field in ("node_ports", "node_count", "mapping", "dialect"))
     if listen is not None and has_range and is_known:
-        usual = usual_ports(listen, said["node_ports"], said["node_count"])
+        usual = usual_ports(listen, known["node_ports"], known["node_count"])
         places += [HostPorts(listen.host, usual)] if usual else []
-    return Demand(name, tuple(places), said["state"], said["mapping"] is MappingKind.SNI)
+    return Demand(name, tuple(places), known["state"], known["mapping"] is MappingKind.SNI)
 
 
 def wrong_demands(demands: Iterable[Demand]) -> Iterator[Fault]:

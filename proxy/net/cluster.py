@@ -419,7 +419,7 @@ class Cluster:
             return Cause.UNKNOWN_NAME if isinstance(reason, UnknownName) else Cause.TLS_HANDSHAKE
         self._entering.discard(arrival.entering)
         # the handshake has refused names that mean no node
-        node_id = self._settings.node_map.meant(arrival.node_id, client.server_name)
+        node_id = self._settings.node_map.requested_node(arrival.node_id, client.server_name)
         broker = await self.upstreams.connect(number, node_id, arrival.route)
         if isinstance(broker, Cause):
             return broker
@@ -442,7 +442,7 @@ class Cluster:
         """The node that a client wants, as a key for the log; {} if that is not known."""
         node_id = arrival.node_id
         with suppress(ValueError):
-            node_id = self._settings.node_map.meant(node_id, arrival.client.server_name)
+            node_id = self._settings.node_map.requested_node(node_id, arrival.client.server_name)
         return {} if node_id is None else {"node": node_id}
 
     def _log_refused(self, event: str, arrival: Arrival, reason: str) -> None:

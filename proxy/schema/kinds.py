@@ -58,9 +58,9 @@ def shown(raw: Any) -> str:
     return cut(repr(raw))
 
 
-def cut(line: str, most: int = MAX_SHOWN) -> str:
+def cut(line: str, max_length: int = MAX_SHOWN) -> str:
     """A text, or its beginning."""
-    return line if len(line) <= most else line[: most - 3] + "..."
+    return line if len(line) <= max_length else line[: max_length - 3] + "..."
 
 
 def text(raw: Any) -> str:
@@ -141,11 +141,11 @@ def _switch(raw: Any) -> bool:
     return raw
 
 
-def within(most: int, raw: Any) -> str:
+def within(max_bytes: int, raw: Any) -> str:
     """A text of so many bytes at most. Raises Misread."""
     found = text(raw)
-    if len(found.encode()) > most:
-        raise Misread(f"is longer than {most} bytes")
+    if len(found.encode()) > max_bytes:
+        raise Misread(f"is longer than {max_bytes} bytes")
     return found
 
 

@@ -14,7 +14,7 @@ from proxy.config.places import Demand, demand, wrong_demands
 from proxy.config.tls import ListenerTls, UpstreamTls
 from proxy.config.whole import wrong_names
 from proxy.schema.errors import BadSetting
-from proxy.schema.faults import Fault, KeyPath, Setting, told
+from proxy.schema.faults import Fault, KeyPath, Setting, line_of
 from proxy.schema.flags import CAPTURE, CLUSTERS
 from proxy.schema.kinds import shown
 from proxy.settings.reader import Effective, Section, SettingsReader
@@ -43,10 +43,10 @@ class Loaded:
     effective: tuple[Effective, ...]
     file: Path | None
 
-    def told(self, error: BadSetting) -> list[str]:
+    def lines_of(self, error: BadSetting) -> list[str]:
         """The lines of an error that turned up later, in the words of where its settings were given."""
         cluster = error.cluster or self.proxy.clusters[0].name
-        return [told(fault, cluster, in_file=self.file is not None) for fault in error.faults]
+        return [line_of(fault, cluster, in_file=self.file is not None) for fault in error.faults]
 
 
 class ClusterTls(NamedTuple):
@@ -127,7 +127,7 @@ def read(
 def _sections(reader: SettingsReader, source: Source) -> _Sections:
     """Everything that was given, read; what is wrong with it, the reader has noted."""
     values = reader.values(ProxySettings)
-    log = reader.section(LogSettings, (LOG,)).made
+    log = reader.section(LogSettings, (LOG,)).value
     sides = [_secured(reader, source, name) for name in source.clusters]
     clusters = [_cluster(reader, *side) for side in sides]
     capture = _capture(reader, source)
@@ -141,11 +141,11 @@ def _loaded(
     reader: SettingsReader, found: _Sections, environment: Mapping[str, str], file: Path | None
 ) -> Loaded | None:
     """The settings in effect, if every section is right; None if the sections don't fit together."""
-    capture: CaptureSettings | None = found.capture.made if found.capture is not None else None
+    capture: CaptureSettings | None = found.capture.value if found.capture is not None else None
     folder = capture.folder if capture is not None else None
-    clusters = tuple(_with_state(one.made, folder, environment) for one in found.clusters if one.made is not None)
-    made = reader.made(ProxySettings, {**found.values, "clusters": clusters})
-    return None if made is None else Loaded(made, capture, _completed(reader.effective, made), file)
+    clusters = tuple(_with_state(one.value, folder, environment) for one in found.clusters if one.value is not None)
+    proxy = reader.construct(ProxySettings, {**found.values, "clusters": clusters})
+    return None if proxy is None else Loaded(proxy, capture, _completed(reader.effective, proxy), file)
 
 
 def _secured(reader: SettingsReader, source: Source, name: str) -> tuple[str, Section | None, Section | None]:
@@ -168,8 +168,8 @@ def _cluster(reader: SettingsReader, name: str, listener: Section | None, upstre
 
 def _spoken(side: Section | None) -> Any:
     """A side of TLS, if all is right and it is spoken."""
-    made = side.made if side is not None else None
-    return made if getattr(made, "on", True) else None
+    settings = side.value if side is not None else None
+    return settings if getattr(settings, "on", True) else None
 
 
 def _is_said(source: Source, section: KeyPath, but: str = "") -> bool:

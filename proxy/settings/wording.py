@@ -65,8 +65,8 @@ def unknown(place: KeyPath, given: Given | None, nearest: KeyPath, key: Key | No
 def nothing_like(place: KeyPath, given: Given | None, names: Sequence[str]) -> str:
     """The line for a name that isn't one, and not like one either."""
     by_environment = given is not None and given.by is From.ENVIRONMENT
-    said = cut(given.where, MAX_NAMED) if given is not None and by_environment else named(place)
-    return f"{said} is no setting; right would be one of {', '.join(names)}"
+    name = cut(given.where, MAX_NAMED) if given is not None and by_environment else named(place)
+    return f"{name} is no setting; right would be one of {', '.join(names)}"
 
 
 def _as_given(place: KeyPath, key: Key, given: Given) -> str:

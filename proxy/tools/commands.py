@@ -286,7 +286,7 @@ def decode(
     _check_bare(what, response_to is not None)
     try:
         data = frames.octets(text) if text is not None else frames.octets_of(_read(file))
-        found = bare.told(data, what, shown) if what else frames.told(data, frames.Asked(answered, shown, spoken))
+        found = bare.trees(data, what, shown) if what else frames.trees(data, frames.Asked(answered, shown, spoken))
         for one in found:
             print_json(one, shown.budget, indent=2)
             if shown.budget.text.is_used_up:

@@ -78,8 +78,8 @@ class SegmentReader:
     def _check_own(self, number: int) -> None:
         head = self.start.head
         if (head.session, head.number) != (self._session.path.name, number):
-            said = f"segment {head.number} of session {head.session}"
-            raise UnknownSpoolError(f"{self._session.path / self._name} says that it is {said}")
+            claimed = f"segment {head.number} of session {head.session}"
+            raise UnknownSpoolError(f"{self._session.path / self._name} says that it is {claimed}")
 
     @property
     def size(self) -> int:

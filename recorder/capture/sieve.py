@@ -164,8 +164,8 @@ class Sieve:
     def _kept(self, head: int, unwanted: bool) -> int | None:
         if unwanted:
             return head
-        most = self.selection.body_limit
-        return None if most is None else max(head, LENGTH + most)
+        limit = self.selection.body_limit
+        return None if limit is None else max(head, LENGTH + limit)
 
     def _takes(self, api: str | None, client_id: str | None) -> bool:
         """`client_id`: None if it has not come yet; it is not matched then."""

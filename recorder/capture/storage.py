@@ -94,11 +94,11 @@ def publish(files: Iterable[RangeFile], steps: Steps) -> None:
 
 def _make_folders(folder: Path, *names: str) -> Folder:
     """The innermost of nested folders. Makes missing folders, each synced into its parent."""
-    made = Folder.at(folder)
+    innermost = Folder.at(folder)
     for name in names:
-        with made:
-            made = made.make_folder(name)
-    return made
+        with innermost:
+            innermost = innermost.make_folder(name)
+    return innermost
 
 
 def remove_unpublished(folder: Path, session: str) -> None:

@@ -12,10 +12,10 @@ from recorder.capture import frames as c
 def detail(event: Mapping[str, Any]) -> dict[str, Any]:
     """The members of an event's detail; {} if it is no JSON object."""
     try:
-        told = json.loads(event[c.DETAIL] or "{}")
+        members = json.loads(event[c.DETAIL] or "{}")
     except (ValueError, RecursionError):
         return {}
-    return told if isinstance(told, dict) else {}
+    return members if isinstance(members, dict) else {}
 
 
 def numbers(told: Any) -> dict[str, int]:

@@ -192,9 +192,9 @@ def _short(sessions: Iterable[str]) -> dict[str, str]:
 
 def _second(at_ns: int, after: int | None = None) -> str:
     """UTC to the second; without its date if that is the date of `after`."""
-    told = moment(at_ns).partition(".")[0]
+    second = moment(at_ns).partition(".")[0]
     day = None if after is None else moment(after)[: len("2026-11-21 ")]
-    return told.removeprefix(day) if day else told
+    return second.removeprefix(day) if day else second
 
 
 def _or_blank(value: int | None) -> int | str:
@@ -215,8 +215,8 @@ def _filled(title: str, names: list[str], numbers: list[str], rows: Iterable[tup
     """A table. The first name and the first number are always shown; of the others the last are left out first."""
     columns = [Column(name, rank=at and len(numbers) + at, least=LONGEST_NAME) for at, name in enumerate(names)]
     columns += [Column(name, is_number=True, rank=at) for at, name in enumerate(numbers)]
-    told = [[count(cell) if isinstance(cell, int) else str(cell) for cell in row] for row in rows]
-    return fitted(title, columns, told, width)
+    cells = [[count(cell) if isinstance(cell, int) else str(cell) for cell in row] for row in rows]
+    return fitted(title, columns, cells, width)
 
 
 def _special(frames: Any) -> dict[str, int]:
