@@ -81,11 +81,7 @@ def _help(known: Known, is_of_table: bool) -> str:
     if is_of_table:
         return f"{sentence} Repeatable."
     default = f" Default: {known.key.unset}." if known.key.unset else ""
-    return _KEY_NAME.sub(_as_flag, sentence + default)
-
-
-def _as_flag(named: re.Match[str]) -> str:
-    return flag_at((CLUSTERS, MAIN, named[1])) or named[1]
+    return _KEY_NAME.sub(lambda key: flag_at((CLUSTERS, MAIN, key[1])) or key[1], sentence + default)
 
 
 def flags() -> list[click.Parameter]:

@@ -222,7 +222,8 @@ class ConnectionRecorder:
         if rule is None:
             return
         if mark.kind is FrameKind.TOKEN:
-            self._read_token(mark, direction)
+            piece = self._bytes(direction, mark.start, mark.stop)
+            self._note_accepted(self._claims.bare(direction, piece, is_last=mark.last), mark.end)
         if rule.searched and mark.end != self._masked_until[direction]:
             self._search(mark, direction, step, rule)
         else:
@@ -260,10 +261,6 @@ class ConnectionRecorder:
             self._note_accepted(self._claims.answered(token, exchange.number), mark.end)
         elif token is not None:
             self._claims.asked(token, exchange.number)
-
-    def _read_token(self, mark: Mark, direction: Direction) -> None:
-        piece = self._bytes(direction, mark.start, mark.stop)
-        self._note_accepted(self._claims.bare(direction, piece, is_last=mark.last), mark.end)
 
     def _mask_whole(self, mark: Mark, direction: Direction, head: int) -> None:
         """Masks a frame except for its head, including all bytes of it that are still to come."""

@@ -8,6 +8,7 @@ unreadable frames, which no exchange owns, come as marks.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import NamedTuple
 
 from proxy.conversation.conversation import Conversation
@@ -130,3 +131,13 @@ def _begun(talk: Conversation, step: Step, first: int) -> list[Exchange]:
 def _ownerless(step: Step) -> dict[int, FrameKind]:
     """The places in the data where frames begin that no exchange owns, each with its kind."""
     return {mark.begin - step.offset: mark.kind for mark in step.marks if mark.exchange is None}
+
+
+def take_number(numbers: deque[int], number: int) -> bool:
+    """Removes the exchanges up to this one: earlier ones were never answered. True if this one was among them."""
+    while numbers and numbers[0] < number:
+        numbers.popleft()
+    is_there = bool(numbers) and numbers[0] == number
+    if is_there:
+        numbers.popleft()
+    return is_there

@@ -232,7 +232,7 @@ def entries(buffer: bytes, at: int = 0, seed: int = 0, *, numbered: bool = True)
             return
         if spans > MAX_SPANS:
             return
-        masked = _spans(buffer, at + fixed, spans) if spans else ()
+        masked = tuple(_SPAN.iter_unpack(view[at + fixed : data_at])) if spans else ()
         if direction > 1 or kind not in _KINDS or connection < NO_CONNECTION or not 0 <= mono_ns <= MAX_NUMBER:
             return
         if not -MAX_NUMBER <= offset <= MAX_NUMBER or (masked and max(map(sum, masked)) > end - data_at):
@@ -250,7 +250,3 @@ def wanted(buffer: bytes, at: int) -> int:
     if len(buffer) - at < 8:
         return _ENTRY.size
     return 8 + int.from_bytes(buffer[at + 4 : at + 8], "big")
-
-
-def _spans(buffer: bytes, at: int, count: int) -> Spans:
-    return tuple(_SPAN.unpack_from(buffer, at + index * _SPAN.size) for index in range(count))

@@ -148,8 +148,7 @@ class Tap:
         if recorder.unwritten_opened is not None and self._waiting > self._facts_limit:
             self._count_unlogged(recorder)
             return
-        if recorder.unwritten_opened is not None:
-            self._put_opened(recorder)
+        self._put_opened(recorder)
         if recorder.gap is None:
             self._put_all(recorder.finish())
         ending = _closing_facts(recorder, cause)
