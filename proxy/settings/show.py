@@ -32,11 +32,8 @@ def as_file(effective: Iterable[Effective]) -> Iterator[str]:
             yield f"[{dotted(table)}]"
         for one in keys:
             name = dotted(one.place[len(table) :])
-            shown = (
-                f"{name} = {_value(one)}"
-                if one.value is not None and not one.key.secret
-                else f"# {name}: {_value(one)}"
-            )
+            is_comment = one.value is None or one.key.secret
+            shown = f"# {name}: {_value(one)}" if is_comment else f"{name} = {_value(one)}"
             yield f"{shown}  # {_origin(one)}"
 
 

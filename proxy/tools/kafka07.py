@@ -56,11 +56,7 @@ def request_tree(request: Request | UnknownRequest, max_shown: int, *, budget: B
 
 
 def response_tree(
-    response: Response,
-    max_shown: int,
-    asked: Request | UnknownRequest | None = None,
-    *,
-    budget: Budget | None = None,
+    response: Response, max_shown: int, asked: Request | UnknownRequest | None = None, *, budget: Budget | None = None
 ) -> dict[str, Any]:
     """`max_shown`: as above, of each part of a fetch. `asked`: the request that it answers, where that is known."""
     budget = budget or Budget()

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
+from itertools import chain
 from typing import Any
 
 from proxy.conversation.conversation import Conversation
@@ -349,7 +350,8 @@ class Assembly:
     def state(self, blob: bytearray) -> dict[str, Any]:
         """The state behind this range, ready for JSON; bytes of unfinished frames are appended to `blob`."""
         closed = self._ledger.closed
-        unknown = map(self.unknown.track, self.unknown)
+        # one by one: a track takes much more than what is kept of an unknown connection
+        tracks = chain(self.tracks.values(), map(self.unknown.track, self.unknown))
         return {
             "clock_ns": self.clock_ns,
             "last_mono_ns": self.last_mono_ns,
@@ -358,7 +360,7 @@ class Assembly:
             "ended": self.ended,
             "is_numbered": self.is_numbered,
             "closed": None if closed is None else asdict(closed),
-            "tracks": [track.state(blob) for track in (*self.tracks.values(), *unknown)],
+            "tracks": [track.state(blob) for track in tracks],
         }
 
     def restore(self, state: dict[str, Any], blob: bytes | memoryview) -> None:
