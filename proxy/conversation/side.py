@@ -189,17 +189,18 @@ class Side(ABC):
 
     def _take_token(self, step: Step, at: int, size: int) -> int:
         """Marks a bare token of a login; no response is expected to it."""
-        stop = at + 4 + size
-        self._take_other(step, at, stop, FrameKind.TOKEN)
+        stop = self._take_other(step, at, size, FrameKind.TOKEN)
         if stop <= len(step.data):
             self.common.token_complete(self.direction, size, step.offset + stop, step)
         return stop
 
-    def _take_other(self, step: Step, at: int, stop: int, kind: FrameKind) -> None:
-        """Counts and marks a frame without an exchange."""
+    def _take_other(self, step: Step, at: int, size: int, kind: FrameKind) -> int:
+        """Counts and marks a frame without an exchange. Returns the next frame's offset."""
+        stop = at + 4 + size
         self.others += 1
         self._mark(step, kind, None, at, stop)
         self._leave_open(step, at, stop, kind, None, marked=True)
+        return stop
 
     def _end_token(self, step: Step, at: int) -> None:
         """The open frame ended at `data[at]`. If it was a token, the login may be over."""
