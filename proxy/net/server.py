@@ -47,6 +47,7 @@ from proxy.net.stopping import (
     LastResort,
     Stop,
     Urgency,
+    cancel_when,
     exit_now,
 )
 from proxy.net.systemd import Systemd
@@ -108,20 +109,14 @@ def run_proxy(proxy: Proxy) -> int:
         return code
     except BaseExceptionGroup as group:
         # nurseries wrap their errors in groups
-        wrong = _find_error(group, BadSetting)
+        wrong: BadSetting | BaseExceptionGroup[BadSetting] | None = group.subgroup(BadSetting)
         if wrong is None:
             raise
     finally:
         proxy.last_resort.forget()
+    while isinstance(wrong, BaseExceptionGroup):
+        wrong = wrong.exceptions[0]
     raise wrong
-
-
-def _find_error(group: BaseExceptionGroup[BaseException], kind: type[BadSetting]) -> BadSetting | None:
-    for error in group.exceptions:
-        found = _find_error(error, kind) if isinstance(error, BaseExceptionGroup) else error
-        if isinstance(found, kind):
-            return found
-    return None
 
 
 def _allow_many_connections() -> None:
@@ -359,7 +354,7 @@ class Proxy:
             cluster.drain()
         with trio.move_on_after(max(self._settings.drain_seconds, MIN_DRAIN)) as deadline:
             async with trio.open_nursery() as waiting:
-                waiting.start_soon(self._hurry, deadline)
+                waiting.start_soon(cancel_when, self._stop.hurried, deadline)
                 for cluster in self.clusters:
                     await cluster.ended()
                 waiting.cancel_scope.cancel()
@@ -367,7 +362,3 @@ class Proxy:
         if unfinished:
             log(WARNING, "exchanges in flight are cut off", connections=unfinished)
         return EXIT_CUT_OFF if unfinished else EXIT_CLEAN
-
-    async def _hurry(self, deadline: trio.CancelScope) -> None:
-        await self._stop.hurried.wait()
-        deadline.cancel()

@@ -95,8 +95,8 @@ class MirroredUpstreams(Upstreams):
     def __init__(
         self,
         settings: ClusterSettings,
-        nodes: MirroredNodes,
         calls: Calls,
+        nodes: Nodes,
         credentials: LiveCredentials | None = None,
         query: DiscoveryQuery | None = None,
     ) -> None:

@@ -32,7 +32,7 @@ from proxy.net.cluster import Cluster, Parts, ProxyContext, Serve, known_nodes
 from proxy.net.reloading import READ_SECONDS, Reload, ReloadedSettings
 from proxy.net.server import Proxy, Ready, ignore_ready, run_proxy
 from proxy.net.sockets.tls import ClusterTls
-from proxy.net.stopping import EXIT_CLEAN, EXIT_CUT_OFF
+from proxy.net.stopping import EXIT_CLEAN, EXIT_CUT_OFF, cancel_when
 from proxy.net.workers.balance import ConnectionCounts
 from proxy.net.workers.calls import Payload
 from proxy.net.workers.channel import ChannelMessage
@@ -275,13 +275,9 @@ class Parent(Proxy):
     async def _start_children(self, connections: trio.Nursery) -> None:
         connections.start_soon(self._workers.run)
         async with trio.open_nursery() as waiting:
-            waiting.start_soon(self._give_up_when_stopped, waiting.cancel_scope)
+            waiting.start_soon(cancel_when, self._stop.begun, waiting.cancel_scope)
             await self._workers.complete()
             waiting.cancel_scope.cancel()
-
-    async def _give_up_when_stopped(self, scope: trio.CancelScope) -> None:
-        await self._stop.begun.wait()
-        scope.cancel()
 
     async def _drain(self) -> int:
         for cluster in self._parents.values():
