@@ -121,11 +121,9 @@ class _Prober:
                     self._answer(True)
         elif slot.array:
             self._array(slot, slot.struct, is_last)
-        elif slot.nullable:
-            with self.skip.present(slot):
-                self._struct(slot.struct, is_last)
         else:
-            self._struct(slot.struct, is_last)
+            with self.cursor.present(slot):
+                self._struct(slot.struct, is_last)
 
     def _array(self, slot: Slot, struct: Struct, is_last: bool) -> None:
         count = self.skip.length(slot)
