@@ -256,7 +256,7 @@ async def _played(chunks: Sequence[Chunk], options: Options) -> Outcome:
     pages, nodes, traffic, held = Pages(), PlayedNodes(), Traffic(), HeldBytes(MOST_HELD, 30)
     tap = Tap(Folder(Path(), -1), RecordSettings(queue=1 << 40), pages, None)  # type: ignore[arg-type]
     turn = SHORT_TURN if options.short_turns else FRAMES_PER_TURN
-    talk = Conversation(_ROUTES[options.is_old], settings.limits, most_frames=turn)
+    talk = Conversation(_ROUTES[options.is_old], settings.limits, max_frames=turn)
     shared = Shared(settings, nodes, traffic, held, tap, None)  # type: ignore[arg-type]
     client, broker = Side(script, Direction.REQUEST), Side(script, Direction.RESPONSE)
     relay = script.relay = Relay(1, client, broker, talk, shared)  # type: ignore[arg-type]

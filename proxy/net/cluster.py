@@ -366,7 +366,7 @@ class Cluster:
     async def _served(self, arrival: Arrival) -> Cause:
         """Serves a connection and counts it. A fault in a connection ends no other."""
         number = next(self._context.numbers)
-        talk = Conversation(self._routes, self._settings.limits, most_frames=FRAMES_PER_TURN)
+        talk = Conversation(self._routes, self._settings.limits, max_frames=FRAMES_PER_TURN)
         # the cause that stands if this task is cancelled
         cause = Cause.DRAIN_DEADLINE
         self.traffic.opened()

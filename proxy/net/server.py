@@ -121,9 +121,9 @@ def run_proxy(proxy: Proxy) -> int:
 
 def _allow_many_connections() -> None:
     """Raises the limit on open files. A connection takes two; the usual limit of 1024 is for programs with select()."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))
 
 
 def _freeze_loaded_objects() -> None:

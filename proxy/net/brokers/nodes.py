@@ -230,9 +230,9 @@ class Nodes:
     def _check_file_limit(self, wanted: set[int]) -> None:
         """Raises OSError if the listeners, which stay for ever, would take the files that connections need."""
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        most = files // 2 // self.descriptors_each
-        if files != resource.RLIM_INFINITY and len(wanted | self._listening.keys()) > most:
-            raise OSError(errno.EMFILE, f"more nodes than {most}, for half of the files that may be open")
+        max_nodes = files // 2 // self.descriptors_each
+        if files != resource.RLIM_INFINITY and len(wanted | self._listening.keys()) > max_nodes:
+            raise OSError(errno.EMFILE, f"more nodes than {max_nodes}, for half of the files that may be open")
 
     def _is_current(self, node: Node) -> bool:
         known = self._known.get(node.node_id)

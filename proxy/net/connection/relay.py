@@ -21,7 +21,7 @@ import trio
 
 from proxy.config import ClusterSettings
 from proxy.conversation import Cause, Conversation, Direction, Exchange, Step
-from proxy.conversation.conversation import MOST_IN_FLIGHT
+from proxy.conversation.conversation import MAX_IN_FLIGHT
 from proxy.log import log
 from proxy.metrics.traffic import Traffic
 from proxy.net.brokers.discovery import DiscoveryQuery
@@ -259,7 +259,7 @@ class Relay:
 
     def _is_owed_too_much(self) -> bool:
         """True if so many responses are owed that no request may be read before one is sent."""
-        return self._own_answers > MAX_OWN_ANSWERS or (len(self._talk.in_flight) > MOST_IN_FLIGHT and self._talk.waits)
+        return self._own_answers > MAX_OWN_ANSWERS or (len(self._talk.in_flight) > MAX_IN_FLIGHT and self._talk.waits)
 
     def _answer(self, exchanges: list[Exchange], at_ns: int) -> None:
         """Has the other task send the proxy's own responses, each in its turn."""

@@ -190,7 +190,7 @@ async def relaying(
     shared = Shared(chosen, nodes, traffic, held or HeldBytes(1 << 28, 30), watcher, RecorderBackpressure(watcher))
     client, inner = connected(buffers=buffers)
     outer, broker = connected(buffers=buffers)
-    talk = Conversation(routes(chosen.dialect), chosen.limits, most_frames=FRAMES_PER_TURN)
+    talk = Conversation(routes(chosen.dialect), chosen.limits, max_frames=FRAMES_PER_TURN)
     relay = Relay(1, Stream(inner, "client"), Stream(outer, "broker"), talk, shared)
     relaying = Relaying(Peer(client), Peer(broker), relay, talk, traffic, watcher, listeners)
     try:
