@@ -37,8 +37,8 @@ from proxy.net.limits.recorder_backpressure import RecorderBackpressure
 from proxy.net.observer import Observer
 from proxy.net.reloading import ReadingThread, Reload, ReloadedSettings, Reloading
 from proxy.net.sockets.lookups import Lookups
+from proxy.net.sockets.reactor import reactor
 from proxy.net.sockets.tls import ClusterTls
-from proxy.net.sockets.waits import waits
 from proxy.net.stopping import (
     EXIT_CLEAN,
     EXIT_CUT_OFF,
@@ -260,7 +260,7 @@ class Proxy:
         self._settings, self._recording = settings, recording
 
     async def _serve_until_drained(self) -> int:
-        waits().polling.busy = self._settings.busy_polling
+        reactor().polling.busy = self._settings.busy_polling
         async with trio.open_nursery() as connections:
             admin = None
             try:

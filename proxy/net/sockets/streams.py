@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import trio
 
-from proxy.net.sockets.waits import Watch
+from proxy.net.sockets.reactor import WatchedSocket
 from proxy.schema.addresses import Address
 from proxy.threads import NoThread
 
@@ -73,7 +73,7 @@ class Stream:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self._socket = sock
-        self._watch = Watch(sock.fileno())
+        self._watch = WatchedSocket(sock.fileno())
         self._woken = False
         # bytes that have been put back
         self._pushback = b""
@@ -130,7 +130,7 @@ class Stream:
         return chunk
 
     def _looking(self, take: Callable[[bytes | None], T | None], max_bytes: int) -> Callable[[], T | None]:
-        """The function that is called whenever there may be something to read; see `Watch.read`."""
+        """The function that is called whenever there may be something to read; see `WatchedSocket.read`."""
 
         def look() -> T | None:
             if self._woken:
