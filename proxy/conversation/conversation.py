@@ -174,20 +174,20 @@ class Conversation:
         cls, routes: Routes, state: dict[str, Any], limits: FrameLimits = DEFAULT_LIMITS, *, decides: bool = False
     ) -> Conversation:
         """The conversation that `state` or `boundary_state` describes."""
-        talk = cls(routes, limits, decides=decides)
-        talk.in_flight.extend(_restored(routes, saved) for saved in state["in_flight"])
-        talk._common.made_waiting = sum(exchange.made is not None for exchange in talk.in_flight)
+        conversation = cls(routes, limits, decides=decides)
+        conversation.in_flight.extend(_restored(routes, saved) for saved in state["in_flight"])
+        conversation._common.made_waiting = sum(exchange.made is not None for exchange in conversation.in_flight)
         asked, answered = state["requests"], state["responses"]
-        talk.requests_side.number = asked["number"]
-        talk.requests_side.restore(asked, talk._open_request(state["request_open"]))
-        talk.responses_side.begun = answered["begun"]
-        talk.responses_side.previous_last_ns = answered["previous_last_ns"]
+        conversation.requests_side.number = asked["number"]
+        conversation.requests_side.restore(asked, conversation._open_request(state["request_open"]))
+        conversation.responses_side.begun = answered["begun"]
+        conversation.responses_side.previous_last_ns = answered["previous_last_ns"]
         response_open = state["response_open"]
-        talk.responses_side.restore(answered, _restored(routes, response_open) if response_open else None)
-        talk.login.restore(state["login"])
+        conversation.responses_side.restore(answered, _restored(routes, response_open) if response_open else None)
+        conversation.login.restore(state["login"])
         # states of earlier versions lack this key
-        talk._common.opaque_one_way = state.get("opaque_one_way", False)
-        return talk
+        conversation._common.opaque_one_way = state.get("opaque_one_way", False)
+        return conversation
 
     def _open_request(self, saved: dict[str, Any] | None) -> Exchange | None:
         """The request that is still arriving: one in flight, or one without a response."""
