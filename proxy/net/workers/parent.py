@@ -39,7 +39,7 @@ from proxy.net.workers.channel import ChannelMessage
 from proxy.net.workers.job import Job, dump_settings
 from proxy.net.workers.process import Process
 from proxy.net.workers.supervisor import Supervisor
-from proxy.net.workers.worker_handle import WorkerHandle, WorkerProcess
+from proxy.net.workers.worker_handle import WorkerHandle
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
 
@@ -214,7 +214,7 @@ class Parent(Proxy):
         self._parents[settings.name] = parent
         return parent.cluster
 
-    async def _start(self, number: int, slot: int, sock: socket.socket) -> WorkerProcess:
+    async def _start(self, number: int, slot: int, sock: socket.socket) -> Process:
         files = [sock.fileno(), self._counts.descriptor]
         process = await open_process(
             [*self._command, *map(str, files)],

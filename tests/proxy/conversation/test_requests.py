@@ -6,7 +6,8 @@ import struct
 
 import pytest
 
-from proxy.conversation import Cause, Conversation, FrameKind, FrameLimits, OpaqueReason, Routes
+from proxy.conversation import Cause, Conversation, FrameKind, OpaqueReason, Routes
+from proxy.wire.framing import FrameLimits
 from proxy.wire.keys import API_VERSIONS, HEARTBEAT, SASL_HANDSHAKE
 from tests.proxy.conversation.script import VENDOR, framed, produce, request, response
 

@@ -7,7 +7,8 @@ import struct
 
 import pytest
 
-from proxy.conversation import Cause, Conversation, FrameKind, FrameLimits, Routes
+from proxy.conversation import Cause, Conversation, FrameKind, Routes
+from proxy.wire.framing import FrameLimits
 from proxy.wire.keys import HEARTBEAT
 from tests.proxy.conversation.script import VENDOR, request, response
 
