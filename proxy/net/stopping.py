@@ -135,7 +135,7 @@ def exit_now(code: int) -> None:
     """Ends the process at once: Python's own clean-up would wait for threads that hang."""
     # standard error itself may hang, and writing to it may block
     with suppress(NoThread):
-        say = partial(log, ERROR, "something hangs: exiting without waiting for it", exit_code=code)
-        start_thread(say, "last line of the log").join(LOG_SECONDS)
+        last_line = partial(log, ERROR, "something hangs: exiting without waiting for it", exit_code=code)
+        start_thread(last_line, "last line of the log").join(LOG_SECONDS)
     flush_standard_error(LOG_SECONDS)
     os._exit(code)

@@ -47,7 +47,7 @@ class WatchedSocket:
         self.wanted = NOTHING
 
     async def read(self, look: Callable[[], T | None]) -> T:
-        """Reactor until `look`, called whenever there may be something to read, returns or raises something."""
+        """Waits until `look`, called whenever there may be something to read, returns or raises something."""
         if not self.wanted & READ:
             self._want(self.wanted | READ)
         self._reader, self.look = trio.lowlevel.current_task(), look
@@ -60,7 +60,7 @@ class WatchedSocket:
         return found
 
     async def write(self) -> None:
-        """Reactor until there may be room to write."""
+        """Waits until there may be room to write."""
         self._want(self.wanted | WRITE)
         self._writer = trio.lowlevel.current_task()
 

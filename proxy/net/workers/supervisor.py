@@ -139,7 +139,7 @@ class Supervisor:
         return [*dict.fromkeys(lines)]
 
     async def _ask_all(self, payload: Payload, seconds: float) -> dict[int, Answer]:
-        """Asks all workers that have joined. Returns, by their numbers, the answers that came or are still to come."""
+        """Asks all workers that have joined, and waits for `seconds` at most. Returns the answers by worker number."""
         answers = {worker.number: worker.calls.ask(payload) for worker in self.joined}
         with trio.move_on_after(seconds):
             for answer in answers.values():
