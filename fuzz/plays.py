@@ -24,7 +24,7 @@ from proxy.mapping.nodes import Node
 from proxy.metrics.traffic import Traffic
 from proxy.net.cluster import routes
 from proxy.net.connection import rewriting
-from proxy.net.connection.relay import FRAMES_PER_TURN, Relay, Shared
+from proxy.net.connection.relay import FRAMES_PER_TURN, ClusterContext, Relay
 from proxy.net.limits.held_bytes import HeldBytes
 from proxy.net.observer import Opened
 from proxy.schema.addresses import Address
@@ -256,10 +256,10 @@ async def _played(chunks: Sequence[Chunk], options: Options) -> Outcome:
     pages, nodes, traffic, held = Pages(), PlayedNodes(), Traffic(), HeldBytes(MAX_HELD, 30)
     tap = Tap(Folder(Path(), -1), RecordSettings(queue=1 << 40), pages, None)  # type: ignore[arg-type]
     turn = SHORT_TURN if options.short_turns else FRAMES_PER_TURN
-    talk = Conversation(_ROUTES[options.is_old], settings.limits, most_frames=turn)
-    shared = Shared(settings, nodes, traffic, held, tap, None)  # type: ignore[arg-type]
+    talk = Conversation(_ROUTES[options.is_old], settings.limits, max_frames=turn)
+    context = ClusterContext(settings, nodes, traffic, held, tap, None)  # type: ignore[arg-type]
     client, broker = Side(script, Direction.REQUEST), Side(script, Direction.RESPONSE)
-    relay = script.relay = Relay(1, client, broker, talk, shared)  # type: ignore[arg-type]
+    relay = script.relay = Relay(1, client, broker, talk, context)  # type: ignore[arg-type]
     tap.opened(Opened(1, 0, "here", "client", None, "broker", False, None), talk)
     cause = Cause.DRAIN_DEADLINE
     with trio.move_on_after(MAX_SECONDS) as deadline:

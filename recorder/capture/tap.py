@@ -97,7 +97,7 @@ class Tap:
         if writer.idle:
             self._wake()
 
-    def opened(self, facts: Any, talk: Conversation) -> None:
+    def opened(self, facts: Any, conversation: Conversation) -> None:
         """`facts`: an `Opened` of proxy.net.observer."""
         opening = {
             "listener": facts.listener,
@@ -106,17 +106,17 @@ class Tap:
             "upstream": facts.upstream,
             "tls": facts.tls,
             "cluster": facts.cluster,
-            "dialect": talk.dialect.value,
+            "dialect": conversation.dialect.value,
             "principal": facts.principal,
-            "limits": [talk.limits.request, talk.limits.response],
+            "limits": [conversation.limits.request, conversation.limits.response],
         }
         entry = (int(EntryKind.OPENED), 0, facts.connection, 0, facts.at_ns, _json(opening), ())
         if not self._selection.selects(facts.cluster, facts.listener):
-            self._unrecorded[facts.connection] = Unrecorded(talk)
+            self._unrecorded[facts.connection] = Unrecorded(conversation)
             self._special.add(facts.connection)
             return
         recorder = self._recorders[facts.connection] = ConnectionRecorder(
-            facts.connection, talk, entry, facts.principal
+            facts.connection, conversation, entry, facts.principal
         )
         recorder.cluster_and_listener, recorder.checkpoint_segment = (facts.cluster, facts.listener), self._segment
         self._apply_selection(recorder)

@@ -91,7 +91,7 @@ def test_the_proxys_answers_stand_where_they_went_out() -> None:
 def test_requests_that_are_given_up_and_late_answers_lie_where_they_came(
     monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    monkeypatch.setattr("proxy.conversation.conversation.MOST_IN_FLIGHT", 3)
+    monkeypatch.setattr("proxy.conversation.conversation.MAX_IN_FLIGHT", 3)
     rng = random.Random(3)
     calls = [traffic.call(rng, traffic.VENDOR, number, "c") for number in range(8)]
     fast, slow = Conversation(Routes(), decides=False), Conversation(Routes.everything(), decides=False)
