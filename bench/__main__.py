@@ -17,7 +17,7 @@ from bench.processes import Programs, build, running
 Rounds = dict[str, list[Sample]]
 
 # how often Kroxylicious runs each load at most before anything is measured
-MOST_WARM_UPS = 6
+MAX_WARM_UPS = 6
 SPOOL_ROUNDS = 3
 # Fetch 16+ is recorded as Fetch is
 SUSTAINED = ("burst", "produce", "fetch")
@@ -108,7 +108,7 @@ def warm_up(ways: Sequence[Contender], measure: Callable[[Contender], Sample], i
     for way in ways:
         if way.name in ALL_KROXYLICIOUS:
             best = 0.0
-            for _ in range(MOST_WARM_UPS):
+            for _ in range(MAX_WARM_UPS):
                 value = measure(way).value
                 speed = 1 / value if is_time else value
                 if speed < 1.1 * best:

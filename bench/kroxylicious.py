@@ -21,7 +21,7 @@ HOST = "127.0.0.1"
 JVM = ("-Xms512m", "-Xmx512m")
 
 # ids that a virtual cluster has ports for: from 0 on
-MOST_NODES = 4
+MAX_NODES = 4
 
 _METRICS = """
 management: {{bindAddress: {host}, port: {admin}, endpoints: {{prometheus: {{}}}}}}"""
@@ -56,10 +56,10 @@ def started(upstream: str, folder: Path, *, metrics: bool) -> Iterator[Child]:
     RuntimeError: it can't be had.
     """
     libs = jars()
-    with reserved_range((HOST,), MOST_NODES + 2) as port:
+    with reserved_range((HOST,), MAX_NODES + 2) as port:
         name = "kroxylicious" if metrics else "kroxylicious-unmeasured"
         settings = folder / f"{name}.yaml"
-        admin, last = port + MOST_NODES + 1, MOST_NODES - 1
+        admin, last = port + MAX_NODES + 1, MAX_NODES - 1
         text = _METRICS * metrics + _SETTINGS
         settings.write_text(text.format(host=HOST, admin=admin, upstream=upstream, port=port, last=last))
         program = (java(), *JVM, "-cp", f"{libs}{os.sep}*", HERE / "Kroxylicious.java")

@@ -10,7 +10,7 @@
 
 #include "kafka.h"
 
-enum { BURST = 64, IN_FLIGHT = 4, MOST_ROUNDS = 4 * 1000 * 1000 };
+enum { BURST = 64, IN_FLIGHT = 4, MAX_ROUNDS = 4 * 1000 * 1000 };
 
 static int fd;
 static uint32_t asked, answered;
@@ -101,7 +101,7 @@ int main(int count, char **arguments) {
     if (count < 4) return fprintf(stderr, "load HOST:PORT lone|burst|produce|fetch SECONDS [VERSION]\n"), 2;
     const char *what = arguments[2];
     uint64_t length = atof(arguments[3]) * 1e9, rounds = 0;
-    uint32_t *times = malloc(MOST_ROUNDS * sizeof *times);
+    uint32_t *times = malloc(MAX_ROUNDS * sizeof *times);
     int window = !strcmp(what, "burst") ? BURST : !strcmp(what, "lone") ? 1 : IN_FLIGHT;
     api = !strcmp(what, "produce") ? PRODUCE : !strcmp(what, "fetch") ? FETCH : HEARTBEAT;
     if (api != HEARTBEAT && count < 5) die("VERSION");
@@ -127,7 +127,7 @@ int main(int count, char **arguments) {
         uint32_t before = answered;
         if (!large) ask(window);
         while (large ? answered == before : answered != asked) read_answers();
-        more = last - start < length && rounds < MOST_ROUNDS - IN_FLIGHT;
+        more = last - start < length && rounds < MAX_ROUNDS - IN_FLIGHT;
         if (large && more) ask(answered - before);
         uint64_t now = now_ns();
         times[rounds++] = now - last > UINT32_MAX ? UINT32_MAX : now - last;

@@ -26,7 +26,7 @@ KEPT = Path(".fuzz")
 SECONDS_PER_INPUT = 10
 # half an hour, with the functions of nearly every message and version, took 200
 MEGABYTES = 1500
-MOST_BYTES = 8192
+MAX_BYTES = 8192
 
 
 def instrument_generated() -> None:
@@ -62,7 +62,7 @@ def fuzz(start: list[str], group: list[str], seconds: int) -> None:
     # what peers do wrong is said aloud in the life of a proxy
     logging.disable()
     options = [f"-max_total_time={seconds}", f"-timeout={SECONDS_PER_INPUT}", f"-rss_limit_mb={MEGABYTES}"]
-    options += [f"-max_len={MOST_BYTES}", f"-artifact_prefix={KEPT}/", "-print_final_stats=1"]
+    options += [f"-max_len={MAX_BYTES}", f"-artifact_prefix={KEPT}/", "-print_final_stats=1"]
     instrument_generated()
     atheris.Setup([sys.argv[0], *options, *start], lambda data: one_input(group, data))
     atheris.Fuzz()

@@ -46,7 +46,7 @@ UNFOLDING = dict.fromkeys(("batches", "pushed", "tools", "old"), 8 * UNFOLDED)
 # An event loop, two streams, and for every piece an entry of the log and what becomes of it.
 UNFOLDING |= dict.fromkeys(("conversation", *doors.CHECKS, *spools.CHECKS), 8 * UNFOLDED)
 # Bytes of a batch whose records are all held at once, to be written again.
-MOST_REWRITTEN = 2000
+MAX_REWRITTEN = 2000
 # Paths of a message that are asked for, evenly spread: each is a function of its own, and kept.
 PATHS = 4
 KINDS: tuple[MessageKind, ...] = ("request", "response")
@@ -263,7 +263,7 @@ def tools(data: bytes) -> None:
     for answered, given in ((None, data), ((key, version), data[2:])):
         shown = Shown(mask=True, budget=wire.Budget(UNFOLDED))
         with suppress(wire.WireError):
-            for one in frames.told(frames.octets_of(given), frames.Asked(answered, shown)):
+            for one in frames.trees(frames.octets_of(given), frames.Asked(answered, shown)):
                 text = "".join(json_text.pieces(one, shown.budget.text))
                 must(harmless_lines(text) == text, "JSON holds nothing that a terminal obeys")
                 json.loads(text)
@@ -282,7 +282,7 @@ def batches(data: bytes) -> None:
         for batch in records.batches(data):
             for count, _ in enumerate(records.read_batch(data, batch, limit=UNFOLDED, check_crc=False), 1):
                 must(batch.count is None or count <= batch.count, "no more records than the batch counts")
-            if batch.magic == 2 and batch.end - batch.start < MOST_REWRITTEN:
+            if batch.magic == 2 and batch.end - batch.start < MAX_REWRITTEN:
                 _rewritten(data, batch)
 
 

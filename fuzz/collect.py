@@ -17,11 +17,11 @@ from recorder.inspect.rows import HEADS, rows
 from recorder.inspect.wanted import Wanted
 
 # of a frame; nearly all are smaller
-MOST_BYTES = 4000
+MAX_BYTES = 4000
 
 
 def collect(found: Iterable[dict[str, Any]]) -> dict[tuple[str, str], bytes]:
-    """(kind, file name) -> the frame, the largest of at most MOST_BYTES for each."""
+    """(kind, file name) -> the frame, the largest of at most MAX_BYTES for each."""
     best: dict[tuple[str, str], bytes] = {}
     for row in found:
         if not _wanted(row):
@@ -36,7 +36,7 @@ def _wanted(row: dict[str, Any]) -> bool:
     if row["kind"] not in ("request", "response") or not row["frame"] or not row["api"]:
         return False
     secret = row["masked"] or row["omitted"] or catalog.may_hold_secrets(row["kind"], row["api_key"])
-    return not secret and not row["note"] and len(row["frame"]) <= MOST_BYTES
+    return not secret and not row["note"] and len(row["frame"]) <= MAX_BYTES
 
 
 def write(frames: dict[tuple[str, str], bytes], folder: Path) -> None:

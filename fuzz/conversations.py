@@ -43,7 +43,7 @@ LISTS = ("brokers", "coordinators", "node_endpoints")
 # what a script is cut into anew: as it is, each side's chunks joined, pieces of seven bytes, single ones
 AS_IT_IS, JOINED, SEVENS, SINGLES = range(4)
 # more pieces than these take too long
-MOST_PIECES = 400
+MAX_PIECES = 400
 
 
 def unpacked(data: bytes) -> tuple[Options, list[Chunk]]:
@@ -90,7 +90,7 @@ def recut(chunks: Sequence[Chunk], how: int) -> Iterator[Chunk]:
     for direction, run in groupby(chunks, lambda chunk: chunk[0]):
         data = b"".join(chunk for _, chunk in run)
         size = {JOINED: len(data), SEVENS: 7, SINGLES: 1}[how]
-        size = max(size, len(data) // MOST_PIECES)
+        size = max(size, len(data) // MAX_PIECES)
         yield from ((direction, data[at : at + size]) for at in range(0, len(data), size))
 
 

@@ -32,7 +32,7 @@ from proxy.tls.subject import subject
 
 NAMES = SniMap(Address("0.0.0.0", 9093), "b{node_id}.proxy.test:9093", "boot.proxy.test")
 # a header of version 2: what stands before the length, and the longest rest
-MOST_HEADER = 16 + 0xFFFF
+MAX_HEADER = 16 + 0xFFFF
 # of an answer to garbage
 STATUSES = (200, 400, 404, 405, 414, 431, 501, 505)
 
@@ -44,7 +44,7 @@ def greeting(data: bytes) -> None:
     reader, at = HeaderReader(), 1
     with suppress(Malformed):
         while reader.missing and at < len(data):
-            must(reader.missing > 0 and at + reader.missing <= 1 + MOST_HEADER, f"{reader.missing} bytes are awaited")
+            must(reader.missing > 0 and at + reader.missing <= 1 + MAX_HEADER, f"{reader.missing} bytes are awaited")
             piece = data[at : at + min(reader.missing, 1 + data[0])]
             reader.feed(piece)
             at += len(piece)
@@ -63,7 +63,7 @@ def name(data: bytes) -> None:
     """A server name that a client asks for."""
     text = data.decode("latin-1")
     with suppress(ValueError):
-        node_id = NAMES.meant(None, text)
+        node_id = NAMES.requested_node(None, text)
         told = "boot.proxy.test" if node_id is None else NAMES.advertised(node_id, None).host
         same(text.lower(), told, "a name and whose it is")
 

@@ -24,7 +24,7 @@ from proxy.mapping.nodes import Node
 from proxy.metrics.traffic import Traffic
 from proxy.net.cluster import routes
 from proxy.net.connection import rewriting
-from proxy.net.connection.relay import FRAMES_PER_TURN, Relay, Shared
+from proxy.net.connection.relay import FRAMES_PER_TURN, ClusterContext, Relay
 from proxy.net.limits.held_bytes import HeldBytes
 from proxy.net.observer import Opened
 from proxy.schema.addresses import Address
@@ -39,10 +39,10 @@ UPSTREAM = "up.invalid"
 # virtual seconds after which a side that does not read is overtaken by the other one; and what closing may take
 PATIENCE, HALF_CLOSE = 1.0, 10_000.0
 # a play that takes longer hangs
-MOST_SECONDS = 100 * HALF_CLOSE
+MAX_SECONDS = 100 * HALF_CLOSE
 # frames above it are walked, in plays that ask for it: as those above 256 KiB are in life
 WALKED_ABOVE = 48
-MOST_HELD = 1 << 28
+MAX_HELD = 1 << 28
 # nodes of higher numbers get no port
 HIGHEST_NODE = 1 << 24
 # plain frames of a chunk, in plays that ask for short turns: others count as several of them
@@ -253,16 +253,16 @@ _SETTINGS = {
 
 async def _played(chunks: Sequence[Chunk], options: Options) -> Outcome:
     settings, script = _SETTINGS[options.hide_unknown], Script(deque(chunks), drain_after=options.drained_after)
-    pages, nodes, traffic, held = Pages(), PlayedNodes(), Traffic(), HeldBytes(MOST_HELD, 30)
+    pages, nodes, traffic, held = Pages(), PlayedNodes(), Traffic(), HeldBytes(MAX_HELD, 30)
     tap = Tap(Folder(Path(), -1), RecordSettings(queue=1 << 40), pages, None)  # type: ignore[arg-type]
     turn = SHORT_TURN if options.short_turns else FRAMES_PER_TURN
-    talk = Conversation(_ROUTES[options.is_old], settings.limits, most_frames=turn)
-    shared = Shared(settings, nodes, traffic, held, tap, None)  # type: ignore[arg-type]
+    talk = Conversation(_ROUTES[options.is_old], settings.limits, max_frames=turn)
+    context = ClusterContext(settings, nodes, traffic, held, tap, None)  # type: ignore[arg-type]
     client, broker = Side(script, Direction.REQUEST), Side(script, Direction.RESPONSE)
-    relay = script.relay = Relay(1, client, broker, talk, shared)  # type: ignore[arg-type]
+    relay = script.relay = Relay(1, client, broker, talk, context)  # type: ignore[arg-type]
     tap.opened(Opened(1, 0, "here", "client", None, "broker", False, None), talk)
     cause = Cause.DRAIN_DEADLINE
-    with trio.move_on_after(MOST_SECONDS) as deadline:
+    with trio.move_on_after(MAX_SECONDS) as deadline:
         cause = await relay.run()
     # a broker that never answers keeps a proxy that is to stop until its time is up, and nobody else
     if deadline.cancelled_caught and options.drained_after is None:

@@ -57,7 +57,7 @@ CLOCK_NS = 1_700_000_000 * 10**9
 PLACE = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 # one script of so many, and none longer: an input takes some 20 ms
-SPARSE, MOST_BYTES = 5, 1500
+SPARSE, MAX_BYTES = 5, 1500
 
 
 class Record(NamedTuple):
@@ -176,13 +176,19 @@ def session(data: bytes) -> None:
 
 
 def _rows_can_be_read(folder: Path) -> None:
-    for row in reader.rows(folder):
+    for row in _rows(folder, c.FRAMES_FOLDER, reader.ALL):
         must(row[c.STORED] == len(row[c.FRAME]), "a row has the bytes that it says it has")
         left_out = sum(span["length"] for span in row[c.OMITTED] or ())
         must(row[c.SIZE] == row[c.STORED] + left_out, f"what a row lacks was left out: {row}")
-    for event in reader.rows(folder, [name for name, _ in c.EVENT_COLUMNS], kind=c.EVENTS_FOLDER):
+    for event in _rows(folder, c.EVENTS_FOLDER, [name for name, _ in c.EVENT_COLUMNS]):
         must(isinstance(json.loads(event[c.DETAIL]), dict), "what an event tells is JSON")
         must((event[c.FRAMES] or 0) >= 0 and (event[c.BYTES] or 0) >= 0, f"no gap is below nothing: {event}")
+
+
+def _rows(folder: Path, kind: str, columns: Sequence[str]) -> Iterator[reader.Row]:
+    for file in reader.files(folder, kind):
+        for table in reader.row_groups(file, columns):
+            yield from table.to_pylist()
 
 
 @contextmanager
@@ -206,7 +212,7 @@ def inputs() -> Iterator[Input]:
     """The entries that a tap writes for scripts: complete, with gaps, over several segments, with a state between."""
     for number, one in enumerate([*scripts.inputs()][SPARSE - 1 :: SPARSE]):
         options, chunks = unpacked(one.data)
-        if sum(len(chunk) for _, chunk in chunks) < MOST_BYTES:
+        if sum(len(chunk) for _, chunk in chunks) < MAX_BYTES:
             items = list(_recorded(options, chunks, gap=number % 3 == 1, bodies=number % 4 < 3))
             records = list(_in_segments(items, is_parted=number % 4 > 0))
             if number % 5 == 0:

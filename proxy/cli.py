@@ -176,7 +176,7 @@ CONFIG_FLAG = click.Option(
     params=[CONFIG_FLAG, *flags()],
     short_help="Stand before a cluster: pass traffic on, measure it, record it.",
 )
-def proxy(config: Path | None, **said: Any) -> None:
+def proxy(config: Path | None, **given: Any) -> None:
     """Stand before a cluster: clients connect here, and never learn a broker's own address.
 
     \b
@@ -194,25 +194,25 @@ def proxy(config: Path | None, **said: Any) -> None:
     Exit code 0; 1 when --drain was too short, or the disk too slow for the end of the recording; 2 for a wrong setting.
     """
     try:
-        loaded = load(config, said)
+        loaded = load(config, given)
     except BadSetting as error:
         raise Wrong(*error.lines) from error
     queue_standard_error()
     log_to_stderr(loaded.proxy.log.level, loaded.proxy.log.format)
     click.get_current_context().meta[RUNS] = True
     try:
-        sys.exit(_run_proxy(loaded, config, said))
+        sys.exit(_run_proxy(loaded, config, given))
     except BadSetting as error:
-        raise Wrong(*loaded.told(error)) from error
+        raise Wrong(*loaded.lines_of(error)) from error
 
 
-def _run_proxy(loaded: Loaded, config: Path | None, said: dict[str, Any]) -> int:
+def _run_proxy(loaded: Loaded, config: Path | None, given: dict[str, Any]) -> int:
     from proxy import net
 
     # faults of a state file are reported before a capture is begun
     claims = net.StateClaims(loaded.proxy)
     # the settings that SIGHUP reads again have no state files, and no ports from them
-    reload = _reloading(replace(loaded, proxy=claims.settings), config, said)
+    reload = _reloading(replace(loaded, proxy=claims.settings), config, given)
     try:
         return _run_claimed(claims, loaded.capture, reload)
     except BadSetting:
@@ -221,21 +221,27 @@ def _run_proxy(loaded: Loaded, config: Path | None, said: dict[str, Any]) -> int
 
 
 def _run_claimed(claims: StateClaims, capture: CaptureSettings | None, reload: Callable[[], ReloadedSettings]) -> int:
-    from proxy import net
-
     settings = claims.settings
-    if settings.workers > 1:
-        return _run_workers(claims, capture, reload)
-    observer, child = wiring.recorder(capture, settings)
-    return net.run(settings, observer, child, _say_ready, reload, claims.release)
+    if settings.workers == 1:
+        from proxy import net
+
+        observer, child = wiring.recorder(capture, settings)
+        return net.run(settings, observer, child, _say_ready, reload, claims.release)
+    from proxy.net.workers import run_workers
+
+    if capture is not None:
+        wiring.check_folder(capture.folder)
+    # each worker records on its own, with its part of the limits
+    recording = wiring.share(capture, settings.workers)
+    return run_workers(settings, wiring.WORKER, recording, _say_ready, reload, claims.release)
 
 
-def _reloading(loaded: Loaded, config: Path | None, said: dict[str, Any]) -> Callable[[], ReloadedSettings]:
+def _reloading(loaded: Loaded, config: Path | None, given: dict[str, Any]) -> Callable[[], ReloadedSettings]:
     """The handler of SIGHUP: reads all sources again and applies the changes that need no restart. Runs in a thread."""
     from proxy.net import Change, ReloadedSettings
 
     def reload() -> ReloadedSettings:
-        before, again = loaded, reloaded(loaded, load(config, said, again=True))
+        before, again = loaded, reloaded(loaded, load(config, given, again=True))
         new = again.loaded
 
         def take() -> None:
@@ -260,16 +266,6 @@ def _say_changes(now: Loaded, again: Reloaded) -> None:
             log(INFO, "a setting changes at once", key=dotted(one.place))
     for place in again.waiting:
         log(WARNING, "a setting changes with the next start only", key=dotted(place), reason=why_it_waits(place))
-
-
-def _run_workers(claims: StateClaims, capture: CaptureSettings | None, reload: Callable[[], ReloadedSettings]) -> int:
-    """Each records on its own, with its part."""
-    from proxy.net.workers import run_workers
-
-    if capture is not None:
-        wiring.check_folder(capture.folder)
-    recording = wiring.share(capture, claims.settings.workers)
-    return run_workers(claims.settings, wiring.WORKER, recording, _say_ready, reload, claims.release)
 
 
 def _say_ready(listening: Mapping[str, Address], metrics: Address | None) -> None:

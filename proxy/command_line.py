@@ -45,9 +45,9 @@ def beginning_with(begun: str, names: Iterable[str]) -> list[CompletionItem]:
 
 def width() -> int | None:
     """The width of lines: the terminal's, or COLUMNS; None for a pipe or a file."""
-    told = os.environ.get("COLUMNS", "")
-    if told.isascii() and told.isdigit() and int(told):
-        return int(told)
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isascii() and columns.isdigit() and int(columns):
+        return int(columns)
     try:
         return os.get_terminal_size(sys.stdout.fileno()).columns or None
     except (OSError, ValueError, AttributeError):

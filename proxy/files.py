@@ -180,10 +180,10 @@ class Folder:
         self.remove(name)
         return self.open(name, flags | os.O_CREAT | os.O_EXCL, mode)
 
-    def read(self, name: str, most: int = -1) -> bytes:
-        """A file's bytes, `most` of them at most. FileNotFoundError if it is missing."""
+    def read(self, name: str, max_bytes: int = -1) -> bytes:
+        """A file's bytes, `max_bytes` of them at most. FileNotFoundError if it is missing."""
         with open(self.open(name), "rb") as file:
-            return file.read(most)
+            return file.read(max_bytes)
 
     def replace(self, name: str, content: bytes, *, mode: int = 0o600, sync: bool = True) -> None:
         """Replaces a file in one step: readers find the old content or the new one.

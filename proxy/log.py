@@ -46,8 +46,8 @@ class KeyFormatter(_Events):
         if not record.exc_info or not record.exc_info[0]:
             return ""
         # an error's text stays one line, whatever it quotes
-        said = str(record.exc_info[1])
-        return "\n" + harmless_lines(self.formatException(record.exc_info).replace(said, harmless(said)))
+        message = str(record.exc_info[1])
+        return "\n" + harmless_lines(self.formatException(record.exc_info).replace(message, harmless(message)))
 
 
 class JsonFormatter(_Events):

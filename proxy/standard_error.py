@@ -89,7 +89,8 @@ class StandardError:
                 lines = self._waiting[0]
             # one entry a write: several processes write to the same pipe, and the kernel keeps short writes whole
             self._write(lines.encode(self.encoding, self.errors))
-            self._log_dropped(self._take_dropped())
+            if dropped := self._take_dropped():
+                log(ERROR, "lines of the log were dropped: nobody read them", lines=dropped)
 
     def _take_dropped(self) -> int:
         """Removes the entry that was written. Once the queue is half empty, returns how many lines were dropped."""
@@ -100,10 +101,6 @@ class StandardError:
                 return 0
             dropped, self._dropped = self._dropped, 0
             return dropped
-
-    def _log_dropped(self, lines: int) -> None:
-        if lines:
-            log(ERROR, "lines of the log were dropped: nobody read them", lines=lines)
 
     def _write(self, rest: bytes) -> None:
         while rest:

@@ -9,7 +9,7 @@ more than visible letters:
     direction marks, zero width, fillers, variation selectors  \\u202e
     line and paragraph separators, blanks other than " "       \\u2028
     lone surrogates, private use, unassigned                   \\ud800 \\U0010ffff
-    marks without a letter, or more than MOST_MARKS on one     \\u0301
+    marks without a letter, or more than MAX_MARKS on one     \\u0301
     the backslash                                              \\\\
 
 `printable` is for one foreign value that stands among words of our own; its backslashes are doubled, so that two texts
@@ -30,7 +30,7 @@ _DRAWN_AS_NOTHING = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
 # Hebrew stacks a dot, a vowel and an accent; what stacks more runs over the lines above and below.
-MOST_MARKS = 3
+MAX_MARKS = 3
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 Escape = Callable[[str], str]
 
@@ -86,11 +86,11 @@ def _shown(text: str, escape: Escape) -> str:
         return text
     pieces = []
     # a mark at the beginning would be drawn on a letter of somebody else's, one behind an escape on its last digit
-    marks = MOST_MARKS
+    marks = MAX_MARKS
     for letter in text:
         kind = _kind(letter)
-        marks = {"letter": 0, "mark": marks + 1, "hidden": MOST_MARKS}[kind]
-        pieces.append(escape(letter) if kind == "hidden" or marks > MOST_MARKS else letter)
+        marks = {"letter": 0, "mark": marks + 1, "hidden": MAX_MARKS}[kind]
+        pieces.append(escape(letter) if kind == "hidden" or marks > MAX_MARKS else letter)
     return "".join(pieces)
 
 

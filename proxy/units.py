@@ -9,7 +9,7 @@ SIZES = {"TiB": TIB, "GiB": GIB, "MiB": MIB, "KiB": KIB, "B": 1}
 # no file is larger
 LARGEST_SIZE = 2**63 - 1
 # digits of the largest of them; Python refuses to read thousands
-MOST_DIGITS = 19
+MAX_DIGITS = 19
 _SIZE = re.compile(r"\s*([0-9]+)\s*([A-Za-z]*)\s*")
 
 
@@ -28,7 +28,7 @@ def read_size(text: str) -> int | None:
 def digits(written: str) -> int:
     """The number; if it has too many digits, some number above LARGEST_SIZE."""
     written = written.strip()
-    return int(written) if len(written) <= MOST_DIGITS else LARGEST_SIZE + 1
+    return int(written) if len(written) <= MAX_DIGITS else LARGEST_SIZE + 1
 
 
 def written_size(size: int) -> str:

@@ -54,7 +54,10 @@ def _made_ready(folder: Path) -> list[str]:
         raise NoCapture(f"{shown} holds no capture: record one with  kafka-wiretap proxy --record {shown} ...")
     notes, recorded = _compacted(folder)
     files = _files(folder)
-    _check_ours(folder, files)
+    # in other Parquet, missing columns would read as null, and the answers would be as if nothing had passed
+    if files and files[0].stat().st_size and not _is_ours(files[0]):
+        parquet = printable(files[0])
+        raise NoCapture(f"{printable(folder)} holds no capture: {parquet} is Parquet without a capture's columns")
     if not files:
         yet = " yet" if recorded else ""
         why = f" ({notes[0]})" if notes else ""
@@ -71,14 +74,6 @@ def _files(folder: Path) -> list[Path]:
         return [file.path for file in files(folder)]
     except (DamagedFileError, UnknownFormatError) as error:
         raise click.ClickException(str(error)) from error
-
-
-def _check_ours(folder: Path, files: list[Path]) -> None:
-    """Refuses other Parquet: its missing columns would read as null, and the answers as if nothing had passed."""
-    strangers = [file for file in files[:1] if file.stat().st_size and not _is_ours(file)]
-    if strangers:
-        parquet = printable(strangers[0])
-        raise NoCapture(f"{printable(folder)} holds no capture: {parquet} is Parquet without a capture's columns")
 
 
 def _is_ours(file: Path) -> bool:

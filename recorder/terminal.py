@@ -64,19 +64,15 @@ def fitted(title: str, columns: Sequence[Column], rows: Sequence[Sequence[Cell]]
     )
     table.padding = (0, 1, 0, 0)
     for at in shown:
-        _add_column(table, columns[at])
+        if columns[at].is_number:
+            table.add_column(columns[at].title, justify="right", no_wrap=True)
+        else:
+            table.add_column(columns[at].title, overflow="fold")
     for row in cells:
         table.add_row(*(row[at] for at in shown))
     if left_out:
         table.caption, table.caption_justify = Text(f"no room here for: {', '.join(left_out)}"), "left"
     return table
-
-
-def _add_column(table: Table, column: Column) -> None:
-    if column.is_number:
-        table.add_column(column.title, justify="right", no_wrap=True)
-    else:
-        table.add_column(column.title, overflow="fold")
 
 
 def cell(value: object, style: str = "") -> Text:

@@ -127,7 +127,7 @@ class ClusterSettings(Flow):
         wrong = [*wrong_values(self), *self._wrong_upstream(), *self._wrong_mapping(), *self._wrong_header()]
         wrong += wrong_together(self.tls, self.upstream_tls)
         try:
-            object.__setattr__(self, "node_map", self._made_map())
+            object.__setattr__(self, "node_map", self._map())
         except Misplaced as error:
             wrong += error.faults
         if wrong:
@@ -144,7 +144,7 @@ class ClusterSettings(Flow):
             return True
         return any(ip_of(host) in network for network in self.trusted)
 
-    def _made_map(self) -> NodeMap:
+    def _map(self) -> NodeMap:
         if self.dialect is Dialect.KAFKA_07:
             return AloneMap()
         if self.mapping is MappingKind.TEMPLATE:
@@ -152,7 +152,7 @@ class ClusterSettings(Flow):
         if self.mapping is MappingKind.SNI:
             return SniMap(self.listen, self.advertise, self.bootstrap_name)
         places = (self.listen, self.advertise, self.nodes, self.node_ports, self.node_count, self.remembered)
-        return PortMap(*places, told=self.advertised, told_base=self.advertise_ports)
+        return PortMap(*places, addresses=self.advertised, advertised_base=self.advertise_ports)
 
     def _wrong_mapping(self) -> Iterator[Fault]:
         """Keys that only another mapping or dialect has a use for, and what is missing for this one."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import MISSING, fields
+from dataclasses import fields
 from typing import Any
 
 from proxy.schema.faults import Fault, Setting
+from proxy.schema.keys import default_of
 
 # keys about nodes and advertised addresses: no response of Kafka 0.7 names a node
 NEEDLESS = (
@@ -19,14 +20,10 @@ def wrong_with_07(cluster: Any) -> Iterator[Fault]:
     """A fault for each thing in the settings of a cluster of 0.7 that it has no use for."""
     dialect = Setting("dialect", cluster.dialect, is_short=True)
     for field in fields(cluster):
-        if field.name in NEEDLESS and getattr(cluster, field.name) != _default(field):
+        if field.name in NEEDLESS and getattr(cluster, field.name) != default_of(field):
             why = ", whose brokers' addresses stand in ZooKeeper"
             yield Fault((Setting(field.name), " means nothing with ", dialect, why), "leaving one out")
     if len(cluster.upstream) > 1:
         several = Setting("upstream", cluster.upstream), " names several brokers, and with "
         one = Setting("upstream", cluster.upstream[:1]), " and another cluster for each other broker"
         yield Fault((*several, dialect, " a listener stands for one"), one)
-
-
-def _default(field: Any) -> Any:
-    return field.default if field.default_factory is MISSING else field.default_factory()

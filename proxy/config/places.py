@@ -18,7 +18,7 @@ from proxy.schema.flags import MAIN
 from proxy.wire.dialects import Dialect
 
 # the most clashes reported for one cluster: if all clusters claimed the same ports, each would be named to each
-MOST_CLASHES = 5
+MAX_CLASHES = 5
 
 
 class HostPorts(NamedTuple):
@@ -61,25 +61,24 @@ def demand_of(cluster: ClusterSettings) -> Demand:
 
 def demand(name: str, fields: Mapping[str, Any], unknown: Container[str] = ()) -> Demand:
     """The demand of a cluster with these fields. `unknown`: fields without a right value."""
-    said = {**_DEMANDING, **fields}
-    listen: Address | None = said["listen"]
-    single = [*([listen] if listen is not None else []), *said["nodes"].values()]
+    known = {**_DEMANDING, **fields}
+    listen: Address | None = known["listen"]
+    single = [*([listen] if listen is not None else []), *known["nodes"].values()]
     places = [HostPorts(address.host, range(address.port, address.port + 1)) for address in single if address.port]
-    has_range = said["mapping"] is MappingKind.PORTS and said["dialect"] is Dialect.KAFKA
+    has_range = known["mapping"] is MappingKind.PORTS and known["dialect"] is Dialect.KAFKA
     is_known = not any(field in unknown for field in ("node_ports", "node_count", "mapping", "dialect"))
     if listen is not None and has_range and is_known:
-        usual = usual_ports(listen, said["node_ports"], said["node_count"])
+        usual = usual_ports(listen, known["node_ports"], known["node_count"])
         places += [HostPorts(listen.host, usual)] if usual else []
-    return Demand(name, tuple(places), said["state"], said["mapping"] is MappingKind.SNI)
+    return Demand(name, tuple(places), known["state"], known["mapping"] is MappingKind.SNI)
 
 
 def wrong_demands(demands: Iterable[Demand]) -> Iterator[Fault]:
     """A fault for each pair of clusters that claim the same state file, or the same port for any of their nodes."""
     ground, states = Ground(), dict[Path, str]()
     for one in demands:
-        for other in ground.take(one)[:MOST_CLASHES]:
-            wrong = f"clusters.{one.name} and clusters.{other.name} both want {_clash(other, one)}"
-            yield Fault(wrong + _why(other, one), _advice(other, one))
+        for other in ground.take(one)[:MAX_CLASHES]:
+            yield _overlap(other, one)
         if one.state is not None and (other_name := states.setdefault(one.state, one.name)) != one.name:
             yield Fault(
                 f"clusters.{one.name}.state {one.state} is the file of clusters.{other_name} too",
@@ -148,6 +147,18 @@ class _Ports:
             self._taken.insert(at, (ports, owner))
 
 
+def _overlap(one: Demand, other: Demand) -> Fault:
+    wrong = f"clusters.{other.name} and clusters.{one.name} both want {_clash(one, other)}"
+    if not (one.is_one_port and other.is_one_port):
+        right = f"ports of its own for each: clusters.{other.name} behind port {one.last_port}, or less node_count"
+        return Fault(wrong, right)
+    listen = Address(other.places[0].host, one.last_port % 65535 + 1)
+    return Fault(
+        f"{wrong}; one TLS port is one cluster's, and names don't tell two apart",
+        f'another port for each: clusters.{other.name}.listen = "{listen}"',
+    )
+
+
 def _clash(one: Demand, other: Demand) -> str:
     """The first ports that both want, as they are said."""
     for here in one.places:
@@ -157,22 +168,6 @@ def _clash(one: Demand, other: Demand) -> str:
                 ports = f"port {both.start}" if len(both) == 1 else f"ports {both.start} to {both.stop - 1}"
                 return f"{ports} of {there.host}"
     raise AssertionError("the ground is taken by nobody else")
-
-
-def _why(one: Demand, other: Demand) -> str:
-    return "; one TLS port is one cluster's, and names don't tell two apart" if _are_alike(one, other) else ""
-
-
-def _advice(one: Demand, other: Demand) -> str:
-    if _are_alike(one, other):
-        listen = Address(other.places[0].host, one.last_port % 65535 + 1)
-        return f'another port for each: clusters.{other.name}.listen = "{listen}"'
-    return f"ports of its own for each: clusters.{other.name} behind port {one.last_port}, or less node_count"
-
-
-def _are_alike(one: Demand, other: Demand) -> bool:
-    """True if each of the two has a single TLS port."""
-    return one.is_one_port and other.is_one_port
 
 
 def default_state_file(

@@ -28,7 +28,7 @@ class Clients(StrEnum):
     OPTIONAL = "optional"
 
 
-def _said(**files: Path | None) -> dict[str, Path]:
+def _given(**files: Path | None) -> dict[str, Path]:
     return {name: path for name, path in files.items() if path is not None}
 
 
@@ -80,7 +80,7 @@ class ListenerTls:
     @property
     def files(self) -> dict[str, Path]:
         """The files, by the names of their settings; they are read again when they change."""
-        return _said(certificate=self.certificate, key=self.key, client_ca=self.client_ca)
+        return _given(certificate=self.certificate, key=self.key, client_ca=self.client_ca)
 
     @property
     def lets_anyone_in(self) -> bool:
@@ -166,7 +166,7 @@ class UpstreamTls:
     @property
     def files(self) -> dict[str, Path]:
         """The files, by the names of their settings; they are read again when they change."""
-        return _said(certificate=self.certificate, key=self.key, ca=self.ca)
+        return _given(certificate=self.certificate, key=self.key, ca=self.ca)
 
     def wrong(self) -> Iterator[Fault]:
         """A fault for everything that does not fit together."""

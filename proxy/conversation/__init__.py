@@ -10,19 +10,10 @@ dialect    the protocol that a connection speaks; its routes decide: `Routes`, o
 """
 
 from proxy.conversation.conversation import Conversation
-from proxy.conversation.exchange import (
-    Cause,
-    Direction,
-    Exchange,
-    FrameKind,
-    OpaqueReason,
-    Timings,
-    timings,
-)
+from proxy.conversation.exchange import Cause, Direction, Exchange, FrameKind, OpaqueReason, timings
 from proxy.conversation.kafka07 import Routes07
-from proxy.conversation.routes import Route, Routes
+from proxy.conversation.routes import Routes
 from proxy.conversation.step import Edit, Mark, Step, Verdict
-from proxy.wire.framing import FrameLimits
 
 __all__ = [
     "Cause",
@@ -31,14 +22,11 @@ __all__ = [
     "Edit",
     "Exchange",
     "FrameKind",
-    "FrameLimits",
     "Mark",
     "OpaqueReason",
-    "Route",
     "Routes",
     "Routes07",
     "Step",
-    "Timings",
     "Verdict",
     "timings",
 ]

@@ -12,7 +12,7 @@ FLEXIBLE, TRANSACTIONAL = 9, 3
 # both ids are at most 32,767 bytes long, and the header's tags are few, so no head is longer
 LONGEST_HEAD = 128 * 1024
 # an incomplete head is read again with every chunk; many tags that arrive byte by byte would take quadratic time
-MOST_TAGS = 64
+MAX_TAGS = 64
 
 int16 = struct.Struct(">h").unpack_from
 
@@ -53,7 +53,7 @@ def _behind_string(data: bytes, at: int) -> int:
 
 def _behind_tags(data: bytes, at: int) -> int:
     count, _ = read_uvarint(data, at)
-    if count > MOST_TAGS:
+    if count > MAX_TAGS:
         raise Malformed(f"a head with {count} tagged fields")
     return read_tags(data, at)[1]
 

@@ -19,7 +19,7 @@ class Common:
     `spare`: finished exchanges that may be reused.
     `opaque_one_way`: the broker left so many opaque requests unanswered that no answer to any is expected.
     `next_frames`: for each direction the stream offset at which its next frame starts, as of its last step.
-    `most_frames`: the number of a chunk's frames that one step handles.
+    `max_frames`: the number of a chunk's frames that one step handles.
     """
 
     __slots__ = (
@@ -27,17 +27,17 @@ class Common:
         "limits",
         "login",
         "made_waiting",
-        "most_frames",
+        "max_frames",
         "next_frames",
         "opaque_one_way",
         "routes",
         "spare",
     )
 
-    def __init__(self, routes: Routes, limits: FrameLimits, login: Login, most_frames: int = sys.maxsize) -> None:
+    def __init__(self, routes: Routes, limits: FrameLimits, login: Login, max_frames: int = sys.maxsize) -> None:
         self.routes = routes
         self.limits = limits
-        self.most_frames = most_frames
+        self.max_frames = max_frames
         self.login = login
         self.in_flight: deque[Exchange] = deque()
         self.made_waiting = 0

@@ -22,9 +22,9 @@ from proxy.wire.framing import FrameLimits
 
 DEFAULT_LIMITS = FrameLimits()
 # the most exchanges that are kept for reuse: a connection that was busy once must not keep its memory
-MOST_SPARE = 64
+MAX_SPARE = 64
 # a broker reads few requests before it answers; one that reads all and never answers must not fill the memory
-MOST_IN_FLIGHT = 1 << 16
+MAX_IN_FLIGHT = 1 << 16
 _SIDES: dict[Dialect, tuple[type[RequestSide], type[ResponseSide]]] = {
     Dialect.KAFKA: (RequestSide, ResponseSide),
     Dialect.KAFKA_07: (RequestSide07, ResponseSide07),
@@ -38,7 +38,7 @@ class Conversation:
         routes: the treatment of each API; also decides the dialect.
         limits: the longest frames that may pass.
         decides: True if it finds login tokens itself; otherwise `follow` gives the verdicts.
-        most_frames: the number of a chunk's frames that one step handles; a frame that is not plain counts as several.
+        max_frames: the number of a chunk's frames that one step handles; a frame that is not plain counts as several.
             The bytes behind them are the step's `rest`.
     """
 
@@ -48,13 +48,13 @@ class Conversation:
         limits: FrameLimits = DEFAULT_LIMITS,
         *,
         decides: bool = True,
-        most_frames: int = sys.maxsize,
+        max_frames: int = sys.maxsize,
     ) -> None:
         self.dialect = routes.dialect
         self.login = Login(decides=decides)
         # without logins, no unreadable bytes can be a secret
         self.login.pending = routes.dialect is Dialect.KAFKA
-        self._common = Common(routes, limits, self.login, most_frames)
+        self._common = Common(routes, limits, self.login, max_frames)
         self.in_flight = self._common.in_flight
         asking, answering = _SIDES[routes.dialect]
         self.requests_side = asking(self._common)
@@ -63,7 +63,7 @@ class Conversation:
     def requests(self, chunk: bytes, at_ns: int) -> Step:
         """A chunk that arrived from the client at `at_ns` (monotonic nanoseconds)."""
         step = self.requests_side.feed(chunk, at_ns)
-        if len(self.in_flight) > MOST_IN_FLIGHT and self.dialect is Dialect.KAFKA:
+        if len(self.in_flight) > MAX_IN_FLIGHT and self.dialect is Dialect.KAFKA:
             self._give_up(step)
         return step
 
@@ -100,7 +100,7 @@ class Conversation:
         spare = self._common.spare
         # an exchange that was answered before its request was complete is still open
         if self.requests_side.open is None:
-            spare += exchanges[: MOST_SPARE - len(spare)]
+            spare += exchanges[: MAX_SPARE - len(spare)]
 
     def due(self, at_ns: int) -> Step:
         """The proxy's answers that may be sent now, as the edits of an empty step."""
@@ -174,20 +174,20 @@ class Conversation:
         cls, routes: Routes, state: dict[str, Any], limits: FrameLimits = DEFAULT_LIMITS, *, decides: bool = False
     ) -> Conversation:
         """The conversation that `state` or `boundary_state` describes."""
-        talk = cls(routes, limits, decides=decides)
-        talk.in_flight.extend(_restored(routes, saved) for saved in state["in_flight"])
-        talk._common.made_waiting = sum(exchange.made is not None for exchange in talk.in_flight)
+        conversation = cls(routes, limits, decides=decides)
+        conversation.in_flight.extend(_restored(routes, saved) for saved in state["in_flight"])
+        conversation._common.made_waiting = sum(exchange.made is not None for exchange in conversation.in_flight)
         asked, answered = state["requests"], state["responses"]
-        talk.requests_side.number = asked["number"]
-        talk.requests_side.restore(asked, talk._open_request(state["request_open"]))
-        talk.responses_side.begun = answered["begun"]
-        talk.responses_side.previous_last_ns = answered["previous_last_ns"]
+        conversation.requests_side.number = asked["number"]
+        conversation.requests_side.restore(asked, conversation._open_request(state["request_open"]))
+        conversation.responses_side.begun = answered["begun"]
+        conversation.responses_side.previous_last_ns = answered["previous_last_ns"]
         response_open = state["response_open"]
-        talk.responses_side.restore(answered, _restored(routes, response_open) if response_open else None)
-        talk.login.restore(state["login"])
+        conversation.responses_side.restore(answered, _restored(routes, response_open) if response_open else None)
+        conversation.login.restore(state["login"])
         # states of earlier versions lack this key
-        talk._common.opaque_one_way = state.get("opaque_one_way", False)
-        return talk
+        conversation._common.opaque_one_way = state.get("opaque_one_way", False)
+        return conversation
 
     def _open_request(self, saved: dict[str, Any] | None) -> Exchange | None:
         """The request that is still arriving: one in flight, or one without a response."""

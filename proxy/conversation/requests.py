@@ -120,7 +120,9 @@ class RequestSide(Side):
             self.common.login.begin(Direction.RESPONSE, self.common.next_frames[Direction.RESPONSE], None, step)
             return self._token(step, at, first_ns, at_ns)
         if size < SHORTEST_REQUEST:
-            return self._unreadable(step, at, size)
+            # too short for a correlation id: no response is expected
+            step.opaque.append(OpaqueReason.UNREADABLE)
+            return self._take_other(step, at, size, FrameKind.BYTES)
         if have < 12:
             return at
         _, api_and_version, correlation_id = REQUEST_HEAD.unpack_from(data, at)
@@ -215,13 +217,6 @@ class RequestSide(Side):
         else:
             exchange.request_last_ns = NOT_ARRIVED
             self._leave_open(step, at, stop, FrameKind.REQUEST, exchange, marked)
-        return stop
-
-    def _unreadable(self, step: Step, at: int, size: int) -> int:
-        """Steps over a frame too short for a request: it has no correlation id, so no response is expected."""
-        stop = at + 4 + size
-        step.opaque.append(OpaqueReason.UNREADABLE)
-        self._take_other(step, at, stop, FrameKind.BYTES)
         return stop
 
     def _token(self, step: Step, at: int, first_ns: int, at_ns: int) -> int:

@@ -93,7 +93,8 @@ class ResponseSide(Side):
                     in_flight.appendleft(exchange)
                 if not self._give_up_until(step, at, correlation_id, at_ns):
                     if self.common.opaque_one_way:
-                        at = self._take_late(step, at, size)
+                        # a late response, to an opaque request that no longer awaits one
+                        at = self._take_other(step, at, size, FrameKind.BYTES)
                     else:
                         step.cause = Cause.UNEXPECTED_RESPONSE
                     break
@@ -162,12 +163,6 @@ class ResponseSide(Side):
             else:
                 return False
         return bool(in_flight)
-
-    def _take_late(self, step: Step, at: int, size: int) -> int:
-        """Reads a late response: to an opaque request that no longer awaits one."""
-        stop = at + 4 + size
-        self._take_other(step, at, stop, FrameKind.BYTES)
-        return stop
 
     def _is_hidden(self, kind: FrameKind) -> bool:
         """True also for a late response, whose request is unknown."""

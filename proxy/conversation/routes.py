@@ -18,7 +18,7 @@ from proxy.wire.keys import API_VERSIONS, PRODUCE, SASL_AUTHENTICATE, SASL_HANDS
 LOGIN_APIS = frozenset({SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE})
 
 # a peer may send any of 2**32 api words; only so many unknown ones are remembered
-MOST_REMEMBERED = 4096
+MAX_REMEMBERED = 4096
 
 ByVersion = Callable[[int, int], bool]
 
@@ -95,7 +95,7 @@ class Routes:
         route = self.table.get(word)
         if route is None:
             route = self._make(word)
-            if len(self.table) < MOST_REMEMBERED:
+            if len(self.table) < MAX_REMEMBERED:
                 self.table[word] = route
         return route
 

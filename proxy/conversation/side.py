@@ -48,8 +48,8 @@ class Side(ABC):
         self.held_at = 0
         # the number of plain frames that this step may still handle; and a sequence of that length, because a loop
         # over it is cheaper than counting
-        self.allowance = common.most_frames
-        self._turns = repeat(None) if common.most_frames == sys.maxsize else (None,) * common.most_frames
+        self.allowance = common.max_frames
+        self._turns = repeat(None) if common.max_frames == sys.maxsize else (None,) * common.max_frames
         # the frame that the last chunk ended in: bytes to come, exchange, offset of its beginning
         self.left = 0
         self.open: Exchange | None = None
@@ -84,7 +84,7 @@ class Side(ABC):
         self.allowance -= self.special_cost
         if self.allowance <= 0 and at < len(step.data) and step.cause is None:
             step.leave(at)
-            self.allowance = self.common.most_frames
+            self.allowance = self.common.max_frames
 
     @abstractmethod
     def _is_looked_through(self, exchange: Exchange) -> bool:
@@ -94,11 +94,11 @@ class Side(ABC):
         """If the frame at `data[at:stop]` is read from end to end, leaves bytes beyond the allowance to later steps."""
         if not self._is_looked_through(exchange):
             return
-        here, most = min(stop, len(step.data)) - at, max(self.allowance, 1) * BYTES
+        here, affordable = min(stop, len(step.data)) - at, max(self.allowance, 1) * BYTES
         self.allowance -= here // BYTES
-        if here > most:
-            step.leave(at + most)
-            self.allowance = self.common.most_frames
+        if here > affordable:
+            step.leave(at + affordable)
+            self.allowance = self.common.max_frames
 
     @abstractmethod
     def _go_on(self, step: Step, at_ns: int) -> int:
@@ -189,17 +189,18 @@ class Side(ABC):
 
     def _take_token(self, step: Step, at: int, size: int) -> int:
         """Marks a bare token of a login; no response is expected to it."""
-        stop = at + 4 + size
-        self._take_other(step, at, stop, FrameKind.TOKEN)
+        stop = self._take_other(step, at, size, FrameKind.TOKEN)
         if stop <= len(step.data):
             self.common.token_complete(self.direction, size, step.offset + stop, step)
         return stop
 
-    def _take_other(self, step: Step, at: int, stop: int, kind: FrameKind) -> None:
-        """Counts and marks a frame without an exchange."""
+    def _take_other(self, step: Step, at: int, size: int, kind: FrameKind) -> int:
+        """Counts and marks a frame without an exchange. Returns the next frame's offset."""
+        stop = at + 4 + size
         self.others += 1
         self._mark(step, kind, None, at, stop)
         self._leave_open(step, at, stop, kind, None, marked=True)
+        return stop
 
     def _end_token(self, step: Step, at: int) -> None:
         """The open frame ended at `data[at]`. If it was a token, the login may be over."""

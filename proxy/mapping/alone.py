@@ -25,6 +25,6 @@ class AloneMap(OneListener):
         """False: the listener stands for no node."""
         return False
 
-    def meant(self, node_id: int | None, server_name: str | None) -> int | None:
+    def requested_node(self, node_id: int | None, server_name: str | None) -> int | None:
         """The one broker, whatever name a client of TLS asks for."""
         return None

@@ -128,7 +128,7 @@ class TemplateMap(_NameMap):
         """True for the own node."""
         return node_id == self.own
 
-    def meant(self, node_id: int | None, server_name: str | None) -> int | None:
+    def requested_node(self, node_id: int | None, server_name: str | None) -> int | None:
         """The listener's node: its name leads there."""
         return node_id
 
@@ -180,7 +180,7 @@ class SniMap(_NameMap, OneListener):
         """True for all nodes."""
         return True
 
-    def meant(self, node_id: int | None, server_name: str | None) -> int | None:
+    def requested_node(self, node_id: int | None, server_name: str | None) -> int | None:
         """The node with that server name; None: the bootstrap name. Raises ValueError for any other name."""
         if server_name is None:
             raise ValueError("the client asks for no name (SNI), so nobody knows which node it wants")
@@ -209,16 +209,16 @@ def _read_advertise(advertise: str | None, bootstrap: Address) -> tuple[HostPatt
     if advertise is None:
         missing = Setting("advertise"), " is missing: clients are to dial names"
         raise Misplaced(Fault(missing, ("adding ", EXAMPLE)))
-    said = Setting("advertise", advertise)
+    setting = Setting("advertise", advertise)
     host, colon, port = advertise.rpartition(":") if ":" in advertise else (advertise, "", "")
     if colon and not (port.isascii() and port.isdigit() and int(port) in PORTS):
-        raise Misplaced(Fault((said, " has no port between 1 and 65535"), EXAMPLE))
+        raise Misplaced(Fault((setting, " has no port between 1 and 65535"), EXAMPLE))
     if not colon and not bootstrap.port:
-        raise Misplaced(Fault((said, " has no port, nor has ", Setting("listen", bootstrap)), EXAMPLE))
+        raise Misplaced(Fault((setting, " has no port, nor has ", Setting("listen", bootstrap)), EXAMPLE))
     try:
         return HostPattern(host), int(port) if colon else bootstrap.port
     except ValueError as error:
-        raise Misplaced(Fault((said, f" {error}"), EXAMPLE)) from error
+        raise Misplaced(Fault((setting, f" {error}"), EXAMPLE)) from error
 
 
 def _is_name(host: str) -> bool:

@@ -74,7 +74,7 @@ class NodeMap(Protocol):
     def is_bootstraps(self, node_id: int) -> bool:
         """True if the bootstrap listener stands for this node."""
 
-    def meant(self, node_id: int | None, server_name: str | None) -> int | None:
+    def requested_node(self, node_id: int | None, server_name: str | None) -> int | None:
         """The node that a client wants on a node's listener (None: the bootstrap one), by the TLS server name.
 
         ValueError: no node has the name; the message says so, without the name.

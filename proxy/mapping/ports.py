@@ -33,9 +33,9 @@ class PortMap:
             Without a base and with bootstrap port 0 no node has a usual port.
         count: only nodes below it have a usual port (`--node-count`).
         remembered: node id -> port, from the state file.
-        told: advertised addresses of single nodes that no rule gives (`advertised.N`).
-        told_base: the advertised port for base, if something between clients and the proxy shifts the nodes' ports
-            (`advertise_ports`); None: the listeners' ports are advertised.
+        addresses: advertised addresses of single nodes that no rule gives (`advertised.N`).
+        advertised_base: the advertised port for base, if something between clients and the proxy shifts the nodes'
+            ports (`advertise_ports`); None: the listeners' ports are advertised.
 
     `warnings` holds one line for every remembered port that had to give way to a flag.
     """
@@ -46,20 +46,20 @@ class PortMap:
     base: int | None = None
     count: int = 1000
     remembered: Mapping[int, int] = field(default_factory=dict)
-    told: Mapping[int, Address] = field(default_factory=dict)
-    told_base: int | None = None
+    addresses: Mapping[int, Address] = field(default_factory=dict)
+    advertised_base: int | None = None
     warnings: tuple[str, ...] = field(init=False, default=())
     _owners: Mapping[int, int] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        checks = (self._wrong_hosts, self._wrong_range, self._wrong_named, self._wrong_remembered, self._wrong_told)
-        wrong = [fault for check in (*checks, self._wrong_told_base) for fault in check()]
+        wrong = [*self._wrong_hosts(), *self._wrong_range(), *self._wrong_named(), *self._wrong_remembered()]
+        wrong += [*self._wrong_addresses(), *self._wrong_advertised_base()]
         if wrong:
             raise Misplaced(*wrong)
         kept, warnings = self._reconciled()
         owners = {port: node_id for node_id, port in kept.items()}
         owners |= {address.port: node_id for node_id, address in self.named.items() if address.port}
-        object.__setattr__(self, "told", MappingProxyType(dict(self.told)))
+        object.__setattr__(self, "addresses", MappingProxyType(dict(self.addresses)))
         object.__setattr__(self, "named", MappingProxyType(dict(self.named)))
         object.__setattr__(self, "remembered", MappingProxyType(kept))
         object.__setattr__(self, "warnings", warnings)
@@ -76,9 +76,10 @@ class PortMap:
         return usual_ports(self.bootstrap, self.base, self.count)
 
     @property
-    def _told_ports(self) -> range:
+    def _advertised_ports(self) -> range:
         """The advertised ports of listeners on `usual`."""
-        return self.usual if self.told_base is None else range(self.told_base, self.told_base + len(self.usual))
+        first = self.advertised_base
+        return self.usual if first is None else range(first, first + len(self.usual))
 
     def wanted(self, node_id: int) -> Wanted:
         """The listener that a node should get: the first port that is free; any but the first is worth a warning."""
@@ -89,12 +90,12 @@ class PortMap:
 
     def advertised(self, node_id: int, port: int | None) -> Address:
         """The advertised address of a node whose listener has `port`; every node has a listener."""
-        if node_id in self.told:
-            return self.told[node_id]
+        if node_id in self.addresses:
+            return self.addresses[node_id]
         if port is None:
             raise ValueError(f"node {node_id} is not listened for")
         host = self.advertise or (self.named.get(node_id) or self.bootstrap).host
-        return Address(host, self._told_ports[self.usual.index(port)] if port in self.usual else port)
+        return Address(host, self._advertised_ports[self.usual.index(port)] if port in self.usual else port)
 
     def called(self, bootstrap: Address) -> Address:
         """The address by which clients know the bootstrap listener, as far as the settings give it."""
@@ -104,13 +105,13 @@ class PortMap:
         """False: the bootstrap listener is no node's."""
         return False
 
-    def meant(self, node_id: int | None, server_name: str | None) -> int | None:
+    def requested_node(self, node_id: int | None, server_name: str | None) -> int | None:
         """The listener's node."""
         return node_id
 
     def is_set_aside(self, port: int, node_id: int) -> bool:
         """True if a freely picked port belongs to another node: pick again, or that node may lose its place."""
-        if port in self._told_ports and port not in self.usual:
+        if port in self._advertised_ports and port not in self.usual:
             # clients would dial this port for the node whose advertised port it is
             return True
         return self._owners.get(port, self._usual_owner(port, node_id)) != node_id
@@ -171,39 +172,39 @@ class PortMap:
         for setting, other in clashes(listeners):
             yield Fault((setting, " and ", other, " are the same listener; give each node a port of its own"))
 
-    def _wrong_told(self) -> Iterator[Fault]:
-        for node_id, address in self.told.items():
+    def _wrong_addresses(self) -> Iterator[Fault]:
+        for node_id, address in self.addresses.items():
             key = f"advertised.{node_id}"
             setting = Setting(key, address)
             if node_id < 0:
                 yield Fault((setting, ": node ids start at 0"), Setting("advertised.0", address))
             if not is_dialled(address.host) or not address.port:
                 yield Fault((setting, " is nothing to dial"), Setting(key, "proxy.example:9094"))
-            owner = self._told_owner(address)
+            owner = self._advertised_owner(address)
             if owner not in (None, node_id):
                 yield Fault((setting, f" is told of node {owner}"), "an address of its own for each")
-        if len({*self.told.values()}) < len(self.told):
+        if len({*self.addresses.values()}) < len(self.addresses):
             yield Fault((Setting("advertised"), " names an address twice"), "one of its own for each node")
 
-    def _wrong_told_base(self) -> Iterator[Fault]:
-        if self.told_base is None:
+    def _wrong_advertised_base(self) -> Iterator[Fault]:
+        if self.advertised_base is None:
             return
-        setting = Setting("advertise_ports", self.told_base)
+        setting = Setting("advertise_ports", self.advertised_base)
         if not self.usual:
             wrong = setting, " stands for no listeners' ports"
             yield Fault(wrong, ("adding ", Setting("node_ports", 19100)))
-        elif self.told_base not in PORTS or self._told_ports[-1] not in PORTS:
+        elif self.advertised_base not in PORTS or self._advertised_ports[-1] not in PORTS:
             yield Fault(
                 (setting, f" for {len(self.usual)} nodes, ", self._count, ", goes beyond port 65535"),
                 Setting("advertise_ports", 31100),
             )
 
-    def _told_owner(self, address: Address) -> int | None:
+    def _advertised_owner(self, address: Address) -> int | None:
         """The node whose advertised address this is by rule."""
-        if address.host != (self.advertise or self.bootstrap.host) or address.port not in self._told_ports:
+        if address.host != (self.advertise or self.bootstrap.host) or address.port not in self._advertised_ports:
             return None
-        node_id = self._told_ports.index(address.port)
-        return None if node_id in self.told or node_id in self.named else node_id
+        node_id = self._advertised_ports.index(address.port)
+        return None if node_id in self.addresses or node_id in self.named else node_id
 
     def _wrong_remembered(self) -> Iterator[Fault]:
         owners: dict[int, int] = {}

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 # the time in which a request must arrive, and again that in which its answer must be read
 PATIENCE_SECONDS = 10.0
 # a request's line and headers: what Prometheus sends has 300 bytes
-MOST_BYTES = 16 * 1024
+MAX_BYTES = 16 * 1024
 # the most connections at a time, each with a thread; further ones are closed at once
-MOST_CONNECTIONS = 64
+MAX_CONNECTIONS = 64
 # no more files may be open: wait for one to be closed
 ACCEPT_PAUSE = 0.1
 
@@ -95,7 +95,7 @@ class _Request(io.RawIOBase):
     def __init__(self, connection: socket, deadline: float) -> None:
         self._connection = connection
         self._deadline = deadline
-        self._left = MOST_BYTES
+        self._left = MAX_BYTES
 
     def readable(self) -> bool:
         return True
@@ -129,7 +129,7 @@ class _Handler(WSGIRequestHandler):
 
     def handle(self) -> None:
         """Serves one request. Raises OSError: the peer has gone, or its time is up."""
-        self.raw_requestline = self.rfile.readline(MOST_BYTES)
+        self.raw_requestline = self.rfile.readline(MAX_BYTES)
         if not self.raw_requestline or not self.parse_request():
             return
         self.connection.settimeout(PATIENCE_SECONDS)
@@ -149,7 +149,7 @@ class _ThreadingServer(ThreadingMixIn, WSGIServer):
 
     def __init__(self, address: tuple[str, int], handler: type[_Handler]) -> None:
         super().__init__(address, handler)
-        self._places = threading.BoundedSemaphore(MOST_CONNECTIONS)
+        self._places = threading.BoundedSemaphore(MAX_CONNECTIONS)
 
     def server_bind(self) -> None:
         # HTTPServer's own looks up the host's name, which may take long

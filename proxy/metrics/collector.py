@@ -82,57 +82,42 @@ def registry(
     Args:
         recorder_counters: `Observer.counters` while something is recorded. Called in the scraping thread.
     """
-    return process_registry(WiretapCollector(clusters, recorder_counters))
+    return process_registry(lambda: cluster_families(clusters, recorder_counters))
 
 
-def process_registry(collector: Collector) -> CollectorRegistry:
-    """A registry of the collector's families and of this process (`process_*`)."""
-    made = CollectorRegistry()
-    made.register(collector)
-    ProcessCollector(registry=made)
-    return made
+def process_registry(gather: Callable[[], Iterable[Family]]) -> CollectorRegistry:
+    """A registry of the families that `gather` makes anew at each scrape, and of this process (`process_*`)."""
+    filled = CollectorRegistry()
+    filled.register(_Gathered(gather))
+    ProcessCollector(registry=filled)
+    return filled
 
 
-class WiretapCollector(Collector):
-    """Reads the counts when it is scraped; nothing is kept in between."""
-
-    def __init__(self, clusters: Sequence[ClusterNumbers], recorder_counters: RecorderCounters | None) -> None:
-        self._clusters = clusters
-        self._recorder_counters = recorder_counters
-
-    def describe(self) -> Iterator[Family]:
-        return _described()
-
-    def collect(self) -> Iterator[Family]:
-        """Every family with its samples, as they are now."""
-        yield _family(table.BUILD, [((_version(), platform.python_version()), 1)])
-        yield from _rows(self._clusters)
-        yield from _errors(self._clusters)
-        yield _proxy_time(self._clusters)
-        yield from _connections(self._clusters)
-        yield _family(table.NODE, (_node(one.name, node) for one in self._clusters for node in one.nodes()))
-        if self._recorder_counters is not None:
-            yield from _recorder(self._recorder_counters())
+def cluster_families(clusters: Sequence[ClusterNumbers], counters: RecorderCounters | None) -> Iterator[Family]:
+    """Every family with its samples, as they are now."""
+    yield _family(table.BUILD, [((_version(), platform.python_version()), 1)])
+    yield from _rows(clusters)
+    yield from _errors(clusters)
+    yield _proxy_time(clusters)
+    yield from _connections(clusters)
+    yield _family(table.NODE, (_node(one.name, node) for one in clusters for node in one.nodes()))
+    if counters is not None:
+        yield from _recorder(counters())
 
 
-class Gathered(Collector):
-    """Families that `gather` makes anew at each scrape."""
+class _Gathered(Collector):
+    """Families that `gather` makes; nothing is kept between scrapes."""
 
     def __init__(self, gather: Callable[[], Iterable[Family]]) -> None:
         self._gather = gather
 
     def describe(self) -> Iterator[Family]:
-        return _described()
+        """All possible families: lets a scrape ask for some names only (`/metrics?name[]=...`)."""
+        for metric in table.METRICS:
+            yield _histogram(metric) if metric.kind is MetricType.HISTOGRAM else _family(metric, ())
 
     def collect(self) -> Iterable[Family]:
         return self._gather()
-
-
-def _described() -> Iterator[Family]:
-    """All possible families: lets a scrape ask for some names only (`/metrics?name[]=...`)."""
-    return (
-        _histogram(metric) if metric.kind is MetricType.HISTOGRAM else _family(metric, ()) for metric in table.METRICS
-    )
 
 
 def worker_families(count: int, ends: int) -> Iterator[Family]:

@@ -62,7 +62,7 @@ class Errors:
                 self._count(api, probe.find(data, start, size, count))
                 return
         for one in exchanges:
-            self._count(api, _said(one, probe, data, arrived))
+            self._count(api, _errors_in(one, probe, data, arrived))
 
     def connection_ended(self, cause: Cause, login: Login) -> None:
         """Count a login of bare tokens that the broker has ended."""
@@ -85,7 +85,7 @@ class Errors:
             self.unread[api, UnreadReason.MALFORMED] += found.malformed
 
 
-def _said(exchange: Exchange, probe: ErrorProbe, data: bytes, arrived: FoundErrors) -> FoundErrors:
+def _errors_in(exchange: Exchange, probe: ErrorProbe, data: bytes, arrived: FoundErrors) -> FoundErrors:
     if exchange.made is not None:
         return probe.find(exchange.made, 0, len(exchange.made))
     if exchange.response_at < 0:

@@ -17,24 +17,27 @@ STATES = frozenset({"queue_bytes", "spool_bytes", "failed", "lag_bytes", "lag_se
 # states whose sum is their maximum
 WORST = frozenset({"failed", "lag_seconds"})
 
-Told = dict[str, Any]
+Numbers = dict[str, Any]
 
 
-def told(traffic: Traffic) -> Told:
+def as_json(traffic: Traffic) -> Numbers:
     """All numbers, as JSON values."""
     return {
         "rows": [
             [*labels, *(getattr(row, name) for name in ApiRow.__slots__)] for labels, row in list(traffic.rows.items())
         ],
         "proxy_time": [[time.total_ns, time.buckets] for time in traffic.proxy_time],
-        "errors": {name: _listed(counts) for name, counts in vars(traffic.errors).items()},
+        "errors": {
+            name: [[*labels, count] for labels, count in [*counts.items()]]
+            for name, counts in vars(traffic.errors).items()
+        },
         "opaque_frames": {reason.value: count for reason, count in traffic.opaque_frames.items()},
         "closes": {cause.value: count for cause, count in traffic.closes.items()},
         "connections_opened": traffic.connections_opened,
     }
 
 
-def add(traffic: Traffic, numbers: Told) -> None:
+def add(traffic: Traffic, numbers: Numbers) -> None:
     """Adds the numbers of another process."""
     for api, version, *values in numbers["rows"]:
         row = traffic.rows.setdefault((api, version), ApiRow())
@@ -53,15 +56,11 @@ def add(traffic: Traffic, numbers: Told) -> None:
     traffic.connections_opened += numbers["connections_opened"]
 
 
-def _listed(counts: Mapping[tuple[str, str], int]) -> list[list[Any]]:
-    return [[*labels, count] for labels, count in [*counts.items()]]
-
-
 def _sum(one: Any, other: Any) -> Any:
     return [a + b for a, b in zip(one, other, strict=True)] if isinstance(one, list) else one + other
 
 
-def cut_off(numbers: Told) -> Told:
+def cut_off(numbers: Numbers) -> Numbers:
     """The numbers of a process that has ended: none of its connections is open any more."""
     closes = dict(numbers["closes"])
     closes[Cause.PROXY_FAULT.value] += numbers["connections_opened"] - sum(closes.values())

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 
 OTHER = "other"
 # the label "version" of 0.7's APIs, which have no versions
@@ -43,17 +44,11 @@ class Metric:
     help: str
 
 
-def _counter(name: str, labels: str, text: str) -> Metric:
-    return Metric(f"kafka_wiretap_{name}", MetricType.COUNTER, tuple(labels.split()), text)
+def _metric(kind: MetricType, name: str, labels: str, text: str) -> Metric:
+    return Metric(f"kafka_wiretap_{name}", kind, tuple(labels.split()), text)
 
 
-def _gauge(name: str, labels: str, text: str) -> Metric:
-    return Metric(f"kafka_wiretap_{name}", MetricType.GAUGE, tuple(labels.split()), text)
-
-
-def _histogram(name: str, labels: str, text: str) -> Metric:
-    return Metric(f"kafka_wiretap_{name}", MetricType.HISTOGRAM, tuple(labels.split()), text)
-
+_counter, _gauge, _histogram = (partial(_metric, kind) for kind in MetricType)
 
 # names of clusters come from the settings
 _API = "cluster api version"
@@ -130,15 +125,3 @@ RECORDER_COUNTERS = {
     "lag_seconds": LAG_SECONDS,
     "compactor_restarts": COMPACTOR_RESTARTS,
 }
-
-
-def sample_names(metric: Metric) -> dict[str, frozenset[str]]:
-    """The time series that a family is queried by, each with its labels."""
-    labels = frozenset(metric.labels)
-    if metric.kind is not MetricType.HISTOGRAM:
-        return {metric.name: labels}
-    return {
-        f"{metric.name}_bucket": labels | {"le"},
-        f"{metric.name}_sum": labels,
-        f"{metric.name}_count": labels,
-    }

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 from proxy.conversation.exchange import Cause, Direction, Exchange, OpaqueReason, timings
@@ -23,41 +25,36 @@ from proxy.metrics.table import DIALECT_07, LATENCY_BOUNDS_NS, OTHER, PROXY_BOUN
 from proxy.wire.error_probes import ErrorProbe, FoundErrors, error_probe
 
 
+def _buckets(bounds: Sequence[int]) -> list[int]:
+    """Zeros: one for each bound, and one for what is above them."""
+    return [0] * (len(bounds) + 1)
+
+
+@dataclass(slots=True)
 class ApiRow:
     """The numbers of one (api, version). Times are nanoseconds, sizes bytes without the length prefix."""
 
-    __slots__ = (
-        "by_proxy",
-        "exchanges",
-        "latency_buckets",
-        "latency_ns",
-        "one_way",
-        "proxy_ns",
-        "queued_ns",
-        "request_buckets",
-        "request_bytes",
-        "response_buckets",
-        "response_bytes",
-        "transfer_ns",
-        "unanswered",
-    )
-
-    def __init__(self) -> None:
-        self.exchanges = self.request_bytes = self.response_bytes = 0
-        self.latency_ns = self.queued_ns = self.transfer_ns = self.proxy_ns = 0
-        self.one_way = self.unanswered = self.by_proxy = 0
-        self.latency_buckets = [0] * (len(LATENCY_BOUNDS_NS) + 1)
-        self.request_buckets, self.response_buckets = ([0] * (len(SIZE_BOUNDS) + 1) for _ in Direction)
+    exchanges: int = 0
+    one_way: int = 0
+    unanswered: int = 0
+    by_proxy: int = 0
+    request_bytes: int = 0
+    response_bytes: int = 0
+    latency_ns: int = 0
+    queued_ns: int = 0
+    transfer_ns: int = 0
+    proxy_ns: int = 0
+    request_buckets: list[int] = field(default_factory=partial(_buckets, SIZE_BOUNDS))
+    response_buckets: list[int] = field(default_factory=partial(_buckets, SIZE_BOUNDS))
+    latency_buckets: list[int] = field(default_factory=partial(_buckets, LATENCY_BOUNDS_NS))
 
 
+@dataclass(slots=True)
 class ProxyTime:
     """The time that the proxy added in one direction: chunks by bucket, and the sum in nanoseconds."""
 
-    __slots__ = ("buckets", "total_ns")
-
-    def __init__(self) -> None:
-        self.total_ns = 0
-        self.buckets = [0] * (len(PROXY_BOUNDS_NS) + 1)
+    total_ns: int = 0
+    buckets: list[int] = field(default_factory=partial(_buckets, PROXY_BOUNDS_NS))
 
 
 class _Meter(NamedTuple):

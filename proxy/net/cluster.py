@@ -25,7 +25,7 @@ from proxy.net.brokers.discovery import DiscoveryQuery
 from proxy.net.brokers.nodes import Nodes, bind
 from proxy.net.brokers.upstreams import Upstreams
 from proxy.net.change import Change, do_nothing
-from proxy.net.connection.relay import FRAMES_PER_TURN, Relay, Shared
+from proxy.net.connection.relay import FRAMES_PER_TURN, ClusterContext, Relay
 from proxy.net.connection.rewriting import is_rewritten
 from proxy.net.limits.connections import ConnectionLimit, TooManyConnections
 from proxy.net.limits.held_bytes import HeldBytes
@@ -207,7 +207,7 @@ class Cluster:
         self.nodes = parts.nodes(self._serve)
         self.upstreams = parts.upstreams(self.nodes, self._tls.upstream, self._discovery)
         of_all = (context.held, context.observer, context.backpressure, self._log_throttle, self._discovery)
-        self._shared = Shared(settings, self.nodes, self.traffic, *of_all)
+        self._cluster_context = ClusterContext(settings, self.nodes, self.traffic, *of_all)
         self._limit = ConnectionLimit(settings.connection_limit, self.name)
         self._address_limit = ConnectionLimit(settings.address_limit, self.name)
         self._relays: set[Relay] = set()
@@ -366,7 +366,7 @@ class Cluster:
     async def _served(self, arrival: Arrival) -> Cause:
         """Serves a connection and counts it. A fault in a connection ends no other."""
         number = next(self._context.numbers)
-        talk = Conversation(self._routes, self._settings.limits, most_frames=FRAMES_PER_TURN)
+        conversation = Conversation(self._routes, self._settings.limits, max_frames=FRAMES_PER_TURN)
         # the cause that stands if this task is cancelled
         cause = Cause.DRAIN_DEADLINE
         self.traffic.opened()
@@ -374,7 +374,7 @@ class Cluster:
             with self._context.limit.admit(), self._limit.admit():
                 self._entering.add(arrival.entering)
                 with arrival.entering:
-                    cause = await self._let_in(number, arrival, talk)
+                    cause = await self._let_in(number, arrival, conversation)
                 if arrival.entering.cancelled_caught:
                     cause = Cause.DRAINED
         except* TooManyConnections:
@@ -384,12 +384,12 @@ class Cluster:
             log(ERROR, "fault in a connection", trace=True, connection=number)
         finally:
             self._entering.discard(arrival.entering)
-            self.traffic.closed(cause, talk.unfinished, talk.login)
+            self.traffic.closed(cause, conversation.unfinished, conversation.login)
             peer, meant = arrival.client.peer, self._named(arrival)
             log(DEBUG, "connection closed", connection=number, client=peer, **meant, cause=cause)
         return cause
 
-    async def _let_in(self, number: int, arrival: Arrival, talk: Conversation) -> Cause:
+    async def _let_in(self, number: int, arrival: Arrival, conversation: Conversation) -> Cause:
         """Finds out who the client is, then connects it."""
         client, route = arrival.client, arrival.route
         trusted = self._settings.accept_proxy and self._settings.trusts(route.client.host)
@@ -408,9 +408,9 @@ class Cluster:
                 return Cause.BAD_PROXY_HEADER
             client.peer = str(route.client)
         with self._address_limit.admit(route.client.host):
-            return await self._connected(number, arrival._replace(route=route), talk)
+            return await self._connected(number, arrival._replace(route=route), conversation)
 
-    async def _connected(self, number: int, arrival: Arrival, talk: Conversation) -> Cause:
+    async def _connected(self, number: int, arrival: Arrival, conversation: Conversation) -> Cause:
         client = arrival.client
         try:
             await client.handshake(self._settings.tls_seconds)
@@ -419,7 +419,7 @@ class Cluster:
             return Cause.UNKNOWN_NAME if isinstance(reason, UnknownName) else Cause.TLS_HANDSHAKE
         self._entering.discard(arrival.entering)
         # the handshake has refused names that mean no node
-        node_id = self._settings.node_map.meant(arrival.node_id, client.server_name)
+        node_id = self._settings.node_map.requested_node(arrival.node_id, client.server_name)
         broker = await self.upstreams.connect(number, node_id, arrival.route)
         if isinstance(broker, Cause):
             return broker
@@ -428,8 +428,9 @@ class Cluster:
         try:
             if self.upstreams.opened(broker.peer):
                 self._context.connections.start_soon(self.upstreams.check_for_loop, broker.peer)
-            cause = await self._relayed(Relay(number, client, broker, talk, self._shared), talk, facts)
-            if cause in GIVEN_UP and talk.in_flight and not talk.offsets[Direction.RESPONSE]:
+            relay = Relay(number, client, broker, conversation, self._cluster_context)
+            cause = await self._relayed(relay, conversation, facts)
+            if cause in GIVEN_UP and conversation.in_flight and not conversation.offsets[Direction.RESPONSE]:
                 self.upstreams.bootstrap.report_silent(broker.peer)
             if cause in FLUSHED:
                 await broker.finish(LINGER_SECONDS)
@@ -442,7 +443,7 @@ class Cluster:
         """The node that a client wants, as a key for the log; {} if that is not known."""
         node_id = arrival.node_id
         with suppress(ValueError):
-            node_id = self._settings.node_map.meant(node_id, arrival.client.server_name)
+            node_id = self._settings.node_map.requested_node(node_id, arrival.client.server_name)
         return {} if node_id is None else {"node": node_id}
 
     def _log_refused(self, event: str, arrival: Arrival, reason: str) -> None:
@@ -451,10 +452,10 @@ class Cluster:
         name: dict[str, Any] = {} if client.server_name is None else {"asked_for": client.server_name}
         log(level, event, listener=arrival.listener, client=client.peer, **name, reason=reason)
 
-    async def _relayed(self, relay: Relay, talk: Conversation, facts: Opened) -> Cause:
+    async def _relayed(self, relay: Relay, conversation: Conversation, facts: Opened) -> Cause:
         observer = self._context.observer
         if observer is not None:
-            observer.opened(facts, talk)
+            observer.opened(facts, conversation)
         self._relays.add(relay)
         try:
             if self._context.stopping.is_set():

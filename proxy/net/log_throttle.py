@@ -19,14 +19,10 @@ class LogThrottle:
         self._logged_at: dict[str, float] = {}
 
     def level(self, event: str) -> int:
-        """WARNING if the event is let through, else DEBUG."""
-        return WARNING if self.lets_through(event) else DEBUG
-
-    def lets_through(self, event: str) -> bool:
-        """True if the event is to be logged as a warning, which is then remembered."""
+        """WARNING for an event that was no warning lately, which is then remembered; else DEBUG."""
         now = trio.current_time()
         self._logged_at = {logged: at for logged, at in self._logged_at.items() if now - at < SILENCE}
         if event in self._logged_at or len(self._logged_at) >= MAX_EVENTS:
-            return False
+            return DEBUG
         self._logged_at[event] = now
-        return True
+        return WARNING

@@ -38,8 +38,8 @@ class Observer(Protocol):
     def full(self) -> bool:
         """True if sockets should wait until the observer takes more (`when_not_full`)."""
 
-    def opened(self, facts: Opened, talk: Conversation) -> None:
-        """A client's connection has a broker connection. `talk` will frame its bytes; the observer only reads it."""
+    def opened(self, facts: Opened, conversation: Conversation) -> None:
+        """A client's connection has a broker connection. The observer only reads `conversation`."""
 
     def arrived(self, connection: int, direction: Direction, chunk: bytes, at_ns: int, step: Step) -> None:
         """`chunk` was read from a socket; `step`: the conversation's parse of it."""

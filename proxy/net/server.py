@@ -37,8 +37,8 @@ from proxy.net.limits.recorder_backpressure import RecorderBackpressure
 from proxy.net.observer import Observer
 from proxy.net.reloading import ReadingThread, Reload, ReloadedSettings, Reloading
 from proxy.net.sockets.lookups import Lookups
+from proxy.net.sockets.reactor import reactor
 from proxy.net.sockets.tls import ClusterTls
-from proxy.net.sockets.waits import waits
 from proxy.net.stopping import (
     EXIT_CLEAN,
     EXIT_CUT_OFF,
@@ -47,6 +47,7 @@ from proxy.net.stopping import (
     LastResort,
     Stop,
     Urgency,
+    cancel_when,
     exit_now,
 )
 from proxy.net.systemd import Systemd
@@ -108,27 +109,21 @@ def run_proxy(proxy: Proxy) -> int:
         return code
     except BaseExceptionGroup as group:
         # nurseries wrap their errors in groups
-        wrong = _find_error(group, BadSetting)
+        wrong: BadSetting | BaseExceptionGroup[BadSetting] | None = group.subgroup(BadSetting)
         if wrong is None:
             raise
     finally:
         proxy.last_resort.forget()
+    while isinstance(wrong, BaseExceptionGroup):
+        wrong = wrong.exceptions[0]
     raise wrong
-
-
-def _find_error(group: BaseExceptionGroup[BaseException], kind: type[BadSetting]) -> BadSetting | None:
-    for error in group.exceptions:
-        found = _find_error(error, kind) if isinstance(error, BaseExceptionGroup) else error
-        if isinstance(found, kind):
-            return found
-    return None
 
 
 def _allow_many_connections() -> None:
     """Raises the limit on open files. A connection takes two; the usual limit of 1024 is for programs with select()."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))
 
 
 def _freeze_loaded_objects() -> None:
@@ -265,7 +260,7 @@ class Proxy:
         self._settings, self._recording = settings, recording
 
     async def _serve_until_drained(self) -> int:
-        waits().polling.busy = self._settings.busy_polling
+        reactor().polling.busy = self._settings.busy_polling
         async with trio.open_nursery() as connections:
             admin = None
             try:
@@ -359,7 +354,7 @@ class Proxy:
             cluster.drain()
         with trio.move_on_after(max(self._settings.drain_seconds, MIN_DRAIN)) as deadline:
             async with trio.open_nursery() as waiting:
-                waiting.start_soon(self._hurry, deadline)
+                waiting.start_soon(cancel_when, self._stop.hurried, deadline)
                 for cluster in self.clusters:
                     await cluster.ended()
                 waiting.cancel_scope.cancel()
@@ -367,7 +362,3 @@ class Proxy:
         if unfinished:
             log(WARNING, "exchanges in flight are cut off", connections=unfinished)
         return EXIT_CUT_OFF if unfinished else EXIT_CLEAN
-
-    async def _hurry(self, deadline: trio.CancelScope) -> None:
-        await self._stop.hurried.wait()
-        deadline.cancel()

@@ -64,14 +64,11 @@ class Stop:
 
     def ask(self, urgency: Urgency | None = None) -> None:
         """Asks for the end. `urgency`: None is one step more than before; less than before changes nothing."""
-        wanted = self._next_urgency() if urgency is None else urgency
+        wanted = Urgency(min(self.urgency + 1, Urgency.AT_ONCE)) if urgency is None else urgency
         if wanted > self.urgency:
             self.urgency = Urgency.AT_ONCE if self._only_recorder else wanted
         for event in (self.begun, self.hurried, self.at_once)[: self.urgency]:
             event.set()
-
-    def _next_urgency(self) -> Urgency:
-        return Urgency(min(self.urgency + 1, Urgency.AT_ONCE))
 
     async def close_recorder(self, close: Callable[[], None]) -> bool:
         """Calls `close`, which blocks, in a thread, and waits for a limited time. Returns whether `close` returned.
@@ -84,15 +81,17 @@ class Stop:
         returned = False
         with trio.CancelScope(deadline=trio.current_time() + seconds, shield=True) as timeout:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._end_at_once, timeout)
+                nursery.start_soon(cancel_when, self.at_once, timeout)
                 await in_thread_or_inline(close)
                 returned = True
                 nursery.cancel_scope.cancel()
         return returned
 
-    async def _end_at_once(self, timeout: trio.CancelScope) -> None:
-        await self.at_once.wait()
-        timeout.cancel()
+
+async def cancel_when(event: trio.Event, scope: trio.CancelScope) -> None:
+    """Waits for an event, then cancels a scope."""
+    await event.wait()
+    scope.cancel()
 
 
 class LastResort:
@@ -136,10 +135,7 @@ def exit_now(code: int) -> None:
     """Ends the process at once: Python's own clean-up would wait for threads that hang."""
     # standard error itself may hang, and writing to it may block
     with suppress(NoThread):
-        start_thread(partial(_log_exit, code), "last line of the log").join(LOG_SECONDS)
+        last_line = partial(log, ERROR, "something hangs: exiting without waiting for it", exit_code=code)
+        start_thread(last_line, "last line of the log").join(LOG_SECONDS)
     flush_standard_error(LOG_SECONDS)
     os._exit(code)
-
-
-def _log_exit(code: int) -> None:
-    log(ERROR, "something hangs: exiting without waiting for it", exit_code=code)

@@ -38,34 +38,30 @@ Advertised = Callable[[int], Address]
 Projection = Callable[[Buffer, int], dict[str, list[tuple[Any, int, int]]]]
 
 
-class Way(Enum):
-    """The part of the frame that must have arrived before it can be rewritten."""
-
-    HELD = auto()  # all of it; such responses are small
-    HELD_OR_WALKED = auto()  # the bytes behind the record data (`equal_length.py`)
-
-
-class Unless(Enum):
-    """The exception in which no client dials the address."""
+class NotRewritten(Enum):
+    """The entries of a list of addresses that no client dials."""
 
     NODELESS = auto()  # an entry whose node id is NO_NODE and that has no host
     OF_CONTROLLERS = auto()  # a body whose endpoint type is CONTROLLERS
 
 
-HELD, HELD_OR_WALKED = Way
-NODELESS, OF_CONTROLLERS = Unless
+NODELESS, OF_CONTROLLERS = NotRewritten
 
 
 @dataclass(frozen=True, slots=True)
 class AddressField:
-    """Versions of a response that carry addresses; `nodes` is the path of the list ("": the body itself)."""
+    """Versions of a response that carry addresses; `nodes` is the path of the list ("": the body itself).
+
+    `is_walked`: large responses stream, and only the bytes behind the record data must have arrived to be rewritten
+    (`equal_length.py`). All other responses are small, and held whole.
+    """
 
     api_key: int
     versions: range
     nodes: str
     node_id: str
-    way: Way
-    unless: Unless | None = None
+    but: NotRewritten | None = None
+    is_walked: bool = False
     tag: int | None = None  # the list is this tagged field of the body
 
     @property
@@ -81,16 +77,16 @@ def _since(first: int) -> range:
 
 
 ADDRESSES = (
-    # api                           versions      list              node id      way             unless
-    AddressField(METADATA,          _since(0),    "brokers",        "node_id",   HELD),
-    AddressField(FIND_COORDINATOR,  range(4),     "",               "node_id",   HELD,           NODELESS),
-    AddressField(FIND_COORDINATOR,  _since(4),    "coordinators",   "node_id",   HELD,           NODELESS),
-    AddressField(DESCRIBE_CLUSTER,  range(1),     "brokers",        "broker_id", HELD),
-    AddressField(DESCRIBE_CLUSTER,  _since(1),    "brokers",        "broker_id", HELD,           OF_CONTROLLERS),
-    AddressField(PRODUCE,           _since(10),   "node_endpoints", "node_id",   HELD,           tag=0),
-    AddressField(FETCH,             _since(16),   "node_endpoints", "node_id",   HELD_OR_WALKED, tag=0),
-    AddressField(SHARE_FETCH,       _since(0),    "node_endpoints", "node_id",   HELD_OR_WALKED),
-    AddressField(SHARE_ACKNOWLEDGE, _since(0),    "node_endpoints", "node_id",   HELD_OR_WALKED),
+    # api                           versions      list              node id      but
+    AddressField(METADATA,          _since(0),    "brokers",        "node_id"),
+    AddressField(FIND_COORDINATOR,  range(4),     "",               "node_id",   NODELESS),
+    AddressField(FIND_COORDINATOR,  _since(4),    "coordinators",   "node_id",   NODELESS),
+    AddressField(DESCRIBE_CLUSTER,  range(1),     "brokers",        "broker_id"),
+    AddressField(DESCRIBE_CLUSTER,  _since(1),    "brokers",        "broker_id", OF_CONTROLLERS),
+    AddressField(PRODUCE,           _since(10),   "node_endpoints", "node_id",   tag=0),
+    AddressField(FETCH,             _since(16),   "node_endpoints", "node_id",   tag=0, is_walked=True),
+    AddressField(SHARE_FETCH,       _since(0),    "node_endpoints", "node_id",   is_walked=True),
+    AddressField(SHARE_ACKNOWLEDGE, _since(0),    "node_endpoints", "node_id",   is_walked=True),
 )  # fmt: skip
 
 
@@ -179,7 +175,7 @@ def newest(api_key: int) -> int | None:
 def walked(api_key: int, api_version: int) -> bool:
     """True if a large response may stream, with only its tail rewritten, at equal length."""
     row = _field(api_key, api_version)
-    return row is not None and row.way is HELD_OR_WALKED
+    return row is not None and row.is_walked
 
 
 def nodes_in(api_key: int, api_version: int, frame: Buffer) -> tuple[Node, ...]:
@@ -229,12 +225,12 @@ def places(api_key: int, api_version: int, buf: Buffer, at: int) -> AddressSpans
     """
     row, paths, project = _reader(api_key, api_version)
     found = project(buf, at)
-    if row.unless is OF_CONTROLLERS and found["endpoint_type"][0][0] == CONTROLLERS:
+    if row.but is OF_CONTROLLERS and found["endpoint_type"][0][0] == CONTROLLERS:
         return AddressSpans([], [], 0, 0)
     nodes = [
         AddressSpan(Node(node_id, host, port), start, end)
         for (node_id, _, _), (host, start, _), (port, _, end) in zip(*map(found.__getitem__, paths), strict=True)
-        if not (row.unless is NODELESS and node_id == NO_NODE and not host)
+        if not (row.but is NODELESS and node_id == NO_NODE and not host)
     ]
     return AddressSpans(nodes, *(found["tags"][0] if "tags" in found else ([], 0, 0)))
 
@@ -277,10 +273,9 @@ def _field(api_key: int, api_version: int) -> AddressField | None:
 
 @cache
 def _reader(api_key: int, api_version: int) -> tuple[AddressField, tuple[str, str, str], Projection]:
-    row, codec = _field(api_key, api_version), catalog.codec("response", api_key, api_version)
-    if row is None or codec is None:
-        raise Malformed("no rewrite of addresses exists", api=apis.api_name(api_key), version=api_version)
-    also = ["endpoint_type"] if row.unless is OF_CONTROLLERS else []
+    row, codec = _field(api_key, api_version), known_codec(api_key, api_version)
+    assert row is not None, "its response has a codec, so it carries addresses"
+    also = ["endpoint_type"] if row.but is OF_CONTROLLERS else []
     if row.nodes == "node_endpoints":
         also.append("tags")
     return row, row.paths, codec.project((*row.paths, *also))
@@ -288,7 +283,12 @@ def _reader(api_key: int, api_version: int) -> tuple[AddressField, tuple[str, st
 
 @cache
 def _cluster_reader(api_version: int) -> Projection:
-    codec = catalog.codec("response", METADATA, api_version)
-    if codec is None:
-        raise Malformed("no rewrite of addresses exists", api="Metadata", version=api_version)
-    return codec.project(("cluster_id",))
+    return known_codec(METADATA, api_version).project(("cluster_id",))
+
+
+def known_codec(api_key: int, api_version: int) -> catalog.Codec:
+    """The codec of a response that carries addresses. Raises Malformed where there is no such response, or no codec."""
+    codec = catalog.codec("response", api_key, api_version)
+    if codec is None or not carries(api_key, api_version):
+        raise Malformed("no rewrite of addresses exists", api=apis.api_name(api_key), version=api_version)
+    return codec

@@ -71,8 +71,8 @@ def reduce(api_version: int, frame: Buffer, *, hide_unknown: bool = False) -> by
     offers = _offers_of_refusal(frame, body) if refused else _offers(version, frame, body)
     if not offers:
         return _COUNT.pack(len(frame)) + bytes(frame)
-    told = [offer for offer in offers if not (hide_unknown and offer.key >= FIRST_VENDOR_KEY)]
-    elements = [_element(frame, offer) for offer in told if passable(offer.key, offer.versions)]
+    kept = [offer for offer in offers if not (hide_unknown and offer.key >= FIRST_VENDOR_KEY)]
+    elements = [_element(frame, offer) for offer in kept if passable(offer.key, offer.versions)]
     count = uvarint(len(elements) + 1) if apis.is_flexible(API_VERSIONS, version) else _COUNT.pack(len(elements))
     pieces = [frame[: body + _ERROR.size], count, *elements, frame[offers[-1].end :]]
     return _COUNT.pack(sum(map(len, pieces))) + b"".join(pieces)
@@ -121,13 +121,13 @@ def _offers_of_refusal(frame: Buffer, body: int) -> list[_Offer]:
 def _offers(version: int, frame: Buffer, body: int) -> list[_Offer]:
     """The elements of the answer, in their order."""
     found = _projection(version)(frame, body)
-    keys, least, most = map(found.__getitem__, OFFER_PATHS)
-    ends = [end for _, _, end in most]
+    keys, lowest, highest = map(found.__getitem__, OFFER_PATHS)
+    ends = [end for _, _, end in highest]
     if apis.is_flexible(API_VERSIONS, version):
         ends = [read_tags(frame, end)[1] for end in ends]
     return [
         _Offer(key, range(low, high + 1), start, end)
-        for (key, start, _), (low, _, _), (high, _, _), end in zip(keys, least, most, ends, strict=True)
+        for (key, start, _), (low, _, _), (high, _, _), end in zip(keys, lowest, highest, ends, strict=True)
     ]
 
 

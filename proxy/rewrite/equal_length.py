@@ -18,8 +18,7 @@ from functools import cache
 from typing import NamedTuple
 
 from proxy.mapping.nodes import Node
-from proxy.rewrite.addresses import AddressSpan, Advertised, list_tag, places, replaced, single_tag
-from proxy.wire import apis, catalog
+from proxy.rewrite.addresses import AddressSpan, Advertised, known_codec, list_tag, places, replaced, single_tag
 from proxy.wire.errors import Malformed, in_bytes
 from proxy.wire.primitives import UVARINT_BYTES, Buffer, TagSpan, read_uvarint, uvarint
 
@@ -105,9 +104,7 @@ def _body(api_key: int, api_version: int, tail: Buffer) -> _Body:
 @cache
 def _nothing_before(api_key: int, api_version: int) -> bytes:
     """The body of a response without partitions, up to the tail: with the tail behind it, it can be decoded."""
-    codec = catalog.codec("response", api_key, api_version)
-    if codec is None:
-        raise Malformed("no rewrite of addresses exists", api=apis.api_name(api_key), version=api_version)
+    codec = known_codec(api_key, api_version)
     empty = codec.encode({})
     return empty[: codec.walk(stop_of(api_key)).feed(empty)]
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 from typing import Any
 
 from proxy.schema.errors import Misread
-from proxy.schema.kinds import Kind, each, shown, text, within
+from proxy.schema.kinds import Kind, Read, each, shown, text, within
 
 # Longest host name of DNS (RFC 1035).
 HOST_LIMIT = 255
@@ -73,16 +74,12 @@ def _check_letters(host: str) -> None:
         raise Misread("has a host that is no name in DNS") from error
 
 
-def _parts(raw: Any, of: str) -> list[Any]:
-    """The elements of a list, or of a text between commas. `of`: their name in errors."""
+def _list(element: str, read: Callable[[Any], Read], raw: Any) -> tuple[Read, ...]:
+    """The elements of a list, or of a text between commas. `element`: their name in errors."""
     parts = [part for part in raw.split(",") if part.strip()] if isinstance(raw, str) else raw
     if not isinstance(parts, list) or not parts:
-        raise Misread(f"names no {of}")
-    return parts
-
-
-def _brokers(raw: Any) -> tuple[Address, ...]:
-    return each(_parts(raw, "broker"), _broker)
+        raise Misread(f"names no {element}")
+    return each(parts, read)
 
 
 def _broker(part: Any) -> Address:
@@ -93,10 +90,6 @@ def _broker(part: Any) -> Address:
     if not address.port:
         raise Misread(f"has {shown(part)}, whose port is no broker's")
     return address
-
-
-def _networks(raw: Any) -> tuple[IPv4Network | IPv6Network, ...]:
-    return each(_parts(raw, "network"), _network)
 
 
 def _network(part: Any) -> IPv4Network | IPv6Network:
@@ -110,9 +103,11 @@ def _network(part: Any) -> IPv4Network | IPv6Network:
         raise Misread(f"has {shown(written)}, which is no network{host}") from error
 
 
+def _texts(values: Iterable[object]) -> list[str]:
+    return [str(value) for value in values]
+
+
 ADDRESS = Kind("HOST:PORT", _address, str, "HOST:PORT")
-BROKERS = Kind(
-    "a list of HOST:PORT", _brokers, lambda addresses: [str(address) for address in addresses], "HOST:PORT[,...]"
-)
-NETWORKS = Kind("a list of networks or IP addresses", _networks, lambda networks: [str(one) for one in networks])
+BROKERS = Kind("a list of HOST:PORT", partial(_list, "broker", _broker), _texts, "HOST:PORT[,...]")
+NETWORKS = Kind("a list of networks or IP addresses", partial(_list, "network", _network), _texts)
 HOST = Kind("a host name or IP address", partial(within, HOST_LIMIT), str, "HOST")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from proxy.schema.faults import Fault, told
+from proxy.schema.faults import Fault, line_of
 from proxy.schema.flags import MAIN
 
 
@@ -23,5 +23,5 @@ class BadSetting(ValueError):
     def __init__(self, *faults: Fault | str, cluster: str | None = None) -> None:
         self.faults = faults
         self.cluster = cluster
-        self.lines = tuple(told(fault, cluster or MAIN) for fault in faults)
+        self.lines = tuple(line_of(fault, cluster or MAIN) for fault in faults)
         super().__init__("\n".join(self.lines))

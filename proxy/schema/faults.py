@@ -2,8 +2,8 @@
 
     Fault((Setting("listen", address), " listens on every interface"), ("adding ", Setting("advertise", "a.example")))
 
-Constructors and sockets know no file. Whoever shows a fault knows where the settings were given, and `told` names the
-keys as they are named there:
+Constructors and sockets know no file. Whoever shows a fault knows where the settings were given, and `line_of` names
+the keys as they are named there:
 
     --listen 0.0.0.0:9092 listens on every interface; right would be adding --advertise a.example
     clusters.main.listen = "0.0.0.0:9092" listens on every interface; right would be adding advertise = "a.example"
@@ -37,14 +37,14 @@ class Setting:
     is_short: bool | None = None
 
     def __str__(self) -> str:
-        return self.said(None, in_file=False, is_short=True)
+        return self.text(None, in_file=False, is_short=True)
 
     def place(self, cluster: str) -> KeyPath:
         """The key's path, if it is of this cluster."""
         below = tuple(self.key.split("."))
         return (CLUSTERS, cluster, *below) if self.of_cluster else below
 
-    def said(self, cluster: str | None, *, in_file: bool, is_short: bool) -> str:
+    def text(self, cluster: str | None, *, in_file: bool, is_short: bool) -> str:
         """The key and its value, as a flag where there is one and nobody has written a file."""
         place = self.place(cluster or MAIN)
         flag = flag_at(place)
@@ -66,7 +66,7 @@ class Fault:
     right: Sentence = ()
 
     def __str__(self) -> str:
-        return told(self, None)
+        return line_of(self, None)
 
     def speaks_of(self, place: KeyPath, cluster: str) -> bool:
         """True if the fault names this key, of this cluster."""
@@ -74,7 +74,7 @@ class Fault:
         return any(isinstance(part, Setting) and part.place(cluster) == place for part in named)
 
 
-def told(fault: Fault | str, cluster: str | None, *, in_file: bool = False) -> str:
+def line_of(fault: Fault | str, cluster: str | None, *, in_file: bool = False) -> str:
     """The line that a user reads.
 
     Args:
@@ -86,7 +86,7 @@ def told(fault: Fault | str, cluster: str | None, *, in_file: bool = False) -> s
         return fault
     wrong, right = (
         "".join(
-            part if isinstance(part, str) else part.said(cluster, in_file=in_file, is_short=is_example)
+            part if isinstance(part, str) else part.text(cluster, in_file=in_file, is_short=is_example)
             for part in _parts(half)
         )
         for half, is_example in ((fault.wrong, False), (fault.right, True))

@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import MISSING, Field, dataclass, fields
 from functools import cache
 from typing import Any, get_type_hints
@@ -64,7 +63,7 @@ def keys_of(settings: type[Any]) -> dict[KeyPath, Known]:
     """The keys of a dataclass, in the order of its fields; those that must be given come first."""
     hints = get_type_hints(settings, include_extras=True)
     marked = ((field, _key(hints[field.name])) for field in fields(settings))
-    known = [Known(field.name, key, _default(field)) for field, key in marked if key is not None]
+    known = [Known(field.name, key, default_of(field)) for field, key in marked if key is not None]
     return {one.key.place: one for one in sorted(known, key=lambda one: not one.is_required)}
 
 
@@ -98,8 +97,6 @@ def _key(hint: Any) -> Key | None:
     return next((extra for extra in getattr(hint, "__metadata__", ()) if isinstance(extra, Key)), None)
 
 
-def _default(field: Field[Any]) -> Any:
-    if field.default_factory is not MISSING:
-        factory: Callable[[], Any] = field.default_factory
-        return factory()
-    return field.default
+def default_of(field: Field[Any]) -> Any:
+    """The default of a dataclass' field; MISSING for a required field."""
+    return field.default if field.default_factory is MISSING else field.default_factory()

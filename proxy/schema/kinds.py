@@ -24,7 +24,7 @@ LARGEST_NUMBER = 2**31 - 1
 # Linux' PATH_MAX, without the zero at the end
 LONGEST_PATH = 4095
 # characters of a wrong value that are shown of it
-MOST_SHOWN = 60
+MAX_SHOWN = 60
 
 TIMES = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _MEASURE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
@@ -53,14 +53,14 @@ def shown(raw: Any) -> str:
     """The raw value for a sentence about it: in Python's notation, and cut off if it is long."""
     if isinstance(raw, list | dict):
         return "[...]" if isinstance(raw, list) else "{...}"
-    if isinstance(raw, int) and abs(raw).bit_length() > MOST_SHOWN * 3:
+    if isinstance(raw, int) and abs(raw).bit_length() > MAX_SHOWN * 3:
         return "(a number of very many digits)"
     return cut(repr(raw))
 
 
-def cut(line: str, most: int = MOST_SHOWN) -> str:
+def cut(line: str, max_length: int = MAX_SHOWN) -> str:
     """A text, or its beginning."""
-    return line if len(line) <= most else line[: most - 3] + "..."
+    return line if len(line) <= max_length else line[: max_length - 3] + "..."
 
 
 def text(raw: Any) -> str:
@@ -141,11 +141,11 @@ def _switch(raw: Any) -> bool:
     return raw
 
 
-def within(most: int, raw: Any) -> str:
+def within(max_bytes: int, raw: Any) -> str:
     """A text of so many bytes at most. Raises Misread."""
     found = text(raw)
-    if len(found.encode()) > most:
-        raise Misread(f"is longer than {most} bytes")
+    if len(found.encode()) > max_bytes:
+        raise Misread(f"is longer than {max_bytes} bytes")
     return found
 
 

@@ -8,7 +8,7 @@ import click
 
 from proxy.command_line import folded, width
 from proxy.schema.errors import BadSetting
-from proxy.settings.load import Loaded, load, read
+from proxy.settings.load import load, read
 from proxy.settings.sources import CONFIG
 from proxy.terminal import echo, printable
 
@@ -57,7 +57,10 @@ def show(file: Path | None, toml: bool) -> None:
     """Print every setting in effect with FILE and the environment, and what each comes from. Secrets are left out."""
     from proxy.settings.show import as_file, listing
 
-    effective = _loaded(file).effective
+    try:
+        effective = load(file).effective
+    except BadSetting as error:
+        raise _wrong(*error.lines) from error
     wide = None if toml else width()
     for line in as_file(effective) if toml else listing(effective):
         for part in folded(line, wide):
@@ -70,13 +73,6 @@ def reference() -> None:
     from proxy.settings.reference import reference
 
     click.echo(reference(), nl=False)
-
-
-def _loaded(file: Path | None) -> Loaded:
-    try:
-        return load(file)
-    except BadSetting as error:
-        raise _wrong(*error.lines) from error
 
 
 def _wrong(*lines: str) -> click.exceptions.Exit:

@@ -22,13 +22,13 @@ from proxy.schema.errors import BadSetting
 from proxy.terminal import printable
 
 # thousands of clusters take less; what is longer is a mistake, such as a device that never ends
-MOST_BYTES = 16 * 1024 * 1024
+MAX_BYTES = 16 * 1024 * 1024
 # names that a key may have between its dots: settings have five. For each more the parser remembers all before it
-MOST_NAMES = 32
+MAX_NAMES = 32
 _NAME = rb"""(?:[A-Za-z0-9_-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')"""
 # begins where a name does, so that each is looked at once
 _TOO_MANY_NAMES = re.compile(
-    rb"(?<![A-Za-z0-9_.\"'-])" + _NAME + rb"(?:[ \t]*+\.[ \t]*+" + _NAME + rb"){%d}" % MOST_NAMES
+    rb"(?<![A-Za-z0-9_.\"'-])" + _NAME + rb"(?:[ \t]*+\.[ \t]*+" + _NAME + rb"){%d}" % MAX_NAMES
 )
 EXAMPLE = "right would be a file as in docs/settings.md"
 
@@ -46,8 +46,8 @@ def read_file(path: Path, *, again: bool = False) -> dict[str, Any]:
         content = _content(path, again=again)
     except OSError as error:
         raise BadSetting(f"--config {printable(path)} can't be read ({error.strerror}); {EXAMPLE}") from error
-    if len(content) > MOST_BYTES:
-        raise BadSetting(f"--config {printable(path)} is longer than {MOST_BYTES >> 20} MiB; {EXAMPLE}")
+    if len(content) > MAX_BYTES:
+        raise BadSetting(f"--config {printable(path)} is longer than {MAX_BYTES >> 20} MiB; {EXAMPLE}")
     try:
         return _tables(content)
     except ValueError as error:
@@ -63,7 +63,7 @@ def _content(path: Path, *, again: bool) -> bytes:
             shown = printable(path)
             raise BadSetting(f"--config {shown} is no regular file, so it can be read at the start only; {EXAMPLE}")
         with open(descriptor, "rb", closefd=False) as file:
-            return file.read(MOST_BYTES + 1)
+            return file.read(MAX_BYTES + 1)
     finally:
         os.close(descriptor)
 
@@ -73,7 +73,7 @@ def _tables(content: bytes) -> dict[str, Any]:
     found = _TOO_MANY_NAMES.search(content)
     if found is not None:
         line = content.count(b"\n", 0, found.start()) + 1
-        raise ValueError(f"a key of more than {MOST_NAMES} names, at line {line}")
+        raise ValueError(f"a key of more than {MAX_NAMES} names, at line {line}")
     try:
         return tomllib.loads(content.decode())
     except RecursionError:

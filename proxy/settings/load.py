@@ -14,7 +14,7 @@ from proxy.config.places import Demand, demand, wrong_demands
 from proxy.config.tls import ListenerTls, UpstreamTls
 from proxy.config.whole import wrong_names
 from proxy.schema.errors import BadSetting
-from proxy.schema.faults import Fault, KeyPath, Setting, told
+from proxy.schema.faults import Fault, KeyPath, Setting, line_of
 from proxy.schema.flags import CAPTURE, CLUSTERS
 from proxy.schema.kinds import shown
 from proxy.settings.reader import Effective, Section, SettingsReader
@@ -43,10 +43,10 @@ class Loaded:
     effective: tuple[Effective, ...]
     file: Path | None
 
-    def told(self, error: BadSetting) -> list[str]:
+    def lines_of(self, error: BadSetting) -> list[str]:
         """The lines of an error that turned up later, in the words of where its settings were given."""
         cluster = error.cluster or self.proxy.clusters[0].name
-        return [told(fault, cluster, in_file=self.file is not None) for fault in error.faults]
+        return [line_of(fault, cluster, in_file=self.file is not None) for fault in error.faults]
 
 
 class ClusterTls(NamedTuple):
@@ -110,7 +110,9 @@ def read(
     again: bool = False,
 ) -> Reading:
     """As `load`, but returns the errors of settings, too. Raises BadSetting if the file can't be read."""
-    source = _source(file, flags, environment, again=again)
+    source = file_source(file, again=again) if file is not None else Source()
+    source = environment_source(environment, source.clusters).over(source)
+    source = source if flags is None else flag_source(flags, source).over(source)
     reader = SettingsReader(source, in_file=file is not None)
     found = _sections(reader, source)
     secured = [ClusterTls(name, _spoken(listener), _spoken(upstream)) for name, listener, upstream in found.sides]
@@ -122,23 +124,15 @@ def read(
     return Reading(reader.wrong, loaded, secured)
 
 
-def _source(
-    file: Path | None, flags: Mapping[str, Any] | None, environment: Mapping[str, str], *, again: bool
-) -> Source:
-    """All of them together."""
-    source = file_source(file, again=again) if file is not None else Source()
-    source = environment_source(environment, source.clusters).over(source)
-    return source if flags is None else flag_source(flags, source).over(source)
-
-
 def _sections(reader: SettingsReader, source: Source) -> _Sections:
     """Everything that was given, read; what is wrong with it, the reader has noted."""
     values = reader.values(ProxySettings)
-    log = reader.section(LogSettings, (LOG,)).made
+    log = reader.section(LogSettings, (LOG,)).value
     sides = [_secured(reader, source, name) for name in source.clusters]
     clusters = [_cluster(reader, *side) for side in sides]
     capture = _capture(reader, source)
-    reader.finish([(CAPTURE,), (CLUSTERS,), *_tls_tables(source)])
+    tls = [(CLUSTERS, name, TLS) for name in source.clusters]
+    reader.finish([(CAPTURE,), (CLUSTERS,), *tls, *((*side, UPSTREAM) for side in tls)])
     reader.say(*_wrong_selection(source, capture.right if capture is not None else {}))
     return _Sections({**values, "log": log}, sides, clusters, capture)
 
@@ -147,11 +141,11 @@ def _loaded(
     reader: SettingsReader, found: _Sections, environment: Mapping[str, str], file: Path | None
 ) -> Loaded | None:
     """The settings in effect, if every section is right; None if the sections don't fit together."""
-    capture: CaptureSettings | None = found.capture.made if found.capture is not None else None
+    capture: CaptureSettings | None = found.capture.value if found.capture is not None else None
     folder = capture.folder if capture is not None else None
-    clusters = tuple(_with_state(one.made, folder, environment) for one in found.clusters if one.made is not None)
-    made = reader.made(ProxySettings, {**found.values, "clusters": clusters})
-    return None if made is None else Loaded(made, capture, _completed(reader.effective, made), file)
+    clusters = tuple(_with_state(one.value, folder, environment) for one in found.clusters if one.value is not None)
+    proxy = reader.construct(ProxySettings, {**found.values, "clusters": clusters})
+    return None if proxy is None else Loaded(proxy, capture, _completed(reader.effective, proxy), file)
 
 
 def _secured(reader: SettingsReader, source: Source, name: str) -> tuple[str, Section | None, Section | None]:
@@ -174,19 +168,14 @@ def _cluster(reader: SettingsReader, name: str, listener: Section | None, upstre
 
 def _spoken(side: Section | None) -> Any:
     """A side of TLS, if all is right and it is spoken."""
-    made = side.made if side is not None else None
-    return made if getattr(made, "on", True) else None
+    settings = side.value if side is not None else None
+    return settings if getattr(settings, "on", True) else None
 
 
 def _is_said(source: Source, section: KeyPath, but: str = "") -> bool:
     """True if a source has the section, even an empty one, or anything in it outside of its table `but`."""
     names = source.below(section)
     return bool({*names} - {but}) or (not names and (section in source.tables or section in source.given))
-
-
-def _tls_tables(source: Source) -> Iterator[KeyPath]:
-    for name in source.clusters:
-        yield from ((CLUSTERS, name, TLS), (CLUSTERS, name, TLS, UPSTREAM))
 
 
 def _capture(reader: SettingsReader, source: Source) -> Section | None:

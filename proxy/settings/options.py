@@ -77,15 +77,11 @@ class Flag(click.Option):
 
 def _help(known: Known, is_of_table: bool) -> str:
     """The first sentence of what the key does, and what holds without it."""
-    said = _SENTENCE_END.split(known.key.text)[0]
+    sentence = _SENTENCE_END.split(known.key.text)[0]
     if is_of_table:
-        return f"{said} Repeatable."
+        return f"{sentence} Repeatable."
     default = f" Default: {known.key.unset}." if known.key.unset else ""
-    return _KEY_NAME.sub(_as_flag, said + default)
-
-
-def _as_flag(named: re.Match[str]) -> str:
-    return flag_at((CLUSTERS, MAIN, named[1])) or named[1]
+    return _KEY_NAME.sub(lambda key: flag_at((CLUSTERS, MAIN, key[1])) or key[1], sentence + default)
 
 
 def flags() -> list[click.Parameter]:

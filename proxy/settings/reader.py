@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from proxy.schema.errors import BadSetting, Misread
-from proxy.schema.faults import Fault, KeyPath, told
+from proxy.schema.faults import Fault, KeyPath, line_of
 from proxy.schema.flags import MAIN
 from proxy.schema.keys import Key, Known, keys_of
 from proxy.schema.kinds import Kind, cut
@@ -25,7 +25,7 @@ from proxy.settings import wording
 from proxy.settings.sources import From, Given, Source
 
 # letters of a name that are compared with those of names that there are
-MOST_COMPARED = 64
+MAX_COMPARED = 64
 # longer lines are cut: names and values may be of any length
 LONGEST_LINE = 1000
 
@@ -44,13 +44,13 @@ class Section(NamedTuple):
     """The result of reading a section.
 
     Args:
-        made: its value; None if anything is wrong with it.
+        value: None if anything is wrong with it.
         draft: likewise, with stand-ins for what is wrong or missing; None if the rest does not fit together either.
         right: the fields that were given and are right, with their values.
         wrong: the places of keys that are wrong or missing.
     """
 
-    made: Any | None
+    value: Any | None
     draft: Any | None
     right: Mapping[str, Any]
     wrong: Sequence[KeyPath]
@@ -93,14 +93,14 @@ class SettingsReader:
         """
         values = self._look_up(settings, place)
         wrong = [*values.wrong, *(place for part in parts for place in part.wrong)]
-        draft = self.made(settings, {**values.stand_ins, **values.right, **more}, wrong)
+        draft = self.construct(settings, {**values.stand_ins, **values.right, **more}, wrong)
         return Section(None if wrong else draft, draft, values.right, wrong)
 
     def values(self, settings: type) -> Mapping[str, Any]:
         """The right values of the keys at the top, by field."""
         return self._look_up(settings, ()).right
 
-    def made(self, settings: type, values: Mapping[str, Any], wrong: Sequence[KeyPath] = ()) -> Any | None:
+    def construct(self, settings: type, values: Mapping[str, Any], wrong: Sequence[KeyPath] = ()) -> Any | None:
         """The dataclass of these values; None if they don't fit together. `wrong`: keys with stand-ins."""
         cluster = str(values.get("name", MAIN))
         try:
@@ -113,7 +113,7 @@ class SettingsReader:
 
     def say(self, *faults: Fault | str, cluster: str = MAIN) -> None:
         """Notes what is wrong. `cluster`: whose settings they are."""
-        self._add(*(told(fault, cluster, in_file=self._in_file) for fault in faults))
+        self._add(*(line_of(fault, cluster, in_file=self._in_file) for fault in faults))
 
     def finish(self, tables: Iterable[KeyPath]) -> None:
         """Says what has not been asked for. `tables`: those that are known, whether or not their keys were."""
@@ -257,4 +257,4 @@ def _stand_in(known: Known) -> Any:
 @lru_cache(maxsize=1024)
 def _nearest(name: str, names: tuple[str, ...]) -> str | None:
     """The one of these names that is most like it, if any is."""
-    return next(iter(get_close_matches(name[:MOST_COMPARED], names, n=1, cutoff=0.5)), None)
+    return next(iter(get_close_matches(name[:MAX_COMPARED], names, n=1, cutoff=0.5)), None)

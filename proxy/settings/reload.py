@@ -15,7 +15,7 @@ from proxy.schema.addresses import Address
 from proxy.schema.faults import KeyPath
 from proxy.schema.flags import CAPTURE, CLUSTERS
 from proxy.schema.keys import keys_of
-from proxy.settings.load import Loaded
+from proxy.settings.load import TLS, UPSTREAM, Loaded
 from proxy.settings.reader import Effective
 from proxy.settings.sources import From
 
@@ -27,7 +27,6 @@ AT_ONCE = frozenset({("log", "level"), ("log", "format"), ("drain",)})
 ONLY, BODIES = (CAPTURE, "only"), (CAPTURE, "bodies")
 # tables by node id, which may grow
 NODES, ADVERTISED = "nodes", "advertised"
-TLS, UPSTREAM = "tls", "upstream"
 # said of keys that wait: of TLS, of clusters, of what is recorded, of all others
 TLS_STAYS = "whether TLS is spoken can't change while the proxy runs; every other key of TLS can"
 LISTENER_STAYS = "a listener and its connections go on as they began"
@@ -142,15 +141,9 @@ def _has_changed(before: Effective | None, after: Effective | None) -> bool:
 def _is_had_at_once(place: KeyPath, before: dict[KeyPath, Effective], after: dict[KeyPath, Effective]) -> bool:
     if _is_of_selection(place):
         return (CAPTURE, "folder") in before and (CAPTURE, "folder") in after
-    return place in AT_ONCE or (_is_node(place) and place not in before and _is_running(place[1], before))
-
-
-def _is_node(place: KeyPath) -> bool:
-    return len(place) == 4 and place[0] == CLUSTERS and place[2] in (NODES, ADVERTISED)
-
-
-def _is_running(cluster: str, before: dict[KeyPath, Effective]) -> bool:
-    return (CLUSTERS, cluster, "listen") in before
+    is_node = len(place) == 4 and place[0] == CLUSTERS and place[2] in (NODES, ADVERTISED)
+    # a node that is new, of a cluster that isn't
+    return place in AT_ONCE or (is_node and place not in before and (*place[:2], "listen") in before)
 
 
 def _added(table: str, cluster: str, taken: set[KeyPath], after: dict[KeyPath, Effective]) -> dict[int, Address]:

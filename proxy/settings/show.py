@@ -16,7 +16,9 @@ HIDDEN = "(hidden)"
 
 def listing(effective: Iterable[Effective]) -> Iterator[str]:
     """A line for each key, with what gave it its value; the columns are lined up."""
-    rows = [(f"{dotted(one.place)} = {_value(one)}" if _has(one) else _unset(one), _origin(one)) for one in effective]
+    rows = [
+        (f"{dotted(one.place)}{': ' if one.value is None else ' = '}{_value(one)}", _origin(one)) for one in effective
+    ]
     width = max((len(left) for left, _ in rows), default=0)
     for left, origin in rows:
         yield f"{left:{width}}  {origin}"
@@ -30,7 +32,8 @@ def as_file(effective: Iterable[Effective]) -> Iterator[str]:
             yield f"[{dotted(table)}]"
         for one in keys:
             name = dotted(one.place[len(table) :])
-            shown = f"{name} = {_value(one)}" if _has(one) and not one.key.secret else f"# {name}: {_value(one)}"
+            is_comment = one.value is None or one.key.secret
+            shown = f"# {name}: {_value(one)}" if is_comment else f"{name} = {_value(one)}"
             yield f"{shown}  # {_origin(one)}"
 
 
@@ -39,18 +42,10 @@ def _table(one: Effective) -> KeyPath:
     return one.place[: 2 if one.place[0] == CLUSTERS else min(1, len(one.place) - 1)]
 
 
-def _has(one: Effective) -> bool:
-    return one.value is not None
-
-
 def _value(one: Effective) -> str:
-    if not _has(one):
+    if one.value is None:
         return one.key.unset
     return HIDDEN if one.key.secret else toml(one.key.kind.written(one.value))
-
-
-def _unset(one: Effective) -> str:
-    return f"{dotted(one.place)}: {one.key.unset}"
 
 
 def _origin(one: Effective) -> str:

@@ -14,20 +14,20 @@ from collections.abc import Sequence
 from proxy.schema.faults import KeyPath
 from proxy.schema.flags import as_flag, flag_at
 from proxy.schema.keys import Key
-from proxy.schema.kinds import MOST_SHOWN, cut, shown
+from proxy.schema.kinds import MAX_SHOWN, cut, shown
 from proxy.schema.toml import dotted, plain, toml
 from proxy.settings.sources import From, Given, variable_of
 from proxy.units import LARGEST_SIZE
 
 # characters of a name that are shown of it
-MOST_NAMED = 160
+MAX_NAMED = 160
 
 
 def as_written(raw: object) -> str:
     """A raw value in TOML's notation, cut off if it is long."""
     if not isinstance(raw, list):
         return _item(raw)
-    return cut("[" + ", ".join(map(_item, raw[:MOST_SHOWN])) + "]")
+    return cut("[" + ", ".join(map(_item, raw[:MAX_SHOWN])) + "]")
 
 
 def _item(raw: object) -> str:
@@ -37,7 +37,7 @@ def _item(raw: object) -> str:
 
 def named(place: KeyPath) -> str:
     """A name that somebody has written, with its tables, cut off where it is long."""
-    return cut(dotted(place), MOST_NAMED)
+    return cut(dotted(place), MAX_NAMED)
 
 
 def wrong_value(place: KeyPath, key: Key, given: Given, reason: str) -> str:
@@ -57,7 +57,7 @@ def unknown(place: KeyPath, given: Given | None, nearest: KeyPath, key: Key | No
     """The line for a name that isn't one. `nearest`: the name that is most like it; `key`: None if it is a table."""
     if given is not None and given.by is From.ENVIRONMENT:
         right = variable_of(nearest) + (f"={plain(key.example)}" if key is not None else "__...")
-        return f"{cut(given.where, MOST_NAMED)} is no setting; right would be {right}"
+        return f"{cut(given.where, MAX_NAMED)} is no setting; right would be {right}"
     right = f"{dotted(nearest)} = {toml(key.example)}" if key is not None else f"[{dotted(nearest)}]"
     return f"{named(place)} is no setting; right would be {right}"
 
@@ -65,8 +65,8 @@ def unknown(place: KeyPath, given: Given | None, nearest: KeyPath, key: Key | No
 def nothing_like(place: KeyPath, given: Given | None, names: Sequence[str]) -> str:
     """The line for a name that isn't one, and not like one either."""
     by_environment = given is not None and given.by is From.ENVIRONMENT
-    said = cut(given.where, MOST_NAMED) if given is not None and by_environment else named(place)
-    return f"{said} is no setting; right would be one of {', '.join(names)}"
+    name = cut(given.where, MAX_NAMED) if given is not None and by_environment else named(place)
+    return f"{name} is no setting; right would be one of {', '.join(names)}"
 
 
 def _as_given(place: KeyPath, key: Key, given: Given) -> str:

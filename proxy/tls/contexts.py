@@ -195,7 +195,7 @@ def _on_server_name(
         return None
     tls.asked_for = None if name is None else name.rstrip(".").lower()
     try:
-        node_map.meant(None, tls.asked_for)
+        node_map.requested_node(None, tls.asked_for)
     except ValueError as error:
         tls.refusal = str(error)
         return ssl.ALERT_DESCRIPTION_UNRECOGNIZED_NAME

@@ -23,13 +23,14 @@ _KEYWORDS = {
 _VERSION = 0xA0
 # tags of texts: UTF8, printable, T61, IA5, general and BMP strings. All are read as UTF-8, as Java does
 _TEXTS = frozenset((0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1E))
-_ESCAPED = ',=+<>#;"\\'
+_ESCAPES = str.maketrans({"\0": "\\00"} | {character: f"\\{character}" for character in ',=+<>#;"\\'})
 
 
 def subject(certificate: bytes) -> str | None:
     """The subject of a certificate in DER; None if it can't be read."""
     try:
-        return ",".join(_rdn_text(rdn) for _, rdn in reversed(list(_elements(_subject_der(certificate)))))
+        rdns = [rdn for _, rdn in _elements(_subject_der(certificate))]
+        return ",".join("+".join(_attribute_text(pair) for _, pair in _elements(rdn)) for rdn in reversed(rdns))
     except (IndexError, ValueError, StopIteration):
         return None
 
@@ -42,10 +43,6 @@ def _subject_der(certificate: bytes) -> bytes:
     return fields[4]
 
 
-def _rdn_text(rdn: bytes) -> str:
-    return "+".join(_attribute_text(pair) for _, pair in _elements(rdn))
-
-
 def _attribute_text(pair: bytes) -> str:
     (_, oid), (tag, value) = _elements(pair)
     name = _oid_text(oid)
@@ -56,18 +53,12 @@ def _attribute_text(pair: bytes) -> str:
 
 
 def _escaped(text: str) -> str:
-    plain = "".join(_escaped_character(character) for character in text)
+    plain = text.translate(_ESCAPES)
     inner = plain.strip(" \r")
     before = len(plain) - len(plain.lstrip(" \r"))
     edges = [plain[:before], plain[before + len(inner) :]]
     lead, trail = ("".join(f"\\{blank}" for blank in edge) for edge in edges)
     return lead + inner + trail
-
-
-def _escaped_character(character: str) -> str:
-    if character == "\0":
-        return "\\00"
-    return f"\\{character}" if character in _ESCAPED else character
 
 
 def _oid_text(oid: bytes) -> str:

@@ -32,7 +32,7 @@ class Bare:
         return bool(self.message or self.batches or self.topic)
 
 
-def told(data: bytes, bare: Bare, shown: Shown) -> Iterator[dict[str, Any]]:
+def trees(data: bytes, bare: Bare, shown: Shown) -> Iterator[dict[str, Any]]:
     """A dict for each batch or for the message, and one for bytes behind the last batch.
 
     Errors: WireError if none of the bytes can be read.

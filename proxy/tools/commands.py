@@ -16,7 +16,7 @@ from proxy.terminal import echo
 from proxy.tools import arguments, completions
 from proxy.tools.output import budget_option, end, print_json
 from proxy.wire import apis, catalog, embedded
-from proxy.wire.apis import MessageKind
+from proxy.wire.apis import KINDS, MessageKind
 from proxy.wire.dialects import Dialect
 from proxy.wire.embedded.logs import LOGS
 from proxy.wire.errors import WireError
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 # the longest response that a proxy lets pass by default
-MOST_READ = 1 << 30
+MAX_READ = 1 << 30
 RECORDS_HELP = "Of each field of record batches, show so many records."
 
 
@@ -139,7 +139,7 @@ def show(
     if isinstance(name, str):
         found = [_embedded(name, version)]
     else:
-        asked = _kinds(requests, responses) or (kind and (kind,)) or _KINDS
+        asked = _kinds(requests, responses) or (kind and (kind,)) or KINDS
         found = [_codec(one, name, version) for one in asked]
     for number, codec in enumerate(found):
         if number:
@@ -181,12 +181,9 @@ def _check_show(function: str | None, paths: tuple[str, ...], as_json: bool) -> 
         raise click.UsageError("--source or --json, not both")
 
 
-_KINDS: tuple[MessageKind, ...] = ("request", "response")
-
-
 def _kinds(requests: bool, responses: bool) -> tuple[MessageKind, ...]:
     """The chosen kinds; both if neither or both options are set."""
-    return tuple(kind for kind, is_asked in zip(_KINDS, (requests, responses), strict=True) if is_asked)
+    return tuple(kind for kind, is_asked in zip(KINDS, (requests, responses), strict=True) if is_asked)
 
 
 def _codec(kind: MessageKind, key: int, version: int | None) -> catalog.Codec:
@@ -289,7 +286,7 @@ def decode(
     _check_bare(what, response_to is not None)
     try:
         data = frames.octets(text) if text is not None else frames.octets_of(_read(file))
-        found = bare.told(data, what, shown) if what else frames.told(data, frames.Asked(answered, shown, spoken))
+        found = bare.trees(data, what, shown) if what else frames.trees(data, frames.Asked(answered, shown, spoken))
         for one in found:
             print_json(one, shown.budget, indent=2)
             if shown.budget.text.is_used_up:
@@ -327,9 +324,9 @@ def _read(file: Path | None) -> bytes:
     if file is None and sys.stdin.isatty():
         click.echo("reading a frame, raw or as hex; Ctrl-D ends it", err=True)
     with nullcontext(sys.stdin.buffer) if file is None else file.open("rb") as source:
-        data = source.read(MOST_READ + 1)
-    if len(data) > MOST_READ:
-        raise click.ClickException(f"more than {MOST_READ >> 20} MiB: nothing longer is read")
+        data = source.read(MAX_READ + 1)
+    if len(data) > MAX_READ:
+        raise click.ClickException(f"more than {MAX_READ >> 20} MiB: nothing longer is read")
     return data
 
 

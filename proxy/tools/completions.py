@@ -59,13 +59,13 @@ def path(context: click.Context, _param: click.Parameter, begun: str) -> Items:
 
 def _named(context: click.Context) -> object:
     # click gives up on arguments where an option has no value yet, and leaves them as they were given
-    told = context.params.get("named")
-    if told is None and context.args:
+    named = context.params.get("named")
+    if named is None and context.args:
         try:
             return names.api_or_embedded(context.args[0])
         except names.UnknownName:
             return None
-    return told[0] if told else None
+    return named[0] if named else None
 
 
 def _paths(fields: Sequence[Field], before: str = "") -> Iterator[str]:

@@ -64,7 +64,7 @@ def octets_of(data: bytes) -> bytes:
         return data
 
 
-def told(data: bytes, asked: Asked) -> Iterator[dict[str, Any]]:
+def trees(data: bytes, asked: Asked) -> Iterator[dict[str, Any]]:
     """A dict for each frame in `data`: its head, `body` as a tree, and `why` for a remark.
 
     A frame of an unknown api or version has its bytes in place of `body`. If the budget is exceeded, `body` is the part
@@ -75,7 +75,7 @@ def told(data: bytes, asked: Asked) -> Iterator[dict[str, Any]]:
     count = _count(data, asked)
     for number, frame in enumerate(_split(data) if count else [data], 1):
         try:
-            yield _told(frame, asked)
+            yield _tree(frame, asked)
         except WireError as error:
             error.reason += f" (frame {number} of {count})" if count > 1 else ""
             raise
@@ -130,9 +130,9 @@ def _split(data: bytes) -> Iterator[bytes]:
         yield data[at:]
 
 
-def _told(frame: bytes, asked: Asked) -> dict[str, Any]:
+def _tree(frame: bytes, asked: Asked) -> dict[str, Any]:
     if asked.dialect is Dialect.KAFKA_07:
-        return _told_07(frame, asked)
+        return _tree_07(frame, asked)
     facts, codec, start = _head(frame, asked)
     return facts | (_body(frame, codec, start, asked.shown) if codec else _unknown(frame, facts, start))
 
@@ -152,7 +152,7 @@ def _head(frame: bytes, asked: Asked) -> tuple[dict[str, Any], catalog.Codec | N
     return facts, catalog.codec_of_response(frame, key, version), head.body
 
 
-def _told_07(frame: bytes, asked: Asked) -> dict[str, Any]:
+def _tree_07(frame: bytes, asked: Asked) -> dict[str, Any]:
     """0.7 has no versions, and nothing in it is masked."""
     if isinstance(asked.response_to, RequestType):
         answered = asked.response_to

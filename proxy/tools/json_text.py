@@ -131,7 +131,9 @@ class _Writer:
 
 
 def _whole_if_short(written: Callable[[bytes], str], value: bytes) -> str | Iterator[str]:
-    return written(value) if len(value) <= _AT_ONCE else map(written, _parts(value))
+    if len(value) <= _AT_ONCE:
+        return written(value)
+    return (written(value[at : at + _AT_ONCE]) for at in range(0, len(value), _AT_ONCE))
 
 
 def _named_errors(values: dict[Any, Any]) -> Iterator[tuple[str, Any]]:
@@ -140,10 +142,6 @@ def _named_errors(values: dict[Any, Any]) -> Iterator[tuple[str, Any]]:
         yield str(name), value
         if error := error_name(str(name), value):
             yield str(name).removesuffix("code") + "name", error
-
-
-def _parts(value: bytes) -> Iterator[bytes]:
-    return (value[at : at + _AT_ONCE] for at in range(0, len(value), _AT_ONCE))
 
 
 def _name(name: str) -> str:

@@ -34,21 +34,21 @@ from proxy.wire.records.kinds import Compression
 MESSAGE_COST = 600
 
 
-def request_tree(request: Request | UnknownRequest, most: int, *, budget: Budget | None = None) -> dict[str, Any]:
-    """`most`: messages told one by one, of each part of a produce, and of what each of them holds.
+def request_tree(request: Request | UnknownRequest, max_shown: int, *, budget: Budget | None = None) -> dict[str, Any]:
+    """`max_shown`: messages shown one by one, of each part of a produce, and of what each of them holds.
 
     `budget`: what they are taken from, by default a new one.
     """
     budget = budget or Budget()
     match request:
         case Produce(topic, partition, data):
-            return {"topic": topic, "partition": partition, "messages": opened(data, most, budget=budget)}
+            return {"topic": topic, "partition": partition, "messages": opened(data, max_shown, budget=budget)}
         case MultiProduce(produces):
-            return {"produces": [request_tree(one, most, budget=budget) for one in produces]}
+            return {"produces": [request_tree(one, max_shown, budget=budget) for one in produces]}
         case Fetch(topic, partition, offset, max_size):
             return {"topic": topic, "partition": partition, "offset": offset, "max_size": max_size}
         case MultiFetch(fetches):
-            return {"fetches": [request_tree(one, most, budget=budget) for one in fetches]}
+            return {"fetches": [request_tree(one, max_shown, budget=budget) for one in fetches]}
         case Offsets(topic, partition, time, number):
             return {"topic": topic, "partition": partition, "time": time, "max_number": number}
         case UnknownRequest(number, body):
@@ -56,49 +56,49 @@ def request_tree(request: Request | UnknownRequest, most: int, *, budget: Budget
 
 
 def response_tree(
-    response: Response, most: int, asked: Request | UnknownRequest | None = None, *, budget: Budget | None = None
+    response: Response, max_shown: int, asked: Request | UnknownRequest | None = None, *, budget: Budget | None = None
 ) -> dict[str, Any]:
-    """`most`: as above, of each part of a fetch. `asked`: the request that it answers, where that is known."""
+    """`max_shown`: as above, of each part of a fetch. `asked`: the request that it answers, where that is known."""
     budget = budget or Budget()
-    told: dict[str, Any] = {"error_code": response.error_code}
+    tree: dict[str, Any] = {"error_code": response.error_code}
     match response:
         case FetchResponse(messages=data):
             offset = asked.offset if isinstance(asked, Fetch) else None
-            return told | {"messages": opened(data, most, offset, budget=budget)}
+            return tree | {"messages": opened(data, max_shown, offset, budget=budget)}
         case MultiFetchResponse(parts=parts):
-            return told | {"parts": _parts(parts, most, asked, budget)}
+            return tree | {"parts": _parts(parts, max_shown, asked, budget)}
         case OffsetsResponse(offsets=offsets):
-            return told | {"offsets": None if offsets is None else list(offsets)}
+            return tree | {"offsets": None if offsets is None else list(offsets)}
 
 
 def _parts(
-    parts: Sequence[FetchResponse], most: int, asked: Request | UnknownRequest | None, budget: Budget
+    parts: Sequence[FetchResponse], max_shown: int, asked: Request | UnknownRequest | None, budget: Budget
 ) -> list[dict[str, Any]]:
     """Only their order says what they answer: with the request each is told its topic and partition too."""
     if not isinstance(asked, MultiFetch):
-        return [response_tree(part, most, budget=budget) for part in parts]
+        return [response_tree(part, max_shown, budget=budget) for part in parts]
     return [
-        {"topic": fetch.topic, "partition": fetch.partition} | response_tree(part, most, fetch, budget=budget)
+        {"topic": fetch.topic, "partition": fetch.partition} | response_tree(part, max_shown, fetch, budget=budget)
         # an error that stands for all of them has no parts
         for part, fetch in zip(parts, asked.fetches, strict=False)
     ]
 
 
-def opened(data: bytes, most: int, offset: int | None = None, *, budget: Budget) -> list[dict[str, Any]]:
+def opened(data: bytes, max_shown: int, offset: int | None = None, *, budget: Budget) -> list[dict[str, Any]]:
     """A dict a message of the log; then what is left out, cut or wrong at the end. `offset`: where the log has it."""
-    told: list[dict[str, Any]] = []
+    trees: list[dict[str, Any]] = []
     at = 0
     try:
-        for one in islice(messages.shallow(data), most):
+        for one in islice(messages.shallow(data), max_shown):
             budget.values.take(MESSAGE_COST)
-            told.append(_place(one, offset) | _message(one, data, most, budget))
+            trees.append(_place(one, offset) | _message(one, data, max_shown, budget))
             at = one.next_offset
         end = messages.tail(data)
     except WireError as error:
-        return [*told, {"why": f"can't be read: {error}", "bytes": data[at:]}]
-    more = sum(1 for _ in messages.shallow(data)) - len(told)
-    told += [{"more_messages": more}] if more else []
-    return told + ([{"why": "a message that is cut", "bytes": data[end.whole :]}] if end.whole < len(data) else [])
+        return [*trees, {"why": f"can't be read: {error}", "bytes": data[at:]}]
+    more = sum(1 for _ in messages.shallow(data)) - len(trees)
+    trees += [{"more_messages": more}] if more else []
+    return trees + ([{"why": "a message that is cut", "bytes": data[end.whole :]}] if end.whole < len(data) else [])
 
 
 def _place(one: LogMessage, offset: int | None) -> dict[str, Any]:
@@ -107,19 +107,19 @@ def _place(one: LogMessage, offset: int | None) -> dict[str, Any]:
     return {"offset": offset + one.offset, "next_offset": offset + one.next_offset}
 
 
-def _message(one: LogMessage, data: bytes, most: int, budget: Budget) -> dict[str, Any]:
-    told: dict[str, Any] = {"magic": one.magic, "codec": one.codec.value}
+def _message(one: LogMessage, data: bytes, max_shown: int, budget: Budget) -> dict[str, Any]:
+    tree: dict[str, Any] = {"magic": one.magic, "codec": one.codec.value}
     if one.codec is Compression.NONE:
         why = {} if one.intact else {"why": "its checksum doesn't fit"}
-        return told | {"payload": one.payload} | why
+        return tree | {"payload": one.payload} | why
     payloads: list[bytes] = []
     try:
         found = messages.read(data[one.offset : one.next_offset], budget=budget)
-        for inner in islice(found, most):
+        for inner in islice(found, max_shown):
             budget.values.take(MESSAGE_COST)
             payloads.append(inner.payload)
         more = sum(1 for _ in found)
     except (WireError, ModuleNotFoundError) as error:
         begun = {"payloads": payloads} if payloads else {}
-        return told | begun | {"why": f"can't be read: {error}", "payload": one.payload}
-    return told | {"payloads": payloads} | ({"more_messages": more} if more else {})
+        return tree | begun | {"why": f"can't be read: {error}", "payload": one.payload}
+    return tree | {"payloads": payloads} | ({"more_messages": more} if more else {})

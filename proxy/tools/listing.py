@@ -46,8 +46,7 @@ def listed() -> list[Listed]:
 def _listed(key: int) -> Listed:
     api = apis.api(key)
     assert api is not None
-    kinds: tuple[apis.MessageKind, ...] = ("request", "response")
-    secret = ", ".join(kind for kind in kinds if may_hold_secrets(kind, key))
+    secret = ", ".join(kind for kind in apis.KINDS if may_hold_secrets(kind, key))
     return Listed(key, api.name, span(api.request.versions), flexible(api.request), secret)
 
 

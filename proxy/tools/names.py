@@ -7,7 +7,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 
 from proxy.wire import apis, embedded
-from proxy.wire.apis import INT16, MessageKind
+from proxy.wire.apis import INT16, KINDS, MessageKind
 from proxy.wire.error_codes import ERRORS
 from proxy.wire.kafka07 import RequestType
 from proxy.wire.renamed import api_today, error_today, message_today, plain
@@ -54,8 +54,7 @@ def api_of_07(text: str) -> RequestType | None:
 
 def kind(text: str) -> MessageKind | None:
     """The kind in a message's name: "request" for "metadata_request", None for "Metadata"."""
-    kinds: tuple[MessageKind, ...] = ("request", "response")
-    return next((one for one in kinds if plain(text).endswith(one)), None)
+    return next((one for one in KINDS if plain(text).endswith(one)), None)
 
 
 def error_code(text: str) -> int:

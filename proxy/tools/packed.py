@@ -23,26 +23,27 @@ BATCH_COST, RECORD_COST, HEADER_COST = 2000, 1000, 300
 Sides = Callable[[bytes | None, bytes | None, bool], dict[str, Any]]
 
 
-def opened_records(data: bytes, most: int, sides: Sides, budget: Budget) -> list[dict[str, Any]]:
-    """A dict a batch (or a message of old formats), `most` records in all; then what is cut or wrong at the end."""
+def opened_records(data: bytes, max_records: int, sides: Sides, budget: Budget) -> list[dict[str, Any]]:
+    """A dict a batch (or a message of old formats), `max_records` in all; then what is cut or wrong at the end."""
     from proxy.wire import records
 
-    told: list[dict[str, Any]] = []
+    trees: list[dict[str, Any]] = []
     at = 0
     try:
         for batch in records.batches(data):
             budget.values.take(BATCH_COST)
-            told.append(_header(batch) | {"records": []})
-            shown = told[-1]["records"]
-            for record in islice(records.read_batch(data, batch, budget=budget), most):
+            trees.append(_header(batch) | {"records": []})
+            shown = trees[-1]["records"]
+            for record in islice(records.read_batch(data, batch, budget=budget), max_records):
                 budget.values.take(RECORD_COST + HEADER_COST * len(record.headers))
                 shown.append(_record(record, batch.control, sides))
-            told[-1] |= _not_shown(batch, len(shown))
-            most -= len(shown)
+            more = (batch.count or 0) - len(shown)
+            trees[-1] |= {"more_records": more} if more > 0 else {}
+            max_records -= len(shown)
             at = batch.end
     except (WireError, ModuleNotFoundError) as error:
-        return [*told, {"why": f"can't be read: {error}", "bytes": data[at:]}]
-    return told + ([{"why": "a batch that is cut", "bytes": data[at:]}] if at < len(data) else [])
+        return [*trees, {"why": f"can't be read: {error}", "bytes": data[at:]}]
+    return trees + ([{"why": "a batch that is cut", "bytes": data[at:]}] if at < len(data) else [])
 
 
 def _header(batch: Batch) -> dict[str, Any]:
@@ -55,17 +56,12 @@ def _header(batch: Batch) -> dict[str, Any]:
     return {name: value for name, value in facts.items() if value is not None and value != -1}
 
 
-def _not_shown(batch: Batch, shown: int) -> dict[str, Any]:
-    more = (batch.count or 0) - shown
-    return {"more_records": more} if more > 0 else {}
-
-
 def _record(record: Record, control: bool, sides: Sides) -> dict[str, Any]:
-    told: dict[str, Any] = {"offset": record.offset, "timestamp": record.timestamp}
-    told |= {"control": record.control.value} if record.control else {}
-    told |= sides(record.key, record.value, control)
+    tree: dict[str, Any] = {"offset": record.offset, "timestamp": record.timestamp}
+    tree |= {"control": record.control.value} if record.control else {}
+    tree |= sides(record.key, record.value, control)
     headers = [{"name": name, "value": value} for name, value in record.headers]
-    return told | ({"headers": headers} if headers else {})
+    return tree | ({"headers": headers} if headers else {})
 
 
 def log_record(

@@ -15,7 +15,6 @@ from proxy.wire.compile.walker import walker
 from proxy.wire.language import Field, Message
 
 TITLES = ("field", "type", "default", "tag", "since", "marks")
-FUNCTIONS = ("decode", "encode", "project", "walk")
 
 
 def title(message: Message, version: int) -> str:
@@ -53,11 +52,11 @@ def _fields_json(fields: Sequence[Field], version: int) -> list[dict[str, Any]]:
 
 
 def _field_json(field: Field, version: int) -> dict[str, Any]:
-    told: dict[str, Any] = {"name": field.name, "type": _type(field, version).rstrip("?")}
-    told |= {"nullable": version in field.nullable, "versions": span(field.versions), "marks": sorted(field.marks)}
-    told |= {"default": field.default} if field.has_default else {}
-    told |= {"tag": field.tag} if field.tag is not None else {}
-    return told | ({"fields": _fields_json(field.fields, version)} if field.fields else {})
+    facts: dict[str, Any] = {"name": field.name, "type": _type(field, version).rstrip("?")}
+    facts |= {"nullable": version in field.nullable, "versions": span(field.versions), "marks": sorted(field.marks)}
+    facts |= {"default": field.default} if field.has_default else {}
+    facts |= {"tag": field.tag} if field.tag is not None else {}
+    return facts | ({"fields": _fields_json(field.fields, version)} if field.fields else {})
 
 
 def _flat(fields: Sequence[Field], version: int, depth: int) -> Iterator[tuple[Field, int]]:
@@ -82,7 +81,7 @@ def _facts(field: Field) -> tuple[str, str, str, str]:
 
 
 def source(codec: Codec, function: str, paths: Sequence[str]) -> str:
-    """The text of one of FUNCTIONS, as it was written for this message and version.
+    """The text of one function (decode, encode, project or walk), as it was written for this message and version.
 
     `paths`: the fields that a projection asks for, or the one where a walk stops.
 

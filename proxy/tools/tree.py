@@ -64,11 +64,11 @@ def records_tree(data: bytes, topic: str | None, shown: Shown) -> list[dict[str,
 
 def record_tree(topic: str, key: bytes | None, value: bytes | None, shown: Shown) -> dict[str, Any]:
     """The key and the value of one record of such a topic. Errors: Truncated, Malformed."""
-    told = _Tree(0, shown, topic).record(key, value, control=False)
-    if "why" in told and not shown.budget.used_up:
+    opened = _Tree(0, shown, topic).record(key, value, control=False)
+    if "why" in opened and not shown.budget.used_up:
         # a record among others has only `why`
         embedded.decode_record(topic, key, value)
-    return told
+    return opened
 
 
 def blob_tree(name: str, data: bytes, shown: Shown) -> dict[str, Any]:
@@ -86,8 +86,8 @@ def blob_tree(name: str, data: bytes, shown: Shown) -> dict[str, Any]:
             "why": f"unknown: version {found.version} of {known[0]}-{known[-1]} known",
             "bytes": data,
         }
-    told: dict[str, Any] = tree.side(found)
-    return told
+    opened: dict[str, Any] = tree.side(found)
+    return opened
 
 
 def _telemetry(values: Values, budget: Budget) -> Any:
@@ -162,8 +162,8 @@ class _Tree:
         if not isinstance(side, embedded.Embedded):
             return side
         values = embedded.expand_data(side.name, side.values, budget=self.shown.budget)
-        told = {"message": side.name, "version": side.version, "values": values}
-        return self._packed(told | ({"rest": side.rest} if side.rest else {}))
+        facts = {"message": side.name, "version": side.version, "values": values}
+        return self._packed(facts | ({"rest": side.rest} if side.rest else {}))
 
 
 def _schema(name: str) -> Message:

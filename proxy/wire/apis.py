@@ -15,7 +15,6 @@ MessageKind = Literal["request", "response"]
 KINDS: tuple[MessageKind, ...] = ("request", "response")
 
 MESSAGES = Folder("messages")
-FOLDER = MESSAGES.path
 
 
 API_KEY, API_VERSION = "an api key", "an api's version"

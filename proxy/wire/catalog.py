@@ -280,10 +280,7 @@ def walk_response(key: int, version: int, stop: str) -> Walk:
 
     Errors: ValueError for a message the catalog lacks, or one without that field.
     """
-    found = codec("response", key, version)
-    if found is None:
-        raise ValueError(f"no response of api {key} version {version} in the catalog")
-    return found.walk_behind(response_header_version(key, version), stop)
+    return must("response", key, version).walk_behind(response_header_version(key, version), stop)
 
 
 def decode_request(frame: Buffer, *, budget: Budget | None = None) -> tuple[RequestHead, Values] | UnknownMessage:

@@ -22,8 +22,8 @@ from proxy.wire.error_codes import is_error_code
 from proxy.wire.errors import OverBudget, WireError
 from proxy.wire.headers import response_head
 from proxy.wire.language import Field
+from proxy.wire.primitives import Buffer
 
-Buffer = bytes | bytearray | memoryview
 Projection = Callable[[Buffer, int, Callable[[int], None]], dict[str, list[tuple[int, int, int]]]]
 
 

@@ -2,7 +2,7 @@
 
 A probe serves one API and version. If the only code has a fixed offset, as in Heartbeat, a probe reads that offset
 alone, and once for many equal frames in a row. Other probes are generated functions that step from code to code
-(`compile.prober`), over at most `MOST_ELEMENTS` elements. A frame that arrives in pieces is probed piece by piece;
+(`compile.prober`), over at most `MAX_ELEMENTS` elements. A frame that arrives in pieces is probed piece by piece;
 no piece is kept, and the cuts don't change what is found.
 
 `error_paths` finds all codes of a whole frame, however many there are.
@@ -32,7 +32,7 @@ from proxy.wire.keys import API_VERSIONS
 from proxy.wire.primitives import Buffer
 
 # reading so many takes some 20 microseconds, less than the proxy's other work for such a response
-MOST_ELEMENTS = 64
+MAX_ELEMENTS = 64
 _CODE = Struct(">h")
 _read_code = _CODE.unpack_from
 
@@ -159,7 +159,7 @@ class _Generated:
     """Readers of a message of the catalog, generated when first called."""
 
     def __init__(self, codec: Codec, header: int):
-        self._arguments = codec.message, codec.version, header, MOST_ELEMENTS
+        self._arguments = codec.message, codec.version, header, MAX_ELEMENTS
 
     @cached_property
     def whole(self) -> Whole:
@@ -174,7 +174,7 @@ class _Readers07:
     """Readers of the responses to a request type of 0.7."""
 
     def __init__(self, request_type: RequestType):
-        self.pieces = partial(code_pieces, request_type, MOST_ELEMENTS)
+        self.pieces = partial(code_pieces, request_type, MAX_ELEMENTS)
 
     def whole(self, data: bytes, start: int, end: int) -> Answer:
         """The whole frame is its only piece."""

@@ -31,7 +31,7 @@ class Integer(NamedTuple):
         return f"{_PREFIXES[self.encoding]}{self.bits}"
 
     @property
-    def most_bytes(self) -> int:
+    def max_bytes(self) -> int:
         """Bytes of the longest value."""
         return self.bits // 8 if self.encoding is Encoding.FIXED else -(-self.bits // 7)
 

@@ -37,15 +37,15 @@ def read_uvarint(buf: Buffer, at: int) -> tuple[int, int]:
 
 def read_groups(bits: int, buf: Buffer, start: int) -> tuple[int, int]:
     """`bits` bits in groups of 7, from 0 on, and the offset behind them. Errors: Malformed; IndexError at the end."""
-    value, most = 0, -(-bits // 7)
-    for place in range(most):
+    value, max_bytes = 0, -(-bits // 7)
+    for place in range(max_bytes):
         byte = buf[start + place]
         value |= (byte & 0x7F) << 7 * place
         if byte < 0x80:
             if value >> bits:
                 raise Malformed(f"a varint of more than {bits} bits", offset=start)
             return value, start + place + 1
-    raise Malformed(f"a varint of more than {most} bytes", offset=start)
+    raise Malformed(f"a varint of more than {max_bytes} bytes", offset=start)
 
 
 def uvarint(value: int, width: int = 0) -> bytes:

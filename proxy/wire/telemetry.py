@@ -25,7 +25,7 @@ Values = dict[str, Any]
 # because a message may take 2 bytes here and seventy times as much in memory.
 LIMIT = 8 << 20
 # The most memory that a byte of the payload may take: in protobuf's message, and in the dict made from it.
-MOST_PER_BYTE = 80
+MAX_PER_BYTE = 80
 
 
 def decode(push: Mapping[str, Any], *, limit: int = LIMIT, budget: Budget | None = None) -> Values:
@@ -45,7 +45,7 @@ def decode(push: Mapping[str, Any], *, limit: int = LIMIT, budget: Budget | None
     unfolded, values = (of_a_batch(limit), FREE) if budget is None else (budget.unfolded, budget.values)
     with naming("PushTelemetry"):
         plain = joined(unfold(codec, data, unfolded)) if data else b""
-        values.take(MOST_PER_BYTE * len(plain))
+        values.take(MAX_PER_BYTE * len(plain))
         try:
             return _plain(metrics.FromString(plain))
         except broken as error:

@@ -87,20 +87,20 @@ def _read_many(read: VarintReader, bits: int, count: int, buf: Buffer, at: int) 
     return found, at
 
 
-def skip(most: int, buf: Buffer, at: int) -> int:
-    """The offset behind an integer of at most `most` bytes. Errors: Malformed."""
-    for end in range(at, at + most):
+def skip(max_bytes: int, buf: Buffer, at: int) -> int:
+    """The offset behind an integer of at most `max_bytes` bytes. Errors: Malformed."""
+    for end in range(at, at + max_bytes):
         if buf[end] < 0x80:
             return end + 1
-    raise Malformed(f"a varint of more than {most} bytes", offset=at)
+    raise Malformed(f"a varint of more than {max_bytes} bytes", offset=at)
 
 
-def split(most: int, buf: Buffer, at: int, size: int) -> Generator[None, Buffer, tuple[Buffer, int, int]]:
+def split(max_bytes: int, buf: Buffer, at: int, size: int) -> Generator[None, Buffer, tuple[Buffer, int, int]]:
     """Steps over an integer that several chunks may share, from its second byte on.
 
     Returns the chunk, the offset in it behind the integer, and its size. Errors: Malformed, at the end.
     """
-    for _ in range(most - 1):
+    for _ in range(max_bytes - 1):
         while at >= size:
             at -= size
             buf = yield
@@ -108,7 +108,7 @@ def split(most: int, buf: Buffer, at: int, size: int) -> Generator[None, Buffer,
         at += 1
         if buf[at - 1] < 0x80:
             return buf, at, size
-    raise Malformed(f"a varint of more than {most} bytes", offset=at)
+    raise Malformed(f"a varint of more than {max_bytes} bytes", offset=at)
 
 
 def unsigned(bits: int, value: int) -> bytes:

@@ -23,13 +23,10 @@ def errors_by_api(exchanges: DataFrame, *, window: str | None = None) -> DataFra
     groups = by_api(window)
     each = exchanges.select(*groups, t.ERROR_CODES, F.explode(F.array_distinct(t.ERROR_CODES)).alias(t.ERROR_CODE))
     keys = [name for name in (t.WINDOW_START, c.API) if name in each.columns] + [t.ERROR_CODE]
-    counted = each.groupBy(*keys).agg(F.sum(_occurrences()).alias(t.COUNT), F.count("*").alias(t.EXCHANGES))
+    occurrences = F.size(F.filter(t.ERROR_CODES, lambda code: code == F.col(t.ERROR_CODE)))
+    counted = each.groupBy(*keys).agg(F.sum(occurrences).alias(t.COUNT), F.count("*").alias(t.EXCHANGES))
     name, retriable = _looked_up()
     return counted.select(*keys, name.alias(t.ERROR), retriable.alias(t.RETRIABLE), t.COUNT, t.EXCHANGES)
-
-
-def _occurrences() -> Column:
-    return F.size(F.filter(t.ERROR_CODES, lambda code: code == F.col(t.ERROR_CODE)))
 
 
 def _looked_up() -> tuple[Column, Column]:

@@ -43,10 +43,10 @@ def _java() -> str | None:
 def _version(java: str) -> int | None:
     """Java's major version; None if unknown, and then Spark decides."""
     try:
-        said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
+        output = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
     except (OSError, subprocess.TimeoutExpired):
         return None
-    found = re.search(r'version "(\d+)(?:\.(\d+))?', said)
+    found = re.search(r'version "(\d+)(?:\.(\d+))?', output)
     if not found:
         return None
     major = int(found[1])

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis import columns as t
 from recorder.capture import frames as c
-from recorder.capture.frames import EVENT_CLOSED, EVENT_GAP, EVENT_SESSION, MOST_COUNTED
+from recorder.capture.frames import EVENT_CLOSED, EVENT_GAP, EVENT_SESSION, MAX_COUNTED
 from recorder.capture.outcome import DIED
 
 # the JSON in a gap's event
@@ -87,7 +87,7 @@ def _gaps(events: DataFrame) -> DataFrame:
 
 def _counted(name: str) -> Column:
     """A column of counts; impossible numbers become null."""
-    return F.when(F.col(name).between(0, MOST_COUNTED), F.col(name))
+    return F.when(F.col(name).between(0, MAX_COUNTED), F.col(name))
 
 
 def _sum(column: Column | str) -> Column:

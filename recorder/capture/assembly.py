@@ -11,9 +11,10 @@ nothing don't notice. The roll at a segment's beginning tells of connections tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
+from itertools import chain
 from typing import Any
 
 from proxy.conversation.conversation import Conversation
@@ -30,8 +31,8 @@ from recorder.capture.facts import SenselessEntryError, facts
 from recorder.capture.ledger import Ledger, Missed
 from recorder.capture.outcome import DIED, ENDED
 from recorder.capture.roll import Totals
-from recorder.capture.rows import RowMaker, Sink
-from recorder.capture.spool import MOST_OPEN, NO_CONNECTION, NUMBERS, Entry, EntryKind, size_of
+from recorder.capture.rows import RowMaker, RowSink
+from recorder.capture.spool import MAX_OPEN, NO_CONNECTION, NUMBERS, Entry, EntryKind, size_of
 from recorder.capture.streams import Streams
 from recorder.capture.unknown_connections import UnknownConnections
 
@@ -73,7 +74,7 @@ class Assembly:
         self._ledger = Ledger()
         self._actions: Mapping[int, Action] = {
             EntryKind.OPENED: self._opened,
-            EntryKind.BYTES: self._bytes,
+            EntryKind.BYTES: self._streams.arrived,
             EntryKind.OMITTED: self._omitted,
             EntryKind.HOLE: self._hole,
             EntryKind.MADE: self._made,
@@ -92,7 +93,7 @@ class Assembly:
             EntryKind.END: self._end,
         }
 
-    def begin_range(self, sink: Sink, clock_ns: int) -> None:
+    def begin_range(self, sink: RowSink, clock_ns: int) -> None:
         """Directs all further rows to this range's files."""
         self.clock_ns = clock_ns
         self.rows = self._streams.rows = RowMaker(sink, clock_ns)
@@ -132,7 +133,9 @@ class Assembly:
         """Takes an entry of a connection without a track: the entry is its opening, or the opening is lost."""
         connection = entry.connection
         if connection not in self.unknown:
-            self._add_unknown(connection)
+            if len(self.tracks) + len(self.unknown) >= MAX_OPEN:
+                raise SenselessEntryError("more connections than any proxy has")
+            self.unknown.meet(connection, 0, self._streams.since_ns, is_new=self._ledger.closed is not None)
         track = self.tracks[connection] = self.unknown.take(connection)
         track.next_entry = (entry.number + (entry.kind != EntryKind.CHECKPOINT)) % NUMBERS
         self.last_mono_ns = entry.mono_ns
@@ -141,12 +144,6 @@ class Assembly:
         finally:
             if self.tracks.get(connection) is track and self.unknown.keep(track):
                 del self.tracks[connection]
-
-    def _add_unknown(self, connection: int) -> None:
-        if len(self.tracks) + len(self.unknown) >= MOST_OPEN:
-            raise SenselessEntryError("more connections than any proxy has")
-        is_new = self._ledger.closed is not None
-        self.unknown.meet(connection, 0, self._streams.since_ns, is_new=is_new)
 
     def damage(self) -> None:
         """Notes that entries are missing here. In a log without numbers any connection may have lost some."""
@@ -177,9 +174,6 @@ class Assembly:
             track.break_off(c.GAP_DAMAGE, self.last_mono_ns)
 
     # bytes of a stream
-
-    def _bytes(self, track: ConnectionState, entry: Entry) -> None:
-        self._streams.arrived(track, entry)
 
     def _omitted(self, track: ConnectionState, entry: Entry) -> None:
         fields = facts(entry)
@@ -356,6 +350,8 @@ class Assembly:
     def state(self, blob: bytearray) -> dict[str, Any]:
         """The state behind this range, ready for JSON; bytes of unfinished frames are appended to `blob`."""
         closed = self._ledger.closed
+        # one by one: a track takes much more than what is kept of an unknown connection
+        tracks = chain(self.tracks.values(), map(self.unknown.track, self.unknown))
         return {
             "clock_ns": self.clock_ns,
             "last_mono_ns": self.last_mono_ns,
@@ -364,7 +360,7 @@ class Assembly:
             "ended": self.ended,
             "is_numbered": self.is_numbered,
             "closed": None if closed is None else asdict(closed),
-            "tracks": [track.state(blob) for track in self._all_tracks()],
+            "tracks": [track.state(blob) for track in tracks],
         }
 
     def restore(self, state: dict[str, Any], blob: bytes | memoryview) -> None:
@@ -377,13 +373,6 @@ class Assembly:
             track = ConnectionState.from_state(self.routes, saved, blob)
             if not self.unknown.keep(track):
                 self.tracks[track.connection] = track
-
-    def _all_tracks(self) -> Iterator[ConnectionState]:
-        yield from self.tracks.values()
-        for connection in [*self.unknown]:
-            track = self.unknown.take(connection)
-            yield track
-            self.unknown.keep(track)
 
 
 def _action(actions: Mapping[int, Action], entry: Entry) -> Action:

@@ -17,7 +17,7 @@ BLOCK = 4096
 # bytes of one read or write at most
 BUFFER = 4 * 1024 * 1024
 # buffers of one call at most
-MOST_PIECES = 512
+MAX_PIECES = 512
 # seconds that one group may keep the queue waiting; bytes of a trial write that measures the disk's speed; and how many
 # groups avoid a disk that was too slow before the next trial
 LONGEST, TRIAL, TRY_AGAIN = 0.1, 1024 * 1024, 64
@@ -46,25 +46,25 @@ class BlockFile:
             self.close()
             raise
 
-    def append(self, pieces: Sequence[bytes], end: int, begun: bytes, most: int) -> int:
+    def append(self, pieces: Sequence[bytes], end: int, begun: bytes, max_bytes: int) -> int:
         """Writes as many whole blocks as `pieces` fill.
 
         Args:
             end: of the file.
             begun: the bytes of the file's last, incomplete block (`end % BLOCK`).
-            most: stops after so many bytes.
+            max_bytes: stops after so many bytes.
 
         Returns: bytes written. Raises OSError where the disk takes no more: the file's size then says how much it took.
         """
         at, filled, written = end - len(begun), len(begun), 0
         self._buffer[:filled] = begun
-        for some in _portions(pieces, min(BUFFER, most) - filled):
+        for some in _portions(pieces, min(BUFFER, max_bytes) - filled):
             _write(self._gathered, some, filled)
             filled += sum(map(len, some))
             whole = filled - filled % BLOCK
             _write(self._descriptor, [self._buffer[:whole]], at)
             at, filled, written = at + whole, filled - whole, written + whole
-            if written > most - BLOCK:
+            if written > max_bytes - BLOCK:
                 break
             self._buffer[:filled] = self._buffer[whole : whole + filled]
         return written
@@ -95,7 +95,7 @@ def _portions(pieces: Sequence[bytes], first: int) -> Iterator[list[bytes | memo
     room = first
     for piece in pieces:
         rest = memoryview(piece)
-        while len(rest) >= room or len(portion) == MOST_PIECES:
+        while len(rest) >= room or len(portion) == MAX_PIECES:
             yield [*portion, rest[:room]]
             portion, rest, room = [], rest[room:], BUFFER - BLOCK
         portion.append(rest)
@@ -119,9 +119,9 @@ class Pace:
         """Bytes of the next group that may go past the cache; 0: none."""
         if self._seconds is None:
             return TRIAL
-        most = int(LONGEST / self._seconds)
-        if most >= LARGE:
-            return most
+        allowed = int(LONGEST / self._seconds)
+        if allowed >= LARGE:
+            return allowed
         # the disk may have become faster
         self._refused = (self._refused + 1) % TRY_AGAIN
         return 0 if self._refused else TRIAL

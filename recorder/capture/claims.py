@@ -16,7 +16,7 @@ from proxy.wire import sasl
 from proxy.wire.framing import LENGTH
 
 # clients wait for the answer to each token; a client that doesn't must not fill the memory with names
-MOST_UNANSWERED = 16
+MAX_UNANSWERED = 16
 # bytes of a bare token that are gathered: more than a Kerberos ticket with all its groups takes
 LONGEST_TOKEN = 64 * 1024
 
@@ -62,7 +62,7 @@ class Claims:
 
     def asked(self, token: bytes, exchange: int | None = None) -> None:
         """Takes a token from the client."""
-        if self._is_lost or len(self._unanswered) == MOST_UNANSWERED:
+        if self._is_lost or len(self._unanswered) == MAX_UNANSWERED:
             self.forget()
             return
         name = sasl.principal(self._mechanism, token)

@@ -7,7 +7,6 @@ other in a buffer that the binary column uses as it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -17,15 +16,15 @@ import pyarrow.compute as pc
 from recorder.capture import frames as c
 
 # bytes of frames in a row group at most, so that a reader's memory is bounded; a larger frame is a row group of its own
-MOST_BYTES = 64 * 1024 * 1024
+MAX_BYTES = 64 * 1024 * 1024
 # rows in a row group at most: their numbers take some 300 bytes a row while they wait here
-MOST_ROWS = 100_000
+MAX_ROWS = 100_000
 # bytes of names in a row group at most: long names make for fewer rows
-MOST_NAMES = 128 * 1024 * 1024
+MAX_NAMES = 128 * 1024 * 1024
 # masked and omitted spans in a row group at most, as a hundred bytes each while they wait here
-MOST_SPANS = 500_000
+MAX_SPANS = 500_000
 # rows of events in a row group at most: each takes a kilobyte while it waits here
-MOST_EVENTS = 20_000
+MAX_EVENTS = 20_000
 
 Spans = list[tuple[int, int]]
 
@@ -129,8 +128,8 @@ class FrameRows:
         """True if a frame of this size fits into this row group."""
         rows, shared = len(self), self.shared
         names = rows * (shared.peers.widest + shared.client_ids.widest)
-        is_small = rows < MOST_ROWS and names <= MOST_NAMES and self._spans <= MOST_SPANS
-        return not rows or (is_small and len(self.body) + size <= MOST_BYTES)
+        is_small = rows < MAX_ROWS and names <= MAX_NAMES and self._spans <= MAX_SPANS
+        return not rows or (is_small and len(self.body) + size <= MAX_BYTES)
 
     def correct(self, name: str, value: Any) -> None:
         """Changes a number of the newest row."""
@@ -156,7 +155,7 @@ class FrameRows:
         stored = _replaced(number["size"], self._stored)
         at_ns = pc.add(pa.array(number["mono_ns"], pa.int64()), self.clock_ns)
         columns: dict[str, Any] = {
-            c.SESSION: _constant(self.session, rows),
+            c.SESSION: pa.repeat(pa.scalar(self.session, pa.string()), rows),
             c.AT: pc.cast(pc.cast(at_ns, pa.timestamp("ns", tz="UTC")), schema.field(c.AT).type, safe=False),
             c.AT_NS: at_ns,
             c.STORED: pa.array(stored, pa.int32()),
@@ -195,7 +194,7 @@ class EventRows:
     @property
     def is_full(self) -> bool:
         """True if the next event needs another row group."""
-        return len(self) >= MOST_EVENTS or self._details >= MOST_BYTES
+        return len(self) >= MAX_EVENTS or self._details >= MAX_BYTES
 
     def add(
         self,
@@ -232,10 +231,6 @@ def _width(value: Any) -> int:
     return len(value) if isinstance(value, str) else 0
 
 
-def _constant(value: str | None, rows: int) -> Any:
-    return pa.repeat(pa.scalar(value, pa.string()), rows)
-
-
 def _taken(values: list[Any], index: list[int], kind: Any) -> Any:
     return pc.take(pa.array(values, kind), pa.array(index, pa.int32()))
 
@@ -260,8 +255,7 @@ def _sparse(rare: dict[int, Any], rows: int, kind: Any) -> Any:
         return pa.nulls(rows, kind)
     if pa.types.is_list(kind):
         return _spans(rare, rows, kind)
-    get: Callable[[int], Any] = rare.get
-    return pa.array([get(row) for row in range(rows)], kind)
+    return pa.array([rare.get(row) for row in range(rows)], kind)
 
 
 def _spans(rare: dict[int, Spans], rows: int, kind: Any) -> Any:

@@ -64,7 +64,8 @@ class Compaction:
 
     def run(self) -> bool:
         """Compacts the log; follows a live session if `idle` is given. Returns True if the session is finished."""
-        progress = self._restore()
+        progress, self._assembly, self._unread_segments = Resuming(self.folder, self._session).found()
+        self.frames, self.bytes = progress.frames, progress.bytes
         remove_unpublished(self.folder, self.name)
         while not progress.finished:
             reader = self._next_readable(progress.segment)
@@ -216,12 +217,6 @@ class Compaction:
             if number != segment:
                 self._steps(f"remove state {number}")
                 self._session.remove(state_name(number))
-
-    def _restore(self) -> Progress:
-        """Goes on where an earlier compactor has stopped, or begins."""
-        progress, self._assembly, self._unread_segments = Resuming(self.folder, self._session).found()
-        self.frames, self.bytes = progress.frames, progress.bytes
-        return progress
 
     # losses
 

@@ -2,7 +2,7 @@
 
 Entries are written in the order of arrival and with their times. Bytes are kept back for two reasons. Bytes whose frame
 isn't known yet wait for the next chunk of their own direction. A frame with secrets waits until it is whole, because
-only then are the spans known; everything of the connection waits behind it. Once more than MOST_KEPT bytes are kept
+only then are the spans known; everything of the connection waits behind it. Once more than MAX_KEPT bytes are kept
 back, the frame is masked whole, except for its head.
 """
 
@@ -27,9 +27,9 @@ from recorder.capture.sieve import Cut, Sieve
 from recorder.capture.spool import EntryKind, Item
 
 # bytes that a connection may keep back: far more than any honest login, too few to hurt
-MOST_KEPT = 1024 * 1024
+MAX_KEPT = 1024 * 1024
 # secrets in one frame: blanking more of them would stop all connections for milliseconds
-MOST_FOUND = 4096
+MAX_FOUND = 4096
 # a SaslHandshake request: a head with a client id, and the name of a mechanism
 LONGEST_HANDSHAKE = 4096
 # why a conversation reads no further -> the kind of the entry that holds the unread bytes
@@ -146,7 +146,7 @@ class ConnectionRecorder:
         if self._backlog and any(self._secret):
             # a secret holds up the whole connection; unclassified bytes hold up only what comes behind them
             self.unwritten += step.finished + step.one_way
-            if self._backlog.cost > MOST_KEPT:
+            if self._backlog.cost > MAX_KEPT:
                 self._give_up_waiting()
                 items += self._release()
         else:
@@ -222,7 +222,8 @@ class ConnectionRecorder:
         if rule is None:
             return
         if mark.kind is FrameKind.TOKEN:
-            self._read_token(mark, direction)
+            piece = self._bytes(direction, mark.start, mark.stop)
+            self._note_accepted(self._claims.bare(direction, piece, is_last=mark.last), mark.end)
         if rule.searched and mark.end != self._masked_until[direction]:
             self._search(mark, direction, step, rule)
         else:
@@ -238,7 +239,7 @@ class ConnectionRecorder:
             if search is None:
                 raise WireError("the frame's beginning is in a gap")
             search.feed(memoryview(step.data)[mark.start - step.offset : mark.stop - step.offset])
-            if len(search) > MOST_FOUND:
+            if len(search) > MAX_FOUND:
                 raise WireError("there are too many secrets to blank one by one")
             if not mark.last:
                 self._barrier[direction], self._secret[direction] = mark.begin, mark
@@ -260,10 +261,6 @@ class ConnectionRecorder:
             self._note_accepted(self._claims.answered(token, exchange.number), mark.end)
         elif token is not None:
             self._claims.asked(token, exchange.number)
-
-    def _read_token(self, mark: Mark, direction: Direction) -> None:
-        piece = self._bytes(direction, mark.start, mark.stop)
-        self._note_accepted(self._claims.bare(direction, piece, is_last=mark.last), mark.end)
 
     def _mask_whole(self, mark: Mark, direction: Direction, head: int) -> None:
         """Masks a frame except for its head, including all bytes of it that are still to come."""

@@ -18,6 +18,7 @@ from proxy.wire.dialects import Dialect
 from proxy.wire.framing import FrameLimits
 from proxy.wire.keys import API_VERSIONS
 from recorder.capture.columns import Peers, Spans
+from recorder.capture.cutting import take_number
 from recorder.capture.frames import GAP_DAMAGE
 from recorder.capture.spool import short_name
 
@@ -200,20 +201,10 @@ class ConnectionState:
         if exchange is None:
             return gone
         if direction:
-            return self._is_unwanted(exchange.number) or gone
+            return take_number(self.unwanted, exchange.number) or gone
         if gone and exchange.awaits:
             self.unwanted.append(exchange.number)
         return gone
-
-    def _is_unwanted(self, number: int) -> bool:
-        """True if the request of this exchange became no row; asked once. Earlier exchanges were never answered."""
-        unwanted = self.unwanted
-        while unwanted and unwanted[0] < number:
-            unwanted.popleft()
-        if not unwanted or unwanted[0] > number:
-            return False
-        unwanted.popleft()
-        return True
 
     def spans(self, direction: int, start: int, stop: int) -> tuple[Spans, Spans]:
         """Removes and returns the masked and the omitted spans of a frame at these stream offsets."""

@@ -8,6 +8,7 @@ unreadable frames, which no exchange owns, come as marks.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import NamedTuple
 
 from proxy.conversation.conversation import Conversation
@@ -52,9 +53,17 @@ class Arriving(NamedTuple):
         return [FrameSpan(self.kind, self.exchange, self.begin - step.offset, self.left)] if self.left else []
 
 
-def cut_requests(talk: Conversation, chunk: bytes, at_ns: int, arriving: FrameKind) -> tuple[Step, list[FrameSpan]]:
-    """The frames that a chunk from the client touches. `arriving`: the kind of the frame that is half there, if any."""
-    before = Arriving.now(talk, 0, arriving)
+def cut(
+    talk: Conversation, direction: int, chunk: bytes, at_ns: int, arriving: FrameKind
+) -> tuple[Step, list[FrameSpan]]:
+    """The frames that a chunk touches, and the proxy's own answers that went out with a chunk from the broker.
+
+    `arriving`: the kind of the frame that is half there, if any.
+    """
+    before = Arriving.now(talk, direction, arriving)
+    if direction:
+        step = talk.responses(chunk, at_ns)
+        return step, responses_in(talk, step, before)
     step = talk.requests(chunk, at_ns)
     return step, requests_in(talk, step, before)
 
@@ -76,13 +85,6 @@ def requests_in(talk: Conversation, step: Step, before: Arriving) -> list[FrameS
             at += 4 + exchange.request_size
             found.append(FrameSpan(FrameKind.REQUEST, exchange, start, at))
     return found
-
-
-def cut_responses(talk: Conversation, chunk: bytes, at_ns: int, arriving: FrameKind) -> tuple[Step, list[FrameSpan]]:
-    """The frames that a chunk from the broker touches, and the proxy's own answers that went out with them."""
-    before = Arriving.now(talk, 1, arriving)
-    step = talk.responses(chunk, at_ns)
-    return step, responses_in(talk, step, before)
 
 
 def responses_in(talk: Conversation, step: Step, before: Arriving) -> list[FrameSpan]:
@@ -129,3 +131,13 @@ def _begun(talk: Conversation, step: Step, first: int) -> list[Exchange]:
 def _ownerless(step: Step) -> dict[int, FrameKind]:
     """The places in the data where frames begin that no exchange owns, each with its kind."""
     return {mark.begin - step.offset: mark.kind for mark in step.marks if mark.exchange is None}
+
+
+def take_number(numbers: deque[int], number: int) -> bool:
+    """Removes the exchanges up to this one: earlier ones were never answered. True if this one was among them."""
+    while numbers and numbers[0] < number:
+        numbers.popleft()
+    is_there = bool(numbers) and numbers[0] == number
+    if is_there:
+        numbers.popleft()
+    return is_there

@@ -5,30 +5,23 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Sequence
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 
 from proxy.conversation.exchange import Exchange
 from recorder.capture import frames as c
-from recorder.capture.columns import EventRows
 from recorder.capture.connection_state import ConnectionState
 from recorder.capture.gap import lost_by_api
 from recorder.capture.ledger import Missed
+from recorder.capture.rows import RowSink
 
 # open exchanges that the row of a closed connection names; further ones are only counted
-MOST_NAMED = 1000
-
-
-class EventSink(Protocol):
-    """Where event rows go: those of the hour of a time (wall clock)."""
-
-    def events(self, at_ns: int) -> EventRows:
-        """The rows of the hour of `at_ns` (wall clock)."""
+MAX_NAMED = 1000
 
 
 class Events:
     """Adds rows of events. `clock_ns`: wall clock minus monotonic clock."""
 
-    def __init__(self, sink: EventSink, clock_ns: int) -> None:
+    def __init__(self, sink: RowSink, clock_ns: int) -> None:
         self.sink = sink
         self.clock_ns = clock_ns
 
@@ -56,7 +49,7 @@ class Events:
         """`frames`, `size`: of the whole connection, lost or not; None if unknown."""
         named = [
             {"exchange": exchange.number, "api": exchange.api, "correlation_id": exchange.correlation_id}
-            for exchange in islice(open_exchanges, MOST_NAMED)
+            for exchange in islice(open_exchanges, MAX_NAMED)
         ]
         detail = {"open": len(open_exchanges), "exchanges": named}
         self._add(c.EVENT_CLOSED, track, mono_ns, detail, cause=cause, frames=frames, size=size)

@@ -15,13 +15,13 @@ from msgspec.json import Decoder
 
 from proxy.conversation.exchange import FrameKind, OpaqueReason
 from proxy.wire.dialects import Dialect
-from recorder.capture.frames import MOST_COUNTED
-from recorder.capture.spool import MOST, MOST_ENTRY, MOST_OPEN, NO_CONNECTION, NUMBERS, Entry, EntryKind
+from recorder.capture.frames import MAX_COUNTED
+from recorder.capture.spool import MAX_ENTRY, MAX_NUMBER, MAX_OPEN, NO_CONNECTION, NUMBERS, Entry, EntryKind
 
-Count = Annotated[int, Meta(ge=0, le=MOST)]
-Total = Annotated[int, Meta(ge=0, le=MOST_COUNTED)]
+Count = Annotated[int, Meta(ge=0, le=MAX_NUMBER)]
+Total = Annotated[int, Meta(ge=0, le=MAX_COUNTED)]
 # ns, or one of the two values by which an exchange says that it has no time
-Time = Annotated[int, Meta(ge=-1, le=MOST)]
+Time = Annotated[int, Meta(ge=-1, le=MAX_NUMBER)]
 Int32 = Annotated[int, Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
 Size = Annotated[int, Meta(ge=0, le=(1 << 31) - 1)]
 Offsets = tuple[Count, Count]
@@ -48,7 +48,7 @@ class Opened(TypedDict):
 class Omitted(TypedDict):
     """`length`: bytes that arrived and are not in the log. `frame`: the frame that begins here becomes no row."""
 
-    length: Annotated[int, Meta(ge=0, le=MOST_ENTRY)]
+    length: Annotated[int, Meta(ge=0, le=MAX_ENTRY)]
     frame: NotRequired[bool]
 
 
@@ -202,7 +202,7 @@ class Totals(TypedDict):
 class Roll(TypedDict):
     """`open`: the open connections, each with the number of its next entry."""
 
-    open: Annotated[list[tuple[Count, Annotated[int, Meta(ge=0, lt=NUMBERS)]]], Meta(max_length=MOST_OPEN)]
+    open: Annotated[list[tuple[Count, Annotated[int, Meta(ge=0, lt=NUMBERS)]]], Meta(max_length=MAX_OPEN)]
     closed: Totals
 
 
@@ -247,14 +247,14 @@ class SavedTrack(TypedDict):
 class SavedAssembly(TypedDict):
     """The assembly, as the compactor saves it: all connections, and the session."""
 
-    clock_ns: Annotated[int, Meta(ge=-MOST, le=MOST)]
+    clock_ns: Annotated[int, Meta(ge=-MAX_NUMBER, le=MAX_NUMBER)]
     last_mono_ns: Count
     since_ns: Count
     begun: bool
     ended: bool
     is_numbered: bool
     closed: Totals | None
-    tracks: Annotated[list[SavedTrack], Meta(max_length=MOST_OPEN)]
+    tracks: Annotated[list[SavedTrack], Meta(max_length=MAX_OPEN)]
 
 
 class SavedProgress(TypedDict):

@@ -62,7 +62,7 @@ GAP_FAULT = "recorder_fault"
 GAP_DAMAGE = "spool_damaged"
 
 # no count of frames or bytes is larger, in a log's facts and in an event's detail: sums of them are still an int64
-MOST_COUNTED = 1 << 56
+MAX_COUNTED = 1 << 56
 
 # the partition columns, which are folders and not in the files
 DATE = "date"

@@ -21,7 +21,7 @@ from recorder.capture.status import Status, read_status
 FINEST_NS = 250_000_000
 # with more steps (the compactor is dead), every other one is left out and steps become twice as long; once the
 # compactor has caught up, steps are fine again
-MOST_STEPS = 2_048
+MAX_STEPS = 2_048
 # how long reading the newest report may take: it is a file, and a disk that hangs must not delay the metrics page
 REPORT_SECONDS = 0.25
 
@@ -61,7 +61,7 @@ class Trail:
                 return
             self._ends.append(end)
             self._arrivals.append(at_ns)
-            if len(self._ends) > MOST_STEPS:
+            if len(self._ends) > MAX_STEPS:
                 self._thin_out()
 
     def unread(self, segment: int, position: int) -> Unread:
@@ -93,7 +93,7 @@ class Trail:
             del self._segments[number]
         done = bisect_right(self._ends, self._segments[segment])
         del self._ends[:done], self._arrivals[:done]
-        if len(self._ends) < MOST_STEPS // 2:
+        if len(self._ends) < MAX_STEPS // 2:
             self._finest_ns = FINEST_NS
 
 
@@ -112,15 +112,12 @@ class Reports:
         with self._lock:
             if self._done.is_set():
                 self._done.clear()
-                self._begin_to_read()
+                try:
+                    start_thread(self._read, "compactor's report")
+                except NoThread:
+                    self._done.set()
         self._done.wait(REPORT_SECONDS)
         return self._newest
-
-    def _begin_to_read(self) -> None:
-        try:
-            start_thread(self._read, "compactor's report")
-        except NoThread:
-            self._done.set()
 
     def _read(self) -> None:
         try:

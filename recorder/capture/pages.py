@@ -24,7 +24,7 @@ LONGEST_HEADER = 1 << 16
 # bits of a number, which come in groups of seven
 LONGEST_VARINT = 63
 # nested structs, and elements of one list: real headers have two levels and no lists
-DEEPEST, MOST_ELEMENTS = 8, 1000
+DEEPEST, MAX_ELEMENTS = 8, 1000
 
 Struct = dict[int, Any]
 
@@ -97,7 +97,7 @@ class _Compact:
     def _list(self, depth: int) -> None:
         byte = self._byte()
         count = byte >> 4 if byte >> 4 < 15 else self._varint()
-        if count > MOST_ELEMENTS:
+        if count > MAX_ELEMENTS:
             raise DamagedFileError("a page's header with a long list")
         for _ in range(count):
             # a boolean in a list takes a byte

@@ -33,7 +33,7 @@ _HEAD = struct.Struct(">8sHI")
 _CRC = 4
 # bytes of a state and of its JSON: far more than any has. A state holds the bytes of unfinished frames, and a kilobyte
 # or two for each connection; a forged one may be a sparse file, which takes no room on the disk
-MOST_STATE, MOST_TOLD = 1 << 30, 1 << 28
+MAX_STATE, MAX_JSON = 1 << 30, 1 << 28
 _NAME = re.compile(rf"({NUMBER})\.state")
 _SESSION = Decoder(SavedSession)
 
@@ -99,10 +99,10 @@ def check_states(session: Folder) -> None:
 
 def _read(session: Folder, segment: int) -> tuple[State, memoryview]:
     size = session.size(state_name(segment))
-    if not _HEAD.size + _CRC <= size <= MOST_STATE:
+    if not _HEAD.size + _CRC <= size <= MAX_STATE:
         raise SenselessEntryError("too short or too long for a state")
     magic, number, length = _HEAD.unpack(session.read(state_name(segment), _HEAD.size))
-    if magic != STATE_MAGIC or not 0 < length <= MOST_TOLD:
+    if magic != STATE_MAGIC or not 0 < length <= MAX_JSON:
         raise SenselessEntryError("not a state file")
     content = memoryview(session.read(state_name(segment), size))
     body, crc = content[:-_CRC], content[-_CRC:]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.compute as pc
@@ -12,7 +11,7 @@ from proxy.wire.errors import OverBudget
 from recorder.capture import frames as c
 from recorder.capture.frames import DamagedFileError, UnknownFormatError
 from recorder.capture.outcome import DIED, ENDED
-from recorder.capture.partitions import files_of
+from recorder.capture.partitions import SessionFile, files_of
 from recorder.capture.reader import CaptureFile, row_groups
 
 _END = (pc.field(c.KIND) == c.EVENT_SESSION) & pc.field(c.CAUSE).isin([ENDED, DIED])
@@ -27,18 +26,14 @@ def published(folder: Path, session: str) -> set[int]:
 def has_ended(folder: Path, session: str) -> bool:
     """True if the newest rows of a session tell its end; unreadable files don't."""
     newest = max(published(folder, session), default=0)
-    return any(_tells_end(file) for file in _events(folder, session) if file.last == newest)
-
-
-def _events(folder: Path, session: str) -> Iterator[CaptureFile]:
     with Folder.at(folder) as capture:
-        for file in files_of(capture, session):
-            if file.kind == c.EVENTS_FOLDER and not file.is_hidden:
-                yield CaptureFile("", 0, session, file.last, file.last, file.folder.path / file.name)
+        events = [file for file in files_of(capture, session) if file.kind == c.EVENTS_FOLDER and not file.is_hidden]
+        return any(_tells_end(file) for file in events if file.last == newest)
 
 
-def _tells_end(file: CaptureFile) -> bool:
+def _tells_end(file: SessionFile) -> bool:
+    captured = CaptureFile("", 0, "", file.last, file.last, file.folder.path / file.name)
     try:
-        return any(len(rows) for rows in row_groups(file, [c.KIND], where=_END))
+        return any(len(rows) for rows in row_groups(captured, [c.KIND], where=_END))
     except (DamagedFileError, UnknownFormatError, OverBudget):
         return False

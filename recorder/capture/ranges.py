@@ -30,7 +30,7 @@ class RangeFiles:
         if group is not None and group.has_room(size) and group.clock_ns == clock_ns:
             return group
         if group is not None:
-            self._write_frames(hour, group)
+            self._write(c.FRAMES_FOLDER, hour, group)
         group = self._groups[hour] = FrameRows(self._session, self.cluster, self.shared, clock_ns)
         return group
 
@@ -41,7 +41,7 @@ class RangeFiles:
         if rows is not None and not rows.is_full:
             return rows
         if rows is not None:
-            self._write_events(hour, rows)
+            self._write(c.EVENTS_FOLDER, hour, rows)
         rows = self._events[hour] = EventRows(self._session, self.cluster)
         return rows
 
@@ -49,9 +49,9 @@ class RangeFiles:
         """Writes the remaining rows. The caller closes and publishes the returned files."""
         for hour, group in self._groups.items():
             if len(group):
-                self._write_frames(hour, group)
+                self._write(c.FRAMES_FOLDER, hour, group)
         for hour, rows in self._events.items():
-            self._write_events(hour, rows)
+            self._write(c.EVENTS_FOLDER, hour, rows)
         return list(self._files.values())
 
     def discard(self) -> None:
@@ -59,14 +59,9 @@ class RangeFiles:
         for file in self._files.values():
             file.discard()
 
-    def _write_frames(self, hour: int, group: FrameRows) -> None:
-        self._file(c.FRAMES_FOLDER, hour, c.frames_schema()).write(group.table())
-
-    def _write_events(self, hour: int, rows: EventRows) -> None:
-        self._file(c.EVENTS_FOLDER, hour, c.events_schema()).write(rows.table())
-
-    def _file(self, kind: str, hour: int, schema: object) -> RangeFile:
+    def _write(self, kind: str, hour: int, rows: FrameRows | EventRows) -> None:
+        table = rows.table()
         file = self._files.get((kind, hour))
         if file is None:
-            file = self._files[kind, hour] = RangeFile(self._folder, kind, hour, self._name, schema)
-        return file
+            file = self._files[kind, hour] = RangeFile(self._folder, kind, hour, self._name, table.schema)
+        file.write(table)

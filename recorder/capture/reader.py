@@ -1,9 +1,8 @@
 """Reads rows out of a capture, a row group at a time, whatever format number their files have.
 
-A row group has bounded bytes (`columns.MOST_BYTES`) and a larger frame is a row group of its own, so memory is bounded
+A row group has bounded bytes (`columns.MAX_BYTES`) and a larger frame is a row group of its own, so memory is bounded
 by the larger of the two. A file of another program need not keep to these bounds, so an allowance limits the memory of
-each file. Bodies are read only on request, and not at all in row groups in which every body is above the caller's
-limit.
+each file. Bodies are read only on request.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ GROUP, ROW = "_group", "_row"
 # the activity that an allowance's error names
 READING = "reading"
 # rows in the order of arrival alternate between two row groups at most
-MOST_GROUPS = 2
+MAX_GROUPS = 2
 
 
 class CaptureFile(NamedTuple):
@@ -74,7 +73,6 @@ def row_groups(
     columns: Sequence[str] = ALL,
     *,
     where: Any = None,
-    largest_body: int | None = None,
     allowance: Allowance | None = None,
     only: int | None = None,
 ) -> Iterator[Any]:
@@ -83,14 +81,13 @@ def row_groups(
     Args:
         columns: of the schema; GROUP and ROW too.
         where: a pyarrow expression over any columns but `frame`.
-        largest_body: larger bodies (bytes as stored) are null.
         allowance: pays for the memory of all wanted rows; each row group must fit while it is read. Default: a new one.
         only: the number of the one row group that is read; None: all.
     Errors: UnknownFormatError for a file of a newer format, or without one; DamagedFileError; OverBudget.
     """
     with _errors_of(file):
         allowance = allowance or Allowance(READING, DEFAULT_BUDGET)
-        yield from _row_groups(file, columns, where, largest_body, allowance, only)
+        yield from _row_groups(file, columns, where, allowance, only)
 
 
 def first_times(file: CaptureFile) -> list[int]:
@@ -131,7 +128,7 @@ class Bodies:
         group = row[GROUP]
         column = self._columns.pop(group, None)
         if column is None:
-            if len(self._columns) == MOST_GROUPS:
+            if len(self._columns) == MAX_GROUPS:
                 self._forget_oldest()
             column = self._read(group)
         self._columns[group] = column
@@ -163,7 +160,6 @@ def _row_groups(
     file: CaptureFile,
     columns: Sequence[str],
     where: Any,
-    largest_body: int | None,
     allowance: Allowance,
     only: int | None,
 ) -> Iterator[Any]:
@@ -184,39 +180,12 @@ def _row_groups(
                 continue
             heads = heads.take(rows)
             if c.FRAME in columns and c.FRAME in present:
-                heads = heads.append_column(c.FRAME, _bodies(group, heads, rows, largest_body))
+                heads = heads.append_column(c.FRAME, group.bodies(rows))
             table = c.upgraded(heads, number)
             places = {GROUP: pa.repeat(pa.scalar(at, pa.int64()), len(rows)), ROW: rows}
             for name in places.keys() & {*columns}:
                 table = table.append_column(name, places[name])
             yield group.keep(table.select(list(columns)))
-
-
-def rows(
-    folder: Path,
-    columns: Sequence[str] = ALL,
-    *,
-    kind: str = c.FRAMES_FOLDER,
-    where: Any = None,
-    largest_body: int | None = None,
-    most: int = DEFAULT_BUDGET,
-) -> Iterator[Row]:
-    """Rows of `frames` or `events` as dicts, session by session, in the order of the log."""
-    for file in files(folder, kind):
-        allowance = Allowance(READING, most)
-        for table in row_groups(file, columns, where=where, largest_body=largest_body, allowance=allowance):
-            yield from table.to_pylist()
-
-
-def frame(folder: Path, session: str, connection: int, sequence: int) -> Row | None:
-    """The row with these numbers, with its body; None if the capture lacks it."""
-    where = (pc.field(c.CONNECTION) == connection) & (pc.field(c.SEQUENCE) == sequence)
-    of_session = (file for file in files(folder) if file.session == session)
-    for file in of_session:
-        for table in row_groups(file, where=where):
-            found: Row = table.to_pylist()[0]
-            return found
-    return None
 
 
 def _published(capture: Folder, kind: str) -> Iterator[tuple[str, str, Path]]:
@@ -277,12 +246,3 @@ def _wanted(heads: Any, where: Any) -> Any:
     """The indices of the wanted rows."""
     numbered = heads.append_column(ROW, pa.array(range(len(heads)), pa.int64()))
     return (numbered if where is None else numbered.filter(where)).column(ROW)
-
-
-def _bodies(group: RowGroup, heads: Any, rows: Any, largest: int | None) -> Any:
-    if largest is None:
-        return group.bodies(rows)
-    small = pc.less_equal(heads.column(c.STORED), largest)
-    if not pc.any(small).as_py():
-        return pa.nulls(len(heads), pa.binary())
-    return pc.if_else(small, group.bodies(rows), None)

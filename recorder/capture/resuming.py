@@ -57,12 +57,10 @@ class Resuming:
         number, there = progress.segment, {*self._segments}
         if progress.finished and (any(segment > number for segment in there) or self._unread(number)):
             return False
+        # the range of this segment is published, or no segment up to it is left
+        covers = number in self._published or all(segment > number for segment in there)
         # rows of a later range were made from a later state; the range can be made again only if its segment is there
-        return self._covers(number) and all(done in there for done in self._published if done > number)
-
-    def _covers(self, number: int) -> bool:
-        """True if the range of this segment is published, or no segment up to it is left."""
-        return number in self._published or all(segment > number for segment in self._segments)
+        return covers and all(done in there for done in self._published if done > number)
 
     def _unread(self, number: int) -> list[int]:
         return [

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from recorder.capture.spool import NUMBERS, EntryKind, Item
@@ -75,6 +75,5 @@ class Roll:
 
     def text(self) -> bytes:
         """The roll as the JSON of its entry."""
-        closed = self._closed
-        totals = {"connections": closed.connections, "frames": closed.frames, "bytes": closed.bytes}
-        return json.dumps({"open": list(self._next.items()), "closed": totals}, separators=(",", ":")).encode()
+        roll = {"open": list(self._next.items()), "closed": asdict(self._closed)}
+        return json.dumps(roll, separators=(",", ":")).encode()

@@ -83,16 +83,14 @@ class RowGroup:
 
     def _read(self, names: Sequence[str]) -> Any:
         footer = self._parquet.metadata.row_group(self._number)
-        self._check(_columns(footer, names))
+        columns = _columns(footer, names)
+        for column in columns:
+            check_pages(self._file, column)
+        self._must_fit(sum(column.total_uncompressed_size + VALUE * column.num_values for column in columns))
         table = self._parquet.read_row_group(self._number, columns=list(names))
         if len(table) != footer.num_rows:
             raise DamagedFileError(f"{len(table)} rows where the footer says {footer.num_rows}")
         return table
-
-    def _check(self, columns: list[Any]) -> None:
-        for column in columns:
-            check_pages(self._file, column)
-        self._must_fit(sum(column.total_uncompressed_size + VALUE * column.num_values for column in columns))
 
     def _written_out(self, column: Any) -> Any:
         """A dictionary column as a plain column."""

@@ -18,10 +18,10 @@ from recorder.capture.storage import HOUR_NS
 # set in a route's word (32 bits) to tell the response's shape from the request's
 _RESPONSE = 1 << 32
 # peers may send any api and version; the shapes of so many routes are remembered
-MOST_SHAPES = 4096
+MAX_SHAPES = 4096
 
 
-class Sink(Protocol):
+class RowSink(Protocol):
     """The destination of rows: the files of a range."""
 
     shared: SharedTables
@@ -36,7 +36,7 @@ class Sink(Protocol):
 class RowMaker:
     """Makes rows for one range. `frames` and `bytes` count them."""
 
-    def __init__(self, sink: Sink, clock_ns: int) -> None:
+    def __init__(self, sink: RowSink, clock_ns: int) -> None:
         self.frames = 0
         self.bytes = 0
         self._shared = sink.shared
@@ -196,7 +196,7 @@ class RowMaker:
         kind = c.REQUEST if made_by == c.BY_CLIENT else c.RESPONSE
         shape = Shape(kind, made_by, exchange.api_key, exchange.api, exchange.api_version)
         number = self._shared.shapes.number(shape)
-        if made_by != c.BY_PROXY and len(self._shapes) < MOST_SHAPES:
+        if made_by != c.BY_PROXY and len(self._shapes) < MAX_SHAPES:
             self._shapes[exchange.route.word | (_RESPONSE if made_by == c.BY_BROKER else 0)] = number
         return number
 

@@ -25,7 +25,7 @@ _BEFORE, _WITHIN = 8, 11
 _STRETCH = 4096
 # limits for one segment: damaged places to skip, and readings of its bytes while searching for entries. Real damage is
 # in few places; a forged segment must not keep the compactor busy
-MOST_PLACES, MOST_READINGS = 256, 4
+MAX_PLACES, MAX_READINGS = 256, 4
 
 # a segment's number in names: from 1 on, in one notation, and no larger than heads and states can hold
 NUMBER = r"(?!0{8})(?:[0-9]{8}|[1-9][0-9]{8,17})"
@@ -78,8 +78,8 @@ class SegmentReader:
     def _check_own(self, number: int) -> None:
         head = self.start.head
         if (head.session, head.number) != (self._session.path.name, number):
-            said = f"segment {head.number} of session {head.session}"
-            raise UnknownSpoolError(f"{self._session.path / self._name} says that it is {said}")
+            claimed = f"segment {head.number} of session {head.session}"
+            raise UnknownSpoolError(f"{self._session.path / self._name} says that it is {claimed}")
 
     @property
     def size(self) -> int:
@@ -92,7 +92,7 @@ class SegmentReader:
         `limit`: the offset where the segment's entries end, if that is known.
         """
         block = self._read(self.BLOCK, limit)
-        if len(block) >= 8 and len(block) < (size := spool.wanted(block, 0)) <= spool.MOST_ENTRY:
+        if len(block) >= 8 and len(block) < (size := spool.wanted(block, 0)) <= spool.MAX_ENTRY:
             block = self._read(size, limit)
         found = []
         at = 0
@@ -107,7 +107,7 @@ class SegmentReader:
 
         In format 1 entries have no numbers, which tell the connections that have lost entries: nothing is skipped.
         """
-        if self.start.format == 1 or self._places == MOST_PLACES:
+        if self.start.format == 1 or self._places == MAX_PLACES:
             return False
         self._places += 1
         end = self._end(limit)
@@ -157,7 +157,7 @@ class SegmentReader:
 
     def _is_entry(self, at: int, end: int) -> bool:
         size = spool.wanted(os.pread(self._file.fileno(), 8, at), 0)
-        if size > min(end - at, spool.MOST_ENTRY) or self._readings + size > MOST_READINGS * end:
+        if size > min(end - at, spool.MAX_ENTRY) or self._readings + size > MAX_READINGS * end:
             return False
         self._readings += size
         return any(True for _ in self._entries(os.pread(self._file.fileno(), size, at)))

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase, translate
+from functools import partial
 from typing import Annotated, Any
 
 from proxy.schema.errors import Misread
@@ -23,15 +24,15 @@ FULL, HEAD = "full", "head"
 # the name of APIs that the catalog doesn't know, as in the metrics
 OTHER = "other"
 # peers choose client ids and principals: so many results are cached, for names of at most this length
-MOST_REMEMBERED, LONGEST_REMEMBERED = 4096, 256
+MAX_REMEMBERED, LONGEST_REMEMBERED = 4096, 256
 _NOT = "!"
 
 
-def _patterns(raw: Any, read: Callable[[Any], str] | None = None) -> tuple[str, ...]:
+def _patterns(read: Callable[[Any], str], raw: Any) -> tuple[str, ...]:
     parts = raw.split(",") if isinstance(raw, str) else raw
     if not isinstance(parts, list) or not parts:
         raise Misread("names nothing" if parts == [] else "is no list of patterns")
-    return each(parts, read or _pattern)
+    return each(parts, read)
 
 
 def _pattern(part: Any) -> str:
@@ -44,23 +45,16 @@ def _pattern(part: Any) -> str:
     return pattern
 
 
-def _apis(raw: Any) -> tuple[str, ...]:
-    return _patterns(raw, _api)
-
-
 def _api(part: Any) -> str:
     found = _pattern(part)
     pattern = found.removeprefix(_NOT)
-    names = {name.lower(): name for name in (*_names(), OTHER)}
+    known = [*filter(None, map(api_name, api_keys())), *(asked.api for asked in RequestType), OTHER]
+    names = {name.lower(): name for name in known}
     if not any(fnmatchcase(name, pattern.lower()) for name in names):
         near = get_close_matches(pattern.lower(), names, n=1, cutoff=0.5)
         hint = f", but {names[near[0]]} is" if near else ": `kafka-wiretap wire list` has them all"
         raise Misread(f"has '{cut(pattern)}', which is no API{hint}")
     return found
-
-
-def _names() -> Iterable[str]:
-    return [*filter(None, map(api_name, api_keys())), *(asked.api for asked in RequestType)]
 
 
 def _bodies(raw: Any) -> str | int:
@@ -77,8 +71,8 @@ def _written_bodies(value: Any) -> Toml:
     return value if value in (FULL, HEAD) else SIZE.written(value)
 
 
-PATTERNS = Kind("a list of patterns", _patterns, list)
-APIS = Kind("a list of patterns of APIs' names", _apis, list)
+PATTERNS = Kind("a list of patterns", partial(_patterns, _pattern), list)
+APIS = Kind("a list of patterns of APIs' names", partial(_patterns, _api), list)
 BODIES = Kind('"full", "head" or a size', _bodies, _written_bodies)
 
 
@@ -164,7 +158,7 @@ class Patterns:
         answer = self._cache.get(name)
         if answer is None:
             answer = self._match(name.lower() if self._lower else name)
-            if len(self._cache) < MOST_REMEMBERED and len(name) <= LONGEST_REMEMBERED:
+            if len(self._cache) < MAX_REMEMBERED and len(name) <= LONGEST_REMEMBERED:
                 self._cache[name] = answer
         return answer
 

@@ -157,10 +157,10 @@ def begin(folder: Path, session: str) -> tuple[Folder, Lock]:
         hidden = "." + _checked_name(session)
         if spool.stat(session) is not None:
             raise FolderError(f"session {session} exists already")
-        made = spool.make_folder(hidden, 0o700, is_new=True)
-        lock = Lock.take(made, WRITER_LOCK)
+        opened = spool.make_folder(hidden, 0o700, is_new=True)
+        lock = Lock.take(opened, WRITER_LOCK)
         spool.rename(hidden, session)
-        made.close()
+        opened.close()
         if lock is None:
             raise FolderError(f"session {session} is another's")
         return spool.folder(session), lock

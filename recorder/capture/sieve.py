@@ -19,7 +19,7 @@ from proxy.wire.dialects import Dialect
 from proxy.wire.errors import WireError
 from proxy.wire.keys import PRODUCE, SASL_HANDSHAKE
 from recorder.capture.backlog import NOWHERE
-from recorder.capture.cutting import Arriving, FrameSpan, requests_in, responses_in
+from recorder.capture.cutting import Arriving, FrameSpan, requests_in, responses_in, take_number
 from recorder.capture.selection import OTHER, Selection
 
 # bytes of a frame, its length included: before the client id's length, and behind that; before a response's body
@@ -96,7 +96,7 @@ class Sieve:
         _, exchange, start, stop = frame
         if start == stop:
             # an answer of the proxy, which has no bytes in the stream
-            if exchange is not None and self._is_unwanted(exchange):
+            if exchange is not None and take_number(self._unwanted, exchange.number):
                 self.frames += 1
             return
         begin, end = step.offset + start, step.offset + stop
@@ -130,7 +130,7 @@ class Sieve:
         if frame.kind is FrameKind.TOKEN:
             return False, None
         if direction is Direction.RESPONSE:
-            unwanted = frame.exchange is not None and self._is_unwanted(frame.exchange)
+            unwanted = frame.exchange is not None and take_number(self._unwanted, frame.exchange.number)
             return unwanted, self._kept(HEAD_07 if self._is_old else RESPONSE_HEAD, unwanted)
         return self._request_verdict(frame.exchange, head, all_here)
 
@@ -164,8 +164,8 @@ class Sieve:
     def _kept(self, head: int, unwanted: bool) -> int | None:
         if unwanted:
             return head
-        most = self.selection.body_limit
-        return None if most is None else max(head, LENGTH + most)
+        limit = self.selection.body_limit
+        return None if limit is None else max(head, LENGTH + limit)
 
     def _takes(self, api: str | None, client_id: str | None) -> bool:
         """`client_id`: None if it has not come yet; it is not matched then."""
@@ -176,16 +176,6 @@ class Sieve:
             and chosen.principals.matches(self.principal or "")
             and (client_id is None or chosen.client_ids.matches(client_id))
         )
-
-    def _is_unwanted(self, exchange: Exchange) -> bool:
-        """True if the request was left out. Forgets it, and earlier ones, which were never answered."""
-        unwanted = self._unwanted
-        while unwanted and unwanted[0] < exchange.number:
-            unwanted.popleft()
-        if unwanted and unwanted[0] == exchange.number:
-            unwanted.popleft()
-            return True
-        return False
 
 
 class Unrecorded:

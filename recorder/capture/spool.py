@@ -45,17 +45,17 @@ NUMBERS = 1 << 16
 # the number of an entry in a log whose entries have none
 UNNUMBERED = -1
 # limit of times in ns and of stream offsets: the sum of two is still an int64, and a time in the calendar
-MOST = (1 << 62) - 1
+MAX_NUMBER = (1 << 62) - 1
 # bytes of an entry: chunks are far smaller, and a roll of three million connections is as large
-MOST_ENTRY = 64 * 1024 * 1024
+MAX_ENTRY = 64 * 1024 * 1024
 
 # letters of a name that is on every row of a connection or of a segment: it must not fill the memory
 LONGEST_NAME = 1024
 # masked spans of an entry: none of a chunk's (512 KiB) is less than a byte, nor less than a byte behind the one before
-MOST_SPANS = 1 << 20
+MAX_SPANS = 1 << 20
 
 # connections that are open at a time: each has a port and two descriptors of the proxy's, and a reader's memory
-MOST_OPEN = 1 << 16
+MAX_OPEN = 1 << 16
 
 Spans = tuple[tuple[int, int], ...]
 
@@ -179,9 +179,9 @@ def _head(text: bytes) -> SegmentHead:
         raise DamagedSegmentError("the segment's head can't be read") from error
     log_bytes = 0 if head.log_bytes is None else head.log_bytes
     counts = (head.number, head.mono_ns, head.previous_end, log_bytes)
-    if not all(type(count) is int and 0 <= count <= MOST for count in counts):
+    if not all(type(count) is int and 0 <= count <= MAX_NUMBER for count in counts):
         raise DamagedSegmentError("the segment's head has wrong numbers")
-    if not (type(head.clock_ns) is int and abs(head.clock_ns) <= MOST and isinstance(head.age_seconds, _AGES)):
+    if not (type(head.clock_ns) is int and abs(head.clock_ns) <= MAX_NUMBER and isinstance(head.age_seconds, _AGES)):
         raise DamagedSegmentError("the segment's head has a wrong time")
     if not (isinstance(head.session, str) and isinstance(head.cluster, str | None)):
         raise DamagedSegmentError("the segment's head has wrong names")
@@ -230,12 +230,12 @@ def entries(buffer: bytes, at: int = 0, seed: int = 0, *, numbered: bool = True)
         data_at = at + fixed + spans * _SPAN.size
         if end > end_of_buffer or data_at > end or crc32c(view[at + 8 : end], seed) != crc:
             return
-        if spans > MOST_SPANS:
+        if spans > MAX_SPANS:
             return
-        masked = _spans(buffer, at + fixed, spans) if spans else ()
-        if direction > 1 or kind not in _KINDS or connection < NO_CONNECTION or not 0 <= mono_ns <= MOST:
+        masked = tuple(_SPAN.iter_unpack(view[at + fixed : data_at])) if spans else ()
+        if direction > 1 or kind not in _KINDS or connection < NO_CONNECTION or not 0 <= mono_ns <= MAX_NUMBER:
             return
-        if not -MOST <= offset <= MOST or (masked and max(map(sum, masked)) > end - data_at):
+        if not -MAX_NUMBER <= offset <= MAX_NUMBER or (masked and max(map(sum, masked)) > end - data_at):
             return
         if not numbered:
             number = UNNUMBERED
@@ -250,7 +250,3 @@ def wanted(buffer: bytes, at: int) -> int:
     if len(buffer) - at < 8:
         return _ENTRY.size
     return 8 + int.from_bytes(buffer[at + 4 : at + 8], "big")
-
-
-def _spans(buffer: bytes, at: int, count: int) -> Spans:
-    return tuple(_SPAN.unpack_from(buffer, at + index * _SPAN.size) for index in range(count))

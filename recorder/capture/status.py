@@ -9,7 +9,7 @@ from proxy.files import Folder
 
 STATUS_FILE = "status.json"
 # far more than a status takes
-_MOST = 4096
+_MAX_SIZE = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ def write_status(session: Folder, status: Status) -> None:
 def read_status(session: Folder) -> Status | None:
     """The newest status; None if there is none yet, or it can't be read."""
     try:
-        status = Status(**json.loads(session.read(STATUS_FILE, _MOST)))
+        status = Status(**json.loads(session.read(STATUS_FILE, _MAX_SIZE)))
     except (OSError, ValueError, TypeError, RecursionError):
         return None
     return status if all(type(number) is int for number in astuple(status)) else None

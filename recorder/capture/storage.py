@@ -36,7 +36,7 @@ def no_steps(step: str) -> None:
 
 
 class RangeFile:
-    """One Parquet file of a range: rows of one hour, invisible until `make_visible`.
+    """One Parquet file of a range: rows of one hour, invisible until the module's `publish`.
 
     Resource handling: the file is open until `close`; its folder until `discard`, or until the module's `publish`.
     """
@@ -65,10 +65,6 @@ class RangeFile:
         os.fsync(self._file.fileno())
         self._file.close()
 
-    def make_visible(self) -> None:
-        """Renames the file to its final name, over any file of that name."""
-        self.folder.rename(hidden(self.name), self.name)
-
     def discard(self) -> None:
         """Removes the file, closed or not."""
         with suppress(OSError, ValueError):
@@ -89,7 +85,7 @@ def publish(files: Iterable[RangeFile], steps: Steps) -> None:
         file.close()
     for file in files:
         steps(f"rename {file.folder.path.name} {file.name}")
-        file.make_visible()
+        file.folder.rename(hidden(file.name), file.name)
     for file in files:
         steps(f"sync {file.folder.path.name}")
         file.folder.sync()
@@ -98,11 +94,11 @@ def publish(files: Iterable[RangeFile], steps: Steps) -> None:
 
 def _make_folders(folder: Path, *names: str) -> Folder:
     """The innermost of nested folders. Makes missing folders, each synced into its parent."""
-    made = Folder.at(folder)
+    innermost = Folder.at(folder)
     for name in names:
-        with made:
-            made = made.make_folder(name)
-    return made
+        with innermost:
+            innermost = innermost.make_folder(name)
+    return innermost
 
 
 def remove_unpublished(folder: Path, session: str) -> None:

@@ -16,7 +16,7 @@ from proxy.conversation.step import Step
 from proxy.wire.errors import in_bytes
 from recorder.capture import frames as c
 from recorder.capture.connection_state import ConnectionState
-from recorder.capture.cutting import FrameSpan, cut_requests, cut_responses
+from recorder.capture.cutting import FrameSpan, cut
 from recorder.capture.facts import SenselessEntryError
 from recorder.capture.rows import RowMaker
 from recorder.capture.spool import Entry, EntryKind
@@ -129,8 +129,7 @@ class Streams:
         self, track: ConnectionState, talk: Conversation, direction: int, data: bytes, mono_ns: int, absent: int = 0
     ) -> None:
         """Takes bytes of a stream. `absent`: so many bytes at the end of `data` stand for left-out ones."""
-        cut = cut_responses if direction else cut_requests
-        step, found = cut(talk, data, mono_ns, track.kinds[direction])
+        step, found = cut(talk, direction, data, mono_ns, track.kinds[direction])
         self._frames(track, direction, step, found, mono_ns, absent)
         if step.cause is not None:
             track.unreadable[direction] = True

@@ -35,9 +35,9 @@ from recorder.capture.spool import NO_CONNECTION, OF_STREAMS, EntryKind, Item
 from recorder.capture.writer import ENTRY_COST, Log, Writer
 
 # bytes of facts that are recorded beyond the queue's limit; a disk that fails for hours must not fill the memory
-MOST_FACTS_WAITING = 8 * 1024 * 1024
+MAX_FACTS_WAITING = 8 * 1024 * 1024
 # requests in flight that a checkpoint names: with more, the connection's checkpoint waits for a quieter moment
-MOST_SAVED = 1000
+MAX_SAVED = 1000
 
 _BYTES = int(EntryKind.BYTES)
 # a limit that is always exceeded
@@ -68,7 +68,7 @@ class Tap:
         self._queued = 0
         self._waits = settings.when_full is WhenFull.WAIT
         self._limit = sys.maxsize if self._waits else settings.queue
-        self._facts_limit = settings.queue + MOST_FACTS_WAITING
+        self._facts_limit = settings.queue + MAX_FACTS_WAITING
         self._dropped = 0
         self._gaps = 0
         # connections that were opened and closed without an entry in the log
@@ -97,7 +97,7 @@ class Tap:
         if writer.idle:
             self._wake()
 
-    def opened(self, facts: Any, talk: Conversation) -> None:
+    def opened(self, facts: Any, conversation: Conversation) -> None:
         """`facts`: an `Opened` of proxy.net.observer."""
         opening = {
             "listener": facts.listener,
@@ -106,17 +106,17 @@ class Tap:
             "upstream": facts.upstream,
             "tls": facts.tls,
             "cluster": facts.cluster,
-            "dialect": talk.dialect.value,
+            "dialect": conversation.dialect.value,
             "principal": facts.principal,
-            "limits": [talk.limits.request, talk.limits.response],
+            "limits": [conversation.limits.request, conversation.limits.response],
         }
         entry = (int(EntryKind.OPENED), 0, facts.connection, 0, facts.at_ns, _json(opening), ())
         if not self._selection.selects(facts.cluster, facts.listener):
-            self._unrecorded[facts.connection] = Unrecorded(talk)
+            self._unrecorded[facts.connection] = Unrecorded(conversation)
             self._special.add(facts.connection)
             return
         recorder = self._recorders[facts.connection] = ConnectionRecorder(
-            facts.connection, talk, entry, facts.principal
+            facts.connection, conversation, entry, facts.principal
         )
         recorder.cluster_and_listener, recorder.checkpoint_segment = (facts.cluster, facts.listener), self._segment
         self._apply_selection(recorder)
@@ -148,8 +148,7 @@ class Tap:
         if recorder.unwritten_opened is not None and self._waiting > self._facts_limit:
             self._count_unlogged(recorder)
             return
-        if recorder.unwritten_opened is not None:
-            self._put_opened(recorder)
+        self._put_opened(recorder)
         if recorder.gap is None:
             self._put_all(recorder.finish())
         ending = _closing_facts(recorder, cause)
@@ -242,7 +241,8 @@ class Tap:
 
     def _look_twice(self, connection: int, direction: Direction, chunk: bytes, at_ns: int, step: Step) -> None:
         if self._writer.segment != self._segment:
-            self._begin_segment()
+            self._segment = self._writer.segment
+            self._special.update(self._recorders)
         recorder = self._recorders.get(connection)
         if recorder is None:
             self._count_left_out(*self._unrecorded[connection].more(len(chunk)))
@@ -260,14 +260,10 @@ class Tap:
         else:
             self._special.add(connection)
 
-    def _begin_segment(self) -> None:
-        self._segment = self._writer.segment
-        self._special.update(self._recorders)
-
     def _put_checkpoint(self, recorder: ConnectionRecorder, at_ns: int) -> None:
         """Writes a checkpoint, by which a reader that has lost an earlier part of the log goes on."""
         talk = recorder.talk
-        state = talk.boundary_state() if recorder.settled and len(talk.in_flight) <= MOST_SAVED else None
+        state = talk.boundary_state() if recorder.settled and len(talk.in_flight) <= MAX_SAVED else None
         if state is None:
             # its next chunk may leave it at a boundary
             return
@@ -328,7 +324,8 @@ class Tap:
     def _go_on_in_gap(self, recorder: ConnectionRecorder, gap: Gap, size: int, at_ns: int, step: Step) -> None:
         gap.saw(step.finished, step.one_way)
         self._dropped += size
-        if step.cause is None and self._has_room:
+        has_room = not self._writer.ended and self._waiting <= self._settings.queue // 2
+        if step.cause is None and has_room:
             state = recorder.talk.boundary_state()
             if state is not None:
                 self._end_gap(recorder, gap, state, at_ns)
@@ -370,11 +367,6 @@ class Tap:
     @property
     def _waiting(self) -> int:
         return self._queued - self._writer.written
-
-    @property
-    def _has_room(self) -> bool:
-        """True if connections whose record has broken off may go on."""
-        return not self._writer.ended and self._waiting <= self._settings.queue // 2
 
     def _put_all(self, items: list[Item]) -> None:
         for item in items:

@@ -6,7 +6,6 @@ processed, such a connection is a track like any other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from recorder.capture.connection_state import ConnectionState
@@ -22,36 +21,26 @@ class _Connection(NamedTuple):
     reached: tuple[int, int] | None
 
 
-class UnknownConnections:
+class UnknownConnections(dict[int, _Connection]):
     """The unknown connections, by number."""
-
-    def __init__(self) -> None:
-        self._known: dict[int, _Connection] = {}
-
-    def __len__(self) -> int:
-        return len(self._known)
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._known)
-
-    def __contains__(self, connection: int) -> bool:
-        return connection in self._known
-
-    def clear(self) -> None:
-        """Forgets all of them."""
-        self._known.clear()
 
     def meet(self, connection: int, next_entry: int, since_ns: int, *, is_new: bool) -> None:
         """Adds a connection without a track. `is_new`: True if nothing of it can have been recorded before."""
-        self._known[connection] = _Connection(next_entry, since_ns, is_new, None)
+        self[connection] = _Connection(next_entry, since_ns, is_new, None)
 
     def goes_on(self, connection: int, next_entry: int) -> None:
         """Sets the number of a connection's next entry."""
-        self._known[connection] = self._known[connection]._replace(next_entry=next_entry)
+        self[connection] = self[connection]._replace(next_entry=next_entry)
 
     def take(self, connection: int) -> ConnectionState:
         """Removes a connection, and returns its track."""
-        found = self._known.pop(connection)
+        track = self.track(connection)
+        del self[connection]
+        return track
+
+    def track(self, connection: int) -> ConnectionState:
+        """The track of a connection."""
+        found = self[connection]
         track = ConnectionState.of_unknown(connection, found.since_ns, is_new=found.is_new)
         track.next_entry = found.next_entry
         track.reached = None if found.reached is None else [*found.reached]
@@ -66,5 +55,5 @@ class UnknownConnections:
             return False
         reached = None if track.reached is None else (track.reached[0], track.reached[1])
         is_new = broken["behind"] is not None
-        self._known[track.connection] = _Connection(track.next_entry, broken["since_ns"], is_new, reached)
+        self[track.connection] = _Connection(track.next_entry, broken["since_ns"], is_new, reached)
         return True

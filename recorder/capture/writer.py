@@ -143,14 +143,14 @@ class Log:
 
     def _append_blocks(self, blocks: BlockFile) -> None:
         """Writes a part of the unfinished group past the page cache; `resume` writes the rest."""
-        most = self._pace.allowance()
-        if not most:
+        allowed = self._pace.allowance()
+        if not allowed:
             return
         started = self._end % BLOCK
         begun = os.pread(self._descriptor, started, self._end - started)
         at = time.monotonic()
         try:
-            written = blocks.append(self._unfinished, self._end, begun, most)
+            written = blocks.append(self._unfinished, self._end, begun, allowed)
         except WrittenInPart:
             return
         except OSError as error:

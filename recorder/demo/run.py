@@ -68,8 +68,9 @@ def _steps(screen: Console, started: Children, folder: Path) -> int:
         _explain(screen, failure)
         return 1
     lack = missing()
-    _command(screen, "inspect" if lack else "analyze", folder)
-    code = _shown(started, "inspect" if lack else "analyze", folder)
+    command = "inspect" if lack else "analyze"
+    _command(screen, command, folder)
+    code = started.start(command, _wiretap(command, str(folder)), shown=True).process.wait()
     for remark in () if code else _REMARKS:
         screen.print(Text(remark, style="dim"))
     if lack:
@@ -86,7 +87,9 @@ def _record(screen: Console, started: Children, folder: Path) -> None:
         done.append(brokers)
     upstream = brokers.split(",")[0]
     with _step(screen, "the proxy before it") as done:
-        proxy = started.start("proxy", _wiretap("proxy", *_proxy_options(brokers, folder)))
+        where = ["--upstream", brokers, "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"]
+        recording = ["--record", str(folder), "--drain", str(_DRAIN)]
+        proxy = started.start("proxy", _wiretap("proxy", *where, *recording))
         listening = proxy.announced(r"listening on (\S+)\n", within=_START)
         done.append(f"{listening}, which clients take for {upstream}")
     _work(screen, started, listening)
@@ -96,11 +99,6 @@ def _record(screen: Console, started: Children, folder: Path) -> None:
         files = sorted((folder / "frames").glob("*/*/*.parquet"))
         done.append(f"{count(len(files), 'file')} of frames in {folder}")
     cluster.end()
-
-
-def _proxy_options(brokers: str, folder: Path) -> list[str]:
-    where = ["--upstream", brokers, "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"]
-    return [*where, "--record", str(folder), "--drain", str(_DRAIN)]
 
 
 def _work(screen: Console, started: Children, servers: str) -> None:
@@ -132,10 +130,6 @@ def _step(screen: Console, name: str) -> Iterator[list[str]]:
     screen.print(f"[green]✓[/] {name} [dim]{took:.1f} s[/]")
     for fact in done:
         screen.print(Text(f"  {fact}", style="dim"))
-
-
-def _shown(started: Children, command: str, folder: Path) -> int:
-    return started.start(command, _wiretap(command, str(folder)), shown=True).process.wait()
 
 
 def _wiretap(*arguments: str) -> list[str]:

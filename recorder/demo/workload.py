@@ -35,7 +35,6 @@ LARGE_RECORD = 200_000
 # Seconds for all of it; a healthy run takes about ten.
 DEADLINE = 45
 
-Say = Callable[[str], None]
 _log = logging.getLogger("workload")
 
 

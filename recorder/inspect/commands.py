@@ -213,14 +213,9 @@ def _list(lines: Iterable[str], none: str, header: str | None = None) -> None:
     """`none`: what is said beside the output where there is not a single line."""
     if header is not None:
         click.echo(header)
-    if not _print(lines):
-        _note(none)
-
-
-def _print(lines: Iterable[str]) -> bool:
-    """Whether there were any."""
     printed = False
     for line in lines:
         echo(line)
         printed = True
-    return printed
+    if not printed:
+        _note(none)

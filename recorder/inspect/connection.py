@@ -60,10 +60,10 @@ class Connection:
     def facts(self) -> dict[str, Any]:
         """The facts of the connection's opening; the principal is that of the last login."""
         opened = next((event for event in self.events if event[c.KIND] == c.EVENT_OPENED), None)
-        told = detail(opened) if opened else {}
+        known = detail(opened) if opened else {}
         logins = [detail(event) for event in self.events if event[c.KIND] == c.EVENT_LOGIN]
         names = [login["principal"] for login in logins if login.get("principal")]
-        return told | ({"principal": names[-1]} if names else {})
+        return known | ({"principal": names[-1]} if names else {})
 
 
 def connections(folder: Path, wanted: Wanted, *, most: int = DEFAULT_BUDGET) -> list[Connection]:
@@ -136,9 +136,9 @@ def as_json(found: Connection) -> dict[str, Any]:
         for event in found.events
     ]
     times = {"first": found.first_ns, "last": found.last_ns}
-    told = {"id": found.id, **found.facts, "frames": found.frames, "bytes": found.bytes}
-    told |= {name: None if at is None else moment(at) for name, at in times.items()}
-    return told | {"apis": apis, "events": events}
+    facts = {"id": found.id, **found.facts, "frames": found.frames, "bytes": found.bytes}
+    facts |= {name: None if at is None else moment(at) for name, at in times.items()}
+    return facts | {"apis": apis, "events": events}
 
 
 def as_text(found: Connection) -> Iterator[str]:
@@ -149,9 +149,9 @@ def as_text(found: Connection) -> Iterator[str]:
 def _lines(found: Connection) -> Iterator[str]:
     yield f"{found.id}  connection, {count(found.frames, 'frame')}, {size(found.bytes)}"
     facts = found.facts
-    told = [f"{name} {_shown(facts[name])}" for name in _FACTS if facts.get(name) is not None]
-    if told:
-        yield f"  {', '.join(told)}"
+    parts = [f"{name} {_shown(facts[name])}" for name in _FACTS if facts.get(name) is not None]
+    if parts:
+        yield f"  {', '.join(parts)}"
     yield from _event_lines(found)
     for name, api in sorted(found.apis.items(), key=lambda item: -item[1].exchanges):
         yield f"  {_api_line(name, api)}"
@@ -174,8 +174,8 @@ def _event_lines(found: Connection) -> Iterator[str]:
         lost = [] if event[c.KIND] != c.EVENT_GAP else [f"{event[c.FRAMES] or 0} frames lost"]
         known = detail(event)
         facts = [f"{name} {known[name]}" for name in _SHOWN_DETAILS.get(event[c.KIND], ()) if known.get(name)]
-        told = [event[c.CAUSE] or "", *lost, *facts]
-        yield f"  {moment(event[c.AT_NS])} {event[c.KIND].replace('_', ' ')} {', '.join(filter(None, told))}".rstrip()
+        parts = [event[c.CAUSE] or "", *lost, *facts]
+        yield f"  {moment(event[c.AT_NS])} {event[c.KIND].replace('_', ' ')} {', '.join(filter(None, parts))}".rstrip()
 
 
 def _shown(value: Any) -> str:

@@ -12,13 +12,13 @@ from recorder.capture import frames as c
 def detail(event: Mapping[str, Any]) -> dict[str, Any]:
     """The members of an event's detail; {} if it is no JSON object."""
     try:
-        told = json.loads(event[c.DETAIL] or "{}")
+        members = json.loads(event[c.DETAIL] or "{}")
     except (ValueError, RecursionError):
         return {}
-    return told if isinstance(told, dict) else {}
+    return members if isinstance(members, dict) else {}
 
 
 def numbers(told: Any) -> dict[str, int]:
     """The members of a JSON object that are counts; {} for any other value."""
     members = told.items() if isinstance(told, dict) else ()
-    return {name: value for name, value in members if type(value) is int and 0 <= value <= c.MOST_COUNTED}
+    return {name: value for name, value in members if type(value) is int and 0 <= value <= c.MAX_COUNTED}

@@ -143,8 +143,8 @@ def exchange_json(pair: Pair) -> dict[str, Any]:
         facts |= {name: response[name] for name in (c.LATENCY_NS, c.QUEUED_NS, c.TRANSFER_NS)}
     if reading:
         facts["wait"] = reading.wait and reading.wait.value
-    told = {name: value for name, value in facts.items() if value is not None}
-    return told | (errors_json(reading) if reading else {})
+    known = {name: value for name, value in facts.items() if value is not None}
+    return known | (errors_json(reading) if reading else {})
 
 
 def errors_json(reading: Reading) -> dict[str, Any]:

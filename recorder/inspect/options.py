@@ -20,9 +20,9 @@ from proxy.tools.arguments import api_key
 from proxy.tools.output import budget_option
 from proxy.wire.budget import DEFAULT_BUDGET
 from proxy.wire.kafka07 import RequestType
+from recorder import moments
 from recorder.capture import frames as c
 from recorder.capture.session import is_name
-from recorder import moments
 from recorder.moments import Moment
 
 Command = TypeVar("Command", bound=Callable[..., Any])

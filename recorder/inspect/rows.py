@@ -62,8 +62,9 @@ def rows(folder: Path, wanted: Wanted, *, bodies: Choice = none, most: int = DEF
     Errors: OverBudget, DamagedFileError, UnknownFormatError.
     """
     sessions: dict[str, list[CaptureFile]] = defaultdict(list)
-    for file in _files(folder, wanted):
-        sessions[file.session].append(file)
+    for file in files(folder):
+        if wanted.in_hour(_start_ns(file)):
+            sessions[file.session].append(file)
     allowance = Allowance(READING, most)
     streams = ((min(map(_start_ns, found)), _session(found, wanted, bodies, allowance)) for found in sessions.values())
     return _merged(sorted(streams, key=itemgetter(0)))
@@ -138,12 +139,6 @@ def _with_bodies(found: Bodies, table: Any, bodies: Choice) -> Iterator[Row]:
             row[c.FRAME] = found.of(row) if bodies(row) else None
             del row[GROUP], row[ROW]
             yield row
-
-
-def _files(folder: Path, wanted: Wanted) -> Iterator[CaptureFile]:
-    for file in files(folder):
-        if wanted.in_hour(_start_ns(file)):
-            yield file
 
 
 def _start_ns(file: CaptureFile) -> int:

@@ -41,7 +41,7 @@ Tree = dict[str, Any]
 Found = TypeVar("Found")
 _WIDTH = 16
 # sessions that the error for an ambiguous id names
-MOST_SESSIONS = 20
+MAX_SESSIONS = 20
 
 
 class Form(NamedTuple):
@@ -92,7 +92,10 @@ def shown(folder: Path, asked: Shown, form: Form) -> Iterator[str] | Tree:
         request = request_of(folder, row, most=form.of_files) if needs_request(row) else None
         return _frame_tree(row, form, request) if form.kind == "json" else _frame(row, form, request)
     pair = _first(pairs(found, most=form.of_files, with_bodies=True))
-    return _exchange_tree(pair, form) if form.kind == "json" else _exchange(pair, form)
+    if form.kind != "json":
+        return _exchange(pair, form)
+    frames = {row[c.KIND]: _frame_tree(row, form, pair.request) for row in (pair.request, pair.response) if row}
+    return exchange_json(pair) | frames
 
 
 def _of_one_session(found: Iterable[dict[str, Any]], asked: Shown, folder: Path, what: str) -> Iterator[dict[str, Any]]:
@@ -100,7 +103,7 @@ def _of_one_session(found: Iterable[dict[str, Any]], asked: Shown, folder: Path,
     sessions: dict[str, None] = {}
     for row in found:
         sessions[row[c.SESSION]] = None
-        if len(sessions) > MOST_SESSIONS:
+        if len(sessions) > MAX_SESSIONS:
             break
         if len(sessions) == 1:
             yield row
@@ -112,7 +115,7 @@ def _check_one(sessions: Sequence[str], asked: Shown, folder: Path, what: str) -
     if not sessions:
         raise LookupError(f"no {what} {printable(asked)} in {printable(folder)}")
     if len(sessions) > 1:
-        named = ", ".join(map(printable, sessions[:MOST_SESSIONS])) + (", ..." if len(sessions) > MOST_SESSIONS else "")
+        named = ", ".join(map(printable, sessions[:MAX_SESSIONS])) + (", ..." if len(sessions) > MAX_SESSIONS else "")
         raise LookupError(f"{printable(asked)} is in several sessions: put one before it ({named})")
 
 
@@ -144,11 +147,6 @@ def _exchange(pair: Pair, form: Form) -> Iterator[str]:
         yield printable(_exchange_head(pair))
     for row in filter(None, (pair.request, pair.response)):
         yield from _frame(row, form._replace(named=True), pair.request)
-
-
-def _exchange_tree(pair: Pair, form: Form) -> Tree:
-    frames = {row[c.KIND]: row for row in (pair.request, pair.response) if row}
-    return exchange_json(pair) | {kind: _frame_tree(row, form, pair.request) for kind, row in frames.items()}
 
 
 def _exchange_head(pair: Pair) -> str:
@@ -204,7 +202,8 @@ def _head(row: Row, form: Form) -> Iterator[str]:
     api = row[c.API] or ("" if row[c.API_KEY] is None else f"api {row[c.API_KEY]}")
     made = " (made by the proxy)" if row[c.MADE_BY] == c.BY_PROXY else ""
     yield f"{printable(frame_id(row))}  {printable(api)} {printable(row[c.KIND])}{version}{made}"
-    yield f"{INDENT}at {moment(row[c.AT_NS])}, client {printable(row[c.CLIENT])}, node {_or_unknown(row[c.NODE])}"
+    node = "unknown" if row[c.NODE] is None else row[c.NODE]
+    yield f"{INDENT}at {moment(row[c.AT_NS])}, client {printable(row[c.CLIENT])}, node {node}"
     facts = {"correlation id": row[c.CORRELATION_ID], "client id": row[c.CLIENT_ID], "principal": row[c.PRINCIPAL]}
     told = [f"{name} {printable(value)}" for name, value in facts.items() if value is not None]
     yield INDENT + ", ".join([*told, in_bytes(row[c.SIZE])])
@@ -213,7 +212,3 @@ def _head(row: Row, form: Form) -> Iterator[str]:
         yield f"{INDENT}errors: {errors.removeprefix('errors ')}"
     if row[c.NOTE]:
         yield f"{INDENT}note: {printable(row[c.NOTE])}"
-
-
-def _or_unknown(value: Any) -> Any:
-    return "unknown" if value is None else value

@@ -29,7 +29,7 @@ _EVENTS = [c.SESSION, c.CONNECTION, c.AT_NS, c.KIND, c.CAUSE, c.FRAMES, c.BYTES,
 # Letters of a session's name or of a time, which are not folded while there is another column to leave out.
 LONGEST_NAME = 19
 # Gaps that are listed; JSON has all of them.
-MOST_GAPS = 20
+MAX_GAPS = 20
 # Memory of a table's line with its cells; of a gap, or a group of frames, as a Python value; of a connection.
 LINE_SIZE, ROW_SIZE, CONNECTION_SIZE = 4000, 1000, 500
 # Events that become Python values at a time.
@@ -156,7 +156,7 @@ def as_tables(found: Summary, width: int) -> Iterable[RenderableType]:
 
 
 def _gaps(found: Summary, width: int) -> Table:
-    shown = found.gaps[:MOST_GAPS]
+    shown = found.gaps[:MAX_GAPS]
     short = _short({gap[c.SESSION] for gap in shown})
     rows = [
         (
@@ -165,7 +165,7 @@ def _gaps(found: Summary, width: int) -> Table:
         )
         for gap in shown
     ]
-    title = f"The first {MOST_GAPS} of {count(len(found.gaps))} gaps" if len(found.gaps) > MOST_GAPS else "Gaps"
+    title = f"The first {MAX_GAPS} of {count(len(found.gaps))} gaps" if len(found.gaps) > MAX_GAPS else "Gaps"
     names, numbers = ["gap at (UTC)", "session", "cause"], ["conn", "lost frames", "lost bytes"]
     return _filled(title, names, numbers, rows, width)
 
@@ -192,9 +192,9 @@ def _short(sessions: Iterable[str]) -> dict[str, str]:
 
 def _second(at_ns: int, after: int | None = None) -> str:
     """UTC to the second; without its date if that is the date of `after`."""
-    told = moment(at_ns).partition(".")[0]
+    second = moment(at_ns).partition(".")[0]
     day = None if after is None else moment(after)[: len("2026-11-21 ")]
-    return told.removeprefix(day) if day else told
+    return second.removeprefix(day) if day else second
 
 
 def _or_blank(value: int | None) -> int | str:
@@ -215,8 +215,8 @@ def _filled(title: str, names: list[str], numbers: list[str], rows: Iterable[tup
     """A table. The first name and the first number are always shown; of the others the last are left out first."""
     columns = [Column(name, rank=at and len(numbers) + at, least=LONGEST_NAME) for at, name in enumerate(names)]
     columns += [Column(name, is_number=True, rank=at) for at, name in enumerate(numbers)]
-    told = [[count(cell) if isinstance(cell, int) else str(cell) for cell in row] for row in rows]
-    return fitted(title, columns, told, width)
+    cells = [[count(cell) if isinstance(cell, int) else str(cell) for cell in row] for row in rows]
+    return fitted(title, columns, cells, width)
 
 
 def _special(frames: Any) -> dict[str, int]:

@@ -7,6 +7,7 @@ from functools import reduce
 from operator import and_, or_
 from typing import Any
 
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from recorder.capture import frames as c
@@ -64,8 +65,6 @@ def _any(parts: list[Any]) -> Any:
 
 
 def _starts(column: str, text: str) -> Any:
-    import pyarrow.compute as pc
-
     return pc.starts_with(ds.field(column), pattern=text)
 
 

@@ -153,5 +153,5 @@ def _use_topic(found: Keys, name: str | None) -> None:
 
 def _named(entry: Values) -> str | bytes:
     name = entry.get("name") or entry.get("topic")
-    found: str | bytes = name if name else entry.get("topic_id", b"")
+    found: str | bytes = name or entry.get("topic_id", b"")
     return found

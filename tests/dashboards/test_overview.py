@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from proxy.metrics.table import METRICS, MetricType, sample_names
+from proxy.metrics.table import METRICS, MetricType
 from tests.dashboards.promql import groupings, selectors, stray_names
+from tests.proxy.metrics.series import sample_names
 
 OVERVIEW = Path(__file__).parents[2] / "dashboards" / "overview.json"
 DASHBOARD = json.loads(OVERVIEW.read_text())

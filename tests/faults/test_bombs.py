@@ -34,7 +34,7 @@ pytestmark = pytest.mark.real
 BUDGET = 8 * MIB
 SESSION = "20261121T120000Z-abc"
 # Brackets, indents and what the note says come on top of what is counted.
-MOST_PRINTED = 4 * BUDGET
+MAX_PRINTED = 4 * BUDGET
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ def test_wire_decode_shows_what_its_budget_allows_and_says_what_ended_it(files: 
     assert done.stderr.startswith("note: not all is shown: ")
     assert done.stderr.endswith(" would make more than 8MiB; --budget raises that\n")
     assert parsed(done.stdout)
-    assert len(done.stdout) < MOST_PRINTED
+    assert len(done.stdout) < MAX_PRINTED
 
 
 def test_all_of_them_in_one_process_take_little_memory(files: dict[str, Path]) -> None:

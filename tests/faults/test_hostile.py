@@ -45,9 +45,9 @@ CROWD_PATIENCE = 240
 FILES = 500
 # docs/proxy.md, "Hostile bytes": 120 MB, and for each connection that is open what an idle one takes
 MB = 1_000_000
-MOST_RESIDENT, MOST_OF_ONE = 120 * MB, 50_000
+MAX_RESIDENT, MAX_OF_ONE = 120 * MB, 50_000
 # of the log: what a `LogThrottle` lets through in a minute, for each cluster and thing to say
-MOST_LINES = 300
+MAX_LINES = 300
 
 SETTINGS = """
 metrics = "{host}:0"
@@ -249,7 +249,7 @@ def misbehave(proxy: Proxy, kind: str, count: int) -> None:
     settled(proxy)
     # brokers' sides are closed when their clients' are
     wait_for(lambda: proxy.files <= files + 5, "the descriptors", seconds=PATIENCE)
-    assert proxy.resident < MOST_RESIDENT
+    assert proxy.resident < MAX_RESIDENT
 
 
 @pytest.mark.parametrize("kind", LISTENERS)
@@ -279,7 +279,7 @@ def test_a_crowd_that_stays_keeps_nobody_out(proxy: Proxy) -> None:
         wait_for(lambda: proxy.connections() >= held, "the crowd", seconds=CROWD_PATIENCE)
         for one in good:
             one.is_served()
-        assert proxy.resident < MOST_RESIDENT + MOST_OF_ONE * held
+        assert proxy.resident < MAX_RESIDENT + MAX_OF_ONE * held
         for one in good:
             one.stop()
     finally:
@@ -310,4 +310,4 @@ def all_is_as_before(proxy: Proxy) -> None:
     assert "Exception" not in proxy.log
     lines = proxy.log.splitlines()
     events = Counter(re.sub(r"^\S+ ", "", line).split("  ")[0] for line in lines)
-    assert len(lines) < MOST_LINES, events
+    assert len(lines) < MAX_LINES, events

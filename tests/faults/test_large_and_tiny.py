@@ -39,6 +39,7 @@ from tests.faults.live import (
     request,
     stopped_behind,
 )
+from tests.recorder.capture import looks
 from tests.recorder.capture.looks import event_rows
 
 pytestmark = pytest.mark.real
@@ -95,7 +96,7 @@ def test_frames_of_100_megabytes_pass_in_little_memory(when_full: str, tmp_path:
         client.exchange()
         assert proxy.most_resident - before < QUEUE + BESIDES
         client.close()
-    sizes = {row[c.SIZE]: row[c.FRAME] for row in reader.rows(tmp_path / "capture", [c.SIZE, c.FRAME])}
+    sizes = {row[c.SIZE]: row[c.FRAME] for row in looks.rows(tmp_path / "capture", [c.SIZE, c.FRAME])}
     for frame in (asked[4:], told[4:]):
         # with `drop`, what the disk did not take in time is a gap
         if when_full == "wait" or len(frame) in sizes:

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.real
 # segments of 2 MiB, so that there are some; with `wait` no frame is lost but by a kill
 FLAGS = ("--record-spool", "8MiB", "--record-when-full", "wait")
 BATCH = mixed((5, 5, 5, 5, 300, 20_000, 200_000), 12)
-LEAST, MOST = 500_000, 6_000_000
+MIN_BYTES, MAX_BYTES = 500_000, 6_000_000
 
 Start = Callable[[], LiveProxy]
 
@@ -102,9 +102,9 @@ def test_a_killed_proxys_capture_holds_what_was_logged_and_the_next_proxy_finish
     load = load_on(nodes, seed)
     if seed:
         made_columns(folder, old)
-    load.reach(rng.randint(LEAST, MOST))
+    load.reach(rng.randint(MIN_BYTES, MAX_BYTES))
     logged = all_logged(first, load)
-    load.reach(rng.randint(1, MOST))
+    load.reach(rng.randint(1, MAX_BYTES))
     if seed:
         # both at once: now the next proxy has to finish the session
         compactor.kill()
@@ -114,7 +114,7 @@ def test_a_killed_proxys_capture_holds_what_was_logged_and_the_next_proxy_finish
     assert second.nodes() == nodes
     new = session_of(folder, other_than=old)
     again = load_on(nodes, seed + 100)
-    again.reach(LEAST)
+    again.reach(MIN_BYTES)
     again.stop()
     wait_for(lambda: sessions.sessions(folder) == [new], "the old session's end")
     for talk in load.talks:
@@ -131,9 +131,9 @@ def test_what_two_kills_left_is_finished_by_the_compact_command_too(start: Start
     session, load = session_of(folder), load_on(proxy.nodes(), 9)
     compactor = proxy.compactor()
     made_columns(folder, session)
-    load.reach(rng.randint(LEAST, MOST))
+    load.reach(rng.randint(MIN_BYTES, MAX_BYTES))
     logged = all_logged(proxy, load)
-    load.reach(rng.randint(1, MOST))
+    load.reach(rng.randint(1, MAX_BYTES))
     proxy.kill()
     compactor.kill()
     load.stop()
@@ -155,10 +155,10 @@ def test_a_killed_compactor_is_started_again_and_nothing_is_lost_or_doubled(
     segment = 0
     for _ in range(2):
         segment = made_columns(folder, session, segment)
-        load.reach(rng.randint(LEAST, MOST))
+        load.reach(rng.randint(MIN_BYTES, MAX_BYTES))
         compactor.kill()
         compactor = proxy.compactor(other_than=compactor.pid)
-    load.reach(LEAST)
+    load.reach(MIN_BYTES)
     load.stop()
     assert proxy.stop() == 0
     wait_for(lambda: not sessions.sessions(folder), "the session's end")
@@ -169,10 +169,10 @@ def test_a_killed_compactor_is_started_again_and_nothing_is_lost_or_doubled(
 def test_a_compactor_that_hangs_and_one_that_ends_show_in_the_metrics(start: Start) -> None:
     proxy = start()
     load = load_on(proxy.nodes(), 0)
-    load.reach(LEAST)
+    load.reach(MIN_BYTES)
     compactor = proxy.compactor()
     compactor.suspend()
-    load.reach(LEAST)
+    load.reach(MIN_BYTES)
     load.stop()
     wait_for(lambda: proxy.metric("recorder_lag_seconds") > 2, "the lag to grow")
     assert proxy.metric("recorder_lag_bytes") > 0

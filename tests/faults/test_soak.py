@@ -11,10 +11,10 @@ import psutil
 import pytest
 
 from recorder.capture import frames as c
-from recorder.capture import reader
 from recorder.capture import session as sessions
 from tests.brokers.waiting import wait_for
 from tests.faults.live import LiveProxy, Load, broker, mixed
+from tests.recorder.capture import looks
 from tests.recorder.capture.looks import event_rows
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
@@ -81,7 +81,7 @@ def watched(process: psutil.Process, seconds: float, *others: psutil.Process) ->
 
 def rows_by_kind(folder: Path) -> dict[str, int]:
     counted: dict[str, int] = {}
-    for row in reader.rows(folder, [c.KIND]):
+    for row in looks.rows(folder, [c.KIND]):
         counted[row[c.KIND]] = counted.get(row[c.KIND], 0) + 1
     return counted
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from fuzz.collect import MOST_BYTES, collect, write
+from fuzz.collect import MAX_BYTES, collect, write
 from proxy.wire import apis
 from proxy.wire.keys import METADATA, SASL_AUTHENTICATE
 
@@ -14,7 +14,7 @@ def row(frame: bytes, kind: str = "request", key: int = METADATA, **more: Any) -
 
 
 def test_the_largest_frame_that_is_small_enough_is_taken() -> None:
-    rows = [row(b"a" * 9), row(b"b" * 20), row(b"c" * 15), row(b"d" * (MOST_BYTES + 1))]
+    rows = [row(b"a" * 9), row(b"b" * 20), row(b"c" * 15), row(b"d" * (MAX_BYTES + 1))]
     assert collect([*rows, row(b"answer", "response")]) == {
         ("request", "03-Metadata-v12"): b"b" * 20,
         ("response", "03-Metadata-v12"): b"answer",

@@ -31,7 +31,7 @@ def test_the_corpus_passes(part: int) -> None:
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_mutations_pass_too(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conversations, "MOST_PIECES", 100)
+    monkeypatch.setattr(conversations, "MAX_PIECES", 100)
     rng, names = random.Random(part), list(SCRIPTS)
     for _ in range(EACH):
         options, script = SCRIPTS[rng.choice(names)]

@@ -48,7 +48,7 @@ def test_a_header_that_wants_more_than_it_may_is_found(monkeypatch: pytest.Monke
 
 
 def test_a_name_that_leads_elsewhere_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SniMap, "meant", lambda self, node_id, name: 3)
+    monkeypatch.setattr(SniMap, "requested_node", lambda self, node_id, name: 3)
     with pytest.raises(Finding, match="a name and whose it is"):
         run("name", b"b17.proxy.test")
 

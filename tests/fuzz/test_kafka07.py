@@ -21,7 +21,7 @@ PARTS, EACH = 4, 100
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_mutations_pass(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conversations, "MOST_PIECES", 100)
+    monkeypatch.setattr(conversations, "MAX_PIECES", 100)
     rng = random.Random(part)
     for _ in range(EACH):
         script = rng.choice([*SCRIPTS.values()])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from proxy.schema.toml import toml
 from proxy.terminal import (
-    MOST_MARKS,
+    MAX_MARKS,
     each_printable,
     harmless,
     harmless_json,
@@ -77,8 +77,8 @@ def test_what_people_write_is_shown_as_it_is(text: str) -> None:
 
 def test_marks_stand_on_a_letter_of_their_own_and_never_pile_up() -> None:
     assert printable(ACUTE + "a") == "\\u0301a"
-    assert printable("a" + ACUTE * MOST_MARKS) == "a" + ACUTE * MOST_MARKS
-    assert printable("a" + ACUTE * (MOST_MARKS + 2)) == "a" + ACUTE * MOST_MARKS + "\\u0301" * 2
+    assert printable("a" + ACUTE * MAX_MARKS) == "a" + ACUTE * MAX_MARKS
+    assert printable("a" + ACUTE * (MAX_MARKS + 2)) == "a" + ACUTE * MAX_MARKS + "\\u0301" * 2
     assert printable("\x1b" + ACUTE) == "\\u001b\\u0301"
 
 

@@ -11,7 +11,7 @@ balancer. The proxy's listener recognises the query by its bytes, and answers it
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from zlib import crc32
 
 import trio
@@ -101,41 +101,25 @@ async def _ask(stream: Stream, dial_again: Dial, query: DiscoveryQuery) -> Disco
             return await _fetch_nodes(stream, 0, query.correlation_id)
         if versions == query.loop_answer[LENGTH.size :]:
             raise LeadsBackIndirectly(f"{stream.peer} leads back to this proxy by way of others")
-        return await _fetch_nodes(
-            stream, _metadata_version(_decoded(versions, API_VERSIONS, 0)[1]), query.correlation_id
-        )
+        return await _fetch_nodes(stream, _metadata_version(versions), query.correlation_id)
     finally:
         stream.close()
 
 
 async def _fetch_nodes(stream: Stream, version: int, correlation_id: int) -> DiscoveredNodes:
-    request = catalog.encode_request(METADATA, version, correlation_id, CLIENT_ID, _metadata_fields(version))
+    # version 0 can only ask for all topics; later versions ask for none
+    fields = {"topics": [], "allow_auto_topic_creation": False}
+    request = catalog.encode_request(METADATA, version, correlation_id, CLIENT_ID, fields)
     frame = await _exchange(stream, framed(request))
     return DiscoveredNodes(addresses.nodes_in(METADATA, version, frame), addresses.cluster_in(METADATA, version, frame))
 
 
-def _metadata_fields(version: int) -> dict[str, Any]:
-    """The request's fields. Version 0 can only ask for all topics; later versions ask for none."""
-    codec = catalog.codec("request", METADATA, version)
-    assert codec is not None
-    fields = {field.name for field in codec.message.fields}
-    request: dict[str, Any] = {"topics": [], "allow_auto_topic_creation": False}
-    return {name: value for name, value in request.items() if name in fields}
-
-
-def _metadata_version(versions: dict[str, Any]) -> int:
-    ours = apis.versions(METADATA)[-1]
-    for api in versions["api_keys"]:
-        if api["api_key"] == METADATA:
-            return min(ours, int(api["max_version"]))
-    return 0
-
-
-def _decoded(frame: bytes, key: int, version: int) -> tuple[Any, dict[str, Any]]:
-    decoded = catalog.decode_response(frame, key, version)
-    if isinstance(decoded, catalog.UnknownMessage):
-        raise WireError(f"version {version} of api {key} is not known")
-    return decoded
+def _metadata_version(frame: bytes) -> int:
+    """The newest version of Metadata that an ApiVersions response v0 offers and the catalog has."""
+    decoded = catalog.decode_response(frame, API_VERSIONS, 0)
+    assert not isinstance(decoded, catalog.UnknownMessage)
+    offered = {api["api_key"]: int(api["max_version"]) for api in decoded[1]["api_keys"]}
+    return min(apis.versions(METADATA)[-1], offered.get(METADATA, 0))
 
 
 async def _exchange(stream: Stream, frame: bytes) -> bytes:

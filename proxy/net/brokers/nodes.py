@@ -11,7 +11,6 @@ import socket
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from logging import INFO, WARNING
-from typing import Protocol
 
 import trio
 
@@ -23,6 +22,7 @@ from proxy.net.blocking import in_thread_or_inline
 from proxy.net.brokers.own_listeners import OwnListeners
 from proxy.net.change import Change
 from proxy.net.log_throttle import LogThrottle
+from proxy.net.observer import Observer
 from proxy.net.state.file import KnownNode, Owner, SavedState
 from proxy.net.state.writer import StateWriter
 from proxy.schema.addresses import Address
@@ -35,13 +35,6 @@ BACKLOG = 1024
 LOOK_UP_SECONDS = 5.0
 # free ports that are tried before one is taken that is set aside for another node
 MAX_PICKS = 64
-
-
-class NodeWatcher(Protocol):
-    """The part of `Observer` that is told of the cluster's nodes."""
-
-    def node(self, node_id: int, upstream: str, listener: str, cluster: str) -> None:
-        """A node was found, or has moved."""
 
 
 class Nodes:
@@ -61,7 +54,7 @@ class Nodes:
         settings: ClusterSettings,
         serve: Callable[[trio.SocketListener, int], None],
         state: SavedState,
-        watcher: NodeWatcher | None,
+        watcher: Observer | None,
         reserved: tuple[range, ...] = (),
     ) -> None:
         self._settings = settings
@@ -230,9 +223,9 @@ class Nodes:
     def _check_file_limit(self, wanted: set[int]) -> None:
         """Raises OSError if the listeners, which stay for ever, would take the files that connections need."""
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        most = files // 2 // self.descriptors_each
-        if files != resource.RLIM_INFINITY and len(wanted | self._listening.keys()) > most:
-            raise OSError(errno.EMFILE, f"more nodes than {most}, for half of the files that may be open")
+        max_nodes = files // 2 // self.descriptors_each
+        if files != resource.RLIM_INFINITY and len(wanted | self._listening.keys()) > max_nodes:
+            raise OSError(errno.EMFILE, f"more nodes than {max_nodes}, for half of the files that may be open")
 
     def _is_current(self, node: Node) -> bool:
         known = self._known.get(node.node_id)
@@ -356,13 +349,9 @@ def _can_be_dialled(address: Address) -> bool:
         return False
 
 
-def _family(host: str) -> socket.AddressFamily:
-    return socket.AF_INET6 if ":" in host else socket.AF_INET
-
-
 def bind(address: Address) -> socket.socket:
     """A socket that listens at the address; host "*" is every IPv4 interface. Raises OSError."""
-    sock = socket.socket(_family(address.host), socket.SOCK_STREAM)
+    sock = socket.socket(socket.AF_INET6 if ":" in address.host else socket.AF_INET, socket.SOCK_STREAM)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(("" if address.host == "*" else address.host, address.port))

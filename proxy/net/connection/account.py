@@ -21,9 +21,9 @@ class Account:
 
     __slots__ = ("_arriving", "_traffic", "answered", "one_way")
 
-    def __init__(self, traffic: Traffic, talk: Conversation) -> None:
+    def __init__(self, traffic: Traffic, conversation: Conversation) -> None:
         self._traffic = traffic
-        self._arriving = Arriving(talk.responses_side)
+        self._arriving = Arriving(conversation.responses_side)
         self.answered: Sequence[Exchange] = ()
         self.one_way: Sequence[Exchange] = ()
 

@@ -42,26 +42,26 @@ class InFlight:
     sent: set when more has been sent to the client; None while no task waits for that.
     """
 
-    __slots__ = ("_talk", "response_pending", "sent")
+    __slots__ = ("_conversation", "response_pending", "sent")
 
-    def __init__(self, talk: Conversation) -> None:
-        self._talk = talk
+    def __init__(self, conversation: Conversation) -> None:
+        self._conversation = conversation
         self.response_pending = False
         self.sent: trio.Event | None = None
 
     @property
     def at_boundary(self) -> bool:
         """True if no request has arrived in part."""
-        return not self._talk.requests_side.missing
+        return not self._conversation.requests_side.missing
 
     @property
     def is_settled(self) -> bool:
         """True if no response is owed or partly sent. A request that the client left incomplete is owed none."""
-        talk = self._talk
-        if self.response_pending or talk.responses_side.left or talk.login.owed:
+        conversation = self._conversation
+        if self.response_pending or conversation.responses_side.left or conversation.login.owed:
             return False
-        owed = talk.in_flight
-        return not owed or (len(owed) == 1 and owed[0] is talk.requests_side.open)
+        owed = conversation.in_flight
+        return not owed or (len(owed) == 1 and owed[0] is conversation.requests_side.open)
 
     async def until_sent(self) -> None:
         """Waits until more has been sent to the client."""

@@ -21,7 +21,7 @@ import trio
 
 from proxy.config import ClusterSettings
 from proxy.conversation import Cause, Conversation, Direction, Exchange, Step
-from proxy.conversation.conversation import MOST_IN_FLIGHT
+from proxy.conversation.conversation import MAX_IN_FLIGHT
 from proxy.log import log
 from proxy.metrics.traffic import Traffic
 from proxy.net.brokers.discovery import DiscoveryQuery
@@ -51,7 +51,7 @@ OPEN, DRAINING, FINISHED, ENDED = State
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
+class ClusterContext:
     """Everything that all connections to a cluster share."""
 
     settings: ClusterSettings
@@ -67,17 +67,19 @@ class Shared:
 class Relay:
     """One client connection and the broker connection opened for it."""
 
-    def __init__(self, connection: int, client: Stream, broker: Stream, talk: Conversation, shared: Shared) -> None:
+    def __init__(
+        self, connection: int, client: Stream, broker: Stream, conversation: Conversation, context: ClusterContext
+    ) -> None:
         self.connection = connection
         self._client = client
         self._broker = broker
-        self._talk = talk
-        self._shared = shared
-        self._discovery_frame = shared.discovery.frame
-        self._recording = Recording(connection, shared.observer, shared.backpressure)
-        self._account = Account(shared.traffic, talk)
-        self._rewriting = Rewriting(shared.nodes, shared.held, self, shared.settings)
-        self._in_flight = InFlight(talk)
+        self._conversation = conversation
+        self._context = context
+        self._discovery_frame = context.discovery.frame
+        self._recording = Recording(connection, context.observer, context.backpressure)
+        self._account = Account(context.traffic, conversation)
+        self._rewriting = Rewriting(context.nodes, context.held, self, context.settings)
+        self._in_flight = InFlight(conversation)
         self._ending = Ending()
         # responses of the proxy's own that have not been sent
         self._own_answers = 0
@@ -115,7 +117,7 @@ class Relay:
     @property
     def progress(self) -> int | None:
         """See `Holder`."""
-        moved = sum(self._talk.offsets) + self._client.taken + self._broker.taken
+        moved = sum(self._conversation.offsets) + self._client.taken + self._broker.taken
         return None if self._recording.is_waiting else moved
 
     @property
@@ -200,7 +202,7 @@ class Relay:
                 return
             if taken is Wakeup.OWN_QUERY:
                 # the address leads back to the proxy, by way of others: the query must not go round again
-                await self._client.send([self._shared.discovery.loop_answer])
+                await self._client.send([self._context.discovery.loop_answer])
                 self._on(Event.CUT, Cause.LEADS_BACK)
                 return
             if taken is not Wakeup.STATE_CHANGED:
@@ -212,7 +214,7 @@ class Relay:
         """The most bytes to read from the client: while DRAINING, the missing bytes of the frame that has begun."""
         if self._ending.state is not DRAINING:
             return RECEIVE_SIZE
-        return min(self._talk.requests_side.missing, RECEIVE_SIZE)
+        return min(self._conversation.requests_side.missing, RECEIVE_SIZE)
 
     def _take_request(self, chunk: bytes | None) -> PendingChunk | Wakeup | None:
         """Passes a chunk on if that needs no waiting, and returns None; else returns what the task is to finish."""
@@ -221,7 +223,7 @@ class Relay:
         if chunk == self._discovery_frame:
             return Wakeup.OWN_QUERY
         at_ns = clock()
-        step = self._talk.requests(chunk, at_ns)
+        step = self._conversation.requests(chunk, at_ns)
         if step.rest:
             self._client.put_back(step.rest)
             chunk = chunk[: -len(step.rest)]
@@ -254,12 +256,14 @@ class Relay:
         if step.cause is not None:
             if step.cause is Cause.BAD_LENGTH and pending.chunk.startswith(HANDSHAKE) and not self._client.is_tls:
                 event = "client speaks TLS, and this port is for plaintext"
-                log(self._shared.log_throttle.level(event), event, client=self._client.peer)
+                log(self._context.log_throttle.level(event), event, client=self._client.peer)
             await self._refuse(step.cause)
 
     def _is_owed_too_much(self) -> bool:
         """True if so many responses are owed that no request may be read before one is sent."""
-        return self._own_answers > MAX_OWN_ANSWERS or (len(self._talk.in_flight) > MOST_IN_FLIGHT and self._talk.waits)
+        if self._own_answers > MAX_OWN_ANSWERS:
+            return True
+        return len(self._conversation.in_flight) > MAX_IN_FLIGHT and self._conversation.waits
 
     def _answer(self, exchanges: list[Exchange], at_ns: int) -> None:
         """Has the other task send the proxy's own responses, each in its turn."""
@@ -267,7 +271,7 @@ class Relay:
             number = exchange.correlation_id
             assert number is not None, "in the dialect of 0.7 the proxy answers nothing"
             frame = api_versions.unsupported(number)
-            self._talk.made(exchange, frame)
+            self._conversation.made(exchange, frame)
             self._recording.made(exchange, frame, at_ns)
         self._own_answers += len(exchanges)
         self._broker.wake()
@@ -275,7 +279,7 @@ class Relay:
     async def _refuse(self, cause: Cause) -> None:
         """Ends the connection as a broker would: the requests before the bad one are answered first."""
         self._on(Event.REFUSE, cause)
-        with trio.move_on_after(self._shared.settings.half_close_seconds):
+        with trio.move_on_after(self._context.settings.half_close_seconds):
             await self._in_flight.until_settled()
         self._on(Event.SETTLE)
 
@@ -283,10 +287,10 @@ class Relay:
         """Handles the client's end of stream. The broker is sent it once no response is owed, or the wait times out."""
         self._ending.end_of_stream(Direction.REQUEST)
         self._cancel_if_ended()
-        seconds = self._shared.settings.half_close_seconds
+        seconds = self._context.settings.half_close_seconds
         self._recording.half_closed(Direction.REQUEST)
         # an incomplete head: no request can be told from it, but the client has sent it
-        if held := self._talk.requests_side.held:
+        if held := self._conversation.requests_side.held:
             await self._broker.send([held])
         if self._client.half_closes:
             with trio.move_on_after(seconds):
@@ -310,7 +314,7 @@ class Relay:
     async def _drop_responses(self, lost: PeerLost) -> None:
         """Reads and drops responses while the other task passes on the lost client's last requests (acks=0)."""
         self._note_loss(lost)
-        with trio.move_on_after(self._shared.settings.half_close_seconds), suppress(PeerLost):
+        with trio.move_on_after(self._context.settings.half_close_seconds), suppress(PeerLost):
             while await self._broker.receive() != b"":
                 pass
 
@@ -321,7 +325,7 @@ class Relay:
                 break
             await self._finish_response(taken)
         self._recording.half_closed(Direction.RESPONSE)
-        if held := self._talk.responses_side.held:
+        if held := self._conversation.responses_side.held:
             await self._client.send([held])
         self._ending.end_of_stream(Direction.RESPONSE)
         self._cancel_if_ended()
@@ -332,9 +336,9 @@ class Relay:
             return Wakeup.END_OF_STREAM
         at_ns = clock()
         if chunk is None:
-            step, waits = self._talk.due(at_ns), False
+            step, waits = self._conversation.due(at_ns), False
         else:
-            step = self._talk.responses(chunk, at_ns)
+            step = self._conversation.responses(chunk, at_ns)
             if step.rest:
                 self._broker.put_back(step.rest)
                 chunk = chunk[: -len(step.rest)]
@@ -365,13 +369,13 @@ class Relay:
             self._on(Event.CUT, step.cause)
 
     def _response_passed(self, step: Step, at_ns: int) -> None:
-        if self._rewriting.has_begun and not self._talk.responses_side.left:
+        if self._rewriting.has_begun and not self._conversation.responses_side.left:
             self._rewriting.release()
         if self._own_answers:
             self._own_answers -= sum(exchange.by_proxy for exchange in step.finished)
         self._account.response_sent(step, at_ns)
         if self._recording.observer is None:
-            self._talk.reuse(step.finished)
+            self._conversation.reuse(step.finished)
         if self._in_flight.sent is not None:
             self._in_flight.sent.set()
 
@@ -386,10 +390,10 @@ class Relay:
     def _cut_off(self, step: Step, error: NotRewritable) -> None:
         """Ends the step before the response that can't be rewritten, and with it the connection."""
         bad = error.exchange
-        level = self._shared.log_throttle.level(f"{bad.api} {error}")
+        level = self._context.log_throttle.level(f"{bad.api} {error}")
         log(level, "response can't be rewritten", connection=self.connection, api=bad.api, reason=error)
         unsent = end_before(step, error)
         # a response that is still arriving is counted when the connection ends
-        arrived = [] if bad is self._talk.responses_side.open else [bad]
+        arrived = [] if bad is self._conversation.responses_side.open else [bad]
         self._account.unanswered([*arrived, *unsent])
         self._account.answered = step.finished

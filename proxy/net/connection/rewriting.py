@@ -57,9 +57,6 @@ class FrameRewriter(Protocol):
     def feed(self, piece: memoryview, *, last: bool) -> Waiting[Replacement]:
         """Takes a piece of the frame, length included. Raises WireError, TooLarge; OSError: no listener."""
 
-    def release(self) -> None:
-        """Called once the frame has been sent, or its connection has ended."""
-
 
 def is_rewritten(api_key: int, api_version: int | None) -> bool:
     """True if responses of this API and version are rewritten. Version None (the dialect of 0.7): never."""
@@ -124,9 +121,6 @@ class HeldRewriter:
             return LENGTH.pack(len(frame)) + frame
         return addresses.splice(key, version, frame, self._nodes.advertised)
 
-    def release(self) -> None:
-        self._share.release()
-
 
 class WalkedRewriter:
     """Lets the frame through up to where the endpoints may stand, holds the rest, and rewrites it at equal length."""
@@ -171,9 +165,6 @@ class WalkedRewriter:
         yield from _wait_for_listeners(self._nodes, equal_length.nodes_in_tail(key, version, tail))
         return equal_length.rewrite_tail(key, version, tail, self._nodes.advertised)
 
-    def release(self) -> None:
-        self._share.release()
-
 
 def _wait_for_share(share: Share, size: int) -> Waiting[None]:
     if size > SMALL:
@@ -190,8 +181,8 @@ class Rewriting:
 
     def __init__(self, nodes: Nodes, held: HeldBytes, holder: Holder, settings: ClusterSettings) -> None:
         self._nodes = nodes
-        self._held = held
-        self._holder = holder
+        # the share of the one response that is being rewritten
+        self._share = Share(held, holder)
         self._settings = settings
         self._rewriter: FrameRewriter | None = None
         # the rewrite of the step at hand, and the wait that it has yielded last
@@ -239,16 +230,15 @@ class Rewriting:
     def _rewritten(self, mark: Mark, exchange: Exchange, piece: memoryview) -> Waiting[Replacement]:
         if mark.first:
             self.release()
-            share, limit = Share(self._held, self._holder), self._settings.hold_limit
-            self._rewriter = rewriter(exchange, self._nodes, share, limit, hide_unknown=self._settings.hide_unknown)
+            limit, hide_unknown = self._settings.hold_limit, self._settings.hide_unknown
+            self._rewriter = rewriter(exchange, self._nodes, self._share, limit, hide_unknown=hide_unknown)
         assert self._rewriter is not None
         return (yield from self._rewriter.feed(piece, last=mark.last))
 
     def release(self) -> None:
         """Called once the rewritten response has been sent."""
-        if self._rewriter is not None:
-            self._rewriter.release()
-            self._rewriter = None
+        self._share.release()
+        self._rewriter = None
 
     def end(self) -> None:
         """Called once the connection has ended, even in the middle of a response: gives back all that is held."""

@@ -71,6 +71,8 @@ class HeldBytes:
     def release(self, share: Share) -> None:
         """Gives back the bytes of a share."""
         self._shares.remove(share)
+        # the connection's next frame has all the time again
+        self._seen.pop(share, None)
         self._held -= share.size
         share.size = 0
         self._admit()
@@ -108,13 +110,13 @@ class HeldBytes:
         self._look_at = trio.current_time() + self._stalled_seconds
 
     def _end_stalled(self) -> None:
-        for share, progress in self._seen.items():
+        for share, progress in [*self._seen.items()]:
             if share in self._shares and progress is not None and progress == share.holder.progress:
                 share.holder.stall()
 
 
 class Share:
-    """One frame's share of the bytes that may be held. Small frames take none, and need not wait."""
+    """One connection's share of the bytes that may be held, for a frame at a time. Small frames take none."""
 
     def __init__(self, held: HeldBytes, holder: Holder) -> None:
         self.holder = holder

@@ -1,7 +1,7 @@
 """Streams of chunks, and waiting for them. Nothing here knows what the bytes mean.
 
 streams         a TCP connection as a stream of chunks; errors of the socket become `PeerLost`
-waits           one task that waits for the sockets of all relays
+reactor         one task that waits for the sockets of all relays
 polling         how that task waits: asleep, or busy polling where that pays
 tls             TLS over a stream
 proxy_protocol  the header of the PROXY protocol: bytes and addresses

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import trio
 
-from proxy.net.sockets.waits import Watch
+from proxy.net.sockets.reactor import WatchedSocket
 from proxy.schema.addresses import Address
 from proxy.threads import NoThread
 
@@ -54,10 +54,6 @@ class LeadsBack(PeerLost):
         super().__init__(f"{address} leads back to this proxy")
 
 
-def _is_never_own(sock: socket.socket) -> bool:
-    return False
-
-
 class Stream:
     """One side of a relay. One task receives, one task sends.
 
@@ -77,7 +73,7 @@ class Stream:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self._socket = sock
-        self._watch = Watch(sock.fileno())
+        self._watch = WatchedSocket(sock.fileno())
         self._woken = False
         # bytes that have been put back
         self._pushback = b""
@@ -104,7 +100,7 @@ class Stream:
         Raises:
             PeerLost: the connection broke.
         """
-        (chunk,) = await self._until(_as_it_is, max_bytes)
+        (chunk,) = await Stream.until(self, _as_it_is, max_bytes)
         return chunk
 
     async def until(self, take: Callable[[bytes | None], T | None], max_bytes: int = RECEIVE_SIZE) -> T:
@@ -115,9 +111,6 @@ class Stream:
         Raises:
             PeerLost: the connection broke.
         """
-        return await self._until(take, max_bytes)
-
-    async def _until(self, take: Callable[[bytes | None], T | None], max_bytes: int) -> T:
         self._check_open()
         look = self._looking(take, max_bytes)
         while self._woken or self._pushback:
@@ -137,7 +130,7 @@ class Stream:
         return chunk
 
     def _looking(self, take: Callable[[bytes | None], T | None], max_bytes: int) -> Callable[[], T | None]:
-        """The function that is called whenever there may be something to read; see `Watch.read`."""
+        """The function that is called whenever there may be something to read; see `WatchedSocket.read`."""
 
         def look() -> T | None:
             if self._woken:
@@ -238,15 +231,6 @@ def _as_it_is(chunk: bytes | None) -> tuple[bytes | None]:
     return (chunk,)
 
 
-def _take_whole_chunks(sock: socket.socket) -> None:
-    """Lets the kernel's send buffer fill up.
-
-    trio limits it to 16 KiB beyond the peer's window (TCP_NOTSENT_LOWAT), for low latency; a chunk would then go out in
-    pieces, each of which wakes the peer.
-    """
-    _set_tcp_options(sock, TCP_NOTSENT_LOWAT=0)
-
-
 def _keep_alive(sock: socket.socket, after: float) -> None:
     """Has the kernel probe a peer's machine that is silent for `after` seconds; it is lost after as long again."""
     seconds = round(min(max(1.0, after), LONGEST_KEEPALIVE))
@@ -267,7 +251,7 @@ async def dial(
     *,
     preamble: bytes = b"",
     keepalive: float = KEEPALIVE,
-    is_own: Callable[[socket.socket], bool] = _is_never_own,
+    is_own: Callable[[socket.socket], bool] = lambda sock: False,
 ) -> Stream:
     """A connection to a broker: to the first of the host's addresses that accepts one.
 
@@ -285,7 +269,9 @@ async def dial(
             opened = await trio.open_tcp_stream(address.host, address.port)
             # trio's stream object is given up; its socket lives on in ours
             sock = _detached(opened.socket)
-            _take_whole_chunks(sock)
+            # trio limits the send buffer to 16 KiB beyond the peer's window, for low latency: a chunk would go out in
+            # pieces, each of which wakes the peer
+            _set_tcp_options(sock, TCP_NOTSENT_LOWAT=0)
             stream = Stream(sock, str(address))
             try:
                 if is_own(sock):

@@ -109,12 +109,7 @@ class ClusterTls(NamedTuple):
 
 def cluster_tls(settings: ClusterSettings) -> ClusterTls:
     """The credentials that a cluster's settings name. Blocks. Raises BadSetting: a file can't be used."""
-    return ClusterTls(*map(followed, credentials(settings)))
-
-
-def followed(credentials: Credentials | None) -> LiveCredentials | None:
-    """Credentials that follow their files; None where there are none."""
-    return None if credentials is None else LiveCredentials(credentials)
+    return ClusterTls(*(LiveCredentials(side) if side is not None else None for side in credentials(settings)))
 
 
 class TlsStream(Stream):

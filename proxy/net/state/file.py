@@ -169,9 +169,5 @@ def _from_json(node: Mapping[str, Any]) -> KnownNode:
 
 
 def _to_json(node: KnownNode) -> dict[str, object]:
-    fields: dict[str, object] = {}
-    if node.upstream is not None:
-        fields["upstream"] = str(node.upstream)
-    if node.port is not None:
-        fields["port"] = node.port
-    return fields
+    fields = {"upstream": None if node.upstream is None else str(node.upstream), "port": node.port}
+    return {name: value for name, value in fields.items() if value is not None}

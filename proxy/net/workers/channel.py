@@ -35,18 +35,14 @@ class ChannelMessage(NamedTuple):
     sockets: tuple[socket.socket, ...] = ()
 
 
-class _Outgoing(NamedTuple):
-    data: bytes
-    sockets: Sequence[socket.socket]
-
-
 class Channel:
     """One end of a channel. `send` only queues; one task sends, in `run`. One other task calls `receive`."""
 
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(False)
         self._socket = trio.socket.from_stdlib_socket(sock)
-        self._queue: deque[_Outgoing] = deque()
+        # messages' bytes, and the sockets that go with them
+        self._queue: deque[tuple[bytes, list[socket.socket]]] = deque()
         self._queued = trio.Event()
         self._sent = trio.Event()
         self._received = bytearray()
@@ -58,7 +54,7 @@ class Channel:
         if self._stopped:
             return
         data = json.dumps({**payload, _SOCKETS: len(sockets)} if sockets else payload, separators=(",", ":")).encode()
-        self._queue.append(_Outgoing(_LENGTH.pack(len(data)) + data, [sock.dup() for sock in sockets]))
+        self._queue.append((_LENGTH.pack(len(data)) + data, [sock.dup() for sock in sockets]))
         self._queued.set()
 
     async def run(self) -> None:
@@ -66,8 +62,8 @@ class Channel:
         try:
             while True:
                 while self._queue:
-                    await self._send(self._queue[0])
-                    self._close_sockets(self._queue.popleft())
+                    await self._send(*self._queue[0])
+                    self._drop_first()
                 self._sent.set()
                 self._queued = trio.Event()
                 await self._queued.wait()
@@ -77,7 +73,7 @@ class Channel:
         finally:
             self._stopped = True
             while self._queue:
-                self._close_sockets(self._queue.popleft())
+                self._drop_first()
             self._sent.set()
 
     async def all_sent(self) -> None:
@@ -100,17 +96,18 @@ class Channel:
         while self._sockets:
             self._sockets.popleft().close()
 
-    async def _send(self, outgoing: _Outgoing) -> None:
-        rest = memoryview(outgoing.data)
-        if outgoing.sockets:
-            descriptors = array.array("i", [sock.fileno() for sock in outgoing.sockets])
+    async def _send(self, data: bytes, sockets: list[socket.socket]) -> None:
+        rest = memoryview(data)
+        if sockets:
+            descriptors = array.array("i", [sock.fileno() for sock in sockets])
             rest = rest[await self._socket.sendmsg([rest], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)]) :]
         while rest:
             rest = rest[await self._socket.send(rest) :]
 
-    @staticmethod
-    def _close_sockets(outgoing: _Outgoing) -> None:
-        for sock in outgoing.sockets:
+    def _drop_first(self) -> None:
+        """Takes the first message from the queue, and closes its sockets."""
+        _, sockets = self._queue.popleft()
+        for sock in sockets:
             sock.close()
 
     async def _read(self) -> bool:

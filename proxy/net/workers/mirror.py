@@ -30,9 +30,7 @@ class MirroredNodes(Nodes):
 
     def __init__(self, settings: ClusterSettings, calls: Calls, observer: Observer | None) -> None:
         super().__init__(settings, _opens_none, SavedState(), observer)
-        self._name = settings.name
         self._calls = calls
-        self._observer = observer
         self._brokers: dict[int, str] = {}
         self._advertised: dict[int, Address] = {}
         # nodes for which the parent is ready, and the id of their cluster
@@ -48,11 +46,11 @@ class MirroredNodes(Nodes):
         self._ensured_for = None
         before, self._brokers = self._brokers, {int(number): row[0] for number, row in table.items()}
         self.own.add_names(*(Address.parse(row[2]) for row in table.values() if row[2]))
-        if self._observer is None:
+        if self._watcher is None:
             return
         for number, (broker, listener, _) in table.items():
             if before.get(int(number)) != broker:
-                self._observer.node(int(number), broker or "unknown", listener, self._name)
+                self._watcher.node(int(number), broker or "unknown", listener, self._settings.name)
 
     async def prepared(self, node_map: NodeMap) -> Change:
         """No change: the parent opens new listeners, and hands them out."""
@@ -66,7 +64,7 @@ class MirroredNodes(Nodes):
         if not self.needs_ensure(nodes, cluster_id):
             return
         tables = self._tables
-        asked = {"do": "ensure", "cluster": self._name, "nodes": [astuple(node) for node in nodes]}
+        asked = {"do": "ensure", "cluster": self._settings.name, "nodes": [astuple(node) for node in nodes]}
         answer = await self._calls.ask(asked | {"cluster_id": cluster_id}).wait()
         self._advertised |= {node.node_id: Address(*at) for node, at in zip(nodes, answer["advertised"], strict=True)}
         if answer["current"] and tables == self._tables:
@@ -95,21 +93,20 @@ class MirroredUpstreams(Upstreams):
     def __init__(
         self,
         settings: ClusterSettings,
-        nodes: MirroredNodes,
         calls: Calls,
+        nodes: Nodes,
         credentials: LiveCredentials | None = None,
         query: DiscoveryQuery | None = None,
     ) -> None:
         super().__init__(settings, nodes, credentials, query)
-        self._name = settings.name
         self._calls = calls
 
     async def discover(self) -> bool:
         try:
-            answer = await self._calls.ask({"do": "ask", "cluster": self._name}).wait()
+            answer = await self._calls.ask({"do": "ask", "cluster": self._settings.name}).wait()
         except OSError:
             return False
         return bool(answer["answered"])
 
     def suspect(self) -> None:
-        self._calls.tell({"do": "doubt", "cluster": self._name})
+        self._calls.tell({"do": "doubt", "cluster": self._settings.name})

@@ -23,7 +23,7 @@ from prometheus_client.metrics_core import Metric as Family
 from proxy.config import ClusterSettings, ProxySettings
 from proxy.mapping.nodes import Node, NodeMap
 from proxy.metrics.admin import Probe
-from proxy.metrics.collector import ClusterNumbers, Gathered, WiretapCollector, process_registry, worker_families
+from proxy.metrics.collector import ClusterNumbers, cluster_families, process_registry, worker_families
 from proxy.net.blocking import open_process
 from proxy.net.brokers.nodes import Nodes
 from proxy.net.brokers.upstreams import Upstreams
@@ -32,14 +32,14 @@ from proxy.net.cluster import Cluster, Parts, ProxyContext, Serve, known_nodes
 from proxy.net.reloading import READ_SECONDS, Reload, ReloadedSettings
 from proxy.net.server import Proxy, Ready, ignore_ready, run_proxy
 from proxy.net.sockets.tls import ClusterTls
-from proxy.net.stopping import EXIT_CLEAN, EXIT_CUT_OFF
+from proxy.net.stopping import EXIT_CLEAN, EXIT_CUT_OFF, cancel_when
 from proxy.net.workers.balance import ConnectionCounts
 from proxy.net.workers.calls import Payload
 from proxy.net.workers.channel import ChannelMessage
 from proxy.net.workers.job import Job, dump_settings
 from proxy.net.workers.process import Process
 from proxy.net.workers.supervisor import Supervisor
-from proxy.net.workers.worker_handle import WorkerHandle, WorkerProcess
+from proxy.net.workers.worker_handle import WorkerHandle
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
 
@@ -214,7 +214,7 @@ class Parent(Proxy):
         self._parents[settings.name] = parent
         return parent.cluster
 
-    async def _start(self, number: int, slot: int, sock: socket.socket) -> WorkerProcess:
+    async def _start(self, number: int, slot: int, sock: socket.socket) -> Process:
         files = [sock.fileno(), self._counts.descriptor]
         process = await open_process(
             [*self._command, *map(str, files)],
@@ -275,13 +275,9 @@ class Parent(Proxy):
     async def _start_children(self, connections: trio.Nursery) -> None:
         connections.start_soon(self._workers.run)
         async with trio.open_nursery() as waiting:
-            waiting.start_soon(self._give_up_when_stopped, waiting.cancel_scope)
+            waiting.start_soon(cancel_when, self._stop.begun, waiting.cancel_scope)
             await self._workers.complete()
             waiting.cancel_scope.cancel()
-
-    async def _give_up_when_stopped(self, scope: trio.CancelScope) -> None:
-        await self._stop.begun.wait()
-        scope.cancel()
 
     async def _drain(self) -> int:
         for cluster in self._parents.values():
@@ -293,14 +289,14 @@ class Parent(Proxy):
 
     def _registry(self) -> CollectorRegistry:
         self._token = trio.lowlevel.current_trio_token()
-        return process_registry(Gathered(self._gather))
+        return process_registry(self._gather)
 
     def _gather(self) -> Iterator[Family]:
         self._count_from_thread()
         totals = self._workers.totals
         numbers = [ClusterNumbers(one.name, totals.traffic(one.name), one.nodes.listeners) for one in self.clusters]
         recorded = totals.recorded()
-        yield from WiretapCollector(numbers, (lambda: recorded) if recorded else None).collect()
+        yield from cluster_families(numbers, (lambda: recorded) if recorded else None)
         yield from worker_families(len(self._workers.joined), self._workers.ends)
 
     def _make_heartbeat(self) -> Probe:

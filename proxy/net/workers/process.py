@@ -8,14 +8,17 @@ import trio
 
 
 class Process:
-    """See `WorkerProcess`. `job`: the bytes for its standard input."""
+    """A worker's process. `job`: the bytes for its standard input."""
 
     def __init__(self, process: trio.Process, job: bytes) -> None:
         self._process = process
         self._job = job
 
     async def send_job(self) -> None:
-        """See `WorkerProcess`. A process that hangs never reads a job that is larger than a pipe."""
+        """Writes the job to standard input; returns once the process has read it, or has ended.
+
+        A process that hangs never reads a job that is larger than a pipe.
+        """
         stdin = self._process.stdin
         assert stdin is not None
         # a process that has ended already: `wait` returns its exit code
@@ -24,9 +27,9 @@ class Process:
                 await stdin.send_all(self._job)
 
     async def wait(self) -> int:
-        """See `WorkerProcess`."""
+        """The exit code, once the process has ended."""
         return await self._process.wait()
 
     def kill(self) -> None:
-        """See `WorkerProcess`."""
+        """Ends the process at once."""
         self._process.kill()

@@ -23,8 +23,9 @@ from proxy.log import log
 from proxy.net.stopping import HURRIED_SECONDS, RECORDER_SECONDS, Stop, Urgency
 from proxy.net.workers.calls import Answer, Calls, Handler, Payload, ProcessGone
 from proxy.net.workers.channel import ChannelBroken, ChannelMessage, channel_pair
+from proxy.net.workers.process import Process
 from proxy.net.workers.totals import Totals
-from proxy.net.workers.worker_handle import WorkerHandle, WorkerProcess
+from proxy.net.workers.worker_handle import WorkerHandle
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 30.0
 # after a worker that lived this long the next pause is short again
@@ -49,7 +50,7 @@ BEAT_SECONDS = 1.0
 CHANNEL_END_SECONDS = 1.0
 
 # starts a worker with its number, its slot, and its end of the channel. Raises OSError
-Start = Callable[[int, int, socket.socket], Awaitable[WorkerProcess]]
+Start = Callable[[int, int, socket.socket], Awaitable[Process]]
 
 
 class Supervisor:
@@ -133,12 +134,17 @@ class Supervisor:
 
     async def refusals(self, payload: Payload, seconds: float) -> list[str]:
         """Asks all workers that have joined to prepare something. Returns the reasons of those that do not."""
-        asked = [(worker, worker.calls.ask(payload)) for worker in self.joined]
-        with trio.move_on_after(seconds):
-            for _, answer in asked:
-                await answer.settled()
-        lines = [line for worker, answer in asked for line in _refusal(worker.number, answer)]
+        answers = await self._ask_all(payload, seconds)
+        lines = [line for number, answer in answers.items() for line in _refusal(number, answer)]
         return [*dict.fromkeys(lines)]
+
+    async def _ask_all(self, payload: Payload, seconds: float) -> dict[int, Answer]:
+        """Asks all workers that have joined, and waits for `seconds` at most. Returns the answers by worker number."""
+        answers = {worker.number: worker.calls.ask(payload) for worker in self.joined}
+        with trio.move_on_after(seconds):
+            for answer in answers.values():
+                await answer.settled()
+        return answers
 
     async def stop(self, seconds: float, stop: Stop) -> bool:
         """Stops all workers, as urgently as `stop` asks. `seconds`: of the drain. True if nothing was cut off."""
@@ -178,10 +184,7 @@ class Supervisor:
 
     async def count(self) -> None:
         """Has all workers send their counts; returns when they have, or time is up."""
-        asked = [worker.calls.ask({"do": "count"}) for worker in self.joined]
-        with trio.move_on_after(COUNTS_SECONDS):
-            for answer in asked:
-                await answer.settled()
+        await self._ask_all({"do": "count"}, COUNTS_SECONDS)
 
     async def _keep_running(self, slot: int) -> None:
         """Keeps one worker running in a slot."""
@@ -227,7 +230,7 @@ class Supervisor:
             self._codes.append(code)
         return f"exit code {code}"
 
-    async def _run_process(self, worker: WorkerHandle, process: WorkerProcess) -> int:
+    async def _run_process(self, worker: WorkerHandle, process: Process) -> int:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._receive, worker)
             # in a task of its own: a worker that hangs may never read its job, and must be noticed

@@ -43,7 +43,7 @@ class Totals:
     def remove(self, worker: WorkerHandle) -> None:
         """A worker has ended. Its counts stay, but its connections are no longer open."""
         before = self._parts
-        ended = {name: _sum(before.traffic.get(name), sums.cut_off(told)) for name, told in worker.clusters.items()}
+        ended = {name: _sum(before.traffic.get(name), sums.cut_off(counts)) for name, counts in worker.clusters.items()}
         self._parts = _Parts(
             tuple(one for one in before.living if one is not worker),
             {**before.traffic, **ended},
@@ -53,8 +53,8 @@ class Totals:
     def traffic(self, cluster: str) -> Traffic:
         """A cluster's traffic."""
         parts = self._parts
-        told = [worker.clusters[cluster] for worker in parts.living if cluster in worker.clusters]
-        return _sum(parts.traffic.get(cluster), *told)
+        counts = [worker.clusters[cluster] for worker in parts.living if cluster in worker.clusters]
+        return _sum(parts.traffic.get(cluster), *counts)
 
     def recorded(self) -> dict[str, float]:
         """The recorders' numbers; {} if none records."""
@@ -62,8 +62,8 @@ class Totals:
         return sums.recorded([worker.recorder for worker in parts.living], [parts.recorder])
 
 
-def _sum(traffic: Traffic | None, *told: sums.Told) -> Traffic:
+def _sum(traffic: Traffic | None, *counts: sums.Numbers) -> Traffic:
     total = Traffic()
-    for numbers in (sums.told(traffic or Traffic()), *told):
+    for numbers in (sums.as_json(traffic or Traffic()), *counts):
         sums.add(total, numbers)
     return total

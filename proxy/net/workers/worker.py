@@ -20,15 +20,11 @@ from proxy.log import log, log_to_stderr
 from proxy.metrics import sums
 from proxy.metrics.admin import Server
 from proxy.net.blocking import in_thread
-from proxy.net.brokers.discovery import DiscoveryQuery
-from proxy.net.brokers.nodes import Nodes
-from proxy.net.brokers.upstreams import Upstreams
 from proxy.net.change import Change, commit, drop
 from proxy.net.cluster import Cluster, Parts, ProxyContext
 from proxy.net.observer import Observer
 from proxy.net.reloading import ReloadedSettings
 from proxy.net.server import Proxy, run_proxy
-from proxy.net.sockets.tls import LiveCredentials
 from proxy.net.stopping import Urgency
 from proxy.net.workers.balance import ConnectionCounts, OwnCount
 from proxy.net.workers.calls import Calls, Payload
@@ -73,13 +69,8 @@ class WorkerCluster:
         self._count = count
         self._sockets: dict[trio.SocketListener, socket.socket] = {}
         self.mirror = MirroredNodes(settings, parent, context.observer)
-
-        def make_upstreams(_: Nodes, credentials: LiveCredentials | None, query: DiscoveryQuery) -> Upstreams:
-            return MirroredUpstreams(settings, self.mirror, parent, credentials, query)
-
-        parts = Parts(
-            lambda _: self.mirror, make_upstreams, accept=self._accept, opened=count.opened, closed=count.closed
-        )
+        upstreams = partial(MirroredUpstreams, settings, parent)
+        parts = Parts(lambda _: self.mirror, upstreams, accept=self._accept, opened=count.opened, closed=count.closed)
         self.cluster = Cluster(settings, context, parts)
 
     def accept_from_parent(self, sock: socket.socket, node_id: int | None, called: Address) -> None:
@@ -237,4 +228,7 @@ class Worker(Proxy):
             ask, limiter = self._observer.counters, self._asking
             with trio.move_on_after(COUNTERS_SECONDS), suppress(NoThread):
                 self._recorder = dict(await in_thread(ask, limiter))
-        return {"clusters": {one.name: sums.told(one.traffic) for one in self.clusters}, "recorder": self._recorder}
+        return {
+            "clusters": {one.name: sums.as_json(one.traffic) for one in self.clusters},
+            "recorder": self._recorder,
+        }

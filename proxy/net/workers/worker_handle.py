@@ -4,23 +4,10 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 from proxy.metrics import sums
 from proxy.net.workers.calls import Answer, Calls, Payload
-
-
-class WorkerProcess(Protocol):
-    """A worker's process."""
-
-    async def send_job(self) -> None:
-        """Writes the job to standard input; returns once the process has read it, or has ended."""
-
-    async def wait(self) -> int:
-        """The exit code, once the process has ended."""
-
-    def kill(self) -> None:
-        """Ends the process at once."""
+from proxy.net.workers.process import Process
 
 
 class WorkerHandle:
@@ -35,9 +22,9 @@ class WorkerHandle:
     def __init__(self, number: int, calls: Calls) -> None:
         self.number = number
         self.calls = calls
-        self.process: WorkerProcess | None = None
+        self.process: Process | None = None
         self.has_spoken = self.joined = False
-        self.clusters: Mapping[str, sums.Told] = {}
+        self.clusters: Mapping[str, sums.Numbers] = {}
         self.recorder: Mapping[str, float] = {}
         self.silent = 0.0
         self._unanswered: list[Answer] = []

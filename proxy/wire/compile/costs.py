@@ -16,8 +16,8 @@ TIMES_HELD = 2
 TAG = 300
 # The most memory for one byte of a body: an array's elements have two bytes at least, and a struct of three bytes has
 # three lists. The values of a shorter buffer never exceed the budget of a call.
-MOST_PER_BYTE = 400
-NEVER_TOO_LARGE = DEFAULT_BUDGET // MOST_PER_BYTE
+MAX_PER_BYTE = 400
+NEVER_TOO_LARGE = DEFAULT_BUDGET // MAX_PER_BYTE
 # One find of a projection: the value, its start and its end.
 SPAN = 136
 

@@ -48,14 +48,6 @@ class CountedDecoder(Decoder):
     def _item(self, slot: Slot, item: str) -> None:
         self._read(slot, item)
 
-    def _one_struct(self, slot: Slot, struct: Struct, target: str) -> None:
-        if not slot.nullable:
-            self._new(struct, target)
-            return
-        with self.source.block(self.is_present(slot)):
-            self._new(struct, target)
-        self.source.line(f"else: {target} = None")
-
     def _new(self, struct: Struct, target: str) -> None:
         self.cursor.flush()
         name = self.source.fresh("inner")

@@ -4,9 +4,11 @@ Adjacent fields of fixed size are kept pending and read with one `unpack_from`, 
 The last pending field may be a length: the first byte of a compact one, or all of a classic one.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+from proxy.wire.compile.layout import Slot
 from proxy.wire.compile.source import Source
 
 
@@ -104,3 +106,14 @@ class Cursor:
         """Writes the reading of an unsigned varint into `n`."""
         self.length("B", 1)
         self.source.line(self.rest_of_varint)
+
+    @contextmanager
+    def present(self, slot: Slot) -> Iterator[None]:
+        """The lines written within read a struct; if it is nullable, only where it is not null."""
+        if not slot.nullable:
+            yield
+            return
+        self.length("b", 1)
+        with self.source.block(f"if {'present' if slot.tag is None else 'present_tag'}(n, at):"):
+            yield
+            self.flush()

@@ -281,17 +281,14 @@ class Decoder:
             self.source.line(f"{target}.append({element})")
 
     def _one_struct(self, slot: Slot, struct: Struct, target: str) -> None:
-        if not slot.nullable:
-            self.struct(struct, target)
-            return
-        with self.source.block(self.is_present(slot)):
-            self.struct(struct, target)
-        self.source.line(f"else: {target} = None")
+        with self.cursor.present(slot):
+            self._new(struct, target)
+        if slot.nullable:
+            self.source.line(f"else: {target} = None")
 
-    def is_present(self, slot: Slot) -> str:
-        """Reads the byte before a nullable struct; returns the `if` line that tests it."""
-        self.cursor.length("b", 1)
-        return f"if {'present' if slot.tag is None else 'present_tag'}(n, at):"
+    def _new(self, struct: Struct, target: str) -> None:
+        """Reads a struct that is not null into `target`, a variable or an item."""
+        self.struct(struct, target)
 
     def _tagged(self, struct: Struct, target: str) -> None:
         """Reads a tag buffer of `n` entries; known ones replace the defaults."""
@@ -322,7 +319,7 @@ def _long(slot: Slot) -> str:
     """The expression for length and offset, if `n` has only the first of several bytes, or a forbidden 0."""
     if slot.type == "string" and not slot.array:
         return "long_text_or_null(buf, at)" if slot.nullable else "long_text(buf, at)"
-    return "long_or_null(buf, at)" if slot.nullable else "long(buf, at)"
+    return "read_uvarint(buf, at - 1)" if slot.nullable else "long(buf, at)"
 
 
 def _is_usually_null(slot: Slot) -> bool:

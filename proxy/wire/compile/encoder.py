@@ -119,12 +119,11 @@ class Encoder:
             varints.write(self._put_short, slot.varint, value)
         elif slot.struct:
             self.struct(slot.struct, value)
-        elif slot.type == "string":
-            self.source.line(f"{value} = {value}.encode()")
-            self._length(slot, value)
-            self.put(value)
         else:
-            self.source.line(f"if type({value}) is not bytes: {value} = plain({value})")
+            as_bytes = f"{value} = {value}.encode()"
+            if slot.type != "string":
+                as_bytes = f"if type({value}) is not bytes: {value} = plain({value})"
+            self.source.line(as_bytes)
             self._length(slot, value)
             self.put(value)
 

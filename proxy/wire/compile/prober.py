@@ -5,9 +5,9 @@ form for pieces is a generator like that of a walk (`walker`): it is sent pieces
 to ask for the next. Both answer (codes other than 0 in wire order, whether these are all), and how a frame is cut does
 not change the answer.
 
-All elements of arrays and entries of tag buffers are counted; after `most` of them reading stops, so that an invented
-count takes no time. Reading also stops behind the last code of the last element, if only a group's members or a
-resource's settings follow. Values that are stepped over are not checked, as in a projection.
+All elements of arrays and entries of tag buffers are counted; after `max_elements` of them reading stops, so that an
+invented count takes no time. Reading also stops behind the last code of the last element, if only a group's members or
+a resource's settings follow. Values that are stepped over are not checked, as in a projection.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -24,7 +24,7 @@ from proxy.wire.framing import RESPONSE_HEAD
 from proxy.wire.language import Message
 
 
-def prober(message: Message, version: int, header: int, most: int) -> Callable[..., Any]:
+def prober(message: Message, version: int, header: int, max_elements: int) -> Callable[..., Any]:
     """`probe(buf, at, size)` -> (codes, whether all), for a whole frame at `buf[at:size]`.
 
     `header` is the response header's version. The function raises Truncated and Malformed.
@@ -32,20 +32,20 @@ def prober(message: Message, version: int, header: int, most: int) -> Callable[.
     source = Source(f"probe {message.name} v{version}", "def probe(buf, at, size):")
     with source.block("try:"):
         _Prober(source, Cursor(source), "if at > size: raise beyond(at)", "return").frame(
-            message, version, header, most
+            message, version, header, max_elements
         )
     with source.block("except READ_FAULTS as fault:"):
         source.line(f"raise explain(fault, {message.api!r}, {version}, at, size) from fault")
     return source.function()
 
 
-def prober_in_pieces(message: Message, version: int, header: int, most: int) -> Callable[..., Any]:
+def prober_in_pieces(message: Message, version: int, header: int, max_elements: int) -> Callable[..., Any]:
     """`probe() -> generator`. A frame that ends before the answer is truncated."""
     source = Source(f"probe {message.name} v{version} in pieces", "def probe():")
     source.line("buf = yield")
     source.line("at, size = 0, len(buf)")
     arrive = "while at > size: at -= size; buf = yield; size = len(buf)"
-    _Prober(source, PieceCursor(source), arrive, "yield").frame(message, version, header, most)
+    _Prober(source, PieceCursor(source), arrive, "yield").frame(message, version, header, max_elements)
     return source.function()
 
 
@@ -80,10 +80,10 @@ class _Prober:
         # for each array that is being read, the variable with the number of elements still to come
         self._to_come: list[str] = []
 
-    def frame(self, message: Message, version: int, header: int, most: int) -> None:
+    def frame(self, message: Message, version: int, header: int, max_elements: int) -> None:
         """Writes the whole function."""
         struct = layout(message, version)
-        self.source.line(f"codes, left = [], {most}")
+        self.source.line(f"codes, left = [], {max_elements}")
         self.cursor.step(RESPONSE_HEAD.size)
         if header:
             self.skip.tags()
@@ -121,11 +121,9 @@ class _Prober:
                     self._answer(True)
         elif slot.array:
             self._array(slot, slot.struct, is_last)
-        elif slot.nullable:
-            with self.skip.present(slot):
-                self._struct(slot.struct, is_last)
         else:
-            self._struct(slot.struct, is_last)
+            with self.cursor.present(slot):
+                self._struct(slot.struct, is_last)
 
     def _array(self, slot: Slot, struct: Struct, is_last: bool) -> None:
         count = self.skip.length(slot)

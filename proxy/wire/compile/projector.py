@@ -147,11 +147,9 @@ class Projector:
             count = self.skip.length(slot)
             with self.skip.each(count):
                 self.struct(slot.struct, wanted)
-        elif slot.nullable:
-            with self.skip.present(slot):
-                self.struct(slot.struct, wanted)
         else:
-            self.struct(slot.struct, wanted)
+            with self.cursor.present(slot):
+                self.struct(slot.struct, wanted)
 
     def _tagged(self, struct: Struct, wanted: _Wanted) -> None:
         self.cursor.length("B", 1)

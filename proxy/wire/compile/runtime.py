@@ -73,11 +73,6 @@ def many(code: str, width: int, count: int, buf: Buffer, at: int) -> list[Any]:
     return list(Struct(">" + codes).unpack_from(buf, at))
 
 
-def long_or_null(buf: Buffer, at: int) -> tuple[int, int]:
-    """A compact length plus one, of several bytes; 0 for null."""
-    return read_uvarint(buf, at - 1)
-
-
 def long(buf: Buffer, at: int) -> tuple[int, int]:
     """A compact length plus one, of several bytes; null is an error."""
     n, at = read_uvarint(buf, at - 1)
@@ -251,12 +246,5 @@ def split_bytes(count: int, buf: Buffer, at: int, size: int) -> Generator[None, 
 
 def split_int(width: int, buf: Buffer, at: int, size: int) -> Generator[None, Buffer, SplitRead]:
     """A signed integer of `width` bytes that several chunks may share."""
-    found = b""
-    while len(found) < width:
-        while at >= size:
-            at -= size
-            buf = yield
-            size = len(buf)
-        found += bytes([buf[at]])
-        at += 1
+    found, buf, at, size = yield from split_bytes(width, buf, at, size)
     return int.from_bytes(found, "big", signed=True), buf, at, size

@@ -35,7 +35,8 @@ class Skipper:
         elif slot.array:
             self._array(slot)
         elif slot.struct:
-            self._one_struct(slot, slot.struct)
+            with self.cursor.present(slot):
+                self.struct(slot.struct)
         else:
             self._bytes(slot)
 
@@ -76,18 +77,3 @@ class Skipper:
         with self.each(count):
             self.slot(slot.element)
             self.cursor.flush()
-
-    def _one_struct(self, slot: Slot, struct: Struct) -> None:
-        if not slot.nullable:
-            self.struct(struct)
-            return
-        with self.present(slot):
-            self.struct(struct)
-            self.cursor.flush()
-
-    @contextmanager
-    def present(self, slot: Slot) -> Iterator[None]:
-        """The lines written within read a struct that is not null."""
-        self.cursor.length("b", 1)
-        with self.source.block(f"if {'present' if slot.tag is None else 'present_tag'}(n, at):"):
-            yield

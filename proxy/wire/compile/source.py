@@ -26,9 +26,9 @@ TAKEN = frozenset(
 class Source:
     """The text of one function, line by line, and its constants."""
 
-    def __init__(self, title: str, head: str, **constants: object):
+    def __init__(self, title: str, head: str):
         self.title = title
-        self.constants: dict[str, object] = {**vars(runtime), **vars(varints), **constants}
+        self.constants: dict[str, object] = {**vars(runtime), **vars(varints)}
         self._lines = [head]
         self._depth = 1
         self._names = set(TAKEN)

@@ -32,7 +32,7 @@ def read_many(cursor: Cursor, integer: Integer, target: str, count: str, chunk: 
 def step_over(cursor: Cursor, integer: Integer) -> None:
     """Steps over one value."""
     cursor.length("B", 1)
-    cursor.source.line(cursor.rest_of_integer.format(integer.most_bytes))
+    cursor.source.line(cursor.rest_of_integer.format(integer.max_bytes))
 
 
 def write(put_short: Callable[[str, str, str, str], None], integer: Integer, value: str) -> None:

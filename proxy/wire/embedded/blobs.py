@@ -13,7 +13,7 @@ from typing import Any
 
 from proxy.wire.budget import Budget
 from proxy.wire.catalog import Codec
-from proxy.wire.embedded.schemas import codec, versions
+from proxy.wire.embedded.schemas import codec, must, versions
 from proxy.wire.errors import Truncated, WireError, naming
 from proxy.wire.primitives import Buffer
 
@@ -109,7 +109,8 @@ def decode_blob(name: str, data: Buffer, *, budget: Budget | None = None) -> Emb
 
     Errors: Truncated, Malformed, OverBudget; ValueError for a name that the catalog lacks.
     """
-    _must_be_known(name)
+    if not versions(name):
+        raise ValueError(f"no embedded message {name} in the catalog")
     with naming(name):
         version = read_int16(data)
     return decode_at(name, version, data, _INT16.size, budget)
@@ -120,12 +121,4 @@ def encode_blob(name: str, version: int, values: Mapping[str, Any]) -> bytes:
 
     Errors: Malformed for values that don't fit; ValueError for a name or a version that the catalog lacks.
     """
-    found = codec(name, version)
-    if found is None:
-        raise ValueError(f"no embedded message {name} version {version} in the catalog")
-    return _INT16.pack(version) + found.encode(values)
-
-
-def _must_be_known(name: str) -> None:
-    if not versions(name):
-        raise ValueError(f"no embedded message {name} in the catalog")
+    return _INT16.pack(version) + must(name, version).encode(values)

@@ -50,7 +50,7 @@ def must(name: str, version: int) -> Codec:
     """The codec of that message in that version. Errors: ValueError if the catalog lacks it."""
     found = codec(name, version)
     if found is None:
-        raise ValueError(f"no {name} version {version} in the catalog")
+        raise ValueError(f"no embedded message {name} version {version} in the catalog")
     return found
 
 

@@ -129,13 +129,13 @@ def read(
 
 def _placed(message: LogMessage, contents: Iterator[LogMessage]) -> Iterator[LogMessage]:
     """The nested messages with the wrapper's offset; `next_offset` is the wrapper's too, but for the last of them."""
-    told = None
+    latest = None
     for content in contents:
-        if told is not None:
-            yield told._replace(offset=message.offset, next_offset=message.offset)
-        told = content
-    if told is not None:
-        yield told._replace(offset=message.offset, next_offset=message.next_offset)
+        if latest is not None:
+            yield latest._replace(offset=message.offset, next_offset=message.offset)
+        latest = content
+    if latest is not None:
+        yield latest._replace(offset=message.offset, next_offset=message.next_offset)
 
 
 class _Unfolding:

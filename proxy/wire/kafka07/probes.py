@@ -12,11 +12,11 @@ from proxy.wire.kafka07.requests import RequestType
 from proxy.wire.primitives import Buffer
 
 
-def code_pieces(request_type: RequestType, most: int) -> Generator[tuple[list[int], bool] | None, Buffer, None]:
+def code_pieces(request_type: RequestType, max_parts: int) -> Generator[tuple[list[int], bool] | None, Buffer, None]:
     """A generator that is sent a response's pieces, from its length on.
 
-    It yields None to ask for the next piece, and finally the codes other than 0 and whether these are all: only `most`
-    of a MULTIFETCH's parts are read. Errors: Malformed.
+    It yields None to ask for the next piece, and finally the codes other than 0 and whether these are all: only
+    `max_parts` of a MULTIFETCH's parts are read. Errors: Malformed.
     """
     buf = yield None
     at, size = 0, len(buf)
@@ -25,8 +25,8 @@ def code_pieces(request_type: RequestType, most: int) -> Generator[tuple[list[in
     codes, left = [code], left - INT16.size
     if request_type is not RequestType.MULTIFETCH:
         left = 0
-    while left > 0 and most:
-        most -= 1
+    while left > 0 and max_parts:
+        max_parts -= 1
         part, buf, at, size = yield from split_int(INT32.size, buf, at, size)
         code, buf, at, size = yield from split_int(INT16.size, buf, at, size)
         if not INT16.size <= part <= left - INT32.size:

@@ -17,6 +17,7 @@ big-endian. Nothing in a frame names a version or a client, and nothing links a 
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import partial
 from struct import Struct
 from typing import ClassVar, NamedTuple, TypeVar
 
@@ -233,17 +234,13 @@ def _read_offsets(buf: Buffer, at: int) -> tuple[Offsets, int]:
     return Offsets(topic, partition, time, max_number), at + _TIME_AND_NUMBER.size
 
 
-def _read_multi_fetch(buf: Buffer, at: int) -> tuple[MultiFetch, int]:
-    fetches, at = _read_parts(_read_fetch, buf, at)
-    return MultiFetch(fetches), at
-
-
-def _read_multi_produce(buf: Buffer, at: int) -> tuple[MultiProduce, int]:
-    produces, at = _read_parts(_read_produce, buf, at)
-    return MultiProduce(produces), at
-
-
-def _read_parts(read: Callable[[Buffer, int], tuple[Part, int]], buf: Buffer, at: int) -> tuple[tuple[Part, ...], int]:
+def _read_parts(
+    request: Callable[[tuple[Part, ...]], Request],
+    read: Callable[[Buffer, int], tuple[Part, int]],
+    buf: Buffer,
+    at: int,
+) -> tuple[Request, int]:
+    """A request of several parts, each of which `read` reads."""
     (count,) = take(INT16, buf, at)
     if count < 0:
         raise Malformed(f"{count} parts", offset=at)
@@ -252,13 +249,13 @@ def _read_parts(read: Callable[[Buffer, int], tuple[Part, int]], buf: Buffer, at
     for _ in range(count):
         part, at = read(buf, at)
         parts.append(part)
-    return tuple(parts), at
+    return request(tuple(parts)), at
 
 
 _READERS: dict[int, Callable[[Buffer, int], tuple[Request, int]]] = {
     RequestType.PRODUCE: _read_produce,
     RequestType.FETCH: _read_fetch,
-    RequestType.MULTIFETCH: _read_multi_fetch,
-    RequestType.MULTIPRODUCE: _read_multi_produce,
+    RequestType.MULTIFETCH: partial(_read_parts, MultiFetch, _read_fetch),
+    RequestType.MULTIPRODUCE: partial(_read_parts, MultiProduce, _read_produce),
     RequestType.OFFSETS: _read_offsets,
 }

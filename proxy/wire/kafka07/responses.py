@@ -22,16 +22,7 @@ from typing import NamedTuple
 from proxy.wire.budget import Budget
 from proxy.wire.errors import Malformed, OverBudget, Truncated, WireError, in_bytes, naming
 from proxy.wire.kafka07.fields import INT16, INT32, INT64, at_end, put, put_block, take, take_block
-from proxy.wire.kafka07.requests import (
-    Fetch,
-    MultiFetch,
-    MultiProduce,
-    Offsets,
-    Produce,
-    Request,
-    RequestType,
-    UnknownRequest,
-)
+from proxy.wire.kafka07.requests import Fetch, MultiFetch, Offsets, Request, RequestType, UnknownRequest
 from proxy.wire.primitives import Buffer
 
 # length, error code
@@ -112,15 +103,7 @@ def decode_response(frame: Buffer, request: Request | UnknownRequest) -> Respons
     """
     if isinstance(request, UnknownRequest) or not request.type.awaits_response:
         raise ValueError(f"a {type(request).__name__} has no response")
-    with naming(f"0.7 {request.type.name} response"):
-        (error_code,) = take(INT16, frame, 0)
-        match request:
-            case MultiFetch(fetches):
-                return MultiFetchResponse(error_code, tuple(_parts(frame, len(fetches), error_code)))
-            case Offsets():
-                return OffsetsResponse(error_code, _read_offsets(frame, error_code))
-            case _:
-                return FetchResponse(error_code, bytes(frame[INT16.size :]))
+    return _decoded(frame, request.type, len(request.fetches) if isinstance(request, MultiFetch) else None)
 
 
 def decode_response_to(frame: Buffer, request_type: RequestType) -> Response:
@@ -128,11 +111,20 @@ def decode_response_to(frame: Buffer, request_type: RequestType) -> Response:
 
     Errors: as `decode_response`.
     """
-    if request_type is RequestType.MULTIFETCH:
-        with naming(f"0.7 {request_type.name} response"):
-            (error_code,) = take(INT16, frame, 0)
-            return MultiFetchResponse(error_code, tuple(_parts(frame, None, error_code)))
-    return decode_response(frame, _ANY_OF[request_type])
+    if not request_type.awaits_response:
+        raise ValueError(f"a {request_type.name} has no response")
+    return _decoded(frame, request_type, None)
+
+
+def _decoded(frame: Buffer, request_type: RequestType, count: int | None) -> Response:
+    """`count`: the number of the request's fetches, if known."""
+    with naming(f"0.7 {request_type.name} response"):
+        (error_code,) = take(INT16, frame, 0)
+        if request_type is RequestType.MULTIFETCH:
+            return MultiFetchResponse(error_code, tuple(_parts(frame, count, error_code)))
+        if request_type is RequestType.OFFSETS:
+            return OffsetsResponse(error_code, _read_offsets(frame, error_code))
+        return FetchResponse(error_code, bytes(frame[INT16.size :]))
 
 
 def error_codes(frame: Buffer, request_type: RequestType, *, budget: Budget | None = None) -> list[int] | None:
@@ -215,13 +207,6 @@ def _body(response: Response) -> bytes:
             return b"" if offsets is None else put(INT32, len(offsets)) + put(Struct(f">{len(offsets)}q"), *offsets)
 
 
-# a request of each type whose answer depends on the type alone
-_ANY_OF: dict[RequestType, Request] = {
-    RequestType.PRODUCE: Produce("", 0, b""),
-    RequestType.FETCH: Fetch("", 0, 0, 0),
-    RequestType.MULTIPRODUCE: MultiProduce(()),
-    RequestType.OFFSETS: Offsets("", 0, 0, 0),
-}
 _REQUEST_NAMES = {
     FetchResponse: Fetch.type.name,
     MultiFetchResponse: MultiFetch.type.name,

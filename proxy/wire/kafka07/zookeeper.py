@@ -121,9 +121,9 @@ def partition_count(text: str) -> int:
     return _number(text, BROKER_TOPICS)
 
 
-def _number(text: str, api: str, least: int = 0, most: int = 2**31 - 1) -> int:
-    if not (text.isascii() and text.isdigit()) or len(text) > 10 or not least <= int(text) <= most:
-        raise Malformed(f"{text!r} is no number from {least} to {most}", api=api)
+def _number(text: str, api: str, smallest: int = 0, largest: int = 2**31 - 1) -> int:
+    if not (text.isascii() and text.isdigit()) or len(text) > 10 or not smallest <= int(text) <= largest:
+        raise Malformed(f"{text!r} is no number from {smallest} to {largest}", api=api)
     return int(text)
 
 

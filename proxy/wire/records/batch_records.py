@@ -33,7 +33,7 @@ NULL = 1
 TAME = 1 << 62
 # The most headers of one record, which are all held at once. A header may take 2 bytes here and forty times as much in
 # memory, so a limit of bytes alone would not stop a bomb of headers.
-MOST_HEADERS = 1 << 20
+MAX_HEADERS = 1 << 20
 
 
 # A record of more headers begins a chunk, and is paid for. A chunk full of records with fewer fits the memory.
@@ -204,8 +204,8 @@ def _bytes(data: bytes, start: int) -> tuple[bytes | None, int]:
 
 def _headers(data: bytes, start: int, allowance: Allowance, is_behind_others: bool) -> tuple[Headers, int]:
     count, at = _length(data, start)
-    if count > MOST_HEADERS:
-        raise Malformed(f"a record of {count} headers, at most {MOST_HEADERS} are read", offset=start)
+    if count > MAX_HEADERS:
+        raise Malformed(f"a record of {count} headers, at most {MAX_HEADERS} are read", offset=start)
     if count > FEW_HEADERS:
         if is_behind_others:
             raise _ManyHeaders

@@ -1,19 +1,16 @@
-"""CRC-32 of message sets and CRC-32C of batches, the latter by the fastest library that is installed.
+"""CRC-32C of batches, by the fastest library that is installed. (zlib has the CRC-32 of message sets.)
 
 A processor's own instruction takes about a twentieth of zlib's time; crcmod's C takes about twice of it. Chosen once.
 """
 
 from collections.abc import Callable
 from functools import cache
-from zlib import crc32
 
 from proxy.wire.primitives import Buffer
 
 Crc = Callable[[Buffer], int]
 # imports one implementation; ImportError if it isn't installed
 Choice = Callable[[], Crc]
-
-__all__ = ["CHOICES", "Choice", "Crc", "crc32", "crc32c", "fastest"]
 
 
 def crc32c(data: Buffer) -> int:

@@ -11,6 +11,7 @@ Source: Kafka's `AbstractLegacyRecordBatch`, 0.8's `ByteBufferMessageSet`, KIP-3
 """
 
 from struct import Struct
+from zlib import crc32
 
 from proxy.wire.budget import Allowance
 from proxy.wire.errors import Malformed, WireError, in_bytes
@@ -20,17 +21,16 @@ from proxy.wire.records.batch import (
     LOG_OVERHEAD,
     MESSAGE_CRC_FROM,
     NO_TIMESTAMP,
+    SIZE,
     SMALLEST_MESSAGE,
     Batch,
     batches,
     unfolded,
 )
-from proxy.wire.records.checksums import crc32
 from proxy.wire.records.compression import DEEPEST, joined, unfold
 from proxy.wire.records.kinds import LOG_APPEND_BIT, Compression, TimestampType
 from proxy.wire.records.record import CHUNK, Raw
 
-SIZE = Struct(">i")
 KEY_AT = {0: 18, 1: 26}
 # offset, size, crc, magic, attributes, in magic 1 the timestamp, the key's length
 PLAIN_HEADS = {0: Struct(">qiIBBi"), 1: Struct(">qiIBBqi")}

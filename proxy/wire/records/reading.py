@@ -67,7 +67,7 @@ class _Options(NamedTuple):
 
     @property
     def values(self) -> Allowance:
-        """The allowance for records of many headers; without a budget, MOST_HEADERS bounds them."""
+        """The allowance for records of many headers; without a budget, MAX_HEADERS bounds them."""
         return FREE if self.budget is None else self.budget.values
 
 

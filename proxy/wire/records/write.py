@@ -10,6 +10,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from struct import Struct
+from zlib import crc32
 
 from proxy.wire.errors import Malformed, naming
 from proxy.wire.primitives import Buffer, uvarint
@@ -24,7 +25,7 @@ from proxy.wire.records.batch import (
     header,
     whole,
 )
-from proxy.wire.records.checksums import crc32, crc32c
+from proxy.wire.records.checksums import crc32c
 from proxy.wire.records.compression import compress
 from proxy.wire.records.kinds import (
     CODECS,
@@ -109,7 +110,8 @@ def write_batch(
             | CONTROL_BIT * control
             | DELETE_HORIZON_BIT * (delete_horizon is not None)
         )
-        payload = _payload(records, base, base_timestamp, codec, level)
+        plain = b"".join(_record(record, base, base_timestamp) for record in records)
+        payload = compress(codec, plain, level) if records else b""
         size = BATCH_HEAD.size - LOG_OVERHEAD + len(payload)
         rest = base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, len(records)
         head = BATCH_HEAD.pack(base, size, leader_epoch, 2, 0, attributes, last - base, *rest)
@@ -120,13 +122,6 @@ def _number(codec: Compression) -> int:
     if codec is Compression.UNKNOWN or codec not in CODECS:
         raise Malformed(f"nobody can write records of the codec {codec}")
     return CODECS.index(codec)
-
-
-def _payload(
-    records: Sequence[Record], base_offset: int, base_timestamp: int, codec: Compression, level: int | None
-) -> bytes:
-    plain = b"".join(_record(record, base_offset, base_timestamp) for record in records)
-    return compress(codec, plain, level) if records else b""
 
 
 def end_marker_batch(
@@ -247,29 +242,18 @@ def write_message_set(
     """
     if magic not in (0, 1):
         raise ValueError(f"message sets have magic 0 or 1, not {magic}")
-    with _fitting(magic):
-        return _message_set(records, magic, codec, level, timestamp_type, log_append_time)
-
-
-def _message_set(
-    records: Sequence[Record],
-    magic: int,
-    codec: Compression,
-    level: int | None,
-    timestamp_type: TimestampType,
-    log_append_time: int | None,
-) -> bytes:
     attributes = LOG_APPEND_BIT if magic and timestamp_type is TimestampType.LOG_APPEND else 0
     stamp = log_append_time if attributes else None
-    if codec is Compression.NONE:
-        return b"".join(_message(record, magic, attributes, record.offset, stamp) for record in records)
-    if codec is Compression.ZSTD or not records:
-        raise Malformed("zstd in a message set, or a compressed set of nothing")
-    base = records[0].offset if magic else 0
-    plain = b"".join(_message(record, magic, 0, record.offset - base, None) for record in records)
-    largest = max(record.timestamp for record in records)
-    wrapper = Record(records[-1].offset, largest, None, compress(codec, plain, level, magic=magic))
-    return _message(wrapper, magic, attributes | _number(codec), wrapper.offset, stamp)
+    with _fitting(magic):
+        if codec is Compression.NONE:
+            return b"".join(_message(record, magic, attributes, record.offset, stamp) for record in records)
+        if codec is Compression.ZSTD or not records:
+            raise Malformed("zstd in a message set, or a compressed set of nothing")
+        base = records[0].offset if magic else 0
+        plain = b"".join(_message(record, magic, 0, record.offset - base, None) for record in records)
+        largest = max(record.timestamp for record in records)
+        wrapper = Record(records[-1].offset, largest, None, compress(codec, plain, level, magic=magic))
+        return _message(wrapper, magic, attributes | _number(codec), wrapper.offset, stamp)
 
 
 def _message(record: Record, magic: int, attributes: int, offset: int, stamp: int | None) -> bytes:

@@ -15,16 +15,15 @@ import trio
 from proxy.terminal import echo
 from proxy.wire.errors import OverBudget
 from recorder.capture.frames import DamagedFileError, UnknownFormatError
-from recorder.replay.live import LiveProgress
-from recorder.replay.planned import planned
-from recorder.replay.summary import summary
 from recorder.replay.choice import Choice
 from recorder.replay.cluster import Cluster
+from recorder.replay.live import LiveProgress
 from recorder.replay.names import Names
 from recorder.replay.options import Options
 from recorder.replay.outcome import Ending, Plan, Result, Source
 from recorder.replay.outcome import Target as Reached
 from recorder.replay.plan import Exchange
+from recorder.replay.planned import planned
 from recorder.replay.player.asking import asking
 from recorder.replay.player.conductor import Conductor
 from recorder.replay.player.dial import NotReached, Target
@@ -32,6 +31,7 @@ from recorder.replay.player.target import target_of
 from recorder.replay.prepare import Preparation, Prepared
 from recorder.replay.settings import FileSettings
 from recorder.replay.stream import Asked, Happening, happenings
+from recorder.replay.summary import summary
 from recorder.replay.survey import Survey, survey
 from recorder.replay.world import World, is_regenerated, refused_anywhere
 from recorder.terminal import console

@@ -37,8 +37,8 @@ def test_a_cluster_of_names_listens_for_the_nodes_that_are_its_own():
 
 def test_a_cluster_of_one_port_finds_nodes_by_the_names_that_it_tells():
     names = cluster(mapping=SNI, advertise="broker-{node_id}:9092", bootstrap_name="kafka", tls=TLS).node_map
-    assert names.meant(None, "broker-7") == 7
-    assert names.meant(None, "kafka") is None
+    assert names.requested_node(None, "broker-7") == 7
+    assert names.requested_node(None, "kafka") is None
 
 
 @pytest.mark.parametrize(

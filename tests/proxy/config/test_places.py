@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from proxy.config import ProxySettings, default_state_file
 from proxy.config.mapping import MappingKind
-from proxy.config.places import MOST_CLASHES, Demand, HostPorts, wrong_demands
+from proxy.config.places import MAX_CLASHES, Demand, HostPorts, wrong_demands
 from proxy.config.tls import ListenerTls
 from proxy.mapping.nodes import WILDCARDS
 from proxy.schema.addresses import Address
@@ -141,4 +141,4 @@ def test_each_cluster_that_wants_an_earlier_ones_ports_is_told_of_one_that_has_t
 
 def test_where_all_want_the_same_each_is_told_of_a_few():
     demands = [Demand(f"c{at}", (HostPorts("*", range(at + 1, at + 1000)),), None, False) for at in range(50)]
-    assert len([*wrong_demands(demands)]) <= 50 * MOST_CLASHES
+    assert len([*wrong_demands(demands)]) <= 50 * MAX_CLASHES

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.conversation import Conversation, Direction, Exchange, FrameKind, Mark, Routes
-from proxy.conversation.conversation import MOST_SPARE
+from proxy.conversation.conversation import MAX_SPARE
 from proxy.conversation.routes import always
 from proxy.conversation.side import BYTES, Side
 from proxy.wire.keys import HEARTBEAT
@@ -64,7 +64,7 @@ class InTurns(Run):
     """The same, with as few frames in a step as `most` says: what is left is fed again."""
 
     def __init__(self, routes: Routes, most: int) -> None:
-        super().__init__(Conversation(routes, most_frames=most))
+        super().__init__(Conversation(routes, max_frames=most))
 
     def feed(self, chunks: list[Chunk]) -> Run:
         for chunk in chunks:
@@ -91,7 +91,7 @@ def test_however_few_frames_are_looked_at_in_a_step_it_comes_to_the_same(
 
 @pytest.mark.parametrize("most", [1, 7, 100])
 def test_a_step_looks_at_so_many_plain_frames_and_leaves_the_others(most: int) -> None:
-    talk = Conversation(Routes(), most_frames=most)
+    talk = Conversation(Routes(), max_frames=most)
     asked, answered = request(HEARTBEAT, 3, 1) * 250, response(1) * 250
     for number in range(1, 250 // most + 1):
         asked = talk.requests(asked, 1).rest
@@ -105,7 +105,7 @@ def test_a_step_looks_at_so_many_plain_frames_and_leaves_the_others(most: int) -
 
 
 def test_a_frame_that_is_not_plain_counts_as_several() -> None:
-    talk, special, each = Conversation(Routes(), most_frames=100), request(VENDOR, 0, 1), 100 // Side.special_cost + 1
+    talk, special, each = Conversation(Routes(), max_frames=100), request(VENDOR, 0, 1), 100 // Side.special_cost + 1
     left = special * 3 * each
     for _ in range(3):
         step = talk.requests(left, 1)
@@ -115,7 +115,7 @@ def test_a_frame_that_is_not_plain_counts_as_several() -> None:
 
 
 def test_between_frames_that_are_not_plain_there_is_no_room_for_more_plain_ones() -> None:
-    talk, most = Conversation(Routes(), most_frames=100), 2 * 100
+    talk, most = Conversation(Routes(), max_frames=100), 2 * 100
     left = (request(HEARTBEAT, 3, 1) * 90 + request(VENDOR, 0, 2)) * 10
     while left:
         before = len(talk.in_flight)
@@ -188,7 +188,7 @@ def test_no_more_exchanges_are_kept_than_a_burst_has() -> None:
     first = talk.responses(b"".join(response(number) for number in range(1000)), 20).finished
     talk.reuse(first)
     talk.requests(b"".join(request(HEARTBEAT, 4, number) for number in range(1000)), 30)
-    assert len({id(one) for one in talk.in_flight} & {id(one) for one in first}) == MOST_SPARE
+    assert len({id(one) for one in talk.in_flight} & {id(one) for one in first}) == MAX_SPARE
 
 
 @given(script=scripts, data=st.data())

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.conversation import Cause, Conversation, FrameLimits, OpaqueReason, Routes, Routes07, timings
+from proxy.conversation import Cause, Conversation, OpaqueReason, Routes, Routes07, timings
 from proxy.conversation.conversation import DEFAULT_LIMITS
 from proxy.conversation.exchange import TIME_UNKNOWN
 from proxy.wire.dialects import Dialect
+from proxy.wire.framing import FrameLimits
 from tests.proxy.conversation.runs import Run, rest_of
 from tests.proxy.conversation.script import Asked, Script, byte_by_byte, framed, produce, schedules, whole
 from tests.proxy.wire.kafka07.clients import FRAMES

@@ -6,7 +6,8 @@ import struct
 
 import pytest
 
-from proxy.conversation import Cause, Conversation, FrameKind, FrameLimits, OpaqueReason, Routes
+from proxy.conversation import Cause, Conversation, FrameKind, OpaqueReason, Routes
+from proxy.wire.framing import FrameLimits
 from proxy.wire.keys import API_VERSIONS, HEARTBEAT, SASL_HANDSHAKE
 from tests.proxy.conversation.script import VENDOR, framed, produce, request, response
 
@@ -137,7 +138,7 @@ def test_a_request_that_the_proxy_answers_does_not_leave_however_it_is_cut() -> 
 def test_opaque_requests_that_nobody_answers_are_given_up_and_no_more_are_awaited(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("proxy.conversation.conversation.MOST_IN_FLIGHT", 3)
+    monkeypatch.setattr("proxy.conversation.conversation.MAX_IN_FLIGHT", 3)
     talk = Conversation(Routes())
     first = talk.requests(b"".join(request(VENDOR, 0, number) for number in range(3)), 10)
     assert (first.unanswered, len(talk.in_flight)) == ([], 3)
@@ -149,7 +150,7 @@ def test_opaque_requests_that_nobody_answers_are_given_up_and_no_more_are_awaite
 
 
 def test_a_request_that_is_understood_is_never_given_up_nor_one_of_a_login(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("proxy.conversation.conversation.MOST_IN_FLIGHT", 3)
+    monkeypatch.setattr("proxy.conversation.conversation.MAX_IN_FLIGHT", 3)
     for stays in (request(HEARTBEAT, 3, 1), request(API_VERSIONS, 99, 1)):
         talk = Conversation(Routes())
         step = talk.requests(request(VENDOR, 0, 0) + stays + request(VENDOR, 0, 2) * 5, 10)

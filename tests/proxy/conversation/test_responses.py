@@ -7,7 +7,8 @@ import struct
 
 import pytest
 
-from proxy.conversation import Cause, Conversation, FrameKind, FrameLimits, Routes
+from proxy.conversation import Cause, Conversation, FrameKind, Routes
+from proxy.wire.framing import FrameLimits
 from proxy.wire.keys import HEARTBEAT
 from tests.proxy.conversation.script import VENDOR, request, response
 
@@ -109,7 +110,7 @@ def test_an_early_answer_is_paired_with_the_request_that_is_still_arriving() -> 
 @pytest.fixture
 def given_up(monkeypatch: pytest.MonkeyPatch) -> Conversation:
     """One whose broker was asked too much that is opaque, and answered nothing."""
-    monkeypatch.setattr("proxy.conversation.conversation.MOST_IN_FLIGHT", 3)
+    monkeypatch.setattr("proxy.conversation.conversation.MAX_IN_FLIGHT", 3)
     # a login is over: what nobody can read is no secret for that alone
     talk = asked(request(HEARTBEAT, 3, 99))
     talk.responses(response(99), 15)

@@ -34,7 +34,7 @@ def test_everything_marks_everything() -> None:
 
 
 def test_a_peer_that_tries_all_words_fills_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_REMEMBERED", 5)
+    monkeypatch.setattr(module, "MAX_REMEMBERED", 5)
     routes = Routes()
     seen = [routes.of(api_word(20_000, version)) for version in range(50)]
     assert len(routes.table) == 5

@@ -203,12 +203,12 @@ def test_each_node_has_its_name_and_all_of_them_one_port() -> None:
 @given(ids)
 def test_who_asks_for_what_it_was_told_reaches_the_node_that_was_meant(node_id: int) -> None:
     places = SniMap(LISTEN, ADVERTISE, KAFKA)
-    assert places.meant(None, places.advertised(node_id, None).host) == node_id
+    assert places.requested_node(None, places.advertised(node_id, None).host) == node_id
 
 
 def test_who_asks_for_the_bootstrap_name_means_no_node_in_particular() -> None:
-    assert SniMap(LISTEN, ADVERTISE, KAFKA).meant(None, "kafka.example") is None
-    assert SniMap(LISTEN, ADVERTISE, "KAFKA.example").meant(None, "kafka.EXAMPLE") is None
+    assert SniMap(LISTEN, ADVERTISE, KAFKA).requested_node(None, "kafka.example") is None
+    assert SniMap(LISTEN, ADVERTISE, "KAFKA.example").requested_node(None, "kafka.EXAMPLE") is None
 
 
 @pytest.mark.parametrize(
@@ -216,12 +216,12 @@ def test_who_asks_for_the_bootstrap_name_means_no_node_in_particular() -> None:
 )
 def test_who_asks_for_another_name_means_nobody_and_the_reason_does_not_repeat_it(name: str) -> None:
     with pytest.raises(ValueError, match=r"a name that is no node's, nor the bootstrap listener's$"):
-        SniMap(LISTEN, ADVERTISE, KAFKA).meant(None, name)
+        SniMap(LISTEN, ADVERTISE, KAFKA).requested_node(None, name)
 
 
 def test_who_asks_for_no_name_means_nobody() -> None:
     with pytest.raises(ValueError, match="asks for no name"):
-        SniMap(LISTEN, ADVERTISE, KAFKA).meant(None, None)
+        SniMap(LISTEN, ADVERTISE, KAFKA).requested_node(None, None)
 
 
 @pytest.mark.parametrize(

@@ -127,17 +127,23 @@ def test_clients_are_told_the_advertised_host() -> None:
             "--node 1=127.0.0.1:20002 takes the port that --node-ports 20000 .* keeps for node 2",
         ),
         ({"advertise": "broker-{node_id}.example"}, "--advertise broker-{node_id}.example is no host"),
-        ({"told_base": 0}, "advertise_ports = 0 .* right would be advertise_ports = 31100"),
-        ({"told_base": 65000}, "advertise_ports = 65000 for 1000 nodes, .* right would be advertise_ports = 31100"),
-        ({"told_base": 31100, "bootstrap": Address("127.0.0.1", 0)}, "advertise_ports = 31100 .* adding --node-ports"),
-        ({"told": {-1: LISTEN}}, 'advertised.-1 .* right would be advertised.0 = "127.0.0.1:9092"'),
+        ({"advertised_base": 0}, "advertise_ports = 0 .* right would be advertise_ports = 31100"),
         (
-            {"told": {1: Address("proxy", 0)}},
+            {"advertised_base": 65000},
+            "advertise_ports = 65000 for 1000 nodes, .* right would be advertise_ports = 31100",
+        ),
+        (
+            {"advertised_base": 31100, "bootstrap": Address("127.0.0.1", 0)},
+            "advertise_ports = 31100 .* adding --node-ports",
+        ),
+        ({"addresses": {-1: LISTEN}}, 'advertised.-1 .* right would be advertised.0 = "127.0.0.1:9092"'),
+        (
+            {"addresses": {1: Address("proxy", 0)}},
             'advertised.1 = "proxy:0" is nothing to dial; right would be advertised.1 =',
         ),
-        ({"told": {1: Address("0.0.0.0", 1)}}, 'advertised.1 = "0.0.0.0:1" is nothing to dial; right'),
-        ({"told": {1: Address("127.0.0.1", 9095)}}, 'advertised.1 = "127.0.0.1:9095" is told of node 2; right'),
-        ({"told": {1: Address("a", 1), 2: Address("a", 1)}}, "advertised names an address twice; right would be"),
+        ({"addresses": {1: Address("0.0.0.0", 1)}}, 'advertised.1 = "0.0.0.0:1" is nothing to dial; right'),
+        ({"addresses": {1: Address("127.0.0.1", 9095)}}, 'advertised.1 = "127.0.0.1:9095" is told of node 2; right'),
+        ({"addresses": {1: Address("a", 1), 2: Address("a", 1)}}, "advertised names an address twice; right would be"),
         ({"remembered": {1: 0}}, "the state file gives node 1 port 0"),
         ({"remembered": {1: 65536}}, "the state file gives node 1 port 65536"),
         ({"remembered": {-1: 9000}}, "the state file gives node -1"),
@@ -196,19 +202,19 @@ def test_everything_that_is_wrong_is_said_at_once() -> None:
 
 
 def test_ports_that_something_else_forwards_are_told_as_clients_dial_them() -> None:
-    ports = PortMap(LISTEN, advertise="proxy.example", base=19100, count=10, told_base=31100)
+    ports = PortMap(LISTEN, advertise="proxy.example", base=19100, count=10, advertised_base=31100)
     assert ports.advertised(1, 19101) == Address("proxy.example", 31101)
     assert ports.advertised(1, 45000) == Address("proxy.example", 45000)
     assert ports.wanted(1) == ((19101, 0), "127.0.0.1")
 
 
 def test_ports_behind_the_bootstrap_one_may_be_forwarded_too() -> None:
-    assert PortMap(LISTEN, told_base=31100).advertised(2, 9095) == Address("127.0.0.1", 31102)
+    assert PortMap(LISTEN, advertised_base=31100).advertised(2, 9095) == Address("127.0.0.1", 31102)
 
 
 def test_a_table_says_what_clients_are_told_of_single_nodes() -> None:
-    told = {1: Address("kafka-1.example", 443), 7: Address("kafka-7.example", 443)}
-    ports = PortMap(LISTEN, told=told, told_base=31100)
+    addresses = {1: Address("kafka-1.example", 443), 7: Address("kafka-7.example", 443)}
+    ports = PortMap(LISTEN, addresses=addresses, advertised_base=31100)
     assert ports.advertised(1, 9094) == Address("kafka-1.example", 443)
     assert ports.advertised(7, 45000) == Address("kafka-7.example", 443)
     assert ports.advertised(2, 9095) == Address("127.0.0.1", 31102)
@@ -216,19 +222,19 @@ def test_a_table_says_what_clients_are_told_of_single_nodes() -> None:
 
 def test_a_node_may_be_told_where_another_would_be_that_was_named_elsewhere() -> None:
     there = Address("127.0.0.1", 9095)
-    ports = PortMap(LISTEN, named={2: Address("127.0.0.1", 7000)}, told={1: there})
+    ports = PortMap(LISTEN, named={2: Address("127.0.0.1", 7000)}, addresses={1: there})
     assert (ports.advertised(1, 9094), ports.advertised(2, 7000)) == (there, Address("127.0.0.1", 7000))
 
 
 def test_a_port_that_clients_dial_for_a_node_is_not_picked_for_another() -> None:
-    ports = PortMap(LISTEN, told_base=31100)
+    ports = PortMap(LISTEN, advertised_base=31100)
     assert [port for port in (31099, 31100, 31101, 32099, 32100) if ports.is_set_aside(port, 5000)] == [
         31100, 31101, 32099,
     ]  # fmt: skip
 
 
 def test_a_node_that_is_not_listened_for_has_no_address_unless_a_table_says_it() -> None:
-    ports = PortMap(LISTEN, told={1: Address("kafka-1.example", 443)})
+    ports = PortMap(LISTEN, addresses={1: Address("kafka-1.example", 443)})
     assert ports.advertised(1, None) == Address("kafka-1.example", 443)
     with pytest.raises(ValueError, match="node 2 is not listened for"):
         ports.advertised(2, None)
@@ -237,7 +243,7 @@ def test_a_node_that_is_not_listened_for_has_no_address_unless_a_table_says_it()
 def test_the_bootstrap_listener_is_no_nodes_and_called_what_is_advertised() -> None:
     assert PortMap(LISTEN).own is None
     assert not PortMap(LISTEN).is_bootstraps(1)
-    assert PortMap(LISTEN).meant(1, "whatever.example") == 1
+    assert PortMap(LISTEN).requested_node(1, "whatever.example") == 1
     assert PortMap(LISTEN).called(LISTEN) == LISTEN
     assert PortMap(LISTEN, advertise="proxy.example").called(LISTEN) == Address("proxy.example", 9092)
 
@@ -251,15 +257,15 @@ def test_only_a_port_that_was_picked_freely_is_kept() -> None:
 
 @given(
     base=st.integers(9100, 9130),
-    told_base=st.none() | st.integers(9090, 9150),
-    told=st.dictionaries(st.integers(0, 30), st.integers(9090, 9150), max_size=5),
+    advertised_base=st.none() | st.integers(9090, 9150),
+    given_ports=st.dictionaries(st.integers(0, 30), st.integers(9090, 9150), max_size=5),
 )
 def test_two_nodes_of_the_range_are_never_told_the_same_address(
-    base: int, told_base: int | None, told: dict[int, int]
+    base: int, advertised_base: int | None, given_ports: dict[int, int]
 ) -> None:
-    addresses = {node_id: Address("127.0.0.1", port) for node_id, port in told.items()}
+    addresses = {node_id: Address("127.0.0.1", port) for node_id, port in given_ports.items()}
     try:
-        ports = PortMap(LISTEN, base=base, count=20, told=addresses, told_base=told_base)
+        ports = PortMap(LISTEN, base=base, count=20, addresses=addresses, advertised_base=advertised_base)
     except ValueError:
         return
     advertised = [ports.advertised(node_id, ports.usual[node_id]) for node_id in range(20)]

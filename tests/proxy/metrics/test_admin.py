@@ -197,10 +197,10 @@ def _is_closed_on(sock: socket.socket) -> bool:
 
 
 def test_connections_above_the_limit_are_closed_at_once(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    holders = [socket.create_connection((server.host, server.port), 30) for _ in range(admin.MOST_CONNECTIONS)]
+    holders = [socket.create_connection((server.host, server.port), 30) for _ in range(admin.MAX_CONNECTIONS)]
     with socket.create_connection((server.host, server.port), 30) as above:
         assert above.recv(1) == b""
-    assert threading.active_count() < admin.MOST_CONNECTIONS + 20
+    assert threading.active_count() < admin.MAX_CONNECTIONS + 20
     for sock in holders:
         sock.close()
     # their threads end when they have seen it
@@ -211,7 +211,7 @@ def test_a_connection_for_which_there_is_no_thread_takes_no_place(
     server: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
     with no_threads():
-        for _ in range(admin.MOST_CONNECTIONS + 1):
+        for _ in range(admin.MAX_CONNECTIONS + 1):
             assert not asked(server)
     wait_for(lambda: asked(server), "a place")
     assert not caplog.records

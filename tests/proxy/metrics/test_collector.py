@@ -5,18 +5,18 @@ from prometheus_client.exposition import generate_latest
 
 from proxy.conversation.exchange import Cause, Direction, OpaqueReason
 from proxy.metrics.collector import (
-    Gathered,
     NodeListener,
-    WiretapCollector,
+    cluster_families,
     process_registry,
     registry,
     worker_families,
 )
-from proxy.metrics.table import METRICS, RECORDER_COUNTERS, MetricType, sample_names
+from proxy.metrics.table import METRICS, RECORDER_COUNTERS, MetricType
 from proxy.metrics.traffic import Traffic
 from proxy.wire.error_probes import NOTHING
 from tests.proxy.metrics.exchanges import ASKED_NS, MICROSECOND, UNKNOWN_API, exchange, failed, finish, unanswered
 from tests.proxy.metrics.scrape import PREFIX, Scrape, families, one, samples
+from tests.proxy.metrics.series import sample_names
 
 NODES = (
     NodeListener(1, "broker-1:9092", "127.0.0.1:9094", True),
@@ -47,8 +47,8 @@ def recorder_counters() -> dict[str, float]:
 
 
 def everything(traffic: Traffic):
-    of_one = WiretapCollector(one(busy(traffic), NODES), recorder_counters)
-    return process_registry(Gathered(lambda: [*of_one.collect(), *worker_families(2, 1)]))
+    clusters = one(busy(traffic), NODES)
+    return process_registry(lambda: [*cluster_families(clusters, recorder_counters), *worker_families(2, 1)])
 
 
 def test_a_scrape_shows_the_table_no_more_and_no_less(traffic: Traffic) -> None:

@@ -10,7 +10,7 @@ from proxy.metrics.arriving import Arriving
 from proxy.metrics.traffic import Traffic
 from proxy.rewrite import api_versions
 from proxy.wire import catalog
-from proxy.wire.error_probes import MOST_ELEMENTS, NOTHING
+from proxy.wire.error_probes import MAX_ELEMENTS, NOTHING
 from proxy.wire.keys import API_VERSIONS, HEARTBEAT, PRODUCE, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from tests.proxy.conversation.script import framed, request, response
 from tests.proxy.metrics.exchanges import at_once, exchange, failed
@@ -87,7 +87,7 @@ def test_each_partition_that_failed_counts() -> None:
 
 
 def test_a_response_with_more_elements_than_are_looked_at_is_said_to_be_one() -> None:
-    partitions = [{"index": n} for n in range(MOST_ELEMENTS)]
+    partitions = [{"index": n} for n in range(MAX_ELEMENTS)]
     produced = answer(PRODUCE, 9, 0, responses=[{"name": "t", "partition_responses": partitions}])
     traffic = counted([request(PRODUCE, 9, 0, b"\0\0\xff\xff")], [produced])
     assert traffic.errors.unread == {("Produce", "too_many_elements"): 1}

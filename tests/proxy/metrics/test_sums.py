@@ -53,20 +53,20 @@ def test_the_sum_of_several_processes_is_what_one_would_have_counted(events):
         count(parts[index], event)
         count(whole, event)
     for part in parts:
-        sums.add(total, json.loads(json.dumps(sums.told(part))))
+        sums.add(total, json.loads(json.dumps(sums.as_json(part))))
     assert scraped(total) == scraped(whole)
 
 
 def test_everything_that_is_counted_is_told():
-    assert {*sums.told(Traffic())} == {name for name in vars(Traffic()) if not name.startswith("_")}
+    assert {*sums.as_json(Traffic())} == {name for name in vars(Traffic()) if not name.startswith("_")}
 
 
 def test_what_was_told_is_not_changed_by_adding_to_it():
-    told, total = sums.told(Traffic()), Traffic()
+    told, total = sums.as_json(Traffic()), Traffic()
     for _ in range(2):
         sums.add(total, told)
     total.proxied(Direction.REQUEST, 1)
-    assert told == sums.told(Traffic())
+    assert told == sums.as_json(Traffic())
 
 
 def test_no_connection_of_a_process_that_has_ended_is_open():
@@ -74,7 +74,7 @@ def test_no_connection_of_a_process_that_has_ended_is_open():
     for _ in range(3):
         traffic.opened()
     traffic.closed(Cause.CLIENT_CLOSED)
-    sums.add(total, sums.cut_off(sums.told(traffic)))
+    sums.add(total, sums.cut_off(sums.as_json(traffic)))
     scrape = scraped(total)
     assert scrape["connections", frozenset({("cluster", "main")})] == 0
     assert total.closes[Cause.PROXY_FAULT] == 2

@@ -10,8 +10,8 @@ from proxy.metrics.table import (
     RECORDER_COUNTERS,
     Metric,
     MetricType,
-    sample_names,
 )
+from tests.proxy.metrics.series import sample_names
 
 
 @pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)

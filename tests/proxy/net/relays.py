@@ -17,7 +17,7 @@ from proxy.conversation import Cause, Conversation, Direction, Step
 from proxy.metrics.traffic import Traffic
 from proxy.net.brokers.nodes import Nodes
 from proxy.net.cluster import routes
-from proxy.net.connection.relay import FRAMES_PER_TURN, Relay, Shared
+from proxy.net.connection.relay import FRAMES_PER_TURN, ClusterContext, Relay
 from proxy.net.limits.held_bytes import HeldBytes
 from proxy.net.limits.recorder_backpressure import RecorderBackpressure
 from proxy.net.observer import Opened
@@ -187,11 +187,13 @@ async def relaying(
     listeners = Listeners()
     nodes = Nodes(chosen, listeners.serve, SavedState(), watcher)
     traffic = Traffic()
-    shared = Shared(chosen, nodes, traffic, held or HeldBytes(1 << 28, 30), watcher, RecorderBackpressure(watcher))
+    context = ClusterContext(
+        chosen, nodes, traffic, held or HeldBytes(1 << 28, 30), watcher, RecorderBackpressure(watcher)
+    )
     client, inner = connected(buffers=buffers)
     outer, broker = connected(buffers=buffers)
-    talk = Conversation(routes(chosen.dialect), chosen.limits, most_frames=FRAMES_PER_TURN)
-    relay = Relay(1, Stream(inner, "client"), Stream(outer, "broker"), talk, shared)
+    talk = Conversation(routes(chosen.dialect), chosen.limits, max_frames=FRAMES_PER_TURN)
+    relay = Relay(1, Stream(inner, "client"), Stream(outer, "broker"), talk, context)
     relaying = Relaying(Peer(client), Peer(broker), relay, talk, traffic, watcher, listeners)
     try:
         async with trio.open_nursery() as nursery:

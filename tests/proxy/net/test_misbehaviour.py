@@ -161,7 +161,7 @@ async def answer_never_ends(scene: Scene) -> None:
     stuck, other = await scene.client(), await scene.client()
     await stuck.say(request(FIND_COORDINATOR, 4, 1, b"\0" * 9))
     with trio.fail_after(PATIENCE):
-        while not scene.proxy.cluster._shared.held._held:
+        while not scene.proxy.cluster._cluster_context.held._held:
             await wait_all_tasks_blocked(0.005)
     await other.say(request(FIND_COORDINATOR, 4, 2, b"\0" * 9))
     assert (await other.hear_frame())[:4] == b"\0\0\0\2"
@@ -171,7 +171,7 @@ async def answer_never_ends(scene: Scene) -> None:
 
 def loses(side: str) -> Misdeed:
     async def lost(scene: Scene) -> None:
-        until = Stream._until
+        until = Stream.until
 
         async def silent(self: Stream, *given: Any) -> Any:
             if (self.peer == str(scene.broker.address)) is not (side == "broker"):
@@ -179,7 +179,7 @@ def loses(side: str) -> Misdeed:
             raise PeerLost("Connection timed out", self) from TimeoutError(errno.ETIMEDOUT, "Connection timed out")
 
         with scene.monkeypatch.context() as only_now:
-            only_now.setattr(Stream, "_until", silent)
+            only_now.setattr(Stream, "until", silent)
             await says(scene)
 
     return lost

@@ -10,7 +10,7 @@ from trio.testing import wait_all_tasks_blocked
 from proxy.config import MappingKind
 from proxy.conversation import Cause
 from proxy.mapping.nodes import Node
-from proxy.net.sockets.waits import waits
+from proxy.net.sockets.reactor import reactor
 from proxy.net.state.claims import StateClaims
 from proxy.net.state.file import read_state
 from proxy.schema.addresses import Address
@@ -217,4 +217,4 @@ async def test_a_node_that_the_template_has_no_name_for_is_not_told(broker):
 @pytest.mark.parametrize("busy", [True, False])
 async def test_it_looks_out_for_what_comes_next_only_where_it_may(busy, broker):
     async with proxying(settings(broker.address), busy_polling=busy):
-        assert waits().polling.busy == busy
+        assert reactor().polling.busy == busy

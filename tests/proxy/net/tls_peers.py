@@ -12,8 +12,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from proxy.config.tls import ListenerTls, UpstreamTls
 from proxy.net.sockets.streams import Stream
-from proxy.net.sockets.tls import LiveCredentials, TlsStream, followed
-from proxy.tls.contexts import credentials
+from proxy.net.sockets.tls import LiveCredentials, TlsStream, cluster_tls
 from tests.certificates import Authority
 from tests.proxy.net.peers import PATIENCE, Peer, connected
 from tests.proxy.net.relays import settings
@@ -78,16 +77,16 @@ def broker_context(certificate: Path, client_ca: Authority | None = None) -> ssl
 
 def listening(tls: ListenerTls) -> LiveCredentials:
     """What a listener with these settings speaks TLS with."""
-    made = followed(credentials(settings(tls=tls)).listener)
-    assert made is not None
-    return made
+    found = cluster_tls(settings(tls=tls)).listener
+    assert found is not None
+    return found
 
 
 def dialling(tls: UpstreamTls) -> LiveCredentials:
     """Likewise, towards brokers."""
-    made = followed(credentials(settings(upstream_tls=tls)).upstream)
-    assert made is not None
-    return made
+    found = cluster_tls(settings(upstream_tls=tls)).upstream
+    assert found is not None
+    return found
 
 
 def plain_pair(buffers: int = 0) -> tuple[Stream, trio.SocketStream]:

@@ -3,7 +3,7 @@ import pytest
 from proxy.config import ClusterSettings
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
-from proxy.schema.faults import Fault, Setting, told
+from proxy.schema.faults import Fault, Setting, line_of
 
 MAIN = Address("127.0.0.1", 19092)
 EVERYWHERE = Address("0.0.0.0", 19092)
@@ -28,10 +28,10 @@ def test_what_constructors_find_wrong_is_told_in_the_words_of_flags_and_of_a_fil
     with pytest.raises(BadSetting) as error:
         ClusterSettings(upstream, listen, **others)
     for fault, line in zip(error.value.faults, error.value.lines, strict=True):
-        in_file = told(fault, "east", in_file=True)
+        in_file = line_of(fault, "east", in_file=True)
         assert "--" not in in_file
         assert in_file.startswith("clusters.east.")
-        assert told(fault, "east") == line
+        assert line_of(fault, "east") == line
         assert line.startswith("--")
 
 
@@ -75,8 +75,8 @@ def test_what_constructors_find_wrong_is_told_in_the_words_of_flags_and_of_a_fil
     ids=["listen", "metrics", "record", "node", "number", "list", "no flag", "whole example", "line"],
 )
 def test_keys_are_named_as_the_user_has_named_them(fault, by_flag, in_file):
-    assert told(fault, "e") == by_flag
-    assert told(fault, "e", in_file=True) == in_file
+    assert line_of(fault, "e") == by_flag
+    assert line_of(fault, "e", in_file=True) == in_file
 
 
 def test_nobody_is_named_where_the_cluster_is_not_known():

@@ -8,7 +8,7 @@ import pytest
 
 from proxy.schema.errors import BadSetting
 from proxy.settings import file as files
-from proxy.settings.file import MOST_NAMES, read_file
+from proxy.settings.file import MAX_NAMES, read_file
 
 TEXT = "drain = 3\n"
 
@@ -72,7 +72,7 @@ def test_of_a_pipe_that_somebody_else_reads_nothing_is_taken():
 
 
 def test_a_device_that_never_ends_ends(monkeypatch):
-    monkeypatch.setattr(files, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(files, "MAX_BYTES", 1 << 20)
     assert reason(Path("/dev/zero")) == "is longer than 1 MiB"
     assert "at the start only" in reason(Path("/dev/zero"), again=True)
 
@@ -100,10 +100,10 @@ BAD: dict[str, tuple[str | bytes, str]] = {
     "lists in lists": ("a = " + "[" * 5000 + "]" * 5000, "is no TOML (its lists or tables nest too deep)"),
     "tables in tables": ("a = " + "{a = " * 5000 + "1" + "}" * 5000, "is no TOML (its lists or tables nest too deep)"),
     "digits": ("a = " + "9" * 5000, "is no TOML (a number of very many digits)"),
-    "names": ("\n" + "a." * MOST_NAMES + "a = 1", f"is no TOML (a key of more than {MOST_NAMES} names, at line 2)"),
-    "names with blanks": ("[" + "a . " * MOST_NAMES + "a]", "is no TOML (a key of more than"),
-    "names in quotes": ('"a\\"".' * MOST_NAMES + "'b' = 1", "is no TOML (a key of more than"),
-    "names in a table": ("x = {" + "a." * MOST_NAMES + "a = 1}", "is no TOML (a key of more than"),
+    "names": ("\n" + "a." * MAX_NAMES + "a = 1", f"is no TOML (a key of more than {MAX_NAMES} names, at line 2)"),
+    "names with blanks": ("[" + "a . " * MAX_NAMES + "a]", "is no TOML (a key of more than"),
+    "names in quotes": ('"a\\"".' * MAX_NAMES + "'b' = 1", "is no TOML (a key of more than"),
+    "names in a table": ("x = {" + "a." * MAX_NAMES + "a = 1}", "is no TOML (a key of more than"),
 }
 
 
@@ -116,7 +116,7 @@ def test_what_is_no_toml_or_would_take_for_ever_is_said(path, bad, again):
 
 
 GOOD = {
-    "as many names as may be": "a." * (MOST_NAMES - 1) + "a = 1",
+    "as many names as may be": "a." * (MAX_NAMES - 1) + "a = 1",
     "dots in a text": 'a = "' + "1.2.3.4," * 100 + '"',
     "a long word": "a" * 100_000 + " = 1",
     "many quotes": "a = '" + '"' * 100_000 + "'",

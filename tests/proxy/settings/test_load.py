@@ -335,8 +335,8 @@ def test_each_cluster_has_a_state_file_beside_the_capture_or_in_the_users_folder
 
 def test_what_turns_out_later_is_told_in_the_words_of_the_cluster(tmp_path):
     error = BadSetting(Fault((Setting("listen", "a:1"), " can't be had")), cluster="west")
-    assert loaded(tmp_path, BASIC).told(error) == ['clusters.west.listen = "a:1" can\'t be had']
-    assert load(None, {"upstream": "a:1", "listen": "a:0"}, {}).told(error) == ["--listen a:1 can't be had"]
+    assert loaded(tmp_path, BASIC).lines_of(error) == ['clusters.west.listen = "a:1" can\'t be had']
+    assert load(None, {"upstream": "a:1", "listen": "a:0"}, {}).lines_of(error) == ["--listen a:1 can't be had"]
 
 
 def test_the_recorder_is_left_alone_unless_something_is_to_be_recorded(tmp_path):

@@ -36,7 +36,7 @@ def source(tables: tuple[str, ...] = (), **values: Any) -> Source:
 
 def read(said: Source) -> tuple[Pond | None, list[str]]:
     reader = SettingsReader(said, in_file=True)
-    pond = reader.section(Pond, ("pond",)).made
+    pond = reader.section(Pond, ("pond",)).value
     reader.finish([])
     return pond, reader.wrong
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from proxy.tools.bare import Bare, told
+from proxy.tools.bare import Bare, trees
 from proxy.tools.tree import Shown
 from proxy.wire import embedded, kafka07, records
 from proxy.wire.dialects import Dialect
@@ -31,7 +31,7 @@ def test_nothing_said_is_a_frame() -> None:
 
 def test_a_batch_is_a_dict_and_so_is_what_is_cut_behind() -> None:
     whole = records.write_batch([records.Record(5, 1000, b"k", b"v")])
-    one, cut = told(whole + whole[:-1], Bare(batches=True), OPEN)
+    one, cut = trees(whole + whole[:-1], Bare(batches=True), OPEN)
     assert one["records"] == [{"offset": 5, "timestamp": 1000, "key": b"k", "value": b"v"}]
     assert cut["why"] == "a batch that is cut"
 
@@ -39,18 +39,18 @@ def test_a_batch_is_a_dict_and_so_is_what_is_cut_behind() -> None:
 def test_a_log_of_0_7_is_its_messages() -> None:
     first, second = kafka07.messages.message(b"first"), kafka07.messages.message(b"second", magic=0)
     old = Bare(batches=True, dialect=Dialect.KAFKA_07)
-    one, two, cut = told(first + second + first[:-1], old, OPEN)
+    one, two, cut = trees(first + second + first[:-1], old, OPEN)
     assert [(one["at"], one["payload"]), (two["at"], two["payload"])] == [(0, b"first"), (len(first), b"second")]
     assert cut["why"] == "a message that is cut"
-    assert list(told(first, old, Shown(records=0))) == [{"more_messages": 1}]
+    assert list(trees(first, old, Shown(records=0))) == [{"more_messages": 1}]
     for data, why in ((b"", "no bytes"), (b"\0\0\0\1\0", "can't be read"), (first[:-1], "a message that is cut")):
         with pytest.raises(Malformed, match=f"no message of 0.7: {why}"):
-            list(told(data, old, OPEN))
+            list(trees(data, old, OPEN))
 
 
 def test_a_record_without_a_value_is_a_tombstone() -> None:
     key = bytes.fromhex("0002 0001 67")
-    (one,) = told(b"", Bare(topic="__consumer_offsets", key=key), OPEN)
+    (one,) = trees(b"", Bare(topic="__consumer_offsets", key=key), OPEN)
     assert (one["key"]["message"], one["value"]) == ("GroupMetadataKey", None)
 
 
@@ -63,8 +63,8 @@ def test_secrets_stay_hidden() -> None:
         (Bare(topic="__cluster_metadata"), value),
         (Bare(batches=True, topic="__cluster_metadata"), data),
     ):
-        assert b"stored" in _leaves(list(told(given, bare, OPEN)))
-        assert b"stored" not in _leaves(list(told(given, bare, Shown(mask=True))))
+        assert b"stored" in _leaves(list(trees(given, bare, OPEN)))
+        assert b"stored" not in _leaves(list(trees(given, bare, Shown(mask=True))))
 
 
 def _leaves(tree: Any) -> list[Any]:
@@ -73,14 +73,14 @@ def _leaves(tree: Any) -> list[Any]:
 
 
 def test_an_unknown_version_is_told_with_its_bytes() -> None:
-    (one,) = told(b"\0\x63", Bare("OffsetCommitValue"), OPEN)
+    (one,) = trees(b"\0\x63", Bare("OffsetCommitValue"), OPEN)
     assert (one["why"], one["bytes"]) == ("unknown: version 99 of 0-4 known", b"\0\x63")
 
 
 def test_what_can_not_be_read_is_an_error() -> None:
     with pytest.raises(Truncated):
-        list(told(b"\0", Bare("OffsetCommitValue"), OPEN))
+        list(trees(b"\0", Bare("OffsetCommitValue"), OPEN))
     with pytest.raises(Truncated):
-        list(told(b"\0", Bare(topic="__consumer_offsets", key=b"\0\1\0"), OPEN))
+        list(trees(b"\0", Bare(topic="__consumer_offsets", key=b"\0\1\0"), OPEN))
     with pytest.raises(Malformed, match="no record batch"):
-        list(told(b"\1" * 99, Bare(batches=True), OPEN))
+        list(trees(b"\1" * 99, Bare(batches=True), OPEN))

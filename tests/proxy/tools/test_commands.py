@@ -138,7 +138,7 @@ def test_of_several_frames_those_before_a_bad_one_are_printed() -> None:
 
 
 def test_what_never_ends_is_not_read_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commands, "MOST_READ", 1 << 20)
+    monkeypatch.setattr(commands, "MAX_READ", 1 << 20)
     assert failed(1, "decode", "--file", "/dev/zero") == "Error: more than 1 MiB: nothing longer is read"
 
 

@@ -22,7 +22,7 @@ REQUEST = catalog.encode_request(METADATA, 12, 7, "me", {"topics": None})
 
 
 def told(data: bytes, asked: Asked) -> list[dict[str, Any]]:
-    return list(frames.told(data, asked))
+    return list(frames.trees(data, asked))
 
 
 @given(st.binary(max_size=30), st.sampled_from(["{:02x}", "{:02X} ", "\\x{:02x}", "0x{:02x}, ", "{:02x}:", "{:02x}\n"]))
@@ -84,7 +84,7 @@ def test_an_error_tells_the_offset_in_the_frame() -> None:
 
 @pytest.mark.parametrize("last", [framed(REQUEST)[:-1], framed(REQUEST[:-1]), framed(REQUEST)[:3]])
 def test_of_several_frames_those_before_a_bad_one_are_told_and_which_it_is(last: bytes) -> None:
-    found = frames.told(framed(REQUEST) * 2 + last, Asked())
+    found = frames.trees(framed(REQUEST) * 2 + last, Asked())
     assert next(found) == next(found) == told(REQUEST, Asked())[0]
     with pytest.raises(WireError, match=r"\(frame 3 of 3\)$"):
         next(found)
@@ -151,7 +151,7 @@ def test_a_response_of_0_7_is_read_as_one_to_its_request(exchange: tuple[kafka07
 
 def test_the_last_frame_of_0_7_may_be_cut() -> None:
     frame = kafka07.encode_request(kafka07.Fetch("t", 0, 0, 9))
-    found = frames.told(framed(frame) + framed(frame)[:-1], OLD)
+    found = frames.trees(framed(frame) + framed(frame)[:-1], OLD)
     assert next(found)["api"] == "0.7/fetch"
     with pytest.raises(WireError, match=r"\(frame 2 of 2\)"):
         next(found)

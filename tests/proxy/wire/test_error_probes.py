@@ -13,7 +13,7 @@ from proxy.wire import apis
 from proxy.wire.catalog import Codec
 from proxy.wire.compile.layout import Struct, layout
 from proxy.wire.error_codes import is_error_code
-from proxy.wire.error_probes import MOST_ELEMENTS, NOTHING, ErrorProbe, FixedProbe, FoundErrors, error_probe
+from proxy.wire.error_probes import MAX_ELEMENTS, NOTHING, ErrorProbe, FixedProbe, FoundErrors, error_probe
 from proxy.wire.framing import framed
 from proxy.wire.keys import API_VERSIONS, HEARTBEAT, PRODUCE
 from tests.proxy.wire.interpreter import Writer
@@ -51,7 +51,7 @@ def same_as_decoded(codec: Codec, body: bytes, found: FoundErrors) -> None:
     codes = [code for code in codes_in(layout(codec.message, codec.version), values) if code]
     assert not found.malformed, codec
     if found.beyond:
-        assert elements_in(values) > MOST_ELEMENTS, codec
+        assert elements_in(values) > MAX_ELEMENTS, codec
         assert not Counter(found.codes) - Counter(codes), codec
     else:
         assert found.codes == Counter(codes), codec

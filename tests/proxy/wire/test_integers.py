@@ -18,8 +18,8 @@ def test_the_second_form_names_encoding_and_width() -> None:
 
 
 def test_the_longest_value_takes_as_many_groups_of_7_bits_as_the_width_needs() -> None:
-    assert [Integer(bits, Encoding.FIXED).most_bytes for bits in (8, 16, 32, 64)] == [1, 2, 4, 8]
-    assert [Integer(bits, Encoding.SIGNED).most_bytes for bits in (16, 32, 64)] == [3, 5, 10]
+    assert [Integer(bits, Encoding.FIXED).max_bytes for bits in (8, 16, 32, 64)] == [1, 2, 4, 8]
+    assert [Integer(bits, Encoding.SIGNED).max_bytes for bits in (16, 32, 64)] == [3, 5, 10]
 
 
 def test_the_widest_of_several_types_is_a_fixed_one() -> None:

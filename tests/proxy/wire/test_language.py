@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from proxy.wire.apis import FOLDER
+from proxy.wire.apis import MESSAGES
 from proxy.wire.integers import ENCODINGS, VARINT_TYPES
 from proxy.wire.language import (
     FIXED_TYPES,
@@ -217,9 +217,9 @@ def test_a_wrong_line_is_named(line: int, text: str, reason: str | None) -> None
 
 def test_every_file_is_written_the_way_the_page_teaches() -> None:
     """Names, columns and what stands on one line: the files are read by people first."""
-    for name in sorted(os.listdir(FOLDER)):
+    for name in sorted(os.listdir(MESSAGES.path)):
         if name.endswith(".kafka"):
-            with open(os.path.join(FOLDER, name), encoding="utf-8") as file:
+            with open(os.path.join(MESSAGES.path, name), encoding="utf-8") as file:
                 text = file.read()
             first, blank, *lines = text.splitlines()
             request, response = parse(text)
@@ -232,7 +232,7 @@ def test_every_file_is_written_the_way_the_page_teaches() -> None:
 
 def test_the_page_of_the_language_is_right() -> None:
     """Its examples can be read, and it names every type and mark."""
-    with open(os.path.join(FOLDER, "README.md"), encoding="utf-8") as file:
+    with open(os.path.join(MESSAGES.path, "README.md"), encoding="utf-8") as file:
         page = file.read()
     examples = re.findall(r"(?ms)^```\n(.*?)^```$", page)
     first, data, types, encodings, shared = map(parse, examples)

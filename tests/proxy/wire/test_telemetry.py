@@ -154,7 +154,7 @@ def test_a_small_bomb_of_many_messages_is_over_budget() -> None:
 def test_metrics_are_paid_for_before_they_are_made() -> None:
     data = compress(Compression.GZIP, b"\x0a\0" * 10_000)
     with pytest.raises(OverBudget, match="PushTelemetry: decoding makes more than"):
-        telemetry.decode(push(1, data), budget=Budget(20_000 * telemetry.MOST_PER_BYTE - 1))
+        telemetry.decode(push(1, data), budget=Budget(20_000 * telemetry.MAX_PER_BYTE - 1))
     assert len(telemetry.decode(push(1, data), budget=Budget())["resource_metrics"]) == 10_000
 
 
@@ -164,7 +164,7 @@ def test_metrics_take_no_more_than_is_paid_for_them() -> None:
     tracemalloc.start()
     try:
         telemetry.decode(push(0, data))
-        assert tracemalloc.get_traced_memory()[1] <= telemetry.MOST_PER_BYTE * len(data)
+        assert tracemalloc.get_traced_memory()[1] <= telemetry.MAX_PER_BYTE * len(data)
     finally:
         tracemalloc.stop()
 

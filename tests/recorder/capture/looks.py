@@ -1,10 +1,12 @@
 """What a test sees of a recording: the log's entries, the capture's rows."""
 
 import stat
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from proxy.files import Folder
+from proxy.wire.budget import DEFAULT_BUDGET, Allowance
 from recorder.capture import frames as c
 from recorder.capture import reader
 from recorder.capture.lock import Lock
@@ -74,19 +76,33 @@ def take_lock(folder: Path, name: str) -> Lock | None:
         return Lock.take(opened, name)
 
 
+def rows(
+    folder: Path,
+    columns: Sequence[str] = reader.ALL,
+    *,
+    kind: str = c.FRAMES_FOLDER,
+    where: Any = None,
+    most: int = DEFAULT_BUDGET,
+) -> Iterator[dict[str, Any]]:
+    """Rows of `frames` or `events`, session by session, in the order of the log. `most`: memory for each file."""
+    for file in reader.files(folder, kind):
+        for table in reader.row_groups(file, columns, where=where, allowance=Allowance(reader.READING, most)):
+            yield from table.to_pylist()
+
+
 def frame_rows(folder: Path, connection: int | None = None) -> list[dict[str, Any]]:
     """Rows of frames, by connection and sequence; spans as tuples."""
-    rows = [row for row in reader.rows(folder) if connection is None or row[c.CONNECTION] == connection]
-    for row in rows:
+    found = [row for row in rows(folder) if connection is None or row[c.CONNECTION] == connection]
+    for row in found:
         for name in (c.MASKED, c.OMITTED):
             row[name] = row[name] and [(span["start"], span["length"]) for span in row[name]]
-    return sorted(rows, key=lambda row: (row[c.CONNECTION], row[c.SEQUENCE]))
+    return sorted(found, key=lambda row: (row[c.CONNECTION], row[c.SEQUENCE]))
 
 
 def event_rows(folder: Path, kind: str | None = None) -> list[dict[str, Any]]:
     names = [name for name, _ in c.EVENT_COLUMNS]
-    rows = list(reader.rows(folder, names, kind=c.EVENTS_FOLDER))
-    return [row for row in rows if kind is None or row[c.KIND] == kind]
+    found = rows(folder, names, kind=c.EVENTS_FOLDER)
+    return [row for row in found if kind is None or row[c.KIND] == kind]
 
 
 def assert_holds(rows: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> None:

@@ -13,7 +13,7 @@ from recorder.capture.blocks import (
     BLOCK,
     BUFFER,
     LONGEST,
-    MOST_PIECES,
+    MAX_PIECES,
     TRIAL,
     TRY_AGAIN,
     BlockFile,
@@ -70,7 +70,7 @@ def test_as_much_as_makes_whole_blocks_is_written_behind_what_is_there(begun, to
 @pytest.mark.parametrize("seed", range(5))
 def test_pieces_may_be_tiny_and_many(seed, blocks_of, path):
     rng = random.Random(seed)
-    pieces = [rng.randbytes(rng.randint(0, 60)) for _ in range(5 * MOST_PIECES)]
+    pieces = [rng.randbytes(rng.randint(0, 60)) for _ in range(5 * MAX_PIECES)]
     blocks_of().append(pieces, 0, b"", ALL)
     whole = b"".join(pieces)
     assert path.read_bytes() == whole[: len(whole) - len(whole) % BLOCK]

@@ -76,7 +76,7 @@ def test_a_checkpoint_is_said_where_a_record_may_go_on_and_only_of_what_the_log_
 def test_a_connection_with_too_many_requests_in_flight_waits_for_a_quieter_moment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("recorder.capture.tap.MOST_SAVED", 2)
+    monkeypatch.setattr("recorder.capture.tap.MAX_SAVED", 2)
     tap, pages = paged()
     player = Player(tap)
     player.open(Talk(1, []))

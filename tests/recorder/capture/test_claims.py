@@ -51,7 +51,7 @@ def test_a_name_of_an_earlier_login_does_not_count_in_the_next(claims: Claims) -
 
 
 def test_more_tokens_than_any_client_sends_unanswered_name_nobody(claims: Claims) -> None:
-    for exchange in range(module.MOST_UNANSWERED + 1):
+    for exchange in range(module.MAX_UNANSWERED + 1):
         claims.asked(plain("alice"), exchange)
     assert [claims.answered(b"", exchange) for exchange in range(5)] == [None] * 5
     claims.begin("PLAIN")

@@ -48,7 +48,7 @@ def test_a_row_has_its_own_numbers_and_those_it_shares() -> None:
 
 
 def test_where_names_are_long_a_group_has_fewer_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(columns, "MOST_NAMES", 10_000)
+    monkeypatch.setattr(columns, "MAX_NAMES", 10_000)
     rows = group()
     assert rows.shared.client_ids.number("i" * 2_000) == 2
     while rows.has_room(5):
@@ -57,7 +57,7 @@ def test_where_names_are_long_a_group_has_fewer_rows(monkeypatch: pytest.MonkeyP
 
 
 def test_where_spans_are_many_a_group_has_fewer_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(columns, "MOST_SPANS", 100)
+    monkeypatch.setattr(columns, "MAX_SPANS", 100)
     rows = group()
     while rows.has_room(5):
         add(rows, b"frame")
@@ -123,7 +123,7 @@ def test_the_last_row_can_be_corrected() -> None:
 
 
 def test_a_group_takes_no_more_than_its_bytes_but_any_frame_when_empty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(columns, "MOST_BYTES", 10)
+    monkeypatch.setattr(columns, "MAX_BYTES", 10)
     rows = group()
     assert rows.has_room(1_000)
     add(rows, b"x" * 6)
@@ -132,7 +132,7 @@ def test_a_group_takes_no_more_than_its_bytes_but_any_frame_when_empty(monkeypat
 
 
 def test_a_group_takes_no_more_than_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(columns, "MOST_ROWS", 2)
+    monkeypatch.setattr(columns, "MAX_ROWS", 2)
     rows = group()
     add(rows, b"")
     assert rows.has_room(0)

@@ -251,7 +251,7 @@ def test_bytes_whose_frame_is_not_known_hold_up_only_their_own_direction() -> No
 
 
 def test_too_much_kept_back_masks_the_rest_of_the_secret_frame_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "MOST_KEPT", 100)
+    monkeypatch.setattr(lines, "MAX_KEPT", 100)
     recording = Recording()
     large = request(SASL_AUTHENTICATE, 2, auth_bytes=b"s" * 300)
     monkeypatch.setattr(backlog, "PENDING_COST", 0)
@@ -423,7 +423,7 @@ def settings_of(*values: str) -> bytes:
 def test_a_frame_of_more_secrets_than_can_be_blanked_one_by_one_is_masked_whole(
     size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lines, "MOST_FOUND", 3)
+    monkeypatch.setattr(lines, "MAX_FOUND", 3)
     recording = Recording()
     few, many = settings_of("one", "two", "three"), settings_of("one", "two", "three", "four")
     data = few + many + CLIENT[2]

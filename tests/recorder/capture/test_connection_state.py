@@ -6,11 +6,12 @@ import random
 import pytest
 
 from proxy.conversation.conversation import Conversation
+from proxy.conversation.exchange import Direction
 from proxy.conversation.kafka07 import Routes07
 from proxy.conversation.routes import Routes
 from proxy.wire.dialects import Dialect
 from recorder.capture.connection_state import CLIENT_ID_AT, ConnectionState
-from recorder.capture.cutting import cut_requests
+from recorder.capture.cutting import cut
 from tests.recorder.capture import traffic
 
 RNG = random.Random(1)
@@ -26,7 +27,7 @@ def track() -> ConnectionState:
 
 def feed(one: ConnectionState, chunk: bytes) -> None:
     assert one.talk is not None
-    cut_requests(one.talk, chunk, 5, one.kinds[0])
+    cut(one.talk, Direction.REQUEST, chunk, 5, one.kinds[0])
 
 
 def exchange(one: ConnectionState, client_id: str | None, number: int = 1):  # type: ignore[no-untyped-def]
@@ -163,7 +164,7 @@ NEWER = [traffic.framed(b"\0\x12\x7f\0" + number.to_bytes(4, "big") + b"\xff\xff
 
 def asks(one: ConnectionState, chunk: bytes) -> None:
     assert one.talk is not None
-    _, found = cut_requests(one.talk, chunk, 5, one.kinds[0])
+    _, found = cut(one.talk, Direction.REQUEST, chunk, 5, one.kinds[0])
     for frame in found:
         assert frame.exchange is not None
         one.request_began(frame.exchange)

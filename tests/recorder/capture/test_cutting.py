@@ -11,7 +11,7 @@ from proxy.conversation.exchange import Direction, FrameKind
 from proxy.conversation.routes import Routes
 from proxy.conversation.step import Verdict
 from proxy.wire import catalog
-from recorder.capture.cutting import FrameSpan, cut_requests, cut_responses
+from recorder.capture.cutting import FrameSpan, cut
 from tests.recorder.capture import traffic
 from tests.recorder.capture.traffic import framed
 
@@ -20,8 +20,7 @@ Piece = tuple[str, int | None, int, int, int, int]
 
 
 def cut_pieces(talk: Conversation, chunk: traffic.Chunk, kinds: list[FrameKind]) -> list[Piece]:
-    cut = cut_responses if chunk.direction else cut_requests
-    step, found = cut(talk, chunk.data, chunk.at_ns, kinds[chunk.direction])
+    step, found = cut(talk, chunk.direction, chunk.data, chunk.at_ns, kinds[chunk.direction])
     for one in found:
         kinds[chunk.direction] = one.kind
     return [piece(one, step.offset, len(step.data)) for one in found]
@@ -75,11 +74,11 @@ def test_the_proxys_answers_stand_where_they_went_out() -> None:
     rng = random.Random(2)
     calls = [traffic.call(rng, traffic.HEARTBEAT, number, "c") for number in range(3)]
     talk = Conversation(Routes(), decides=False)
-    cut_requests(talk, b"".join(call.request for call in calls), 1, FrameKind.REQUEST)
+    cut(talk, Direction.REQUEST, b"".join(call.request for call in calls), 1, FrameKind.REQUEST)
     made = framed((1).to_bytes(4, "big"))
     talk.made(talk.in_flight[1], made)
     first, last = calls[0].answer or b"", calls[2].answer or b""
-    _, found = cut_responses(talk, first + last, 2, FrameKind.RESPONSE)
+    _, found = cut(talk, Direction.RESPONSE, first + last, 2, FrameKind.RESPONSE)
     assert [one.exchange.number for one in found if one.exchange] == [0, 1, 2]
     assert [(one.start, one.stop) for one in found] == [
         (0, len(first)),
@@ -92,7 +91,7 @@ def test_the_proxys_answers_stand_where_they_went_out() -> None:
 def test_requests_that_are_given_up_and_late_answers_lie_where_they_came(
     monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    monkeypatch.setattr("proxy.conversation.conversation.MOST_IN_FLIGHT", 3)
+    monkeypatch.setattr("proxy.conversation.conversation.MAX_IN_FLIGHT", 3)
     rng = random.Random(3)
     calls = [traffic.call(rng, traffic.VENDOR, number, "c") for number in range(8)]
     fast, slow = Conversation(Routes(), decides=False), Conversation(Routes.everything(), decides=False)

@@ -61,10 +61,10 @@ def test_of_very_many_open_exchanges_some_are_named_and_all_are_counted() -> Non
     sink = One()
     one = track(1)
     assert one.talk is not None
-    Events(sink, 0).closed(one, 5, "client_reset", 3, 0, list(one.talk.in_flight) * (module.MOST_NAMED + 1))
+    Events(sink, 0).closed(one, 5, "client_reset", 3, 0, list(one.talk.in_flight) * (module.MAX_NAMED + 1))
     detail = only(sink)["detail"]
     assert isinstance(detail, dict)
-    assert (detail["open"], len(detail["exchanges"])) == (module.MOST_NAMED + 1, module.MOST_NAMED)
+    assert (detail["open"], len(detail["exchanges"])) == (module.MAX_NAMED + 1, module.MAX_NAMED)
 
 
 def test_a_gap_says_since_when_how_much_and_of_which_api() -> None:

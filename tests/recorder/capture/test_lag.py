@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from proxy.files import Folder
 from recorder.capture import lag as lags
-from recorder.capture.lag import FINEST_NS, MOST_STEPS, Lag, Reports, Trail, Unread
+from recorder.capture.lag import FINEST_NS, MAX_STEPS, Lag, Reports, Trail, Unread
 from recorder.capture.status import STATUS_FILE, Status, write_status
 
 SECOND = 1_000_000_000
@@ -96,10 +96,10 @@ def test_a_segment_in_which_nothing_stands_yet_is_nothing_unread():
 
 def test_days_without_a_compactor_take_no_more_memory_and_are_told_with_their_age():
     log = Log()
-    for _ in range(20 * MOST_STEPS):
+    for _ in range(20 * MAX_STEPS):
         log.now += SECOND
         log.write(10)
-    assert len(log.trail._ends) == len(log.trail._arrivals) <= MOST_STEPS
+    assert len(log.trail._ends) == len(log.trail._arrivals) <= MAX_STEPS
     assert log.trail.unread(0, 0).since_ns == SECOND
     half = len(log.groups) // 2
     _, position, _, at = log.groups[half - 1]
@@ -110,7 +110,7 @@ def test_days_without_a_compactor_take_no_more_memory_and_are_told_with_their_ag
 
 def test_once_the_compactor_has_caught_up_the_lag_is_exact_again():
     log = Log()
-    for number in range(20 * MOST_STEPS):
+    for number in range(20 * MAX_STEPS):
         log.now += SECOND
         log.write(10)
         if not number % 100:

@@ -53,14 +53,14 @@ def test_rows_go_into_the_file_of_their_hour(tmp_path: Path) -> None:
 def test_a_full_group_is_written_and_a_large_frame_stands_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(columns, "MOST_BYTES", 10)
+    monkeypatch.setattr(columns, "MAX_BYTES", 10)
     files = range_files(tmp_path)
     for size in (4, 4, 4, 50, 1):
         add(files.frames(FIRST, 0, size), bytes(size))
     assert list(published(files, tmp_path).values()) == [[2, 1, 1, 1]]
 
 
-@pytest.mark.parametrize("bound", ["MOST_EVENTS", "MOST_BYTES"])
+@pytest.mark.parametrize("bound", ["MAX_EVENTS", "MAX_BYTES"])
 def test_events_do_not_wait_for_the_end_of_a_range_either(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str
 ) -> None:

@@ -14,7 +14,7 @@ from recorder.capture.compactor import compact
 from recorder.capture.frames import DamagedFileError, UnknownFormatError
 from recorder.capture.session import RecordSettings
 from recorder.capture.tap import open_tap
-from tests.recorder.capture import traffic
+from tests.recorder.capture import looks, traffic
 from tests.recorder.capture.traffic import Player, Talk
 
 
@@ -38,14 +38,14 @@ def talks(tmp_path: Path) -> list[Talk]:
 
 
 def test_rows_come_session_by_session_in_the_order_of_the_log(talks: list[Talk], tmp_path: Path) -> None:
-    rows = list(reader.rows(tmp_path, ["session", "connection", "sequence", "frame"]))
+    rows = list(looks.rows(tmp_path, ["session", "connection", "sequence", "frame"]))
     wanted = [(f"s{n}", n, row["sequence"], row["frame"]) for n in range(2) for row in traffic.expected(talks[n])]
     assert [tuple(row.values()) for row in rows] == wanted
 
 
 def test_only_wanted_rows_and_columns_come(talks: list[Talk], tmp_path: Path) -> None:
     where = (pc.field("api") == "Metadata") & (pc.field("kind") == "response")
-    rows = list(reader.rows(tmp_path, ["api_version"], where=where))
+    rows = list(looks.rows(tmp_path, ["api_version"], where=where))
     wanted = [
         r["api_version"]
         for talk in talks
@@ -55,24 +55,6 @@ def test_only_wanted_rows_and_columns_come(talks: list[Talk], tmp_path: Path) ->
     ]
     assert [row["api_version"] for row in rows] == wanted
     assert {len(row) for row in rows} == {1}
-
-
-def test_bodies_above_the_limit_are_left_out(talks: list[Talk], tmp_path: Path) -> None:
-    limit = traffic.expected(talks[0])[3]["size"]
-    for row in reader.rows(tmp_path, largest_body=limit):
-        assert (row["frame"] is None) == (row["stored"] > limit)
-    assert {row["frame"] for row in reader.rows(tmp_path, largest_body=-1)} == {None}
-
-
-def test_one_row_is_found_by_its_numbers(talks: list[Talk], tmp_path: Path) -> None:
-    wanted = traffic.expected(talks[1])[7]
-    row = reader.frame(tmp_path, "s1", 1, 7)
-    assert row is not None
-    assert {name: row[name] for name in ("frame", "exchange", "kind")} == {
-        name: wanted[name] for name in ("frame", "exchange", "kind")
-    }
-    assert reader.frame(tmp_path, "s1", 1, 10_000) is None
-    assert reader.frame(tmp_path, "s9", 1, 7) is None
 
 
 def test_files_are_listed_with_what_their_names_say(talks: list[Talk], tmp_path: Path) -> None:
@@ -91,7 +73,7 @@ def test_a_file_that_is_no_part_of_a_capture_is_refused(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     pq.write_table(pa.table({"a": [1]}), folder / "s-1-1.parquet")
     with pytest.raises(UnknownFormatError):
-        list(reader.rows(tmp_path))
+        list(looks.rows(tmp_path))
 
 
 @pytest.mark.parametrize("name", ["part-0001.parquet", "s-1-x.parquet"])
@@ -111,12 +93,12 @@ def test_a_file_that_is_damaged_is_named(talks: list[Talk], tmp_path: Path, dama
     kept = {"empty": b"", "torn": content[: len(content) // 2], "garbage": b"x" * 100, "within": content}
     path.write_bytes(kept[damage])
     with pytest.raises(DamagedFileError, match=path.name) as damaged:
-        list(reader.rows(tmp_path))
+        list(looks.rows(tmp_path))
     assert "\n" not in str(damaged.value)
 
 
 def test_a_row_group_is_read_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(columns, "MOST_ROWS", 3)
+    monkeypatch.setattr(columns, "MAX_ROWS", 3)
     rng = random.Random(5)
     talk = traffic.cut(rng, traffic.talk(rng, 0, 10), 10)
     tap = open_tap(tmp_path, RecordSettings())

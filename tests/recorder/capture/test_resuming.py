@@ -11,8 +11,6 @@ from typing import Any
 import pytest
 from crc32c import crc32c
 
-from recorder.capture import frames as c
-from recorder.capture import reader
 from recorder.capture.compactor import compact, compact_session
 from recorder.capture.progress import STATE_FORMAT, STATE_MAGIC
 from recorder.capture.session import RecordSettings
@@ -119,9 +117,7 @@ def test_segments_that_nobody_has_read_are_said_to_be_gone_before_they_are_remov
     (hour / f"{SESSION}-{last:08d}-{last:08d}.parquet").touch()
     ((_, gone),) = compact(tmp_path).damaged
     assert gone.endswith(", ".join(f"segment {number}" for number in numbers[:-1]))
-    names = [name for name, _ in c.EVENT_COLUMNS]
-    rows = list(reader.rows(tmp_path, names, kind=c.EVENTS_FOLDER))
-    details = [json.loads(row["detail"]) for row in rows if row["kind"] == "gap"]
+    details = [json.loads(row["detail"]) for row in event_rows(tmp_path, "gap")]
     said = [(*detail["segments"], detail["log_bytes"] > 0) for detail in details if "segments" in detail]
     assert said == [(number, number, True) for number in numbers[:-1]]
 

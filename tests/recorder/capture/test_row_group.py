@@ -17,6 +17,7 @@ from proxy.wire.errors import OverBudget
 from recorder.capture import frames as c
 from recorder.capture import reader
 from recorder.capture.frames import DamagedFileError, frames_schema
+from tests.recorder.capture import looks
 
 MIB = 1 << 20
 MANY = 500_000
@@ -79,7 +80,7 @@ def test_what_comes_to_more_than_is_allowed_is_not_read(tmp_path: Path, bomb: st
     path = written(tmp_path, BOMBS[bomb]())
     assert path.stat().st_size < MIB
     with pytest.raises(OverBudget, match=f"{SESSION}-1-1.parquet: reading makes more than {64 * MIB} bytes"):
-        next(reader.rows(tmp_path, most=64 * MIB))
+        next(looks.rows(tmp_path, most=64 * MIB))
 
 
 def test_a_bomb_takes_little_memory_to_refuse(tmp_path: Path) -> None:
@@ -88,10 +89,10 @@ def test_a_bomb_takes_little_memory_to_refuse(tmp_path: Path) -> None:
 import re, sys
 from pathlib import Path
 from proxy.wire.errors import OverBudget
-from recorder.capture import reader
+from tests.recorder.capture import looks
 for folder in map(Path, sys.argv[1:]):
     try:
-        next(reader.rows(folder, most=64 << 20))
+        next(looks.rows(folder, most=64 << 20))
         sys.exit(f"{folder} was read")
     except OverBudget:
         pass
@@ -106,13 +107,13 @@ print(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1
 
 def test_bodies_that_nobody_asks_for_cost_nothing(tmp_path: Path) -> None:
     written(tmp_path, BOMBS["bodies"]())
-    assert sum(1 for _ in reader.rows(tmp_path, reader.HEADS, most=16 * MIB)) == 1000
+    assert sum(1 for _ in looks.rows(tmp_path, reader.HEADS, most=16 * MIB)) == 1000
 
 
 def test_of_bodies_only_the_wanted_rows_are_paid_for(tmp_path: Path) -> None:
     table = repeated(1000, frame=once(1000, b"x" * MIB), sequence=pa.array(range(1000), pa.int64()))
     written(tmp_path, table)
-    (row,) = reader.rows(tmp_path, where=pc.field(c.SEQUENCE) == 7, most=16 * MIB)
+    (row,) = looks.rows(tmp_path, where=pc.field(c.SEQUENCE) == 7, most=16 * MIB)
     assert row["frame"] == b"x" * MIB
 
 
@@ -121,9 +122,9 @@ def test_all_row_groups_of_a_file_are_paid_for_together(tmp_path: Path) -> None:
     path.parent.mkdir(parents=True)
     table = repeated(100, frame=pa.array([bytes(100_000)] * 100))
     pq.write_table(table, path, row_group_size=10, compression="zstd")
-    assert len(list(reader.rows(tmp_path, most=16 * MIB))) == 100
+    assert len(list(looks.rows(tmp_path, most=16 * MIB))) == 100
     with pytest.raises(OverBudget):
-        list(reader.rows(tmp_path, most=4 * MIB))
+        list(looks.rows(tmp_path, most=4 * MIB))
 
 
 @pytest.mark.parametrize("dictionary", [True, False], ids=["dictionary", "plain"])
@@ -134,7 +135,7 @@ def test_rows_are_the_same_however_their_columns_are_stored(tmp_path: Path, dict
     kind = frames_schema().field("masked").type
     table = repeated(200, client_id=pa.array(texts), frame=pa.array(bodies), masked=pa.array(lists, kind))
     written(tmp_path, table, use_dictionary=dictionary)
-    found = list(reader.rows(tmp_path))
+    found = list(looks.rows(tmp_path))
     assert [row["client_id"] for row in found] == texts
     assert [row["frame"] for row in found] == bodies
     assert [row["masked"] for row in found] == lists
@@ -145,7 +146,7 @@ def test_a_text_that_is_no_utf_8_is_damage(tmp_path: Path) -> None:
     wrong = pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\2\0\0\0"), pa.py_buffer(b"\xff\xfe")])
     written(tmp_path, repeated(1, client_id=wrong))
     with pytest.raises(DamagedFileError, match=r"1-1.parquet can't be read: .*UTF8"):
-        list(reader.rows(tmp_path))
+        list(looks.rows(tmp_path))
 
 
 def test_pages_that_hold_more_than_the_footer_says_are_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,4 +156,4 @@ def test_pages_that_hold_more_than_the_footer_says_are_damage(tmp_path: Path, mo
     written(tmp_path, repeated(1))
     monkeypatch.setattr("recorder.capture.row_group.check_pages", check)
     with pytest.raises(DamagedFileError, match=r"1-1.parquet can't be read: the pages of"):
-        list(reader.rows(tmp_path))
+        list(looks.rows(tmp_path))

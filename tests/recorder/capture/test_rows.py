@@ -3,11 +3,11 @@
 import random
 
 from proxy.conversation.conversation import Conversation
-from proxy.conversation.exchange import FrameKind
+from proxy.conversation.exchange import Direction, FrameKind
 from proxy.conversation.routes import Routes
 from recorder.capture.columns import EventRows, FrameRows, SharedTables
 from recorder.capture.connection_state import ConnectionState
-from recorder.capture.cutting import cut_requests, cut_responses
+from recorder.capture.cutting import cut
 from recorder.capture.rows import RowMaker
 from recorder.capture.storage import HOUR_NS
 from tests.recorder.capture import traffic
@@ -46,9 +46,9 @@ def test_a_run_of_requests_and_their_responses() -> None:
     assert track.talk is not None
     calls = [traffic.call(RNG, api, n, name) for n, (api, name) in enumerate([(3, "one"), (12, "two"), (3, None)])]
     asked, answered = (b"".join(call.request for call in calls), b"".join(call.answer or b"" for call in calls))
-    step, found = cut_requests(track.talk, asked, 10, FrameKind.REQUEST)
+    step, found = cut(track.talk, Direction.REQUEST, asked, 10, FrameKind.REQUEST)
     rows.run(track, 0, step.data, found, 10)
-    step, found = cut_responses(track.talk, answered, 25, FrameKind.RESPONSE)
+    step, found = cut(track.talk, Direction.RESPONSE, answered, 25, FrameKind.RESPONSE)
     rows.run(track, 1, step.data, found, 25)
     got = groups.rows()
     assert [row["kind"] for row in got] == ["request"] * 3 + ["response"] * 3
@@ -71,7 +71,7 @@ def test_rows_change_their_group_with_the_hour_both_ways() -> None:
     assert track.talk is not None
     for mono_ns in (HOUR_NS - 1, HOUR_NS, HOUR_NS - 2):
         call = traffic.call(RNG, traffic.METADATA, 1, "one")
-        step, found = cut_requests(track.talk, call.request, mono_ns, FrameKind.REQUEST)
+        step, found = cut(track.talk, Direction.REQUEST, call.request, mono_ns, FrameKind.REQUEST)
         rows.run(track, 0, step.data, found, mono_ns)
     assert [len(group) for _, group in sorted(groups.groups.items())] == [2, 1]
 
@@ -88,10 +88,10 @@ def test_a_masked_request_has_no_client_id_and_neither_has_its_response() -> Non
     groups, rows, track = made()
     assert track.talk is not None
     call = traffic.call(RNG, traffic.VENDOR, 1, "one")
-    _, (asked,) = cut_requests(track.talk, call.request, 1, FrameKind.REQUEST)
+    _, (asked,) = cut(track.talk, Direction.REQUEST, call.request, 1, FrameKind.REQUEST)
     frame = call.request[4:12] + bytes(len(call.request) - 12)
     rows.add(track, 0, asked.kind, asked.exchange, frame, 1, 1, [(8, len(frame) - 8)], [], "unknown_api")
-    _, (answered,) = cut_responses(track.talk, call.answer or b"", 2, FrameKind.RESPONSE)
+    _, (answered,) = cut(track.talk, Direction.RESPONSE, call.answer or b"", 2, FrameKind.RESPONSE)
     rows.add(track, 1, answered.kind, answered.exchange, (call.answer or b"")[4:], 2, 2, [], [], "unknown_api")
     assert [row["client_id"] for row in groups.rows()] == [None, None]
 
@@ -100,7 +100,7 @@ def test_an_answer_of_the_proxy_is_its_own() -> None:
     groups, rows, track = made()
     assert track.talk is not None
     call = traffic.call(RNG, traffic.METADATA, 1, "one")
-    cut_requests(track.talk, call.request, 1, FrameKind.REQUEST)
+    cut(track.talk, Direction.REQUEST, call.request, 1, FrameKind.REQUEST)
     track.talk.made(track.talk.in_flight[0], traffic.framed(b"made"))
     (exchange,) = track.talk.due(5).finished
     rows.add(track, 1, FrameKind.RESPONSE, exchange, b"made", 5, 5, [], [], None)

@@ -15,7 +15,7 @@ from proxy.files import Folder, StrangeFileError
 from recorder.capture import segments as module
 from recorder.capture import spool
 from recorder.capture.blocks import BlockFile
-from recorder.capture.segments import MOST_PLACES, SegmentReader, segment_name
+from recorder.capture.segments import MAX_PLACES, SegmentReader, segment_name
 from recorder.capture.spool import DamagedSegmentError, Entry, EntryKind, SegmentHead, UnknownSpoolError
 
 HEAD = SegmentHead("s", 3, 1_700_000_000_000_000_000, 5, 77, "prod", 300)
@@ -112,7 +112,7 @@ def test_a_damaged_length_asks_for_no_more_than_there_is(session: Folder, length
 
 
 def test_an_entry_larger_than_any_is_passed_over_unread(session: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spool, "MOST_ENTRY", 1000)
+    monkeypatch.setattr(spool, "MAX_ENTRY", 1000)
     monkeypatch.setattr(SegmentReader, "BLOCK", 100)
     write_segment(session, log_of([chunk(0, 2000), chunk(2000, 10)]))
     assert read_past_damage(SegmentReader(session, 3)) == [chunk(2000, 10)]
@@ -174,7 +174,7 @@ def test_what_is_nothing_but_zeros_is_passed_by(
 
 
 def test_an_entry_of_more_spans_than_bytes_can_have_is_none(session: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spool, "MOST_SPANS", 10)
+    monkeypatch.setattr(spool, "MAX_SPANS", 10)
     many = chunk(0, 20)._replace(spans=((0, 1),) * 11)
     write_segment(session, log_of([many, chunk(20, 5)._replace(spans=((0, 1),) * 3)]))
     assert [len(entry.spans) for entry in read_past_damage(SegmentReader(session, 3))] == [3]
@@ -223,7 +223,7 @@ def test_damage_that_was_made_up_keeps_nobody_busy(session: Folder, monkeypatch:
     often = (good + bad) * 20_000
     everywhere = b"\x01" + (b"\0\0\0\0\0\x07\xff\xff\1\0\0\0\0\0\0\0" + bytes(10)) * 40_000
     for log in (often, everywhere):
-        assert readings(session, log, monkeypatch) < MOST_PLACES * 4 * (1 << 16) + 8 * len(log)
+        assert readings(session, log, monkeypatch) < MAX_PLACES * 4 * (1 << 16) + 8 * len(log)
 
 
 @pytest.mark.parametrize("wrong", [{"session": "other"}, {"number": 4}], ids=["session", "number"])

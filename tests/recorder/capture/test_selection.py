@@ -40,7 +40,7 @@ def test_apis_of_0_7_have_names_of_their_own():
 
 
 def test_names_that_peers_choose_do_not_fill_the_memory(monkeypatch):
-    monkeypatch.setattr("recorder.capture.selection.MOST_REMEMBERED", 2)
+    monkeypatch.setattr("recorder.capture.selection.MAX_REMEMBERED", 2)
     chosen = Patterns(("1*",))
     assert [chosen.matches(str(number)) for number in range(20)] == [str(number)[0] == "1" for number in range(20)]
     assert len(chosen._cache) == 2

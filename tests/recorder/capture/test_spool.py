@@ -10,7 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recorder.capture import spool
-from recorder.capture.spool import MAGIC, MOST, DamagedSegmentError, Entry, EntryKind, SegmentHead, UnknownSpoolError
+from recorder.capture.spool import (
+    MAGIC,
+    MAX_NUMBER,
+    DamagedSegmentError,
+    Entry,
+    EntryKind,
+    SegmentHead,
+    UnknownSpoolError,
+)
 
 HEAD = SegmentHead("20261121T130000Z-abc", 3, 1_700_000_000_000_000_000, 5, 77, "prod", 300)
 
@@ -26,8 +34,8 @@ def entries(draw: st.DrawFn) -> Entry:
         draw(st.sampled_from(list(EntryKind))),
         draw(st.integers(0, 1)),
         draw(st.integers(-1, 1 << 40)),
-        draw(st.integers(-(1 << 31), MOST)),
-        draw(st.integers(0, MOST)),
+        draw(st.integers(-(1 << 31), MAX_NUMBER)),
+        draw(st.integers(0, MAX_NUMBER)),
         data,
         tuple(spans),
         draw(st.integers(0, spool.NUMBERS - 1)),

@@ -265,7 +265,7 @@ def test_a_gap_says_which_apis_it_lost_and_how_many_bytes(
 def test_a_connection_that_came_and_went_on_a_dead_disk_is_counted(
     tap_of: TapOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("recorder.capture.tap.MOST_FACTS_WAITING", 100)
+    monkeypatch.setattr("recorder.capture.tap.MAX_FACTS_WAITING", 100)
     rng = random.Random(1)
     first, unsaid, late = some_talks(rng, 3, 20, 500)
     tap = tap_of(queue=200)

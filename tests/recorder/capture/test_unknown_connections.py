@@ -14,13 +14,13 @@ from recorder.capture.assembly import Assembly
 from recorder.capture.connection_state import ConnectionState
 from recorder.capture.facts import SenselessEntryError, facts
 from recorder.capture.ranges import RangeFiles
-from recorder.capture.spool import LONGEST_NAME, MOST_OPEN, Entry, EntryKind
+from recorder.capture.spool import LONGEST_NAME, MAX_OPEN, Entry, EntryKind
 from recorder.capture.unknown_connections import UnknownConnections
 from tests.recorder.capture.looks import event_rows
 
 MANY = 20_000
 # a log has 40 bytes or fewer of each; beside the row that tells its end
-MOST_EACH = 1_000
+MAX_EACH = 1_000
 
 
 def roll(numbers: dict[int, int], *, connections: int = 0) -> Entry:
@@ -64,11 +64,11 @@ def test_a_connection_of_which_nothing_is_known_takes_little_memory(
     finally:
         tracemalloc.stop()
     assert len(assembly.unknown) == MANY
-    assert taken / MANY < MOST_EACH
+    assert taken / MANY < MAX_EACH
 
 
 def test_no_more_are_known_than_a_proxy_may_have_open(assembly: Assembly, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("recorder.capture.assembly.MOST_OPEN", 10)
+    monkeypatch.setattr("recorder.capture.assembly.MAX_OPEN", 10)
     for number in range(50):
         kind = EntryKind.OPENED if number % 2 else EntryKind.END_OF_STREAM
         assembly.feed(entry(kind, number, client="c") if number % 2 else entry(kind, number))
@@ -79,7 +79,7 @@ def test_no_more_are_known_than_a_proxy_may_have_open(assembly: Assembly, monkey
 
 def test_a_roll_names_no_more_either() -> None:
     with pytest.raises(SenselessEntryError):
-        facts(roll(dict.fromkeys(range(MOST_OPEN + 1), 1)))
+        facts(roll(dict.fromkeys(range(MAX_OPEN + 1), 1)))
 
 
 def test_who_speaks_at_last_has_lost_what_came_before(assembly: Assembly, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from tests.recorder.capture.floods import (
 from tests.recorder.capture.work import work
 
 # twice as much again takes twice as much more; a square would take four times as much
-MOST_GROWTH = 2.2
+MAX_GROWTH = 2.2
 
 
 @pytest.mark.parametrize("flood", FLOODS.values(), ids=FLOODS)
@@ -72,4 +72,4 @@ def grows(run: Callable[[int], None], count: int) -> None:
     # what is compiled when first asked for is no work of the flood's
     run(1)
     once, twice, fourfold = (work(lambda count=n: run(count)) for n in (count, 2 * count, 4 * count))  # type: ignore[misc]
-    assert fourfold - twice <= MOST_GROWTH * (twice - once)
+    assert fourfold - twice <= MAX_GROWTH * (twice - once)

@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import time
 
-from proxy.conversation import Conversation, FrameLimits
+from proxy.conversation import Conversation
 from proxy.metrics.traffic import Traffic
 from proxy.net.cluster import routes
 from proxy.net.connection.account import Account
+from proxy.wire.framing import FrameLimits
 from tests.proxy.conversation.script import produce
 from tests.proxy.net.frames import ping, pong
 

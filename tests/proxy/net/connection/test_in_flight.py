@@ -2,9 +2,10 @@ from __future__ import annotations
 
 from trio.testing import wait_all_tasks_blocked
 
-from proxy.conversation import Conversation, FrameLimits
+from proxy.conversation import Conversation
 from proxy.net.cluster import routes
 from proxy.net.connection.in_flight import InFlight
+from proxy.wire.framing import FrameLimits
 from tests.proxy.net.frames import ping, pong
 
 

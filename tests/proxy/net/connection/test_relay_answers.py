@@ -80,7 +80,7 @@ async def test_a_client_that_asks_the_proxy_and_never_reads_is_read_no_more():
 @pytest.fixture
 def few_in_flight(monkeypatch):
     for module in ("proxy.conversation.conversation", "proxy.net.connection.relay"):
-        monkeypatch.setattr(f"{module}.MOST_IN_FLIGHT", 10)
+        monkeypatch.setattr(f"{module}.MAX_IN_FLIGHT", 10)
 
 
 async def test_a_client_that_is_owed_too_many_answers_is_read_no_more_until_some_have_come(few_in_flight):

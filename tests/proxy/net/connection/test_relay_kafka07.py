@@ -138,7 +138,7 @@ async def test_an_unknown_type_is_the_brokers_to_refuse():
 async def test_unknown_types_that_are_never_answered_are_read_no_more_when_they_are_too_many(monkeypatch):
     # nothing but the order pairs an answer: none may be given up
     for module in ("proxy.conversation.conversation", "proxy.net.connection.relay"):
-        monkeypatch.setattr(f"{module}.MOST_IN_FLIGHT", 3)
+        monkeypatch.setattr(f"{module}.MAX_IN_FLIGHT", 3)
     async with relaying(**OLD) as talk:
         await asked(talk, *[UNKNOWN] * 4)
         await talk.client.say(UNKNOWN)

@@ -200,11 +200,12 @@ async def test_a_large_held_answer_takes_its_share_until_it_is_released(nodes):
     frame = framed(response(METADATA, 12, values(METADATA, 12, nodes_named)))
     size = len(frame) - 4
     held = HeldBytes(size, 30)
-    subject = rewriter(exchange(METADATA, 12, frame), nodes, share_of(held), LIMIT)
+    share = share_of(held)
+    subject = rewriter(exchange(METADATA, 12, frame), nodes, share, LIMIT)
     await fed(subject, memoryview(frame)[:1000], last=False)
     assert held._held == size
-    subject.release()
-    subject.release()
+    share.release()
+    share.release()
     assert held._held == 0
 
 
@@ -214,11 +215,12 @@ async def test_a_large_tail_takes_its_share_until_it_is_released(size, nodes):
     frame = fetched([Node(7, "up-7.invalid" * 8, number) for number in range(3000)], records)
     tail = len(frame) - len(fetched([], records)) + 1
     held = HeldBytes(len(frame), 30)
-    subject = rewriter(exchange(FETCH, 16, frame), nodes, share_of(held), LIMIT)
+    share = share_of(held)
+    subject = rewriter(exchange(FETCH, 16, frame), nodes, share, LIMIT)
     for piece in cut(frame[:-1], size):
         await fed(subject, memoryview(piece), last=False)
     assert held._held == tail > SMALL
-    subject.release()
+    share.release()
     assert held._held == 0
 
 

@@ -94,7 +94,7 @@ class Worker:
         return {}
 
     def _counted(self) -> dict[str, Any]:
-        return {"clusters": {"main": sums.told(self.traffic)}, "recorder": self.recorder}
+        return {"clusters": {"main": sums.as_json(self.traffic)}, "recorder": self.recorder}
 
 
 # longer than any other test here waits for workers that say nothing

@@ -47,7 +47,7 @@ class Worker:
         self.watcher = Watcher()
         self.calls = Calls(channel, lambda message: True, self._heeds_nothing)
         self.mirror = MirroredNodes(settings(), self.calls, self.watcher)
-        self.brokers = MirroredUpstreams(settings(), self.mirror, self.calls)
+        self.brokers = MirroredUpstreams(settings(), self.calls, self.mirror)
 
     async def _heeds_nothing(self, message: ChannelMessage) -> None:
         raise AssertionError

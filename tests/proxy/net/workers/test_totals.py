@@ -68,7 +68,7 @@ class Page:
             self._is_made = False
 
     def _counters(self) -> dict[str, float]:
-        told = sums.told(self._of.traffic("main"))
+        told = sums.as_json(self._of.traffic("main"))
         recorded = {name: value for name, value in self._of.recorded().items() if name not in sums.STATES}
         return {**told["closes"], **recorded, "opened": told["connections_opened"]}
 

@@ -14,7 +14,7 @@ from proxy.wire import apis, catalog
 from proxy.wire.budget import Budget
 from proxy.wire.catalog import Codec
 from proxy.wire.compile import costs
-from proxy.wire.compile.costs import MOST_PER_BYTE, NEVER_TOO_LARGE
+from proxy.wire.compile.costs import MAX_PER_BYTE, NEVER_TOO_LARGE
 from proxy.wire.compile.layout import FIXED, Slot, Struct, layout
 from proxy.wire.embedded import schemas
 from proxy.wire.errors import Malformed, OverBudget, Truncated, WireError
@@ -199,8 +199,8 @@ def test_what_is_never_counted_is_never_too_large() -> None:
     for slot in all_arrays():
         width = smallest_of(slot.struct) if slot.struct else FIXED[slot.type][1] if slot.element_code else 1
         assert width >= 1, slot
-        assert costs.of_element(slot) <= MOST_PER_BYTE * width, slot
-    assert costs.TAG <= MOST_PER_BYTE * 2
+        assert costs.of_element(slot) <= MAX_PER_BYTE * width, slot
+    assert costs.TAG <= MAX_PER_BYTE * 2
 
 
 MANY = 400

@@ -4,7 +4,7 @@ import tracemalloc
 
 import pytest
 
-from proxy.wire.error_probes import MOST_ELEMENTS, FoundErrors
+from proxy.wire.error_probes import MAX_ELEMENTS, FoundErrors
 from proxy.wire.keys import CREATE_TOPICS, DESCRIBE_CONFIGS, FETCH, HEARTBEAT, METADATA, PRODUCE
 from tests.proxy.wire.probing import MIB, found_whole, frame_of, in_pieces, probe_of
 from tests.strategies import must_codec
@@ -19,7 +19,7 @@ def produced(codes: list[int], version: int = 9) -> bytes:
 @pytest.mark.parametrize("version", [3, 9])
 def test_as_many_elements_are_looked_at_as_the_bound_says(version: int) -> None:
     """The topic is one of them."""
-    most = MOST_ELEMENTS - 1
+    most = MAX_ELEMENTS - 1
     for codes, found in (
         ([3] * most, FoundErrors({3: most})),
         ([3] * most + [0], FoundErrors({3: most}, beyond=1)),

@@ -31,7 +31,7 @@ def test_a_codec_is_pickled_by_name_and_found_again() -> None:
     data = pickle.dumps(found)
     assert pickle.loads(data) is found
     assert len(data) < 100
-    with pytest.raises(ValueError, match="no OffsetCommitValue version 99 in the catalog"):
+    with pytest.raises(ValueError, match="no embedded message OffsetCommitValue version 99 in the catalog"):
         pickle.loads(data.replace(b"K\x03", b"K\x63"))
 
 

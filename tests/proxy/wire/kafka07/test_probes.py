@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.wire import kafka07
-from proxy.wire.error_probes import MOST_ELEMENTS, FoundErrors
+from proxy.wire.error_probes import MAX_ELEMENTS, FoundErrors
 from proxy.wire.framing import framed
 from tests.proxy.wire.probing import cut, found_whole, in_pieces, probe_of, randoms
 
 parts = st.lists(
-    st.builds(kafka07.FetchResponse, st.sampled_from([0, 0, 1, -1]), st.binary(max_size=30)), max_size=MOST_ELEMENTS + 5
+    st.builds(kafka07.FetchResponse, st.sampled_from([0, 0, 1, -1]), st.binary(max_size=30)), max_size=MAX_ELEMENTS + 5
 )
 responses_07 = st.one_of(
     st.builds(kafka07.FetchResponse, st.integers(-1, 4), st.binary(max_size=50)),
@@ -30,8 +30,8 @@ TYPES_07 = {
 def test_responses_of_0_7_say_what_a_full_decode_holds(response: kafka07.Response, random: Random) -> None:
     asked, frame = TYPES_07[type(response)], framed(kafka07.encode_response(response))
     found = found_whole(probe_of(asked, None), frame)
-    many = isinstance(response, kafka07.MultiFetchResponse) and len(response.parts) > MOST_ELEMENTS
-    looked_at = response.parts[:MOST_ELEMENTS] if isinstance(response, kafka07.MultiFetchResponse) else [response]
+    many = isinstance(response, kafka07.MultiFetchResponse) and len(response.parts) > MAX_ELEMENTS
+    looked_at = response.parts[:MAX_ELEMENTS] if isinstance(response, kafka07.MultiFetchResponse) else [response]
     assert found == FoundErrors(Counter(part.error_code for part in looked_at if part.error_code), beyond=many)
     assert in_pieces(probe_of(asked, None), cut(frame, random)) == found
 

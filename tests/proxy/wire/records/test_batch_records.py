@@ -157,7 +157,7 @@ def test_records_before_the_damage_are_told_first() -> None:
 
 def test_a_record_of_more_headers_than_anybody_writes_is_malformed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A million take 70 MB; all that 64 MiB of plain bytes have room for would take 2.4 GB."""
-    monkeypatch.setattr(batch_records, "MOST_HEADERS", 3)
+    monkeypatch.setattr(batch_records, "MAX_HEADERS", 3)
     head = b"\0\0\0\1\1"
     assert one(head + b"\6" + b"\0\1" * 3)[0].headers == (("", None),) * 3
     with pytest.raises(Malformed, match="a record of 4 headers, at most 3 are read"):

@@ -2,9 +2,9 @@
 
 Each wait of a task in trio is a turn of its loop and a system call that has the kernel watch the socket again: together
 more work than passing a small frame on. Here the kernel goes on watching, and one task waits for all sockets. That task
-handles bytes at once (`Watch.read`), as far as that needs no waiting, and the connections' own tasks sleep meanwhile.
-While bytes come, it does not return to trio's loop after each event either. It blocks the loop, for a moment at a time,
-until nothing comes for a moment or another task wants its turn.
+handles bytes at once (`WatchedSocket.read`), as far as that needs no waiting, and the connections' own tasks sleep
+meanwhile. While bytes come, it does not return to trio's loop after each event either. It blocks the loop, for a moment
+at a time, until nothing comes for a moment or another task wants its turn.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ NOTHING, READ, WRITE = 0, select.EPOLLIN, select.EPOLLOUT
 T = TypeVar("T")
 
 
-class Watch:
+class WatchedSocket:
     """One socket, and the tasks that wait for it: one that reads, one that writes."""
 
-    __slots__ = ("_descriptor", "_reader", "_waits", "_writer", "look", "wanted")
+    __slots__ = ("_descriptor", "_reactor", "_reader", "_writer", "look", "wanted")
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._waits: Waits | None = None
+        self._reactor: Reactor | None = None
         self._reader: trio.lowlevel.Task | None = None
         self._writer: trio.lowlevel.Task | None = None
         # the function that the reading task has passed to `read`
@@ -108,24 +108,24 @@ class Watch:
             self._resume(task, result)
 
     def _resume(self, task: trio.lowlevel.Task, result: outcome.Outcome[Any]) -> None:
-        assert self._waits is not None
-        self._waits.others_ready = True
+        assert self._reactor is not None
+        self._reactor.others_ready = True
         trio.lowlevel.reschedule(task, result)
 
     def _want(self, flags: int) -> None:
         if flags != self.wanted:
-            self._waits = self._waits or waits()
-            self._waits.want(self._descriptor, self, self.wanted, flags)
+            self._reactor = self._reactor or reactor()
+            self._reactor.want(self._descriptor, self, self.wanted, flags)
             self.wanted = flags
 
 
-class Waits:
+class Reactor:
     """All sockets of one run of trio."""
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
         self.polling = Polling(self._epoll.poll)
-        self._watches: dict[int, Watch] = {}
+        self._watches: dict[int, WatchedSocket] = {}
         # another task is ready to run
         self.others_ready = False
 
@@ -167,7 +167,7 @@ class Waits:
                 return True
         return others_ready
 
-    def want(self, descriptor: int, watch: Watch, before: int, flags: int) -> None:
+    def want(self, descriptor: int, watch: WatchedSocket, before: int, flags: int) -> None:
         """Has the kernel watch a socket for other events than before."""
         if self._epoll.closed:
             return
@@ -182,15 +182,15 @@ class Waits:
             self._epoll.unregister(descriptor)
 
 
-_waits: trio.lowlevel.RunVar[Waits] = trio.lowlevel.RunVar("waits")
+_reactor: trio.lowlevel.RunVar[Reactor] = trio.lowlevel.RunVar("reactor")
 
 
-def waits() -> Waits:
-    """The `Waits` of the trio run that this is called in."""
+def reactor() -> Reactor:
+    """The `Reactor` of the trio run that this is called in."""
     try:
-        return _waits.get()
+        return _reactor.get()
     except LookupError:
-        found = Waits()
-        _waits.set(found)
+        found = Reactor()
+        _reactor.set(found)
         trio.lowlevel.spawn_system_task(found.run)
         return found

@@ -9,11 +9,11 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from proxy.net.sockets import polling, waits
-from proxy.net.sockets.waits import NOTHING, READ, Watch
+from proxy.net.sockets import polling, reactor
+from proxy.net.sockets.reactor import NOTHING, READ, WatchedSocket
 from tests.proxy.net.peers import PATIENCE, connected
 
-Ends = tuple[socket.socket, socket.socket, Watch]
+Ends = tuple[socket.socket, socket.socket, WatchedSocket]
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def ends() -> Iterator[Ends]:
     one, other = connected(buffers=64 * 1024)
     one.setblocking(False)
     with one, other:
-        yield one, other, Watch(one.fileno())
+        yield one, other, WatchedSocket(one.fileno())
 
 
 async def waited_for(condition) -> None:
@@ -109,7 +109,7 @@ async def test_who_writes_waits_for_room_and_disturbs_nobody_who_reads(nursery):
     one, other = socket.socketpair()
     one.setblocking(False)
     other.setblocking(False)
-    watch, looks, room = Watch(one.fileno()), [], trio.Event()
+    watch, looks, room = WatchedSocket(one.fileno()), [], trio.Event()
     nursery.start_soon(watch.read, lambda: looks.append(one.recv(10)))
     with suppress(BlockingIOError):
         while one.send(bytes(1 << 16)):
@@ -159,7 +159,7 @@ async def test_closing_tells_who_waits(ends, nursery):
 @pytest.mark.parametrize("wait", ["read", "write"])
 async def test_a_socket_that_the_kernel_does_not_watch_leaves_nothing_behind(ends, monkeypatch, wait):
     one, other, watch = ends
-    held = waits.waits()
+    held = reactor.reactor()
 
     class Full:
         closed = False
@@ -180,7 +180,7 @@ async def test_a_socket_that_the_kernel_does_not_watch_leaves_nothing_behind(end
 
 async def test_one_closed_by_what_another_brought_is_not_looked_at(nursery):
     pairs = [connected(), connected()]
-    watches = [Watch(one.fileno()) for one, _ in pairs]
+    watches = [WatchedSocket(one.fileno()) for one, _ in pairs]
     looks = []
 
     def look(which: int) -> None:
@@ -237,7 +237,7 @@ async def test_one_that_has_been_woken_is_not_kept_from_its_work(ends):
     other.send(b"x")
     await watch.read(lambda: one.recv(10))
     # they run by now
-    ours = waits.waits().polling
+    ours = reactor.reactor().polling
     ours.busy = False
     poll, ours._poll = ours._poll, noted
     for _ in range(20):
@@ -248,9 +248,9 @@ async def test_one_that_has_been_woken_is_not_kept_from_its_work(ends):
 
 
 def test_each_run_of_trio_has_its_own():
-    async def own() -> waits.Waits:
-        assert waits.waits() is waits.waits()
-        return waits.waits()
+    async def own() -> reactor.Reactor:
+        assert reactor.reactor() is reactor.reactor()
+        return reactor.reactor()
 
     assert trio.run(own) is not trio.run(own)
 

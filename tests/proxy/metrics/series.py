@@ -1,0 +1,15 @@
+"""The time series of a metric, as queries name them."""
+
+from proxy.metrics.table import Metric, MetricType
+
+
+def sample_names(metric: Metric) -> dict[str, frozenset[str]]:
+    """The time series that a family is queried by, each with its labels."""
+    labels = frozenset(metric.labels)
+    if metric.kind is not MetricType.HISTOGRAM:
+        return {metric.name: labels}
+    return {
+        f"{metric.name}_bucket": labels | {"le"},
+        f"{metric.name}_sum": labels,
+        f"{metric.name}_count": labels,
+    }
