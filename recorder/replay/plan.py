@@ -69,7 +69,12 @@ BY_CHOICE = frozenset(
 
 
 def unplayable_percent(withheld: Mapping[str, int], all_of_them: int) -> float:
-    """Requests that can't be played, of all that the options choose. `withheld`: by reason; `all_of_them`: with these."""
+    """Requests that can't be played, of all that the options choose.
+
+    Args:
+        withheld: by reason.
+        all_of_them: with those withheld.
+    """
     chosen = all_of_them - sum(count for reason, count in withheld.items() if reason in BY_CHOICE)
     unplayable = sum(count for reason, count in withheld.items() if reason not in BY_CHOICE)
     return 100 * unplayable / chosen if chosen else 0.0

@@ -16,8 +16,8 @@ from proxy.wire.keys import (
     OFFSET_COMMIT,
     OFFSET_FETCH,
 )
-from recorder.replay import routing
 from recorder.replay.plan import Exchange, Values
+from recorder.replay.routing import errors
 
 FIRST_PAUSE, LONGEST_PAUSE = 20 * 10**6, 2 * 10**9
 # by Kafka's codes: leaders (5, 6, 74-76), coordinators (14-16), too few replicas (19), not the controller (41),
@@ -34,7 +34,7 @@ REPEATABLE = frozenset(
 
 def is_passing(api_key: int, answer: Values) -> bool:
     """True if an error of the answer to a made request passes."""
-    return any(code in PASSING for code in routing.errors(api_key, answer).values())
+    return any(code in PASSING for code in errors(api_key, answer).values())
 
 
 def passing(exchange: Exchange, answer: Values, new_topics: bool = False) -> set[tuple[str | bytes, int] | None]:
@@ -45,7 +45,7 @@ def passing(exchange: Exchange, answer: Values, new_topics: bool = False) -> set
         new_topics: True while topics that this replay made may be unknown to some brokers.
     """
     recorded = exchange.answer
-    same = set(routing.errors(exchange.api_key, recorded).values()) if recorded is not None else set()
+    same = set(errors(exchange.api_key, recorded).values()) if recorded is not None else set()
     codes = PASSING | NEW_TOPIC if new_topics else PASSING
-    found = routing.errors(exchange.api_key, answer)
+    found = errors(exchange.api_key, answer)
     return {where for where, code in found.items() if code in codes and code not in same}

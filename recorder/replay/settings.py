@@ -28,7 +28,10 @@ class BadReplaySettings(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class FileSettings:
-    """What the file says. `tls`, `logins`: tables as they stand there, for the rooms that know them; `folder`: its own."""
+    """What the file says. `tls`, `logins`: tables as they stand there, for the rooms that know them.
+
+    `folder`: the file's own, from which paths in it count.
+    """
 
     nodes: dict[int, int] = field(default_factory=dict)
     tls: dict[str, Any] | None = None

@@ -1,7 +1,7 @@
 """An engine played in virtual time: recorded exchanges in, a target made of functions, what was sent out.
 
-    Recording    happenings, written exchange by exchange
-    Simulation   opens channels, answers requests after their delay, lets time jump to whatever comes next
+Recording    happenings, written exchange by exchange
+Simulation   opens channels, answers requests after their delay, lets time jump to whatever comes next
 """
 
 from __future__ import annotations

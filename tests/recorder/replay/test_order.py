@@ -48,7 +48,8 @@ def test_requests_of_a_connection_wait_for_each_other() -> None:
 def test_requests_of_a_group_wait_for_each_other_on_any_connection() -> None:
     join = _keys(JOIN_GROUP, 5, {"group_id": "g"}, 1)
     beat, other = (_keys(HEARTBEAT, 4, {"group_id": group}, 2) for group in ("g", "h"))
-    assert _waits(beat, join) and not _waits(other, join)
+    assert _waits(beat, join)
+    assert not _waits(other, join)
 
 
 def test_only_membership_requests_keep_their_order_of_leaving() -> None:
@@ -65,14 +66,16 @@ def test_produces_of_one_producer_wait_only_in_one_partition() -> None:
 def test_a_produce_waits_for_its_producer_id_and_ending_waits_for_it() -> None:
     produce = _produce(producer=7, connection=2)
     ends = _keys(END_TXN, 3, {"transactional_id": "t", "producer_id": 7, "producer_epoch": 0}, 1)
-    assert _waits(produce, ends) and _waits(ends, produce)
+    assert _waits(produce, ends)
+    assert _waits(ends, produce)
 
 
 def test_a_transaction_is_known_by_its_transactional_id_too() -> None:
     init = _keys(INIT_PRODUCER_ID, 3, {"transactional_id": "t", "transaction_timeout_ms": 1}, 1)
     produce = _produce(producer=7, connection=2, values={"transactional_id": "t"})
     commit = _keys(TXN_OFFSET_COMMIT, 3, {"transactional_id": "t", "group_id": "g", "producer_id": 7}, 3)
-    assert _waits(produce, init) and _waits(commit, init)
+    assert _waits(produce, init)
+    assert _waits(commit, init)
 
 
 def test_an_init_without_a_transactional_id_holds_nobody_elses_up() -> None:

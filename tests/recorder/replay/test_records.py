@@ -182,10 +182,10 @@ def test_what_the_target_still_owes_is_known_while_it_is_fetched() -> None:
     assert streams.owed(ME, "t", 0) == (2, None, False)
     streams.add_replayed(ME, "t", 0, b"", 40, log_end=41)
     assert streams.owed(ME, "t", 0) == (2, 40, False)
-    assert [key for key, _ in streams.unread()] == [(ME, "t", 0)]
+    assert [key for key, _ in streams.owing()] == [(ME, "t", 0)]
     streams.add_replayed(ME, "t", 0, batch_of("a", first=40), 40, log_end=41)
     assert streams.owed(ME, "t", 0) == (1, 41, True)
-    assert list(streams.unread()) == []
+    assert list(streams.owing()) == []
 
 
 def test_consumers_and_partitions_are_apart() -> None:

@@ -37,7 +37,8 @@ def test_the_request_has_what_the_replay_needs(tmp_path: Path) -> None:
     assert exchange.origin == (SESSION, 3, 4)
     assert (exchange.first_ns - NOON_NS, exchange.at_ns - NOON_NS) == (15, 20)
     assert (exchange.node, exchange.principal, exchange.peer) == (2, "User:alice", ("127.0.0.1", "app"))
-    assert exchange.request == {**exchange.decoded()} and exchange.request["topics"] is None
+    assert exchange.request == exchange.decoded()
+    assert exchange.request["topics"] is None
 
 
 def test_sessions_share_a_time_line_even_where_a_wall_clock_was_set(tmp_path: Path) -> None:
@@ -94,7 +95,8 @@ def test_an_answer_with_masked_bytes_is_known_to_have_come_and_not_used(tmp_path
     answer = response(20, 1, 0, METADATA, 12, {}, masked=[{"start": 0, "length": 4}])
     write(tmp_path, [request(10, 1, 0, METADATA, 12, {"topics": None}), answer])
     _, found = happenings(tmp_path)
-    assert isinstance(found, Answered) and found.frame is None
+    assert isinstance(found, Answered)
+    assert found.frame is None
 
 
 def test_tokens_and_bytes_of_no_frame_are_no_exchange(tmp_path: Path) -> None:
@@ -107,7 +109,8 @@ def test_nodes_are_told_with_the_address_that_was_dialled(tmp_path: Path) -> Non
     frames = [request(20, 1, 0, METADATA, 12, {"topics": None})]
     write(tmp_path, frames, [event(5, None, "node", detail=detail), event(6, None, "node", detail="[]")])
     first, _ = happenings(tmp_path)
-    assert isinstance(first, Node) and (first.node, first.address) == (2, "b2:9092")
+    assert isinstance(first, Node)
+    assert (first.node, first.address) == (2, "b2:9092")
 
 
 def test_only_sessions_that_are_wanted_are_read(tmp_path: Path) -> None:
