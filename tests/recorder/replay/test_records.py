@@ -185,7 +185,7 @@ def test_what_the_target_still_owes_is_known_while_it_is_fetched() -> None:
     assert [key for key, _ in streams.owing()] == [(ME, "t", 0)]
     streams.add_replayed(ME, "t", 0, batch_of("a", first=40), 40, log_end=41)
     assert streams.owed(ME, "t", 0) == (1, 41, True)
-    assert list(streams.owing()) == []
+    assert [key for key, _ in streams.owing()] == [(ME, "t", 0)]  # its log may get them yet
 
 
 def test_consumers_and_partitions_are_apart() -> None:
