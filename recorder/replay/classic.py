@@ -166,7 +166,7 @@ class ClassicGroups:
         """
         if group.assigned == member.current or group.elected(member) or member.current != group.generation:
             return None
-        leader = next((one for one in group.members.values() if one.target == group.leader), None)
+        leader = next((one for one in group.active.values() if one.target == group.leader), None)
         if (leader.id in group.joins.values()) if leader else group.joins:
             return Hold(Reason.NO_LEADER)
         if leader and leader.recorded != exchange.request["generation_id"]:
@@ -209,11 +209,16 @@ class ClassicGroups:
             found[0].leaves.discard(exchange)
 
     def lost(self, exchange: Exchange) -> None:
-        """No answer will come. A member whose join is lost may or may not have joined: it joins again."""
+        """No answer will come. A member whose join is lost may have joined or not: it joins again, made.
+
+        In the place of a lost SyncGroup, a made one asks for the assignment.
+        """
         group = self._state.group(exchange.request["group_id"])
         self._hear(exchange, group)
         if exchange in group.joins and (member := group.members.get(group.joins[exchange] or "")):
             member.stale = member.present
+        if exchange.api_key == SYNC_GROUP and (member := group.members.get(exchange.request["member_id"])):
+            member.synced, member.unsynced = exchange.request["generation_id"], member.present
         self.landed(exchange)
         self._given.pop(exchange, None)
 
@@ -267,6 +272,9 @@ class ClassicGroups:
         member.join, member.protocols = values, exchange.request["protocols"]
         member.recorded_told = member.gave_up = False
         member.unsynced = member.expelled = False
+        member.instance = exchange.request.get("group_instance_id")
+        if member.instance is not None:
+            group.instances[member.instance] = member
         member.session = values["session_timeout_ms"] * MILLISECOND
         member.pace = member.session // HEARTBEATS_A_SESSION
         self._state.heard(exchange, member)
@@ -324,7 +332,10 @@ class ClassicGroups:
 
 
 def _target_of(group: Group, recorded: str) -> str | None:
+    """The target's id of a member that is assigned to. A static member that is back has its former id's assignment."""
     member = group.members.get(recorded)
+    if member and member.instance is not None:
+        member = group.instances.get(member.instance)
     return (member.target if member else None) or None
 
 

@@ -11,6 +11,9 @@ Every rule of these rooms is about one recorded group and its members; this modu
 
 from __future__ import annotations
 
+from contextlib import suppress
+
+from proxy.wire.errors import WireError
 from recorder.replay.classic import ClassicGroups
 from recorder.replay.commits import Commits
 from recorder.replay.mapping import Pairs, What
@@ -36,8 +39,9 @@ class Groups:
 
     def due(self, exchange: Exchange) -> None:
         """A request's time has come (at `max`: it was read), whatever else it waits for."""
-        if exchange.api_key in self._classic.API_KEYS:
-            self._classic.due(exchange)
+        if exchange.api_key in self._classic.API_KEYS and exchange.fault is None:
+            with suppress(WireError):
+                self._classic.due(exchange)
 
     def request(self, exchange: Exchange, values: Values, now: int) -> Refusal | None:
         """Rewrites `values`, or says why not."""
@@ -65,7 +69,9 @@ class Groups:
         """No answer will come."""
         room = self._rooms.get(exchange.api_key)
         if room:
-            room.lost(exchange)
+            # one that can't be read was never asked for
+            with suppress(WireError):
+                room.lost(exchange)
             self._state.forget(exchange)
 
     def closed(self, connection: tuple[str, int]) -> None:

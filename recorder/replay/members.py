@@ -47,6 +47,7 @@ class Member:
         recorded, current: the last generation, or member epoch, of the recording and of the target.
         recorded_leader: the leader of the recorded generation.
         synced: the last recorded generation whose assignment it asked for.
+        instance: its recorded instance id.
         join: the values of its last join, in the target's terms; `protocols`: those of that join as recorded.
         answer: the target's last successful answer to a join.
         recorded_told: the recording told it to rejoin (error 27) since it last joined; `told`: the target did; `early`:
@@ -75,6 +76,7 @@ class Member:
     current: int | None = None
     recorded_leader: str = ""
     synced: int = 0
+    instance: str | None = None
     join: Values | None = None
     protocols: list[Values] = field(default_factory=list)
     answer: Values = field(default_factory=dict)
@@ -120,17 +122,20 @@ class Group:
     """A recorded group.
 
     Attributes:
+        members: all that ever were; `active`: those that may have something to send, or are present.
         joins: JoinGroups on their way -> the recorded id that their member has or gets.
         leaves: LeaveGroups on their way.
         generation, leader: the target's last, by its id; `assigned`: the last generation that has its assignment.
         left_at: the generation that a member last left.
         mending: a rebalance that the recording lacks is under way: all members take part.
+        instances: recorded instance id -> its last member.
         rosters, assignments: of the recording: a generation's member ids, and what its leader sent.
         touched: something happened to it since it was last asked what it sends; `wake`: when it next has to send.
     """
 
     name: str
     members: dict[str, Member] = field(default_factory=dict)
+    active: dict[str, Member] = field(default_factory=dict)
     joins: dict[Exchange, str | None] = field(default_factory=dict)
     leaves: set[Exchange] = field(default_factory=set)
     generation: int = 0
@@ -138,6 +143,7 @@ class Group:
     assigned: int = 0
     left_at: int = -1
     mending: bool = False
+    instances: dict[str, Member] = field(default_factory=dict)
     rosters: dict[Generation, frozenset[str]] = field(default_factory=dict)
     assignments: dict[Generation, list[Values]] = field(default_factory=dict)
     touched: bool = True
@@ -145,7 +151,7 @@ class Group:
 
     def present(self) -> Iterator[Member]:
         """The members that the target counts among this group's."""
-        return (member for member in self.members.values() if member.present)
+        return (member for member in self.active.values() if member.present)
 
     def keep(self, kept: dict[Generation, Kept], generation: Generation, value: Kept) -> None:
         """Keeps what the recording says of a generation."""
@@ -174,7 +180,7 @@ class Group:
         """True if somebody joined or left since this member joined, so that the target has to rebalance."""
         if member.current is None or self.leaves or self.left_at >= member.current:
             return True
-        if any(one.stale for one in self.members.values() if one is not member):
+        if any(one.stale for one in self.active.values() if one is not member):
             return True
         joined = (one.current for one in self.present() if one.current is not None)
         return bool(self.joins) or any(generation > member.current for generation in joined)
@@ -210,13 +216,17 @@ class Memberships:
         if found is None:
             found = group.members[recorded] = Member(recorded, api_key)
         found.api_key = api_key
+        group.active[recorded] = found
         return found
 
     def known(self, name: str | None, recorded: str | None) -> Member | None:
         """The member of these recorded names if an answer of the target gave its id."""
         group = self.groups.get(name or "")
         member = group.members.get(recorded or "") if group else None
-        return member if member and member.target else None
+        if group is None or member is None or not member.target:
+            return None
+        group.active[member.id] = member
+        return member
 
     # -- pairs -----------------------------------------------------------------------------------------------------
 

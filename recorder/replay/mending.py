@@ -78,11 +78,14 @@ class Mending:
     def _of(self, group: Group, now: int) -> list[Made]:
         group.touched = False
         group.mending = group.mending and any(not one.settled or one.told for one in group.present())
-        members = list(group.members.values())
+        members = list(group.active.values())
         made = [made for member in members for made in self._due(group, member, now)]
         # what is due and can't be made waits for something to happen
         nexts = [at for member in members if (at := self._next(group, member)) is not None and at > now]
         group.wake = min(nexts, default=None)
+        for member in members:
+            if member.settled and not (member.present or member.flying or member.made):
+                del group.active[member.id]
         return made
 
     def _due(self, group: Group, member: Member, now: int) -> Iterator[Made]:
@@ -228,11 +231,13 @@ class Mending:
             self._soon(member)
 
     def _synced(self, group: Group, member: Member, answer: Values) -> None:
-        error = error_of(answer)
+        error = error_of(answer) or 0
         if not error:
             synced(group, member, member.synced)
-            self._soon(member)
-        self._told(group, member, answer)
+        elif error in LOST or error == REBALANCE_IN_PROGRESS:
+            refused(member, error)
+            group.mending = True
+        self._soon(member)
 
     def _told(self, group: Group, member: Member, answer: Values) -> None:
         error = error_of(answer) or 0

@@ -160,3 +160,29 @@ def test_an_exchange_is_not_mended_for_ever():
 def test_rebalance_timeouts_are_stretched_below_1x(speed, timeout):
     _, sent = Script(speed=speed).send(JOIN_GROUP, 5, JOIN, refused(79, "r"))
     assert sent["rebalance_timeout_ms"] == timeout
+
+
+def test_an_exchange_that_can_not_be_read_is_due_and_lost_without_an_error():
+    script, cut = Script(), recorded(SYNC_GROUP, 3, sync("r", 1, "r"))
+    cut.frame = (cut.frame or b"")[:-4]
+    script.groups.due(cut)
+    script.groups.lost(cut, None)
+
+
+def test_in_the_place_of_a_lost_sync_a_made_one_asks_for_the_assignment():
+    script = Script()
+    script.join("r", "t")
+    exchange, _ = script.send(SYNC_GROUP, 3, sync("r", 1, "r"), OK | {"assignment": b"r"})
+    script.groups.lost(exchange, None)
+    (made,) = script.made()
+    assert (made.api_key, made.values["assignments"]) == (SYNC_GROUP, [{"member_id": "t", "assignment": b"r"}])
+
+
+def test_a_static_member_that_is_back_has_the_assignment_of_its_former_id():
+    script = Script()
+    static = JOIN | {"group_instance_id": "i"}
+    script.pass_by(JOIN_GROUP, 5, static, joined("r1", 1, "r1"), joined("t1", 7, "t1"))
+    script.pass_by(JOIN_GROUP, 5, static, joined("r2", 1, "r1"), joined("t2", 8, "t2"))
+    script.groups.due(recorded(SYNC_GROUP, 3, sync("r1", 1, "r1")))
+    _, sent = script.asked(recorded(SYNC_GROUP, 3, sync("r2", 1)))
+    assert sent["assignments"] == [{"member_id": "t2", "assignment": b"r1"}]

@@ -63,7 +63,16 @@ def test_a_made_join_that_is_lost_is_made_again():
 def test_requests_of_one_member_share_a_lane_and_those_of_two_do_not():
     script = Script()
     script.join("r", "t")
-    script.join("r2", "t2", connection=2)
+    script.join("r2", "t2", leader="r", elected="t", connection=2)
     script.now = 3 * SECOND
     first, second = script.made()
     assert first.lane != second.lane
+
+
+def test_a_member_that_the_recording_is_about_to_lose_is_kept_alive_no_more():
+    script = Script()
+    script.join("r", "t")
+    # the leader's answer has all members of the recorded generation: r is none of them
+    script.join("r2", "t2", generation=2, connection=2)
+    script.now = 3 * SECOND
+    assert [made.values["member_id"] for made in script.made()] == ["t2"]
