@@ -6,6 +6,7 @@ and leave in order; answers are met by correlation id, which counts up from 1 on
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -52,6 +53,7 @@ class Out:
         values: in the target's terms and the shape of `version`.
         answered: told the answer's values, in the shape of `version`, and its bytes; None, None: it will never come.
         leaves: told when its first byte is written.
+        unsent: told when the connection is gone before any of it was written.
     """
 
     api_key: int
@@ -61,6 +63,11 @@ class Out:
     awaits: bool
     answered: Callable[[Values | None, bytes | None, int], None]
     leaves: Callable[[int], None] | None = None
+    unsent: Callable[[int], None] | None = None
+
+
+# Requests without an answer whose correlation ids are remembered: some brokers answer them all the same.
+MAX_SILENT = 10_000
 
 
 @dataclass(eq=False)
@@ -74,6 +81,7 @@ class Channel:
     waiting: list[tuple[Out, bytes]] = field(default_factory=list)
     written: list[Out] = field(default_factory=list)
     flying: dict[int, Out] = field(default_factory=dict)
+    silent: deque[int] = field(default_factory=lambda: deque(maxlen=MAX_SILENT))
     _last: int = 0
 
     def send(self, out: Out) -> Send | None:
@@ -83,6 +91,8 @@ class Channel:
         data = framed(head + must("request", out.api_key, out.version).encode(out.values))
         if out.awaits:
             self.flying[self._last] = out
+        else:
+            self.silent.append(self._last)
         if not self.is_open:
             self.waiting.append((out, data))
             return None
@@ -96,12 +106,18 @@ class Channel:
         self.written += [out for out, _ in waiting]
         return [Send(self.number, data) for _, data in waiting]
 
-    def receive(self, frame: bytes) -> tuple[Out, Values]:
-        """The request that a frame answers, and the answer. Errors: WireError for anything but an answer of its own."""
+    def receive(self, frame: bytes) -> tuple[Out, Values] | None:
+        """The request that a frame answers, and the answer; None: to one that awaits none.
+
+        Errors: WireError for anything but an answer of its own.
+        """
         if len(frame) < 4:
             raise Malformed("an answer without a head")
-        out = self.flying.pop(int.from_bytes(frame[:4], "big", signed=True), None)
+        number = int.from_bytes(frame[:4], "big", signed=True)
+        out = self.flying.pop(number, None)
         if out is None:
+            if number in self.silent:
+                return None
             raise Malformed("an answer to no request")
         try:
             found = codec_of_response(frame, out.api_key, out.version)
@@ -109,11 +125,12 @@ class Channel:
                 raise Malformed("an answer in an unknown version")
             return out, found.decode(frame, response_head(frame, out.api_key, out.version).body)[0]
         except WireError:
-            self.flying[int.from_bytes(frame[:4], "big", signed=True)] = out
+            self.flying[number] = out
             raise
 
-    def cut(self) -> list[Out]:
-        """The connection is gone: requests that have left or waited and will have no answer, in their order."""
-        lost = [*self.flying.values(), *(out for out, _ in self.waiting if not out.awaits)]
+    def cut(self) -> tuple[list[Out], list[Out]]:
+        """The connection is gone: requests that will have no answer, and those that never left, in their order."""
+        unsent = [out for out, _ in self.waiting]
+        lost = [out for out in self.flying.values() if out not in unsent]
         self.flying, self.waiting, self.is_open = {}, [], False
-        return lost
+        return lost, unsent

@@ -295,9 +295,10 @@ class Engine:
             lane.queue.popleft()
         if lane.closes_at is None or now < lane.closes_at:
             return
-        for item in [each for each in lane.in_play if each.exchange.answered_ns is None]:
-            # the recorded client did not wait for its answer
-            self._lose(item, now)
+        for item in [each for each in lane.in_play if each.exchange.awaits and each.exchange.answered_ns is None]:
+            # the recorded client did not wait for its answer; it did send the request
+            if item.left_at is not None:
+                self._lose(item, now)
         if not lane.in_play:
             self._links.hang_up(lane)
             if lane.connection is not None:
@@ -429,11 +430,17 @@ class Engine:
             if item.left_at is None:
                 self._left(item, began)
 
-        client_id = exchange.peer.client_id
-        return Out(exchange.api_key, piece.version, request, client_id, exchange.awaits, answered, leaves)
+        def unsent(now: int) -> None:
+            if item.state is State.LEFT and piece in item.pieces:
+                item.is_unsent = True
+                self._part(item, piece, None, None, now)
+
+        client_id, awaits = exchange.peer.client_id, exchange.awaits
+        return Out(exchange.api_key, piece.version, request, client_id, awaits, answered, leaves, unsent)
 
     def _left(self, item: Item, began: int) -> None:
         item.left_at = began
+        self._ready[item.lane] = None
         late = began - item.due if self.world.options.speed is not None else 0
         ready = max(item.ready_at or item.due, item.due)
         self.world.result.add_late(late, {item.cause: ready - item.due, Cause.REPLAY: began - ready} if late else {})
@@ -452,7 +459,7 @@ class Engine:
         """A request of an item was answered, needs no answer, or has lost its connection."""
         exchange = item.exchange
         if answer is None:
-            item.is_cut |= exchange.awaits
+            item.is_cut |= exchange.awaits or item.is_unsent
             piece.missing -= 1
         elif piece.take(answer):
             item.answers.append(self.world.read(exchange, piece))
@@ -471,8 +478,9 @@ class Engine:
 
     def _cut(self, item: Item, now: int) -> None:
         """The connection broke before the answer: what may be sent twice goes again."""
-        item.is_cut = False
-        if self.world.may_repeat(item.exchange) and now < (item.deadline or 0):
+        may_repeat = item.is_unsent or self.world.may_repeat(item.exchange)
+        item.is_cut = item.is_unsent = False
+        if may_repeat and now < (item.deadline or 0):
             self._retry(item, None, now)
         else:
             self.world.counts(item.exchange).lost += 1

@@ -62,7 +62,7 @@ class Item:
         hold: why a room holds it back; None: none does.
         values: as they were sent, in the recorded version's shape.
         answers: of its parts, each in the recorded version's shape; `frame`, `version`: of the last one, as it came.
-        out: parts in flight; `is_cut`: one of them has lost its connection.
+        out: parts in flight; `is_cut`: one of them has lost its connection, `is_unsent`: before it left.
         is_known: the recorded answer was read, or will never come.
         deadline: when it is given up; None: not yet asked for.
     """
@@ -88,6 +88,7 @@ class Item:
     pieces: list[Piece] = field(default_factory=list)
     out: int = 0
     is_cut: bool = False
+    is_unsent: bool = False
     left_at: int | None = None
     answered_at: int | None = None
     is_known: bool = False

@@ -78,12 +78,14 @@ class Links:
         if number not in self._channels:
             return
         try:
-            out, values = self._channels[number][1].receive(frame)
+            received = self._channels[number][1].receive(frame)
         except WireError:
             self._actions.append(Close(number))
             self.closed(number, now)
             return
-        out.answered(values, frame, now)
+        if received is not None:
+            out, values = received
+            out.answered(values, frame, now)
 
     def closed(self, number: int, now: int) -> Lane | None:
         """A channel is gone, or never came to be. Returns its lane."""
@@ -93,6 +95,9 @@ class Links:
         if lane.channels.get(channel.node) is channel:
             del lane.channels[channel.node]
         self._gone(lane, channel.node)
-        for out in channel.cut():
+        lost, unsent = channel.cut()
+        for out in lost:
             out.answered(None, None, now)
+        for out in unsent:
+            out.unsent(now) if out.unsent else out.answered(None, None, now)
         return lane
