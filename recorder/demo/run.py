@@ -73,10 +73,25 @@ def _steps(screen: Console, started: Children, folder: Path) -> int:
     code = started.start(command, _wiretap(command, str(folder)), shown=True).process.wait()
     for remark in () if code else _REMARKS:
         screen.print(Text(remark, style="dim"))
+    code = _replay(screen, started, folder) or code
     if lack:
         screen.print(Text("\nThe analysis is missing: ", style="yellow"), cell(lack), sep="")
     _next_steps(screen, folder)
     return 1 if lack else code
+
+
+def _replay(screen: Console, started: Children, folder: Path) -> int:
+    """Plays the capture to a second cluster, as fast as it goes; the command's exit code."""
+    screen.print()
+    with _step(screen, "a second cluster, fresh") as done:
+        cluster = started.start("second cluster", [sys.executable, "-m", "recorder.demo.cluster"])
+        brokers = cluster.announced(r"listening on (\S+)\n", within=_START)
+        done.append(brokers)
+    options = ["--to", brokers.split(",")[0], "--speed", "max", "--create-topics", "--yes"]
+    _line(screen, f"\n$ {typed()} replay {shlex.quote(str(folder))} {' '.join(options)}", "bold")
+    code = started.start("replay", _wiretap("replay", str(folder), *options), shown=True).process.wait()
+    cluster.end()
+    return code
 
 
 def _record(screen: Console, started: Children, folder: Path) -> None:
@@ -167,6 +182,7 @@ def _next_steps(screen: Console, folder: Path) -> None:
     _line(screen, f"{start} inspect exchanges {where} --api Fetch --errors")
     _line(screen, f"{start} inspect frames {where} --json | head")
     _line(screen, f'{start} analyze {where} --window "5 seconds" --out tables --format csv')
+    _line(screen, f"{start} replay {where} --to ANOTHER-CLUSTER:9092 --dry-run")
     _line(screen, "\nBefore a cluster of your own:\n", "bold")
     _line(screen, f"{start} proxy --upstream BROKER:9092 --listen 127.0.0.1:19092 --record capture")
 

@@ -157,7 +157,7 @@ def _lateness(result: Result, width: int) -> RenderableType | None:
     causes = sorted(result.lateness.items(), key=lambda item: -item[1].most_ns)
     rows = [_late("every request, punctual ones too", result.late)]
     rows += [_late(f"of it: {cause}", found) for cause, found in causes]
-    return fitted("How late requests left, in ms", _LATENESS, rows, width) if result.late.count else None
+    return fitted("How late requests left, in ms", _LATENESS, rows, width) if result.late.most_ns else None
 
 
 def _late(what: str, found: Durations) -> Sequence[Cell]:

@@ -71,6 +71,8 @@ def test_the_demo_ends_with_an_answer_and_a_capture(tmp_path: Path) -> None:
         assert not marked(mark)
     for words in ("Requests and latency by API", "Produce", "OFFSET_OUT_OF_RANGE", "What to try next", "JoinGroup"):
         assert words in output
+    assert "a second cluster, fresh" in output
+    assert "verdict   as recorded" in output
     assert list((tmp_path / "capture" / "frames").glob("*/*/*.parquet"))
 
 
