@@ -28,6 +28,7 @@ from recorder.replay.members import (
     Member,
     Memberships,
     error_of,
+    pace,
 )
 from recorder.replay.plan import Again, Exchange, Hold, Reason, Refusal, Values, Withheld
 from recorder.replay.rejoins import Rejoins
@@ -86,7 +87,7 @@ class ClassicGroups:
         self._rejoins.part(exchange, group)
         member = self._state.known(group.name, values["member_id"])
         if member:
-            lost = self._lost(exchange, member)
+            lost = self._lost(exchange)
             refusal = self._expelled(exchange, member) if lost else self._rejoins.refusal(exchange, group, member)
             if refusal:
                 return refusal
@@ -99,7 +100,7 @@ class ClassicGroups:
         member = self._state.known(group.name, values["member_id"])
         if member is None:
             return Withheld(Reason.NO_MEMBER, values["member_id"])
-        lost = self._lost(exchange, member)
+        lost = self._lost(exchange)
         refusal = self._expelled(exchange, member) if lost else self._unsettled(exchange, member)
         if refusal:
             return refusal
@@ -115,8 +116,8 @@ class ClassicGroups:
         return None if asks_itself else self._state.unsettled(exchange, member)
 
     @staticmethod
-    def _lost(exchange: Exchange, member: Member) -> bool:
-        """True if the recording says that it does not know this member any more."""
+    def _lost(exchange: Exchange) -> bool:
+        """True if the recording says that it does not know the member any more."""
         return error_of(exchange.answer) == UNKNOWN_MEMBER_ID
 
     def _expelled(self, exchange: Exchange, member: Member) -> Refusal | None:
@@ -176,11 +177,8 @@ class ClassicGroups:
     @staticmethod
     def _awaits_members(group: Group, recorded: Generation) -> bool:
         """True while a JoinGroup is on its way whose answer tells the target's id of a member that is assigned to."""
-        joining = set(group.joins.values())
-        return any(
-            entry["member_id"] in joining and not _target_of(group, entry["member_id"])
-            for entry in group.assignments[recorded]
-        )
+        assigned = {entry["member_id"] for entry in group.assignments[recorded]}
+        return bool(assigned & set(group.joins.values()) - {member.id for member in group.present()})
 
     @staticmethod
     def assigned(group: Group, member: Member, recorded: Generation) -> list[Values]:
@@ -274,14 +272,22 @@ class ClassicGroups:
         member.unsynced = member.expelled = False
         member.instance = exchange.request.get("group_instance_id")
         if member.instance is not None:
-            group.instances[member.instance] = member
+            self._replaced(group, group.instances.get(member.instance, member), member)
         member.session = values["session_timeout_ms"] * MILLISECOND
-        member.pace = member.session // HEARTBEATS_A_SESSION
+        member.pace = pace(member.session // HEARTBEATS_A_SESSION)
         self._state.heard(exchange, member)
         self._state.advance(group, member, recorded["generation_id"] if recorded else None, answer["generation_id"])
         if recorded:
             member.recorded_leader = recorded["leader"]
             group.reach((member.recorded, member.recorded_leader))
+
+    @staticmethod
+    def _replaced(group: Group, former: Member, member: Member) -> None:
+        """A static member is back with a new id: its former one is nobody's."""
+        group.instances[member.instance or ""] = member
+        if former is not member:
+            former.gone()
+            former.stale = False
 
     def _not_joined(self, exchange: Exchange, group: Group, answer: Values) -> Again | None:
         member = group.members.get(exchange.request["member_id"])

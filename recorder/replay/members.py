@@ -31,6 +31,8 @@ KEPT_GENERATIONS, MOST_GENERATIONS = 2, 10_000
 # how often one exchange is sent again: each time mends what the last answer told; a group that refuses always is broken
 MOST_MENDS = 4
 INT32_MAX = 2**31 - 1
+# silence is never shorter, whatever a capture or a target says
+SHORTEST_SILENCE = 10**9
 
 # of the recording: a generation and its leader. A group that was deleted begins with 1 again, its leader is another one
 Generation = tuple[int, str]
@@ -54,7 +56,8 @@ class Member:
             in an answer in which the recording did not.
         asks: when it began to ask the target whether to rejoin; None: it doesn't.
         refreshes: it asks the target for its present epoch.
-        owned: what the target assigned and the member has not yet confirmed, by field.
+        owned: what the target assigned and the member has not yet confirmed, by field; `confirming`: what
+            a request on its way confirms of that.
         flying: requests of it that are on their way; `made`: one of the replay's own is.
         fading: the recording is about to lose it; it is kept alive no more.
         expelled: it left because the recording lost it.
@@ -86,6 +89,7 @@ class Member:
     asks: int | None = None
     refreshes: bool = False
     owned: Values | None = None
+    confirming: Values | None = None
     endpoint_epoch: int | None = None
     flying: int = 0
     made: bool = False
@@ -320,6 +324,11 @@ class Memberships:
         timeout, speed = values.get("rebalance_timeout_ms", -1), self.options.speed
         if speed is not None and speed < 1 and timeout > 0:
             values["rebalance_timeout_ms"] = min(int(timeout / speed), INT32_MAX)
+
+
+def pace(silence: int) -> int:
+    """The longest silence of a member; 0: any."""
+    return max(silence, SHORTEST_SILENCE) if silence > 0 else 0
 
 
 def error_of(answer: Values | None) -> int | None:

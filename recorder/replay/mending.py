@@ -134,7 +134,7 @@ class Mending:
         if member.stale or (group.mending and member.told and member.present and not member.flying):
             return self._join(group, member)
         if member.unsynced:
-            return self._sync(group, member)
+            return self._sync(group, member) or self._heartbeat(group, member)
         asks = member.asks is not None or member.refreshes or group.mending
         return self._heartbeat(group, member) if asks or self._may_be_silent(member) else None
 
@@ -149,6 +149,10 @@ class Mending:
 
     def _join(self, group: Group, member: Member) -> Made | None:
         if member.join is None:
+            return None
+        if member.instance is not None and group.instances.get(member.instance) is not member:
+            # its instance is back with a new id, which this one would fence
+            member.stale = False
             return None
         if not member.classic:
             owned: Values = {name: [] for name in HEARTBEATS[member.api_key].owned}
@@ -175,8 +179,8 @@ class Mending:
         if not member.present or member.current is None:
             return None
         if not member.classic:
+            member.confirming = member.owned
             values = {"member_epoch": member.current} | (member.owned or {})
-            member.owned = None
             return self._beat(group, member, values, "keeps its membership", self._beaten)
         return self._make(group, member, HEARTBEAT, self._quoted(member), "keeps its membership", self._told)
 

@@ -21,6 +21,7 @@ from recorder.replay.members import (
     Member,
     Memberships,
     error_of,
+    pace,
 )
 from recorder.replay.names import Names
 from recorder.replay.plan import Again, Exchange, Reason, Refusal, Values, Withheld
@@ -99,18 +100,18 @@ class ModernGroups:
             values["endpoint_information_epoch"] = member.endpoint_epoch
 
     def sent(self, exchange: Exchange, values: Values) -> None:
-        """The request leaves now: what it confirms is confirmed."""
+        """The request leaves now."""
         group = self._state.group(exchange.request["group_id"])
         member = group.members.get(exchange.request["member_id"])
         if member:
-            member.owned = None
+            member.confirming = member.owned
         self._state.leaves_now(exchange, group, member)
 
     def lost(self, exchange: Exchange) -> None:
-        """No answer will come. What it confirmed may not have arrived: the member asks for all of it again."""
+        """No answer will come. A member whose heartbeat left asks for its epoch, and confirms again what it owns."""
         found = self._state.landed(exchange)
         if found and found[1] and found[1].present:
-            found[1].stale = True
+            found[1].refreshes = True
 
     def answered(self, exchange: Exchange, values: Values, answer: Values) -> Again | None:
         """Learns ids, epochs and assignments; sends the request again where a refusal can be mended."""
@@ -155,9 +156,10 @@ def beaten(member: Member, answer: Values) -> None:
     """The target answered a heartbeat: what it assigned is confirmed by the next one."""
     member.present = True
     member.stale = member.refreshes = member.leaving = False
-    member.pace = answer["heartbeat_interval_ms"] * MILLISECOND
+    member.pace = pace(answer["heartbeat_interval_ms"] * MILLISECOND)
     member.endpoint_epoch = answer.get("endpoint_information_epoch", member.endpoint_epoch)
-    member.owned = _assigned(member.api_key, answer) or member.owned
+    unconfirmed = None if member.owned is member.confirming else member.owned
+    member.owned, member.confirming = _assigned(member.api_key, answer) or unconfirmed, None
 
 
 def _assigned(api_key: int, answer: Values) -> Values | None:

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from proxy import wire
-from proxy.wire.keys import CONSUMER_GROUP_HEARTBEAT, HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
+from proxy.wire.keys import SYNC_GROUP
+from recorder.replay.apis import MEMBERSHIP
 from recorder.replay.cluster import Cluster
 from recorder.replay.groups import Groups
 from recorder.replay.mapping import Pairs
@@ -20,7 +21,6 @@ from recorder.replay.plan import Again, AnsweredBefore, Exchange, Hold, Made, Re
 from tests.recorder.replay.group_clients import like_recorded
 from tests.recorder.replay.group_coordinator import MILLISECOND, SECOND, Clock
 
-MEMBERSHIP = frozenset({JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP, CONSUMER_GROUP_HEARTBEAT})
 WAIT = 60 * SECOND
 POLL = 20 * MILLISECOND
 
@@ -48,7 +48,7 @@ class Playing:
 def syncs(other: Playing, exchange: Exchange) -> bool:
     """A SyncGroup on its way may wait for the SyncGroup of whoever the target elected."""
     elsewhere = other.exchange.connection != exchange.connection
-    return other.flying and elsewhere and other.exchange.api_key == SYNC_GROUP and exchange.api_key in MEMBERSHIP
+    return other.flying and elsewhere and other.exchange.api_key == SYNC_GROUP
 
 
 @dataclass
@@ -161,7 +161,10 @@ class Player:
         answered = other.exchange.answered_ns
         if not other.done and answered is not None and answered <= exchange.first_ns and not syncs(other, exchange):
             return True
-        return not other.left and not other.done
+        if other.exchange.connection == exchange.connection:
+            return not other.left and not other.done
+        both = {other.exchange.api_key, exchange.api_key} <= MEMBERSHIP
+        return both and not other.left and not other.done
 
     def _advance(self, playing: Playing) -> bool:
         exchange, now = playing.exchange, self.clock.now

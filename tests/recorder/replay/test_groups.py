@@ -81,6 +81,79 @@ def test_two_members_that_come_one_after_the_other_have_their_recorded_assignmen
     assert player.withheld == []
 
 
+# histories in which something rare happens, in words
+RARE = {
+    "the recorded leader rejoins on its own, the target elected another": (
+        [(1, "start", 73), (3, "start", 98), (3, "rejoin", 138)],
+        4,
+        max,
+        1.0,
+        1,
+        9,
+    ),
+    "the target makes one generation of two": ([(3, "start", 339), (1, "start", 369)], 0, max, 1.0, 1, 5),
+    "the elected member is lost before its sync": (
+        [
+            (3, "start", 273),
+            (0, "crash", 281),
+            (1, "start", 281),
+            (3, "crash", 303),
+            (2, "start", 308),
+            (0, "start", 273),
+        ],
+        2,
+        max,
+        1.0,
+        0,
+        2,
+    ),
+    "a static member is back before its leader's sync": (
+        [
+            (2, "start", 180),
+            (1, "start", 209),
+            (1, "crash", 227),
+            (1, "start", 248),
+            (1, "hang", 253),
+            (1, "start", 340),
+        ],
+        3,
+        max,
+        1.0,
+        2,
+        5,
+    ),
+    "a static member's former id is refused late": (
+        [(0, "start", 16), (0, "hang", 38), (1, "start", 41), (0, "start", 246), (2, "start", 352), (0, "rejoin", 392)],
+        2,
+        min,
+        1.0,
+        2,
+        5,
+    ),
+    "a member leaves while it joins": (
+        [
+            (0, "start", 57),
+            (3, "start", 57),
+            (0, "start", 129),
+            (2, "start", 180),
+            (0, "hang", 220),
+            (1, "start", 227),
+            (2, "leave", 272),
+        ],
+        1,
+        max,
+        None,
+        1,
+        5,
+    ),
+}
+
+
+@pytest.mark.parametrize("history", RARE.values(), ids=[f"rare{number}" for number in range(len(RARE))])
+def test_a_rare_history_ends_with_the_recorded_members_and_assignments(history):
+    ends_as_recorded(*history)
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     ACTIONS,
@@ -91,6 +164,10 @@ def test_two_members_that_come_one_after_the_other_have_their_recorded_assignmen
     st.sampled_from([2, 5, 9]),
 )
 def test_any_history_ends_with_the_recorded_members_and_assignments(actions, seed, elect, speed, static, version):
+    ends_as_recorded(actions, seed, elect, speed, static, version)
+
+
+def ends_as_recorded(actions, seed, elect, speed, static, version) -> None:
     capture, source = record(actions, seed=seed, static=static, join_version=version)
     player, target = play(capture, elect=elect, speed=speed)
     assert assigned(target) == expected(player, source)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from proxy.wire.keys import CONSUMER_GROUP_HEARTBEAT, HEARTBEAT, JOIN_GROUP, LEAVE_GROUP
+from proxy.wire.keys import CONSUMER_GROUP_HEARTBEAT, HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
 from recorder.replay.plan import ToCoordinator
-from tests.recorder.replay.group_script import GROUP, Script
+from tests.recorder.replay.group_clients import recorded
+from tests.recorder.replay.group_script import GROUP, JOIN, Script, joined
 from tests.recorder.replay.test_modern_groups import answer, beat
 
 SECOND = 10**9
@@ -76,3 +77,24 @@ def test_a_member_that_the_recording_is_about_to_lose_is_kept_alive_no_more():
     script.join("r2", "t2", generation=2, connection=2)
     script.now = 3 * SECOND
     assert [made.values["member_id"] for made in script.made()] == ["t2"]
+
+
+def test_a_static_members_former_id_does_not_join_again():
+    script = Script()
+    static = JOIN | {"group_instance_id": "i"}
+    script.pass_by(JOIN_GROUP, 5, static, joined("r1", 1, "r1"), joined("t1", 7, "t1"))
+    script.pass_by(JOIN_GROUP, 5, static, joined("r2", 1, "r1"), joined("t2", 7, "t1"))
+    beat = {"group_id": GROUP, "member_id": "r1", "generation_id": 1, "group_instance_id": "i"}
+    exchange, sent = script.send(HEARTBEAT, 3, beat, {"error_code": 0})
+    script.answer(exchange, sent, {"error_code": 25})
+    assert [made.api_key for made in script.made() if made.values.get("member_id") != "t2"] == []
+
+
+def test_a_member_that_can_not_ask_for_its_assignment_yet_is_kept_alive():
+    script = Script()
+    script.join("r", "t", leader="other")
+    # elected by the target, while the recorded leader's assignments are still to come
+    sync = {"group_id": GROUP, "member_id": "r", "generation_id": 1, "assignments": []}
+    script.groups.lost(recorded(SYNC_GROUP, 3, sync), None)
+    (made,) = script.made()
+    assert made.api_key == HEARTBEAT

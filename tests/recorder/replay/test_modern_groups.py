@@ -97,3 +97,22 @@ def test_a_fenced_member_joins_again_and_its_heartbeat_is_sent_again(error, made
         assert one.values["member_epoch"] == epoch
         one.done(answer("m", 12 + epoch))
     assert script.asked(exchange)[1]["member_epoch"] == 12
+
+
+def test_what_a_lost_heartbeat_confirmed_is_confirmed_again():
+    script = Script(topics={RECORDED: TARGET})
+    given = {"topic_partitions": [{"topic_id": TARGET, "partitions": [4]}]}
+    script.pass_by(CONSUMER_GROUP_HEARTBEAT, 1, beat("m", 0), answer("m", 1), answer("m", 9, assignment=given))
+    exchange, _ = script.send(CONSUMER_GROUP_HEARTBEAT, 1, beat("m", 1), answer("m", 1))
+    script.groups.lost(exchange, None)
+    (made,) = script.made()
+    assert (made.values["member_epoch"], made.values["topic_partitions"]) == (9, given["topic_partitions"])
+
+
+@pytest.mark.parametrize("interval", [-(2**31), -1, 0, 1])
+def test_a_targets_odd_heartbeat_interval_makes_no_flood(interval):
+    script = Script()
+    odd = answer("m", 9) | {"heartbeat_interval_ms": interval}
+    script.pass_by(CONSUMER_GROUP_HEARTBEAT, 1, beat("m", 0), answer("m", 1), odd)
+    script.now = 10**9 - 1
+    assert script.made() == []
