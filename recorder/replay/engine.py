@@ -17,6 +17,7 @@ A room may need answers first (`Needs`: made requests), or hold an item back (`H
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from enum import Enum, auto
 
 from proxy.wire.errors import WireError
@@ -90,6 +91,7 @@ class Engine:
         self._news = False
         self._memory = 0
         self._tick_at: int | None = None
+        self._made_lanes: dict[Hashable, Lane] = {}
 
     # what the player asks
 
@@ -585,9 +587,13 @@ class Engine:
             return
         made, self._tick_at = self.world.tick(now)
         for each in made:
-            self._own.make(each, self._own.lane, None, now, self._ticked)
+            self._own.make(each, self._lane_of(each), None, now, self._ticked)
         if self._tick_at is not None:
             self._timers.at(self._tick_at, lambda _: None)
+
+    def _lane_of(self, made: Made) -> Lane:
+        """A connection of its own for each lane of made requests: a JoinGroup keeps those behind it waiting."""
+        return self._own.lane if made.lane is None else self._made_lanes.setdefault(made.lane, Lane(None))
 
     def _ticked(self, _: int) -> None:
         self._news = True
@@ -619,7 +625,7 @@ class Engine:
         self.phase = Phase.FINISHING
         left = self.world.finish()
         for made in left:
-            self._own.make(made, self._own.lane, None, now, self._finished)
+            self._own.make(made, self._lane_of(made), None, now, self._finished)
         if not left:
             self.phase = Phase.FINISHED
         self._timers.at(now + _FINISH_NS, lambda _: setattr(self, "phase", Phase.FINISHED))

@@ -6,7 +6,8 @@ so the earliest request can always go.
 
     told and asked by                                               key
     all requests                                                    their connection
-    requests of a group                                             the group
+    requests of a group; SyncGroup, which may itself wait for       the group
+      another member's, tells none
     InitProducerId and the requests of transactions                 the producer: its transactional id, its producer id
     Produce and DeleteRecords                                       the partition
     CreateTopics, DeleteTopics, CreatePartitions                    the topic; with what reads or writes it, either way
@@ -39,6 +40,7 @@ from proxy.wire.keys import (
     OFFSET_COMMIT,
     PRODUCE,
     SHARE_FETCH,
+    SYNC_GROUP,
     TXN_OFFSET_COMMIT,
 )
 from recorder.replay.apis import GROUP_APIS, MEMBERSHIP
@@ -96,7 +98,9 @@ def _add_groups(found: Keys, api_key: int, values: Values) -> None:
     names += values.get("groups_names") or ()
     for name in dict.fromkeys(names):
         if isinstance(name, str):
-            found.both(("group", name))
+            found.asks.append(("group", name))
+            if api_key != SYNC_GROUP:
+                found.tells.append(("group", name))
             if api_key in MEMBERSHIP:
                 found.member_of = name
 

@@ -14,6 +14,7 @@ from proxy.wire.keys import (
     JOIN_GROUP,
     METADATA,
     PRODUCE,
+    SYNC_GROUP,
     TXN_OFFSET_COMMIT,
 )
 from recorder.replay.order import Keys, keys
@@ -50,6 +51,13 @@ def test_requests_of_a_group_wait_for_each_other_on_any_connection() -> None:
     beat, other = (_keys(HEARTBEAT, 4, {"group_id": group}, 2) for group in ("g", "h"))
     assert _waits(beat, join)
     assert not _waits(other, join)
+
+
+def test_nobody_on_another_connection_waits_for_a_sync_which_may_wait_for_them() -> None:
+    sync, join = _keys(SYNC_GROUP, 5, {"group_id": "g"}, 1), _keys(JOIN_GROUP, 5, {"group_id": "g"}, 2)
+    assert not _waits(_keys(HEARTBEAT, 4, {"group_id": "g"}, 2), sync)
+    assert _waits(sync, join)
+    assert _waits(_keys(HEARTBEAT, 4, {"group_id": "g"}, 1), sync)
 
 
 def test_only_membership_requests_keep_their_order_of_leaving() -> None:
