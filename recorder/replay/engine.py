@@ -26,7 +26,7 @@ from recorder.replay.apis import GROUP_APIS, LONG_POLLS
 from recorder.replay.channels import Action, Out
 from recorder.replay.item import Item, Lane, Piece, State
 from recorder.replay.links import Links
-from recorder.replay.order import Key, keys
+from recorder.replay.order import Key, given, keys
 from recorder.replay.outcome import Cause, Ending, Progress
 from recorder.replay.own import OwnRequests
 from recorder.replay.plan import (
@@ -200,6 +200,7 @@ class Engine:
             item.size = 0
             return
         if item.exchange.answered_ns is not None:
+            item.keys.tells += given(item.exchange)
             for key in item.keys.tells:
                 self._told.setdefault(key, {})[item] = None
         if item.state is State.ANSWERED:

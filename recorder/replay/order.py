@@ -93,6 +93,12 @@ def keys(exchange: Exchange, topic: Callable[[str | bytes], str | None]) -> Keys
     return found
 
 
+def given(exchange: Exchange) -> list[Key]:
+    """The keys that a recorded answer tells besides: the producer id that it gave."""
+    answer = exchange.answer if exchange.api_key == INIT_PRODUCER_ID else None
+    return [("producer", answer["producer_id"])] if answer and answer["producer_id"] >= 0 else []
+
+
 def _add_groups(found: Keys, api_key: int, values: Values) -> None:
     names = [values.get("group_id"), *(group.get("group_id") for group in values.get("groups") or ())]
     names += values.get("groups_names") or ()

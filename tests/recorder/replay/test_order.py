@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from proxy.wire import encode_request, records
+from proxy.wire import encode_request, encode_response, records
 from proxy.wire.keys import (
     CREATE_TOPICS,
     DELETE_RECORDS,
@@ -17,7 +17,7 @@ from proxy.wire.keys import (
     SYNC_GROUP,
     TXN_OFFSET_COMMIT,
 )
-from recorder.replay.order import Keys, keys
+from recorder.replay.order import Keys, given, keys
 from recorder.replay.plan import Exchange, Origin, Peer
 
 TOPIC_ID = bytes(range(16))
@@ -89,6 +89,13 @@ def test_a_transaction_is_known_by_its_transactional_id_too() -> None:
 def test_an_init_without_a_transactional_id_holds_nobody_elses_up() -> None:
     one, two = (_keys(INIT_PRODUCER_ID, 3, {"transactional_id": None}, connection) for connection in (1, 2))
     assert not _waits(two, one)
+
+
+def test_an_answer_tells_the_producer_id_that_it_gave() -> None:
+    exchange = Exchange(Origin("s", 1, 0), INIT_PRODUCER_ID, 3, b"", 0, 0, Peer("h", "app"))
+    assert given(exchange) == []
+    exchange.take_answer(5, encode_response(INIT_PRODUCER_ID, 3, 1, {"producer_id": 7}))
+    assert {*given(exchange)} & {*_produce(producer=7, connection=2).asks}
 
 
 def test_deleted_records_wait_for_those_produced() -> None:
