@@ -14,7 +14,7 @@ from proxy.command_line import text
 from proxy.schema.addresses import Address
 from proxy.schema.errors import Misread
 from proxy.schema.kinds import SIZE, TIMES
-from proxy.terminal import echo
+from proxy.terminal import echo, printable
 from proxy.wire.budget import Budget
 from recorder import moments
 from recorder.replay.choice import Choice
@@ -329,3 +329,5 @@ def show(report: Path, number: int, budget: int) -> None:
             screen.print(part)
     except (NoReport, LookupError) as error:
         raise Wrong(str(error)) from error
+    except OSError as error:
+        raise Wrong(f"{printable(report)} can't be read: {error.strerror or error}") from error

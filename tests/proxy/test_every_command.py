@@ -13,6 +13,8 @@ from click.testing import CliRunner, Result
 from proxy import cli
 from recorder.analysis.report import Report
 from recorder.missing import Missing
+from recorder.replay.outcome import Result, Source, Target
+from recorder.replay.report import as_json
 from tests.recorder.inspect.conftest import everything, write
 
 # as Python hands on bytes that are no UTF-8, and UTF-8 in a locale that has ASCII alone
@@ -40,6 +42,8 @@ NEEDED: dict[str, list[str]] = {
     "inspect show": ["CAPTURE", "1/0"],
     "inspect summary": ["CAPTURE"],
     "proxy": ["--upstream", "a:1", "--listen", "127.0.0.1:0"],
+    "replay play": ["CAPTURE", "--to", "127.0.0.1:1"],
+    "replay show": ["REPORT", "1"],
     "wire decode": ["--hex", "0003000c0000000700026d650000010000"],
     "wire errors": ["6"],
     "wire list": [],
@@ -73,7 +77,9 @@ def needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     monkeypatch.setattr("recorder.analysis.java.missing", lambda: None)
     monkeypatch.setattr("recorder.commands._analyzed", lambda *_: Report(Missing(), [], [], []))
     monkeypatch.setattr("recorder.demo.run.run", lambda folder: 0)
-    return {"CAPTURE": "capture", "FILE": "wiretap.toml"}
+    monkeypatch.setattr("recorder.replay.player.run.run", lambda job: 0)
+    (tmp_path / "report.json").write_text(as_json(Result(Source("capture"), Target("b1:9092"))))
+    return {"CAPTURE": "capture", "FILE": "wiretap.toml", "REPORT": "report.json"}
 
 
 def tried(command: click.Command, needed: list[str], given: str) -> Iterator[list[str]]:
