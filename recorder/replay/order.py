@@ -8,12 +8,13 @@ so the earliest request can always go.
     all requests                                                    their connection
     requests of a group; SyncGroup, which may itself wait for       the group
       another member's, tells none
-    InitProducerId and the requests of transactions                 the producer: its transactional id, its producer id
+    InitProducerId, requests of transactions, DescribeTransactions  the producer: its transactional id, its producer id
     Produce and DeleteRecords                                       the partition
+    what reads a partition, or commits an offset of it              asks for the partition, tells nobody
     CreateTopics, DeleteTopics, CreatePartitions                    the topic; with what reads or writes it, either way
 
 Produce asks for its producers and tells them to those requests only, so that two Produces of one producer to two
-partitions don't wait for each other. Membership requests of a group also leave in the recorded order, whether or not
+partitions don't wait for each other. Who reads finds what the recorded log had then, at any speed. Membership requests of a group also leave in the recorded order, whether or not
 those before them have been answered: the target builds the same generations of them.
 """
 
@@ -32,12 +33,14 @@ from proxy.wire.keys import (
     CREATE_TOPICS,
     DELETE_RECORDS,
     DELETE_TOPICS,
+    DESCRIBE_TRANSACTIONS,
     END_TXN,
     FETCH,
     INIT_PRODUCER_ID,
     LIST_OFFSETS,
     METADATA,
     OFFSET_COMMIT,
+    OFFSET_FOR_LEADER_EPOCH,
     PRODUCE,
     SHARE_FETCH,
     SYNC_GROUP,
@@ -47,9 +50,17 @@ from recorder.replay.apis import GROUP_APIS, MEMBERSHIP
 from recorder.replay.plan import Exchange, Values
 
 Key = tuple[Hashable, ...]
-_PRODUCER = frozenset({INIT_PRODUCER_ID, ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, END_TXN, TXN_OFFSET_COMMIT})
+_PRODUCER = frozenset(
+    {INIT_PRODUCER_ID, ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, END_TXN, TXN_OFFSET_COMMIT, DESCRIBE_TRANSACTIONS}
+)
+# AddPartitionsToTxn has names of its own in the versions of clients
+_PRODUCER_FIELDS = tuple(
+    f"{prefix}{name}" for prefix in ("", "v3_and_below_") for name in ("transactional_id", "producer_id")
+)
 _TOPICS = frozenset({CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS})
-_READING = frozenset({FETCH, LIST_OFFSETS, OFFSET_COMMIT, METADATA, SHARE_FETCH})
+# what names a partition because of what its log holds
+_LOOKS = frozenset({FETCH, LIST_OFFSETS, OFFSET_COMMIT, TXN_OFFSET_COMMIT, OFFSET_FOR_LEADER_EPOCH})
+_READING = _LOOKS | {METADATA, SHARE_FETCH}
 _PARTITIONS = frozenset({PRODUCE, DELETE_RECORDS})
 
 
@@ -88,8 +99,7 @@ def keys(exchange: Exchange, topic: Callable[[str | bytes], str | None]) -> Keys
     if exchange.api_key in _TOPICS:
         _add_topics(found, values, topic)
     if exchange.api_key in _READING:
-        for entry in values.get("topics") or ():
-            _use_topic(found, topic(_named(entry)))
+        _add_reading(found, exchange.api_key, values, topic)
     return found
 
 
@@ -112,13 +122,11 @@ def _add_groups(found: Keys, api_key: int, values: Values) -> None:
 
 
 def _add_producers(found: Keys, values: Values) -> None:
-    transactions = values.get("transactions") or [values]
-    for transaction in transactions:
-        for name in ("transactional_id", "producer_id"):
-            value = transaction.get(name)
-            if value not in (None, "", -1):
-                found.both(("producer", value))
-                found.asks.append(("data of producer", value))
+    quoted = [each.get(name) for each in (values.get("transactions") or [values]) for name in _PRODUCER_FIELDS]
+    for value in [*quoted, *(values.get("transactional_ids") or ())]:
+        if value not in (None, "", -1):
+            found.both(("producer", value))
+            found.asks.append(("data of producer", value))
 
 
 def _add_partitions(found: Keys, api_key: int, values: Values, topic: Callable[[str | bytes], str | None]) -> None:
@@ -131,6 +139,14 @@ def _add_partitions(found: Keys, api_key: int, values: Values, topic: Callable[[
     if isinstance(values.get("transactional_id"), str):
         found.asks.append(("producer", values["transactional_id"]))
         found.tells.append(("data of producer", values["transactional_id"]))
+
+
+def _add_reading(found: Keys, api_key: int, values: Values, topic: Callable[[str | bytes], str | None]) -> None:
+    for entry in values.get("topics") or ():
+        name = topic(_named(entry))
+        _use_topic(found, name)
+        for each in entry.get("partitions") or () if api_key in _LOOKS else ():
+            found.asks.append(("partition", name, each.get("partition", each.get("partition_index"))))
 
 
 def _partitions(api_key: int, values: Values) -> Iterator[tuple[Values, Values]]:

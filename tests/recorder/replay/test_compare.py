@@ -27,6 +27,7 @@ from proxy.wire.keys import (
     OFFSET_COMMIT,
     OFFSET_FETCH,
     PRODUCE,
+    SHARE_FETCH,
     SYNC_GROUP,
 )
 from recorder.replay.compare import MOST_DIFFERENCES, Difference, Kind, verdict
@@ -356,6 +357,19 @@ def test_records_are_never_compared_answer_by_answer() -> None:
         }
 
     assert verdict(FETCH, 4, fetched(b"batch"), fetched(None), Unchanged()).kind is Kind.SAME
+
+
+@pytest.mark.parametrize(("key", "version"), [(FETCH, 12), (SHARE_FETCH, 1)], ids=["Fetch", "ShareFetch"])
+def test_partitions_without_news_may_be_told_by_one_side_alone(key: int, version: int) -> None:
+    def fetched(*codes: int) -> Values:
+        found = [{"partition_index": at, "error_code": code, "records": b""} for at, code in enumerate(codes)]
+        named: Values = {"topic": "t"} if key == FETCH else {"topic_id": b"1" * 16}
+        return {"error_code": 0, "responses": [named | {"partitions": found}] if found else []}
+
+    for one, other in ((fetched(), fetched(0)), (fetched(0, 0), fetched(0)), (fetched(0), fetched())):
+        assert verdict(key, version, one, other, Unchanged()).kind is Kind.SAME
+    for one, other in ((fetched(), fetched(0, 1)), (fetched(0), fetched(0, 1)), (fetched(1), fetched())):
+        assert verdict(key, version, one, other, Unchanged()).kind is Kind.STRUCTURE
 
 
 def test_a_field_that_the_targets_version_lacks_is_not_compared() -> None:

@@ -2,17 +2,24 @@
 
 from typing import Any
 
+import pytest
+
 from proxy.wire import encode_request, encode_response, records
 from proxy.wire.keys import (
+    ADD_PARTITIONS_TO_TXN,
     CREATE_TOPICS,
     DELETE_RECORDS,
     DELETE_TOPICS,
+    DESCRIBE_TRANSACTIONS,
     END_TXN,
     FETCH,
     HEARTBEAT,
     INIT_PRODUCER_ID,
     JOIN_GROUP,
+    LIST_OFFSETS,
     METADATA,
+    OFFSET_COMMIT,
+    OFFSET_FOR_LEADER_EPOCH,
     PRODUCE,
     SYNC_GROUP,
     TXN_OFFSET_COMMIT,
@@ -84,6 +91,45 @@ def test_a_transaction_is_known_by_its_transactional_id_too() -> None:
     commit = _keys(TXN_OFFSET_COMMIT, 3, {"transactional_id": "t", "group_id": "g", "producer_id": 7}, 3)
     assert _waits(produce, init)
     assert _waits(commit, init)
+
+
+def test_partitions_join_a_transaction_behind_its_beginning_and_before_its_data() -> None:
+    init = _keys(INIT_PRODUCER_ID, 0, {"transactional_id": "t", "transaction_timeout_ms": 1}, 1)
+    quoted = {"transactional_id": "t", "producer_id": 7, "producer_epoch": 0, "topics": []}
+    joins = _keys(ADD_PARTITIONS_TO_TXN, 0, {f"v3_and_below_{name}": value for name, value in quoted.items()}, 2)
+    assert _waits(joins, init)
+    assert _waits(_produce(producer=7, connection=3), joins)
+
+
+def test_a_transaction_is_described_behind_what_it_did() -> None:
+    ends = _keys(END_TXN, 3, {"transactional_id": "t", "producer_id": 7, "producer_epoch": 0}, 1)
+    describes = _keys(DESCRIBE_TRANSACTIONS, 0, {"transactional_ids": ["t"]}, 2)
+    assert _waits(describes, ends)
+    assert _waits(ends, describes)
+    assert not _waits(describes, _keys(END_TXN, 3, {"transactional_id": "u", "producer_id": 8}, 1))
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "topic", "partition"),
+    [
+        (FETCH, 11, "topic", "partition"),
+        (LIST_OFFSETS, 5, "name", "partition_index"),
+        (OFFSET_COMMIT, 8, "name", "partition_index"),
+        (TXN_OFFSET_COMMIT, 3, "name", "partition_index"),
+        (OFFSET_FOR_LEADER_EPOCH, 3, "topic", "partition"),
+    ],
+    ids=["Fetch", "ListOffsets", "OffsetCommit", "TxnOffsetCommit", "OffsetForLeaderEpoch"],
+)
+def test_what_looks_at_a_partition_waits_for_its_data_and_holds_none_up(
+    key: int, version: int, topic: str, partition: str
+) -> None:
+    values: dict[str, Any] = {"topics": [{topic: "orders", "partitions": [{partition: 0}]}]}
+    if key in (OFFSET_COMMIT, TXN_OFFSET_COMMIT):
+        values["group_id"] = "g"
+    looks = _keys(key, version, values, 2)
+    assert _waits(looks, _produce(connection=1))
+    assert not _waits(looks, _produce(partition=1, connection=1))
+    assert not _waits(_produce(connection=1), looks)
 
 
 def test_an_init_without_a_transactional_id_holds_nobody_elses_up() -> None:
