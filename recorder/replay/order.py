@@ -14,8 +14,9 @@ so the earliest request can always go.
     CreateTopics, DeleteTopics, CreatePartitions                    the topic; with what reads or writes it, either way
 
 Produce asks for its producers and tells them to those requests only, so that two Produces of one producer to two
-partitions don't wait for each other. Who reads finds what the recorded log had then, at any speed. Membership requests of a group also leave in the recorded order, whether or not
-those before them have been answered: the target builds the same generations of them.
+partitions don't wait for each other. Who reads finds what the recorded log had then, at any speed. Membership requests
+of a group also leave in the recorded order, whether or not those before them have been answered: the target builds the
+same generations of them.
 """
 
 from __future__ import annotations

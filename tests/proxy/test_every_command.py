@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from proxy import cli
 from recorder.analysis.report import Report
 from recorder.missing import Missing
-from recorder.replay.outcome import Result, Source, Target
+from recorder.replay import outcome
 from recorder.replay.report import as_json
 from tests.recorder.inspect.conftest import everything, write
 
@@ -78,7 +78,8 @@ def needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     monkeypatch.setattr("recorder.commands._analyzed", lambda *_: Report(Missing(), [], [], []))
     monkeypatch.setattr("recorder.demo.run.run", lambda folder: 0)
     monkeypatch.setattr("recorder.replay.player.run.run", lambda job: 0)
-    (tmp_path / "report.json").write_text(as_json(Result(Source("capture"), Target("b1:9092"))))
+    nothing = outcome.Result(outcome.Source("capture"), outcome.Target("b1:9092"))
+    (tmp_path / "report.json").write_text(as_json(nothing))
     return {"CAPTURE": "capture", "FILE": "wiretap.toml", "REPORT": "report.json"}
 
 
