@@ -302,7 +302,7 @@ class Engine:
             # the recorded client did not wait for its answer; it did send the request
             if item.left_at is not None:
                 self._lose(item, now)
-        if not lane.in_play:
+        if not lane.in_play and not lane.carries:
             self._links.hang_up(lane)
             if lane.connection is not None:
                 self._lanes.pop(lane.connection, None)
@@ -385,13 +385,16 @@ class Engine:
             return self._is_refused(item, parts, now)
         pieces: list[Piece] = []
         for part in parts:
-            channel = self._links.channel(item.lane, part.node, exchange.principal)
+            lane = self._lanes.get(world.carrier(exchange, part.node), item.lane)
+            channel = self._links.channel(lane, part.node, exchange.principal)
             if channel is None or part.node not in world.cluster.offered:
                 return self._is_refused(item, Hold(Reason.NO_NODE), now)
             piece = world.written(exchange, channel, part.values)
             if isinstance(piece, Withheld):
                 return self._is_refused(item, piece, now)
             pieces.append(piece)
+            if lane is not item.lane:
+                item.carriers.append(lane)
         self._leave(item, values, pieces, now)
         return True
 
@@ -400,6 +403,8 @@ class Engine:
         item.state, item.values, item.hold = State.LEFT, values, None
         item.pieces, item.out = pieces, len(pieces)
         item.lane.in_play[item] = None
+        for lane in item.carriers:
+            lane.carries[item] = None
         self._has_left(item)
         for piece in pieces:
             for request in piece.requests:
@@ -553,6 +558,9 @@ class Engine:
         self._news = True
         self._ready[item.lane] = None
         item.lane.in_play.pop(item, None)
+        for lane in item.carriers:
+            lane.carries.pop(item, None)
+            self._ready[lane] = None
         if item.is_known:
             self._memory -= item.size
             for key in item.keys.tells:

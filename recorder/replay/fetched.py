@@ -21,11 +21,10 @@ _MAX_BYTES, _WAIT_MS = 50 << 20, 500
 
 
 class Fetched:
-    """The streams of one replay's consumers. `compares_times`: False where the replay moves timestamps."""
+    """What one replay's consumers fetched."""
 
-    def __init__(self, names: Names, cluster: Cluster, *, compares_times: bool) -> None:
-        self._names, self._cluster = names, cluster
-        self._streams = Streams(compares_times=compares_times)
+    def __init__(self, names: Names, cluster: Cluster, streams: Streams) -> None:
+        self._names, self._cluster, self._streams = names, cluster, streams
         self._asked: dict[Origin, dict[Place, int]] = {}
         self._isolation: dict[tuple[Peer, str, int], int] = {}
 
@@ -122,21 +121,22 @@ class Fetched:
 
         return Made(FETCH, values, ToLeader(name, partition), PURPOSE, done)
 
-    def found(self) -> list[Stream]:
-        """What became of each stream."""
-        return [
-            Stream(
-                f"{one.consumer.host} {one.consumer.client_id or ''}".strip() if isinstance(one.consumer, Peer) else "",
-                one.topic,
-                one.partition,
-                equal=one.equal,
-                missing=one.missing,
-                extra=one.extra,
-                reordered=one.reordered,
-                unread=one.unread,
-            )
-            for one in self._streams.found()
-        ]
+
+def found(streams: Streams) -> list[Stream]:
+    """What became of each stream."""
+    return [
+        Stream(
+            str(one.consumer),
+            one.topic,
+            one.partition,
+            equal=one.equal,
+            missing=one.missing,
+            extra=one.extra,
+            reordered=one.reordered,
+            unread=one.unread,
+        )
+        for one in streams.found()
+    ]
 
 
 def _end(partition: Values, isolation: int) -> int:

@@ -62,6 +62,7 @@ class Item:
         hold: why a room holds it back; None: none does.
         values: as they were sent, in the recorded version's shape.
         answers: of its parts, each in the recorded version's shape; `frame`, `version`: of the last one, as it came.
+        carriers: other lanes that carry parts of it.
         out: parts in flight; `is_cut`: one of them has lost its connection, `is_unsent`: before it left.
         is_known: the recorded answer was read, or will never come.
         deadline: when it is given up; None: not yet asked for.
@@ -86,6 +87,7 @@ class Item:
     frame: bytes | None = None
     version: int | None = None
     pieces: list[Piece] = field(default_factory=list)
+    carriers: list[Lane] = field(default_factory=list)
     out: int = 0
     is_cut: bool = False
     is_unsent: bool = False
@@ -100,7 +102,7 @@ class Item:
         """Drops everything that only mattered on the way."""
         self.exchange.frame = self.exchange.answer_frame = self.values = self.frame = None
         self.exchange.forget_values()
-        self.answers, self.pieces, self.waiters, self.followers = [], [], [], []
+        self.answers, self.pieces, self.waiters, self.followers, self.carriers = [], [], [], [], []
 
 
 @dataclass(eq=False)
@@ -112,5 +114,6 @@ class Lane:
     queue: deque[Item] = field(default_factory=deque)
     channels: dict[int, Channel] = field(default_factory=dict)
     in_play: dict[Item, None] = field(default_factory=dict)  # left, not settled
+    carries: dict[Item, None] = field(default_factory=dict)  # other lanes' items in play that this one's channels carry
     closes_at: int | None = None
     asked_at: int | None = None  # when the head of the queue is looked at again

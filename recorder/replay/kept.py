@@ -43,7 +43,7 @@ def mismatch(
         version=version,
         kind=kind,
         at_ns=at_ns,
-        client=f"{exchange.peer.host} {exchange.peer.client_id or ''}".strip(),
+        client=str(exchange.peer),
         target_version=replayed_in,
         differences=tuple(_short(one, secrets) for one in differences[:MOST_DIFFERENCES]),
         more=max(len(differences) - MOST_DIFFERENCES, 0),

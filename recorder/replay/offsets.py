@@ -120,9 +120,14 @@ class Offsets:
 
     def expected(self, topic: str, partition: int, recorded: int) -> int:
         """The target's offset for a recorded one of a recorded topic."""
+        found = self.counterpart(topic, partition, recorded)
+        return found if recorded < 0 else self._within((topic, partition), found)
+
+    def counterpart(self, topic: str, partition: int, recorded: int) -> int:
+        """The same, wherever the target's log begins and ends."""
         place = topic, partition
         moved = self._pairs(place).target(recorded) if recorded >= 0 and place in self._differences else None
-        return recorded if recorded < 0 else self._within(place, recorded if moved is None else moved)
+        return recorded if moved is None else moved
 
     def committed(self, group: str, topic: str, partition: int, recorded: int) -> int:
         """The target's offset for one that a recorded group has committed: the one that it was told then."""

@@ -94,6 +94,18 @@ class Peer(NamedTuple):
     host: str
     client_id: str | None
 
+    def __str__(self) -> str:
+        return f"{self.host} {self.client_id or ''}".strip()
+
+
+class ShareGroup(NamedTuple):
+    """A share group: its members consume as one."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"share group {self.name}"
+
 
 class Dropped(NamedTuple):
     """A partition that was left out of a request that is sent."""

@@ -1,8 +1,8 @@
 """Fetched records, compared as streams: what a consumer has read of a partition, whatever the answers it came in.
 
-A consumer is whatever the caller says: a peer, or a connection where two of a peer read one partition. Topics have
-their recorded names. Each answer's records are added with the offset that was asked for, recorded ones and the target's
-in any order; `matching` finds those that both sides have.
+A consumer is whatever the caller says: a peer, a share group, or a connection where two of a peer read one partition.
+Topics have their recorded names. Each answer's records are added with the offset that was asked for, recorded ones and
+the target's in any order; `matching` finds those that both sides have.
 
     equal       on both sides
     missing     recorded; the target's log ended without them
@@ -11,8 +11,9 @@ in any order; `matching` finds those that both sides have.
     reordered   equal, but of another order than their producer's
 
 What a consumer doesn't look at is skipped: control batches, records before the offset that it asked for (a batch begins
-where it began), the cut batch at an answer's end. What the target has behind the last equal record is skipped as well:
-the recording's consumer stopped there. Records of aborted transactions count: they were fetched.
+where it began) or that a share group's member has not acquired, the cut batch at an answer's end. What the target has
+behind the last equal record is skipped as well: the recording's consumer stopped there. Records of aborted transactions
+count: they were fetched.
 
 Foreign bytes: a batch that can't be read counts as unreadable. Memory: MOST_WAITING records of all streams wait for
 their like; beyond that the longest stream makes sums of its own.
@@ -20,7 +21,8 @@ their like; beyond that the longest stream makes sums of its own.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from bisect import bisect_right
+from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple
 
 from proxy.wire import records
@@ -67,6 +69,10 @@ class Owed(NamedTuple):
 
 NOTHING_OWED = Owed(0, None, False)
 Key = tuple[Hashable, str, int]
+# first and last offset
+Range = tuple[int, int]
+# An offset is an int64.
+_LAST = 2**63 - 1
 
 
 class Streams:
@@ -81,7 +87,7 @@ class Streams:
     def add_recorded(self, consumer: Hashable, topic: str, partition: int, data: bytes, fetch_offset: int) -> None:
         """The records of a recorded answer. `fetch_offset`: the one that was asked for."""
         stream = self._stream(consumer, topic, partition)
-        self._add(stream, Side.RECORDED, data, fetch_offset)
+        self._add(stream, Side.RECORDED, data, [(fetch_offset, _LAST)])
 
     def add_replayed(
         self, consumer: Hashable, topic: str, partition: int, data: bytes, fetch_offset: int, log_end: int | None = None
@@ -91,8 +97,24 @@ class Streams:
         `log_end`: the end of what this reader may see: high watermark, or last stable offset.
         """
         stream = self._stream(consumer, topic, partition)
-        stream.at = self._add(stream, Side.REPLAYED, data, fetch_offset)
+        stream.at = self._add(stream, Side.REPLAYED, data, [(fetch_offset, _LAST)])
         stream.is_at_end = log_end is not None and stream.at >= log_end
+
+    def add_acquired(
+        self, side: Side, consumer: Hashable, topic: str, partition: int, data: bytes, ranges: Sequence[Range]
+    ) -> None:
+        """The records of an answer to a ShareFetch. `ranges`: first and last offsets of what was acquired.
+
+        Who gets which of a share group's records, and when again, says nothing of their order.
+        """
+        stream = self._stream(consumer, topic, partition)
+        self._add(stream, side, data, sorted(ranges), is_ordered=False)
+
+    def end(self, consumer: Hashable, topic: str, partition: int, *, is_at_end: bool) -> None:
+        """The target had no more for a consumer that asked; or has more again, given back."""
+        stream = self._streams.get((consumer, topic, partition))
+        if stream is not None:
+            stream.is_at_end = is_at_end
 
     def owed(self, consumer: Hashable, topic: str, partition: int) -> Owed:
         """What the target still has to give to a consumer of this partition."""
@@ -116,20 +138,23 @@ class Streams:
             self._streams[key] = _Stream(self._compares_times)
         return self._streams[key]
 
-    def _add(self, stream: _Stream, side: Side, data: bytes, fetch_offset: int) -> int:
-        """Adds what an answer holds from an offset on. Returns the offset behind its last batch, else the one asked."""
-        budget, at = Budget(MOST_UNFOLDED), fetch_offset
+    def _add(
+        self, stream: _Stream, side: Side, data: bytes, ranges: Sequence[Range], *, is_ordered: bool = True
+    ) -> int:
+        """Adds what an answer holds in these ranges. Returns the offset behind its last batch, else the first asked."""
+        budget, at = Budget(MOST_UNFOLDED), ranges[0][0] if ranges else 0
         try:
             for batch in records.batches(data):
                 at = max(at, batch.last_offset + 1)
-                if not batch.control and batch.last_offset >= fetch_offset:
-                    self._add_batch(stream, side, batch, _wanted(data, batch, budget, fetch_offset))
+                if not batch.control and ranges and batch.last_offset >= ranges[0][0]:
+                    producer_id = batch.producer_id if is_ordered else -1
+                    self._add_batch(stream, side, producer_id, _wanted(data, batch, budget, ranges))
         except WireError:
             stream.unreadable[side] += 1
         return at
 
-    def _add_batch(self, stream: _Stream, side: Side, batch: Batch, each: Iterator[Record]) -> None:
-        producer = stream.number_of(batch.producer_id) if side is Side.RECORDED else NO_PRODUCER
+    def _add_batch(self, stream: _Stream, side: Side, producer_id: int, each: Iterator[Record]) -> None:
+        producer = stream.number_of(producer_id) if side is Side.RECORDED else NO_PRODUCER
         try:
             for record in each:
                 self._waiting += stream.add(side, record, producer)
@@ -144,8 +169,11 @@ class Streams:
         self._waiting = sum(stream.matching.waiting_count for stream in self._streams.values())
 
 
-def _wanted(data: bytes, batch: Batch, budget: Budget, fetch_offset: int) -> Iterator[Record]:
-    return (record for record in records.read_batch(data, batch, budget=budget) if record.offset >= fetch_offset)
+def _wanted(data: bytes, batch: Batch, budget: Budget, ranges: Sequence[Range]) -> Iterator[Record]:
+    for record in records.read_batch(data, batch, budget=budget):
+        place = bisect_right(ranges, (record.offset, _LAST)) - 1
+        if place >= 0 and record.offset <= ranges[place][1]:
+            yield record
 
 
 class _Stream:

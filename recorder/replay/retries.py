@@ -15,6 +15,7 @@ from proxy.wire.keys import (
     METADATA,
     OFFSET_COMMIT,
     OFFSET_FETCH,
+    SHARE_FETCH,
 )
 from recorder.replay.plan import Exchange, Values
 from recorder.replay.routing import errors
@@ -25,10 +26,16 @@ FIRST_PAUSE, LONGEST_PAUSE = 20 * 10**6, 2 * 10**9
 PASSING = frozenset({5, 6, 14, 15, 16, 19, 41, 51, 78, 88, 89, 111, 133})
 # of topics that may just have been made
 NEW_TOPIC = frozenset({3, 100})
+# of partitions that a share group has not begun to read yet, which Kafka tells as an unknown error
+STARTING = frozenset({-1})
 COORDINATOR = frozenset({14, 15, 16})
 # what may go again when its connection broke: reads, and batches that a broker knows by producer and sequence
 REPEATABLE = frozenset(
-    {FETCH, LIST_OFFSETS, METADATA, OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, DESCRIBE_GROUPS, HEARTBEAT}
+    {
+        *(FETCH, LIST_OFFSETS, METADATA, OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, DESCRIBE_GROUPS, HEARTBEAT),
+        # what it acquired was given back with its connection
+        SHARE_FETCH,
+    }
 )
 
 
@@ -47,5 +54,6 @@ def passing(exchange: Exchange, answer: Values, new_topics: bool = False) -> set
     recorded = exchange.answer
     same = set(errors(exchange.api_key, recorded).values()) if recorded is not None else set()
     codes = PASSING | NEW_TOPIC if new_topics else PASSING
+    codes = codes | STARTING if exchange.api_key == SHARE_FETCH else codes
     found = errors(exchange.api_key, answer)
     return {where for where, code in found.items() if code in codes and code not in same}

@@ -29,7 +29,7 @@ from recorder.replay.layout import Level, divided, errors, narrowed
 from recorder.replay.nodes import Nodes
 from recorder.replay.plan import Exchange, Made, Needs, Reason, ToNode, Values, Withheld
 
-__all__ = ["Part", "errors", "fitted", "joined", "narrowed", "parts"]
+__all__ = ["Part", "errors", "fitted", "joined", "narrowed", "parts", "with_homes"]
 
 PURPOSE = "to learn where requests go"
 # org.apache.kafka.common.config.ConfigResource.Type: resources that are nodes
@@ -70,6 +70,13 @@ def parts(exchange: Exchange, values: Values, cluster: Cluster, nodes: Nodes) ->
     if exchange.api_key in CONFIG_APIS:
         return _by_resource(router)
     return _ROUTES[destination(exchange.api_key)](router)
+
+
+def with_homes(found: list[Part], nodes: list[int]) -> list[Part]:
+    """The parts of a request that these nodes get whatever it names, and others only if they lead what it names."""
+    kept = {part.node: part for part in found if part.node in nodes or part.values["topics"]}
+    nothing: Values = {name: [] for name in ("topics", "forgotten_topics_data") if name in found[0].values}
+    return [*kept.values(), *(Part(node, found[0].values | nothing) for node in nodes if node not in kept)]
 
 
 def _to_mapped(router: _Router) -> list[Part]:

@@ -154,8 +154,13 @@ class FetchSessions:
     # the engine's hooks
 
     def nodes(self, connection: Connection) -> list[int]:
-        """The nodes with which a recorded connection has sessions: where a closing request goes."""
+        """The nodes with which a recorded connection has sessions."""
         return [node for known, node in self._own if known == connection]
+
+    def homes(self, exchange: Exchange) -> list[int]:
+        """The nodes that a request has to go to, whatever it names: those that it ends a session with."""
+        flight = self._flights.get(exchange.origin)
+        return self.nodes(exchange.connection) if flight is not None and flight.kind is Kind.CLOSES else []
 
     def closed(self, connection: Connection, node: int | None = None) -> None:
         """The connection to a node, or all of a recorded connection's, are gone: sessions begin anew."""

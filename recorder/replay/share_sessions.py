@@ -6,9 +6,9 @@ them, and all their requests go by the connection that opened it (`carrier`).
 
     recorded                                   sent
     ShareFetch                                 own epoch, with what is not yet in the session; 0 where none is open
-    ... with acknowledgements                  of the k-th acquired record for the k-th (`acquired`); left out where the
-                                               target has not given it, and all of them at epoch 0
-    ShareAcknowledge                           own epoch; withheld if none is open, or nothing is left of it
+    ... with acknowledgements                  of the records that the member has on the target (`decisions`); none at
+                                               epoch 0
+    ShareAcknowledge                           own epoch, the same, if only of no records; withheld if none is open
     epoch -1: the member leaves                -1 with the last of the recorded sessions, else their partitions go
     errors 122, 123                            a new session; a ShareFetch is sent again
 """
@@ -16,20 +16,21 @@ them, and all their requests go by the connection that opened it (`carrier`).
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from proxy.wire.keys import SHARE_ACKNOWLEDGE, SHARE_FETCH
 from recorder.replay import partitions
-from recorder.replay.acquired import Acquired, Run
+from recorder.replay.decisions import Counterpart, Decision, Decisions, batches
 from recorder.replay.names import Names
 from recorder.replay.partitions import Asked, Place, Topic
-from recorder.replay.plan import Again, Dropped, Exchange, Origin, Reason, Refusal, Values, Withheld
+from recorder.replay.plan import Again, Exchange, Origin, Reason, Refusal, Values, Withheld
 from recorder.replay.sessions import epoch_after
 
 NEW_SESSION = frozenset({122, 123})
 _APIS = frozenset({SHARE_FETCH, SHARE_ACKNOWLEDGE})
-# Recorded sessions, and members' partitions, that were used last are known.
+# Recorded sessions that were used last are known.
 _MOST = 10_000
 
 _K = TypeVar("_K")
@@ -62,15 +63,22 @@ class _Flight:
     """One exchange.
 
     Attributes:
-        table: its recorded session's partitions.
+        table: its recorded session's partitions; `places`: these, and what it acknowledges, by recorded name.
+        topics: recorded name -> recorded id, of these.
         leaving: places that are named for their acknowledgements alone.
+        decided: what it acknowledges; `written`: the partitions of parts that may acknowledge.
         parts: the next state of the sessions, by node; None: closed. `epochs`: that were written.
     """
 
     member: Member
+    is_fetch: bool
     closes: bool
     table: Table
+    topics: dict[str, Topic]
+    places: list[Place]
     leaving: set[Place] = field(default_factory=set)
+    decided: dict[Place, list[Decision]] = field(default_factory=dict)
+    written: set[Place] = field(default_factory=set)
     parts: dict[int, _Own | None] = field(default_factory=dict)
     epochs: dict[int, int] = field(default_factory=dict)
     has_left: bool = False
@@ -78,12 +86,16 @@ class _Flight:
 
 
 class ShareSessions:
-    """The share sessions of one replay, and what its members have acquired. A translator."""
+    """The share sessions of one replay, and what its members have acquired. A translator.
 
-    def __init__(self, names: Names) -> None:
+    Args:
+        counterpart: the target's offset for a recorded one.
+    """
+
+    def __init__(self, names: Names, counterpart: Counterpart) -> None:
         self._names = names
+        self._decisions = Decisions(counterpart)
         self._tables: OrderedDict[tuple[Member, Connection], Table] = OrderedDict()
-        self._acquired: OrderedDict[tuple[Member, str, int], Acquired] = OrderedDict()
         self._own: dict[Member, dict[int, _Own]] = {}
         self._flights: dict[Origin, _Flight] = {}
 
@@ -96,15 +108,14 @@ class ShareSessions:
         flight = self._flights.get(exchange.origin)
         if flight is None:
             flight = self._flights[exchange.origin] = self._begin(exchange, values)
-        flight.parts, flight.epochs, flight.leaving, flight.has_left = {}, {}, set(), False
+        flight.parts, flight.epochs, flight.leaving, flight.written, flight.has_left = {}, {}, set(), set(), False
+        flight.decided = self._decided(exchange, flight, values)
         is_open = bool(self.nodes(flight.member))
         if not is_open and (exchange.api_key == SHARE_ACKNOWLEDGE or flight.closes):
             return Withheld(Reason.NO_SESSION)
-        had_some = self._acknowledge(exchange, flight.member, values)
         if exchange.api_key == SHARE_FETCH:
-            self._complete(flight, values)
-        elif had_some and not values["topics"] and not flight.closes:
-            return Withheld(Reason.NOT_ACQUIRED)
+            values["forgotten_topics_data"] = []
+        values["topics"] = self._named(flight)
         return None
 
     def sent(self, exchange: Exchange, values: Values, now: int) -> None:
@@ -113,6 +124,9 @@ class ShareSessions:
         if flight is None:
             return
         flight.has_left = True
+        flight.decided = {place: flight.decided[place] for place in flight.decided.keys() & flight.written}
+        for place, decided in flight.decided.items():
+            self._decisions.take(flight.member, place, decided)
         for node, own in flight.parts.items():
             self._put(flight.member, node, own)
 
@@ -125,7 +139,6 @@ class ShareSessions:
             flight.begins_anew = False
             if (exchange.answer or {}).get("error_code", 0) not in NEW_SESSION:
                 return Again()
-        self._learn(exchange, flight.member)
         del self._flights[exchange.origin]
         return None
 
@@ -133,15 +146,28 @@ class ShareSessions:
         """No answer will come: the target may or may not have moved the sessions on."""
         flight = self._flights.pop(exchange.origin, None)
         if flight is not None:
-            self._learn(exchange, flight.member)
             for node in flight.parts if flight.has_left else ():
                 self._put(flight.member, node, None)
+            self._give_back(flight, [*flight.decided] if flight.has_left else ())
 
     # the engine's hooks
 
     def nodes(self, member: Member) -> list[int]:
         """The nodes with which a recorded member (group, member id) has sessions."""
         return [*self._own.get(member, ())]
+
+    def homes(self, exchange: Exchange, values: Values) -> list[int]:
+        """The nodes that a request has to go to, whatever it names: those that it ends a session with.
+
+        One that acknowledges nothing goes to one that knows the session.
+        """
+        flight = self._flights.get(exchange.origin)
+        if flight is None:
+            return []
+        if flight.closes:
+            return [node for node, own in self._own.get(flight.member, {}).items() if exchange.connection in own.by]
+        is_empty = exchange.api_key == SHARE_ACKNOWLEDGE and not values["topics"]
+        return self.nodes(flight.member)[:1] if is_empty else []
 
     def carrier(self, exchange: Exchange, node: int) -> Connection:
         """The recorded connection by whose connection to a node a request goes there."""
@@ -172,6 +198,8 @@ class ShareSessions:
                 if (self._names.recorded_topic(each.topic), each.partition) not in flight.leaving
             }
         epoch = flight.epochs[node] = -1 if flight.closes and not by else own.epoch
+        if epoch:
+            flight.written.update(self._asked(values))
         wanted = set().union(*by.values())
         has_fetched = exchange.api_key == SHARE_FETCH
         after = _Own(own.carrier, epoch_after(own.epoch), wanted if has_fetched else own.partitions, by)
@@ -186,21 +214,31 @@ class ShareSessions:
             return answer
         if answer.get("error_code", 0):
             self._put(flight.member, node, None)
-            is_fetch = exchange.api_key == SHARE_FETCH
-            flight.begins_anew |= is_fetch and answer["error_code"] in NEW_SESSION and flight.epochs.get(node, 0) > 0
+            self._give_back(flight, self._asked(values))
+            is_unknown = answer["error_code"] in NEW_SESSION and flight.epochs.get(node, 0) > 0
+            flight.begins_anew |= flight.is_fetch and is_unknown
         if exchange.api_key == SHARE_FETCH:
             for each in partitions.told(SHARE_FETCH, answer):
                 topic = self._names.recorded_topic(each.topic)
                 for found in each.values["acquired_records"] if topic is not None else ():
-                    acquired = self._of(flight.member, topic or "", each.partition)
-                    acquired.target(found["first_offset"], found["last_offset"])
+                    place = topic or "", each.partition
+                    self._decisions.acquire(flight.member, place, found["first_offset"], found["last_offset"])
         return answer
+
+    def undecided(self) -> int:
+        """Partitions of which the recording acknowledged records that no member has had on the target."""
+        return self._decisions.undecided()
 
     # the recorded sessions
 
     def _begin(self, exchange: Exchange, values: Values) -> _Flight:
         member = values["group_id"] or "", values["member_id"] or ""
         epoch, key = values["share_session_epoch"], (member, exchange.connection)
+        topics: dict[str, Topic] = {}
+        places: dict[Place, None] = {}
+        for name, each in self._acknowledged(exchange, values):
+            topics[name], places[name, each.partition] = each.topic, None
+            self._decisions.decide(member[0], (name, each.partition), each.values["acknowledgement_batches"])
         table = {} if epoch == 0 else self._tables.get(key, {})
         if exchange.api_key == SHARE_FETCH:
             for each in partitions.asked(SHARE_FETCH, values):
@@ -213,73 +251,61 @@ class ShareSessions:
             self._tables.pop(key, None)
         else:
             _keep(self._tables, key, table)
-        return _Flight(member, epoch < 0, dict(table))
-
-    def _complete(self, flight: _Flight, values: Values) -> None:
-        """A ShareFetch names all partitions of its session, and those that it acknowledges records of."""
-        found: dict[Topic, dict[int, Values]] = {}
-        for (topic, index), partition in flight.table.items() if not flight.closes else ():
-            found.setdefault(topic, {})[index] = dict(partition)
-        for each in partitions.asked(SHARE_FETCH, values):
-            known = found.setdefault(each.topic, {}).get(each.partition)
+        for topic, index in table:
+            known = self._names.topic(topic)
             if known is not None:
-                known["acknowledgement_batches"] = each.values["acknowledgement_batches"]
-            elif each.values["acknowledgement_batches"]:
-                found[each.topic][each.partition] = each.values
-                flight.leaving.add((self._names.topic(each.topic) or "", each.partition))
-        values["topics"] = [
-            {"topic_id": topic, "partitions": [*inner.values()]} for topic, inner in found.items() if inner
-        ]
-        values["forgotten_topics_data"] = []
+                topics[known], places[known, index] = topic, None
+        return _Flight(member, exchange.api_key == SHARE_FETCH, epoch < 0, dict(table), topics, [*places])
 
-    # acknowledgements
+    def _named(self, flight: _Flight) -> list[Values]:
+        """What a request names: the partitions of its session, and those that it acknowledges records of."""
+        found: dict[Topic, dict[int, Values]] = {}
+        for (topic, index), partition in flight.table.items() if flight.is_fetch and not flight.closes else ():
+            found.setdefault(topic, {})[index] = dict(partition)
+        for (name, index), decided in flight.decided.items():
+            topic = flight.topics[name]
+            if index not in found.setdefault(topic, {}):
+                found[topic][index] = {"partition_index": index}
+                flight.leaving.add((name, index))
+            found[topic][index]["acknowledgement_batches"] = batches(decided)
+        return [{"topic_id": topic, "partitions": [*inner.values()]} for topic, inner in found.items() if inner]
 
-    def _acknowledge(self, exchange: Exchange, member: Member, values: Values) -> bool:
-        """Moves acknowledgements to the target's offsets. True: there were some."""
-        had_some = False
+    def _asked(self, values: Values) -> Iterator[Place]:
+        """The partitions that a translated request names, by recorded topic."""
+        for each in partitions.asked(SHARE_FETCH, values):
+            topic = self._names.recorded_topic(each.topic)
+            if topic is not None:
+                yield topic, each.partition
+
+    def _decided(self, exchange: Exchange, flight: _Flight, values: Values) -> dict[Place, list[Decision]]:
+        """What a request may acknowledge of its session's partitions."""
+        found = {place: self._decisions.due(flight.member, place) for place in flight.places}
+        for topic, each in self._acknowledged(exchange, values) if values.get("is_renew_ack") else ():
+            place = topic, each.partition
+            found[place] = self._decisions.renewed(flight.member, place, each.values["acknowledgement_batches"])
+        return {place: decided for place, decided in found.items() if decided}
+
+    def _acknowledged(self, exchange: Exchange, values: Values) -> Iterator[tuple[str, Asked]]:
         for each in partitions.asked(exchange.api_key, values):
-            batches = each.values["acknowledgement_batches"]
-            moved = self._moved(member, each)
-            had_some = had_some or bool(batches)
-            if batches and not moved:
-                exchange.dropped.append(Dropped(each.topic, each.partition, Reason.NOT_ACQUIRED))
-            each.values["acknowledgement_batches"] = moved
-        if exchange.api_key == SHARE_ACKNOWLEDGE:
-            for topic in values["topics"]:
-                topic["partitions"] = [each for each in topic["partitions"] if each["acknowledgement_batches"]]
-            values["topics"] = [topic for topic in values["topics"] if topic["partitions"]]
-        return had_some
-
-    def _moved(self, member: Member, each: Asked) -> list[Values]:
-        topic = self._names.topic(each.topic)
-        acquired = None if topic is None else self._acquired.get((member, topic, each.partition))
-        found = []
-        for batch in each.values["acknowledgement_batches"] if acquired else ():
-            runs = acquired.runs(batch["first_offset"], batch["last_offset"]) if acquired else []
-            found += [_acknowledgement(batch, run) for run in runs]
-        # brokers want them in order
-        return sorted(found, key=lambda batch: batch["first_offset"])
-
-    def _learn(self, exchange: Exchange, member: Member) -> None:
-        answer = exchange.answer if exchange.answer_frame is not None else None
-        for each in partitions.told(SHARE_FETCH, answer or {}) if exchange.api_key == SHARE_FETCH else ():
             topic = self._names.topic(each.topic)
-            for found in each.values["acquired_records"] if topic is not None else ():
-                self._of(member, topic or "", each.partition).recorded(found["first_offset"], found["last_offset"])
+            if topic is not None:
+                yield topic, each
 
-    def _of(self, member: Member, topic: str, partition: int) -> Acquired:
-        key = member, topic, partition
-        found = self._acquired.get(key) or Acquired()
-        _keep(self._acquired, key, found)
-        return found
+    def _give_back(self, flight: _Flight, places: Iterable[Place]) -> None:
+        for place in places:
+            self._decisions.give_back(flight.member, place, flight.decided.pop(place, ()))
 
     def _put(self, member: Member, node: int, own: _Own | None) -> None:
         owns = self._own.setdefault(member, {})
-        owns.pop(node, None)
+        before = owns.pop(node, None)
         if own is not None:
             owns[node] = own
+        elif before is not None:
+            for topic, index in before.partitions:
+                self._decisions.release(member, (self._names.recorded_topic(topic) or "", index))
         if not owns:
             del self._own[member]
+            self._decisions.leave(member)
 
 
 def _changes(values: Values, epoch: int, before: set[Key], wanted: set[Key]) -> Values:
@@ -298,19 +324,6 @@ def _changes(values: Values, epoch: int, before: set[Key], wanted: set[Key]) -> 
     return {
         "topics": [{"topic_id": topic, "partitions": found} for topic, found in named.items()],
         "forgotten_topics_data": [{"topic_id": topic, "partitions": found} for topic, found in forgotten.items()],
-    }
-
-
-def _acknowledgement(batch: Values, run: Run) -> Values:
-    """One of neighbours. `acknowledge_types`: one for all, or one each."""
-    types = batch["acknowledge_types"]
-    if len(types) > 1:
-        at = run.recorded - batch["first_offset"]
-        types = types[at : at + run.length]
-    return batch | {
-        "first_offset": run.target,
-        "last_offset": run.target + run.length - 1,
-        "acknowledge_types": types,
     }
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -30,11 +31,13 @@ from proxy.wire.keys import (
     METADATA,
     OFFSET_COMMIT,
     PRODUCE,
+    SHARE_FETCH,
     SHARE_GROUP_HEARTBEAT,
     TXN_OFFSET_COMMIT,
 )
+from recorder.replay import partitions
 from recorder.replay.outcome import Touched
-from recorder.replay.plan import Exchange, Withheld, unplayable_percent
+from recorder.replay.plan import Exchange, Origin, Withheld, unplayable_percent
 from recorder.replay.stream import Answered, Asked, Happening, Node, Opened
 
 # requests that change what the topics, groups and transactions that they name hold
@@ -69,6 +72,7 @@ class Survey:
         used: topics that requests name, other than to ask for metadata or to create them.
         topic_ids: recorded id -> recorded name.
         first_offsets: (topic, partition) -> the first base offset that an answer to Produce gave.
+        first_acquired: share group -> (topic, partition) -> the lowest offset that its members acquired.
         nodes: recorded ids of nodes that requests went to, or that answers name.
         sent, withheld: requests by API; by API and reason.
     """
@@ -87,6 +91,7 @@ class Survey:
     transactions: dict[str, Found] = field(default_factory=dict)
     topic_ids: dict[bytes, str] = field(default_factory=dict)
     first_offsets: dict[tuple[str, int], int] = field(default_factory=dict)
+    first_acquired: dict[str, dict[tuple[str, int], int]] = field(default_factory=dict)
     nodes: set[int] = field(default_factory=set)
     principals: set[str] = field(default_factory=set)
     connections: int = 0
@@ -131,13 +136,15 @@ def survey(
         plays: False for exchanges that the options leave out.
         refused: why an exchange is withheld whatever the target is.
     """
-    found = Survey()
+    found, sharing = Survey(), dict[Origin, str]()
     for row in rows:
         if isinstance(row, Asked):
             if plays(row.exchange):
                 _add_request(found, row, refused(row.exchange))
+                _add_sharing(sharing, row.exchange)
         elif isinstance(row, Answered):
             _add_answer(found, row)
+            _add_acquired(found, sharing.pop(row.origin, None), row)
         elif isinstance(row, Node):
             found.nodes.add(row.node)
             found.addresses.add(row.address)
@@ -234,6 +241,26 @@ def _add_offsets(found: Survey, row: Answered) -> None:
         for partition in topic["partition_responses"]:
             if name and not partition["error_code"] and partition["base_offset"] >= 0:
                 found.first_offsets.setdefault((name, partition["index"]), partition["base_offset"])
+
+
+def _add_sharing(sharing: dict[Origin, str], exchange: Exchange) -> None:
+    """Remembers the group of a ShareFetch until it is answered: the answer doesn't name it."""
+    if exchange.api_key == SHARE_FETCH and exchange.fault is None:
+        with suppress(WireError):
+            sharing[exchange.origin] = exchange.request["group_id"] or ""
+            exchange.forget_values()
+
+
+def _add_acquired(found: Survey, group: str | None, row: Answered) -> None:
+    if group is None or row.frame is None:
+        return
+    starts = found.first_acquired.setdefault(group, {})
+    with suppress(WireError):
+        for each in partitions.told(SHARE_FETCH, _values(row)):
+            name = found.topic_ids.get(each.topic) if isinstance(each.topic, bytes) else each.topic
+            for acquired in each.values["acquired_records"] if name is not None else ():
+                place = name or "", each.partition
+                starts[place] = min(acquired["first_offset"], starts.get(place, acquired["first_offset"]))
 
 
 def _add_ids(found: Survey, values: Any) -> None:

@@ -16,13 +16,21 @@ from typing import Protocol
 
 from proxy.wire.apis import api_name
 from proxy.wire.errors import WireError
-from proxy.wire.keys import CREATE_PARTITIONS, CREATE_TOPICS, DELETE_TOPICS, FETCH, PRODUCE, SHARE_FETCH
+from proxy.wire.keys import (
+    CREATE_PARTITIONS,
+    CREATE_TOPICS,
+    DELETE_TOPICS,
+    FETCH,
+    PRODUCE,
+    SHARE_ACKNOWLEDGE,
+    SHARE_FETCH,
+)
 from recorder.replay import apis, deletes, kept, order, retries, routing, versions
 from recorder.replay.channels import Channel
 from recorder.replay.cluster import Cluster
 from recorder.replay.compare import verdict
 from recorder.replay.expectations import Expectations
-from recorder.replay.fetched import Fetched
+from recorder.replay.fetched import Fetched, found
 from recorder.replay.groups import Groups
 from recorder.replay.item import Item, Piece
 from recorder.replay.latency import apart
@@ -36,7 +44,11 @@ from recorder.replay.plan import Again, Exchange, Made, Reason, Refusal, Values,
 from recorder.replay.prepare import Prepared
 from recorder.replay.producers import Producers
 from recorder.replay.recode import Topics
+from recorder.replay.records import Streams
 from recorder.replay.sessions import FetchSessions
+from recorder.replay.share_sessions import ShareSessions
+from recorder.replay.share_starts import ShareStarts
+from recorder.replay.shared import Shared
 from recorder.replay.survey import Survey
 from recorder.replay.translate_names import NamesTranslator
 
@@ -106,13 +118,18 @@ class World:
         shift_ms = prepared.shift_ms if options.shift_timestamps else 0
         self._offsets = Offsets(names, starts, ends, survey.first_offsets, shift_ms)
         self._fetches = FetchSessions(self.chosen)
-        self._fetched = Fetched(names, cluster, compares_times=not options.shift_timestamps)
+        self._shares = ShareSessions(names, self._offsets.counterpart)
+        self._streams = Streams(compares_times=not options.shift_timestamps)
+        self._fetched, self._shared = Fetched(names, cluster, self._streams), Shared(names, self._streams)
         # sessions name all their partitions before offsets are moved; names and ids come last
         self._translators: tuple[Translator, ...] = (
+            ShareStarts(names, survey.first_acquired, self._offsets.expected),
             self._groups,
             self._producers,
             self._fetches,
             self._fetched,
+            self._shares,
+            self._shared,
             self._offsets,
             NamesTranslator(names, cluster, self._pairs),
         )
@@ -150,7 +167,7 @@ class World:
 
     def _patience(self, exchange: Exchange, recorded_ms: int) -> int:
         """How long a poll may wait: as recorded while records are owed, else as long as it did."""
-        if self._fetched.owes(exchange) or exchange.answered_ns is None:
+        if self._fetched.owes(exchange) or self._shared.owes(exchange) or exchange.answered_ns is None:
             return recorded_ms
         if self.options.speed is None:
             return 0
@@ -159,7 +176,15 @@ class World:
 
     def parts(self, exchange: Exchange, values: Values, now: int) -> list[routing.Part] | Refusal:
         """Which node takes which part of a request."""
-        return routing.parts(exchange, values, self.cluster, self._nodes)
+        found = routing.parts(exchange, values, self.cluster, self._nodes)
+        if not isinstance(found, list):
+            return found
+        homes = [*self._fetches.homes(exchange), *self._shares.homes(exchange, values)]
+        return routing.with_homes(found, homes) if homes else found
+
+    def carrier(self, exchange: Exchange, node: int) -> tuple[str, int]:
+        """The recorded connection whose connection to a node a request has to take."""
+        return self._shares.carrier(exchange, node)
 
     def written(self, exchange: Exchange, channel: Channel, part: Values) -> Piece | Withheld:
         """A part as its node takes it."""
@@ -167,6 +192,7 @@ class World:
         if version is None:
             return Withheld(Reason.NO_VERSION)
         part = self._fetches.for_node(exchange, channel.node, part)
+        part = self._shares.for_node(exchange, channel.node, part)
         found = versions.request(exchange.api_key, exchange.version, version, part, self._crossing)
         if isinstance(found, Withheld):
             return found
@@ -210,7 +236,8 @@ class World:
         found = versions.response(
             exchange.api_key, piece.version, exchange.version, piece.answers, self._crossing, piece.part
         )
-        return self._fetches.answered_by(exchange, piece.channel.node, piece.part, found)
+        found = self._fetches.answered_by(exchange, piece.channel.node, piece.part, found)
+        return self._shares.answered_by(exchange, piece.channel.node, piece.part, found)
 
     def moved(self, exchange: Exchange, values: Values, answer: Values) -> None:
         """Coordinators that say that they are none are asked for again."""
@@ -237,11 +264,13 @@ class World:
     def channel_closed(self, connection: tuple[str, int], node: int) -> None:
         """A channel has ended: its sessions are gone."""
         self._fetches.closed(connection, node)
+        self._shares.closed(connection, node)
 
     def connection_closed(self, connection: tuple[str, int]) -> None:
         """A recorded connection has ended, and all that was played of it."""
         self._groups.closed(connection)
         self._fetches.closed(connection)
+        self._shares.closed(connection)
 
     # what is found
 
@@ -312,7 +341,10 @@ class World:
     def close(self, progress: Progress, ended_at_ns: int) -> None:
         """The replay has ended: the last counts."""
         self.result.ended_at_ns, self.result.position_ns = ended_at_ns, progress.position_ns
-        self.result.streams = self._fetched.found()
+        self.result.streams = found(self._streams)
+        undecided = self._shares.undecided()
+        if undecided:
+            self.result.api(api_name(SHARE_ACKNOWLEDGE) or "").partitions[Reason.NOT_ACQUIRED.value] += undecided
 
 
 def _api(exchange: Exchange) -> str:

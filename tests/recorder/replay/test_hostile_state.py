@@ -120,7 +120,10 @@ def test_no_request_and_no_answer_raises_more_than_a_wire_error(api_key: int, se
     random = Random(seed)
     cluster = Cluster(features={"transaction.version": random.randrange(3)})
     told = names("p-", cluster)
-    fetches, shares = FetchSessions(lambda key, version: version), ShareSessions(told)
+    fetches, shares = (
+        FetchSessions(lambda key, version: version),
+        ShareSessions(told, lambda topic, partition, offset: offset),
+    )
     producers = Producers(told, cluster, Pairs(), Options(), lambda key, version: version)
     rooms = [producers, fetches, shares, Offsets(told, {}, {}, {}, random.choice([0, 2**62]))]
     values = Values(random)

@@ -10,7 +10,7 @@ from recorder.replay.plan import Again, Exchange, Reason, Values, Withheld
 from recorder.replay.share_sessions import ShareSessions
 from tests.recorder.replay.simulated import TARGET_IDS, TOPIC_IDS, Place, exchange, names
 
-ACCEPT, RELEASE, REJECT = 1, 2, 3
+ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
 MEMBER = ("g", "m")
 A0, A1, B0 = ("a", 0), ("a", 1), ("b", 0)
 Batches = list[tuple[int, int, list[int]]]
@@ -55,10 +55,17 @@ def fetch(
     *,
     forgotten: tuple[Place, ...] = (),
     connection: int = 1,
+    member: str = "m",
     code: int = 0,
 ) -> Exchange:
     """A recorded ShareFetch and its answer."""
-    values: Values = {"group_id": "g", "member_id": "m", "share_session_epoch": epoch, "max_wait_ms": 1, "min_bytes": 1}
+    values: Values = {
+        "group_id": "g",
+        "member_id": member,
+        "share_session_epoch": epoch,
+        "max_wait_ms": 1,
+        "min_bytes": 1,
+    }
     values |= {"max_records": 10, "batch_size": 10, "topics": topics(asked, TOPIC_IDS)}
     values["forgotten_topics_data"] = [
         {"topic_id": TOPIC_IDS[topic], "partitions": [index]} for topic, index in forgotten
@@ -66,18 +73,24 @@ def fetch(
     return exchange(number, SHARE_FETCH, 1, values, answer(acquired or {}, TOPIC_IDS, code), connection=connection)
 
 
-def acknowledge(number: int, epoch: int, asked: dict[Place, Batches], *, connection: int = 1) -> Exchange:
+def acknowledge(
+    number: int, epoch: int, asked: dict[Place, Batches], *, connection: int = 1, version: int = 1
+) -> Exchange:
     """A recorded ShareAcknowledge."""
     values = {"group_id": "g", "member_id": "m", "share_session_epoch": epoch, "topics": topics(asked, TOPIC_IDS)}
     told = {"throttle_time_ms": 0, "error_code": 0, "error_message": None, "responses": [], "node_endpoints": []}
-    return exchange(number, SHARE_ACKNOWLEDGE, 1, values, told, connection=connection)
+    if version >= 2:
+        values["is_renew_ack"] = any(RENEW in kinds for batches in asked.values() for *_, kinds in batches)
+        told["acquisition_lock_timeout_ms"] = 1
+    return exchange(number, SHARE_ACKNOWLEDGE, version, values, told, connection=connection)
 
 
 class Target:
     """One node, and what the engine does for it."""
 
     def __init__(self) -> None:
-        self.sessions = ShareSessions(names("", Cluster()))
+        # the target's records are 93 offsets below the recorded ones
+        self.sessions = ShareSessions(names("", Cluster()), lambda topic, partition, offset: offset - 93)
         self.sent: list[Values] = []
 
     def play(
@@ -131,25 +144,48 @@ def test_a_session_has_its_own_epochs_and_is_told_only_what_changes() -> None:
     assert [{*named(each, "forgotten_topics_data")} for each in target.sent] == [set(), {A1}, set()]
 
 
-def test_the_kth_acquired_record_is_acknowledged_for_the_kth() -> None:
+def test_a_record_is_acknowledged_as_it_was_in_the_recording() -> None:
     target = Target()
-    target.play(fetch(0, 0, {A0: []}, {A0: [(100, 104)]}), {A0: [(7, 8), (20, 22)]})
-    target.play(fetch(1, 1, {A0: [(100, 104, [ACCEPT])]}))
-    target.play(acknowledge(2, 2, {A0: [(101, 103, [ACCEPT, RELEASE, REJECT])]}))
-    assert named(target.sent[1])[A0] == [(7, 8, [ACCEPT]), (20, 22, [ACCEPT])]
-    assert named(target.sent[2])[A0] == [(8, 8, [ACCEPT]), (20, 21, [RELEASE, REJECT])]
+    target.play(fetch(0, 0, {A0: []}, {A0: [(100, 104)]}), {A0: [(7, 9), (10, 11)]})
+    target.play(fetch(1, 1, {A0: [(100, 100, [ACCEPT])]}))
+    target.play(acknowledge(2, 2, {A0: [(101, 104, [ACCEPT, RELEASE, REJECT, REJECT])]}))
+    assert named(target.sent[1])[A0] == [(7, 7, [ACCEPT])]
+    assert named(target.sent[2])[A0] == [(8, 8, [ACCEPT]), (9, 9, [RELEASE]), (10, 11, [REJECT])]
 
 
-def test_acknowledgements_of_what_the_target_has_not_given_are_left_out() -> None:
+def test_records_that_the_target_gives_later_are_acknowledged_then() -> None:
     target = Target()
-    target.play(fetch(0, 0, {A0: [], B0: []}, {A0: [(100, 101)], B0: [(5, 5)]}), {A0: [(7, 7)]})
-    both = fetch(1, 1, {A0: [(100, 101, [ACCEPT])], B0: [(5, 5, [ACCEPT])]})
-    target.play(both)
+    target.play(fetch(0, 0, {A0: [], B0: []}, {A0: [(100, 101)], B0: [(95, 95)]}), {A0: [(7, 7)]})
+    target.play(fetch(1, 1, {A0: [(100, 101, [ACCEPT])], B0: [(95, 95, [ACCEPT])]}), {B0: [(2, 2)]})
     assert named(target.sent[1]) == {A0: [(7, 7, [ACCEPT])]}
-    assert [(each.topic, each.partition, each.reason) for each in both.dropped] == [
-        (TOPIC_IDS["b"], 0, Reason.NOT_ACQUIRED)
-    ]
-    assert target.play(acknowledge(2, 2, {B0: [(5, 5, [ACCEPT])]})) == Withheld(Reason.NOT_ACQUIRED)
+    assert target.sessions.undecided() == 2
+    target.play(acknowledge(2, 2, {B0: [(96, 96, [ACCEPT])]}))
+    assert named(target.sent[2]) == {B0: [(2, 2, [ACCEPT])]}
+
+
+def test_what_another_member_has_on_the_target_is_acknowledged_by_that_one() -> None:
+    target = Target()
+    target.play(fetch(0, 0, {A0: []}, {A0: [(100, 100)]}))
+    target.play(fetch(1, 0, {A0: []}, connection=2, member="n"), {A0: [(7, 7)]})
+    target.play(acknowledge(2, 1, {A0: [(100, 100, [REJECT])]}))
+    target.play(fetch(3, 1, {}, connection=2, member="n"))
+    assert [named(each) for each in target.sent[2:]] == [{}, {A0: [(7, 7, [REJECT])]}]
+
+
+def test_a_record_that_was_given_back_has_its_next_decision_when_it_is_acquired_again() -> None:
+    target = Target()
+    target.play(fetch(0, 0, {A0: []}, {A0: [(100, 100)]}), {A0: [(7, 7)]})
+    target.play(fetch(1, 1, {A0: [(100, 100, [RELEASE])]}, {A0: [(100, 100)]}), {A0: [(7, 7)]})
+    target.play(fetch(2, 2, {A0: [(100, 100, [ACCEPT])]}))
+    assert [named(each) for each in target.sent[1:]] == [{A0: [(7, 7, [RELEASE])]}, {A0: [(7, 7, [ACCEPT])]}]
+
+
+def test_a_member_that_keeps_a_record_for_longer_decides_later() -> None:
+    target = Target()
+    target.play(fetch(0, 0, {A0: []}, {A0: [(100, 101)]}), {A0: [(7, 8)]})
+    target.play(acknowledge(1, 1, {A0: [(100, 101, [RENEW])]}, version=2))
+    target.play(acknowledge(2, 2, {A0: [(100, 101, [ACCEPT])]}, version=2))
+    assert [named(each) for each in target.sent[1:]] == [{A0: [(7, 8, [RENEW])]}, {A0: [(7, 8, [ACCEPT])]}]
 
 
 def test_epoch_0_acknowledges_nothing() -> None:
@@ -232,16 +268,16 @@ def test_what_was_prepared_but_has_not_left_changes_nothing() -> None:
     assert target.sessions.nodes(MEMBER) == []
 
 
-def test_a_request_whose_answer_never_came_leaves_no_session_and_its_records_count() -> None:
+def test_a_request_whose_answer_never_came_leaves_no_session_and_its_decisions_go_again() -> None:
     target = Target()
-    target.play(fetch(0, 0, {A0: []}))
-    each = fetch(1, 1, {}, {A0: [(100, 100)]})
+    target.play(fetch(0, 0, {A0: []}, {A0: [(100, 100)]}), {A0: [(7, 7)]})
+    each = fetch(1, 1, {A0: [(100, 100, [REJECT])]})
     values = each.decoded()
     target.sessions.request(each, values, 0)
     target.sessions.for_node(each, 4, values)
     target.sessions.sent(each, values, 0)
     target.sessions.lost(each, values)
     assert target.sessions.nodes(MEMBER) == []
-    target.play(fetch(2, 2, {}, {A0: [(200, 200)]}), {A0: [(7, 8)]})
-    target.play(fetch(3, 3, {A0: [(200, 200, [ACCEPT])]}))
-    assert named(target.sent[-1]) == {A0: [(8, 8, [ACCEPT])]}
+    target.play(fetch(2, 2, {}), {A0: [(7, 8)]})
+    target.play(fetch(3, 3, {}))
+    assert named(target.sent[-1]) == {A0: [(7, 7, [REJECT])]}
