@@ -64,9 +64,11 @@ class Decisions:
     def due(self, member: Member, place: Place) -> list[Decision]:
         """What a member may decide now, by the target's offsets."""
         held = self._held.get((member, place))
-        found = self._pending.get((member[0], place), {}).items() if held else ()
-        moved = (Decision(offset, self._counterpart(*place, offset), kinds[0]) for offset, kinds in found)
-        return sorted((each for each in moved if held and each.target in held), key=lambda each: each.target)
+        if not held:
+            return []
+        pending = self._pending.get((member[0], place), OrderedDict())
+        moved = (Decision(offset, self._counterpart(*place, offset), kinds[0]) for offset, kinds in pending.items())
+        return sorted((each for each in moved if each.target in held), key=lambda each: each.target)
 
     def renewed(self, member: Member, place: Place, batches: Iterable[Values]) -> list[Decision]:
         """What a member keeps for longer, and decides now. It is asked for in one request, and not kept for another."""
