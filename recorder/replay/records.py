@@ -12,8 +12,8 @@ the target's in any order; `matching` finds those that both sides have.
 
 What a consumer doesn't look at is skipped: control batches, records before the offset that it asked for (a batch begins
 where it began) or that a share group's member has not acquired, the cut batch at an answer's end. What the target has
-behind the last equal record is skipped as well: the recording's consumer stopped there. Records of aborted transactions
-count: they were fetched.
+behind the last equal record is skipped as well, at its end and whenever it goes on elsewhere: the recording's consumer
+stopped there. Records of aborted transactions count: they were fetched.
 
 Foreign bytes: a batch that can't be read counts as unreadable. Memory: MOST_WAITING records of all streams wait for
 their like; beyond that the longest stream makes sums of its own.
@@ -97,6 +97,8 @@ class Streams:
         `log_end`: the end of what this reader may see: high watermark, or last stable offset.
         """
         stream = self._stream(consumer, topic, partition)
+        if stream.at not in (None, fetch_offset):
+            stream.matching.turn()
         stream.at = self._add(stream, Side.REPLAYED, data, [(fetch_offset, _LAST)])
         stream.is_at_end = log_end is not None and stream.at >= log_end
 

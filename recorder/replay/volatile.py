@@ -120,6 +120,8 @@ ROWS: Mapping[tuple[int, str], How] = {
     # asked of whichever member comes first
     (88, "topology_description_required"): How.LEFT_OUT,
     # which partitions have something to give; what they give is compared as streams
+    (1, "responses"): How.STRUCTURE,
+    (1, "responses.partitions"): How.STRUCTURE,
     (78, "responses"): How.STRUCTURE,
     (78, "responses.partitions"): How.STRUCTURE,
     # what a member has to acknowledge depends on what it was given

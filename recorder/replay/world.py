@@ -40,7 +40,7 @@ from recorder.replay.nodes import Nodes
 from recorder.replay.offsets import Offsets
 from recorder.replay.options import Options
 from recorder.replay.outcome import ApiCounts, Progress, Result
-from recorder.replay.plan import Again, Exchange, Made, Reason, Refusal, Values, Withheld
+from recorder.replay.plan import BY_CHOICE, Again, Exchange, Made, Reason, Refusal, Values, Withheld
 from recorder.replay.prepare import Prepared
 from recorder.replay.producers import Producers
 from recorder.replay.recode import Topics
@@ -68,9 +68,10 @@ class Translator(Protocol):
 
 def refused_anywhere(exchange: Exchange, options: Options) -> Withheld | None:
     """Why an exchange is withheld whatever the target is; None: it may be sent."""
-    if exchange.fault is not None and not _is_made_without(exchange):
-        return Withheld(exchange.fault)
     reason = apis.refusal(exchange, options)
+    # what nobody asked for is not missed
+    if reason not in BY_CHOICE and exchange.fault is not None and not _is_made_without(exchange):
+        reason = exchange.fault
     return None if reason is None else Withheld(reason)
 
 
