@@ -106,7 +106,7 @@ class World:
         shift_ms = prepared.shift_ms if options.shift_timestamps else 0
         self._offsets = Offsets(names, starts, ends, survey.first_offsets, shift_ms)
         self._fetches = FetchSessions(self.chosen)
-        self._fetched = Fetched(names, cluster, compares_times=not options.shift_timestamps)
+        self._fetched = Fetched(names, cluster, self._offsets, compares_times=not options.shift_timestamps)
         # sessions name all their partitions before offsets are moved; names and ids come last
         self._translators: tuple[Translator, ...] = (
             self._groups,
