@@ -19,12 +19,13 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from proxy.wire import WireError, records
-from proxy.wire.keys import DELETE_RECORDS, FETCH, LIST_OFFSETS, OFFSET_COMMIT, PRODUCE, TXN_OFFSET_COMMIT
+from proxy.wire.keys import DELETE_RECORDS, FETCH, LIST_OFFSETS, OFFSET_COMMIT, OFFSET_FETCH, PRODUCE, TXN_OFFSET_COMMIT
 from recorder.replay import partitions
 from recorder.replay.batches import shifted
 from recorder.replay.differences import Differences
 from recorder.replay.names import Names
 from recorder.replay.partitions import Asked, Place
+from recorder.replay.pending import PendingOffsets
 from recorder.replay.plan import Again, Exchange, Origin, Peer, Reason, Refusal, Values, Withheld
 from recorder.replay.readers import Connection, Consumer, Position, Reader, Readers
 
@@ -62,6 +63,7 @@ class Offsets:
             if place in ends:
                 self._pairs(place).add(offset, ends[place])
         self._readers = Readers()
+        self._pending = PendingOffsets(names)
         self._committed: dict[tuple[str, Place], _Moved] = {}
         self._moved: dict[Origin, dict[Place, _Moved]] = {}
         self._requests: dict[int, Callable[[Exchange, Values], Refusal | None]] = {
@@ -93,15 +95,19 @@ class Offsets:
 
     def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> Again | None:
         """What the answers say of the target's log, and where the consumer is now."""
+        if exchange.api_key == OFFSET_FETCH and self._pending.is_early(exchange, answer):
+            return Again()
         learn = self._answers.get(exchange.api_key)
         if learn:
             learn(exchange, values, answer)
         self._moved.pop(exchange.origin, None)
+        self._pending.forget(exchange.origin)
         return None
 
     def lost(self, exchange: Exchange, values: Values | None) -> None:
         """No answer will come: the consumer is where it was."""
         self._moved.pop(exchange.origin, None)
+        self._pending.forget(exchange.origin)
 
     # what others ask
 
@@ -228,6 +234,8 @@ class Offsets:
         for place, moved in self._moved.get(exchange.origin, {}).items():
             if codes.get(place) == 0:
                 self._committed[group, place] = moved
+                if exchange.api_key == TXN_OFFSET_COMMIT:
+                    self._pending.add(group, place, moved.recorded, moved.target)
 
     def _deleted(self, exchange: Exchange, values: Values, answer: Values) -> None:
         for place, each in self._target_places(DELETE_RECORDS, answer):

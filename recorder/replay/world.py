@@ -34,6 +34,7 @@ from recorder.replay.options import Options
 from recorder.replay.outcome import ApiCounts, Progress, Result
 from recorder.replay.plan import Again, Exchange, Made, Reason, Refusal, Values, Withheld
 from recorder.replay.prepare import Prepared
+from recorder.replay.producer_pairs import without_default_pair
 from recorder.replay.producers import Producers
 from recorder.replay.recode import Topics
 from recorder.replay.sessions import FetchSessions
@@ -210,6 +211,7 @@ class World:
         found = versions.response(
             exchange.api_key, piece.version, exchange.version, piece.answers, self._crossing, piece.part
         )
+        found = without_default_pair(exchange.api_key, piece.version, found)
         return self._fetches.answered_by(exchange, piece.channel.node, piece.part, found)
 
     def moved(self, exchange: Exchange, values: Values, answer: Values) -> None:
