@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from typing import Any
 
 from proxy.wire.keys import FETCH
 from recorder.replay import partitions
 from recorder.replay.cluster import Cluster
 from recorder.replay.names import NO_ID, Names
+from recorder.replay.offsets import Offsets
 from recorder.replay.outcome import Stream
 from recorder.replay.partitions import Place
-from recorder.replay.plan import Exchange, Made, Origin, Peer, ToLeader, Values
+from recorder.replay.plan import Exchange, Made, Origin, ToLeader, Values
+from recorder.replay.readers import Consumer
 from recorder.replay.records import Streams
 
 PURPOSE = "reads the rest of what the recording had read"
@@ -21,12 +23,12 @@ _MAX_BYTES, _WAIT_MS = 50 << 20, 500
 
 
 class Fetched:
-    """What one replay's consumers fetched."""
+    """The streams of one replay's consumers, as `offsets` tells them apart."""
 
-    def __init__(self, names: Names, cluster: Cluster, streams: Streams) -> None:
-        self._names, self._cluster, self._streams = names, cluster, streams
+    def __init__(self, names: Names, cluster: Cluster, offsets: Offsets, streams: Streams) -> None:
+        self._names, self._cluster, self._offsets, self._streams = names, cluster, offsets, streams
         self._asked: dict[Origin, dict[Place, int]] = {}
-        self._isolation: dict[tuple[Peer, str, int], int] = {}
+        self._isolation: dict[tuple[Hashable, str, int], int] = {}
 
     # the translator: it changes nothing
 
@@ -43,7 +45,8 @@ class Fetched:
         answer = exchange.answer or {}
         if any(one.values.get("records") for one in partitions.told(FETCH, answer)):
             return True
-        return any(self._streams.owed(exchange.peer, *place).records for place in self._asked.get(exchange.origin, ()))
+        places = self._asked.get(exchange.origin, ())
+        return any(self._streams.owed(self._consumer(exchange, place), *place).records for place in places)
 
     def sent(self, exchange: Exchange, values: Values, now: int) -> None:
         """Nothing moves when a request leaves."""
@@ -57,15 +60,15 @@ class Fetched:
             place = name, one.partition
             data = one.values.get("records")
             if data and place in recorded:
-                self._streams.add_recorded(exchange.peer, *place, data, recorded[place])
+                self._streams.add_recorded(self._consumer(exchange, place), *place, data, recorded[place])
         isolation = values.get("isolation_level", 0)
         sent = {(name, one.partition): one.values["fetch_offset"] for name, one in self._asked_of_target(values)}
         for name, one in self._told(answer, self._recorded):
             place = name, one.partition
             if place in sent and not one.values["error_code"]:
-                self._isolation[exchange.peer, name, one.partition] = isolation
-                end = _end(one.values, isolation)
-                self._streams.add_replayed(exchange.peer, *place, one.values.get("records") or b"", sent[place], end)
+                consumer, data = self._consumer(exchange, place), one.values.get("records") or b""
+                self._isolation[consumer, name, one.partition] = isolation
+                self._streams.add_replayed(consumer, *place, data, sent[place], _end(one.values, isolation))
 
     def lost(self, exchange: Exchange, values: Values | None) -> None:
         """No answer will come: what the recording's answer holds is owed."""
@@ -73,7 +76,12 @@ class Fetched:
         for name, one in self._told(exchange.answer or {}, self._names.topic) if recorded else ():
             place = name, one.partition
             if one.values.get("records") and place in recorded:
-                self._streams.add_recorded(exchange.peer, *place, one.values["records"], recorded[place])
+                self._streams.add_recorded(
+                    self._consumer(exchange, place), *place, one.values["records"], recorded[place]
+                )
+
+    def _consumer(self, exchange: Exchange, place: Place) -> Consumer:
+        return self._offsets.consumer(exchange.origin, place) or Consumer(exchange.peer, 0)
 
     def _told(self, answer: Values, named: Any) -> Iterator[tuple[str, Any]]:
         for one in partitions.told(FETCH, answer):
@@ -96,9 +104,9 @@ class Fetched:
         """Fetches of what is owed and may be there."""
         return [self._more(*key, owed.at) for key, owed in self._streams.owing() if owed.at is not None]
 
-    def _more(self, peer: Any, topic: str, partition: int, at: int) -> Made:
+    def _more(self, consumer: Hashable, topic: str, partition: int, at: int) -> Made:
         name = self._names.target(topic)
-        isolation = self._isolation.get((peer, topic, partition), 0)
+        isolation = self._isolation.get((consumer, topic, partition), 0)
         wanted = {"partition": partition, "fetch_offset": at, "partition_max_bytes": _MAX_BYTES}
         wanted |= {"current_leader_epoch": -1, "log_start_offset": -1}
         values = {
@@ -117,26 +125,23 @@ class Fetched:
             for one in partitions.told(FETCH, answer or {}):
                 data, end = one.values.get("records") or b"", _end(one.values, isolation)
                 if not one.values["error_code"]:
-                    self._streams.add_replayed(peer, topic, partition, data, at, end)
+                    self._streams.add_replayed(consumer, topic, partition, data, at, end)
 
         return Made(FETCH, values, ToLeader(name, partition), PURPOSE, done)
 
 
 def found(streams: Streams) -> list[Stream]:
-    """What became of each stream."""
-    return [
-        Stream(
-            str(one.consumer),
-            one.topic,
-            one.partition,
-            equal=one.equal,
-            missing=one.missing,
-            extra=one.extra,
-            reordered=one.reordered,
-            unread=one.unread,
-        )
-        for one in streams.found()
-    ]
+    """What became of the records that each peer read of each partition."""
+    found: dict[tuple[str, str, int], list[int]] = {}
+    for one in streams.found():
+        counts = one.equal, one.missing, one.extra, one.reordered, one.unread
+        before = found.get((_name(one.consumer), one.topic, one.partition), [0] * len(counts))
+        found[_name(one.consumer), one.topic, one.partition] = [*map(sum, zip(before, counts, strict=True))]
+    return [Stream(*key, *each) for key, each in found.items()]
+
+
+def _name(consumer: Hashable) -> str:
+    return str(consumer.peer if isinstance(consumer, Consumer) else consumer)
 
 
 def _end(partition: Values, isolation: int) -> int:

@@ -8,47 +8,35 @@
                                                                         answered 1 (OFFSET_OUT_OF_RANGE)
     negative ones                                                       as recorded: they have a meaning of their own
 
-A consumer is a peer, its host and client id. Where two connections of a peer read one partition, each is a consumer:
-a connection continues what it read itself, and another's only if it has read nothing of the partition.
+Whose last answer that is, `readers` says.
 
 Places are recorded topic names with partitions. Times of ListOffsets and of records move by `shift_ms`.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from proxy.wire import WireError, records
-from proxy.wire.keys import DELETE_RECORDS, FETCH, LIST_OFFSETS, OFFSET_COMMIT, PRODUCE, TXN_OFFSET_COMMIT
+from proxy.wire.keys import DELETE_RECORDS, FETCH, LIST_OFFSETS, OFFSET_COMMIT, OFFSET_FETCH, PRODUCE, TXN_OFFSET_COMMIT
 from recorder.replay import partitions
 from recorder.replay.batches import shifted
 from recorder.replay.differences import Differences
 from recorder.replay.names import Names
 from recorder.replay.partitions import Asked, Place
+from recorder.replay.pending import PendingOffsets
 from recorder.replay.plan import Again, Exchange, Origin, Peer, Reason, Refusal, Values, Withheld
+from recorder.replay.readers import Connection, Consumer, Position, Reader, Readers
 
 OUT_OF_RANGE = 1
 LATEST, EARLIEST = -1, -2
-# Connections of one peer that read one partition; those that read last are known.
-_MOST_CONNECTIONS = 16
-# Consumers' partitions; those that were read last are known, all others move by differences.
-_MOST_READ = 200_000
-
-Connection = tuple[str, int]
-
-
-class Position(NamedTuple):
-    """Where a consumer is: the next offset to read on both sides. `recorded`: None behind an answer that is missing."""
-
-    recorded: int | None
-    target: int
 
 
 class _Moved(NamedTuple):
     recorded: int
     target: int
+    reader: Reader | None = None
 
 
 class Offsets:
@@ -74,7 +62,8 @@ class Offsets:
         for place, offset in (first or {}).items():
             if place in ends:
                 self._pairs(place).add(offset, ends[place])
-        self._read: OrderedDict[tuple[Peer, Place], OrderedDict[Connection, Position]] = OrderedDict()
+        self._readers = Readers()
+        self._pending = PendingOffsets(names)
         self._committed: dict[tuple[str, Place], _Moved] = {}
         self._moved: dict[Origin, dict[Place, _Moved]] = {}
         self._requests: dict[int, Callable[[Exchange, Values], Refusal | None]] = {
@@ -106,15 +95,19 @@ class Offsets:
 
     def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> Again | None:
         """What the answers say of the target's log, and where the consumer is now."""
+        if exchange.api_key == OFFSET_FETCH and self._pending.is_early(exchange, answer):
+            return Again()
         learn = self._answers.get(exchange.api_key)
         if learn:
             learn(exchange, values, answer)
         self._moved.pop(exchange.origin, None)
+        self._pending.forget(exchange.origin)
         return None
 
     def lost(self, exchange: Exchange, values: Values | None) -> None:
         """No answer will come: the consumer is where it was."""
         self._moved.pop(exchange.origin, None)
+        self._pending.forget(exchange.origin)
 
     # what others ask
 
@@ -136,14 +129,16 @@ class Offsets:
 
     def position(self, peer: Peer, connection: Connection, topic: str, partition: int) -> Position | None:
         """Where a consumer is that reads by this connection; None if it has read nothing."""
-        read = self._read.get((peer, (topic, partition)))
-        return read.get(connection) if read else None
+        return self._readers.position(peer, connection, (topic, partition))
 
     def positions(self) -> Iterator[tuple[Peer, Connection, Place, Position]]:
         """Where all consumers are."""
-        for (peer, place), found in self._read.items():
-            for connection, position in found.items():
-                yield peer, connection, place, position
+        return self._readers.positions()
+
+    def consumer(self, origin: Origin, place: Place) -> Consumer | None:
+        """Who reads this partition by a Fetch that is under way; None for a partition that it did not ask for."""
+        moved = self._moved.get(origin, {}).get(place)
+        return moved.reader.consumer if moved and moved.reader else None
 
     # requests
 
@@ -152,11 +147,11 @@ class Offsets:
         errors = self._recorded_errors(exchange)
         for place, each in self._places(FETCH, values):
             offset = each.values["fetch_offset"]
-            target = self._continued(exchange, place, offset)
-            if target is None:
-                target = self._found(place, offset, errors)
+            reader = self._readers.reader(exchange.peer, exchange.connection, place, offset)
+            goes_on = reader.position if reader.is_at(offset) else None
+            target = goes_on.target if goes_on else self._found(place, offset, errors)
             each.values["fetch_offset"] = target
-            moved[place] = _Moved(offset, target)
+            moved[place] = _Moved(offset, target, reader)
         return None
 
     def _commit(self, exchange: Exchange, values: Values) -> Refusal | None:
@@ -194,15 +189,6 @@ class Offsets:
                 each.values["records"] = shifted(each.values["records"], self._shift_ms)
         return None
 
-    def _continued(self, exchange: Exchange, place: Place, offset: int) -> int | None:
-        """Where the target's last answer ended, if the recorded one ended at this offset."""
-        read = self._read.get((exchange.peer, place), OrderedDict[Connection, Position]())
-        own = read.get(exchange.connection)
-        for position in [own] if own else reversed(read.values()):
-            if position.recorded in (offset, None):
-                return position.target
-        return None
-
     def _found(self, place: Place, offset: int, errors: Mapping[Place, int]) -> int:
         if errors.get(place) != OUT_OF_RANGE:
             return self.expected(*place, offset)
@@ -228,21 +214,12 @@ class Offsets:
             theirs = {(self._names.topic(each.topic), each.partition): each.values for each in told}
         for place, moved in self._moved.get(exchange.origin, {}).items():
             if place in ours and ours[place]["error_code"] == OUT_OF_RANGE:
-                self._read.get((exchange.peer, place), OrderedDict()).pop(exchange.connection, None)
-                continue
-            recorded = None if theirs is None else _end(theirs.get(place), moved.recorded)
-            target = _end(ours.get(place), moved.target)
-            self._is_at(exchange, place, Position(recorded, moved.target if target is None else target))
-
-    def _is_at(self, exchange: Exchange, place: Place, position: Position) -> None:
-        read = self._read.setdefault((exchange.peer, place), OrderedDict())
-        self._read.move_to_end((exchange.peer, place))
-        read[exchange.connection] = position
-        read.move_to_end(exchange.connection)
-        if len(read) > _MOST_CONNECTIONS:
-            read.popitem(last=False)
-        if len(self._read) > _MOST_READ:
-            self._read.popitem(last=False)
+                self._readers.forget(exchange.peer, exchange.connection, place)
+            elif moved.reader is not None:
+                recorded = None if theirs is None else _end(theirs.get(place), moved.recorded)
+                target = _end(ours.get(place), moved.target)
+                at = Position(recorded, moved.target if target is None else target)
+                self._readers.move(moved.reader, exchange.connection, place, at)
 
     def _produced(self, exchange: Exchange, values: Values, answer: Values) -> None:
         told = partitions.told(PRODUCE, exchange.answer or {})
@@ -262,6 +239,8 @@ class Offsets:
         for place, moved in self._moved.get(exchange.origin, {}).items():
             if codes.get(place) == 0:
                 self._committed[group, place] = moved
+                if exchange.api_key == TXN_OFFSET_COMMIT:
+                    self._pending.add(group, place, moved.recorded, moved.target)
 
     def _deleted(self, exchange: Exchange, values: Values, answer: Values) -> None:
         for place, each in self._target_places(DELETE_RECORDS, answer):

@@ -11,6 +11,7 @@ so the earliest request can always go.
     InitProducerId, requests of transactions, DescribeTransactions  the producer: its transactional id, its producer id
     Produce and DeleteRecords                                       the partition
     what reads a partition, or commits an offset of it              asks for the partition, tells nobody
+    EndTxn; what reads committed offsets, or the stable end         the former tells the latter, of any transaction
     CreateTopics, DeleteTopics, CreatePartitions                    the topic; with what reads or writes it, either way
 
 Produce asks for its producers and tells them to those requests only, so that two Produces of one producer to two
@@ -41,6 +42,7 @@ from proxy.wire.keys import (
     LIST_OFFSETS,
     METADATA,
     OFFSET_COMMIT,
+    OFFSET_FETCH,
     OFFSET_FOR_LEADER_EPOCH,
     PRODUCE,
     SHARE_FETCH,
@@ -54,6 +56,8 @@ Key = tuple[Hashable, ...]
 _PRODUCER = frozenset(
     {INIT_PRODUCER_ID, ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, END_TXN, TXN_OFFSET_COMMIT, DESCRIBE_TRANSACTIONS}
 )
+# Requests don't say which groups and partitions a transaction has that ends.
+_ENDED: Key = ("end of transactions",)
 # AddPartitionsToTxn has names of its own in the versions of clients
 _PRODUCER_FIELDS = tuple(
     f"{prefix}{name}" for prefix in ("", "v3_and_below_") for name in ("transactional_id", "producer_id")
@@ -95,6 +99,10 @@ def keys(exchange: Exchange, topic: Callable[[str | bytes], str | None]) -> Keys
         _add_groups(found, exchange.api_key, values)
     if exchange.api_key in _PRODUCER:
         _add_producers(found, values)
+    if exchange.api_key == END_TXN:
+        found.tells.append(_ENDED)
+    if exchange.api_key == OFFSET_FETCH or (exchange.api_key == LIST_OFFSETS and values.get("isolation_level")):
+        found.asks.append(_ENDED)
     if exchange.api_key in _PARTITIONS:
         _add_partitions(found, exchange.api_key, values, topic)
     if exchange.api_key in _TOPICS:

@@ -13,14 +13,14 @@ from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
 
-from proxy.wire.keys import END_TXN, PRODUCE, TXN_OFFSET_COMMIT
+from proxy.wire.keys import END_TXN, INIT_PRODUCER_ID, PRODUCE, TXN_OFFSET_COMMIT
 from recorder.replay.asking import Asking
 from recorder.replay.cluster import Cluster
 from recorder.replay.mapping import Pairs, What
 from recorder.replay.names import Names
 from recorder.replay.plan import Reason, Refusal, Values, Withheld
 from recorder.replay.sequences import Pair
-from recorder.replay.transactions import Producer, made_producer
+from recorder.replay.transactions import NEWEST_INIT, Producer, made_producer
 
 Chosen = Callable[[int, int], int | None]
 LARGEST_EPOCH = 2**15 - 1
@@ -78,6 +78,8 @@ class ProducerPairs:
             return found
         if recorded == producer.given_up:
             return Withheld(Reason.NO_PRODUCER, "the target refused two pairs of it")
+        if self._chosen(INIT_PRODUCER_ID, NEWEST_INIT) is None:
+            return Withheld(Reason.NO_PRODUCER, "the target has no InitProducerId")
         target = None if producer.transactional_id is None else self._names.target(producer.transactional_id)
         make = partial(made_producer, target, producer.timeout_ms)
         key = "producer", producer.key, recorded
@@ -135,3 +137,10 @@ class ProducerPairs:
 def pair_of(values: Values, prefix: str = "producer") -> Pair:
     """The pair that a request quotes or an answer gives; (-1, -1) where the version has none."""
     return values.get(f"{prefix}_id", -1), values.get(f"{prefix}_epoch", -1)
+
+
+def without_default_pair(api_key: int, version: int, answer: Values) -> Values:
+    """An EndTxn's answer in a later version's shape without the pair that only a target with transactions v2 gives."""
+    if api_key != END_TXN or version >= V2_FROM[END_TXN]:
+        return answer
+    return {name: value for name, value in answer.items() if name not in ("producer_id", "producer_epoch")}

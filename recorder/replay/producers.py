@@ -22,6 +22,7 @@ from proxy.wire import WireError
 from proxy.wire.keys import (
     ADD_OFFSETS_TO_TXN,
     ADD_PARTITIONS_TO_TXN,
+    DESCRIBE_TRANSACTIONS,
     END_TXN,
     INIT_PRODUCER_ID,
     PRODUCE,
@@ -44,6 +45,8 @@ _FATAL = FENCED | {OUT_OF_ORDER}
 _LONGEST_TIMEOUT_MS = 900_000
 # Of what these ask for: with the first of it a transaction is open. Produce is the other one.
 _OPENING = frozenset({ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, TXN_OFFSET_COMMIT})
+# what DescribeTransactions says of a transaction whose EndTxn was answered and whose markers are not all written
+_ENDING = frozenset({"PrepareCommit", "PrepareAbort"})
 _BELOW_4 = "v3_and_below_"
 
 
@@ -71,6 +74,7 @@ class Producers:
             ADD_OFFSETS_TO_TXN: _Rules(self._add, self._group_added),
             TXN_OFFSET_COMMIT: _Rules(self._commit, self._committed),
             END_TXN: _Rules(self._end, self._ended),
+            DESCRIBE_TRANSACTIONS: _Rules(_as_it_is, _described),
         }
 
     def request(self, exchange: Exchange, values: Values, now: int) -> Refusal | None:
@@ -165,7 +169,8 @@ class Producers:
             return found
         producer = self._known.of_transaction(values["transactional_id"])
         is_v2 = self._known.is_v2(END_TXN, exchange.version)
-        if not is_v2 and producer.is_empty and producer.ended_with is not values["committed"]:
+        is_last = found == next(reversed(producer.pairs.values()))
+        if is_last and not is_v2 and producer.is_empty and producer.ended_with is not values["committed"]:
             return Withheld(Reason.NO_TRANSACTION, "nothing is in it: error 48")
         return None
 
@@ -294,6 +299,19 @@ class Producers:
         if self._speed is None or self._speed >= 1:
             return timeout_ms
         return max(timeout_ms, min(round(timeout_ms / self._speed), _LONGEST_TIMEOUT_MS))
+
+
+def _as_it_is(exchange: Exchange, values: Values, now: int) -> None:
+    """Names are another translator's."""
+
+
+def _described(exchange: Exchange, answer: Values) -> Again | None:
+    """Once more, while the target is still ending a transaction that was over in the recording."""
+    ours, theirs = (
+        {each["transaction_state"] for each in told.get("transaction_states") or ()} & _ENDING
+        for told in (answer, exchange.answer or {})
+    )
+    return Again() if exchange.answer is not None and ours - theirs else None
 
 
 def _quoted(exchange: Exchange) -> Pair:

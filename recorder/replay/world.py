@@ -42,6 +42,7 @@ from recorder.replay.options import Options
 from recorder.replay.outcome import ApiCounts, Progress, Result
 from recorder.replay.plan import BY_CHOICE, Again, Exchange, Made, Reason, Refusal, Values, Withheld
 from recorder.replay.prepare import Prepared
+from recorder.replay.producer_pairs import without_default_pair
 from recorder.replay.producers import Producers
 from recorder.replay.recode import Topics
 from recorder.replay.records import Streams
@@ -121,7 +122,8 @@ class World:
         self._fetches = FetchSessions(self.chosen)
         self._shares = ShareSessions(names, self._offsets.counterpart)
         self._streams = Streams(compares_times=not options.shift_timestamps)
-        self._fetched, self._shared = Fetched(names, cluster, self._streams), Shared(names, self._streams)
+        self._fetched = Fetched(names, cluster, self._offsets, self._streams)
+        self._shared = Shared(names, self._streams)
         # sessions name all their partitions before offsets are moved; names and ids come last
         self._translators: tuple[Translator, ...] = (
             ShareStarts(names, survey.first_acquired, self._offsets.expected),
@@ -237,6 +239,7 @@ class World:
         found = versions.response(
             exchange.api_key, piece.version, exchange.version, piece.answers, self._crossing, piece.part
         )
+        found = without_default_pair(exchange.api_key, piece.version, found)
         found = self._fetches.answered_by(exchange, piece.channel.node, piece.part, found)
         return self._shares.answered_by(exchange, piece.channel.node, piece.part, found)
 

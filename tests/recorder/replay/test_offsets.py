@@ -6,11 +6,12 @@ from collections.abc import Mapping
 
 import pytest
 
-from proxy.wire.keys import DELETE_RECORDS, FETCH, LIST_OFFSETS, OFFSET_COMMIT, PRODUCE, TXN_OFFSET_COMMIT
+from proxy.wire.keys import DELETE_RECORDS, FETCH, LIST_OFFSETS, OFFSET_COMMIT, OFFSET_FETCH, PRODUCE, TXN_OFFSET_COMMIT
 from proxy.wire.records import Record, read, write_batch
 from recorder.replay.cluster import Cluster
 from recorder.replay.offsets import Offsets, Position
-from recorder.replay.plan import Exchange, Peer, Reason, Values, Withheld
+from recorder.replay.pending import MOST_TRIES
+from recorder.replay.plan import Again, Exchange, Peer, Reason, Values, Withheld
 from tests.recorder.replay.simulated import TOPIC_IDS, exchange, names
 
 A0 = ("a", 0)
@@ -284,3 +285,49 @@ def test_all_positions_can_be_asked_for() -> None:
     found = offsets()
     play(found, fetch(1, 100, batch(100, 5)), at_target(batch(100, 3)))
     assert list(found.positions()) == [(ONE, ("s", 1), A0, Position(105, 103))]
+
+
+def committed_by_transaction(found: Offsets, number: int, offset: int) -> None:
+    """Both sides took a TxnOffsetCommit of the group g."""
+    partition = {"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}
+    values = {"transactional_id": "t", "group_id": "g", "producer_id": 1, "producer_epoch": 0}
+    values |= {"topics": [{"name": "a", "partitions": [partition]}]}
+
+    def answer(topic: str) -> Values:
+        return {"topics": [{"name": topic, "partitions": [{"partition_index": 0, "error_code": 0}]}]}
+
+    each = exchange(number, TXN_OFFSET_COMMIT, 0, values, {"throttle_time_ms": 0} | answer("a"))
+    assert found.request(each, each.decoded(), 0) is None
+    found.answered(each, each.decoded(), answer("p-a"), 0)
+
+
+def offset_fetch(version: int, offset: int, *, topic: str = "a", group: str = "g") -> Values:
+    """An answer to OffsetFetch."""
+    partition = {"partition_index": 0, "committed_offset": offset, "metadata": "", "error_code": 0}
+    topics = [{"name": topic, "partitions": [partition]}]
+    if version < 8:
+        return {"error_code": 0, "topics": topics}
+    return {"throttle_time_ms": 0, "groups": [{"group_id": group, "topics": topics, "error_code": 0}]}
+
+
+@pytest.mark.parametrize("version", [3, 8], ids=["one group", "groups"])
+def test_offsets_of_a_transaction_are_asked_for_again_until_the_target_shows_them(version: int) -> None:
+    found = offsets()
+    committed_by_transaction(found, 1, 10)
+    asks = {"groups": [{"group_id": "g", "topics": None}]} if version >= 8 else {"group_id": "g", "topics": None}
+    each = exchange(2, OFFSET_FETCH, version, asks, offset_fetch(version, 10))
+    early, shown = (offset_fetch(version, at, topic="p-a", group="p-g") for at in (-1, 10))
+    assert isinstance(found.answered(each, each.decoded(), early, 0), Again)
+    assert found.answered(each, each.decoded(), shown, 0) is None
+    assert found.answered(each, each.decoded(), early, 0) is None
+
+
+def test_a_target_that_never_shows_the_offsets_of_a_transaction_is_compared_as_it_is() -> None:
+    found = offsets()
+    committed_by_transaction(found, 1, 10)
+    each = exchange(2, OFFSET_FETCH, 3, {"group_id": "g", "topics": None}, offset_fetch(3, 10))
+    early = offset_fetch(3, -1, topic="p-a")
+    answers = [found.answered(each, each.decoded(), early, 0) for _ in range(MOST_TRIES + 1)]
+    assert answers == [Again()] * MOST_TRIES + [None]
+    before = exchange(3, OFFSET_FETCH, 3, {"group_id": "g", "topics": None}, offset_fetch(3, -1))
+    assert found.answered(before, before.decoded(), early, 0) is None

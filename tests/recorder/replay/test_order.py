@@ -19,6 +19,7 @@ from proxy.wire.keys import (
     LIST_OFFSETS,
     METADATA,
     OFFSET_COMMIT,
+    OFFSET_FETCH,
     OFFSET_FOR_LEADER_EPOCH,
     PRODUCE,
     SYNC_GROUP,
@@ -130,6 +131,16 @@ def test_what_looks_at_a_partition_waits_for_its_data_and_holds_none_up(
     assert _waits(looks, _produce(connection=1))
     assert not _waits(looks, _produce(partition=1, connection=1))
     assert not _waits(_produce(connection=1), looks)
+
+
+def test_who_reads_what_transactions_committed_waits_for_their_ends() -> None:
+    ends = _keys(END_TXN, 3, {"transactional_id": "t", "producer_id": 7, "producer_epoch": 0}, 1)
+    committed = _keys(OFFSET_FETCH, 5, {"group_id": "g", "topics": None}, 2)
+    stable, last = (_keys(LIST_OFFSETS, 5, {"isolation_level": level, "topics": []}, 2) for level in (1, 0))
+    assert _waits(committed, ends)
+    assert _waits(stable, ends)
+    assert not _waits(last, ends)
+    assert not _waits(ends, committed)
 
 
 def test_an_init_without_a_transactional_id_holds_nobody_elses_up() -> None:

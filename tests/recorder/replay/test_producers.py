@@ -16,6 +16,7 @@ from proxy.wire import records
 from proxy.wire.keys import (
     ADD_OFFSETS_TO_TXN,
     ADD_PARTITIONS_TO_TXN,
+    DESCRIBE_TRANSACTIONS,
     END_TXN,
     INIT_PRODUCER_ID,
     PRODUCE,
@@ -26,6 +27,7 @@ from recorder.replay.cluster import Cluster
 from recorder.replay.mapping import Pairs, What
 from recorder.replay.options import Options
 from recorder.replay.plan import Again, Exchange, Hold, Made, Needs, Origin, Reason, Refusal, Values, Withheld
+from recorder.replay.producer_pairs import without_default_pair
 from recorder.replay.producers import Producers
 from tests.recorder.replay.simulated import Broker, Place, exchange, names, passed, prefixed
 
@@ -678,6 +680,50 @@ def test_an_empty_end_is_not_sent_to_a_target_without_transactions_v2() -> None:
     assert target.withheld[empty.origin].reason is Reason.NO_TRANSACTION
     target.play(recorded_produce(2, batch(b"1", pair=following, sequence=0), name="t", version=12))
     assert sequences(target) == [(other(0), 0, 0)]
+
+
+def test_an_end_that_quotes_a_pair_before_the_last_is_sent_for_the_target_to_refuse() -> None:
+    target = Target(Broker(other, has_v2=False), V1)
+    target.play(recorded_init(0, PAIR, "t"))
+    target.play(recorded_init(1, (PAIR[0], PAIR[1] + 2), "t"))
+    fenced = recorded_end(2, PAIR, "t")
+    assert target.leave(fenced) is not None
+    assert not target.withheld
+
+
+def test_a_pair_that_no_answer_gave_is_withheld_at_once_from_a_target_without_init_producer_id() -> None:
+    target = Target(Broker(other))
+    target.newest[INIT_PRODUCER_ID] = None  # type: ignore[assignment]
+    target.chosen = lambda api_key, version: target.newest[api_key]  # type: ignore[method-assign]
+    target.__post_init__()
+    found = target.translate(recorded_produce(1, batch(b"1", pair=PAIR, sequence=0)))
+    assert isinstance(found, Withheld)
+    assert found.reason is Reason.NO_PRODUCER
+    assert not target.made
+
+
+def test_a_target_without_transactions_v2_is_not_expected_to_give_a_pair() -> None:
+    given = {"throttle_time_ms": 0, "error_code": 0, "producer_id": -1, "producer_epoch": -1}
+    assert without_default_pair(END_TXN, 4, given) == {"throttle_time_ms": 0, "error_code": 0}
+    assert without_default_pair(END_TXN, 5, given) == given
+    assert without_default_pair(INIT_PRODUCER_ID, 4, given) == given
+
+
+def described(*states: str) -> Values:
+    """An answer to DescribeTransactions."""
+    each = {"error_code": 0, "transactional_id": "t", "transaction_timeout_ms": 1, "transaction_start_time_ms": 1}
+    each |= {"producer_id": 1, "producer_epoch": 1, "topics": []}
+    return {"throttle_time_ms": 0, "transaction_states": [each | {"transaction_state": state} for state in states]}
+
+
+def test_a_transaction_is_described_again_until_its_markers_are_written() -> None:
+    target = Target(Broker(other))
+    values = {"transactional_ids": ["t"]}
+    recorded = exchange(1, DESCRIBE_TRANSACTIONS, 0, values, described("CompleteCommit"))
+    assert isinstance(target.producers.answered(recorded, values, described("PrepareCommit"), 0), Again)
+    assert target.producers.answered(recorded, values, described("CompleteCommit"), 0) is None
+    unfinished = exchange(2, DESCRIBE_TRANSACTIONS, 0, values, described("PrepareCommit"))
+    assert target.producers.answered(unfinished, values, described("PrepareCommit"), 0) is None
 
 
 def test_behind_an_end_whose_answer_was_lost_partitions_join_once_more() -> None:

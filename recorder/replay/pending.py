@@ -1,0 +1,73 @@
+"""Offsets that a transaction has committed: brokers show them a moment after they have answered its EndTxn.
+
+A recorded OffsetFetch that found them is asked again while the target still has those before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from recorder.replay.names import Names
+from recorder.replay.partitions import Place, Topic, topic_of
+from recorder.replay.plan import Exchange, Origin, Values
+
+# With pauses that double this takes some seconds: the markers of a transaction take milliseconds.
+MOST_TRIES = 8
+_NAMED = Callable[[Topic], str | None]
+
+
+class _Committed(NamedTuple):
+    recorded: int
+    target: int
+
+
+class PendingOffsets:
+    """What transactions committed of groups, by recorded names, until an OffsetFetch has found it."""
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+        self._pending: dict[tuple[str, Place], _Committed] = {}
+        self._tries: dict[Origin, int] = {}
+
+    def add(self, group: str, place: Place, recorded: int, target: int) -> None:
+        """The target has taken a TxnOffsetCommit."""
+        self._pending[group, place] = _Committed(recorded, target)
+
+    def is_early(self, exchange: Exchange, answer: Values) -> bool:
+        """True if an OffsetFetch has to be asked again: the recording found what the target doesn't show yet."""
+        if not self._pending or exchange.answer is None:
+            return False
+        group = exchange.request.get("group_id", "")
+        theirs = dict(_offsets(exchange.answer, group, str, self._names.topic))
+        ours = dict(_offsets(answer, group, self._names.recorded, self._names.recorded_topic))
+        waits = False
+        for key, recorded in theirs.items():
+            pending = self._pending.get(key)
+            if pending is None or pending.recorded != recorded:
+                continue
+            if ours.get(key) == pending.target:
+                del self._pending[key]
+            else:
+                waits = True
+        return waits and self._may_try(exchange.origin)
+
+    def forget(self, origin: Origin) -> None:
+        """The exchange is over."""
+        self._tries.pop(origin, None)
+
+    def _may_try(self, origin: Origin) -> bool:
+        self._tries[origin] = self._tries.get(origin, 0) + 1
+        return self._tries[origin] <= MOST_TRIES
+
+
+def _offsets(
+    answer: Values, group: str, recorded: Callable[[str], str], named: _NAMED
+) -> Iterator[tuple[tuple[str, Place], int]]:
+    """The offsets of an answer to OffsetFetch, by recorded group and place."""
+    for each in answer.get("groups") or [answer]:
+        whose = recorded(each["group_id"]) if "group_id" in each else group
+        for topic in each.get("topics") or ():
+            name = named(topic_of(topic))
+            for partition in topic["partitions"] if name is not None else ():
+                yield (whose, (name or "", partition["partition_index"])), partition["committed_offset"]
