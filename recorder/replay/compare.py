@@ -2,7 +2,8 @@
 
     answered      the target answered where the recording's cluster did
     errors        the same codes in the same elements; where codes differ, nothing else of their struct is compared
-    structure     null where null was, the same elements; of answers to Fetch and ShareFetch, those with errors
+    structure     null where null was, the same elements; of answers to Fetch, ShareFetch and ShareAcknowledge,
+                  those with errors
     values        by the rules of `volatile`: equal, or the target's value for the recorded one
 
 Elements of arrays are met by what names them (`elements`), in the target's terms. What no answer gave has no
@@ -18,7 +19,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from proxy.wire.embedded import expand
-from proxy.wire.keys import DESCRIBE_GROUPS, FETCH, JOIN_GROUP, SHARE_FETCH, SYNC_GROUP
+from proxy.wire.keys import DESCRIBE_GROUPS, FETCH, JOIN_GROUP, SHARE_ACKNOWLEDGE, SHARE_FETCH, SYNC_GROUP
 from recorder.replay.elements import PARTITION, Fields, Matched, Name, frozen, matched
 from recorder.replay.known import Known, is_nothing
 from recorder.replay.lines import Line, Lines, lines
@@ -36,8 +37,8 @@ from recorder.replay.volatile import How
 MOST_DIFFERENCES = 20
 # whose answers hold what members of classic groups tell each other
 _WITH_BLOBS = frozenset({JOIN_GROUP, SYNC_GROUP, DESCRIBE_GROUPS})
-# whose answers name partitions with news alone: which these are depends on how the log is cut into answers
-_OF_SESSIONS = frozenset({FETCH, SHARE_FETCH})
+# whose answers name partitions with news alone, or what was acquired: which these are depends on how the log is cut
+_OF_SESSIONS = frozenset({FETCH, SHARE_FETCH, SHARE_ACKNOWLEDGE})
 
 
 class Kind(StrEnum):

@@ -11,6 +11,7 @@ Every rule of these rooms is about one recorded group and its members; this modu
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 
 from proxy.wire.errors import WireError
@@ -26,10 +27,17 @@ from recorder.replay.plan import Again, Exchange, Made, Refusal, Values
 
 
 class Groups:
-    """The groups of one replay."""
+    """The groups of one replay. `beaten`: told the API, group and answer of heartbeats that the replay makes."""
 
-    def __init__(self, pairs: Pairs, names: Names, options: Options) -> None:
+    def __init__(
+        self,
+        pairs: Pairs,
+        names: Names,
+        options: Options,
+        beaten: Callable[[int, str, Values], None] = lambda api_key, group, answer: None,
+    ) -> None:
         self._state = Memberships(pairs, names, options)
+        self._state.beaten = beaten
         self._mending = Mending(self._state)
         self._classic = ClassicGroups(self._state)
         rooms = (self._classic, ModernGroups(self._state), Commits(self._state))

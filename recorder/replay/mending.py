@@ -259,6 +259,7 @@ class Mending:
         if not error:
             self._state.identify(group, member, answer.get("member_id") or member.target)
             beaten(member, answer)
+            self._state.beaten(member.api_key, group.name, answer)
             self._state.advance(group, member, None, answer["member_epoch"])
             self._soon(member)
         elif error in LOST:

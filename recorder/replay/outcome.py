@@ -198,6 +198,18 @@ class Stream:
 
 
 @dataclass(frozen=True, slots=True)
+class Assigned:
+    """A group whose members were given other partitions or tasks to read, all together, than in the recording.
+
+    `only_recorded`, `only_target`: what one side alone gave, for people; the first hundred.
+    """
+
+    group: str
+    only_recorded: tuple[str, ...] = ()
+    only_target: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Difference:
     """One value that differs, both sides for people ("" if absent); `path`: `topics[0].partitions[3].error_code`."""
 
@@ -258,6 +270,7 @@ class Result:
         apis: by name; `made`: the replay's own requests by purpose.
         late: how late each request left, punctual ones with 0; `lateness`: what each cause added to late ones.
         latency: by API; what is apart of it (empty polls) behind a comma.
+        assigned: groups whose members were given something else to read.
         mismatches: the first `MOST_MISMATCHES`.
         max_mismatches: --max-mismatches; `partial`: --partial, in percent.
     """
@@ -275,6 +288,7 @@ class Result:
     lateness: dict[Cause, Durations] = field(default_factory=dict)
     latency: dict[str, Latency] = field(default_factory=dict)
     streams: list[Stream] = field(default_factory=list)
+    assigned: list[Assigned] = field(default_factory=list)
     mismatches: list[Mismatch] = field(default_factory=list)
     max_mismatches: int = 0
     partial: float = 1.0
@@ -312,10 +326,10 @@ class Result:
 
     @property
     def differences(self) -> int:
-        """Answers that differ, and streams of records that do: what --max-mismatches counts."""
+        """Answers, streams of records and groups' assignments that differ: what --max-mismatches counts."""
         # asked for after each answer: no sums of all the other counts
         answers = sum(one.mismatches.total() for one in self.apis.values())
-        return answers + sum(1 for _ in self.differing_streams())
+        return answers + sum(1 for _ in self.differing_streams()) + len(self.assigned)
 
     def differing_streams(self) -> Iterator[Stream]:
         """Streams of records that differ."""

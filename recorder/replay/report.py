@@ -3,7 +3,7 @@
     key                   what
     format, version       "kafka-wiretap replay report", 1; a later version keeps these keys and adds others
     verdict, exit_code    what was found (`outcome.Verdict`), and what the command ended with
-    differences           answers that differ and streams of records that do: what --max-mismatches counts
+    differences           answers, streams of records and groups that differ: what --max-mismatches counts
     withheld_percent      of the requests that were recorded
     totals                sums of `apis`
     source, target        what was played where; options: in words
@@ -13,6 +13,7 @@
     late, lateness        how late requests left; by cause, what each has added: durations
     latency               by API: durations recorded and replayed
     streams               records by consumer, topic, partition: equal, missing, extra, reordered, unread
+    assigned              groups whose members were given something else to read: only_recorded, only_target
     mismatches            the first ones: where, what differs, both answers and the request as base64
 
 Durations are count, p50_ns, p95_ns, p99_ns, most_ns and bins: pairs of least nanoseconds and count. A reader of later

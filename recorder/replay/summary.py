@@ -49,6 +49,7 @@ _LATENESS = (
 )
 _REASONS = (Column("requests", True), Column("parts", True, rank=2), Column("reason"), Column("APIs", rank=1))
 _STREAMS = (Column("consumer", rank=1), Column("topic"), Column("partition", True, rank=2), Column("records", least=16))
+_ASSIGNED = (Column("group"), Column("partitions and tasks", least=30))
 _MADE = (Column("requests", True), Column("made by the replay itself"))
 _MISMATCHES = (
     Column("no.", True),
@@ -63,7 +64,7 @@ _MISMATCHES = (
 def summary(result: Result, width: int, report: str | None = None) -> Iterator[RenderableType]:
     """Everything, a blank line between parts. `report`: the file that the result was written to, if any."""
     yield from _head(result)
-    for part in (_apis, _withheld, _latency, _lateness, _streams, _made, _mismatches):
+    for part in (_apis, _withheld, _latency, _lateness, _streams, _assigned, _made, _mismatches):
         if table := part(result, width):
             yield Text()
             yield table
@@ -178,6 +179,11 @@ def _streams(result: Result, width: int) -> RenderableType | None:
     rows = [[one.consumer, one.topic, str(one.partition), words.stream(one)] for one in unlike[:MOST_LISTED]]
     listed = f", the first {MOST_LISTED} of {count(len(unlike))} that are not" if len(unlike) > MOST_LISTED else ""
     return fitted(f"Records read: {words.streams_total(result)} are equal{listed}", _STREAMS, rows, width)
+
+
+def _assigned(result: Result, width: int) -> RenderableType | None:
+    rows = [[one.group, words.assigned(one)] for one in result.assigned[:MOST_LISTED]]
+    return fitted("Groups whose members had something else to read", _ASSIGNED, rows, width) if rows else None
 
 
 def _made(result: Result, width: int) -> RenderableType | None:

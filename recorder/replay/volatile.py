@@ -119,14 +119,6 @@ ROWS: Mapping[tuple[int, str], How] = {
     (88, "partitions_by_user_endpoint"): How.LEFT_OUT,
     # asked of whichever member comes first
     (88, "topology_description_required"): How.LEFT_OUT,
-    # which partitions have something to give; what they give is compared as streams
-    (1, "responses"): How.STRUCTURE,
-    (1, "responses.partitions"): How.STRUCTURE,
-    (78, "responses"): How.STRUCTURE,
-    (78, "responses.partitions"): How.STRUCTURE,
-    # what a member has to acknowledge depends on what it was given
-    (79, "responses"): How.STRUCTURE,
-    (79, "responses.partitions"): How.STRUCTURE,
     # what describes members
     (69, "groups.members.assignment"): How.UNION,
     (69, "groups.members.member_epoch"): How.LEFT_OUT,

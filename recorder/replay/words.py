@@ -12,6 +12,7 @@ from typing import NamedTuple
 from proxy.wire.error_codes import is_error_code, kafka_error
 from recorder import terminal
 from recorder.replay.outcome import (
+    Assigned,
     Difference,
     Ending,
     Mismatch,
@@ -127,7 +128,9 @@ def differing(result: Result) -> str:
     """How many answers and streams differ."""
     answers, streams = result.totals.mismatches.total(), sum(1 for _ in result.differing_streams())
     told = f"{count(answers)} of {count(result.totals.answered, 'answer')} {'differs' if answers == 1 else 'differ'}"
-    return told + (f", and {count(streams)} of {count(len(result.streams), 'stream')} of records" if streams else "")
+    told += f", and {count(streams)} of {count(len(result.streams), 'stream')} of records" if streams else ""
+    groups = len(result.assigned)
+    return told + (f", and what {count(groups, 'group')} {'was' if groups == 1 else 'were'} given" if groups else "")
 
 
 def streams_total(result: Result) -> str:
@@ -144,6 +147,12 @@ def stream(found: Stream) -> str:
         (found.unread, "unread"),
     ]
     return ", ".join(f"{count(number)} {what}" for number, what in parts if number)
+
+
+def assigned(found: Assigned) -> str:
+    """What a group was given on one side alone."""
+    sides = (("recorded", found.only_recorded), ("replayed", found.only_target))
+    return "; ".join(f"only {side}: {', '.join(given)}" for side, given in sides if given)
 
 
 def exchange_id(found: Mismatch) -> str:

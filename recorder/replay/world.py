@@ -26,6 +26,7 @@ from proxy.wire.keys import (
     SHARE_FETCH,
 )
 from recorder.replay import apis, deletes, kept, order, retries, routing, versions
+from recorder.replay.assigned import Assignments
 from recorder.replay.channels import Channel
 from recorder.replay.cluster import Cluster
 from recorder.replay.compare import verdict
@@ -112,7 +113,8 @@ class World:
         self._made: set[deletes.Thing] = set()
         self._pairs = Pairs()
         self._crossing = Topics(cluster.topic_ids.get, cluster.topic_names.get)
-        self._groups = Groups(self._pairs, names, options)
+        self._assignments = Assignments(names)
+        self._groups = Groups(self._pairs, names, options, self._assignments.told)
         self._producers = Producers(names, cluster, self._pairs, options, self.chosen)
         starts, ends = (
             {names.of(place): at for place, at in each.items()} for each in (prepared.starts, prepared.ends)
@@ -128,6 +130,7 @@ class World:
         self._translators: tuple[Translator, ...] = (
             ShareStarts(names, survey.first_acquired, self._offsets.expected),
             self._groups,
+            self._assignments,
             self._producers,
             self._fetches,
             self._fetched,
@@ -345,7 +348,7 @@ class World:
     def close(self, progress: Progress, ended_at_ns: int) -> None:
         """The replay has ended: the last counts."""
         self.result.ended_at_ns, self.result.position_ns = ended_at_ns, progress.position_ns
-        self.result.streams = found(self._streams)
+        self.result.streams, self.result.assigned = found(self._streams), [*self._assignments.differing()]
         undecided = self._shares.undecided()
         if undecided:
             self.result.api(api_name(SHARE_ACKNOWLEDGE) or "").partitions[Reason.NOT_ACQUIRED.value] += undecided
