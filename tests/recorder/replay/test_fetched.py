@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from recorder.replay.cluster import Cluster
 from recorder.replay.fetched import Fetched
+from recorder.replay.fetched import found as found_of
 from recorder.replay.offsets import Offsets
 from recorder.replay.outcome import Stream
 from recorder.replay.plan import Exchange, Values
+from recorder.replay.records import Streams
 from tests.recorder.replay.simulated import names
 from tests.recorder.replay.test_offsets import A0, at_target, batch, fetch
 
