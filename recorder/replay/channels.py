@@ -54,6 +54,7 @@ class Out:
         answered: told the answer's values, in the shape of `version`, and its bytes; None, None: it will never come.
         leaves: told since when it could be written, and when its first byte was.
         unsent: told when the connection is gone before any of it was written.
+        given_at: since when it could be written.
     """
 
     api_key: int
@@ -63,8 +64,8 @@ class Out:
     awaits: bool
     answered: Callable[[Values | None, bytes | None, int], None]
     leaves: Callable[[int, int], None] | None = None
-    given_at: int = 0
     unsent: Callable[[int], None] | None = None
+    given_at: int = 0
 
 
 # Requests without an answer whose correlation ids are remembered: some brokers answer them all the same.
