@@ -117,6 +117,11 @@ class Engine:
         return self.world.options.speed is None or self._due(self._read_ns) < now + AHEAD_NS
 
     @property
+    def memory(self) -> int:
+        """Bytes of what was read and is not settled, as `--memory` counts them."""
+        return self._memory
+
+    @property
     def _is_full(self) -> bool:
         return self._memory >= self.world.options.memory
 

@@ -50,9 +50,9 @@ class Recording:
         self.happenings.append(Asked(ns, exchange, ns, "main"))
         return exchange
 
-    def answers(self, at: float, exchange: Exchange, values: Values) -> None:
-        """The answer to an exchange."""
-        frame = encode_response(exchange.api_key, exchange.version, 1, values)
+    def answers(self, at: float, exchange: Exchange, values: Values | bytes) -> None:
+        """The answer to an exchange: its values, or its frame."""
+        frame = values if isinstance(values, bytes) else _written(exchange, 1, values)
         told = Answered(round(at * MS), exchange.origin, exchange.api_key, exchange.version, frame, False)
         self.happenings.append(told)
 
@@ -79,6 +79,7 @@ class Got(NamedTuple):
     version: int
     client_id: str | None
     values: Values
+    correlation_id: int = 0
 
 
 Answer = Values | bytes | None
@@ -216,11 +217,12 @@ class Simulation:
                 head.api_version,
                 head.client_id,
                 decoded[1],
+                head.correlation_id,
             )
             self.got.append(got)
             values = self.answer(got)
             if values is not None:
-                answer = values if isinstance(values, bytes) else _written(head, values)
+                answer = values if isinstance(values, bytes) else _written(head, head.correlation_id, values)
                 self.at(self.now / MS + self.delay(got), lambda answer=answer: self._receive(action.channel, answer))
 
     def _receive(self, channel: int, frame: bytes) -> None:
@@ -228,8 +230,9 @@ class Simulation:
             self.engine.received(channel, frame, self.now)
 
 
-def _written(head: Any, values: Values) -> bytes:
-    return encode_response(head.api_key, head.api_version, head.correlation_id, values)
+def _written(head: Any, correlation_id: int, values: Values) -> bytes:
+    version = head.version if isinstance(head, Exchange) else head.api_version
+    return encode_response(head.api_key, version, correlation_id, values)
 
 
 def _frames(data: bytes) -> Iterable[bytes]:

@@ -316,7 +316,7 @@ def test_requests_that_await_nothing_take_no_memory_once_they_have_left() -> Non
         silent(recording, at, 1)
     found = played(recording, Options(speed=None, memory=20_000))
     assert len(found.asked(PRODUCE)) == 200
-    assert found.engine._memory == 0
+    assert found.engine.memory == 0
 
 
 def test_a_target_that_closes_on_an_error_of_acks_0_loses_nothing_else() -> None:
@@ -351,14 +351,14 @@ def test_no_more_is_read_than_memory_allows() -> None:
 
     def answer(got: Got) -> Answer:
         nonlocal peak
-        peak = max(peak, simulation.engine._memory)
+        peak = max(peak, simulation.engine.memory)
         return answered(got)
 
     simulation.answer = answer
     simulation.run()
     assert len(simulation.got) == 500
     assert peak < most + 10_000
-    assert simulation.engine._memory == 0
+    assert simulation.engine.memory == 0
 
 
 def test_memory_is_free_again_when_a_connection_ended_without_its_answers() -> None:
@@ -368,7 +368,7 @@ def test_memory_is_free_again_when_a_connection_ended_without_its_answers() -> N
         recording.closes(connection + 0.5, connection)
         reads(recording, connection + 0.6, 1000 + connection)
     found = played(recording, Options(speed=None, memory=20_000))
-    assert found.engine._memory == 0
+    assert found.engine.memory == 0
     assert found.world.result.totals.answered == 50
 
 
