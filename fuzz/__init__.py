@@ -5,6 +5,7 @@
     plays.py          such a connection in one process: the proxy's own relay and tap between scripted peers
     doors.py          checks of the bytes before a first request: PROXY headers, TLS, server names; the admin page
     spools.py         checks of forged recordings: whole sessions with right checksums
+    replays.py        the engine of a replay against a target that answers anything
     corpus.py         the frames to start from: corpus/<check>/…, and found/, inputs that once broke something
     scripts.py        conversations to start from, made of the frames, and their mutations
     collect.py        how corpus/ was made: frames of a capture, one of each api and version

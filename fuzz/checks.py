@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import Any
 
-from fuzz import conversations, corpus, doors, scripts, spools
+from fuzz import conversations, corpus, doors, replays, scripts, spools
 from fuzz.findings import Finding, must, same
 from proxy import wire
 from proxy.terminal import harmless, harmless_lines
@@ -44,7 +44,7 @@ MEASURED_OF = 16
 UNFOLDED = 1 << 20
 UNFOLDING = dict.fromkeys(("batches", "pushed", "tools", "old"), 8 * UNFOLDED)
 # An event loop, two streams, and for every piece an entry of the log and what becomes of it.
-UNFOLDING |= dict.fromkeys(("conversation", *doors.CHECKS, *spools.CHECKS), 8 * UNFOLDED)
+UNFOLDING |= dict.fromkeys(("conversation", *doors.CHECKS, *spools.CHECKS, *replays.CHECKS), 8 * UNFOLDED)
 # Bytes of a batch whose records are all held at once, to be written again.
 MAX_REWRITTEN = 2000
 # Paths of a message that are asked for, evenly spread: each is a function of its own, and kept.
@@ -401,19 +401,21 @@ CHECKS: dict[str, Check] = {
     "conversation": conversations.conversation,
     **doors.CHECKS,
     **spools.CHECKS,
+    **replays.CHECKS,
 }
 # what a fuzzer takes turns at: parts that differ much in how long an input takes would starve each other
 GROUPS = {
-    "wire": [name for name in CHECKS if name not in ("conversation", *doors.CHECKS, *spools.CHECKS)],
+    "wire": [name for name in CHECKS if name not in ("conversation", *doors.CHECKS, *spools.CHECKS, *replays.CHECKS)],
     "conversation": ["conversation"],
     "doors": list(doors.CHECKS),
     "spools": list(spools.CHECKS),
+    "replays": list(replays.CHECKS),
 }
 
 
 def inputs() -> list[corpus.Input]:
     """To start from, for all of them."""
-    return [*corpus.inputs(), *scripts.inputs(), *doors.inputs(), *spools.inputs()]
+    return [*corpus.inputs(), *scripts.inputs(), *doors.inputs(), *spools.inputs(), *replays.inputs()]
 
 
 def run(name: str, data: bytes, *, measured: bool | None = None) -> None:

@@ -30,7 +30,7 @@ class Open(NamedTuple):
 
 
 class Send(NamedTuple):
-    """Write bytes. `outs`: how many requests begin in them."""
+    """Write bytes."""
 
     channel: int
     data: bytes
@@ -52,8 +52,9 @@ class Out:
     Attributes:
         values: in the target's terms and the shape of `version`.
         answered: told the answer's values, in the shape of `version`, and its bytes; None, None: it will never come.
-        leaves: told when its first byte is written.
+        leaves: told since when it could be written, and when its first byte was.
         unsent: told when the connection is gone before any of it was written.
+        given_at: since when it could be written.
     """
 
     api_key: int
@@ -62,8 +63,9 @@ class Out:
     client_id: str | None
     awaits: bool
     answered: Callable[[Values | None, bytes | None, int], None]
-    leaves: Callable[[int], None] | None = None
+    leaves: Callable[[int, int], None] | None = None
     unsent: Callable[[int], None] | None = None
+    given_at: int = 0
 
 
 # Requests without an answer whose correlation ids are remembered: some brokers answer them all the same.
@@ -84,7 +86,7 @@ class Channel:
     silent: deque[int] = field(default_factory=lambda: deque(maxlen=MAX_SILENT))
     _last: int = 0
 
-    def send(self, out: Out) -> Send | None:
+    def send(self, out: Out, now: int) -> Send | None:
         """The bytes of a request, if they may leave now. Errors: WireError for values that can't be written."""
         self._last += 1
         head = write_request_head(out.api_key, out.version, self._last, out.client_id)
@@ -96,14 +98,17 @@ class Channel:
         if not self.is_open:
             self.waiting.append((out, data))
             return None
+        out.given_at = now
         self.written.append(out)
         return Send(self.number, data)
 
-    def open(self) -> list[Send]:
+    def open(self, now: int) -> list[Send]:
         """The channel is open: what has waited for it."""
         self.is_open = True
         waiting, self.waiting = self.waiting, []
-        self.written += [out for out, _ in waiting]
+        for out, _ in waiting:
+            out.given_at = now
+            self.written.append(out)
         return [Send(self.number, data) for _, data in waiting]
 
     def receive(self, frame: bytes) -> tuple[Out, Values] | None:
@@ -131,6 +136,9 @@ class Channel:
     def cut(self) -> tuple[list[Out], list[Out]]:
         """The connection is gone: requests that will have no answer, and those that never left, in their order."""
         unsent = [out for out, _ in self.waiting]
-        lost = [out for out in self.flying.values() if out not in unsent]
-        self.flying, self.waiting, self.is_open = {}, [], False
+        # what awaits no answer is lost until it is known to have left
+        silent = [out for out in self.written if not out.awaits]
+        waited = set(unsent)
+        lost = [out for out in (*self.flying.values(), *silent) if out not in waited]
+        self.flying, self.waiting, self.written, self.is_open = {}, [], [], False
         return lost, unsent

@@ -17,7 +17,8 @@ A room may need answers first (`Needs`: made requests), or hold an item back (`H
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections import deque
+from collections.abc import Hashable, Iterable
 from enum import Enum, auto
 
 from proxy.wire.errors import WireError
@@ -26,7 +27,7 @@ from recorder.replay.apis import GROUP_APIS, LONG_POLLS
 from recorder.replay.channels import Action, Out
 from recorder.replay.item import Item, Lane, Piece, State
 from recorder.replay.links import Links
-from recorder.replay.order import Key, given, keys
+from recorder.replay.order import given, keys
 from recorder.replay.outcome import Cause, Ending, Progress
 from recorder.replay.own import OwnRequests
 from recorder.replay.plan import (
@@ -36,7 +37,6 @@ from recorder.replay.plan import (
     Made,
     Needs,
     Offered,
-    Origin,
     Reason,
     Refusal,
     Values,
@@ -44,6 +44,7 @@ from recorder.replay.plan import (
 )
 from recorder.replay.stream import Answered, Asked, Closed, Connection, Happening
 from recorder.replay.timers import Timers
+from recorder.replay.waiting import Waiting
 from recorder.replay.world import World
 
 # How far ahead of the play rows are read: a long poll should know its recorded answer when it is due.
@@ -63,6 +64,7 @@ class Phase(Enum):
 
     PLAYING = auto()
     DRAINING = auto()
+    STOPPING = auto()
     FINISHING = auto()
     FINISHED = auto()
 
@@ -83,11 +85,10 @@ class Engine:
             world.cluster, self._links, self._timers, options.wait, world.target_topics, world.count_made
         )
         self._lanes: dict[Connection, Lane] = {}
-        self._unanswered: dict[Origin, Item] = {}
-        self._told: dict[Key, dict[Item, None]] = {}
-        self._last_member: dict[str, Item] = {}
+        self._waiting = Waiting()
         self._ready: dict[Lane, None] = {}
         self._held: dict[Lane, None] = {}
+        self._polls: dict[Lane, None] = {}
         self._news = False
         self._memory = 0
         self._tick_at: int | None = None
@@ -116,13 +117,20 @@ class Engine:
         return self.world.options.speed is None or self._due(self._read_ns) < now + AHEAD_NS
 
     @property
+    def memory(self) -> int:
+        """Bytes of what was read and is not settled, as `--memory` counts them."""
+        return self._memory
+
+    @property
     def _is_full(self) -> bool:
         return self._memory >= self.world.options.memory
 
     # what happened in the recording
 
     def feed(self, happening: Happening, now: int) -> None:
-        """The next of what happened."""
+        """The next of what happened; what comes behind a `stop` is left out."""
+        if self.phase is not Phase.PLAYING:
+            return
         self._read_ns = happening.ns
         if isinstance(happening, Asked):
             self._ask(happening.exchange)
@@ -130,10 +138,15 @@ class Engine:
             self._answer(happening, now)
         elif isinstance(happening, Closed):
             self._close(self._lane(happening.connection), happening.ns, now)
+        if self._polls and not self.wants(now):
+            polls, self._polls = self._polls, {}
+            self._free(polls)
         self._run(now)
 
     def end(self, now: int) -> None:
         """Nothing more happened: what has no answer yet has none."""
+        if self.phase is not Phase.PLAYING:
+            return
         self._is_read = True
         for lane in [*self._lanes.values()]:
             self._close(lane, self._read_ns, now)
@@ -158,32 +171,20 @@ class Engine:
         # the order has looked at the values; they are made again when it is sent
         exchange.forget_values()
         self._memory += size
-        self._unanswered[exchange.origin] = item
-        self._wait_for_others(item)
+        self._waiting.asked(item)
+        # what awaits nothing has no answer to be read
+        item.is_known = not exchange.awaits
+        if exchange.awaits:
+            lane.unread[exchange.origin.exchange] = item
         self.world.counts(exchange).recorded += 1
         if exchange.api_key in GROUP_APIS:
             self._timers.at(item.due, lambda _: self.world.due(exchange))
         lane.queue.append(item)
         self._ready[lane] = None
 
-    def _wait_for_others(self, item: Item) -> None:
-        """Counts what an item waits for, and has those tell it."""
-        first_ns, seen = item.exchange.first_ns, {item}
-        for key in item.keys.asks:
-            for other in self._told.get(key, ()):
-                if other not in seen and (other.exchange.answered_ns or 0) <= first_ns:
-                    seen.add(other)
-                    other.waiters.append(item)
-        item.waits = len(seen) - 1
-        if item.keys.member_of is not None:
-            before = self._last_member.get(item.keys.member_of)
-            if before is not None and before.state is State.QUEUED:
-                before.followers.append(item)
-                item.waits += 1
-            self._last_member[item.keys.member_of] = item
-
     def _answer(self, answer: Answered, now: int) -> None:
-        item = self._unanswered.pop(answer.origin, None)
+        lane = self._lanes.get((answer.origin.session, answer.origin.connection))
+        item = lane.unread.pop(answer.origin.exchange, None) if lane is not None else None
         if item is not None:
             item.exchange.take_answer(answer.ns, answer.frame)
             grown = _TIMES * len(answer.frame or b"")
@@ -197,12 +198,10 @@ class Engine:
         if item.state is State.SETTLED:
             # it was settled without its answer: what it took is no longer kept
             self._memory -= item.size
-            item.size = 0
             return
         if item.exchange.answered_ns is not None:
             item.keys.tells += given(item.exchange)
-            for key in item.keys.tells:
-                self._told.setdefault(key, {})[item] = None
+            self._waiting.told(item)
         if item.state is State.ANSWERED:
             self._complete(item, now)
         self._ready[item.lane] = None
@@ -212,17 +211,16 @@ class Engine:
             return
         lane.closes_at = self._due(ns)
         self._timers.at(lane.closes_at, lambda _: self._ready.__setitem__(lane, None))
-        for item in [*lane.queue, *lane.in_play]:
-            if not item.is_known:
-                self._unanswered.pop(item.exchange.origin, None)
-                self._know(item, now)
+        unread, lane.unread = lane.unread, {}
+        for item in unread.values():
+            self._know(item, now)
         self._ready[lane] = None
 
     # what became of the actions
 
     def opened(self, channel: int, offered: Offered, now: int) -> None:
         """A channel is open and logged in; its node has said which versions it has."""
-        lane = self._links.opened(channel, offered)
+        lane = self._links.opened(channel, offered, now)
         if lane is not None:
             for node in [*lane.channels]:
                 self._own.opened(lane, node, now)
@@ -244,7 +242,10 @@ class Engine:
         """A channel is gone, or never came to be."""
         lane = self._links.closed(channel, now)
         if lane is not None:
+            self._own.closed(lane, now)
             self._ready[lane] = None
+            for _, at in lane.dials.values():
+                self._look_again(lane, at)
             # its node may have gone for good: who leads its partitions now?
             self._own.refresh(now)
         self._run(now)
@@ -261,18 +262,24 @@ class Engine:
 
     def stop(self, ending: Ending, now: int) -> None:
         """Ends the replay in order: what has not left is withheld, transactions are aborted, groups left."""
-        if self.phase is not Phase.PLAYING:
-            return
-        self.world.result.ending = ending
-        self._is_read = True
-        for lane in [*self._lanes.values()]:
-            for item in lane.queue:
+        self._end(ending)
+        self._run(now)
+
+    def _end(self, ending: Ending) -> None:
+        """Whoever calls is in the middle of something: what is left to do is done by `_run`."""
+        if self.phase in (Phase.PLAYING, Phase.DRAINING):
+            self.world.result.ending = ending
+            self._is_read, self.phase = True, Phase.STOPPING
+
+    def _stop(self, now: int) -> None:
+        for lane in self._lanes.values():
+            waiting, lane.queue = lane.queue, deque()
+            for item in waiting:
                 self._withhold(item, Withheld(Reason.ENDED), now)
-            lane.queue.clear()
             for item in [*lane.in_play]:
                 self._lose(item, now)
+            self._links.hang_up(lane)
         self._finish(now)
-        self._run(now)
 
     # what leaves
 
@@ -287,11 +294,13 @@ class Engine:
             ready, self._ready = self._ready, {}
             for lane in ready:
                 self._advance(lane, now)
+        if self.phase is Phase.STOPPING:
+            self._stop(now)
         if self.phase is Phase.PLAYING and self._is_read and not self._lanes:
             self._drain(now)
 
     def _advance(self, lane: Lane, now: int) -> None:
-        while lane.queue:
+        while lane.queue and self.phase is Phase.PLAYING:
             item = lane.queue[0]
             if item.state is State.QUEUED and not self._leaves(item, now):
                 return
@@ -318,7 +327,7 @@ class Engine:
         if now >= item.deadline:
             self._withhold(item, Withheld(item.hold.reason if item.hold else Reason.GAVE_UP), now)
             return True
-        if item.waits or item.needed or not self._may_poll(item, now):
+        if item.needed or self._waiting.holds_back(item) or not self._may_poll(item, now):
             self._look_again(item.lane, item.deadline)
             return False
         if item.ready_at is None:
@@ -332,9 +341,10 @@ class Engine:
 
     def _may_poll(self, item: Item, now: int) -> bool:
         """A long poll leaves once its recorded answer was read, unless that is too far ahead to be read."""
-        if item.is_known or item.exchange.api_key not in LONG_POLLS or self._is_read or self._is_full:
+        if item.is_known or item.exchange.api_key not in LONG_POLLS or not self.wants(now):
             return True
-        return self.world.options.speed is not None and self._due(self._read_ns) >= now + AHEAD_NS
+        self._polls[item.lane] = None
+        return False
 
     def _send(self, item: Item, now: int, only: frozenset[tuple[str | bytes, int]] | None = None) -> bool:
         """Translates, routes and sends an item. False: not yet."""
@@ -355,6 +365,7 @@ class Engine:
         return self._is_refused(item, refused, now)
 
     def _is_refused(self, item: Item, refused: Refusal, now: int) -> bool:
+        item.ready_at, item.cause = None, Cause.OTHER_ANSWERS
         if isinstance(refused, Hold):
             item.hold = refused
             self._held[item.lane] = None
@@ -386,7 +397,7 @@ class Engine:
         pieces: list[Piece] = []
         for part in parts:
             lane = self._lanes.get(world.carrier(exchange, part.node), item.lane)
-            channel = self._links.channel(lane, part.node, exchange.principal)
+            channel = self._links.channel(lane, part.node, exchange.principal, now)
             if channel is None or part.node not in world.cluster.offered:
                 return self._is_refused(item, Hold(Reason.NO_NODE), now)
             piece = world.written(exchange, channel, part.values)
@@ -405,19 +416,41 @@ class Engine:
         item.lane.in_play[item] = None
         for lane in item.carriers:
             lane.carries[item] = None
+        item.sent_at = now
+        self._watch(item.lane, now + self.world.options.wait)
         self._has_left(item)
         for piece in pieces:
             for request in piece.requests:
-                self._links.write(piece.channel, self._out(item, piece, request))
+                self._links.write(piece.channel, self._out(item, piece, request), now)
+
+    def _watch(self, lane: Lane, when: int) -> None:
+        """Has somebody look for answers of the target that don't come."""
+        if not lane.watched:
+            lane.watched = True
+            self._timers.at(when, lambda now: self._miss(lane, now))
+
+    def _miss(self, lane: Lane, now: int) -> None:
+        """Loses what the target has not answered within `--wait` and the time that the recording took."""
+        lane.watched = False
+        later: list[int] = []
+        for item in [each for each in lane.in_play if each.state is State.LEFT]:
+            exchange = item.exchange
+            took = (exchange.answered_ns or exchange.at_ns) - exchange.at_ns
+            until = item.sent_at + self.world.options.wait + took
+            if now < until or not item.is_known:
+                later.append(until if item.is_known else now + self.world.options.wait)
+                continue
+            self.world.counts(exchange).lost += 1
+            self._lose(item, now)
+        if later:
+            self._watch(lane, min(later))
 
     def _has_left(self, item: Item) -> None:
         if not item.has_left:
             item.has_left = True
             self.world.count_sent(item.exchange)
             self.progress = self.progress._replace(sent=self.progress.sent + 1)
-        for follower in item.followers:
-            self._release(follower, Cause.OTHER_ANSWERS)
-        item.followers.clear()
+        self._free(self._waiting.left(item))
 
     def _take_before(self, item: Item, values: Values, answer: Values, now: int) -> None:
         """The target has answered an item before it was sent: it is not sent any more."""
@@ -434,9 +467,9 @@ class Engine:
             if item.state is State.LEFT and piece in item.pieces:
                 self._part(item, piece, answer, frame, now)
 
-        def leaves(began: int) -> None:
+        def leaves(given: int, began: int) -> None:
             if item.left_at is None:
-                self._left(item, began)
+                self._left(item, given, began)
 
         def unsent(now: int) -> None:
             if item.state is State.LEFT and piece in item.pieces:
@@ -446,12 +479,15 @@ class Engine:
         client_id, awaits = exchange.peer.client_id, exchange.awaits
         return Out(exchange.api_key, piece.version, request, client_id, awaits, answered, leaves, unsent)
 
-    def _left(self, item: Item, began: int) -> None:
+    def _left(self, item: Item, given: int, began: int) -> None:
+        """`given`: since when the socket has it; `began`: when it has taken the first byte."""
         item.left_at = began
         self._ready[item.lane] = None
         late = began - item.due if self.world.options.speed is not None else 0
         ready = max(item.ready_at or item.due, item.due)
-        self.world.result.add_late(late, {item.cause: ready - item.due, Cause.REPLAY: began - ready} if late else {})
+        parts = {item.cause: ready - item.due, Cause.FULL_SOCKET: began - given}
+        parts[Cause.REPLAY] = parts.get(Cause.REPLAY, 0) + given - ready
+        self.world.result.add_late(late, parts if late else {})
         self.progress = self.progress._replace(
             late=self.progress.late + (late > LATE_NS),
             behind_ns=max(late, 0),
@@ -459,7 +495,7 @@ class Engine:
         )
         most = self.world.options.max_late
         if most is not None and late > most:
-            self.stop(Ending.TOO_LATE, began)
+            self._end(Ending.TOO_LATE)
 
     # what comes back
 
@@ -482,6 +518,7 @@ class Engine:
         elif exchange.awaits:
             self._answered(item, now)
         else:
+            self.world.counts(exchange).lost += item.left_at is None
             self._settle(item)
 
     def _cut(self, item: Item, now: int) -> None:
@@ -505,7 +542,8 @@ class Engine:
         """Both sides have answered: the rooms learn, the answers are compared; or it is sent once more."""
         assert item.values is not None
         exchange, answer = item.exchange, item.answers[0]
-        if now < (item.deadline or 0):
+        # a pause longer than what is left of --wait: this is the answer then
+        if now + retries.longer(item.pause) < (item.deadline or 0):
             passing = retries.passing(exchange, answer, self.world.has_new_topics)
             if passing:
                 self.world.moved(exchange, item.values, answer)
@@ -523,11 +561,11 @@ class Engine:
         self._settle(item)
         most = self.world.options.stop_after
         if most is not None and mismatches > most:
-            self.stop(Ending.TOO_MANY, now)
+            self._end(Ending.TOO_MANY)
 
     def _retry(self, item: Item, only: frozenset[tuple[str | bytes, int]] | None, now: int) -> None:
         """Sends an item once more after a pause, unless it is given up meanwhile. `only`: these partitions."""
-        item.pause = min(item.pause * 2, retries.LONGEST_PAUSE) or retries.FIRST_PAUSE
+        item.pause = retries.longer(item.pause)
         if only is None:
             item.answers = []
         self.world.counts(item.exchange).retried += 1
@@ -538,6 +576,7 @@ class Engine:
         if item.state is not State.RETRYING:
             return
         if now >= (item.deadline or 0):
+            self.world.counts(item.exchange).lost += 1
             self._lose(item, now)
         elif item.needed or not self._send(item, now, only):
             self._timers.at(now + (item.pause or retries.FIRST_PAUSE), lambda at: self._again(item, only, at))
@@ -563,36 +602,20 @@ class Engine:
             self._ready[lane] = None
         if item.is_known:
             self._memory -= item.size
-            for key in item.keys.tells:
-                self._untell(key, item)
-        for waiter in item.waiters:
-            self._release(waiter, Cause.OWN_ANSWERS if waiter.lane is item.lane else Cause.OTHER_ANSWERS)
-        for follower in item.followers:
-            self._release(follower, Cause.OTHER_ANSWERS)
+        self._free(self._waiting.settled(item))
         if item.keys.member_of is not None:
-            if self._last_member.get(item.keys.member_of) is item:
-                del self._last_member[item.keys.member_of]
             self._tick_at = 0
         item.forget()
 
-    def _untell(self, key: Key, item: Item) -> None:
-        told = self._told.get(key)
-        if told is not None:
-            told.pop(item, None)
-            if not told:
-                del self._told[key]
-
-    def _release(self, item: Item, cause: Cause) -> None:
-        item.waits -= 1
-        item.cause = cause
-        if not item.waits:
-            self._ready[item.lane] = None
+    def _free(self, lanes: Iterable[Lane]) -> None:
+        for lane in lanes:
+            self._ready[lane] = None
 
     # what the replay does of its own
 
     def _tick(self, now: int) -> None:
         """Sends what is due of its own: heartbeats of silent members."""
-        if self._tick_at is None or now < self._tick_at:
+        if self._tick_at is None or now < self._tick_at or self.phase not in (Phase.PLAYING, Phase.DRAINING):
             return
         made, self._tick_at = self.world.tick(now)
         for each in made:
@@ -633,12 +656,14 @@ class Engine:
             return
         self.phase = Phase.FINISHING
         left = self.world.finish()
+        done = iter(range(len(left) - 1, -1, -1))
+
+        def finished(_: int) -> None:
+            if next(done) == 0:
+                self.phase = Phase.FINISHED
+
         for made in left:
-            self._own.make(made, self._lane_of(made), None, now, self._finished)
+            self._own.make(made, self._lane_of(made), None, now, finished)
         if not left:
             self.phase = Phase.FINISHED
         self._timers.at(now + _FINISH_NS, lambda _: setattr(self, "phase", Phase.FINISHED))
-
-    def _finished(self, _: int) -> None:
-        if self.phase is Phase.FINISHING and not self._own.pending:
-            self.phase = Phase.FINISHED

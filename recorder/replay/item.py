@@ -54,10 +54,11 @@ class Item:
 
     Attributes:
         due: when it should leave.
-        waits: exchanges that must be settled, or must have left, before it may leave.
-        cause: of the last of these: what made it late.
+        asked_row, told_row: when the recording asked and answered, among all its rows; 0: not read yet.
+        before: the request that must have left before it does; `followers`: lanes that wait until it has left.
+        cause: what it waited for last, and what made it late.
         ready_at: since when nothing but the replay itself has kept it.
-        waiters: items that wait until this one is settled; `followers`: until it has left.
+        sent_at: when it was last routed and written.
         needed: made requests that are out for it.
         hold: why a room holds it back; None: none does.
         values: as they were sent, in the recorded version's shape.
@@ -74,11 +75,13 @@ class Item:
     due: int
     size: int
     state: State = State.QUEUED
-    waits: int = 0
+    asked_row: int = 0
+    told_row: int = 0
+    before: Item | None = None
+    followers: list[Lane] = field(default_factory=list)
     cause: Cause = Cause.REPLAY
     ready_at: int | None = None
-    waiters: list[Item] = field(default_factory=list)
-    followers: list[Item] = field(default_factory=list)
+    sent_at: int = 0
     needed: int = 0
     rounds: int = 0
     hold: Hold | None = None
@@ -102,18 +105,28 @@ class Item:
         """Drops everything that only mattered on the way."""
         self.exchange.frame = self.exchange.answer_frame = self.values = self.frame = None
         self.exchange.forget_values()
-        self.answers, self.pieces, self.waiters, self.followers, self.carriers = [], [], [], [], []
+        self.answers, self.pieces, self.carriers, self.before = [], [], [], None
 
 
 @dataclass(eq=False)
 class Lane:
-    """A recorded connection: its requests in order, and its connections to the target's nodes."""
+    """A recorded connection: its requests in order, and its connections to the target's nodes.
+
+    Attributes:
+        in_play: left, not settled; `carries`: those of other lanes that the channels of this one carry.
+        unread: exchanges whose recorded answer was not read yet, by number.
+        asked_at: when the head of the queue is looked at again; `watched`: somebody looks for answers that don't come.
+        dials: node -> how long and until when it is not dialled again, because it could not be reached.
+    """
 
     connection: tuple[str, int] | None
     principal: str | None = None
     queue: deque[Item] = field(default_factory=deque)
     channels: dict[int, Channel] = field(default_factory=dict)
-    in_play: dict[Item, None] = field(default_factory=dict)  # left, not settled
-    carries: dict[Item, None] = field(default_factory=dict)  # other lanes' items in play that this one's channels carry
+    in_play: dict[Item, None] = field(default_factory=dict)
+    carries: dict[Item, None] = field(default_factory=dict)
+    unread: dict[int, Item] = field(default_factory=dict)
     closes_at: int | None = None
-    asked_at: int | None = None  # when the head of the queue is looked at again
+    asked_at: int | None = None
+    watched: bool = False
+    dials: dict[int, tuple[int, int]] = field(default_factory=dict)

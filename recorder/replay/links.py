@@ -10,6 +10,7 @@ from recorder.replay.channels import Action, Channel, Close, Open, Out
 from recorder.replay.cluster import Cluster
 from recorder.replay.item import Lane
 from recorder.replay.plan import Offered
+from recorder.replay.retries import longer
 
 
 class Links:
@@ -29,19 +30,19 @@ class Links:
         found, self._actions = self._actions, []
         return found
 
-    def channel(self, lane: Lane, node: int, principal: str | None) -> Channel | None:
-        """The lane's channel to a node, opened if need be; None for a node whose address nobody knows."""
+    def channel(self, lane: Lane, node: int, principal: str | None, now: int) -> Channel | None:
+        """The lane's channel to a node, opened if need be; None for a node that can't be dialled, or not now."""
         found = lane.channels.get(node)
         address = self._cluster.nodes.get(node)
-        if found is None and address is not None:
+        if found is None and address is not None and now >= lane.dials.get(node, (0, now))[1]:
             found = lane.channels[node] = Channel(next(self._numbers), node, principal)
             self._channels[found.number] = lane, found
             self._actions.append(Open(found.number, node, *address, principal))
         return found
 
-    def write(self, channel: Channel, out: Out) -> None:
+    def write(self, channel: Channel, out: Out, now: int) -> None:
         """Sends a request, now or when its channel is open. Errors: WireError for values that can't be written."""
-        action = channel.send(out)
+        action = channel.send(out, now)
         if action is not None:
             self._actions.append(action)
 
@@ -52,13 +53,14 @@ class Links:
             self._actions.append(Close(channel.number))
         lane.channels.clear()
 
-    def opened(self, number: int, offered: Offered) -> Lane | None:
+    def opened(self, number: int, offered: Offered, now: int) -> Lane | None:
         """A channel is open, logged in, and its node has said which versions it has. Returns its lane."""
         if number not in self._channels:
             return None
         lane, channel = self._channels[number]
         self._cluster.offered[channel.node] = offered
-        self._actions += channel.open()
+        lane.dials.pop(channel.node, None)
+        self._actions += channel.open(now)
         return lane
 
     def wrote(self, number: int, began: int, now: int) -> None:
@@ -69,7 +71,7 @@ class Links:
         written, channel.written = channel.written, []
         for out in written:
             if out.leaves is not None:
-                out.leaves(began)
+                out.leaves(out.given_at, began)
             if not out.awaits:
                 out.answered(None, None, now)
 
@@ -94,6 +96,9 @@ class Links:
         lane, channel = self._channels.pop(number)
         if lane.channels.get(channel.node) is channel:
             del lane.channels[channel.node]
+        if not channel.is_open:
+            pause = longer(lane.dials.get(channel.node, (0, 0))[0])
+            lane.dials[channel.node] = pause, now + pause
         self._gone(lane, channel.node)
         lost, unsent = channel.cut()
         for out in lost:

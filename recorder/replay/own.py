@@ -39,6 +39,8 @@ class _Asked:
     until: int
     pause: int = 0
     cuts: int = 0
+    tries: int = 0
+    is_done: bool = False
 
 
 class OwnRequests:
@@ -55,9 +57,10 @@ class OwnRequests:
     ) -> None:
         self._cluster, self._links, self._timers, self._wait = cluster, links, timers, wait
         self._topics, self._count = topics, count
-        self._until_open: dict[tuple[int, int], list[_Asked]] = {}
+        self._until_open: dict[tuple[Lane, int], list[_Asked]] = {}
         self._learning: dict[object, list[Callable[[int], None]]] = {}
         self.pending = 0
+        self.lane = Lane(None)
 
     def make(self, made: Made, lane: Lane, principal: str | None, now: int, then: Callable[[int], None]) -> None:
         """Sends a request; `made.done` and then `then` are called once, at the latest after `--wait`."""
@@ -69,7 +72,18 @@ class OwnRequests:
 
         self.pending += 1
         self._count(made.purpose)
-        self._send(_Asked(made, lane, principal, done, now + self._wait), now)
+        self._begin(_Asked(made, lane, principal, done, now + self._wait), now)
+
+    def _begin(self, asked: _Asked, now: int) -> None:
+        """Sends it; whatever happens, it is over when `--wait` is."""
+        self._timers.at(asked.until, lambda at: self._end(asked, None, at))
+        self._send(asked, now)
+
+    @staticmethod
+    def _end(asked: _Asked, answer: Values | None, now: int) -> None:
+        if not asked.is_done:
+            asked.is_done = True
+            asked.done(answer, now)
 
     def refresh(self, now: int, then: Callable[[int], None] | None = None) -> None:
         """Asks for the topics' leaders again. Several who ask at one time share an answer."""
@@ -105,32 +119,37 @@ class OwnRequests:
                 each(at)
 
         made = Made(api_key, values, ToNode(), ROUTING, lambda answer: None)
-        self._send(_Asked(made, self.lane, None, done, now + self._wait), now)
-
-    lane = Lane(None)
+        self._begin(_Asked(made, self.lane, None, done, now + self._wait), now)
 
     def opened(self, lane: Lane, node: int, now: int) -> None:
         """A channel is open: what waited for it may go."""
-        for asked in self._until_open.pop((id(lane), node), []):
+        for asked in self._until_open.pop((lane, node), []):
             self._send(asked, now)
+
+    def closed(self, lane: Lane, now: int) -> None:
+        """A channel of a lane never came to be: what waited for it tries again."""
+        for where in [each for each in self._until_open if each[0] is lane and each[1] not in lane.channels]:
+            for asked in self._until_open.pop(where):
+                self._again(asked, now)
 
     def _again(self, asked: _Asked, now: int) -> None:
         if now >= asked.until:
-            asked.done(None, now)
+            self._end(asked, None, now)
             return
-        asked.pause = min(asked.pause * 2, retries.LONGEST_PAUSE) or retries.FIRST_PAUSE
+        asked.pause = retries.longer(asked.pause)
+        asked.tries += 1
         self._timers.at(now + asked.pause, lambda at: self._send(asked, at))
 
     def _send(self, asked: _Asked, now: int) -> None:
-        node = self._node(asked, now)
+        node = None if asked.is_done else self._node(asked, now)
         if node is None:
             return
-        channel = self._links.channel(asked.lane, node, asked.principal)
+        channel = self._links.channel(asked.lane, node, asked.principal, now)
         offered = self._cluster.offered.get(node)
         if channel is None:
             self._again(asked, now)
         elif offered is None:
-            self._until_open.setdefault((id(asked.lane), node), []).append(asked)
+            self._until_open.setdefault((asked.lane, node), []).append(asked)
         else:
             self._write(asked, node, offered, now)
 
@@ -138,22 +157,22 @@ class OwnRequests:
         made, channel = asked.made, asked.lane.channels[node]
         version = newest(made.api_key, offered, made.newest)
         if version is None:
-            asked.done(None, now)
+            self._end(asked, None, now)
             return
 
         def answered(answer: Values | None, _frame: bytes | None, at: int) -> None:
             self._answered(asked, answer, at)
 
         try:
-            self._links.write(channel, Out(made.api_key, version, made.values, CLIENT_ID, True, answered))
+            self._links.write(channel, Out(made.api_key, version, made.values, CLIENT_ID, True, answered), now)
         except WireError:
-            asked.done(None, now)
+            self._end(asked, None, now)
 
     def _answered(self, asked: _Asked, answer: Values | None, now: int) -> None:
         asked.cuts += answer is None
         passing = answer is None or retries.is_passing(asked.made.api_key, answer)
         if not passing or now >= asked.until or asked.cuts == MAX_CUTS:
-            asked.done(answer, now)
+            self._end(asked, answer, now)
             return
         if isinstance(asked.made.to, ToCoordinator):
             self._cluster.coordinators.pop((asked.made.to.kind, asked.made.to.key), None)
@@ -165,7 +184,7 @@ class OwnRequests:
         """Where a request goes; None: what is missing is being asked for."""
         to = asked.made.to
         if isinstance(to, ToNode):
-            node = to.node if to.node is not None else self._cluster.any_node()
+            node = to.node if to.node is not None else self._any_node(asked.tries)
             if node is None:
                 self._again(asked, now)
             return node
@@ -178,6 +197,12 @@ class OwnRequests:
         if found is None:
             self.find(to.kind, to.key, now, lambda at: self._again(asked, at))
         return found
+
+    def _any_node(self, tries: int) -> int | None:
+        """One after the other: a node may be down for good."""
+        known = sorted(self._cluster.nodes)
+        first = self._cluster.any_node()
+        return None if first is None else known[(known.index(first) + tries) % len(known)]
 
 
 def newest(api_key: int, offered: Offered, limit: int | None = None) -> int | None:

@@ -39,6 +39,11 @@ REPEATABLE = frozenset(
 )
 
 
+def longer(pause: int) -> int:
+    """The pause behind one of this length; 0: the first."""
+    return min(pause * 2, LONGEST_PAUSE) or FIRST_PAUSE
+
+
 def is_passing(api_key: int, answer: Values) -> bool:
     """True if an error of the answer to a made request passes."""
     return any(code in PASSING for code in errors(api_key, answer).values())

@@ -50,9 +50,9 @@ class Recording:
         self.happenings.append(Asked(ns, exchange, ns, "main"))
         return exchange
 
-    def answers(self, at: float, exchange: Exchange, values: Values) -> None:
-        """The answer to an exchange."""
-        frame = encode_response(exchange.api_key, exchange.version, 1, values)
+    def answers(self, at: float, exchange: Exchange, values: Values | bytes) -> None:
+        """The answer to an exchange: its values, or its frame."""
+        frame = values if isinstance(values, bytes) else _written(exchange, 1, values)
         told = Answered(round(at * MS), exchange.origin, exchange.api_key, exchange.version, frame, False)
         self.happenings.append(told)
 
@@ -79,28 +79,43 @@ class Got(NamedTuple):
     version: int
     client_id: str | None
     values: Values
+    correlation_id: int = 0
+
+
+Answer = Values | bytes | None
 
 
 @dataclass
 class Simulation:
-    """`answer`: what the target answers (None: nothing), `delay`: after how many ms; `nodes`: those that refuse."""
+    """An engine, its clock and its target.
+
+    Attributes:
+        answer: what the target answers: values, the bytes of a whole frame, or nothing.
+        delay: after how many ms it does.
+        refuses: connections that never come to be; `dials`: those that do, after so many ms.
+        writes: when the first byte of what is sent leaves, in ms from now; None: never.
+    """
 
     recording: Recording
-    answer: Callable[[Got], Values | None]
+    answer: Callable[[Got], Answer]
     options: Options = field(default_factory=Options)
     delay: Callable[[Got], float] = lambda _: 1.0
     cluster: Cluster = field(default_factory=lambda: one_node())
     prepared: Prepared = field(default_factory=Prepared)
     refuses: Callable[[Open], bool] = lambda _: False
+    dials: Callable[[Open], float] = lambda _: 0.0
+    writes: Callable[[Send], float | None] = lambda _: 0.0
 
     def __post_init__(self) -> None:
         self.got: list[Got] = []
+        self.dialled: list[tuple[float, Open]] = []
+        self.hung_up: list[int] = []
         self.now = 0
         self._events: list[tuple[int, int, Callable[[], None]]] = []
         self._tickets = count()
         self._nodes: dict[int, int] = {}
         choice = Choice(self.options)
-        rows = deque(self.recording.happenings)
+        rows = deque(sorted(self.recording.happenings, key=lambda happening: happening.ns))
         found = survey(rows, choice.plays, lambda exchange: refused_anywhere(exchange, self.options))
         names = Names(self.options.prefix, found.topic_ids, self.cluster)
         result = Result(Source("capture"), Target("target"))
@@ -115,6 +130,7 @@ class Simulation:
             self._do()
             if not self._step():
                 break
+        self._do()
         return self.world.result
 
     def stop(self, ending: Ending = Ending.INTERRUPTED) -> None:
@@ -125,7 +141,17 @@ class Simulation:
         heapq.heappush(self._events, (round(when * MS), next(self._tickets), do))
 
     def cut(self, channel: int) -> None:
+        """The connection breaks."""
+        self._nodes.pop(channel, None)
         self.engine.closed(channel, self.now)
+
+    def asked(self, key: int | None = None) -> list[Got]:
+        """What the target got, of one API."""
+        return [got for got in self.got if key is None or got.key == key]
+
+    def times(self, key: int | None = None) -> list[float]:
+        """When the target got it."""
+        return [got.at for got in self.asked(key)]
 
     def _feed(self) -> None:
         while self.engine.wants(self.now):
@@ -157,16 +183,27 @@ class Simulation:
                     self._send(action)
                 elif isinstance(action, Close):
                     self._nodes.pop(action.channel, None)
+                    self.hung_up.append(action.channel)
 
     def _open(self, action: Open) -> None:
+        self.dialled.append((self.now / MS, action))
         if self.refuses(action):
             self.at(self.now / MS + 1, lambda: self.engine.closed(action.channel, self.now))
             return
         self._nodes[action.channel] = action.node
         offered = self.cluster.offered.get(action.node, EVERYTHING)
-        self.at(self.now / MS, lambda: self.engine.opened(action.channel, offered, self.now))
+        self.at(self.now / MS + self.dials(action), lambda: self.engine.opened(action.channel, offered, self.now))
 
     def _send(self, action: Send) -> None:
+        full = self.writes(action)
+        if full == 0:
+            self._take(action)
+        elif full is not None:
+            self.at(self.now / MS + full, lambda: self._take(action))
+
+    def _take(self, action: Send) -> None:
+        if action.channel not in self._nodes:
+            return
         self.engine.wrote(action.channel, self.now, self.now)
         for frame in _frames(action.data):
             head = request_head(frame)
@@ -180,16 +217,22 @@ class Simulation:
                 head.api_version,
                 head.client_id,
                 decoded[1],
+                head.correlation_id,
             )
             self.got.append(got)
             values = self.answer(got)
             if values is not None:
-                answer = encode_response(head.api_key, head.api_version, head.correlation_id, values)
+                answer = values if isinstance(values, bytes) else _written(head, head.correlation_id, values)
                 self.at(self.now / MS + self.delay(got), lambda answer=answer: self._receive(action.channel, answer))
 
     def _receive(self, channel: int, frame: bytes) -> None:
         if channel in self._nodes:
             self.engine.received(channel, frame, self.now)
+
+
+def _written(head: Any, correlation_id: int, values: Values) -> bytes:
+    version = head.version if isinstance(head, Exchange) else head.api_version
+    return encode_response(head.api_key, version, correlation_id, values)
 
 
 def _frames(data: bytes) -> Iterable[bytes]:

@@ -1,0 +1,67 @@
+"""The plainest requests and answers of each kind that an engine treats in a way of its own, as values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from proxy.wire.keys import FETCH, LIST_OFFSETS, PRODUCE
+from proxy.wire.records import Record, write_batch
+from tests.recorder.replay.simulation import Got
+
+Values = dict[str, Any]
+# versions that name topics, and that brokers of every release have
+PRODUCE_VERSION, FETCH_VERSION, LIST_VERSION = 9, 11, 5
+
+
+def batch(*values: bytes, **other: Any) -> bytes:
+    """Records of these values. `other`: the batch's producer, and whatever else it says."""
+    return write_batch([Record(number, 5, None, value) for number, value in enumerate(values)], **other)
+
+
+def produce(index: int = 0, data: bytes | None = None, *, topic: str = "a", acks: int = -1) -> Values:
+    partition = {"index": index, "records": batch(b"v") if data is None else data}
+    topics = [{"name": topic, "partition_data": [partition]}]
+    return {"transactional_id": None, "acks": acks, "timeout_ms": 1000, "topic_data": topics}
+
+
+def produced(index: int = 0, base: int = 0, code: int = 0, *, topic: str = "a") -> Values:
+    partition = {"index": index, "error_code": code, "base_offset": base}
+    return {"responses": [{"name": topic, "partition_responses": [partition]}]}
+
+
+def listed(index: int = 0) -> Values:
+    """A ListOffsets: a read of one partition that nothing else waits for."""
+    partition = {"partition_index": index, "timestamp": -1, "current_leader_epoch": -1}
+    return {"replica_id": -1, "isolation_level": 0, "topics": [{"name": "a", "partitions": [partition]}]}
+
+
+def list_answer(index: int = 0, offset: int = 7, code: int = 0) -> Values:
+    partition = {"partition_index": index, "error_code": code, "timestamp": -1, "offset": offset}
+    return {"topics": [{"name": "a", "partitions": [partition]}]}
+
+
+def fetch(index: int = 0, offset: int = 0, *, wait_ms: int = 500) -> Values:
+    partition = {"partition": index, "fetch_offset": offset, "partition_max_bytes": 1 << 20}
+    topics = [{"topic": "a", "partitions": [partition]}]
+    return {"replica_id": -1, "max_wait_ms": wait_ms, "min_bytes": 1, "session_epoch": -1, "topics": topics}
+
+
+def fetched(index: int = 0, data: bytes = b"", code: int = 0) -> Values:
+    partition = {"partition_index": index, "error_code": code, "high_watermark": 9, "records": data}
+    return {"responses": [{"topic": "a", "partitions": [partition]}]}
+
+
+def answered(got: Got) -> Values | None:
+    """What a broker in order answers to all of these."""
+    if got.key == PRODUCE:
+        (topic,) = got.values["topic_data"]
+        if not got.values["acks"]:
+            return None
+        return produced(topic["partition_data"][0]["index"], topic=topic["name"])
+    if got.key == LIST_OFFSETS:
+        parts = [part["partition_index"] for topic in got.values["topics"] for part in topic["partitions"]]
+        (index,) = parts
+        return list_answer(index)
+    if got.key == FETCH:
+        return fetched(got.values["topics"][0]["partitions"][0]["partition"]) if got.values["topics"] else fetched()
+    return {}

@@ -1,0 +1,285 @@
+"""The engine in virtual time: what leaves when, in which order, and how late."""
+
+from __future__ import annotations
+
+import sys
+from types import FrameType
+
+import pytest
+
+from proxy.wire.keys import FETCH, LIST_OFFSETS, PRODUCE
+from recorder.replay.options import Options
+from recorder.replay.outcome import Cause, Ending, Verdict
+from recorder.replay.plan import Reason
+from tests.recorder.replay.simple import (
+    FETCH_VERSION,
+    LIST_VERSION,
+    PRODUCE_VERSION,
+    answered,
+    batch,
+    fetch,
+    fetched,
+    list_answer,
+    listed,
+    produce,
+    produced,
+)
+from tests.recorder.replay.simulation import Got, Recording, Simulation, one_node
+
+SECOND = 10**9
+MAX = Options(speed=None)
+TOPICS = ("a", 4)
+
+
+def reads(recording: Recording, at: float, connection: int, index: int = 0, *, took: float = 1) -> None:
+    """A ListOffsets that is answered."""
+    exchange = recording.asks(at, connection, LIST_OFFSETS, LIST_VERSION, listed(index))
+    recording.answers(at + took, exchange, list_answer(index))
+
+
+def writes(recording: Recording, at: float, connection: int, index: int = 0, *, took: float = 1) -> None:
+    """A Produce that is answered."""
+    exchange = recording.asks(at, connection, PRODUCE, PRODUCE_VERSION, produce(index))
+    recording.answers(at + took, exchange, produced(index))
+
+
+def played(recording: Recording, options: Options = MAX, **other: object) -> Simulation:
+    simulation = Simulation(recording, **({"answer": answered} | other), options=options, cluster=one_node(TOPICS))  # type: ignore[arg-type]
+    simulation.run()
+    assert simulation.engine.finished
+    return simulation
+
+
+def withheld(simulation: Simulation) -> dict[str, int]:
+    return dict(simulation.world.result.totals.withheld)
+
+
+# when
+
+
+@pytest.mark.parametrize("speed", [0.5, 1.0, 4.0])
+def test_a_request_leaves_at_its_recorded_time_by_speed(speed: float) -> None:
+    recording = Recording()
+    for at in (100, 130, 180):
+        reads(recording, at, 1)
+    assert played(recording, Options(speed=speed)).times() == [0, 30 / speed, 80 / speed]
+
+
+def test_at_max_only_answers_are_waited_for() -> None:
+    recording = Recording()
+    for at in (0, 50_000, 90_000):
+        reads(recording, at, 1)
+    assert played(recording).times() == [0, 1, 2]
+
+
+def test_connections_do_not_wait_for_each_other() -> None:
+    recording = Recording()
+    for at in range(4):
+        reads(recording, at * 10, at)
+    assert played(recording).times() == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("depth", [1, 2, 5])
+def test_a_connection_keeps_its_pipelining_depth_at_max(depth: int) -> None:
+    recording = Recording()
+    rounds = 4
+    for number in range(rounds):
+        asked = [recording.asks(number * 10, 1, LIST_OFFSETS, LIST_VERSION, listed()) for _ in range(depth)]
+        for exchange in asked:
+            recording.answers(number * 10 + 5, exchange, list_answer())
+    assert played(recording).times() == [number for number in range(rounds) for _ in range(depth)]
+
+
+def test_requests_to_one_partition_leave_behind_the_answers_that_the_recording_had() -> None:
+    recording = Recording()
+    writes(recording, 0, 1, index=0)
+    writes(recording, 5, 2, index=0)
+    writes(recording, 5, 3, index=1)
+    found = played(recording)
+    times = {got.client_id: got.at for got in found.asked(PRODUCE)}
+    assert times == {"connection-1": 0, "connection-2": 1, "connection-3": 0}
+
+
+def test_requests_that_overlapped_in_the_recording_overlap_on_the_target() -> None:
+    recording = Recording()
+    first = recording.asks(0, 1, PRODUCE, PRODUCE_VERSION, produce())
+    second = recording.asks(5, 2, PRODUCE, PRODUCE_VERSION, produce())
+    recording.answers(6, first, produced())
+    recording.answers(7, second, produced(base=1))
+    assert played(recording).times() == [0, 0]
+
+
+def test_an_answer_between_the_first_and_the_last_byte_of_a_request_is_not_waited_for() -> None:
+    recording = Recording()
+    first = recording.asks(0, 1, PRODUCE, PRODUCE_VERSION, produce())
+    recording.answers(5, first, produced())
+    second = recording.asks(6, 2, PRODUCE, PRODUCE_VERSION, produce(), first_ns=4 * 10**6)
+    recording.answers(7, second, produced(base=1))
+    assert played(recording).times() == [0, 0]
+
+
+def test_exchanges_of_one_moment_do_not_wait_for_each_other() -> None:
+    recording = Recording()
+    for connection in (1, 2):
+        writes(recording, 5, connection, took=0)
+    found = played(recording)
+    assert found.times() == [0, 1]
+
+
+def test_a_request_waits_no_more_for_what_is_withheld() -> None:
+    recording = Recording()
+    exchange = recording.asks(0, 1, PRODUCE, PRODUCE_VERSION, produce(), fault=Reason.CUT)
+    recording.answers(1, exchange, produced())
+    writes(recording, 2, 2)
+    found = played(recording)
+    assert found.times() == [0]
+    assert withheld(found) == {Reason.CUT: 1}
+
+
+def test_what_the_options_leave_out_is_neither_sent_nor_counted() -> None:
+    recording = Recording()
+    reads(recording, 0, 1)
+    writes(recording, 1, 1)
+    found = played(recording, Options(speed=None, only=("Produce",)))
+    assert [got.key for got in found.got] == [PRODUCE]
+    assert found.world.result.totals.recorded == 1
+
+
+def test_thousands_of_requests_of_a_connection_that_wait_cost_as_much_each_as_few() -> None:
+    steps = {number: _steps(number) for number in (100, 1000)}
+    assert steps[1000] < 12 * steps[100]
+
+
+def _steps(number: int) -> int:
+    """Lines that the engine runs for so many requests."""
+    recording = Recording()
+    for at in range(number):
+        reads(recording, at, 1)
+    simulation = Simulation(recording, answered, MAX, cluster=one_node(TOPICS))
+    steps = 0
+
+    def count(frame: FrameType, event: str, _: object) -> object:
+        nonlocal steps
+        if frame.f_globals["__name__"].startswith("recorder.replay."):
+            steps += 1
+            return count
+        return None
+
+    before = sys.gettrace()
+    sys.settrace(count)
+    try:
+        simulation.run()
+    finally:
+        sys.settrace(before)
+    assert len(simulation.got) == number
+    return steps
+
+
+# lateness
+
+
+def test_a_punctual_request_is_not_late() -> None:
+    recording = Recording()
+    reads(recording, 0, 1)
+    reads(recording, 50, 1)
+    found = played(recording, Options())
+    assert found.engine.progress.late == 0
+    assert found.world.result.late.count == 2
+    assert not found.world.result.lateness
+
+
+def test_lateness_is_said_by_its_cause_answers_on_its_connection() -> None:
+    recording = Recording()
+    reads(recording, 0, 1)
+    reads(recording, 50, 1)
+    found = played(recording, Options(), delay=lambda _: 200)
+    assert found.times() == [0, 200]
+    assert {cause: each.count for cause, each in found.world.result.lateness.items()} == {Cause.OWN_ANSWERS: 1}
+
+
+def test_lateness_is_said_by_its_cause_answers_that_others_wait_for() -> None:
+    recording = Recording()
+    writes(recording, 0, 1)
+    writes(recording, 50, 2)
+    found = played(recording, Options(), delay=lambda _: 200)
+    assert {cause: each.count for cause, each in found.world.result.lateness.items()} == {Cause.OTHER_ANSWERS: 1}
+
+
+def test_lateness_is_said_by_its_cause_a_target_that_reads_slowly() -> None:
+    recording = Recording()
+    reads(recording, 0, 1)
+    found = played(recording, Options(), writes=lambda _: 300)
+    assert {cause: each.count for cause, each in found.world.result.lateness.items()} == {Cause.FULL_SOCKET: 1}
+    assert found.engine.progress.late == 1
+
+
+def test_lateness_is_said_by_its_cause_the_replay_itself() -> None:
+    recording = Recording()
+    reads(recording, 0, 1)
+    found = played(recording, Options(), dials=lambda _: 300)
+    assert {cause: each.count for cause, each in found.world.result.lateness.items()} == {Cause.REPLAY: 1}
+
+
+def test_nothing_is_late_at_max() -> None:
+    recording = Recording()
+    reads(recording, 0, 1)
+    reads(recording, 50, 1)
+    found = played(recording, delay=lambda _: 200)
+    assert found.engine.progress.late == 0
+
+
+def test_a_request_later_than_max_late_ends_the_replay() -> None:
+    recording = Recording()
+    for at in (0, 50, 100):
+        reads(recording, at, 1)
+    found = played(recording, Options(max_late=SECOND), delay=lambda _: 2000)
+    assert found.world.result.ending is Ending.TOO_LATE
+    assert len(found.got) == 2
+    assert withheld(found) == {Reason.ENDED: 1}
+
+
+# long polls
+
+
+def poll(recording: Recording, at: float, connection: int, *, took: float, wait_ms: int = 30_000) -> None:
+    exchange = recording.asks(at, connection, FETCH, FETCH_VERSION, fetch(wait_ms=wait_ms))
+    recording.answers(at + took, exchange, fetched())
+
+
+@pytest.mark.parametrize(("speed", "waits"), [(None, 0), (1.0, 1500), (10.0, 150)], ids=["max", "once", "ten"])
+def test_an_empty_poll_waits_as_long_as_the_recorded_one_did_by_speed(speed: float | None, waits: int) -> None:
+    recording = Recording()
+    poll(recording, 0, 1, took=1500)
+    (got,) = played(recording, Options(speed=speed)).asked(FETCH)
+    assert got.values["max_wait_ms"] == waits
+
+
+def test_a_poll_waits_no_longer_than_its_client_asked_for() -> None:
+    recording = Recording()
+    poll(recording, 0, 1, took=1500, wait_ms=500)
+    (got,) = played(recording, Options()).asked(FETCH)
+    assert got.values["max_wait_ms"] == 500
+
+
+def test_a_poll_whose_records_are_owed_waits_as_recorded() -> None:
+    recording = Recording()
+    exchange = recording.asks(0, 1, FETCH, FETCH_VERSION, fetch(wait_ms=700))
+    recording.answers(5, exchange, fetched(data=batch(b"v")))
+
+    def answer(got: Got) -> object:
+        return fetched(data=batch(b"v")) if got.key == FETCH and got.values["topics"] else answered(got)
+
+    found = played(recording, answer=answer)
+    assert found.asked(FETCH)[0].values["max_wait_ms"] == 700
+    assert found.world.result.verdict is Verdict.EQUAL
+
+
+def test_a_poll_leaves_when_its_recorded_answer_was_read_or_is_too_far_ahead() -> None:
+    recording = Recording()
+    poll(recording, 0, 1, took=20_000)
+    poll(recording, 10, 2, took=100)
+    reads(recording, 8_000, 3)
+    found = played(recording, Options())
+    waits = {got.client_id: got.values["max_wait_ms"] for got in found.asked(FETCH)}
+    assert waits == {"connection-1": 30_000, "connection-2": 100}
+    assert found.times(FETCH)[:2] == [0, 10]
