@@ -16,7 +16,7 @@ ARGS ?=
 SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-long check bench bench-memory bench-wire fuzz docs
+.PHONY: help setup demo test test-fast test-long check bench bench-memory bench-replay bench-wire fuzz docs
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -49,6 +49,9 @@ bench: setup  ## ratios to a direct connection, a bare relay and Kroxylicious, i
 
 bench-memory: setup  ## what stays resident: idle, busy, over a soak (ARGS="--soak 600")
 	@$(BIN)/python -m bench.memory $(ARGS)
+
+bench-replay: setup  ## the replay's speed, lateness and memory; a plain loop that writes the same frames, in one run
+	@$(BIN)/python -m bench.replay $(ARGS)
 
 bench-wire: setup  ## the wire codec's speed as ratios to kafka-python, kio and aiokafka, in one run
 	@$(BIN)/python -m bench.wire $(ARGS)
