@@ -16,7 +16,7 @@ from proxy.wire.catalog import must
 from proxy.wire.errors import WireError
 from proxy.wire.framing import framed
 from proxy.wire.headers import write_request_head
-from recorder.replay.plan import Values
+from recorder.replay.plan import Origin, Values
 
 
 class Open(NamedTuple):
@@ -30,10 +30,11 @@ class Open(NamedTuple):
 
 
 class Send(NamedTuple):
-    """Write bytes. `outs`: how many requests begin in them."""
+    """Write a request. `origin`: the exchange that it replays; None: the replay's own."""
 
     channel: int
     data: bytes
+    origin: Origin | None = None
 
 
 class Close(NamedTuple):
@@ -54,6 +55,7 @@ class Out:
         answered: told the answer's values, in the shape of `version`, and its bytes; None, None: it will never come.
         leaves: told when its first byte is written.
         unsent: told when the connection is gone before any of it was written.
+        origin: the recorded exchange; None: the replay's own request.
     """
 
     api_key: int
@@ -64,6 +66,7 @@ class Out:
     answered: Callable[[Values | None, bytes | None, int], None]
     leaves: Callable[[int], None] | None = None
     unsent: Callable[[int], None] | None = None
+    origin: Origin | None = None
 
 
 # Requests without an answer whose correlation ids are remembered: some brokers answer them all the same.
@@ -97,14 +100,14 @@ class Channel:
             self.waiting.append((out, data))
             return None
         self.written.append(out)
-        return Send(self.number, data)
+        return Send(self.number, data, out.origin)
 
     def open(self) -> list[Send]:
         """The channel is open: what has waited for it."""
         self.is_open = True
         waiting, self.waiting = self.waiting, []
         self.written += [out for out, _ in waiting]
-        return [Send(self.number, data) for _, data in waiting]
+        return [Send(self.number, data, out.origin) for out, data in waiting]
 
     def receive(self, frame: bytes) -> tuple[Out, Values] | None:
         """The request that a frame answers, and the answer; None: to one that awaits none.
