@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from proxy.wire import Codec, codec_of_response, decode_request, response_head
 from proxy.wire.errors import WireError
+from recorder.capture.frames import Origin as Origin
 
 Values = dict[str, Any]
 NANOSECONDS = 10**9
@@ -80,14 +81,6 @@ def unplayable_percent(withheld: Mapping[str, int], all_of_them: int) -> float:
     return 100 * unplayable / chosen if chosen else 0.0
 
 
-class Origin(NamedTuple):
-    """Which exchange of the capture: as in its columns."""
-
-    session: str
-    connection: int
-    exchange: int
-
-
 class Peer(NamedTuple):
     """Who consumes: a host and a client id. Two connections of one peer are one consumer."""
 
@@ -122,6 +115,8 @@ class Exchange:
     Attributes:
         frame, answer_frame: bytes as recorded, behind the length; None where there are none, or they may not be used.
         first_ns, at_ns: first and last byte of the request; `answered_ns`: last byte of the answer, None if unanswered.
+        wall_ns: last byte of the request since 1970, by the clock of the recording's machine.
+        client: the address with its port.
         node: recorded node id, None while unknown.
         fault: why its bytes can't be sent as they are; None: they can.
         masked, omitted: spans (start, length) of the request as it arrived.
@@ -137,6 +132,8 @@ class Exchange:
     peer: Peer
     node: int | None = None
     principal: str | None = None
+    wall_ns: int = 0
+    client: str = ""
     awaits: bool = True
     fault: Reason | None = None
     masked: tuple[tuple[int, int], ...] = ()

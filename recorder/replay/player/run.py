@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import click
@@ -15,6 +15,7 @@ import trio
 from proxy.terminal import echo
 from proxy.wire.errors import OverBudget
 from recorder.capture.frames import DamagedFileError, UnknownFormatError
+from recorder.capture.session import FolderError, WhenFull
 from recorder.replay.choice import Choice
 from recorder.replay.cluster import Cluster
 from recorder.replay.live import LiveProgress
@@ -27,10 +28,11 @@ from recorder.replay.planned import planned
 from recorder.replay.player.asking import asking
 from recorder.replay.player.conductor import Conductor
 from recorder.replay.player.dial import NotReached, Target
+from recorder.replay.player.recording import recording
 from recorder.replay.player.target import target_of
 from recorder.replay.prepare import Preparation, Prepared
 from recorder.replay.settings import FileSettings
-from recorder.replay.stream import Asked, Happening, happenings
+from recorder.replay.stream import Happening, happenings
 from recorder.replay.summary import summary
 from recorder.replay.survey import Survey, survey
 from recorder.replay.world import World, is_regenerated, refused_anywhere
@@ -62,12 +64,12 @@ class Job:
     write: Callable[[Result, Path], None] = lambda result, path: None
     partial: float = 1.0
     max_mismatches: int = 0
+    record: Path | None = None
+    record_when_full: WhenFull = WhenFull.DROP
 
     def rows(self) -> Iterator[Happening]:
         """What happened in the capture, as far as sessions and cluster choose it."""
-        for row in happenings(self.folder, self.sessions):
-            if self.cluster is None or not isinstance(row, Asked) or row.cluster == self.cluster:
-                yield row
+        return happenings(self.folder, self.sessions, self.cluster)
 
     def plays(self, exchange: Exchange) -> bool:
         """True for exchanges that are sent, or withheld with a reason."""
@@ -76,14 +78,21 @@ class Job:
 
 def run(job: Job) -> int:
     """Plays; the exit code. Errors: ClickException with the line that the user reads."""
-    screen = console(stderr=True)
+    surveyed = _surveyed(job)
+    _check(job, surveyed)
+    if surveyed.other_clusters:
+        # nodes, topics and ids of the others would pass for those of the one that is played
+        job = replace(job, cluster=next(iter(surveyed.clusters)))
+        surveyed = _surveyed(job)
+    return trio.run(_run, job, surveyed)
+
+
+def _surveyed(job: Job) -> Survey:
     try:
-        with screen.status("reading the capture ..."):
-            surveyed = survey(job.rows(), job.plays, lambda exchange: refused_anywhere(exchange, job.options))
+        with console(stderr=True).status("reading the capture ..."):
+            return survey(job.rows(), job.plays, lambda exchange: refused_anywhere(exchange, job.options))
     except (DamagedFileError, UnknownFormatError, OverBudget) as error:
         raise Refused(str(error)) from error
-    _check(job, surveyed)
-    return trio.run(_run, job, surveyed)
 
 
 def _check(job: Job, found: Survey) -> None:
@@ -101,6 +110,14 @@ def _check(job: Job, found: Survey) -> None:
 
 async def _run(job: Job, surveyed: Survey) -> int:
     target = target_of(job.bootstrap, job.file)
+    try:
+        async with recording(job.record, job.record_when_full) as kept:
+            return await _replay(job, surveyed, replace(target, recording=kept))
+    except FolderError as error:
+        raise Refused(str(error)) from error
+
+
+async def _replay(job: Job, surveyed: Survey, target: Target) -> int:
     cluster = Cluster()
     names = Names(job.options.prefix, surveyed.topic_ids, cluster)
     preparation = Preparation(surveyed, names, cluster, job.options, may_write=not job.dry_run and job.yes)
