@@ -478,7 +478,7 @@ class Engine:
 
         client_id, awaits = exchange.peer.client_id, exchange.awaits
         told = answered, leaves, unsent
-        return Out(exchange.api_key, piece.version, request, client_id, awaits, *told, exchange.origin)
+        return Out(exchange.api_key, piece.version, request, client_id, awaits, *told, origin=exchange.origin)
 
     def _left(self, item: Item, given: int, began: int) -> None:
         """`given`: since when the socket has it; `began`: when it has taken the first byte."""
